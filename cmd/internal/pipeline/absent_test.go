@@ -11,8 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// newPair is a pipeline of many streams into two destinations; the second asks
-// at before each operation.
+// newPair returns a pipeline of many streams into two destinations. The second calls at before each operation.
 func newPair(t *testing.T, at func(op string) error) *rig {
 	lists := map[string]*list{}
 	var streams []schemas.Stream
@@ -27,9 +26,9 @@ func newPair(t *testing.T, at func(op string) error) *rig {
 	return r
 }
 
-// A destination that goes away in mid-run is waited for a few times, not once
-// for each of the streams to come, which the others get all the same.
-func TestDestinationThatIsGoneHoldsFewStreamsUp(t *testing.T) {
+// A destination that goes away during a run costs a few failed attempts, not one for each remaining stream. The
+// other destination still receives every stream.
+func TestUnreachableDestinationDelaysFewStreams(t *testing.T) {
 	gone := errors.New("connection refused")
 	asked := 0
 	r := newPair(t, func(op string) error {
@@ -59,8 +58,8 @@ func TestDestinationThatIsGoneHoldsFewStreamsUp(t *testing.T) {
 	require.Equal(t, 15, lagging)
 }
 
-// One that fails for some of the streams is there for all the others.
-func TestDestinationThatAnswersAgainIsNotLeftOut(t *testing.T) {
+// A destination that fails for some streams still receives all the others.
+func TestRecoveringDestinationIsNotLeftOut(t *testing.T) {
 	asked := 0
 	r := newPair(t, func(op string) error {
 		if op != "cursor" {

@@ -5,34 +5,30 @@ import (
 	"time"
 )
 
-// Accepted is how many rejects of one stream in one destination a person has
-// accepted.
+// Accepted counts the rejects of one stream in one destination that a person has accepted.
 type Accepted struct {
 	Stream      string `json:"stream"`
 	Destination string `json:"destination"`
-	Records     int64  `json:"records"`         // that are not in the tables
-	Values      int64  `json:"values"`          // of records that are
-	Left        int64  `json:"left"`            // not accepted: there are too many at once
+	Records     int64  `json:"records"`         // missing from the tables
+	Values      int64  `json:"values"`          // missing from records that are in the tables
+	Left        int64  `json:"left"`            // not accepted: too many at once
 	Error       string `json:"error,omitempty"` // why the destination failed
 }
 
-// AcceptReport is the outcome of an AcceptRejects. There is no run where Streams
-// is empty.
+// AcceptReport is the outcome of AcceptRejects. If Streams is empty, no run was recorded.
 type AcceptReport struct {
 	Run     string     `json:"run"`
 	Streams []Accepted `json:"streams"`
 }
 
-// ExitCode is 0 where all rejects are accepted, 75 where some are left and 1
-// where a destination failed.
+// ExitCode returns 0 if all rejects are accepted, 75 if some are left and 1 if a destination failed.
 func (r AcceptReport) ExitCode() int {
 	return rejectsExit(r.Streams, func(s Accepted) (string, int64) { return s.Error, s.Left })
 }
 
-// AcceptRejects notes for the open rejects of the streams of c that the user accepts
-// their loss: from then on they do not keep their stream from being complete. A record
-// that is rejected for another reason later has to be accepted again. AcceptRejects
-// makes no request to the source.
+// AcceptRejects marks the open rejects of c's streams as accepted losses, so that they no longer keep their
+// stream from being complete. A record that is later rejected for another reason must be accepted again.
+// AcceptRejects sends no requests to the source.
 func AcceptRejects(ctx context.Context, c Config) (rep AcceptReport, err error) {
 	r, err := newRun(c)
 	if err != nil {
@@ -50,8 +46,7 @@ func AcceptRejects(ctx context.Context, c Config) (rep AcceptReport, err error) 
 	return rep, err
 }
 
-// accept notes the acceptance of t's rejects, in one transaction at the place
-// where the stream stands.
+// accept marks t's rejects as accepted in one transaction, without moving the stream's cursor.
 func (t *retrial) accept(ctx context.Context, a *Accepted) error {
 	key := t.key(t.stream.Name)
 	stored, err := t.dest.Cursor(ctx, key)

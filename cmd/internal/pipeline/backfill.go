@@ -10,23 +10,21 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Backfill has a run read history: every stream whole, or the part of it that
-// lies in a range. It has a place of its own beside the one at which the runs as
-// scheduled stand: neither moves the other. One that was interrupted is carried
-// on by the next run with the same range. Nothing is deleted.
+// Backfill makes a run read history: every stream whole, or its part in a time range. Its position is
+// independent of that of scheduled runs. A run with the same range continues an interrupted backfill. A backfill
+// deletes nothing.
 type Backfill struct {
-	From, Until time.Time // see [schemas.Range]; From zero: everything
-	Again       bool      // from the beginning, though it was begun or done before
+	From, Until time.Time // see [schemas.Range]; zero From: everything
+	Again       bool      // start over, even if it was begun or completed before
 }
 
-// Ranged reports whether it is about a part of the streams.
+// Ranged reports whether b covers only a range of each stream.
 func (b Backfill) Ranged() bool { return !b.From.IsZero() }
 
-// Name tells one range from another: 2025-01-01..2025-07-01, 2025-01-01.. to the
-// present, .. for everything.
+// Name identifies the range: 2025-01-01..2025-07-01, 2025-01-01.. up to the present, .. for everything.
 func (b Backfill) Name() string { return moment(b.From) + ".." + moment(b.Until) }
 
-// moment is a bound of a range, a date where it is the beginning of one.
+// moment formats a bound of a range, as a date if it is midnight UTC.
 func moment(at time.Time) string {
 	at = at.UTC()
 	switch {
@@ -38,7 +36,7 @@ func moment(at time.Time) string {
 	return at.Format(time.RFC3339)
 }
 
-// called is a stream's name, and what of it a backfill was about.
+// called returns a stream's name, followed by the backfill's range if there is one.
 func called(stream, backfill string) string {
 	switch backfill {
 	case "":
@@ -49,11 +47,10 @@ func called(stream, backfill string) string {
 	return stream + " backfill " + backfill
 }
 
-// Called is the name of the stream, and what of it a backfill was about: as the
-// certificates and the runs tell it.
+// Called returns the name of the stream and the backfill's range, as certificates and runs show it.
 func (s StreamReport) Called() string { return called(s.Stream, s.Backfill) }
 
-// Called is the name of the pipeline, and of what a backfill was about.
+// Called returns the name of the pipeline and the backfill's range.
 func (r Report) Called() string {
 	if len(r.Streams) == 0 {
 		return r.Pipeline
@@ -61,7 +58,7 @@ func (r Report) Called() string {
 	return called(r.Pipeline, r.Streams[0].Backfill)
 }
 
-// backfill is the name of the run's backfill; "" for a run as scheduled.
+// backfill returns the name of the run's backfill; "" for a scheduled run.
 func (r *run) backfill() string {
 	if r.Options.Backfill == nil {
 		return ""
@@ -69,11 +66,11 @@ func (r *run) backfill() string {
 	return r.Options.Backfill.Name()
 }
 
-// aside reports whether what the passes do not carry says nothing. A backfill
-// in one transaction is a whole reading like any other.
+// aside reports whether missing rows say nothing about deletions. A backfill in one transaction is a whole
+// reading like any other.
 func (st *streamRun) aside() bool { return st.Options.Backfill != nil && st.parts() }
 
-// rangeOf is the part of the stream that the run asks for.
+// rangeOf returns the part of the stream that the run reads.
 func (st *streamRun) rangeOf() schemas.Range {
 	b := st.Options.Backfill
 	switch {
@@ -85,15 +82,15 @@ func (st *streamRun) rangeOf() schemas.Range {
 	return schemas.Range{From: b.From, Until: b.Until}
 }
 
-// RangeError is why a part of a stream cannot be read.
+// RangeError reports why a range of a stream cannot be read.
 type RangeError struct{ Stream, Reason string }
 
 // Error names the stream and the reason.
 func (e *RangeError) Error() string {
-	return e.Stream + ": a range of it cannot be asked for: " + e.Reason
+	return e.Stream + ": cannot read a range of it: " + e.Reason
 }
 
-// rangeable is nil where the run can have what it wants of the stream.
+// rangeable returns nil if the run can read its range of the stream.
 func (st *streamRun) rangeable() error {
 	switch {
 	case st.Options.Backfill == nil || !st.Options.Backfill.Ranged():
@@ -106,8 +103,7 @@ func (st *streamRun) rangeable() error {
 	return nil
 }
 
-// place is where k stands, given the destination's cursor: of the run's backfill,
-// if it is one.
+// place returns k's position in the destination's cursor: the backfill's position, if the run is one.
 func (k *destinationRun) place(stored state.Cursor) (pos position, err error) {
 	k.main, err = decodePosition(stored)
 	if err != nil || k.report.Backfill == "" {
@@ -116,7 +112,8 @@ func (k *destinationRun) place(stored state.Cursor) (pos position, err error) {
 	return k.main.backfill(k.report.Backfill)
 }
 
-// beside is pos as it is stored: with the places of backfills, or among them.
+// beside returns the position to store: pos with the positions of backfills, or the scheduled position with pos
+// among its backfills.
 func (k *destinationRun) beside(p *pass, g *group, pos position) (position, error) {
 	if k.report.Backfill == "" {
 		pos.backfills, pos.events = k.main.backfills, k.main.events
@@ -130,13 +127,13 @@ func (k *destinationRun) beside(p *pass, g *group, pos position) (position, erro
 	}
 	main := k.main
 	if main.pass == "" {
-		main.touchedBy = p.id // nothing was read as scheduled yet
+		main.touchedBy = p.id // no scheduled run has read the stream yet
 	}
 	err := main.keep(k.report.Backfill, pos)
 	return main, err
 }
 
-// backfill is the position of one backfill.
+// backfill returns the position of one backfill.
 func (p position) backfill(name string) (position, error) {
 	all, err := p.allBackfills()
 	if err != nil || len(all[name]) == 0 {
@@ -156,7 +153,7 @@ func (p position) allBackfills() (map[string]json.RawMessage, error) {
 	return all, nil
 }
 
-// keep puts the position of one backfill among the others.
+// keep stores the position of one backfill among the others.
 func (p *position) keep(name string, pos position) error {
 	all, err := p.allBackfills()
 	if err != nil {
@@ -168,14 +165,14 @@ func (p *position) keep(name string, pos position) error {
 	return err
 }
 
-// wasDone ends k where its backfill was done before.
+// wasDone finishes k, because an earlier run completed its backfill.
 func (k *destinationRun) wasDone(pos position) {
 	k.finished = true
 	k.report.Status = StatusComplete
 	k.report.Done, _ = time.Parse(time.RFC3339, pos.done)
 }
 
-// unranged reports whether err says that a stream has no parts to ask for.
+// unranged reports whether err is a [RangeError].
 func unranged(err error) bool {
 	_, ok := errors.AsType[*RangeError](err)
 	return ok

@@ -16,7 +16,7 @@ const statusNotFound = 404
 // surface: the base URL is wrong, not the paths below it.
 type BaseError struct {
 	Surface schemas.Surface
-	Streams []string // their names
+	Streams []string // names of the missing streams
 	Err     error    // the answer to the first
 }
 
@@ -28,18 +28,17 @@ func (e *BaseError) Error() string {
 // Unwrap returns the answer to the first stream.
 func (e *BaseError) Unwrap() error { return e.Err }
 
-// leastMissing is how many paths must be missing before the base URL counts as wrong. A
-// single missing path concerns only its stream and the streams below it.
+// leastMissing is the number of paths that must be missing before the base URL counts as wrong. A single missing
+// path concerns only its stream and its child streams.
 const leastMissing = 2
 
-// sawPath notes whether the path of a stream exists, if the answer shows it. The caller
-// does not hold g.mu.
+// sawPath records whether the path of a stream exists, if the answer shows it. The caller does not hold g.mu.
 func (g *surfaceGate) sawPath(s schemas.Stream, e *wire.Error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case e.Class != wire.Missing || e.Status != statusNotFound:
-		g.found = true // or no answer at all: then nothing is known of the paths
+		g.found = true // or there was no answer, which says nothing about paths
 	default:
 		if g.missing == nil {
 			g.missing, g.paths, g.missed = map[string]bool{}, map[string]bool{}, e
@@ -48,7 +47,7 @@ func (g *surfaceGate) sawPath(s schemas.Stream, e *wire.Error) {
 	}
 }
 
-// misplaced is a *BaseError where every stream that was tried is missing; nil else.
+// misplaced returns a *BaseError if every requested stream is missing, else nil.
 func (g *surfaceGate) misplaced() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -58,11 +57,11 @@ func (g *surfaceGate) misplaced() error {
 	return &BaseError{Surface: g.surface, Streams: slices.Sorted(maps.Keys(g.missing)), Err: g.missed}
 }
 
-// BaseErrors are the base URLs that the report finds to be wrong, one a surface.
+// BaseErrors returns the wrong base URLs that the run found, one per surface.
 func (r Report) BaseErrors() []*BaseError { return baseErrors(r.Err) }
 
 func baseErrors(err error) []*BaseError {
-	switch e := err.(type) { //nolint:errorlint // it is the walk
+	switch e := err.(type) { //nolint:errorlint // this walks the tree of errors
 	case *BaseError:
 		return []*BaseError{e}
 	case interface{ Unwrap() error }:

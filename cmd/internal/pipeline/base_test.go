@@ -12,9 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Where every path of a surface is missing, the base URL before them is to blame. One
-// missing path is not, however many streams are read by it, nor are several beside one
-// that exists, nor any on an origin of their own.
+// If every path of a surface is missing, its base URL is wrong. One missing path is not enough, even if several
+// streams use it; nor are several if another path exists, or if streams have their own origin.
 func TestBaseError(t *testing.T) {
 	missing := func(path string) error {
 		return fmt.Errorf("page 1: %w", &wire.Error{Class: wire.Missing, Status: http.StatusNotFound, Path: path})

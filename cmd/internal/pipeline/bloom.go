@@ -10,17 +10,16 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// bloom knows which keys a pass has carried, in a size that does not grow with
-// them: a Bloom filter. Of a few that it has not, it says that it has: should one
-// of them come on a page again, it counts as one that came twice, which proves
-// less and deletes nothing. // Invariants 6, 12
+// bloom is a Bloom filter of the keys that a pass has read, so its size does not grow with their number. It
+// reports a few keys that it does not contain. If such a key appears on a page, it counts as a duplicate, which
+// weakens the proof but deletes nothing. // Invariants 6, 12
 type bloom struct {
 	seed maphash.Seed
 	bits []uint64
 }
 
-// Twelve bits a key and four of them set let one key in 400 pass that is not in
-// it. Eight megabytes are enough for five million keys.
+// Twelve bits per key, four of them set, give one false positive in 400. Eight megabytes suffice for five
+// million keys.
 const (
 	sieveBits   = 12
 	sieveHashes = 4
@@ -28,7 +27,7 @@ const (
 	sieveMost   = 8 << 20
 )
 
-// newBloom is one for as many keys as the longest reading so far has had.
+// newBloom returns a filter sized for the keys of the longest reading so far.
 func newBloom(sinks []*destinationRun) *bloom {
 	var most int64
 	for _, k := range sinks {
@@ -36,12 +35,12 @@ func newBloom(sinks []*destinationRun) *bloom {
 	}
 	bytes := min(max(most*sieveBits/8, sieveLeast), sieveMost)
 	if most == 0 {
-		bytes = 1 << 20 // nobody knows yet
+		bytes = 1 << 20 // the length is unknown
 	}
 	return &bloom{seed: maphash.MakeSeed(), bits: make([]uint64, bytes/8)}
 }
 
-// add takes in the keys of a stream's rows.
+// add adds the keys of a stream's rows.
 func (v *bloom) add(s schemas.Stream, batches []transform.TableBatch) {
 	var digits [20]byte
 	for _, b := range batches {
@@ -50,7 +49,7 @@ func (v *bloom) add(s schemas.Stream, batches []transform.TableBatch) {
 		}
 		keys, err := cellsOf(b.Batch, s.Key)
 		if err != nil {
-			continue // the destination has not taken such a batch
+			continue // the destination has refused such a batch
 		}
 		for row := range int(b.Batch.NumRows()) {
 			switch a := keys[0].(type) {
@@ -65,7 +64,7 @@ func (v *bloom) add(s schemas.Stream, batches []transform.TableBatch) {
 	}
 }
 
-// has reports whether a key, as text, is among them.
+// has reports whether v may contain a key, given as text.
 func (v *bloom) has(key string) bool {
 	for at := range v.places(maphash.String(v.seed, key)) {
 		if v.bits[at/64]&(1<<(at%64)) == 0 {
@@ -81,7 +80,7 @@ func (v *bloom) set(hash uint64) {
 	}
 }
 
-// places are the bits of a key.
+// places yields the bits of a key.
 func (v *bloom) places(hash uint64) func(func(uint64) bool) {
 	n, step := uint64(len(v.bits))*64, hash>>32|1
 	return func(yield func(uint64) bool) {

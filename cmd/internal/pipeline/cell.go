@@ -10,7 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// keyText is a row's key as text: the value, or a JSON array of several.
+// keyText returns a row's key as text: its value, or a JSON array of several values.
 func keyText(key []arrow.Array, row int) string {
 	if len(key) == 1 {
 		return cellText(key[0], row)
@@ -23,15 +23,15 @@ func keyText(key []arrow.Array, row int) string {
 	return string(b)
 }
 
-// cellText is a value as text that does not depend on the type of its column, as
-// long as that holds the value exactly.
+// cellText returns a value as text. The text does not depend on the type of the column, as long as the column
+// holds the value exactly.
 func cellText(a arrow.Array, row int) string {
 	if a.IsNull(row) {
 		return ""
 	}
 	switch a := a.(type) {
 	case *array.String:
-		return strings.Clone(a.Value(row)) // the batch's memory ends with it
+		return strings.Clone(a.Value(row)) // the batch's memory is freed with it
 	case *array.Int64:
 		return strconv.FormatInt(a.Value(row), 10)
 	case *array.Decimal128:

@@ -14,26 +14,25 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// witnesses is what a certificate rests on, as it is stored: the facts, and what
-// followed from them.
+// witnesses are the stored basis of a certificate: the facts, and the conclusions from them.
 type witnesses struct {
 	verdict Verdict
 	counts  Counts
 
-	Why    string      `json:"why"`           // the verdict's reasons in words
+	Why    string      `json:"why"`           // the verdict's reasons as text
 	End    proof.Known `json:"end,omitempty"` // how the end of the list is known
 	Doubts []string    `json:"doubts,omitempty"`
 	Pass   string      `json:"pass"`
 	proof.Facts
 	Alive    int64         `json:"alive"`
 	Missing  int64         `json:"missing"`
-	Asked    int64         `json:"asked,omitempty"`     // of the missing rows, those that the source was asked for
-	NotFound int64         `json:"not_found,omitempty"` // of these, those it said are gone
+	Asked    int64         `json:"asked,omitempty"`     // missing rows that were requested one by one
+	NotFound int64         `json:"not_found,omitempty"` // of those, rows that the source reported as gone
 	Decided  string        `json:"decided"`             // the rule that decided about the missing rows
-	Since    *time.Time    `json:"since,omitempty"`     // what was changed before
+	Since    *time.Time    `json:"since,omitempty"`     // unchanged records before this time were not requested
 	Held     string        `json:"held,omitempty"`
 	Note     string        `json:"note,omitempty"`
-	Gaps     []extract.Gap `json:"gaps,omitempty"` // what the server could not give
+	Gaps     []extract.Gap `json:"gaps,omitempty"` // records that the server did not return
 }
 
 func (e *ending) witnesses(p *pass, end *extract.End) witnesses {
@@ -50,7 +49,7 @@ func (e *ending) witnesses(p *pass, end *extract.End) witnesses {
 	}
 }
 
-// notes is what there is of both.
+// notes joins two notes.
 func notes(a, b string) string {
 	if a != "" && b != "" {
 		return a + "; " + b
@@ -58,8 +57,7 @@ func notes(a, b string) string {
 	return a + b
 }
 
-// writeCertificate puts the pass's certificate into the transaction of its last
-// rows.
+// writeCertificate writes the pass's certificate in the transaction of its last rows.
 func (k *destinationRun) writeCertificate(ctx context.Context, p *pass, g *group, w witnesses) error {
 	text, err := json.Marshal(w)
 	if err != nil {
@@ -73,8 +71,8 @@ func (k *destinationRun) writeCertificate(ctx context.Context, p *pass, g *group
 	})
 }
 
-// writeRejects puts the group's rejects into the transaction of its rows: what
-// the tables cannot hold is kept there. // Invariant 11
+// writeRejects writes the group's rejects in the transaction of its rows, so that values that the tables cannot
+// hold are kept. // Invariant 11
 func (k *destinationRun) writeRejects(ctx context.Context, p *pass, g *group) error {
 	now := p.Now()
 	row := func(r transform.Reject) []any {
@@ -99,20 +97,19 @@ func (k *destinationRun) writeRejects(ctx context.Context, p *pass, g *group) er
 	return writeOwn(ctx, k.tx, load.Rejects, rows...)
 }
 
-// rejectsAtOnce is how many rejects are rows of one batch. // Invariant 6
+// rejectsAtOnce is the number of rejects in one batch. // Invariant 6
 const rejectsAtOnce = 4096
 
-// gapReject tells a gap as a reject: of no record, as none has come. It stands
-// below the ordinals of those that have.
+// gapReject returns a gap as a reject without a record. Its negative ordinal cannot collide with a record's.
 func gapReject(g extract.Gap) transform.Reject {
 	return transform.Reject{
 		Stage: transform.StageExtract, ID: fmt.Sprintf("gap at %s, from %d", g.At, g.From),
 		Ordinal: -1 - g.From, Pointer: "", Wanted: "an answer",
-		Raw: g.Words, Reason: "the server does not give " + g.String(),
+		Raw: g.Words, Reason: "the server did not return " + g.String(),
 	}
 }
 
-// writeOwn writes rows of one of penstock's own tables.
+// writeOwn writes rows into one of penstock's own tables.
 func writeOwn(ctx context.Context, tx load.Tx, t schemas.Table, rows ...[]any) error {
 	b, err := load.Rows(t, rows...)
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// classify says how a stream ended that met err, and for a parked one when it
-// is worth another try.
+// classify returns the status of a stream that ended with err and, if it is parked, when to try again.
 func classify(ctx context.Context, err error) (Status, time.Time) {
 	refused, asked := errors.AsType[*wire.Error](err)
 	switch {
@@ -45,62 +44,60 @@ func classify(ctx context.Context, err error) (Status, time.Time) {
 	}
 }
 
-// advice is the next step of a person whose tables are not what they were, or
-// not to become what the source asks for; "" where err is about neither.
-// Invariant 16
+// advice returns the user's next step if a table was changed by others, or must not change as the source
+// requires; "" for other errors. Invariant 16
 func advice(err error) string {
 	if e, ok := errors.AsType[*load.ForeignChange](err); ok {
-		return fmt.Sprintf("undo that, or go on with the table as it is: penstock schema accept %s", e.Table)
+		return fmt.Sprintf("undo that, or accept the table as it is: penstock schema accept %s", e.Table)
 	}
 	if e, ok := errors.AsType[*load.OwnerError](err); ok && e.Moved() {
-		return fmt.Sprintf("if it is the same workspace, say so: penstock state adopt --stream %s; to read it anew: penstock state reset --stream %[1]s", e.Want.Stream)
+		return fmt.Sprintf("if it is the same workspace: penstock state adopt --stream %s; to read it again from the beginning: penstock state reset --stream %[1]s", e.Want.Stream)
 	}
 	if _, ok := errors.AsType[*transform.ContractError](err); ok {
-		return "let the contract under schema in the configuration allow it, or leave the columns out"
+		return "allow it in the contract under schema in the configuration, or leave the columns out"
 	}
 	if e, ok := errors.AsType[*ChangedError](err); ok {
-		return fmt.Sprintf("see penstock explain %s, and say under streams in the configuration what holds", e.Stream)
+		return fmt.Sprintf("run penstock explain %s, and state under streams in the configuration what is right", e.Stream)
 	}
 	return ""
 }
 
-// stopped reports whether err is what the end of ctx made of an operation.
+// stopped reports whether err results from the end of ctx.
 func stopped(ctx context.Context, err error) bool {
 	return ctx.Err() != nil &&
 		(errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err()) || errors.Is(err, context.Canceled) || errors.Is(err, errGrace))
 }
 
-// misplaced reports whether err may be due to the place from which a pass was
-// resumed: the source answered, and it is not about who asks or how often.
+// misplaced reports whether err may be caused by the position from which a pass was resumed: the source
+// answered, and the error is not about credentials or the rate limit.
 func misplaced(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && (e.Class == wire.Malformed || e.Class == wire.NotData || e.Class == wire.Invalid || e.Class == wire.Missing) ||
 		errors.Is(err, extract.ErrCursor)
 }
 
-// refusals is how many streams a surface must have turned away, or not
-// answered, before the others are not tried any more.
+// refusals is the number of streams that a surface must refuse or leave unanswered before the others are
+// skipped.
 const refusals = 3
 
-// surfaceGate keeps a run from asking a surface for 150 streams with a key that it
-// does not know, or that cannot be reached at all.
+// surfaceGate stops a run from requesting 150 streams of a surface that refuses the key or cannot be reached.
 type surfaceGate struct {
 	surface schemas.Surface
 	need    int // refusals that close it
 
 	mu      sync.Mutex
-	open    bool // it has answered once: whatever comes, it is not the credential
+	open    bool // it has answered once, so later errors are not due to the credential
 	refused int
-	err     error // of the first refusal
+	err     error // first refusal
 
-	found   bool            // some path exists: whatever is missing, it is not the base URL
-	missing map[string]bool // streams whose path, or whose parent's, does not exist
-	paths   map[string]bool // those paths
-	missed  error           // of the first of them
+	found   bool            // some path exists, so the base URL is right
+	missing map[string]bool // streams whose path, or whose parent's path, does not exist
+	paths   map[string]bool // the missing paths
+	missed  error           // first answer about a missing path
 }
 
-// newGates makes a gate for each surface that streams are read from. Streams in apart
-// go to an origin or use a credential of their own, which says nothing about the surface.
+// newGates returns a gate for each surface that streams are read from. Streams in apart use their own origin or
+// credential, which says nothing about the surface.
 func newGates(streams []schemas.Stream, apart map[string]bool) map[schemas.Surface]*surfaceGate {
 	gates := map[schemas.Surface]*surfaceGate{}
 	for _, s := range streams {
@@ -119,8 +116,7 @@ func newGates(streams []schemas.Stream, apart map[string]bool) map[schemas.Surfa
 	return gates
 }
 
-// closed is the reason why nothing more can be had from the surface; nil while
-// it may be tried.
+// closed returns why the surface is not requested any more; nil while it may be requested.
 func (g *surfaceGate) closed() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -130,8 +126,7 @@ func (g *surfaceGate) closed() error {
 	return fmt.Errorf("surface %s: %w", g.surface, g.err)
 }
 
-// gateOf is the gate of the surface that a stream is read from; nil where that is an
-// origin of its own.
+// gateOf returns the gate of a stream's surface; nil if the stream has its own origin.
 func (r *run) gateOf(s schemas.Stream) *surfaceGate {
 	if r.Apart[s.Name] {
 		return nil
@@ -139,7 +134,7 @@ func (r *run) gateOf(s schemas.Stream) *surfaceGate {
 	return r.gates[s.Surface]
 }
 
-// pass lets a stream through, unless the gate is closed.
+// pass returns an error if the gate is closed for the stream.
 func (g *surfaceGate) pass(s schemas.Stream) error {
 	if g == nil || s.Auth != schemas.AuthBearer {
 		return nil
@@ -150,7 +145,7 @@ func (g *surfaceGate) pass(s schemas.Stream) error {
 	return nil
 }
 
-// answered takes note of a page.
+// answered records that a page of the stream arrived.
 func (g *surfaceGate) answered(s schemas.Stream) {
 	if g == nil {
 		return
@@ -161,7 +156,7 @@ func (g *surfaceGate) answered(s schemas.Stream) {
 	g.open = g.open || s.Auth == schemas.AuthBearer
 }
 
-// saw takes note of how a stream fared.
+// saw records the error with which a stream ended.
 func (g *surfaceGate) saw(s schemas.Stream, err error) {
 	e, ok := errors.AsType[*wire.Error](err)
 	if !ok || g == nil {
@@ -183,8 +178,8 @@ func (g *surfaceGate) saw(s schemas.Stream, err error) {
 	}
 }
 
-// notTriedError is the error of a stream that no request was made for. It does
-// not unwrap: the refusal was another stream's.
+// notTriedError is the error of a stream for which no request was made. It does not unwrap, because the refusal
+// concerned another stream.
 type notTriedError struct {
 	stream string
 	err    error
@@ -193,8 +188,8 @@ type notTriedError struct {
 // Error names the stream and the reason.
 func (e *notTriedError) Error() string { return e.stream + ": not tried: " + e.err.Error() }
 
-// refused is the run's own error where a surface turned away or did not answer
-// whatever it was asked for, or has none of the paths. // Invariant 14
+// refused returns the run's own error if a surface refused or did not answer every request, or has none of the
+// paths. // Invariant 14
 func (r *run) refused() error {
 	var errs []error
 	for _, surface := range slices.Sorted(maps.Keys(r.gates)) {

@@ -14,9 +14,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// commitAll takes the groups one after the other. Once ctx is done, or no sink
-// is left, it only lets go of them. A commit that is under way when ctx is
-// cancelled may still be finished, within its grace. // Invariant 15
+// commitAll commits the groups in order. Once ctx is done, or no destination is left, it only releases them. A
+// commit that is running when ctx is cancelled may still finish within its grace period. // Invariant 15
 func (p *pass) commitAll(ctx context.Context, groups <-chan *group, cancel context.CancelCauseFunc) {
 	late, release := WithGrace(ctx, commitGrace)
 	defer release()
@@ -45,18 +44,17 @@ func (p *pass) commitAll(ctx context.Context, groups <-chan *group, cancel conte
 	p.forgo()
 }
 
-// forgo gives the budget back what the transaction no longer takes in memory.
+// forgo returns the memory to the budget that the transaction no longer uses.
 func (p *pass) forgo() {
 	p.budget.release(p.kept)
 	p.kept = 0
 }
 
-// commit gives g to the destinations that are in the pass, all at once, and reports
-// whether any is left. One that the others have to wait for drops out.
+// commit commits g to all destinations in the pass concurrently, and reports whether any is left. A destination
+// that is much slower than the others drops out of the pass.
 //
-// A group that is applied in a transaction which stays open goes to one after
-// the other: streams that held on to one destination each, and waited for the
-// other's, would wait for ever.
+// A group that is applied in an open transaction goes to one destination after the other: two streams that each
+// hold one destination and wait for the other's would deadlock.
 func (p *pass) commit(ctx context.Context, g *group) (left bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -97,23 +95,22 @@ func (p *pass) commit(ctx context.Context, g *group) (left bool) {
 	return left
 }
 
-// committed tells of a sink's commit, and the other streams of a pass's end.
+// committed reports a destination's commit, and publishes the verdict of a pass that has ended.
 func (p *pass) committed(k *destinationRun) {
 	if k.ended != nil {
 		p.prove(k.dest.Name, *k.ended)
 		k.ended = nil
 	}
-	if k.tx == nil { // else the pass is one transaction, and goes on
+	if k.tx == nil { // else the pass is one transaction, which continues
 		p.tell(Event{Kind: EventCommit, Stream: p.stream.Name, Total: -1, Counts: k.sealed})
 	}
 }
 
-// sweep is what the end of a pass asks: which rows did it not carry? Some of
-// them by name, if somebody can be asked for them yet, or if they may be records
-// that were rejected.
+// sweep returns the query for the rows that a finished pass did not contain. It lists their keys if they can
+// still be requested one by one, or if they may be records that were rejected.
 func (p *pass) sweep(g *group, names bool) load.Sweep {
 	if g.end == nil || g.end.Skipped > 0 || g.end.Partial {
-		return load.Sweep{} // what a pass has left out says nothing
+		return load.Sweep{} // rows that a pass skipped say nothing
 	}
 	s := load.Sweep{Table: p.stream.Table.Name}
 	if p.inquest != nil && names || g.total.rejected > 0 {
@@ -122,10 +119,9 @@ func (p *pass) sweep(g *group, names bool) load.Sweep {
 	return s
 }
 
-// conclude ends a pass: it weighs what was found, deletes what is proven to be
-// gone and writes the certificate, all in the transaction of the last group. Of
-// an ending that asks or gives up nothing is done yet, and the transaction must
-// not be committed.
+// conclude ends a pass in the transaction of its last group: it judges the pass, deletes rows that are proven
+// gone and writes the certificate. If the returned ending requests records or gives up, nothing was done yet,
+// and the transaction must not be committed.
 func (k *destinationRun) conclude(ctx context.Context, p *pass, g *group, out load.Outcome) (*ending, error) {
 	e := k.ending(p, g, out)
 	defer releaseAll(e.others)
@@ -137,7 +133,7 @@ func (k *destinationRun) conclude(ctx context.Context, p *pass, g *group, out lo
 		return e, nil
 	case proof.Bury, proof.Remove:
 		if s.Keys = e.gone(); s.Keys == nil && g.end.Skipped > 0 {
-			return e, errors.New("rows of parents that were not asked would be deleted") // Invariant 12
+			return e, errors.New("rows of parents that were not requested would be deleted") // Invariant 12
 		}
 		swept, err := k.apply(ctx, s)
 		if err != nil {
@@ -161,26 +157,25 @@ func (k *destinationRun) conclude(ctx context.Context, p *pass, g *group, out lo
 	return e, k.writeCertificate(ctx, p, g, w)
 }
 
-// ending is all that is known at the end of a pass in one destination, and what
-// follows from it.
+// ending is what is known at the end of a pass in one destination, and the conclusions from it.
 type ending struct {
 	reading
 	table    proof.Table
 	verdict  Verdict
 	decision proof.Decision
 	counts   Counts
-	swept    int64 // of the missing rows, those that were deleted
+	swept    int64 // missing rows that were deleted
 	found    *findings
-	others   []arrow.RecordBatch // keys of the missing rows, where only those with these keys may be deleted
-	read     Verdict             // on what was read, whatever the table could take of it
-	open     *openRejects        // after the pass
-	resolved map[rejectID]bool   // rejects that are none any more
+	others   []arrow.RecordBatch // keys of the missing rows that may be deleted, if not all may be
+	read     Verdict             // verdict on the reading, regardless of rejected records
+	open     *openRejects        // open rejects after the pass
+	resolved map[rejectID]bool   // rejects that are resolved
 }
 
-// givesUp reports whether nothing of the pass is kept.
+// givesUp reports whether the whole pass is rolled back.
 func (e *ending) givesUp() bool { return proof.Mixed(e.table, e.decision) }
 
-// gone are the keys of the rows to delete; nil for all that are missing.
+// gone returns the keys of the rows to delete; nil for all missing rows.
 func (e *ending) gone() []arrow.RecordBatch {
 	if e.decision.Action == proof.Bury {
 		return e.found.keys
@@ -188,7 +183,7 @@ func (e *ending) gone() []arrow.RecordBatch {
 	return e.others
 }
 
-// ending is what k knows at the end of p.
+// ending computes the outcome of p in k's destination.
 func (k *destinationRun) ending(p *pass, g *group, out load.Outcome) *ending {
 	e := &ending{reading: reading{facts: p.facts(g, k.counts, k), digest: g.digest, missed: out.Missing}, counts: k.counts, found: k.found}
 	e.compare(&p.hasher, k.before, k.readings)
@@ -213,12 +208,12 @@ func (k *destinationRun) ending(p *pass, g *group, out load.Outcome) *ending {
 	e.open, e.resolved = k.rejects.standing(g.met, everything)
 	e.facts.Unstored = e.open.lost()
 	if e.verdict = proof.Judge(e.facts); e.verdict == Proven && f.Refused && e.decision.Held != "" {
-		e.verdict = Consistent // the source may refuse the rest
+		e.verdict = Consistent // the source may be refusing the rest of the list
 	}
 	return e
 }
 
-// why are the grounds of the verdict in words.
+// why returns the reasons for the verdict as text.
 func (e *ending) why() string {
 	if e.verdict != proof.Judge(e.facts) {
 		return e.decision.Held
@@ -226,9 +221,8 @@ func (e *ending) why() string {
 	return proof.Reasons(e.facts)
 }
 
-// sort finds out which of the missing rows may be deleted: those whose records
-// were rejected have come, and those of parents that were not requested may be
-// there.
+// sort determines which missing rows may be deleted. Rows whose records were rejected did arrive, and rows of
+// parents that were not requested may still exist.
 func (k *destinationRun) sort(e *ending, g *group, out load.Outcome) {
 	if e.facts.Skipped > 0 {
 		e.others = retained(out.Keys)
@@ -244,28 +238,28 @@ func (k *destinationRun) sort(e *ending, g *group, out load.Outcome) {
 	}
 }
 
-// settle takes note of how a pass ended.
+// settle records in k how a pass ended.
 func (k *destinationRun) settle(p *pass, e *ending) {
 	f, d := &e.facts, e.decision
 	k.report.Verdict, k.report.Why = e.verdict, e.why()
 	if k.report.Missing = e.table.Missing - e.swept; e.table.Subset || e.table.AppendTo {
-		k.report.Missing = 0 // they are where they should be
+		k.report.Missing = 0 // rows that the pass did not read are not missing
 	}
 	other := k.before != nil && !k.before.facts.Resumed && (f.Resumed || f.Partial || k.before.digest != e.digest)
-	k.anew = k.wary.set() || e.read.Doubtful() || d.Action == proof.Repeat // a reading in doubt settles nothing for an incremental one
+	k.anew = k.wary.set() || e.read.Doubtful() || d.Action == proof.Repeat // an incremental pass cannot build on a doubtful reading
 	parents := *f
 	parents.Unstored = e.open.nameless()
 	k.ended = &claim{verdict: proof.Judge(parents), doubtful: other || e.table.Subset, held: d.Held != ""}
 	k.before = &e.reading
 	p.show(&e.reading)
 	if !f.Resumed {
-		if !e.read.Doubtful() { // pages that overlap may make a list longer than it is
+		if !e.read.Doubtful() { // overlapping pages may make a list appear longer than it is
 			k.most = max(k.most, f.Listed())
 		}
 		if !f.Partial {
 			k.steady = f.Steady
 		}
-		if f.Repeats() == 0 { // else some count twice
+		if f.Repeats() == 0 { // else some records count twice
 			k.readings = append(k.readings, &e.digest)
 		}
 	}
@@ -290,12 +284,12 @@ func (k *destinationRun) settle(p *pass, e *ending) {
 		k.report.Status = StatusHeld
 		k.report.Err = fmt.Errorf("%s: %w", k.key.Stream, &HeldError{Reason: d.Held, Confirm: d.Confirm, Doubts: proof.Doubts(*f)})
 		if e.givesUp() && k.report.Verdict == Proven {
-			k.report.Verdict, k.report.Why = Unproven, "nothing of the pass was kept: "+d.Held // the table is what it was
+			k.report.Verdict, k.report.Why = Unproven, "the whole pass was rolled back: "+d.Held // the table is unchanged
 		}
 	}
 }
 
-// leave adds what of the pass was committed, and what it cost, to the report.
+// leave adds the pass's committed counts and its costs to the report.
 func (k *destinationRun) leave(p *pass) {
 	r := &k.report
 	r.Counts = r.Counts.Add(k.sealed)
@@ -305,7 +299,7 @@ func (k *destinationRun) leave(p *pass) {
 	r.Bytes += p.total.bytes
 }
 
-// requests is how many the pass has made, those about single records included.
+// requests returns the number of requests of the pass, including those for single records.
 func (p *pass) requests() int {
 	if p.inquest == nil {
 		return p.total.requests

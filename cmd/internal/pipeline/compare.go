@@ -14,37 +14,37 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// comparison is one table of a destination held against the hash file.
+// comparison compares one table of a destination with the hash file.
 type comparison struct {
 	*hashFile
 	have   schemas.Table
 	key    []string
-	at     int  // of the table in the hash file; -1 where the source has no rows for it
-	extras bool // rows that the source does not have are a difference
+	at     int  // index of the table in the hash file; -1 if the source has no rows for it
+	extras bool // whether rows that the source lacks count as a difference
 	parts  uint64
 	out    *Verified
-	most   int // differences to list
+	most   int // maximum number of differences to list
 }
 
-// entry is a row of the hash file, and what the destination has for it.
+// entry is a row of the hash file and its match in the destination.
 type entry struct {
 	hash  uint64
-	place int64 // in the hash file, to find the key again
-	want  int32 // how often: more than once only without a key
+	place int64 // offset in the hash file, to read the key again
+	want  int32 // number of equal rows: more than one only without a key
 	got   int32
 
-	version // in mode append
+	version // only in mode append
 }
 
-// version is a row of a record that has several.
+// version is one of several rows of a record.
 type version struct {
 	hash   uint64
 	run    string
 	synced int64
 }
 
-// compare adds to out how a destination's table differs from the hash file. A table of
-// more rows than may be in memory is compared in parts. // Invariant 6
+// compare adds to out how a destination's table differs from the hash file. It compares a table with too many
+// rows for memory in parts. // Invariant 6
 func (v *verifier) compare(ctx context.Context, d load.Destination, have schemas.Table, b *hashFile, out *Verified) error {
 	c := &comparison{hashFile: b, have: have, key: have.Key, at: b.find(have.Name), parts: 1, out: out, most: v.options.Keys}
 	c.extras = have.Mode != schemas.Append
@@ -80,8 +80,8 @@ func (c *comparison) part(ctx context.Context, d load.Destination, part uint64) 
 	return c.settle(entries)
 }
 
-// load takes one part of the hash file's rows into memory. Of a key that came twice
-// the later row counts, as it does in a run.
+// load reads one part of the hash file's rows into memory. If a key appears twice, the later row counts, as in a
+// run.
 func (c *comparison) load(part uint64) (map[print]*entry, error) {
 	entries := map[print]*entry{}
 	err := c.each(c.at, func(at int64, key, hash string) error {
@@ -108,8 +108,8 @@ func (c *comparison) sum(hash string) uint64 { return maphash.String(c.seeds[0],
 // counts reports whether the table's rows are a multiset.
 func (c *comparison) counts() bool { return c.key[0] == schemas.ColHash }
 
-// columns are those that a comparison needs, the key's first, then the hash and
-// what says whether the row stands.
+// columns returns the columns that a comparison needs: the key first, then the hash, then the columns that show
+// whether a row is live.
 func (c *comparison) columns() []string {
 	columns := append(slices.Clone(c.key), schemas.ColHash)
 	switch {
@@ -121,12 +121,12 @@ func (c *comparison) columns() []string {
 	return append(columns, schemas.ColDeletedAt)
 }
 
-// scan holds the destination's rows against the entries.
+// scan compares the destination's rows with the entries.
 func (c *comparison) scan(entries map[print]*entry, part uint64, b arrow.RecordBatch) error {
 	key, rest := b.Columns()[:len(c.key)], b.Columns()[len(c.key):]
 	for row := range int(b.NumRows()) {
 		if c.have.Mode != schemas.Append && !rest[1].IsNull(row) {
-			continue // gone, or an earlier version
+			continue // deleted, or an earlier version
 		}
 		text := keyText(key, row)
 		p := c.print(text)
@@ -154,7 +154,7 @@ func (c *comparison) scan(entries map[print]*entry, part uint64, b arrow.RecordB
 	return nil
 }
 
-// later keeps the version at row, if it is later than the one before.
+// later keeps the version at row if it is later than the current one.
 func (e *entry) later(hash uint64, at []arrow.Array, row int) {
 	v := version{hash: hash, run: cellText(at[0], row)}
 	if synced, ok := at[1].(*array.Timestamp); ok {
@@ -166,7 +166,7 @@ func (e *entry) later(hash uint64, at []arrow.Array, row int) {
 	e.got, e.version = 1, v
 }
 
-// settle counts what the destination did not have, or not in this version.
+// settle counts the rows that the destination lacks or has in another version.
 func (c *comparison) settle(entries map[print]*entry) error {
 	for _, e := range entries {
 		latest := e.got > 0 && e.run != ""

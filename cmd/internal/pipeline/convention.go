@@ -19,35 +19,32 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Negotiator is implemented by sources that can find out how an endpoint
-// answers; *extract.Client is one.
+// Negotiator is implemented by sources that can probe how an endpoint answers, such as *extract.Client.
 type Negotiator interface {
-	// Negotiate probes the endpoint of s. known is what was held before, the
-	// zero value for nothing. An error says why no hypothesis survived; the
-	// Convention beside it may still tell how many requests that took.
+	// Negotiate probes the endpoint of s. known is the current convention, or the zero value. An error says why
+	// no hypothesis survived; the Convention returned with it may still count the requests.
 	Negotiate(ctx context.Context, s schemas.Stream, known extract.Convention) (extract.Convention, error)
 }
 
-// Settler is implemented by sources that read streams by themselves, as the
-// parents of others; *extract.Client is one.
+// Settler is implemented by sources that read streams on their own, as parents of other streams, such as
+// *extract.Client.
 type Settler interface {
-	// Settle says how those streams are to be read. It is called once, before
-	// the first pass.
+	// Settle sets how those streams are read. It is called once, before the first pass.
 	Settle(settle func(schemas.Stream) schemas.Stream)
 }
 
-// Memory is what the destinations keep about one stream of a pipeline: how its
-// endpoint answers, and what the last whole pass over it looked like.
+// Memory is what a destination stores about one stream of a pipeline: how its endpoint answers, and a profile of
+// the last whole pass.
 type Memory struct {
 	extract.Convention
 	Profile *Profile `json:"profile,omitempty"`
 	Rules   string   `json:"rules,omitempty"` // fingerprint of the stream's filter in that pass
 }
 
-// Empty reports whether there is nothing to keep.
+// Empty reports whether there is nothing to store.
 func (m Memory) Empty() bool { return m.Of == "" && m.Profile == nil }
 
-// text is m as the destinations keep it; "" for nothing.
+// text returns m as the destinations store it; "" if it is empty.
 func (m Memory) text() string {
 	if m.Empty() {
 		return ""
@@ -59,10 +56,10 @@ func (m Memory) text() string {
 	return string(b)
 }
 
-// Memories are what a destination remembers of a pipeline's streams, by name.
+// Memories maps stream names to what a destination stores about them.
 type Memories map[string]Memory
 
-// Recall reads what d remembers of the pipeline's streams.
+// Recall reads what d stores about the pipeline's streams.
 func Recall(ctx context.Context, d load.Destination, pipeline string) (Memories, error) {
 	all := Memories{}
 	err := d.Scan(ctx, load.Conventions.Name, []string{"pipeline", "stream", "convention"}, func(b arrow.RecordBatch) error {
@@ -70,7 +67,7 @@ func Recall(ctx context.Context, d load.Destination, pipeline string) (Memories,
 		for i := range columns {
 			c, ok := b.Column(i).(*array.String)
 			if !ok {
-				return fmt.Errorf("column %q is no text", b.ColumnName(i))
+				return fmt.Errorf("column %q is not text", b.ColumnName(i))
 			}
 			columns[i] = c
 		}
@@ -87,13 +84,13 @@ func Recall(ctx context.Context, d load.Destination, pipeline string) (Memories,
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read what is known of the streams: %w", err)
+		return nil, fmt.Errorf("read conventions: %w", err)
 	}
 	return all, nil
 }
 
-// recall reads what every destination remembers, once a run. One that cannot
-// say is left out of the run: what it does not know it would learn anew.
+// recall reads the memories of every destination, once per run. A destination that fails is left out of the run,
+// because it would otherwise learn everything again.
 func (r *run) recall(ctx context.Context) {
 	if r.Options.DryRun {
 		return
@@ -116,8 +113,8 @@ func (r *run) recall(ctx context.Context) {
 	}
 }
 
-// remembered is the newest that any destination knows of s: a convention about
-// the request it makes now, and a profile.
+// remembered returns the newest convention for s in any destination that fits its current request, and the
+// newest profile.
 func (r *run) remembered(s schemas.Stream) Memory {
 	var m Memory
 	for _, d := range r.Destinations {
@@ -135,8 +132,8 @@ func (r *run) remembered(s schemas.Stream) Memory {
 	return m
 }
 
-// settle makes the run's streams what is remembered of them: for what reads the
-// source, or its records, as the last run did.
+// settle applies the stored conventions to the run's streams, so that everything that reads the source, or its
+// records, works as in the last run.
 func (r *run) settle(ctx context.Context) {
 	r.recall(ctx)
 	for i, s := range r.Streams {
@@ -148,13 +145,12 @@ func (r *run) settle(ctx context.Context) {
 	}
 }
 
-// keyOf is what tells the rows of a stream's table apart, where there is one
-// already, else what the stream says.
+// keyOf returns the key of the stream's existing table; without a table, the stream's own key.
 func (r *run) keyOf(ctx context.Context, s schemas.Stream) []string {
 	for _, d := range r.Destinations {
 		tables, err := d.Tables(ctx, s.Table.Name)
 		if err != nil {
-			continue // whoever writes there meets it, and says so
+			continue // the pass that writes there reports the error
 		}
 		if i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == s.Table.Name }); i >= 0 {
 			return tables[i].Key
@@ -163,9 +159,8 @@ func (r *run) keyOf(ctx context.Context, s schemas.Stream) []string {
 	return s.Key
 }
 
-// agree settles how the stream is read in this run: as it is remembered, else as
-// the source finds out now. What a stream takes from its parents' records shows
-// with the first of them: it is not probed beforehand.
+// agree determines how the run reads the stream: by the stored convention, else by probing the source now. A
+// stream that takes values from its parents' records is not probed: its first parent shows how it answers.
 func (st *streamRun) agree(ctx context.Context) error {
 	st.known = st.remembered(st.origin)
 	n, able := st.Source.(Negotiator)
@@ -180,7 +175,7 @@ func (st *streamRun) agree(ctx context.Context) error {
 		if err := st.unmoved(c); err != nil {
 			return err
 		}
-		if !c.Open || st.known.Of == "" { // else the list is empty for now, and says less than is known
+		if !c.Open || st.known.Of == "" { // else the list is empty now, and the stored convention says more
 			st.known.Convention = c
 		}
 	case st.origin.Incremental.Auto && st.known.Undecided() && st.Now().Sub(st.known.LearnedAt) >= lookAgain:
@@ -191,12 +186,12 @@ func (st *streamRun) agree(ctx context.Context) error {
 	return st.adopt(ctx)
 }
 
-// lookAgain is how long after a look for an order or a filter by the time of
-// change the next one is made, where the records could not show whether it is one.
+// lookAgain is the time between two probes for an order or a filter by the time of change, if the records could
+// not decide whether it works.
 const lookAgain = 24 * time.Hour
 
-// lookAgain looks for an order or a filter by the time of change once more. What
-// else is known of the stream stays, and so does all of it if the look fails.
+// lookAgain probes again for an order or a filter by the time of change. The rest of the convention stays, and
+// all of it stays if the probe fails.
 func (st *streamRun) lookAgain(ctx context.Context, n Negotiator) error {
 	c, err := n.Negotiate(ctx, st.origin, st.known.Convention)
 	st.owed += c.Requests
@@ -211,7 +206,7 @@ func (st *streamRun) lookAgain(ctx context.Context, n Negotiator) error {
 	return nil
 }
 
-// negotiate asks the source, and counts what that costs with the next pass.
+// negotiate probes the source, and adds the requests to the cost of the next pass.
 func (st *streamRun) negotiate(ctx context.Context, n Negotiator) (extract.Convention, error) {
 	c, err := n.Negotiate(ctx, st.simple(), st.known.Convention)
 	st.owed += c.Requests
@@ -221,15 +216,15 @@ func (st *streamRun) negotiate(ctx context.Context, n Negotiator) (extract.Conve
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	case st.known.Of != "" && inconclusive(err):
-		err = &ChangedError{Stream: st.origin.Name, Reason: "it does not answer as it did, and probing it anew settled nothing", Err: err}
+		err = &ChangedError{Stream: st.origin.Name, Reason: "its answers have changed, and new probes do not explain them", Err: err}
 	default:
 		err = fmt.Errorf("%s: %w", st.origin.Name, err)
 	}
 	return c, err
 }
 
-// adopt makes the stream what its convention says. A table that has rows keeps
-// what it tells them apart by: a learned key is for tables to come.
+// adopt applies the convention to the stream. A table with rows keeps its key: a learned key applies only to new
+// tables.
 func (st *streamRun) adopt(ctx context.Context) error {
 	st.stream = st.known.Apply(st.origin)
 	defer st.wholly()
@@ -248,8 +243,7 @@ func (st *streamRun) adopt(ctx context.Context) error {
 	return nil
 }
 
-// settleProbes counts the requests that no pass has: of a stream that was
-// probed, and not read.
+// settleProbes adds the probe requests of a stream that was probed but not read to its reports.
 func (st *streamRun) settleProbes(reports []StreamReport) {
 	for i := range reports {
 		reports[i].Requests += st.owed
@@ -258,19 +252,17 @@ func (st *streamRun) settleProbes(reports []StreamReport) {
 	st.owed = 0
 }
 
-// errFirst ends a pass over a list that was empty when it was probed, and is not
-// any more: nothing is known of how it is built. // Invariant 14
+// errFirst ends a pass over a list that was empty when it was probed and no longer is: its structure is still
+// unknown. // Invariant 14
 var errFirst = errors.New("the list has its first records")
 
-// unseen reports whether a page is the first that there is something to learn
-// from.
+// unseen reports whether page is the first one with records to learn from.
 func (st *streamRun) unseen(page extract.Page) bool {
 	return !st.renegotiated && st.known.Of != "" && !st.known.Located && st.probed() && len(bytes.TrimSpace(page.Records)) > len("[]")
 }
 
-// renegotiate finds out anew how the endpoint answers, once a run, where err
-// says that it does not answer as it was held to, or does for the first time. It
-// reports whether the sinks of p may begin again.
+// renegotiate probes the endpoint again, at most once per run, if err shows that it no longer answers as
+// expected or returns its first records. It reports whether the destinations of p may start again.
 func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool, error) {
 	n, able := st.Source.(Negotiator)
 	if st.renegotiated || !able || st.known.Of == "" || !errors.Is(err, extract.ErrShape) && !errors.Is(err, errFirst) {
@@ -292,36 +284,35 @@ func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool,
 	if err := st.adopt(ctx); err != nil {
 		return false, err
 	}
-	p.beginAgain() // that reading was of something else
+	p.beginAgain() // records read so far do not count
 	return true, nil
 }
 
-// unmoved refuses a convention by which the records stand elsewhere than they
-// did, or are one object: what it says of the table's rows only a person can
-// tell. `penstock discover` accepts it. // Invariant 12
+// unmoved returns an error if the new convention finds the records at another place, or one object instead of a
+// list. Only a person can decide what that means for the table's rows. `penstock discover` accepts it.
+// // Invariant 12
 func (st *streamRun) unmoved(now extract.Convention) error {
 	if moved := st.known.Moved(now); moved != "" {
-		return &ChangedError{Stream: st.origin.Name, Reason: moved + "; the table stays as it is"}
+		return &ChangedError{Stream: st.origin.Name, Reason: moved + "; the table was not changed"}
 	}
 	return nil
 }
 
-// inconclusive reports whether the source has answered the probes, and no
-// hypothesis explains its answers.
+// inconclusive reports whether the source answered the probes, but no hypothesis explains its answers.
 func inconclusive(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return !ok || e.Class == wire.Malformed
 }
 
-// ChangedError is why a stream waits for a person: its source is not what it was
-// when its rows were loaded, and nobody can tell what that means for them.
+// ChangedError reports that a stream is held because its source has changed since its rows were loaded, in a way
+// that only a person can interpret.
 type ChangedError struct {
 	Stream string
 	Reason string
 	Err    error // may be nil
 }
 
-// Error names the stream and what is not as it was.
+// Error names the stream and the change.
 func (e *ChangedError) Error() string {
 	if e.Err == nil {
 		return e.Stream + ": " + e.Reason
@@ -332,12 +323,10 @@ func (e *ChangedError) Error() string {
 // Unwrap returns Err.
 func (e *ChangedError) Unwrap() error { return e.Err }
 
-// learn puts into the open transaction what of m the destination does not know
-// yet. What is known is not written again: a pass that finds everything as it was
-// leaves it alone.
+// learn writes m into the open transaction, unless the destination already has the same.
 func (k *destinationRun) learn(ctx context.Context, p *pass, m Memory) error {
 	if m.Open {
-		m.Convention = extract.Convention{} // there was nothing to learn from
+		m.Convention = extract.Convention{} // the list was empty
 	}
 	text := m.text()
 	if text == "" || text == k.memory {
@@ -347,8 +336,8 @@ func (k *destinationRun) learn(ctx context.Context, p *pass, m Memory) error {
 	return writeOwn(ctx, k.tx, load.Conventions, []any{p.Name, p.stream.Name, p.Run, p.Now(), text})
 }
 
-// Remember makes conventions known to the destinations of c, in the place of
-// what they held, and with no run: what a person has asked to be found out.
+// Remember stores conventions that a person requested in the destinations of c. It replaces the stored ones, and
+// records no run.
 func Remember(ctx context.Context, c Config, found map[string]extract.Convention) error {
 	r, err := newRun(c)
 	if err != nil {
@@ -366,8 +355,7 @@ func Remember(ctx context.Context, c Config, found map[string]extract.Convention
 	return nil
 }
 
-// conventionStream is the name under which conventions are committed that no
-// pass has brought.
+// conventionStream is the stream name for commits of conventions outside a pass.
 const conventionStream = "_conventions"
 
 func (r *run) remember(ctx context.Context, d Destination, found map[string]extract.Convention) error {

@@ -6,13 +6,12 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// CheckCursor says what keeps a run from going on at c, a stream's cursor as a
-// destination stores it; nil for one that a run could have stored.
+// CheckCursor returns why a run cannot continue at c, a stream's cursor as a destination stores it; nil if it
+// can.
 func CheckCursor(c state.Cursor) error {
 	_, err := decodePosition(c)
 	return err
 }
 
-// OwnCursor reports whether a cursor is not one of a stream's, but of what
-// penstock keeps beside them: of the runs themselves, say.
+// OwnCursor reports whether a cursor belongs to penstock's own data, such as the runs, and not to a stream.
 func OwnCursor(stream string) bool { return strings.HasPrefix(stream, "_") }

@@ -13,58 +13,55 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Refetcher is implemented by sources that give one record, or the beginning of a
-// list, as it is now; *extract.Client is one. Without it, an event has its whole
-// stream read again.
+// Refetcher is implemented by sources that can request one record, or the beginning of a list, now, such as
+// *extract.Client. With other sources, an event causes its whole stream to be read again.
 type Refetcher interface {
-	// Record asks for the record of s that values lead to, JSON scalars by the
-	// name of the parameter: nil where the source says that there is none.
+	// Record requests the record of s that values identify: JSON scalars by parameter name. It returns nil if
+	// the source reports that the record does not exist.
 	Record(ctx context.Context, s schemas.Stream, values map[string][]byte) (record []byte, requests int, err error)
 
-	// Sample is the first page of a list. It is no pass.
+	// Sample requests the first page of a list. It is not a pass.
 	Sample(ctx context.Context, s schemas.Stream) (extract.Page, error)
 }
 
-// applyRate is when events are applied, and how many at a time.
+// applyRate sets when events are applied, and how many at a time.
 type applyRate struct {
-	quiet   time.Duration // after a stream's last event, so that one request serves several
-	late    time.Duration // at most, after the first that waits
+	quiet   time.Duration // wait after a stream's last event, so that one request serves several events
+	late    time.Duration // maximum wait after the first waiting event
 	again   []time.Duration
-	busy    time.Duration // while a pass over the stream is under way
-	line    time.Duration // at most, for a commit of such a pass to end
-	rest    time.Duration // after a failure that is not one record's; doubled each time
-	refresh time.Duration // between two readings of a stream that events ask for
-	trust   time.Duration // in what was found out about an endpoint
+	busy    time.Duration // wait while a pass over the stream is running
+	line    time.Duration // maximum wait for a commit of such a pass
+	rest    time.Duration // wait after a failure that is not about one record; doubled each time
+	refresh time.Duration // time between two readings of a stream that events require
+	trust   time.Duration // how long a test of an endpoint stays valid
 
-	chunk    int // events that are read, or written to the table of events, at a time
-	slice    int // records of one commit
-	entities int // records that wait, over all streams // Invariant 6
-	storm    int // of one stream, from which its list is read instead
+	chunk    int // events read, or written to the table of events, at a time
+	slice    int // records per commit
+	entities int // waiting records, over all streams // Invariant 6
+	storm    int // waiting records of a stream above which its list is read instead
 }
 
-// The source may serve what it had before for some seconds after it has sent an
-// event: what disagrees with the event is asked for again.
+// For some seconds after an event, the source may still return the old record: a record that disagrees with its
+// event is requested again.
 var defaultPace = applyRate{
 	quiet: 2 * time.Second, late: 10 * time.Second, again: []time.Duration{3 * time.Second, 12 * time.Second},
 	busy: time.Second, line: 5 * time.Second, rest: 5 * time.Second, refresh: time.Minute, trust: 15 * time.Minute,
 	chunk: 5_000, slice: 200, entities: 100_000, storm: 200,
 }
 
-// maxRecordTries is how often one record is asked for because of one event, at
-// most. What fails for the last time is set aside. // Invariant 15
+// maxRecordTries is the number of times that a record is requested because of one event. After the last failure
+// the event is set aside. // Invariant 15
 const maxRecordTries = 3
 
 // Deltas applies the webhook events of a source to the tables of a pipeline.
 //
-// An event is a hint that a record may have changed. The records that events of a
-// stream name are asked for once it is quiet, by the address each has of its own,
-// and what the source says then is committed in one step with the ordinal of the
-// events; a record that it does not have any more gets a tombstone. Where records
-// have no such address, or it does not show what the list shows, the stream has
-// to be read again: see [DeltaReport].Refresh.
+// An event is a hint that a record may have changed. Once a stream has had no events for a short time, Deltas
+// requests the records that its events name, each by its own address, and commits the answers together with the
+// ordinal of the events. A record that no longer exists gets a tombstone. If records have no such address, or it
+// does not return the same content as the list, the stream must be read again: see [DeltaReport].Refresh.
 //
-// Deltas shares its Config's Turns with the runs of the pipeline in the same
-// process. It belongs to one goroutine, and lives as long as the configuration.
+// Deltas shares its Config's Turns with the runs of the pipeline in the same process. It is for use by one
+// goroutine, and lives as long as the configuration.
 type Deltas struct {
 	*run
 	inbox  *extract.Inbox
@@ -73,31 +70,30 @@ type Deltas struct {
 	queues map[string]*queue
 	names  []string // of queues, in the order of the streams
 
-	settles time.Time        // when what is known of the streams is to be read again
-	read    int64            // the last event that was put into queues
-	left    *leftBehind      // events that were let go of; nil for none
-	upTo    int64            // the last event that was read before some are read again
-	rep     DeltaReport      // of the Apply under way
-	looked  map[string]bool  // destinations that have said where they stand
+	settles time.Time        // when to read the conventions of the streams again
+	read    int64            // the last event that was put into the queues
+	left    *leftBehind      // events dropped from memory; nil for none
+	upTo    int64            // the last event that had been read before reading went back
+	rep     DeltaReport      // report of the running Apply
+	looked  map[string]bool  // destinations whose positions were read
 	ledgers map[string]int64 // by destination, the last event in its table of events
-	kept    time.Time        // when these were written to last
+	kept    time.Time        // when the tables of events were last written
 	resting map[string]*rest // destinations that have failed
 	aside   func(ctx context.Context, ordinal int64, reason string) error
 	now     func() time.Time // the clock
-	made    time.Time        // by it; events before may be older than what an earlier process has read
+	made    time.Time        // creation time by now; earlier events may be older than what an earlier process has read
 }
 
-// DeltaConfig says where a Deltas has its events from.
+// DeltaConfig configures a Deltas.
 type DeltaConfig struct {
 	Config
 	Inbox *extract.Inbox
 
-	// Quarantine is told of events that were given up, after three tries. It may
-	// be nil.
+	// Quarantine is called for events that were given up after three tries. It may be nil.
 	Quarantine func(ctx context.Context, ordinal int64, reason string) error
 }
 
-// NewDeltas makes a Deltas. Nothing is asked of anyone yet.
+// NewDeltas returns a Deltas. It sends no requests yet.
 func NewDeltas(c DeltaConfig) (*Deltas, error) {
 	r, err := newRun(c.Config)
 	if err != nil {
@@ -120,30 +116,29 @@ func NewDeltas(c DeltaConfig) (*Deltas, error) {
 	return d, nil
 }
 
-// DeltaReport is what one Apply has come to, and what is left.
+// DeltaReport is the result of one Apply, and what remains to be done.
 type DeltaReport struct {
-	Events    int   // that were put into the table of events, in the first destination
+	Events    int   // events written to the table of events of the first destination
 	Applied   int   // records that were committed, deletions included, or left to a refresh
 	Refetches int   // requests for single records
-	Written   int64 // rows that were new or have changed, in the first destination
-	Deleted   int64 // likewise
-	Unmapped  int   // events of a type that no stream is for
-	Conflicts int   // events with the id of another, and not its body
+	Written   int64 // new or changed rows in the first destination
+	Deleted   int64 // deleted rows in the first destination
+	Unmapped  int   // events whose type belongs to no stream
+	Conflicts int   // events with the id of another event, but a different body
 	Dead      int   // records that were given up
 
-	Lags []time.Duration // of the records that every destination now has: since the first event about each was received
+	Lags []time.Duration // for each record that every destination now has: time since its first event was received
 
-	Behind  int           // records that wait, and streams of which any may have changed
-	Oldest  time.Time     // when the oldest event that waits was received; zero: none waits
-	Through int64         // each event up to here is applied for good, in every destination
-	Refresh []string      // streams that an ordinary run is to read now, each after its parents
-	Again   time.Duration // Apply has something to do after so long, though nothing may come; 0: when something comes
-	Trouble error         // what kept some from being applied: they wait, and nothing is lost
+	Behind  int           // waiting records, and streams of which any record may have changed
+	Oldest  time.Time     // receipt of the oldest waiting event; zero: none waits
+	Through int64         // every event up to here is applied durably in every destination
+	Refresh []string      // streams that a normal run should read now, parents first
+	Again   time.Duration // call Apply after this time even if no event arrives; 0: only when an event arrives
+	Trouble error         // why some events could not be applied: they wait, and none is lost
 }
 
-// Apply takes in the events that have come, and applies those that have come to
-// rest. What cannot be applied now waits. The error is that of the inbox, or of
-// ctx.
+// Apply reads new events from the inbox, and applies those of streams that have been quiet for a short time.
+// Events that cannot be applied now wait. The error is that of the inbox, or of ctx.
 func (d *Deltas) Apply(ctx context.Context) (DeltaReport, error) {
 	d.rep = DeltaReport{}
 	d.begin(ctx)
@@ -170,8 +165,8 @@ func (d *Deltas) Apply(ctx context.Context) (DeltaReport, error) {
 
 func (d *Deltas) trouble(err error) { d.rep.Trouble = errors.Join(d.rep.Trouble, err) }
 
-// begin learns, the first time and now and then, what is known of the streams, and
-// from each destination, once it can say, how far it is.
+// begin reads the conventions of the streams from time to time, and once from each destination how far it has
+// applied the events.
 func (d *Deltas) begin(ctx context.Context) {
 	if now := d.now(); d.settles.Before(now) {
 		d.settles = now.Add(d.pace.trust)
@@ -197,9 +192,9 @@ func (d *Deltas) begin(ctx context.Context) {
 	}))
 }
 
-// adopt makes the queues of the streams as they are read.
+// adopt creates or updates the queues, for the streams as they are read now.
 func (d *Deltas) adopt(ctx context.Context) {
-	clear(d.down) // what did not answer the last time may do so now
+	clear(d.down) // a destination that did not answer last time may answer now
 	d.settle(ctx)
 	for _, s := range d.Streams {
 		q := d.queues[s.Name]
@@ -218,8 +213,8 @@ func (d *Deltas) adopt(ctx context.Context) {
 	}
 }
 
-// look reads how far a stream's events are applied in a destination, and takes up
-// the records that are still open there.
+// look reads how far a stream's events are applied in a destination, and queues the records that are still open
+// there.
 func (d *Deltas) look(ctx context.Context, q *queue, dest Destination) error {
 	p := &placed{dest: dest}
 	if err := d.stands(ctx, q, p); err != nil {
@@ -242,7 +237,7 @@ func (d *Deltas) look(ctx context.Context, q *queue, dest Destination) error {
 	return nil
 }
 
-// stands reads where a destination is with a stream.
+// stands reads a destination's position in a stream.
 func (d *Deltas) stands(ctx context.Context, q *queue, p *placed) (err error) {
 	if p.stored, err = p.dest.Cursor(ctx, d.key(q.stream.Name)); err != nil {
 		return err
@@ -260,20 +255,20 @@ func (d *Deltas) stands(ctx context.Context, q *queue, p *placed) (err error) {
 	return err
 }
 
-// rest is how long nothing is tried with a destination that has failed.
+// rest is the pause after a destination has failed.
 type rest struct {
 	until time.Time
 	fails int
 }
 
-// maxRest is the longest.
+// maxRest is the longest pause.
 const maxRest = 5 * time.Minute
 
 func (d *Deltas) restFor(fails int) time.Duration {
 	return min(maxRest, d.pace.rest<<min(fails, 10))
 }
 
-// awake are the destinations to try now.
+// awake returns the destinations that are not pausing after a failure.
 func (d *Deltas) awake() []Destination {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -284,14 +279,14 @@ func (d *Deltas) awake() []Destination {
 	})
 }
 
-// met notes how a destination has fared.
+// met records whether an operation on a destination failed.
 func (d *Deltas) met(dest string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch r := d.resting[dest]; {
 	case err == nil:
 		delete(d.resting, dest)
-	case errors.Is(err, state.ErrMoved): // somebody else has committed; it is asked again at once
+	case errors.Is(err, state.ErrMoved): // another process has committed; it is tried again at once
 	case r == nil:
 		d.resting[dest] = &rest{until: d.now().Add(d.restFor(0)), fails: 1}
 	default:
@@ -299,9 +294,8 @@ func (d *Deltas) met(dest string, err error) {
 	}
 }
 
-// fail has a stream wait after an error that is not one record's. The third in a
-// row leaves it to a reading of the whole stream: events must not wait for ever
-// for an endpoint that is gone. // Invariant 15
+// fail pauses a stream after an error that is not about one record. After the third in a row, the whole stream
+// is read instead, so that events do not wait forever for an endpoint that is gone. // Invariant 15
 func (d *Deltas) fail(q *queue) {
 	q.fails++
 	q.pause = d.now().Add(d.restFor(q.fails))
@@ -310,12 +304,10 @@ func (d *Deltas) fail(q *queue) {
 	}
 }
 
-// errIdle is returned where nothing was to be done: nothing is known of the
-// destination by it.
+// errIdle is returned if there was nothing to do, so that the operation says nothing about the destination.
 var errIdle = errors.New("nothing to do")
 
-// each does something with every destination that is awake, all at once, and
-// returns what those have met that failed.
+// each calls do concurrently for every destination that is awake, and returns the joined errors.
 func (d *Deltas) each(ctx context.Context, do func(ctx context.Context, dest Destination) error) error {
 	dests := d.awake()
 	errs := make([]error, len(dests))

@@ -12,21 +12,18 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// detailTable is the table of the stream that gives records one by one, where the
-// pipeline reads that stream as well: what is asked for because of an event is
-// written there too, at no further request. What cannot be written at once is left
-// to the next run, which asks for whatever has changed in the list.
+// detailTable is the table of the detail stream, which returns records one by one, if the pipeline reads that
+// stream too. Records that are requested because of an event are also written there, at no further request. If
+// that fails, the next run requests the records that have changed in the list.
 //
-// Its turn is had from before the records are asked for until they are committed,
-// and the places are those of before, so that no pass has read later and committed
-// in between. // Invariants 8, 13
+// Its lock is held from before the records are requested until they are committed, and the positions are read
+// before the requests, so that no pass has read later and committed in between. // Invariants 8, 13
 type detailTable struct {
-	q      *queue // of the stream; nothing waits in it
+	q      *queue // queue of the detail stream; nothing waits in it
 	places []*placed
 }
 
-// besideOf is the queue of the stream that gives q's records, if it has a table
-// with the same key; nil for none.
+// besideOf returns the queue of q's detail stream if that has a table with the same key, else nil.
 func (d *Deltas) besideOf(q *queue) *queue {
 	i := slices.IndexFunc(d.Streams, func(s schemas.Stream) bool { return s.Name == q.detail.Name })
 	if !q.able || i < 0 {
@@ -42,8 +39,8 @@ func (d *Deltas) besideOf(q *queue) *queue {
 	return b
 }
 
-// alongside takes the turn of the stream beside, where it is free, and looks up
-// where the destinations are that have read it before: nil for none.
+// alongside locks the detail stream if its lock is free, and returns the destinations that have completely read
+// it before; nil for none.
 func (x *delta) alongside(ctx context.Context, dests []Destination) *detailTable {
 	q := x.q.beside
 	if q == nil {
@@ -70,7 +67,7 @@ func (x *delta) alongside(ctx context.Context, dests []Destination) *detailTable
 	return b
 }
 
-// write commits there what was heard. The error says what was left to the next run.
+// write commits the records to the detail table. The error says what was left to the next run.
 func (b *detailTable) write(ctx context.Context, x *delta) error {
 	if len(x.records)+len(x.gone) == 0 {
 		return nil
@@ -81,9 +78,9 @@ func (b *detailTable) write(ctx context.Context, x *delta) error {
 		y.reread = append(y.reread, "["+e.key+"]")
 	}
 	var errs []error
-	for _, p := range b.places { // each by itself: one that fails is of no concern to the others
+	for _, p := range b.places { // one that fails does not affect the others
 		if err := guard(p.dest.Name, func() error { return y.writeBeside(ctx, p) }); err != nil && !errors.Is(err, state.ErrMoved) {
-			errs = append(errs, fmt.Errorf("%s to %s, beside its list: %w", b.q.stream.Name, p.dest.Name, err))
+			errs = append(errs, fmt.Errorf("%s to %s, besides its list: %w", b.q.stream.Name, p.dest.Name, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -106,9 +103,9 @@ func (x *delta) writeBeside(ctx context.Context, p *placed) error {
 	return err
 }
 
-// askAgain has the next run ask once more for the records that are written beside:
-// it goes by what the list said when it last asked for them, which may be what the
-// list says again by then. // Invariant 1
+// askAgain makes the next run request the records once more that are written besides their list. The next run
+// compares the list with its state at the last request, and the list may have returned to that state by then.
+// // Invariant 1
 func (x *delta) askAgain(ctx context.Context, tx load.Tx, stamp string) error {
 	if len(x.reread) == 0 {
 		return nil
@@ -120,7 +117,7 @@ func (x *delta) askAgain(ctx context.Context, tx load.Tx, stamp string) error {
 	return writeOwn(ctx, tx, load.Parents, rows...)
 }
 
-// leave gives the turn up.
+// leave releases the lock.
 func (b *detailTable) leave() {
 	if b != nil {
 		b.q.turn.release()

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// mapped is what a delta's records make.
+// mapped holds the batches and rejects that a delta's records result in.
 type mapped struct {
 	batches []transform.TableBatch
 	rejects []transform.Reject
@@ -27,7 +27,7 @@ func (m *mapped) release() {
 	}
 }
 
-// placed is where one destination stands with a stream.
+// placed is one destination's position in a stream.
 type placed struct {
 	dest   Destination
 	stored state.Cursor
@@ -35,8 +35,7 @@ type placed struct {
 	events applied
 }
 
-// commit maps what was heard and commits it to each of these destinations. What one
-// did not take waits for it.
+// commit maps the records and commits them to the destinations. For a destination that fails, they keep waiting.
 func (x *delta) commit(ctx context.Context, places []*placed) error {
 	stamp := x.stamp(places)
 	m, err := x.mapAll(ctx, stamp, places)
@@ -81,7 +80,7 @@ func (x *delta) commit(ctx context.Context, places []*placed) error {
 	return nil
 }
 
-// places are where the destinations stand that are awake.
+// places returns the positions of the destinations that are awake.
 func (x *delta) places(ctx context.Context) []*placed {
 	var all []*placed
 	x.trouble(x.each(ctx, func(ctx context.Context, dest Destination) error {
@@ -102,8 +101,8 @@ func (x *delta) places(ctx context.Context) []*placed {
 	return all
 }
 
-// stamp is what the rows bear as their run: later than any pass before, one that
-// was interrupted included, which then takes them for carried. // Invariants 8, 12
+// stamp returns the run id for the rows. It is later than the id of every earlier pass, including an interrupted
+// one, which therefore treats these rows as read. // Invariants 8, 12
 func (x *delta) stamp(places []*placed) string {
 	if x.loans != nil {
 		return stampOf(x.loans)
@@ -117,8 +116,8 @@ func (x *delta) stamp(places []*placed) string {
 	return id
 }
 
-// mapAll maps the records. One that cannot be mapped is tried by itself, so that
-// the others go on without it.
+// mapAll maps the records. If that fails, each is mapped on its own, so that one bad record does not stop the
+// others.
 func (x *delta) mapAll(ctx context.Context, stamp string, places []*placed) (*mapped, error) {
 	var known [][]schemas.Table
 	for _, p := range places {
@@ -151,7 +150,7 @@ func (x *delta) mapAll(ctx context.Context, stamp string, places []*placed) (*ma
 	return x.mapSome(stamp, tables, records)
 }
 
-// mapSome maps records in the types that the tables have.
+// mapSome maps records to the types of the existing tables.
 func (x *delta) mapSome(stamp string, known []schemas.Table, records [][]byte) (out *mapped, err error) {
 	if len(records) == 0 {
 		return &mapped{}, nil
@@ -195,8 +194,8 @@ func (x *delta) mapSome(stamp string, known []schemas.Table, records [][]byte) (
 	return out, err
 }
 
-// write commits to one destination: rows, rejects, tombstones and the ordinal of
-// the events, in one step. // Invariants 1, 2
+// write commits rows, rejects, tombstones and the ordinal of the events to one destination in one transaction.
+// // Invariants 1, 2
 func (x *delta) write(ctx context.Context, p *placed, stamp string, m *mapped) (load.Outcome, error) {
 	s := x.q.stream
 	told, table, err := x.provisional(ctx, p, stamp)
@@ -239,7 +238,7 @@ func (x *delta) write(ctx context.Context, p *placed, stamp string, m *mapped) (
 	x.note(p, stamp, out)
 	pos := p.pos
 	if pos.pass == "" && pos.touchedBy == "" {
-		pos.touchedBy = stamp // nothing was read as scheduled yet
+		pos.touchedBy = stamp // no scheduled run has read the stream yet
 		pos.address = x.Origins[s.Name].Address
 	}
 	next := pos.withEvents(p.events).encode()
@@ -248,14 +247,14 @@ func (x *delta) write(ctx context.Context, p *placed, stamp string, m *mapped) (
 		return out, err
 	}
 	if err := tx.Commit(ctx, next); err != nil {
-		_ = tx.Rollback() // it may still hold what the answer waits for
+		_ = tx.Rollback() // the open transaction might block the query for the outcome
 		return out, x.unanswered(ctx, p, news, next, err)
 	}
 	x.loans[p.dest.Name].hear(news)
 	return out, nil
 }
 
-// note says in the stream's cursor what the commit has applied.
+// note updates the stream's event state with what the commit applies.
 func (x *delta) note(p *placed, stamp string, out load.Outcome) {
 	a := &p.events
 	a.Run, a.At = stamp, x.began
@@ -265,13 +264,13 @@ func (x *delta) note(p *placed, stamp string, out load.Outcome) {
 	a.Through = max(a.Through, x.through)
 	a.Fresh += out.Written + out.Deleted
 	if x.loans[p.dest.Name] != nil {
-		a.Fresh += out.Deduplicated // rows that the pass under way had carried
+		a.Fresh += out.Deduplicated // rows that the running pass had read
 	}
 	a.Dead += int64(len(x.dead))
 	a.Refresh = max(a.Refresh, x.refresh)
 	a.Open = slices.Clone(a.Open)
 	if x.refresh > 0 && len(x.asked) == 0 {
-		a.Open = nil // the reading finds them
+		a.Open = nil // the reading of the whole stream finds them
 	}
 	for _, e := range x.asked {
 		a.drop(e.key)
@@ -281,8 +280,8 @@ func (x *delta) note(p *placed, stamp string, out load.Outcome) {
 	}
 }
 
-// rejects are the rows for what the table cannot hold, and for the records that
-// were given up. // Invariant 11
+// rejects returns the rows for values that the table cannot hold, and for records that were given up.
+// // Invariant 11
 func (x *delta) rejects(stamp string, m *mapped) [][]any {
 	var rows [][]any
 	now := x.Now()
@@ -299,14 +298,14 @@ func (x *delta) rejects(stamp string, m *mapped) [][]any {
 	return rows
 }
 
-// notBefore says when records are asked for again.
+// notBefore sets when records are requested again.
 func (x *delta) notBefore() {
 	for _, e := range x.again {
 		e.due = x.now().Add(x.pace.again[min(e.tries, len(x.pace.again))-1])
 	}
 }
 
-// finish takes what was committed everywhere out of the queue.
+// finish removes from the queue what is committed in every destination.
 func (x *delta) finish(ctx context.Context) {
 	q := x.q
 	q.fails, q.pause = 0, time.Time{}

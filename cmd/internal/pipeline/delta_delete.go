@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// markDeleted puts tombstones on the records that are gone.
+// markDeleted marks the rows of records that are gone as deleted.
 func (x *delta) markDeleted(ctx context.Context, tx load.Tx, m *mapped, out *load.Outcome) error {
 	gone := slices.Concat(x.gone, x.leftOut(m))
 	if len(gone) == 0 {
@@ -29,8 +29,8 @@ func (x *delta) markDeleted(ctx context.Context, tx load.Tx, m *mapped, out *loa
 	return nil
 }
 
-// leftOut are the records that the stream's filter leaves out by now: a row that
-// stands for one is gone from what the stream shows.
+// leftOut returns the records that the stream's filter now leaves out: their rows no longer belong to the
+// stream.
 func (x *delta) leftOut(m *mapped) []*entity {
 	if len(x.q.stream.Rules.Filter) == 0 {
 		return nil
@@ -57,7 +57,7 @@ func (x *delta) leftOut(m *mapped) []*entity {
 	})
 }
 
-// keyBatches are the keys of records, integers apart from texts.
+// keyBatches returns the keys of records as batches, one of integers and one of texts.
 func keyBatches(column string, all []*entity) []arrow.RecordBatch {
 	numbers, texts := array.NewInt64Builder(memory.DefaultAllocator), array.NewStringBuilder(memory.DefaultAllocator)
 	defer numbers.Release()

@@ -4,16 +4,16 @@ import (
 	"slices"
 )
 
-// leftBehind are events that were let go of, as only some destinations lack them
-// which are failing: so the others go on. They stay in the inbox, and are read
-// again when these are tried again. // Invariants 3, 6
+// leftBehind are events that were dropped from memory because only failing destinations lack them, so that the
+// other destinations can continue. They stay in the inbox, and are read again when those destinations are tried
+// again. // Invariants 3, 6
 type leftBehind struct {
-	after int64           // the ordinal before the first
-	lack  map[string]bool // destinations that lack some; nothing is committed to them meanwhile
+	after int64           // the ordinal before the first dropped event
+	lack  map[string]bool // destinations that lack some of them; nothing is committed to these meanwhile
 }
 
-// tight reports whether there is no room for another chunk of events. What is read
-// again does not hurry: no stream is left to a reading of all of it for that.
+// tight reports whether there is no room for another chunk of events. Events that are read again are not urgent:
+// they must not fill a queue so far that its whole stream would be read instead.
 func (d *Deltas) tight() bool {
 	room, longest := d.pace.entities, 0
 	for _, q := range d.queues {
@@ -23,7 +23,7 @@ func (d *Deltas) tight() bool {
 	return room < d.pace.chunk || d.read < d.upTo && longest+d.pace.chunk > d.pace.entities/4
 }
 
-// failing are the destinations that have failed and not come back.
+// failing returns the destinations that have failed and not recovered.
 func (d *Deltas) failing() map[string]bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -34,12 +34,12 @@ func (d *Deltas) failing() map[string]bool {
 	return all
 }
 
-// forget lets go of the records that only destinations lack which are failing.
+// forget drops the records that only failing destinations lack.
 func (d *Deltas) forget() {
 	failing := d.failing()
 	live := slices.DeleteFunc(slices.Clone(d.Destinations), func(dest Destination) bool { return failing[dest.Name] })
 	if len(live) == 0 || len(failing) == 0 {
-		return // the inbox has to wait
+		return // nothing can be dropped: events wait in the inbox
 	}
 	for _, q := range d.queues {
 		for key, e := range q.waiting {
@@ -52,7 +52,7 @@ func (d *Deltas) forget() {
 	}
 }
 
-// leave notes that a record was let go of.
+// leave records that an event's record was dropped.
 func (d *Deltas) leave(e *entity, lack map[string]bool) {
 	if d.left == nil {
 		d.left = &leftBehind{after: e.first - 1, lack: map[string]bool{}}
@@ -63,9 +63,8 @@ func (d *Deltas) leave(e *entity, lack map[string]bool) {
 	}
 }
 
-// catchUp goes back to the first event that was let go of, once a destination that
-// lacks some is tried again. What waits is read again with them, so that no later
-// event goes before an earlier one. // Invariant 2
+// catchUp goes back to the first dropped event once a destination that lacks some is tried again. Waiting
+// records are read again with them, so that no later event is applied before an earlier one. // Invariant 2
 func (d *Deltas) catchUp() {
 	if d.left == nil || !slices.ContainsFunc(d.awake(), func(dest Destination) bool { return d.left.lack[dest.Name] }) {
 		return
@@ -82,9 +81,8 @@ func (d *Deltas) catchUp() {
 	d.read, d.left = min(d.read, d.left.after), nil
 }
 
-// admitted are those of some destinations to which deltas of q can be committed
-// now: that have been left behind by none, and lend their turn where a pass is
-// under way.
+// admitted returns the destinations to which deltas of q can be committed now: those that lack no dropped events
+// and, during a pass, those where the pass has an overlay with room.
 func (d *Deltas) admitted(q *queue, loans map[string]*overlay, dests []Destination) []Destination {
 	return slices.DeleteFunc(slices.Clone(dests), func(dest Destination) bool {
 		if d.left != nil && d.left.lack[dest.Name] {

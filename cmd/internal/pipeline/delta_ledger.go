@@ -13,17 +13,15 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// eventStream is the name under which the events of a source are committed, as if
-// they were a stream, by whichever pipeline comes first: each stands once in the
-// table of events.
+// eventStream is the stream name under which the events of a source are committed. The first pipeline to reach
+// an event commits it, so each event is once in the table of events.
 const eventStream = "_events"
 
-// eventChunks is how many commits one Apply makes of them in one destination.
+// eventChunks is the number of commits of events per Apply and destination.
 const eventChunks = 40
 
-// keep puts the events that have come into each destination's table of events, now
-// and then: a file that is written to all the time is closed to its readers.
-// Invariant 7
+// keep writes new events to each destination's table of events from time to time: a database file that is
+// written constantly is locked for its readers. Invariant 7
 func (d *Deltas) keep(ctx context.Context) {
 	for _, dest := range d.Destinations {
 		if _, begun := d.ledgers[dest.Name]; !begun {
@@ -32,7 +30,7 @@ func (d *Deltas) keep(ctx context.Context) {
 	}
 	now := d.now()
 	if since := now.Sub(d.kept); since >= 0 && since < d.pace.quiet {
-		return // below 0 the clock was set back
+		return // below 0: the clock was set back
 	}
 	d.kept = now
 	counts := map[string]int{}
@@ -58,8 +56,8 @@ func (d *Deltas) keep(ctx context.Context) {
 	d.trouble(err)
 }
 
-// keepSome puts some events into a destination's table, with the ordinal of the
-// last as the cursor. // Invariants 2, 3
+// keepSome writes a chunk of events to a destination's table, with the ordinal of the last as the cursor.
+// // Invariants 2, 3
 func (d *Deltas) keepSome(ctx context.Context, dest Destination) (n int, more bool, err error) {
 	d.mu.Lock()
 	after := d.ledgers[dest.Name]
@@ -115,7 +113,7 @@ func (d *Deltas) commitEvents(ctx context.Context, dest Destination, key state.K
 	return tx.Commit(ctx, next.encode())
 }
 
-// eventRow is an event as the table of events has it.
+// eventRow returns an event as a row of the table of events.
 func eventRow(e extract.Delivery) []any {
 	what, streams := "mapped", []string{}
 	for _, h := range e.Hints {
@@ -134,8 +132,7 @@ func eventRow(e extract.Delivery) []any {
 	return []any{e.Source, e.Ordinal, wellFormed(e.ID), wellFormed(e.Type), e.Received, e.Scheme, what, string(list), body, encoding}
 }
 
-// bodyText is a body as every destination can hold it, without losing a bit.
-// Invariant 11
+// bodyText returns a body in a form that every destination can store without loss. Invariant 11
 func bodyText(body []byte) (text string, encoding any) {
 	if utf8.Valid(body) && bytes.IndexByte(body, 0) < 0 {
 		return string(body), nil
@@ -143,7 +140,7 @@ func bodyText(body []byte) (text string, encoding any) {
 	return base64.StdEncoding.EncodeToString(body), "base64"
 }
 
-// wellFormed is a text that stands in the body as well; null for none.
+// wellFormed returns a text that is also in the body, with invalid bytes replaced; nil for an empty text.
 func wellFormed(text string) any {
 	if text == "" {
 		return nil

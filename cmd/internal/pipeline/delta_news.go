@@ -9,21 +9,20 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// news is what a pass that is under way has to know of a commit of the deltas.
+// news describes a commit of deltas to the pass that is running.
 type news struct {
 	from, to state.Cursor
 	rows     []newsRow
 }
 
-// newsRow is one record of it.
+// newsRow is one record of the commit.
 type newsRow struct {
 	of   *entity
 	key  string // as text
-	hash string // of its row; "" where it is gone
+	hash string // hash of its row; "" if the record is gone
 }
 
-// news is what a commit to a destination means for the pass that is under way
-// there; nil where there is none.
+// news returns what the pass running in a destination must know about a commit; nil if none is running.
 func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*news, error) {
 	if x.loans[dest] == nil {
 		return nil, nil
@@ -58,7 +57,7 @@ func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*news, erro
 	return n, nil
 }
 
-// hear has the pass know of a commit.
+// hear tells the running pass about a commit.
 func (l *overlay) hear(n *news) {
 	if l == nil || n == nil {
 		return
@@ -73,8 +72,7 @@ func (l *overlay) hear(n *news) {
 	}
 }
 
-// settle decides, once it is known where the destination stands, whether the commit
-// without an answer has come off.
+// settle decides, once the destination's cursor is known, whether the commit without an answer succeeded.
 func (l *overlay) settle(at state.Cursor) {
 	if l != nil && l.doubt != nil && l.doubt.to == at {
 		l.hear(l.doubt)
@@ -84,13 +82,12 @@ func (l *overlay) settle(at state.Cursor) {
 	}
 }
 
-// answerTime is how long a destination is asked what became of a commit.
+// answerTime is the time limit for finding out whether a commit succeeded.
 const answerTime = 5 * time.Second
 
-// unanswered finds out whether a commit that has met an error has come off for all
-// that: of one without an answer, only the cursor can tell. Where it cannot be read
-// either, the pass under way asks again before it commits. The error is nil if the
-// commit has come off. // Invariants 1, 2
+// unanswered finds out whether a failed commit succeeded after all: if its answer was lost, only the cursor
+// shows it. If the cursor cannot be read either, the running pass checks again before it commits. The error is
+// nil if the commit succeeded. // Invariants 1, 2
 func (x *delta) unanswered(ctx context.Context, p *placed, n *news, next state.Cursor, failed error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()

@@ -15,25 +15,25 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// provisionalHash is that of a row with values that only an event has told. No
-// record has it, so the next reading writes what the source says in its place.
+// provisionalHash is the hash of a row with values known only from an event. No record has this hash, so the
+// next reading replaces the row with the source's values.
 const provisionalHash = "provisional"
 
-// provisionalRows is how many rows of a table are looked through for those that
-// events are about; in a larger one their values wait for the reading.
+// provisionalRows is the number of rows of a table that are scanned for the rows of events. In a larger table,
+// the values wait for the next reading.
 const provisionalRows = 200_000
 
-// provisional is what events say of records that cannot be asked for: values of
-// columns that are there, in the types that these have. A record's other values
-// stay as they are, and it is nothing where the whole row is not known.
+// provisional applies the values in events of records that cannot be requested one by one. It sets columns that
+// already exist, in their types, and leaves the other values of the row unchanged. A record without a row gets
+// none.
 type provisional struct {
 	x     *delta
 	table schemas.Table
-	told  map[string]int // row of said, by key as cellText has it
+	told  map[string]int // row number in said, by key as cellText formats it
 	said  arrow.RecordBatch
 }
 
-// provisional makes the rows for what is told of the entities; nil for none.
+// provisional returns updated rows for the records that x.told describes; nil for none.
 func (x *delta) provisional(ctx context.Context, p *placed, stamp string) (arrow.RecordBatch, schemas.Table, error) {
 	s := x.q.stream
 	var none schemas.Table
@@ -41,7 +41,7 @@ func (x *delta) provisional(ctx context.Context, p *placed, stamp string) (arrow
 		return nil, none, nil
 	}
 	tables, err := p.dest.Tables(ctx, s.Table.Name)
-	if err != nil || len(tables) != 1 { // what hangs from a row would have to be known as well
+	if err != nil || len(tables) != 1 { // the child rows would have to be known as well
 		return nil, none, err
 	}
 	v := &provisional{x: x, table: tables[0], told: map[string]int{}}
@@ -53,7 +53,7 @@ func (x *delta) provisional(ctx context.Context, p *placed, stamp string) (arrow
 	return b, v.table, err
 }
 
-// plainly keeps of what an event says the scalars of columns that are there.
+// plainly returns the scalars in an event that belong to existing columns.
 func (v *provisional) plainly(e *entity) map[string]json.RawMessage {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(e.data, &all) != nil || extract.KeyOf(e.data, v.x.q.stream.Key[0]) != e.key {
@@ -68,14 +68,14 @@ func (v *provisional) plainly(e *entity) map[string]json.RawMessage {
 	return all
 }
 
-// read maps what events say, as the records of the list are mapped. A column whose
-// type would have to change for it is not told: the event says it in another way.
+// read maps the events' values as records of the list are mapped. A column whose type would have to change is
+// left out, because the event formats its value differently.
 func (v *provisional) read(stamp string) error {
 	var records [][]byte
 	since := v.x.since(v.x.q)
 	for _, e := range v.x.told {
 		if !e.received.After(since) {
-			continue // a pass may have shown what came of it, or what came later // Invariant 8
+			continue // a pass may have read this change or a later one // Invariant 8
 		}
 		if plain := v.plainly(e); len(plain) > 1 {
 			text, err := json.Marshal(plain)
@@ -90,7 +90,7 @@ func (v *provisional) read(stamp string) error {
 	}
 	m, err := v.x.mapSome(stamp, []schemas.Table{v.table}, records)
 	if err != nil {
-		return nil // nothing of it is worth an error: the reading brings it
+		return nil // not worth an error: the next reading has the values
 	}
 	defer m.release()
 	i := slices.IndexFunc(m.batches, func(b transform.TableBatch) bool { return b.Table.Name == v.table.Name })
@@ -112,8 +112,7 @@ func (v *provisional) read(stamp string) error {
 // errEnoughRows ends the search in a large table.
 var errEnoughRows = errors.New("enough rows")
 
-// find looks for the rows that events are about, and puts what is told in their
-// place.
+// find scans for the rows of the events, and returns them with the events' values.
 func (v *provisional) find(ctx context.Context, p *placed) (arrow.RecordBatch, error) {
 	columns := v.columns()
 	cells := make([][]arrow.Array, len(columns))
@@ -158,7 +157,7 @@ func (v *provisional) find(ctx context.Context, p *placed) (arrow.RecordBatch, e
 	return v.batch(columns, cells, found)
 }
 
-// columns are those of the table, which a row is made of.
+// columns returns the names of the table's columns.
 func (v *provisional) columns() []string {
 	var names []string
 	for _, f := range v.table.Columns.Fields() {
@@ -167,8 +166,7 @@ func (v *provisional) columns() []string {
 	return names
 }
 
-// cell is a copy of the value that stands in a row by then: that which the event
-// tells, if it does, else the one before.
+// cell returns a copy of a row's new value: the event's value if it has one, else the current one.
 func (v *provisional) cell(have arrow.Array, row int, name string, said int) (arrow.Array, error) {
 	if name == schemas.ColHash {
 		b := array.NewStringBuilder(memory.DefaultAllocator)

@@ -12,57 +12,56 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// queue is what the events of one stream have to be applied yet.
+// queue holds the events of one stream that are still to be applied.
 type queue struct {
 	stream schemas.Stream
-	detail schemas.Stream // that gives one of its records
-	able   bool           // there is one
-	beside *queue         // of the table that detail has itself; nil where it has none
+	detail schemas.Stream // stream that returns a single record
+	able   bool           // detail exists and can be used
+	beside *queue         // queue of detail's own table; nil if it has none
 
-	like    *extract.Likeness // what its list shows; nil: not known
-	unlike  string            // why its records cannot be asked for one by one
+	like    *extract.Likeness // what the list shows of a record; nil: unknown
+	unlike  string            // why its records cannot be requested one by one
 	tested  time.Time
-	strange map[string]bool // members of which events say something else than the source
-	control string          // key of a record that was there when it was asked for last
-	most    int64           // records that the longest reading of the list has found
+	strange map[string]bool // members that events format differently from the source
+	control string          // key of a record that existed when last requested
+	most    int64           // records of the longest reading of the list
 
 	state   map[string]applied // by destination
 	waiting map[string]*entity // by key
-	whole   *entity            // that any record may have changed; nil: no event says so
+	whole   *entity            // any record may have changed; nil: no event says so
 	last    time.Time          // receipt of the last event
 
-	pause time.Time // nothing before
-	fails int       // in a row
-	asked time.Time // when it was last named for a refresh
-	owed  int64     // because of this event
-	vain  int       // how often before, because of the same
+	pause time.Time // do nothing before this time
+	fails int       // failures in a row
+	asked time.Time // when the stream was last named for a refresh
+	owed  int64     // the event that requires the refresh
+	vain  int       // number of refreshes so far for that event
 
-	turn *streamLock // with the runs of this process; nil where it is not shared
-	lent bool        // a pass has lent it, and may want records to be asked for once more
-	shut string      // a pass that has to end first
+	turn *streamLock // lock shared with the runs of this process; nil if not shared
+	lent bool        // a running pass has allowed deltas, and may need records to be requested again
+	shut string      // run id of a pass that must end first
 }
 
 // entity is a record that may have changed.
 type entity struct {
-	key         string // JSON scalar
-	first, last int64  // events that are not applied everywhere
+	key         string // a JSON scalar
+	first, last int64  // first and last event that are not applied everywhere
 	received    time.Time
-	gone        bool      // the last event says that it is gone
-	data        []byte    // what the last event says of it; nil where events do not agree
-	tries       int       // how often it was asked for
-	due         time.Time // when it is to be asked for again; zero: not
-	stored      bool      // a destination has it as open; received says nothing of its event
+	gone        bool      // the last event says that the record is gone
+	data        []byte    // the record in the last event; nil if events disagree
+	tries       int       // number of requests so far
+	due         time.Time // when to request it again; zero: not
+	stored      bool      // a destination stores it as open; received is not the receipt of its event
 }
 
-// maxData is as much of what an event says of a record as is remembered.
+// maxData is the largest record in an event that is remembered, in bytes.
 const maxData = 8 << 10
 
 func newQueue() *queue {
 	return &queue{state: map[string]applied{}, waiting: map[string]*entity{}, strange: map[string]bool{}}
 }
 
-// add puts in what an event says. Of two with one id that say different things,
-// neither is believed.
+// add queues an event. If two events with the same id differ, the data of neither is used.
 func (q *queue) add(e extract.Delivery, h extract.Hint, all []Destination) {
 	q.last = e.Received
 	if h.Key == "" {
@@ -83,15 +82,15 @@ func (q *queue) add(e extract.Delivery, h extract.Hint, all []Destination) {
 	}
 }
 
-// reopen puts in a record that a destination has as open.
+// reopen queues a record that a destination stores as open.
 func (q *queue) reopen(o open, now time.Time) {
 	if q.waiting[o.Key] == nil {
 		q.waiting[o.Key] = &entity{key: o.Key, first: o.At, last: o.At, gone: o.Gone, tries: o.Tries, received: now, due: now, stored: true}
 	}
 }
 
-// recount begins to count anew where an event bears the ordinal of one that was
-// applied before it came.
+// recount lowers the stored ordinal if an event has an ordinal that was applied before the event was received,
+// as with a new inbox.
 func (q *queue) recount(ordinal int64, received time.Time) {
 	for name, a := range q.state {
 		if ordinal <= a.Through && received.After(a.At) {
@@ -106,8 +105,8 @@ func (q *queue) lacked(e *entity, by []Destination) bool {
 	return slices.ContainsFunc(by, func(d Destination) bool { return q.state[d.Name].Through < e.last })
 }
 
-// lacking are the records whose events are not applied in one of the destinations,
-// in the order of the last ones.
+// lacking returns the records whose events at least one of the destinations has not applied, in the order of
+// their last events.
 func (q *queue) lacking(by []Destination) (all []*entity) {
 	for _, e := range q.waiting {
 		if q.lacked(e, by) {
@@ -118,10 +117,9 @@ func (q *queue) lacking(by []Destination) (all []*entity) {
 	return all
 }
 
-// due are the records to ask for now: those with new events, and those whose time
-// has come.
+// due returns the records to request now: those with new events, and those due for another request.
 func (q *queue) due(now time.Time, by []Destination, most int) []*entity {
-	if len(by) == 0 { // nobody could take what is asked for
+	if len(by) == 0 { // no destination could take the records
 		return nil
 	}
 	all := q.lacking(by)
@@ -137,8 +135,7 @@ func (q *queue) due(now time.Time, by []Destination, most int) []*entity {
 	return all
 }
 
-// when is the time at which there is something to do for these destinations; zero
-// for never.
+// when returns the time of the next work for these destinations; zero for never.
 func (q *queue) when(p applyRate, by []Destination) time.Time {
 	var at time.Time
 	if len(by) == 0 {
@@ -170,8 +167,8 @@ func (q *queue) when(p applyRate, by []Destination) time.Time {
 	return at
 }
 
-// floor is the first event that not all have applied, and when the oldest of them
-// was received; 0 for none.
+// floor returns the first event that not all destinations have applied, and the receipt of the oldest such
+// event; 0 for none.
 func (q *queue) floor(all []Destination) (low int64, oldest time.Time) {
 	lacking := q.lacking(all)
 	if q.whole != nil {
@@ -188,7 +185,7 @@ func (q *queue) floor(all []Destination) (low int64, oldest time.Time) {
 	return low, oldest
 }
 
-// giveUp leaves what waits to a reading of the whole stream.
+// giveUp replaces the waiting records with a reading of the whole stream.
 func (q *queue) giveUp() {
 	q.fails = 0
 	for _, e := range q.waiting {
@@ -204,14 +201,14 @@ func (q *queue) giveUp() {
 	clear(q.waiting)
 }
 
-// receive puts the events that have come into the queues, as far as there is room.
+// receive reads new events into the queues, as far as there is room.
 func (d *Deltas) receive(ctx context.Context) error {
 	d.catchUp()
 	for {
 		if d.tight() {
 			d.forget()
 		}
-		if d.tight() { // what waits has to go first
+		if d.tight() { // waiting events must be applied first
 			return nil
 		}
 		events, err := d.inbox.After(ctx, d.read, d.pace.chunk)
@@ -228,7 +225,7 @@ func (d *Deltas) receive(ctx context.Context) error {
 	}
 }
 
-// sort puts one event into the queues of its streams.
+// sort adds one event to the queues of its streams.
 func (d *Deltas) sort(e extract.Delivery) {
 	if e.Unmapped {
 		d.rep.Unmapped++
@@ -257,7 +254,7 @@ func (d *Deltas) sort(e extract.Delivery) {
 	}
 }
 
-// report fills in what is left.
+// report fills in what remains to be done.
 func (d *Deltas) report(rep *DeltaReport) {
 	now, awake := d.now(), d.awake()
 	rep.Through = d.read
@@ -295,8 +292,7 @@ func (d *Deltas) report(rep *DeltaReport) {
 	}
 }
 
-// minAgain keeps what has to wait for others, as for a pass, from being tried all
-// the time.
+// minAgain limits how often work that waits for others, such as a pass, is tried.
 const minAgain = 100 * time.Millisecond
 
 func (d *Deltas) again(rep *DeltaReport, in time.Duration) {
@@ -305,10 +301,10 @@ func (d *Deltas) again(rep *DeltaReport, in time.Duration) {
 	}
 }
 
-// maxRefresh is the longest between two readings that the same event asks for.
+// maxRefresh is the longest time between two readings that the same event requires.
 const maxRefresh = time.Hour
 
-// refresh names a stream that has to be read, with its parents, now and then.
+// refresh names a stream that must be read, with its parents, at growing intervals.
 func (d *Deltas) refresh(q *queue, rep *DeltaReport) {
 	now, owed := d.now(), int64(0)
 	for _, a := range q.state {
@@ -317,7 +313,7 @@ func (d *Deltas) refresh(q *queue, rep *DeltaReport) {
 	if owed != q.owed {
 		q.owed, q.vain = owed, 0
 	}
-	every := min(maxRefresh, d.pace.refresh<<max(0, min(q.vain-1, 10))) // a list may contradict itself each time
+	every := min(maxRefresh, d.pace.refresh<<max(0, min(q.vain-1, 10))) // the list may be contradicted each time
 	switch {
 	case owed == 0:
 	case now.Sub(q.asked) < every:
@@ -330,7 +326,7 @@ func (d *Deltas) refresh(q *queue, rep *DeltaReport) {
 	}
 }
 
-// ancestry adds a stream to those that are named, its parents before it.
+// ancestry adds a stream to names, after its parents.
 func (d *Deltas) ancestry(names []string, s schemas.Stream) []string {
 	if slices.Contains(names, s.Name) {
 		return names

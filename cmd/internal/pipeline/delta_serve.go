@@ -13,14 +13,13 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// serve applies what of a stream's events has come to rest. While a pass over the
-// stream is under way that is between two of its commits, where it lends its turn,
-// or else after its end. // Invariant 8
+// serve applies the stream's events that are due. While a pass over the stream is running, it does so between
+// two of the pass's commits if the pass has an overlay, else after the pass has ended. // Invariant 8
 func (d *Deltas) serve(ctx context.Context, q *queue) error {
 	now := d.now()
 	at := q.when(d.pace, d.awake())
 	if q.owing() && now.Sub(q.asked) >= d.pace.refresh {
-		at = now // it may have been read since
+		at = now // the stream may have been read since
 	}
 	if at.IsZero() || now.Before(at) {
 		return nil
@@ -36,8 +35,7 @@ func (d *Deltas) serve(ctx context.Context, q *queue) error {
 	return nil
 }
 
-// serveSome applies one slice while it is the stream's turn, and reports whether
-// there may be more to do.
+// serveSome applies one slice while it holds the stream's lock, and reports whether there may be more to do.
 func (d *Deltas) serveSome(ctx context.Context, q *queue) (more bool, err error) {
 	loans, free := q.turn.try(ctx, d.pace.line)
 	if !free {
@@ -47,14 +45,14 @@ func (d *Deltas) serveSome(ctx context.Context, q *queue) (more bool, err error)
 	defer q.turn.release()
 	dests, most := d.admitted(q, loans, d.awake()), d.pace.slice
 	if loans != nil {
-		most = min(most, atOnce) // a commit of the pass waits
+		most = min(most, atOnce) // a commit of the pass is waiting
 	}
 	all := q.due(d.now(), dests, most)
 	byList := q.whole != nil && q.lacked(q.whole, dests)
 	switch {
 	case ctx.Err() != nil:
 		return false, nil
-	case loans != nil && (byList || len(all) == 0): // what was read before an event is no reading after it
+	case loans != nil && (byList || len(all) == 0): // the running pass began before the event and does not count as a reading after it
 		q.pause = d.now().Add(d.pace.busy)
 		return false, nil
 	case !byList && len(all) == 0:
@@ -63,7 +61,7 @@ func (d *Deltas) serveSome(ctx context.Context, q *queue) (more bool, err error)
 	return true, d.slice(ctx, q, all, byList, loans)
 }
 
-// lookAgain takes up the records that a pass wants to be asked for once more.
+// lookAgain queues the records that a pass needs to be requested again.
 func (d *Deltas) lookAgain(ctx context.Context) {
 	for _, q := range d.queues {
 		if !q.lent {
@@ -76,10 +74,10 @@ func (d *Deltas) lookAgain(ctx context.Context) {
 	}
 }
 
-// slicesAtOnce is how many commits one stream makes before it is another's turn.
+// slicesAtOnce is the number of commits of one stream before the next stream's turn.
 const slicesAtOnce = 20
 
-// owing reports whether a reading of the stream is owed somewhere.
+// owing reports whether any destination requires a reading of the stream.
 func (q *queue) owing() bool {
 	for _, a := range q.state {
 		if a.Refresh > 0 {
@@ -89,8 +87,7 @@ func (q *queue) owing() bool {
 	return false
 }
 
-// slice applies some records in one commit, or leaves all that wait to a reading of
-// the whole stream.
+// slice applies some records in one commit, or replaces all waiting records with a reading of the whole stream.
 func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool, loans map[string]*overlay) error {
 	x := &delta{Deltas: d, q: q, began: d.now().UTC(), loans: loans}
 	places := x.places(ctx)
@@ -99,7 +96,7 @@ func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool
 		dests = append(dests, p.dest)
 	}
 	all = slices.DeleteFunc(all, func(e *entity) bool { return e.due.IsZero() && !q.lacked(e, dests) })
-	if len(dests) == 0 || !byList && len(all) == 0 { // nobody could take what is asked for
+	if len(dests) == 0 || !byList && len(all) == 0 { // no destination could take the records
 		return nil
 	}
 	if !byList {
@@ -136,9 +133,8 @@ func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool
 	return nil
 }
 
-// alone reports whether the records that wait are to be asked for one by one:
-// they can be, what is found so is what the list shows, and there are not more
-// of them than the list has pages, more or less.
+// alone reports whether to request the waiting records one by one: they can be requested, the answers match the
+// list, and there are not many more records than the list has pages.
 func (d *Deltas) alone(ctx context.Context, q *queue) (bool, error) {
 	if !q.able || len(q.lacking(d.awake())) > max(d.pace.storm, int(q.most/50)) {
 		return false, nil
@@ -153,17 +149,17 @@ func (d *Deltas) alone(ctx context.Context, q *queue) (bool, error) {
 	return q.like != nil, nil
 }
 
-// How an endpoint for single records is tested: with so many records of the list,
-// and once more where they may have changed in between.
+// An endpoint for single records is tested with this many records of the list, and once more because they may
+// have changed in between.
 const (
 	testRecords = 3
 	testRounds  = 2
 )
 
-// test finds out whether a record that is asked for by itself is what the list
-// shows, byte by byte. Else a row would depend on who has brought it.
+// test checks that a record requested on its own equals the list's record byte by byte. Otherwise a row would
+// depend on which request loaded it.
 func (d *Deltas) test(ctx context.Context, q *queue) error {
-	q.like, q.unlike = nil, "its list shows no records to try "+q.detail.Name+" with"
+	q.like, q.unlike = nil, "its list has no records to test "+q.detail.Name+" with"
 	for range testRounds {
 		page, err := d.fetch.Sample(ctx, q.stream)
 		if err != nil {
@@ -183,14 +179,14 @@ func (d *Deltas) test(ctx context.Context, q *queue) error {
 				q.like, q.unlike, q.control = like, "", key
 				return nil
 			}
-			q.unlike = q.detail.Name + " does not show a record as the list does"
+			q.unlike = q.detail.Name + " does not return a record as the list does"
 		}
 	}
 	return nil
 }
 
-// since is when all that was read of a stream was older than an event that comes
-// after it, as far as this process knows.
+// since returns the time before which every reading of the stream had ended that this process knows of: an event
+// received later is newer than all of them.
 func (d *Deltas) since(q *queue) time.Time {
 	if ended := q.turn.since(); ended.After(d.made) {
 		return ended
@@ -202,8 +198,7 @@ func (d *Deltas) values(q *queue, key string) map[string][]byte {
 	return map[string][]byte{q.detail.Params[0].Name: []byte(key)}
 }
 
-// endpointWide reports whether an error may be one that other records would meet as
-// well. A key that fits no request is not.
+// endpointWide reports whether an error may affect other records too. A key that fits into no request does not.
 func endpointWide(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	if ok && e.Class == wire.Refused && e.Attempts == 0 {
@@ -213,21 +208,21 @@ func endpointWide(err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// delta is one commit in the making: what the source has said of some records.
+// delta is one commit in preparation: the source's answers about some records.
 type delta struct {
 	*Deltas
 	q       *queue
 	began   time.Time
 	asked   []*entity
-	records [][]byte  // of those that are there
-	whose   []*entity // of each of records
-	gone    []*entity // that are to be buried
+	records [][]byte  // records that exist
+	whose   []*entity // entity of each of records
+	gone    []*entity // records to mark as deleted
 	dead    []abandoned
-	again   []*entity           // to be asked for once more
-	told    []*entity           // that an event describes, and that are not requested
-	loans   map[string]*overlay // of the pass that is under way, by destination; nil for none
-	heard   map[*entity][]byte  // what the source has said of each of whose, all of it
-	reread  []string            // parents that the next run is to ask again, JSON arrays
+	again   []*entity           // records to request once more
+	told    []*entity           // records described by an event and not requested
+	loans   map[string]*overlay // overlays of the running pass, by destination; nil if none is running
+	heard   map[*entity][]byte  // the source's full answer about each of whose
+	reread  []string            // parents that the next run must request again, JSON arrays
 	through int64
 	refresh int64
 }
@@ -238,14 +233,14 @@ type abandoned struct {
 	why error
 }
 
-// heard is what came of asking for one record.
+// heard is the result of requesting one record.
 type heard struct {
 	record   []byte
 	requests int
 	err      error
 }
 
-// refetch asks for records and sorts them by what has to be done.
+// refetch requests records and sorts them by what has to be done.
 func (x *delta) refetch(ctx context.Context, all []*entity) error {
 	x.asked, x.heard = all, map[*entity][]byte{}
 	answers, err := x.ask(ctx, all)
@@ -267,7 +262,7 @@ func (x *delta) refetch(ctx context.Context, all []*entity) error {
 	return x.sure(ctx)
 }
 
-// ask asks for several records at once. An error is one that all would meet.
+// ask requests several records concurrently. It returns an error only if all records would meet it.
 func (x *delta) ask(ctx context.Context, all []*entity) ([]heard, error) {
 	answers := make([]heard, len(all))
 	asking, ctx := errgroup.WithContext(ctx)
@@ -293,9 +288,9 @@ func (x *delta) ask(ctx context.Context, all []*entity) ([]heard, error) {
 	return answers, err
 }
 
-// othersAnswer reports whether the record that was there last is there still, right after an
-// error about another one that may be about all of them: a missing permission, a login page, a
-// server that does not respond.
+// othersAnswer reports whether a record that existed at its last request still exists, right after an error
+// about another record that may concern all of them: a missing permission, a login page, a server that does not
+// respond.
 func (x *delta) othersAnswer(ctx context.Context, about *entity, a *heard) bool {
 	e, ok := errors.AsType[*wire.Error](a.err)
 	if !ok || e.Class == wire.Throttled || !e.NotBefore.IsZero() || x.q.control == "" || x.q.control == about.key {
@@ -306,8 +301,8 @@ func (x *delta) othersAnswer(ctx context.Context, about *entity, a *heard) bool 
 	return err == nil && record != nil
 }
 
-// failed has a record tried again, and given up the third time: the others continue
-// without it.
+// failed schedules another request for a record, and gives the record up after the third failure, so that the
+// others continue without it.
 func (x *delta) failed(e *entity, err error) {
 	if e.tries >= maxRecordTries {
 		x.dead = append(x.dead, abandoned{e, err})
@@ -316,8 +311,8 @@ func (x *delta) failed(e *entity, err error) {
 	x.again = append(x.again, e)
 }
 
-// missing takes up a record that the source says it does not have. Where no event
-// says that it is gone, it may just not be there yet.
+// missing handles a record that the source reports as not found. If no event says that it is gone, it may not
+// exist yet.
 func (x *delta) missing(e *entity) {
 	if !e.gone && e.tries < maxRecordTries-1 {
 		x.again = append(x.again, e)
@@ -326,14 +321,14 @@ func (x *delta) missing(e *entity) {
 	x.gone = append(x.gone, e)
 }
 
-// there takes up a record as the source has it.
+// there handles a record that the source returned.
 func (x *delta) there(e *entity, record []byte) {
 	if extract.KeyOf(record, x.q.stream.Key[0]) != e.key {
-		x.failed(e, fmt.Errorf("%s gives another record", x.q.detail.Name))
+		x.failed(e, fmt.Errorf("%s returned another record", x.q.detail.Name))
 		return
 	}
 	fit, err := x.q.like.Fit(record)
-	if err != nil { // the list may show more, or less, by now
+	if err != nil { // the list's records may have more or fewer members now
 		x.q.tested = time.Time{}
 		x.refresh = max(x.refresh, e.last)
 		return
@@ -346,9 +341,8 @@ func (x *delta) there(e *entity, record []byte) {
 	}
 }
 
-// stale reports whether a record disagrees with what its last event says: the
-// source may serve what it had before. What still disagrees at the last try is
-// said in another way, and not compared any more.
+// stale reports whether a record disagrees with its last event: the source may still return the old record. A
+// member that still disagrees at the last try is formatted differently in events, and is not compared any more.
 func (x *delta) stale(e *entity, record []byte) bool {
 	if e.gone {
 		return true
@@ -357,7 +351,7 @@ func (x *delta) stale(e *entity, record []byte) bool {
 	unlike = slices.DeleteFunc(unlike, func(name string) bool {
 		return x.q.strange[name] || slices.Contains(x.q.stream.Volatile, name)
 	})
-	if e.tries == maxRecordTries-1 { // it is asked for once more, and that is that
+	if e.tries == maxRecordTries-1 { // this is the last request
 		for _, name := range unlike {
 			x.q.strange[name] = true
 		}
@@ -365,9 +359,8 @@ func (x *delta) stale(e *entity, record []byte) bool {
 	return len(unlike) > 0
 }
 
-// sure keeps of the records to bury those of which two witnesses say that they are
-// gone: the event and the source; or the source, which still finds others.
-// What nobody can tell is left to a reading of the whole list. // Invariant 12
+// sure keeps in x.gone only records that two witnesses report as gone: the event and the source, or the source
+// while it still finds other records. The others are left to a reading of the whole list. // Invariant 12
 func (x *delta) sure(ctx context.Context) error {
 	doubtful := slices.ContainsFunc(x.gone, func(e *entity) bool { return !e.gone })
 	if !doubtful || len(x.records) > 0 {
@@ -386,8 +379,8 @@ func (x *delta) sure(ctx context.Context) error {
 	return nil
 }
 
-// sound reports whether a record that is there is found: the one that was there
-// when it was asked for last or, should that be gone by now, one of the list.
+// sound reports whether the source finds a record that exists: the one that existed at its last request or, if
+// that is gone now, one from the list.
 func (x *delta) sound(ctx context.Context) (bool, error) {
 	if x.q.control != "" {
 		record, n, err := x.fetch.Record(ctx, x.q.detail, x.values(x.q, x.q.control))

@@ -10,39 +10,37 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// applied is how far a stream's webhook events are applied in one destination. It
-// stands inside the stream's cursor, so that rows and ordinal are one commit. The
-// place of the polls is none of its business. // Invariants 2, 3
+// applied is how far a stream's webhook events are applied in one destination. It is stored inside the stream's
+// cursor, so that rows and ordinal are committed together. It does not affect the position of scheduled runs.
+// // Invariants 2, 3
 type applied struct {
-	Through int64     `json:"through"`        // each event up to here is applied, among Open, or left to Refresh
-	At      time.Time `json:"at"`             // when that was: none of these came later
-	Open    []open    `json:"open,omitempty"` // records that have to be asked for again
+	Through int64     `json:"through"`        // every event up to here is applied, in Open, or left to Refresh
+	At      time.Time `json:"at"`             // time of that commit: none of these events was received later
+	Open    []open    `json:"open,omitempty"` // records that must be requested again
 
-	// Refresh is the last event that waits for a reading of the whole stream to
-	// begin after it; 0 for none.
+	// Refresh is the last event that requires a reading of the whole stream, begun after it; 0 for none.
 	Refresh int64 `json:"refresh,omitempty"`
 
-	Run   string `json:"run,omitempty"`   // stamp of the rows written last
-	Fresh int64  `json:"fresh,omitempty"` // rows written since the last pass has ended
+	Run   string `json:"run,omitempty"`   // run id of the rows written last
+	Fresh int64  `json:"fresh,omitempty"` // rows written since the last pass ended
 	Dead  int64  `json:"dead,omitempty"`  // records that were given up
 
-	// Of the changes since events began to come: those that events have brought,
-	// and those that no event had announced when a pass found them.
+	// Changes since the first event: those that events announced, and those that a pass found without an event.
 	Announced int64 `json:"announced,omitempty"`
 	Found     int64 `json:"found,omitempty"`
 
-	recounted bool // Through is less than what is stored: see recount
+	recounted bool // Through is less than the stored value: see recount
 }
 
-// open is a record that has to be asked for again, though its event is behind.
+// open is a record that must be requested again after its event was applied.
 type open struct {
 	Key   string `json:"key"` // a JSON scalar
 	At    int64  `json:"at"`  // its last event
 	Tries int    `json:"tries"`
-	Gone  bool   `json:"gone,omitempty"` // the event says so
+	Gone  bool   `json:"gone,omitempty"` // the event says that the record is gone
 }
 
-// applied is what p says of events; the zero value where none has come.
+// applied returns p's event state; the zero value if no event was applied yet.
 func (p position) applied() (a applied, err error) {
 	if p.events == "" {
 		return a, nil
@@ -53,14 +51,13 @@ func (p position) applied() (a applied, err error) {
 	return a, nil
 }
 
-// knows reports whether an event was applied, or is taken care of. One that came
-// after the last commit was not, whatever its ordinal says: it is that of another
-// inbox, which was put in the place of one that was lost.
+// knows reports whether an event was applied or is being handled. An event received after the last commit was
+// not, whatever its ordinal: it comes from a new inbox that replaced a lost one.
 func (a applied) knows(ordinal int64, received time.Time) bool {
 	return ordinal <= a.Through && !received.After(a.At)
 }
 
-// withEvents is p with what a says.
+// withEvents returns p with the event state a.
 func (p position) withEvents(a applied) position {
 	text, err := json.Marshal(a)
 	if err != nil {
@@ -70,9 +67,8 @@ func (p position) withEvents(a applied) position {
 	return p
 }
 
-// passed is the state of events when a pass has ended, of which begun is the
-// state when it began. A reading of everything that began after an event has seen
-// what it announced, and what the pass has changed no event had announced by then.
+// passed returns the event state after a pass; begun is the state when the pass began. A complete reading that
+// began after an event has seen what it announced. Changes that the pass made were not announced by then.
 func (a applied) passed(begun applied, all, first bool, c Counts) applied {
 	if all && a.Refresh <= begun.Refresh {
 		a.Refresh = 0
@@ -85,7 +81,7 @@ func (a applied) passed(begun applied, all, first bool, c Counts) applied {
 	return a
 }
 
-// put has a record asked for again, in place of what was noted of it before.
+// put adds a record to request again, and replaces its earlier entry.
 func (a *applied) put(o open) {
 	a.drop(o.Key)
 	a.Open = append(a.Open, o)
@@ -95,17 +91,17 @@ func (a *applied) drop(key string) {
 	a.Open = slices.DeleteFunc(a.Open, func(o open) bool { return o.Key == key })
 }
 
-// Webhooks is what a stream's cursor tells of its events, for people to see.
+// Webhooks is the event state of a stream's cursor, for display.
 type Webhooks struct {
 	Through   int64 `json:"through"`             // ordinal up to which events are applied
-	Open      int   `json:"open,omitempty"`      // records that will be asked for again
-	Refresh   bool  `json:"refresh,omitempty"`   // a reading of the whole stream is owed
+	Open      int   `json:"open,omitempty"`      // records that will be requested again
+	Refresh   bool  `json:"refresh,omitempty"`   // the whole stream must be read
 	Dead      int64 `json:"dead,omitempty"`      // records that were given up: see _penstock_rejects
-	Announced int64 `json:"announced,omitempty"` // changes that events have brought
-	Found     int64 `json:"found,omitempty"`     // changes that polls found and no event had announced
+	Announced int64 `json:"announced,omitempty"` // changes announced by events
+	Found     int64 `json:"found,omitempty"`     // changes found by polls without an event
 }
 
-// WebhooksOf reads a stream's cursor. It is false where no event has come yet.
+// WebhooksOf returns the event state of a stream's cursor. ok is false if no event was applied yet.
 func WebhooksOf(c state.Cursor) (Webhooks, bool) {
 	p, err := decodePosition(c)
 	if err != nil || p.events == "" {
@@ -122,8 +118,8 @@ func (a applied) webhooks() Webhooks {
 	return Webhooks{Through: a.Through, Open: len(a.Open), Refresh: a.Refresh > 0, Dead: a.Dead, Announced: a.Announced + a.Fresh, Found: a.Found}
 }
 
-// Coverage is the share of the changes that events have brought, from 0 to 1. It
-// is false where nothing has changed yet.
+// Coverage returns the share of changes that events announced, from 0 to 1. ok is false if nothing has changed
+// yet.
 func (w Webhooks) Coverage() (share float64, ok bool) {
 	all := w.Announced + w.Found
 	if all == 0 {
@@ -132,22 +128,21 @@ func (w Webhooks) Coverage() (share float64, ok bool) {
 	return float64(w.Announced) / float64(all), true
 }
 
-// all reports whether a pass that ends with g has read whatever the stream has:
-// one that an earlier process began, that spared parents, that asked for what has
-// changed, or that the list's own total contradicts may lack what an event was
-// about.
+// all reports whether a pass that ends with g has read the whole stream. A pass that an earlier process began,
+// that skipped parents, that is incremental, or that the list's own total contradicts may have missed the record
+// of an event.
 func (k *destinationRun) all(p *pass, g *group) bool {
 	return !k.resumed && !k.refuted && !g.end.Partial && g.end.Skipped == 0 &&
 		(g.end.Rule != extract.RuleWindows || p.from == "")
 }
 
-// owes reports whether a reading of everything is owed, because of events.
+// owes reports whether events require a reading of the whole stream.
 func (k *destinationRun) owes() bool {
 	a, err := k.main.applied()
 	return err == nil && a.Refresh > 0
 }
 
-// announced is pos, at the end of a pass of k, with what that means for events.
+// announced returns pos with the event state after a pass of k.
 func (k *destinationRun) announced(pos position, all bool) position {
 	begun, err := position{events: k.begun}.applied()
 	if err != nil || pos.events == "" {

@@ -16,57 +16,57 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// errCommit is the cause with which a pass is cancelled that no sink can take
-// any more; the sinks say why.
+// errCommit is the cause of cancelling a pass that no destination can commit any more. The destinations' reports
+// say why.
 var errCommit = errors.New("no destination is left to commit to")
 
-// destinationRun is one destination during the passes of one stream.
+// destinationRun is the state of one destination during the passes of one stream.
 type destinationRun struct {
 	dest     Destination
 	key      state.Key
-	stored   state.Cursor // what the destination has
-	memory   string       // what it knows of the stream: see learn
-	learning string       // that, once the open transaction is committed
-	main     position     // what the destination has, as k found or left it
+	stored   state.Cursor // the destination's stored cursor
+	memory   string       // its stored memory of the stream: see learn
+	learning string       // the new memory, once the open transaction is committed
+	main     position     // the stored position, as k found or wrote it
 	pos      position     // where the next pass starts
-	start    position     // where the run found it; the beginning where that was inside a pass
-	refuted  bool         // the pass at hand is contradicted: the cursor stays where it was
+	start    position     // where the run found it; zero if that was in the middle of a pass
+	refuted  bool         // the current pass is contradicted: the cursor's position does not change
 
 	parentState
-	folder   folder       // of files; "" for none
-	tx       load.Tx      // open between two groups only where a pass is one transaction
-	tried    state.Cursor // of the last commit, whether it has come off or not
-	found    *findings    // about rows that the pass did not carry; nil until somebody asked
-	counts   Counts       // of the pass so far
-	sealed   Counts       // of what of the pass is committed
+	folder   folder       // folder for files; "" for none
+	tx       load.Tx      // stays open between two groups only if a pass is one transaction
+	tried    state.Cursor // cursor of the last commit, whether it succeeded or not
+	found    *findings    // answers about missing rows; nil until they are requested
+	counts   Counts       // counts of the pass so far
+	sealed   Counts       // counts of the committed part of the pass
 	inserted int64
-	before   *reading     // the last pass that has ended
-	prior    *reading     // before as it was when the pass at hand began
-	whole    int          // passes from the beginning, this one included
-	most     int64        // records that the longest whole pass so far has found
-	steady   bool         // the list had that many again, and some were others
-	readings []*digest    // what the whole passes of this run have found
-	wanted   bool         // streams that were loaded before hang from this one
-	ended    *claim       // by the pass at hand
-	over     string       // the last pass that has ended and gone over every record
+	before   *reading     // the last finished pass
+	prior    *reading     // the value of before when the current pass began
+	whole    int          // passes from the beginning of the list, including this one
+	most     int64        // records of the longest whole pass so far
+	steady   bool         // the list had that length again, but some records were new
+	readings []*digest    // digests of the whole passes of this run
+	wanted   bool         // this stream has child streams that were loaded before
+	ended    *claim       // verdict of the current pass, to be published
+	over     string       // the last finished pass that read every record
 	anew     bool         // the next pass reads the whole list
-	out      bool         // dropped out of the pass at hand
-	trouble  error        // why; until it goes on alone
-	lagged   error        // why it had to go on alone; once
-	broken   bool         // ended by its destination
-	begun    string       // what the cursor said of events when the pass at hand began
-	resumed  bool         // the pass at hand was begun by an earlier process
-	loan     *overlay     // what deltas have of the pass at hand; nil where it lends nothing
-	held     withheld     // of the group at hand
-	rejects  *openRejects // as k found or left them
-	standing *openRejects // after the open transaction
-	finished bool         // wants no further pass
+	out      bool         // dropped out of the current pass
+	trouble  error        // why it dropped out, until it continues separately
+	lagged   error        // why it had to continue separately
+	broken   bool         // the destination failed
+	begun    string       // the cursor's event state when the current pass began
+	resumed  bool         // an earlier process began the current pass
+	loan     *overlay     // deltas during the current pass; nil if none are allowed
+	held     withheld     // rows of the current group that are not written
+	rejects  *openRejects // open rejects as k found or wrote them
+	standing *openRejects // open rejects once the open transaction is committed
+	finished bool         // needs no further pass
 	report   StreamReport
 
-	wary       refutation // of incremental reading
-	noticed    []Notice   // to be told with the next pass that settles something
-	overlooked int64      // rows of the pass that incremental passes before it had missed
-	sealedPast int64      // of these, those of what is committed
+	wary       refutation // evidence against incremental reading
+	noticed    []Notice   // notices to report with the next conclusive pass
+	overlooked int64      // rows of the pass that earlier incremental passes had missed
+	sealedPast int64      // the committed part of overlooked
 }
 
 func newSinks(r *run, s schemas.Stream) []*destinationRun {
@@ -88,8 +88,8 @@ func newSinks(r *run, s schemas.Stream) []*destinationRun {
 	return sinks
 }
 
-// open finds out where k stands. A full reading begins at the beginning,
-// wherever the last one was left, and so does one that has to be made at once.
+// open reads k's position. A full reading starts at the beginning, wherever the last one stopped, and so does a
+// pass in one transaction.
 func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	if k.dest.Destination == nil {
 		return nil
@@ -126,7 +126,7 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	if k.report.Backfill == "" && k.owes() {
 		k.unsparing = true
 		if !pos.midPass() {
-			pos.at = "" // what has changed is not all that an event may be about
+			pos.at = "" // an event may concern more than the changed records
 		}
 	}
 	if !pos.midPass() {
@@ -136,7 +136,7 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	case st.Options.Full && (!pos.end || st.rules() == ""), pos.midPass() && !st.parts(), pos.midPass() && pos.rules != st.rules():
 		return err
 	case pos.rules != st.rules():
-		pos.at = "" // what has not changed since is to be made anew as well
+		pos.at = "" // unchanged records must be mapped again too
 	case pos.end && pos.rules != "":
 		forgotten, failed := k.forgotten(ctx, st)
 		if failed != nil {
@@ -150,16 +150,16 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	return err
 }
 
-// keep is the position of a pass that is contradicted: that of the last one
-// before which was not, as no cursor may cover what did not come.
+// keep returns the position of a contradicted pass: that of the last pass that was not contradicted, because the
+// cursor must not cover records that did not arrive.
 func (k *destinationRun) keep(p *pass) position {
 	pos := k.start
-	pos.touchedBy = p.id // the same place, and not the same cursor
+	pos.touchedBy = p.id // the same position, but a different cursor
 	return pos
 }
 
-// children reports whether there are rows that hang from this stream: they can
-// be deleted only if the list of their parents is proven.
+// children reports whether the destination has rows of child streams. They can be deleted only if the list of
+// their parents is proven.
 func (k *destinationRun) children(ctx context.Context, r *run) (bool, error) {
 	for _, s := range r.Streams {
 		if s.Parent != k.key.Stream {
@@ -176,14 +176,13 @@ func (k *destinationRun) children(ctx context.Context, r *run) (bool, error) {
 	return false, nil
 }
 
-// fail ends k with an error of its own. Whatever the pass had come to was not
-// committed.
+// fail ends k with an error of its own. The uncommitted part of the pass is lost.
 func (k *destinationRun) fail(err error) {
 	k.finished, k.broken = true, true
 	k.report.Status, k.report.Err = "", fmt.Errorf("%s to %s: %w", k.key.Stream, k.dest.Name, err)
 }
 
-// close ends the sink and returns its report. err is what ended the stream.
+// close ends k and returns its report. err is the error that ended the stream.
 func (k *destinationRun) close(ctx context.Context, err error, d time.Duration) StreamReport {
 	k.rollback()
 	r := k.report
@@ -211,12 +210,12 @@ func (k *destinationRun) rollback() {
 	k.learning, k.standing = "", nil
 	k.held.release()
 	if k.tx != nil {
-		_ = k.tx.Rollback() // nothing of it was promised to anyone
+		_ = k.tx.Rollback() // nothing in it was reported as committed
 		k.tx = nil
 	}
 }
 
-// enter readies k for a pass and returns the stream's tables as they are.
+// enter prepares k for a pass and returns the stream's existing tables.
 func (k *destinationRun) enter(ctx context.Context, p *pass) ([]schemas.Table, error) {
 	k.counts, k.sealed, k.inserted, k.out = Counts{}, Counts{}, 0, false
 	k.prior, k.found, k.refuted = k.before, nil, false
@@ -289,9 +288,8 @@ func (k *destinationRun) commit(ctx context.Context, p *pass, g *group) error {
 	return k.seal(ctx, p, g)
 }
 
-// ask asks the source for the rows that are missing, one by one. That may take
-// long, so it gives the transaction up; the group is written again with what
-// was found.
+// ask requests the missing rows from the source, one by one. That may take long, so it rolls the transaction
+// back; the group is then written again with the answers.
 func (k *destinationRun) ask(ctx context.Context, p *pass, g *group, missing []arrow.RecordBatch) {
 	k.rollback()
 	k.counts, k.overlooked = k.sealed, k.sealedPast
@@ -299,7 +297,7 @@ func (k *destinationRun) ask(ctx context.Context, p *pass, g *group, missing []a
 	k.found = p.inquest.findings(missing)
 }
 
-// write opens the transaction, if need be, and puts the group's rows into it.
+// write opens the transaction if necessary, and writes the group's rows into it.
 func (k *destinationRun) write(ctx context.Context, p *pass, g *group) error {
 	if k.tx == nil {
 		tx, err := k.dest.Begin(ctx, k.key, k.stored, p.passOf(p.stream, p.id, !p.resumes))
@@ -331,7 +329,7 @@ func (k *destinationRun) write(ctx context.Context, p *pass, g *group) error {
 	return k.writeParents(ctx, p, g)
 }
 
-// apply merges what was written and counts what came of it.
+// apply merges the written rows and adds the outcome to the counts.
 func (k *destinationRun) apply(ctx context.Context, s load.Sweep) (load.Outcome, error) {
 	out, err := k.tx.Apply(ctx, s)
 	if err != nil {
@@ -345,8 +343,8 @@ func (k *destinationRun) apply(ctx context.Context, s load.Sweep) (load.Outcome,
 	return out, nil
 }
 
-// balance checks that every record of the pass so far has become something, in
-// the table or among the rejects. // Invariant 14
+// balance checks that every record of the pass so far is counted in the table or among the rejects.
+// // Invariant 14
 func (k *destinationRun) balance(g *group) error {
 	c := &k.counts
 	c.Fetched, c.Rejected = g.total.fetched, g.total.rejected
@@ -362,7 +360,7 @@ func (k *destinationRun) seal(ctx context.Context, p *pass, g *group) error {
 	pos := g.next
 	pos.rules, pos.lastComplete = p.rules(), k.over
 	if g.end != nil && !g.end.Partial && g.end.Skipped == 0 && g.end.Rule != extract.RuleWindows {
-		pos.lastComplete = "" // this one
+		pos.lastComplete = "" // the current pass
 	}
 	if g.end != nil && k.anew {
 		pos.at = "" // the next pass reads the whole list
@@ -390,7 +388,7 @@ func (k *destinationRun) seal(ctx context.Context, p *pass, g *group) error {
 	return nil
 }
 
-// rehearse is commit where nothing is to be written.
+// rehearse is commit in a dry run.
 func (k *destinationRun) rehearse(p *pass, g *group) {
 	k.counts.Fetched, k.counts.Rejected = g.total.fetched, g.total.rejected
 	k.sealed = k.counts

@@ -10,39 +10,37 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// lanes is how many parts a digest has. Two readings that differ in a few
-// records differ in as many lanes, unless two records share one.
+// lanes is the number of parts of a digest. Two readings that differ in a few records differ in as many lanes,
+// unless two of the records share a lane.
 const lanes = 256
 
-// digest is a fingerprint of the rows a pass carried, by their keys (by their
-// hashes where the table has none), in whatever order they came. Two passes
-// with equal digests carried the same rows equally often.
+// digest is a fingerprint of the rows of a pass by their keys (by their hashes if the table has no key), in any
+// order. Two passes with equal digests read the same rows equally often.
 type digest struct {
 	rows uint64
-	text uint64 // of these, those whose key is no integer
+	text uint64 // rows whose key is not an integer
 	sum  uint64
 	lane [lanes]lane
 }
 
-// lane is the part of a digest that one in so many rows goes into.
+// lane is one part of a digest, to which a share of the rows is added.
 type lane struct {
 	rows int64
 	sum  uint64
-	keys uint64 // sum of the keys, where they are integers
+	keys uint64 // sum of the keys, if they are integers
 }
 
-// difference is what two readings do not have in common.
+// difference counts the records that only one of two readings has.
 type difference struct {
-	here, there int64    // records that only the one has, at least
-	examples    []string // keys of some that are only there, where they can be told
+	here, there int64    // records that only one reading has, at least
+	examples    []string // keys of some records only in the other reading, if they can be computed
 }
 
-// maxExamples is how many keys a text names.
+// maxExamples is the number of keys that a text names.
 const maxExamples = 3
 
-// minus compares two readings made by one hasher's seed. Where a lane has more
-// rows on one side, so many are missing on the other; where it has as many and
-// other ones, at least one is on each.
+// minus compares two readings with digests of the same hasher. If a lane has n more rows on one side, the other
+// side lacks at least n; if it has equally many but different rows, each side lacks at least one.
 func (h *hasher) minus(here, there *digest) (d difference) {
 	for i := range here.lane {
 		a, b := here.lane[i], there.lane[i]
@@ -66,11 +64,11 @@ func (h *hasher) minus(here, there *digest) (d difference) {
 // hasher makes digests that can be compared with each other.
 type hasher struct {
 	seed   maphash.Seed
-	hashes []uint64 // of the rows of the batch at hand
-	keys   []int64  // of these, where there is one integer to a key
+	hashes []uint64 // hashes of the rows of the current batch
+	keys   []int64  // their keys, if the key is one integer
 }
 
-// add takes the rows of one batch of the stream's root table into d.
+// add adds the rows of one batch of the stream's root table to d.
 func (h *hasher) add(d *digest, t schemas.Table, b arrow.RecordBatch) {
 	key := t.Key
 	if len(key) == 0 {
@@ -102,7 +100,7 @@ func (h *hasher) add(d *digest, t schemas.Table, b arrow.RecordBatch) {
 	}
 }
 
-// spread mixes a row's hash once more: sums of sums collide.
+// spread mixes a row's hash again, because sums of sums collide.
 func (h *hasher) spread(v uint64) uint64 { return maphash.Comparable(h.seed, v) }
 
 func (h *hasher) column(a arrow.Array) {

@@ -111,7 +111,7 @@ func TestListThatChangesItsShapeIsHeld(t *testing.T) {
 		"an object in place of a list":    {things(1, 60), `{"id":900,"name":"x","message":"Your plan has ended."}`, "is one object now"},
 		"an envelope around a bare list":  {things(1, 60), `{"items":` + things(1, 3) + `}`, `now they are at "/items"`},
 		"an envelope that has moved":      {list, `{"result":{"rows":` + things(1, 3) + `}}`, `its records were at "/data"`},
-		"an object without a known place": {list, `{"code":7,"note":"nothing here"}`, "does not answer as it did"},
+		"an object without a known place": {list, `{"code":7,"note":"nothing here"}`, "its answers have changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := tt.before
@@ -284,7 +284,7 @@ func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
 	rep = r.must(StatusComplete)
 	require.EqualValues(t, 2, rep.Streams[0].Counts.Deleted)
 	require.Equal(t, NoticeFilter, rep.Streams[0].Notices[0].About)
-	require.Contains(t, r.last("crm_leads").Note, "2 rows are marked as deleted in the pass in which the stream's filter changed")
+	require.Contains(t, r.last("crm_leads").Note, "2 rows were marked as deleted in the pass in which the stream's filter changed")
 
 	l.records = records(0, 23)
 	r.restart(nil)

@@ -2,10 +2,10 @@ package pipeline
 
 import "github.com/penstock-data/penstock/extract"
 
-// EventKind says what an Event tells.
+// EventKind is the kind of an Event.
 type EventKind string
 
-// What happens to a stream, in this order; page and commit any number of times.
+// The kinds of events of a stream, in this order; page and commit occur any number of times.
 const (
 	EventStart  EventKind = "start"
 	EventPage   EventKind = "page"
@@ -13,22 +13,21 @@ const (
 	EventEnd    EventKind = "end"
 )
 
-// Event is one step of one stream. Fields that the kind is not named for are
-// zero; Total is -1 then.
+// Event is one step of one stream. Fields of other kinds are zero, except that Total is -1.
 type Event struct {
 	Kind     EventKind
-	Source   string // of a run over one of several sources, as whoever makes it says
+	Source   string // source, if the run is one of several; set by the caller
 	Stream   string
-	Records  int64            // page: records on it
-	Bytes    int64            // page: of bodies
-	Requests int              // page: that it took
-	Total    int64            // page: records the list says it has in all, -1 where it does not say
-	Windows  *extract.Windows // page: how far a pass is that goes window by window; else nil
-	Counts   Counts           // commit: of what the pass has committed so far
+	Records  int64            // page: number of records
+	Bytes    int64            // page: bytes of its bodies
+	Requests int              // page: number of requests
+	Total    int64            // page: the list's stated total, -1 if none
+	Windows  *extract.Windows // page: progress of a pass over time windows; else nil
+	Counts   Counts           // commit: counts of the committed part of the pass
 	Report   *StreamReport    // end: one for each destination
 }
 
-// tell passes e on to whoever wants to know.
+// tell calls the progress function with e, if there is one.
 func (r *run) tell(e Event) {
 	if r.Progress != nil {
 		r.Progress(e)

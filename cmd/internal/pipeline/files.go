@@ -16,19 +16,18 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// colPath is the column in which a record about a file says where that is.
+// colPath is the column with the path of a record's file.
 const colPath = "path"
 
-// orphanAge is how old a file must be that no row names before it is removed: a
-// commit that will name it may be under way in another process.
+// orphanAge is the minimum age of a file without a row before it is removed: another process may be about to
+// commit a row that names it.
 const orphanAge = 24 * time.Hour
 
-// folder is where the files of one destination lie. Their paths say what is in
-// them, so that a file is never written over.
+// folder is the folder for the files of one destination. A file's path depends on its content, so files are
+// never overwritten.
 type folder string
 
-// keep writes files, so that they outlast a power cut before any row names them.
-// Invariant 2
+// keep writes files durably before any row names them. Invariant 2
 func (d folder) keep(files []extract.File) error {
 	for _, f := range files {
 		if err := d.write(f); err != nil {
@@ -48,7 +47,7 @@ func (d folder) write(f extract.File) error {
 	path := filepath.Join(string(d), f.Path)
 	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == int64(len(f.Body)) {
 		now := time.Now()
-		return os.Chtimes(path, now, now) // no orphan, for whoever looks for them
+		return os.Chtimes(path, now, now) // protects the file from removeOrphans in any process
 	}
 	if err := d.unlinked(f.Path); err != nil {
 		return err
@@ -59,8 +58,7 @@ func (d folder) write(f extract.File) error {
 	return writeDurably(path, f.Body)
 }
 
-// unlinked refuses a path on which a symbolic link would lead elsewhere. The folder itself
-// may be one.
+// unlinked returns an error if a symbolic link in path would lead elsewhere. The folder itself may be a link.
 func (d folder) unlinked(path string) error {
 	for dir := filepath.Dir(filepath.Clean(path)); dir != "."; dir = filepath.Dir(dir) {
 		info, err := os.Lstat(filepath.Join(string(d), dir))
@@ -71,13 +69,13 @@ func (d folder) unlinked(path string) error {
 	return nil
 }
 
-// settle makes the names of files last, those that were there before as well: who
-// has written them may have been killed before it came to that.
+// settle makes the names of files durable, including existing ones: the process that wrote them may have been
+// killed before it synced their folders.
 func (d folder) settle(files []extract.File) error {
 	folders := map[string]bool{}
 	for _, f := range files {
 		for dir := filepath.Dir(filepath.Clean(f.Path)); !folders[dir]; dir = filepath.Dir(dir) {
-			folders[dir] = true // up to and with ".", which is d
+			folders[dir] = true // up to and including ".", which is d
 		}
 	}
 	for dir := range folders {
@@ -90,12 +88,12 @@ func (d folder) settle(files []extract.File) error {
 	}
 	err := syncFolder(filepath.Dir(string(d)))
 	if errors.Is(err, fs.ErrPermission) {
-		return nil // whoever may not look into it has been given d
+		return nil // the parent folder may be unreadable: then d was made by someone else
 	}
 	return err
 }
 
-// has reports whether a file that a row names is there.
+// has reports whether a file named by a row exists.
 func (d folder) has(path string) bool {
 	if !filepath.IsLocal(path) {
 		return false
@@ -104,11 +102,11 @@ func (d folder) has(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// temporary begins the names of files that are being written.
+// temporary is the name prefix of files that are being written.
 const temporary = ".penstock-"
 
-// writeDurably makes a file appear at path with all of its content. Its name lasts
-// once its folder is synced.
+// writeDurably creates the file at path atomically with all of its content. The name is durable once its folder
+// is synced.
 func writeDurably(path string, body []byte) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, temporary+"*") // 0600
@@ -128,7 +126,7 @@ func writeDurably(path string, body []byte) error {
 	return nil
 }
 
-// syncFolder makes what has appeared in a folder last.
+// syncFolder makes new names in a folder durable.
 func syncFolder(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
@@ -137,8 +135,8 @@ func syncFolder(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// removeOrphans removes the files of a table that no row has named since before,
-// and what was left half written.
+// removeOrphans removes the files of a table that no row names and that were last modified before the given
+// time, and partly written files.
 func (d folder) removeOrphans(table string, named []uint64, before time.Time) error {
 	root := filepath.Join(string(d), table)
 	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
@@ -167,8 +165,7 @@ func (k *destinationRun) files(s schemas.Stream) bool {
 	return s.Class == schemas.ClassFile && k.folder != ""
 }
 
-// keepFiles puts the files of a group in their place. A destination without a
-// folder has the rows about them alone.
+// keepFiles writes the files of a group. A destination without a folder stores only the rows about them.
 func (k *destinationRun) keepFiles(g *group) error {
 	if k.folder == "" {
 		return nil
@@ -176,9 +173,8 @@ func (k *destinationRun) keepFiles(g *group) error {
 	return k.folder.keep(g.files)
 }
 
-// tidy removes files that no row names any more, once a pass has put others in
-// their place. Rows that have ended, and earlier versions, still name theirs. That
-// it could not be done is no fault of the pass.
+// tidy removes files that no row names any more after a pass has replaced some. Deleted rows, and earlier
+// versions of rows, still name their files. Errors are ignored: they do not affect the pass.
 func (k *destinationRun) tidy(ctx context.Context, p *pass) {
 	changed := k.sealed.Written > k.inserted || k.sealed.Deleted > 0 || p.resumes
 	if !k.files(p.stream) || !changed {

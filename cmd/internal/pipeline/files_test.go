@@ -161,8 +161,8 @@ func TestFileThatIsRefusedCostsItselfOnly(t *testing.T) {
 		}
 	}
 	require.Len(t, open, 2)
-	require.Contains(t, strings.Join(open, "\n"), "the server does not give parent [7]: 403: This action is unauthorized.")
-	require.Contains(t, strings.Join(open, "\n"), "the server does not give parent [8]: 200: text/html")
+	require.Contains(t, strings.Join(open, "\n"), "the server did not return parent [7]: 403: This action is unauthorized.")
+	require.Contains(t, strings.Join(open, "\n"), "the server did not return parent [8]: 200: text/html")
 
 	e.refused, e.secret[8] = nil, 1
 	n, child := e.complete(Options{})

@@ -6,12 +6,11 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Final reports whether another attempt, a while later, would meet err again: the
-// source has refused what it was asked for, or whom it was asked by, or the request
-// is none that may be sent. Only a person can change that.
+// Final reports whether another attempt a while later would meet err again: the source refused the request or
+// the credential, or the request must not be sent. Only a person can change that.
 func Final(err error) bool {
 	if n, ok := errors.AsType[*notTriedError](err); ok {
-		err = n.err // as with the streams that were tried
+		err = n.err // treated like the errors of streams that were tried
 	}
 	e, ok := errors.AsType[*wire.Error](err)
 	if !ok {

@@ -7,47 +7,47 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Basis says what a figure of a [Forecast] rests on.
+// Basis is the basis of a figure in a [Forecast].
 type Basis string
 
-// What figures rest on, the best first.
+// The bases, the best first.
 const (
-	Measured Basis = "measured" // on the stream's own last run
-	Derived  Basis = "derived"  // on its parent's records
-	Guessed  Basis = "guessed"  // on what such endpoints usually take: nothing is known yet
+	Measured Basis = "measured" // from the stream's own last run
+	Derived  Basis = "derived"  // from its parent's records
+	Guessed  Basis = "guessed"  // from the usual cost of such endpoints: the stream is unknown
 )
 
-// History is what the last run of one stream took, all its passes together.
+// History is the cost of one stream's last run, all passes together.
 type History struct {
-	Records  int64 // of the last pass
+	Records  int64 // records of the last pass
 	Pages    int64
 	Requests int64
 }
 
-// Lane is one credential: what goes through it waits for the same limit.
+// Lane is one credential: its requests share one rate limit.
 type Lane struct {
 	Name  string
-	Rate  float64 // requests a second
+	Rate  float64 // requests per second
 	Known bool    // the rate is configured or learned; else it is a guess
 }
 
-// Knowledge is what a forecast is made from. Nothing is requested for it.
+// Knowledge is the input of a forecast.
 type Knowledge struct {
-	Streams  []schemas.Stream         // in the order in which the run takes them up
-	History  map[string]History       // by stream; only of those that were read before
-	Lane     func(stream string) Lane // that a stream goes through
-	Last     RunDuration              // of the last complete run
+	Streams  []schemas.Stream         // in the order of the run
+	History  map[string]History       // by stream; only of streams that were read before
+	Lane     func(stream string) Lane // returns the lane of a stream
+	Last     RunDuration              // cost of the last complete run
 	PageSize float64                  // bytes of a page in the last run; 0: unknown
 	Deadline time.Duration            // 0: none
 }
 
-// RunDuration is what a whole run took; the zero value where there was none.
+// RunDuration is the cost of a whole run; the zero value if there was none.
 type RunDuration struct {
 	Requests float64
 	Seconds  float64
 }
 
-// StreamForecast is what one stream is expected to take.
+// StreamForecast is the expected cost of one stream.
 type StreamForecast struct {
 	Stream   string  `json:"stream"`
 	Lane     string  `json:"lane"`
@@ -55,35 +55,35 @@ type StreamForecast struct {
 	Requests int64   `json:"requests"`
 	Records  int64   `json:"records"`
 	Bytes    int64   `json:"bytes"`
-	Seconds  float64 `json:"seconds"` // alone, under the limit
-	Ends     float64 `json:"ends_at"` // seconds after the run has begun
+	Seconds  float64 `json:"seconds"` // for this stream only, at the lane's rate
+	Ends     float64 `json:"ends_at"` // seconds after the run began
 	Basis    Basis   `json:"basis"`
 	Skipped  bool    `json:"skipped,omitempty"` // ends after the deadline
 }
 
-// Forecast is what a run is expected to take, before anything is requested.
+// Forecast is the expected cost of a run, computed without any request.
 type Forecast struct {
 	Pages    int64            `json:"pages"`
 	Requests int64            `json:"requests"`
 	Records  int64            `json:"records"`
 	Bytes    int64            `json:"bytes"`
 	Seconds  float64          `json:"seconds"`
-	Guessed  int              `json:"guessed"` // streams of which nothing is known yet
+	Guessed  int              `json:"guessed"` // streams without a history
 	Skipped  int              `json:"skipped"` // streams that end after the deadline
 	Streams  []StreamForecast `json:"streams"`
 }
 
-// What is assumed of a stream that was never read.
+// Assumptions about a stream that was never read.
 const (
 	guessPages    = 2
-	guessRecords  = 100 // a page
+	guessRecords  = 100 // per page
 	guessPageSize = 40 << 10
-	guessProbes   = 6 // requests that find out how an endpoint answers, once
+	guessProbes   = 6 // probes of an unknown endpoint, sent once
 )
 
-// NewForecast adds up what the streams will take. The streams of a lane follow
-// each other at the lane's rate, lanes run side by side, and a run that took
-// longer than its limits ask for is expected to do so again.
+// NewForecast adds up the costs of the streams. The streams of a lane run one after the other at the lane's
+// rate, and lanes run in parallel. If the last run took longer than the rate limits explain, the forecast is
+// stretched accordingly.
 func NewForecast(k Knowledge) Forecast {
 	var f Forecast
 	records := map[string]int64{}
@@ -117,8 +117,8 @@ func (f *Forecast) add(s StreamForecast) {
 	f.Streams = append(f.Streams, s)
 }
 
-// slow stretches the times to what the last run took: as much again, more for
-// further requests at the rate of the limits, and less for fewer.
+// slow stretches the times to the duration of the last run: further requests take the time that the rate limits
+// allow, and fewer requests take proportionally less.
 func (f *Forecast) slow(last RunDuration) {
 	if last.Requests <= 0 || f.Seconds <= 0 {
 		return
@@ -137,7 +137,7 @@ func (f *Forecast) slow(last RunDuration) {
 	}
 }
 
-// cut marks what a run that is ended at the deadline would not finish.
+// cut marks the streams that a run would not finish before its deadline.
 func (f *Forecast) cut(deadline time.Duration) {
 	if deadline <= 0 {
 		return
@@ -150,7 +150,7 @@ func (f *Forecast) cut(deadline time.Duration) {
 	}
 }
 
-// forecast is what one stream will take, given the records of those before it.
+// forecast returns the expected cost of one stream, given the records of the streams before it.
 func (k Knowledge) forecast(s schemas.Stream, records map[string]int64) StreamForecast {
 	one := StreamForecast{Stream: s.Name, Basis: Guessed}
 	h, known := k.History[s.Name]
@@ -176,18 +176,17 @@ func (k Knowledge) forecast(s schemas.Stream, records map[string]int64) StreamFo
 	return one
 }
 
-// Outlook is how a run has held against its forecast. Errors are shares of what
-// was forecast: 0.1 means that it took a tenth more.
+// Outlook compares a run with its forecast. Errors are relative to the forecast: 0.1 means that the run took a
+// tenth more.
 type Outlook struct {
 	Requests      int64   `json:"requests"` // as forecast
 	Seconds       float64 `json:"seconds"`
-	Guessed       int     `json:"guessed,omitempty"` // streams of which nothing was known
+	Guessed       int     `json:"guessed,omitempty"` // streams that had no history
 	RequestsError float64 `json:"requests_error"`
 	SecondsError  float64 `json:"seconds_error"`
 }
 
-// against is the outlook of a run after its end; nil for one without a forecast
-// or one that was stopped.
+// against compares a finished run with f; nil for a run without a forecast or one that was stopped.
 func (f *Forecast) against(r Report) *Outlook {
 	if f == nil || r.Status != StatusComplete && r.Status != StatusPartial {
 		return nil
@@ -198,7 +197,7 @@ func (f *Forecast) against(r Report) *Outlook {
 	return o
 }
 
-// off is by which share of want, which is not 0, got is more.
+// off returns the relative error of got; want is not 0.
 func off(got, want float64) float64 { return round3((got - want) / math.Max(want, 1e-3)) }
 
 func round3(x float64) float64 { return math.Round(x*1000) / 1000 }

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// gather reads pages into groups and sends each on when it is full.
+// gather reads pages into groups and sends each group to the committer when it is full.
 func (p *pass) gather(ctx context.Context, groups chan<- *group) error {
 	for page, err := range p.pages(ctx) {
 		if err == nil && p.group.end != nil {
@@ -37,8 +37,7 @@ func (p *pass) gather(ctx context.Context, groups chan<- *group) error {
 	}
 }
 
-// readError is a source's error as the run reports it: that of a cancelled
-// context gives way to the reason of the cancelling.
+// readError returns a source's error as the run reports it. If ctx was cancelled, it returns the cause.
 func (p *pass) readError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -46,11 +45,10 @@ func (p *pass) readError(ctx context.Context, err error) error {
 	return fmt.Errorf("%s: page %d: %w", p.stream.Name, p.total.pages+1, err)
 }
 
-// salvage sends on what was gathered before the source failed, so that the
-// next run need not read it again.
+// salvage sends the pages read before the source failed, so that the next run need not read them again.
 func (p *pass) salvage(ctx context.Context, groups chan<- *group, err error) {
 	if ctx.Err() == nil && !refuted(err) && p.parts() && p.group.end == nil {
-		_ = p.send(ctx, groups) // fails only if ctx is done by now
+		_ = p.send(ctx, groups) // fails only if ctx is done
 	}
 }
 
@@ -97,19 +95,18 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 	return nil
 }
 
-// largePage is the size of a page whose memory the system gets back before the commit.
+// largePage is the page size from which the memory is returned to the operating system before the commit.
 // // Invariant 6
 const largePage = 16 << 20
 
-// mostMapped is the most that the rows of one page may take in columns. Rows of few bytes
-// in a table of many columns take a thousand times what they took in the page.
-// // Invariant 6
+// mostMapped is the maximum size of the rows of one page in columns. In a table of many columns, short records
+// can take a thousand times the memory of their JSON. // Invariant 6
 const (
 	mostMapped  = 160 << 20
-	mostRejects = 250_000 // of one page
+	mostRejects = 250_000 // per page
 )
 
-// mapPage reads the page's records into batches, part by part. // Invariants 6 and 15
+// mapPage maps the page's records into batches, part by part. // Invariants 6 and 15
 func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
 	mapped, rejects := p.group.bytes, len(p.group.rejects)
 	p.inPage = true
@@ -127,10 +124,10 @@ func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
 			}
 		}
 		if len(p.group.rejects)-rejects > mostRejects {
-			return fmt.Errorf("%s: map page %d: more than %d of its records and values fit no column; a smaller page size (pagination.limit of the stream) helps", p.stream.Name, p.total.pages+1, mostRejects)
+			return fmt.Errorf("%s: map page %d: more than %d of its records and values fit no column; set a smaller page size (pagination.limit of the stream)", p.stream.Name, p.total.pages+1, mostRejects)
 		}
 		if p.group.bytes-mapped > mostMapped {
-			return fmt.Errorf("%s: map page %d: its rows take more than %d MB in columns, most of them without a value; a smaller page size (pagination.limit of the stream) helps, and so does a lower max_columns, which keeps more of a record in %s", p.stream.Name, p.total.pages+1, mostMapped>>20, schemas.ColRest)
+			return fmt.Errorf("%s: map page %d: its rows take more than %d MB in columns, most of them without a value; set a smaller page size (pagination.limit of the stream) or a lower max_columns, which keeps more of each record in %s", p.stream.Name, p.total.pages+1, mostMapped>>20, schemas.ColRest)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -139,9 +136,8 @@ func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
 	return nil
 }
 
-// appendPage appends a page to the mapper part by part. It yields after each part, so that
-// the mapper can be flushed, and the error that ends the page. Where the mapper is full it
-// has to be flushed. // Invariant 6
+// appendPage appends a page to the mapper part by part. It yields after each part, so that the mapper can be
+// flushed, and the error that ends the page. If the yielded flag is true, the mapper is full and must be flushed. // Invariant 6
 func appendPage(m *transform.Mapper, page extract.Page) iter.Seq2[bool, error] {
 	return func(yield func(bool, error) bool) {
 		before := m.Fetched()
@@ -165,7 +161,7 @@ func appendPage(m *transform.Mapper, page extract.Page) iter.Seq2[bool, error] {
 	}
 }
 
-// full reports whether the group is what one commit holds.
+// full reports whether the group has reached the size or age of one commit.
 func (p *pass) full() bool {
 	g := p.group
 	return g.rows+int64(p.mapper.Rows()) >= int64(p.limits.groupRows) ||
@@ -173,15 +169,13 @@ func (p *pass) full() bool {
 		time.Since(g.begun) >= p.limits.groupAge
 }
 
-// reserve takes a page's bytes from the budget. Where there are none left, those
-// of the group being committed come back by themselves. Is that not enough, the
-// group at hand goes out as it is, so that nobody waits while holding what
-// others need.
+// reserve takes a page's bytes from the budget. If too few are left, it first waits for the group being
+// committed, which returns its own. If that is not enough, it sends the current group, so that no pass waits
+// while it holds memory that others need.
 //
-// A pass in one transaction holds on to what it has sent. Rather than wait with
-// it, it has the transaction applied from then on, group by group, which makes
-// the rows the destination's concern, and does without the budget: only one
-// transaction can be in that state, and nothing it needs waits for the budget.
+// A pass in one transaction keeps what it has sent in memory. Instead of waiting with it, the transaction is
+// applied group by group from then on: the rows then use the destination's memory, and the pass needs no budget.
+// Only one transaction can be in that state, and nothing that it needs waits for the budget.
 func (p *pass) reserve(ctx context.Context, groups chan<- *group, n int) error {
 	cost := p.budget.cost(n)
 	if p.spills {
@@ -210,12 +204,11 @@ func (p *pass) hold(cost int64) {
 	p.group.loose += cost
 }
 
-// settle gives back what the pages of a batch have taken from the budget beyond
-// the bytes that it holds: as JSON, records are often twice as large. Without it
-// a group and the next would not find room beside each other, and one would be
-// gathered only when the other is committed.
+// settle returns the difference between the pages' bytes and the size of their batches to the budget: as JSON,
+// records are often twice as large. Otherwise a group and the next one would not fit into the budget together,
+// and gathering would wait for each commit.
 //
-// Amid a page nothing is given back: its body is still in memory.
+// In the middle of a page nothing is returned, because its body is still in memory.
 func (p *pass) settle() {
 	g := p.group
 	if p.inPage {
@@ -242,7 +235,7 @@ func (p *pass) count(page extract.Page) {
 	p.tell(e)
 }
 
-// send hands the group over and begins the next one.
+// send sends the group to the committer and begins the next one.
 func (p *pass) send(ctx context.Context, groups chan<- *group) error {
 	if err := p.flush(); err != nil {
 		return err
@@ -260,7 +253,7 @@ func (p *pass) send(ctx context.Context, groups chan<- *group) error {
 		p.mapper.Close()
 	}
 	if p.large {
-		debug.FreeOSMemory() // the commit needs what reading the page has taken
+		debug.FreeOSMemory() // the commit needs the memory that reading the page took
 		p.large = false
 	}
 	if p.kin != nil {
@@ -280,7 +273,7 @@ func (p *pass) send(ctx context.Context, groups chan<- *group) error {
 	}
 }
 
-// drop lets go of a group's batches and of its share in the budget.
+// drop releases a group's batches and its share of the budget.
 func (p *pass) drop(g *group) {
 	releaseBatches(g.batches)
 	releaseBatches(g.left)

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// hashFile keeps, in a temporary file, the key and hash of each row that a stream's
-// records make, in the order they came.
+// hashFile stores the key and hash of each row of a stream's records in a temporary file, in the order of their
+// arrival.
 type hashFile struct {
 	tables []entered
 	file   *os.File // nil before the first row
@@ -26,8 +26,8 @@ type hashFile struct {
 	buf    []byte
 }
 
-// entered is a table in a hash file. The columns of key identify its rows; without a key,
-// equal rows are counted.
+// entered is a table in a hash file. The columns of key identify its rows; without a key, equal rows are
+// counted.
 type entered struct {
 	name string
 	key  []string
@@ -40,12 +40,11 @@ func newBudgetRecord() *hashFile {
 
 func (b *hashFile) close() {
 	if b.file != nil {
-		_ = errors.Join(b.file.Close(), os.Remove(b.file.Name())) // whoever made it has no more use for it
+		_ = errors.Join(b.file.Close(), os.Remove(b.file.Name())) // errors do not matter: the file is no longer needed
 	}
 }
 
-// with are the tables that a destination has, and those of the hash file that it does
-// not have.
+// with returns the tables of a destination, and those tables of the hash file that it lacks.
 func (b *hashFile) with(have []schemas.Table) []schemas.Table {
 	all := slices.Clone(have)
 	for _, t := range b.tables {
@@ -56,7 +55,7 @@ func (b *hashFile) with(have []schemas.Table) []schemas.Table {
 	return all
 }
 
-// find is the place of a table in the hash file, or -1.
+// find returns the index of a table in the hash file, or -1.
 func (b *hashFile) find(name string) int {
 	return slices.IndexFunc(b.tables, func(t entered) bool { return t.name == name })
 }
@@ -89,9 +88,8 @@ func (b *hashFile) enter(t schemas.Table, rows arrow.RecordBatch) error {
 	return nil
 }
 
-// keyOf are the columns that tell rows of t apart from one reading to the next.
-// What hangs from a record without a key is known by the record's content and
-// its place in it.
+// keyOf returns the columns that identify a row of t in different readings. A child row of a record without a
+// key is identified by the record's content and the row's index.
 func (b *hashFile) keyOf(t schemas.Table) []string {
 	if len(b.tables) > 0 && len(b.tables[0].key) == 1 && b.tables[0].key[0] == schemas.ColHash {
 		return []string{schemas.ColHash, schemas.ColIndex}
@@ -113,15 +111,14 @@ func (b *hashFile) open() (err error) {
 	return nil
 }
 
-// print tells keys apart: two different ones have the same by no more than
-// chance, which is one in 2^128.
+// print is a fingerprint of a key. Two different keys have the same one with a probability of one in 2^128.
 type print [2]uint64
 
 func (b *hashFile) print(key string) print {
 	return print{maphash.String(b.seeds[0], key), maphash.String(b.seeds[1], key)}
 }
 
-// each goes through the rows of the table at i in the hash file.
+// each calls row for every row of the table at index i.
 func (b *hashFile) each(i int, row func(at int64, key, hash string) error) error {
 	if b.file == nil {
 		return nil
@@ -148,7 +145,7 @@ func (b *hashFile) each(i int, row func(at int64, key, hash string) error) error
 	return nil
 }
 
-// keyAt is the key of the row at a place.
+// keyAt returns the key of the row at an offset.
 func (b *hashFile) keyAt(at int64) (string, error) {
 	r := &counted{r: bufio.NewReader(io.NewSectionReader(b.file, at, b.size-at))}
 	if _, err := binary.ReadUvarint(r); err != nil {
@@ -157,7 +154,7 @@ func (b *hashFile) keyAt(at int64) (string, error) {
 	return r.text()
 }
 
-// counted is a reader that knows how far it is.
+// counted is a reader that counts the bytes read.
 type counted struct {
 	r *bufio.Reader
 	n int64
@@ -187,7 +184,7 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// cellsOf are columns of a batch by name.
+// cellsOf returns columns of a batch by name.
 func cellsOf(b arrow.RecordBatch, names []string) ([]arrow.Array, error) {
 	out := make([]arrow.Array, len(names))
 	for i, name := range names {

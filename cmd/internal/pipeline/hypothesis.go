@@ -10,12 +10,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxDropped is how many hypotheses about a stream a run gives up. Invariant 15
+// maxDropped is the number of hypotheses about a stream that a run may drop. Invariant 15
 const maxDropped = 2
 
-// drop answers an [extract.RefutedError]: the stream is read in the simpler way,
-// in this run and in later ones. It reports whether the sinks of p may begin
-// again.
+// drop handles an [extract.RefutedError]: this run and later ones read the stream without the refuted
+// hypothesis. It reports whether the destinations of p may start again.
 func (st *streamRun) drop(ctx context.Context, p *pass, err error) (bool, error) {
 	e, ok := errors.AsType[*extract.RefutedError](err)
 	if !ok || slices.Contains(st.known.Dropped, e.About) || st.dropped >= maxDropped {
@@ -31,9 +30,9 @@ func (st *streamRun) drop(ctx context.Context, p *pass, err error) (bool, error)
 		}
 		st.known.Convention = c
 	}
-	severity := Warned // once: later runs remember it
+	severity := Warned // reported once, because later runs remember it
 	if e.ForNow {
-		st.known.Open, severity = true, Noted // the next run looks again
+		st.known.Open, severity = true, Noted // the next run tests it again
 	}
 	st.noticed = append(st.noticed, Notice{Severity: severity, About: NoticeHypothesis, Reason: fmt.Sprintf("%s; the stream is read without %s", e.Seen, e.About)})
 	if err := st.adopt(ctx); err != nil {
@@ -43,14 +42,14 @@ func (st *streamRun) drop(ctx context.Context, p *pass, err error) (bool, error)
 	return true, nil
 }
 
-// refuted reports whether err says that a hypothesis about the stream is wrong:
-// what the pass has gathered is not what the stream is to be.
+// refuted reports whether err refutes a hypothesis about the stream, so that the pages read so far must not be
+// committed.
 func refuted(err error) bool {
 	_, ok := errors.AsType[*extract.RefutedError](err)
 	return ok
 }
 
-// without is what is known of the stream, without a hypothesis.
+// without returns the stream's convention without the refuted hypothesis.
 func (st *streamRun) without(e *extract.RefutedError) extract.Convention {
 	c := st.conventionOf()
 	c.Dropped = append(slices.Clone(c.Dropped), e.About)
@@ -58,13 +57,13 @@ func (st *streamRun) without(e *extract.RefutedError) extract.Convention {
 	return c
 }
 
-// probed reports whether the stream, without what is refuted, is probed before
-// it is read: what a child takes from its parents shows with the first of them.
+// probed reports whether the stream, without refuted hypotheses, is probed before it is read. A child stream is
+// not: its first parent shows how it answers.
 func (st *streamRun) probed() bool {
 	return st.simple().Parent == "" && st.origin.Class != schemas.ClassFile
 }
 
-// simple is the stream as the configuration has it, without what is refuted.
+// simple returns the configured stream without refuted hypotheses.
 func (st *streamRun) simple() schemas.Stream {
 	s := st.known.Drop(st.origin)
 	if st.known.Refuted(s.Key) && s.Stated["key"] == "" {
@@ -73,8 +72,8 @@ func (st *streamRun) simple() schemas.Stream {
 	return s
 }
 
-// merge makes c, which probes have just found, a convention about the stream as
-// the configuration has it, with what held before about its hypotheses.
+// merge returns c, the result of new probes, as a convention of the configured stream, together with what was
+// known of its hypotheses.
 func (st *streamRun) merge(c extract.Convention) extract.Convention {
 	h := st.known.Hypotheses()
 	c = c.About(st.origin)

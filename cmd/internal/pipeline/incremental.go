@@ -11,22 +11,20 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// wholly has the whole list read where a pass stands for all of it: what one in a
-// single transaction does not carry is taken for gone. Of a backfill it is the part
-// that is asked for.
+// wholly disables incremental reading if a pass must cover the whole list: in a pass of one transaction, missing
+// rows count as gone. It also sets a backfill's range.
 func (st *streamRun) wholly() {
 	st.stream.Range = st.rangeOf()
 	switch {
 	case st.stream.Range.Whole, len(st.stream.Rules.Filter) > 0 && hidesKey(st.stream):
 		st.stream.Incremental = schemas.Incremental{}
 	case st.Options.Full:
-		st.stream.Incremental.Full = time.Nanosecond // the whole pass is due, and checks the incremental ones
+		st.stream.Incremental.Full = time.Nanosecond // makes a whole pass due, which checks the incremental ones
 	}
 }
 
-// rules is a fingerprint of what becomes of the records of a list that is read
-// in parts: where it has changed, rows do that no reading of a part carries. It
-// is "" for other lists.
+// rules returns a fingerprint of how records become rows, for a list that is read in parts. If it changes, rows
+// change that no partial reading returns. It is "" for other lists.
 func (st *streamRun) rules() string {
 	if !st.stream.Incremental.Set() && !st.stream.Months.Set() {
 		return ""
@@ -34,12 +32,11 @@ func (st *streamRun) rules() string {
 	return strconv.FormatUint(definition(st.stream), 36)
 }
 
-// errForgotten ends the search for one.
-var errForgotten = errors.New("a row is to be written anew")
+// errForgotten ends the scan at the first such row.
+var errForgotten = errors.New("a row must be written again")
 
-// forgotten reports whether rows are to be written anew, as they were when a
-// column was widened and could not keep them as they had come: no reading of a
-// part carries them. // Invariant 11
+// forgotten reports whether the table has rows that must be written again, because a column was widened and they
+// could not keep their original values. No partial reading returns them. // Invariant 11
 func (k *destinationRun) forgotten(ctx context.Context, st *streamRun) (bool, error) {
 	columns := []string{schemas.ColHash, standing(st.stream)}
 	err := k.dest.Scan(ctx, st.stream.Table.Name, columns, func(b arrow.RecordBatch) error {

@@ -16,38 +16,35 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// A key is a hypothesis. In each pass, two records of one key and different
-// content are compared. Either the record changed while the list was read, which
-// its time of change shows, or a second reading that does not find it again. Or
-// the key does not tell the records apart, and is refuted.
+// A key is a hypothesis. Each pass compares records that have the same key but different content. Either the
+// record changed while the list was read, which its time of change or a second reading shows, or the key does
+// not identify records, and is refuted.
 
-// maxKeys is how many keys a run tries for a stream. // Invariant 15
+// maxKeys is the number of keys that a run tries for a stream. // Invariant 15
 const maxKeys = 4
 
-// maxSuspects is how many keys of suspicious records a run remembers. Invariant 6
+// maxSuspects is the number of keys of suspicious records that a run remembers. Invariant 6
 const maxSuspects = 10_000
 
-// clockSlack is how far the source's clock may differ from ours.
+// clockSlack is the tolerated difference between the source's clock and ours.
 const clockSlack = 2 * time.Minute
 
-// keyWatch is what the readings of one stream in one run have shown of its key.
+// keyWatch is the evidence about a stream's key from the readings of one run.
 type keyWatch struct {
-	suspects map[uint64]int // records of one key and other content on two pages, by the hash of the key: the pass that saw them first
-	tried    int            // keys that were given up
-	settled  bool           // a table has rows by this key: it is not changed any more
+	suspects map[uint64]int // hash of a key with different records on two pages → the pass that saw them first
+	tried    int            // number of keys that were dropped
+	settled  bool           // a table has rows with this key, so it cannot change any more
 }
 
-// clashes counts the records of a pass that have the key of an earlier one and
-// other content.
+// clashes counts the records of a pass that have the key of an earlier record but different content.
 type clashes struct {
-	lost    int64  // the key is refuted: the record is among the rejects
-	open    int64  // the record may have changed while the list was read
-	example string // the key of one that is lost, as JSON
-	record  []byte // and the record; nil for none
+	lost    int64  // records rejected because the key is refuted
+	open    int64  // records that may have changed while the list was read
+	example string // the key of one lost record, as JSON
+	record  []byte // that record; nil for none
 }
 
-// facts adds to f what the records of one key have shown. r are the counts of the
-// comparison.
+// facts adds the clashes to f. r are the counts of the comparison.
 func (c clashes) facts(f *proof.Facts, r transform.Repeats) {
 	f.Clashes, f.Clash, f.Differing = c.lost, c.example, c.open
 	if r.Lossy && !f.Resumed && !f.Mingled {
@@ -55,20 +52,18 @@ func (c clashes) facts(f *proof.Facts, r transform.Repeats) {
 	}
 }
 
-// watchKey has the mapper compare the records of one key. With mode append each
-// version is a row, and none is lost.
+// watchKey makes the mapper compare records with the same key. In mode append each version is a row, so none is
+// lost.
 func (p *pass) watchKey() {
 	if p.keyed() && p.stream.Table.Mode != schemas.Append {
 		p.mapper.CompareKeys(p.judge, p.limits.keySlots)
 	}
 }
 
-// apart reports whether a record belongs to one answer only: to that about its
-// parent, or its month.
+// apart reports whether each record belongs to only one answer, that for its parent or its month.
 func (p *pass) apart() bool { return p.stream.Parent != "" || p.stream.Months.Set() }
 
-// judge says what it means that a record has the key of an earlier one and other
-// content. // Invariant 11
+// judge decides what a record means that has the key of an earlier record but different content. // Invariant 11
 func (p *pass) judge(c transform.Clash) transform.Judgement {
 	seen, suspected := p.watch.suspects[c.Hash]
 	switch {
@@ -88,35 +83,33 @@ func (p *pass) judge(c transform.Clash) transform.Judgement {
 	return transform.Open
 }
 
-// changedMeanwhile reports whether a record says that it changed since the pass
-// began.
+// changedMeanwhile reports whether the record's time of change is later than the beginning of the pass.
 func (p *pass) changedMeanwhile(record []byte) bool {
 	at, ok := extract.ChangedAt(record, p.stream.Incremental.Field)
 	return ok && at.After(p.began.Add(-clockSlack)) && at.Before(p.Now().Add(clockSlack))
 }
 
-// keyError ends a pass whose key is refuted, or suspicious, while nothing of it
-// is committed: the stream begins again.
+// keyError ends a pass whose key is refuted or suspicious before anything is committed: the stream starts again.
 type keyError struct {
 	key     []string
 	example string
-	record  []byte   // nil: suspicious; a second reading decides
-	table   []string // the key of the stream's table, where that is why
+	record  []byte   // nil: only suspicious; a second reading decides
+	table   []string // the key of the stream's table, if it differs
 }
 
-// Error says which key is no key.
+// Error describes why the key is refuted.
 func (e *keyError) Error() string {
 	switch {
 	case e.table != nil:
 		return fmt.Sprintf("the rows of the table are identified by %s", orNone(strings.Join(e.table, ", ")))
 	case e.record == nil:
-		return fmt.Sprintf("two different records may have one key (%s)", strings.Join(e.key, ", "))
+		return fmt.Sprintf("two different records may have the same key (%s)", strings.Join(e.key, ", "))
 	}
 	return fmt.Sprintf("two different records have the key %s = %s", strings.Join(e.key, ", "), e.example)
 }
 
-// otherKey ends a pass whose table has a wider key than its stream, or none: one
-// that an earlier run had to take, and that nothing remembers any more.
+// otherKey ends a pass if its table has a wider key than its stream, or none: an earlier run took that key, and
+// its convention is lost.
 func (p *pass) otherKey(tables []schemas.Table) error {
 	i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == p.stream.Table.Name })
 	if i < 0 || p.stream.Stated["key"] != "" || slices.Equal(tables[i].Key, p.stream.Key) || p.watch.tried >= maxKeys {
@@ -125,18 +118,17 @@ func (p *pass) otherKey(tables []schemas.Table) error {
 	key := append([]string{}, tables[i].Key...) // never nil
 	for _, k := range p.stream.Key {
 		if len(key) > 0 && !slices.Contains(key, k) {
-			return nil // whoever writes there reports the error
+			return nil // the write reports the error
 		}
 	}
 	return &keyError{key: p.stream.Key, table: key}
 }
 
-// doubtKey ends the pass where its records speak against the key, and no table
-// has rows by that key yet.
+// doubtKey ends the pass if its records speak against the key and no table has rows with that key yet.
 func (p *pass) doubtKey() error {
 	r := p.mapper.Repeats()
 	if p.clash.lost, p.clash.open = r.Rejected, r.Open; p.apart() {
-		p.clash.open += r.Changed // it left one answer for another: others may have, unseen
+		p.clash.open += r.Changed // the record moved from one answer to another; others may have moved unseen
 	}
 	if p.watch.settled || p.watch.tried >= maxKeys || p.stream.Stated["key"] != "" || p.Options.DryRun {
 		return nil
@@ -150,8 +142,8 @@ func (p *pass) doubtKey() error {
 	return nil
 }
 
-// rekey answers a keyError: it takes a wider key, or none, and reports whether
-// the sinks of p may begin again.
+// rekey handles a keyError: it takes a wider key, or none, and reports whether the destinations of p may start
+// again.
 func (st *streamRun) rekey(ctx context.Context, p *pass, err error) (bool, error) {
 	e, ok := errors.AsType[*keyError](err)
 	if !ok {
@@ -163,7 +155,7 @@ func (st *streamRun) rekey(ctx context.Context, p *pass, err error) (bool, error
 		c := st.conventionOf()
 		c.RefutedKeys, c.Key = append(slices.Clone(c.RefutedKeys), e.key), e.table
 		st.known.Convention = c
-	case there: // a commit was under way
+	case there: // a commit was running
 		st.watch.settled = true
 	case e.record != nil:
 		st.widenKey(e)
@@ -179,7 +171,7 @@ func (st *streamRun) rekey(ctx context.Context, p *pass, err error) (bool, error
 	return true, nil
 }
 
-// conventionOf is what is known of the stream, to be changed.
+// conventionOf returns the stream's convention, to be changed.
 func (st *streamRun) conventionOf() extract.Convention {
 	c := st.known.Convention.About(st.origin)
 	if c.LearnedAt.IsZero() {
@@ -188,7 +180,7 @@ func (st *streamRun) conventionOf() extract.Convention {
 	return c
 }
 
-// beginAgain sends the sinks of a pass that counts for nothing to the beginning.
+// beginAgain moves the destinations of a pass that does not count back to the beginning.
 func (p *pass) beginAgain() {
 	for _, k := range p.sinks {
 		k.pos = position{}
@@ -198,13 +190,13 @@ func (p *pass) beginAgain() {
 	}
 }
 
-// widenKey notes that a key is refuted, and which one takes its place.
+// widenKey records that a key is refuted, and replaces it with a wider one.
 func (st *streamRun) widenKey(e *keyError) {
 	key := widerKey(st.stream, e.record)
 	c := st.conventionOf()
 	c.RefutedKeys = append(slices.Clone(c.RefutedKeys), e.key)
 	c.Key = key
-	now := "rows have no key"
+	now := "the rows have no key"
 	if len(key) > 0 {
 		now = "the key is " + strings.Join(key, ", ")
 	}
@@ -214,9 +206,9 @@ func (st *streamRun) widenKey(e *keyError) {
 	st.noticed = append(st.noticed, Notice{Severity: Warned, About: NoticeKey, Reason: fmt.Sprintf("%s; now %s", e.Error(), now)})
 }
 
-// widerKey is a key that may tell a record apart from another of its present
-// key: with what the record was asked for with (parent, month), else with the
-// place where it was found (stage, group), else with its language. Nil is none.
+// widerKey returns a wider key that may identify the record. It adds the values that the record was requested
+// with (parent, month), else the place where it was found (stage, group), else its language. It returns nil if
+// there is none.
 func widerKey(s schemas.Stream, record []byte) []string {
 	for _, more := range [][]string{extract.ContextColumns(s), containerColumns(s, record), languageColumns(record)} {
 		more = slices.DeleteFunc(more, func(c string) bool { return slices.Contains(s.Key, c) })
@@ -227,8 +219,8 @@ func widerKey(s schemas.Stream, record []byte) []string {
 	return nil
 }
 
-// containerColumns are the columns that hold the board column, group or map entry in
-// which a record was found.
+// containerColumns returns the columns that hold the board column, group or map entry in which a record was
+// found.
 func containerColumns(s schemas.Stream, record []byte) []string {
 	var r struct {
 		Context map[string]json.RawMessage `json:"_context"`
@@ -253,7 +245,7 @@ func containerColumns(s schemas.Stream, record []byte) []string {
 	return nil
 }
 
-// languageColumns are the columns that name the language of a record.
+// languageColumns returns the columns that hold a record's language.
 func languageColumns(record []byte) []string {
 	for _, name := range []string{"language", "lang", "locale", "language_id", "lang_id", "language_code"} {
 		if v := extract.KeyOf(record, name); v != "" {
@@ -263,13 +255,12 @@ func languageColumns(record []byte) []string {
 	return nil
 }
 
-// tableKey is the key of the rows of the stream's table, in the first destination that
-// has the table.
+// tableKey returns the key of the stream's table, from the first destination that has the table.
 func (st *streamRun) tableKey(ctx context.Context) (key []string, there bool) {
 	for _, d := range st.Destinations {
 		tables, err := d.Tables(ctx, st.stream.Table.Name)
 		if err != nil {
-			continue // whoever writes there meets the error
+			continue // the write reports the error
 		}
 		if i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == st.stream.Table.Name }); i >= 0 {
 			return tables[i].Key, true
@@ -278,16 +269,15 @@ func (st *streamRun) tableKey(ctx context.Context) (key []string, there bool) {
 	return nil, false
 }
 
-// keyMayChange reports whether the stream's key may be another than that of a
-// table which it has filled: a hypothesis about the stream was refuted, or may be.
+// keyMayChange reports whether the stream's key may differ from that of its existing table, because a hypothesis
+// about the stream was or may be refuted.
 func (st *streamRun) keyMayChange() bool {
 	key := st.origin.Key
 	return len(st.known.Dropped)+len(st.known.RefutedKeys) > 0 || len(key) > len(extract.WithoutContext(st.origin, key))
 }
 
-// keepKey keeps the key of a table that has rows, where the stream's would be
-// another since a hypothesis about it was refuted. What the key cannot tell apart
-// goes to the rejects.
+// keepKey keeps the key of a table with rows if the stream's key differs because a hypothesis was refuted.
+// Records that this key cannot tell apart are rejected.
 func (st *streamRun) keepKey(ctx context.Context) error {
 	want := st.stream.Key
 	key, there := st.tableKey(ctx)
@@ -302,7 +292,7 @@ func (st *streamRun) keepKey(ctx context.Context) error {
 	if len(st.known.Dropped)+len(st.known.RefutedKeys) == 0 {
 		return nil
 	}
-	return &ChangedError{Stream: st.stream.Name, Reason: fmt.Sprintf("the rows of %s are identified by %s, but the records by %s; drop the table, and the next run loads it anew",
+	return &ChangedError{Stream: st.stream.Name, Reason: fmt.Sprintf("the rows of %s are identified by %s, but the records by %s. To load it again, drop the table and run again",
 		st.stream.Table.Name, orNone(strings.Join(key, ", ")), orNone(strings.Join(want, ", ")))}
 }
 
@@ -313,8 +303,7 @@ func haveKey(n int64) string {
 	return fmt.Sprintf("%d records have the key", n)
 }
 
-// noticeKey reports to the user a key that is refuted while a table has rows with
-// it.
+// noticeKey returns a notice about a key that is refuted while a table has rows with it.
 func (p *pass) noticeKey(c clashes) []Notice {
 	if c.lost == 0 {
 		return nil
@@ -322,11 +311,11 @@ func (p *pass) noticeKey(c clashes) []Notice {
 	reason := fmt.Sprintf("%s of another record (%s = %s), and went to _penstock_rejects", haveKey(c.lost), strings.Join(p.stream.Key, ", "), c.example)
 	switch wider := widerKey(p.stream, c.record); {
 	case p.stream.Stated["key"] != "":
-		reason += fmt.Sprintf("; streams, %s, key in pipelines.yaml does not tell the records apart", p.stream.Name)
+		reason += fmt.Sprintf("; the key of stream %s in pipelines.yaml is not unique", p.stream.Name)
 	case len(wider) > 0:
-		reason += fmt.Sprintf("; drop the table, and the next run loads it with the key %s", strings.Join(wider, ", "))
+		reason += fmt.Sprintf("; to load the table with the key %s, drop it and run again", strings.Join(wider, ", "))
 	default:
-		reason += "; drop the table, and the next run loads it without a key"
+		reason += "; to load the table without a key, drop it and run again"
 	}
 	return []Notice{{Severity: Warned, About: NoticeKey, Table: p.stream.Table.Name, Reason: reason}}
 }

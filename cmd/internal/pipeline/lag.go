@@ -9,13 +9,12 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// errSlow ends a commit that the other destinations of a pass have waited for
-// long enough.
-var errSlow = errors.New("too slow for the other destinations to wait")
+// errSlow is the cause of cancelling a commit for which the other destinations of a pass have waited long
+// enough.
+var errSlow = errors.New("too slow: the other destinations did not wait")
 
-// drop takes k out of a pass which failed in its destination alone. Where
-// others go on with the pass, k catches up alone when they are through: once,
-// and only if the next try may fare better.
+// drop removes k from a pass that failed only in its destination. The other destinations continue; afterwards k
+// catches up on its own, at most once, and only if another attempt may succeed.
 func (k *destinationRun) drop(p *pass, err error) {
 	k.rollback()
 	k.out = true
@@ -23,7 +22,7 @@ func (k *destinationRun) drop(p *pass, err error) {
 		k.loan.closed = true
 	}
 	if !p.resumes {
-		k.whole-- // it was none
+		k.whole-- // the pass does not count
 	}
 	if k.lagged != nil {
 		p.giveUpOn(k.dest.Name)
@@ -33,19 +32,17 @@ func (k *destinationRun) drop(p *pass, err error) {
 		return
 	}
 	k.trouble = err
-	k.finished, k.ended, k.before = false, nil, k.prior // what the pass had come to is not kept
+	k.finished, k.ended, k.before = false, nil, k.prior // the results of the pass do not count
 	k.report.Status, k.report.Err = "", nil
 }
 
-// lasting reports whether err is one that the same rows would meet again, or
-// that waiting has been tried for.
+// lasting reports whether the same rows would meet err again, or whether k has already waited for it to end.
 func lasting(err error) bool {
 	return errors.Is(err, load.ErrForeignChange) || errors.Is(err, state.ErrMoved) || errors.Is(err, state.ErrLocked)
 }
 
-// rejoin readies a sink that has dropped out of a pass for one of its own. It
-// asks the destination where it stands: of a commit without an answer, nobody
-// else can tell.
+// rejoin prepares k, which has dropped out of a pass, for a pass of its own. It reads the destination's cursor,
+// because a commit without an answer may have succeeded.
 func (k *destinationRun) rejoin(ctx context.Context, r *run) {
 	if k.finished || k.trouble == nil {
 		return
@@ -71,24 +68,22 @@ func (k *destinationRun) rejoin(ctx context.Context, r *run) {
 		k.fail(fmt.Errorf("%w: %w", state.ErrMoved, trouble))
 	}
 	if k.before != nil {
-		k.pos = position{} // it was at a second pass, for a proof, and half of one proves nothing
+		k.pos = position{} // part of a second reading proves nothing
 	}
 }
 
-// absences is how often in a row a destination must have been asked in vain where
-// a stream stands before it is left out of the run.
+// absences is the number of failed cursor reads in a row after which a destination is left out of the run.
 const absences = 3
 
-// cursor asks the destination where k stands.
+// cursor reads k's cursor from the destination.
 func (k *destinationRun) cursor(ctx context.Context, r *run) (state.Cursor, error) {
 	at, err := k.dest.Cursor(ctx, k.key)
 	r.heard(k.dest.Name, err)
 	return at, err
 }
 
-// heard notes whether a destination has said where a stream stands. That it has
-// not may have taken all the patience there is with it: the streams to come are
-// not held up for as long again, each of them. // Invariant 15
+// heard records whether a cursor could be read. A failed read may take as long as the destination's timeout, so
+// later streams must not each wait as long again. // Invariant 15
 func (r *run) heard(destination string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,31 +96,29 @@ func (r *run) heard(destination string, err error) {
 	}
 }
 
-// leftOut is why a destination is left out of the rest of the run; nil where it
-// is not.
+// leftOut returns why a destination is left out of the rest of the run; nil if it is not.
 func (r *run) leftOut(destination string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.down[destination]
 }
 
-// giveUpOn notes that a destination did not catch up, for the streams to come.
+// giveUpOn records that a destination did not catch up, for the later streams.
 func (r *run) giveUpOn(destination string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lost[destination] = true
 }
 
-// hopeless reports whether a destination has failed to catch up in this run
-// before: reading for it alone again would spend requests in vain.
+// hopeless reports whether a destination has already failed to catch up in this run: another reading for it
+// would waste requests.
 func (r *run) hopeless(destination string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lost[destination]
 }
 
-// behind gives the sinks whose destination alone failed their status: behind the
-// others, if others have what they lack.
+// behind sets the status lagging for destinations that failed while another destination has the stream.
 func behind(sinks []*destinationRun, reports []StreamReport) {
 	for i := range reports {
 		for _, other := range reports {

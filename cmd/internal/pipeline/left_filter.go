@@ -12,20 +12,19 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// tracksLeft reports whether incremental passes remove the rows of records that the
-// stream's filter leaves out by now. Whole passes find such rows missing.
+// tracksLeft reports whether incremental passes remove the rows of records that the stream's filter now leaves
+// out. Whole passes find such rows missing.
 func (st *streamRun) tracksLeft() bool {
 	s := st.stream
 	return len(s.Rules.Filter) > 0 && s.Incremental.Set() && st.parts() && s.Table.Mode != schemas.Append
 }
 
-// hidesKey reports whether the rules change the columns that tell rows apart.
+// hidesKey reports whether the rules change the key columns.
 func hidesKey(s schemas.Stream) bool {
 	return slices.ContainsFunc(s.Key, func(c string) bool { return s.Verdict(schemas.PathPointer(c)).Touched() })
 }
 
-// takeLeft takes the keys of the records that the filter has left out. A whole pass
-// does without them.
+// takeLeft adds the keys of the records that the filter has left out to g. A whole pass does not need them.
 func (p *pass) takeLeft(g *group) {
 	left := p.shaper.Left()
 	if !p.partial {
@@ -38,9 +37,9 @@ func (p *pass) takeLeft(g *group) {
 	g.left = append(g.left, left...)
 }
 
-// removeLeft removes the rows of records that the filter leaves out by now, as
-// webhooks do. The source has shown each of them, so no proven pass is needed. Of a
-// record that came twice the later version counts. // Invariant 8
+// removeLeft removes the rows of records that the filter now leaves out, as webhooks do. The source has shown
+// each of these records, so no proven pass is needed. If a record arrived twice, the later version counts.
+// // Invariant 8
 func (k *destinationRun) removeLeft(ctx context.Context, p *pass, g *group) error {
 	if len(g.left) == 0 {
 		return nil
@@ -82,7 +81,7 @@ func (k *destinationRun) removeLeft(ctx context.Context, p *pass, g *group) erro
 	return err
 }
 
-// lastOrdinals are the ordinals of the last rows that batches have for each key.
+// lastOrdinals returns for each key the ordinal of its last row in batches.
 func (k *destinationRun) lastOrdinals(s schemas.Stream, batches []transform.TableBatch) (map[string]int64, error) {
 	last := map[string]int64{}
 	for _, b := range batches {

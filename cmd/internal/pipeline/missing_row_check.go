@@ -18,25 +18,22 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Asker is implemented by sources that can be asked for one record;
-// *extract.Client is one.
+// Asker is implemented by sources that can request one record, such as *extract.Client.
 type Asker interface {
-	// Present asks for the record of s that values lead to, JSON scalars by the
-	// name of the parameter. Only where the source says that there is none may
-	// the answer be no; anything else is an error.
+	// Present reports whether the record of s exists that values identify: JSON scalars by parameter name. It
+	// returns false only if the source reports that the record does not exist; anything else is an error.
 	Present(ctx context.Context, s schemas.Stream, values map[string][]byte) (present bool, requests int, err error)
 }
 
-// What one pass may ask for, at most. // Invariant 15
+// Limits of one pass's requests for missing records. // Invariant 15
 const (
 	maxAsked = 100
-	askTime  = time.Minute // less than the other destinations' patience
+	askTime  = time.Minute // less than limits.patience
 	atOnce   = 8
 )
 
-// missingRowCheck asks the source for single records which a pass did not carry: where
-// the list proves nothing, the record's own address may say that it is gone.
-// The destinations of a pass share it.
+// missingRowCheck requests single records that a pass did not contain: if the list proves nothing, the record's
+// own address may show that it is gone. The destinations of a pass share it.
 type missingRowCheck struct {
 	asker  Asker
 	detail schemas.Stream
@@ -45,20 +42,19 @@ type missingRowCheck struct {
 	mu       sync.Mutex
 	answers  map[string]answer // by key
 	requests int
-	note     string // why nothing that was answered counts
+	note     string // why none of the answers counts
 }
 
-// answer is what came of asking for a record.
+// answer is the result of requesting a record.
 type answer int
 
 const (
-	unasked answer = iota // or no answer to go by
+	unasked answer = iota // or no usable answer
 	isGone
 	isThere
 )
 
-// newMissingRowCheck is the inquest of a pass over s; nil where its records have no
-// address of their own.
+// newMissingRowCheck returns the check for a pass over s; nil if its records have no address of their own.
 func (r *run) newMissingRowCheck(s schemas.Stream) *missingRowCheck {
 	asker, ok := r.Source.(Asker)
 	detail, found := detailOf(s, r.Catalogue)
@@ -68,13 +64,12 @@ func (r *run) newMissingRowCheck(s schemas.Stream) *missingRowCheck {
 	return &missingRowCheck{asker: asker, detail: detail, param: detail.Params[0].Name, answers: map[string]answer{}}
 }
 
-// plainlyKeyed reports whether a stream has a key of one column, which stands in
-// the table as the source has it.
+// plainlyKeyed reports whether a stream's key is one column that the table stores unchanged.
 func plainlyKeyed(s schemas.Stream) bool {
 	return len(s.Key) == 1 && !s.Verdict(schemas.PathPointer(s.Key[0])).Touched()
 }
 
-// detailOf is the stream that gives one record of a list by its key.
+// detailOf returns the stream that requests one record of a list by its key.
 func detailOf(s schemas.Stream, catalogue []schemas.Stream) (schemas.Stream, bool) {
 	if !plainlyKeyed(s) {
 		return schemas.Stream{}, false
@@ -89,9 +84,8 @@ func detailOf(s schemas.Stream, catalogue []schemas.Stream) (schemas.Stream, boo
 	return catalogue[i], true
 }
 
-// hear asks for the records with these keys, as far as that was not done yet.
-// control is the key of a record that the pass did carry: if its address does
-// not give it, before and after, nobody's address says anything. // Invariant 12
+// hear requests the records with these keys, unless that was done before. control is the key of a record that
+// the pass contained: if its address does not return it, before and after, no answer counts. // Invariant 12
 func (q *missingRowCheck) hear(ctx context.Context, control string, keys []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -111,25 +105,24 @@ func (q *missingRowCheck) hear(ctx context.Context, control string, keys []strin
 	}
 }
 
-// sound reports whether a record that is there is found to be.
+// sound reports whether the source finds a record that exists.
 func (q *missingRowCheck) sound(ctx context.Context, control string) bool {
 	if control == "" {
-		q.note = "the pass carried no record to try " + q.detail.Name + " with"
+		q.note = "the pass had no record to test " + q.detail.Name + " with"
 		return false
 	}
 	there, n, err := q.asker.Present(ctx, q.detail, q.values(control))
 	q.requests += n
 	if err == nil && !there {
-		err = errors.New("it does not have a record that the list has")
+		err = errors.New("it does not find a record that is in the list")
 	}
 	if err != nil {
-		q.note = fmt.Sprintf("%s tells nothing: %v", q.detail.Name, err)
+		q.note = fmt.Sprintf("%s cannot confirm that records are gone: %v", q.detail.Name, err)
 	}
 	return err == nil
 }
 
-// all asks for several records at once. An answer that others would get as well
-// ends it.
+// all requests several records concurrently. An error that other records would meet too ends it.
 func (q *missingRowCheck) all(ctx context.Context, keys []string) []answer {
 	heard := make([]answer, len(keys))
 	counts := make([]int, len(keys))
@@ -153,7 +146,7 @@ func (q *missingRowCheck) all(ctx context.Context, keys []string) []answer {
 			return nil
 		})
 	}
-	_ = asking.Wait() // what is left stays unasked
+	_ = asking.Wait() // the remaining records stay unasked
 	for _, n := range counts {
 		q.requests += n
 	}
@@ -164,16 +157,15 @@ func (q *missingRowCheck) values(key string) map[string][]byte {
 	return map[string][]byte{q.param: []byte(key)}
 }
 
-// findings are what an inquest has found about the rows that one destination
-// misses.
+// findings are the results about the rows that one destination misses.
 type findings struct {
 	asked, gone, there int64
 	note               string
 
-	keys []arrow.RecordBatch // of those that are gone
+	keys []arrow.RecordBatch // keys of the records that are gone
 }
 
-// findings looks up what is known of the rows in missing.
+// findings returns the results for the rows in missing.
 func (q *missingRowCheck) findings(missing []arrow.RecordBatch) *findings {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -205,7 +197,7 @@ func releaseAll(bs []arrow.RecordBatch) {
 	}
 }
 
-// keysOf are the values of a key of one column, as JSON.
+// keysOf returns the values of a key of one column, as JSON.
 func keysOf(bs []arrow.RecordBatch) []string {
 	var keys []string
 	for _, b := range bs {
@@ -218,8 +210,7 @@ func keysOf(bs []arrow.RecordBatch) []string {
 	return keys
 }
 
-// keyJSON is the cell i of a key column as a JSON scalar; "" for a type that is
-// not that of a key in a path.
+// keyJSON returns cell i of a key column as a JSON scalar; "" for a type that cannot be a key in a path.
 func keyJSON(a arrow.Array, i int) string {
 	switch a := a.(type) {
 	case *array.Int64:
@@ -231,8 +222,7 @@ func keyJSON(a arrow.Array, i int) string {
 	return ""
 }
 
-// controlOf is the key of a batch's first row, "" where it is no key to ask
-// with.
+// controlOf returns the key of a batch's first row; "" if records cannot be requested by that key.
 func controlOf(t schemas.Table, b arrow.RecordBatch) string {
 	if len(t.Key) != 1 || b.NumRows() == 0 {
 		return ""

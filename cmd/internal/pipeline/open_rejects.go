@@ -13,37 +13,37 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// maxOpenRejects is how many rejects of one stream are remembered during a run;
-// those beyond are only counted. // Invariant 6
+// maxOpenRejects is the number of rejects of one stream that a run remembers; further ones are only counted.
+// // Invariant 6
 const maxOpenRejects = 100_000
 
-// rejectID tells a reject apart from others of its stream.
+// rejectID identifies a reject within its stream.
 type rejectID struct{ record, pointer string }
 
 func rejectIDOf(r transform.Reject) rejectID { return rejectID{r.ID, r.Pointer} }
 
-// openReject is what a run remembers of a reject that is not resolved.
+// openReject is an unresolved reject, as a run remembers it.
 type openReject struct {
 	key, stage, reason string
-	record             bool // the record was left out, not only a value
+	record             bool // the record is missing from the table, not only a value
 	accepted           time.Time
 }
 
-// lost reports whether the record is missing from the table although nobody wants
-// it to be. A contract leaves out what the user wishes it to.
+// lost reports whether the record is missing from the table and the loss is not accepted. Records left out by a
+// contract are not lost, because the user wants that.
 func (o openReject) lost() bool {
 	return o.record && o.accepted.IsZero() && o.stage != transform.StageContract
 }
 
-// openRejects are the rejects of one stream in one destination that are not
-// resolved. They belong to the stream's goroutine.
+// openRejects are the unresolved rejects of one stream in one destination. Only the stream's goroutine uses
+// them.
 type openRejects struct {
 	all  map[rejectID]openReject
-	more int64 // lost records that are not in all
+	more int64 // number of lost records that are not in all
 }
 
-// accepted is when a person accepted the loss that r stands for. It holds for as
-// long as the record is rejected for the same reason.
+// accepted returns when a person accepted the loss of r. It stays valid as long as the record is rejected for
+// the same reason.
 func (o *openRejects) accepted(r transform.Reject) time.Time {
 	if o == nil {
 		return time.Time{}
@@ -55,7 +55,7 @@ func (o *openRejects) accepted(r transform.Reject) time.Time {
 	return have.accepted
 }
 
-// keys are the plain keys of the records that have rejects.
+// keys returns the plain keys of the records that have rejects.
 func (o *openRejects) keys() map[string]bool {
 	found := map[string]bool{}
 	for _, r := range o.all {
@@ -66,14 +66,14 @@ func (o *openRejects) keys() map[string]bool {
 	return found
 }
 
-// rejectIndex is what one destination has of open rejects, read once in a run.
+// rejectIndex holds the open rejects of one destination, read once per run.
 type rejectIndex struct {
 	once    sync.Once
 	err     error
 	streams map[string]*openRejects
 }
 
-// openRejects are those of a stream in a destination as the run has found them.
+// openRejects returns the open rejects of a stream in a destination from before the run.
 func (r *run) openRejects(ctx context.Context, d Destination, stream string) (*openRejects, error) {
 	r.mu.Lock()
 	x := r.rejectsOf[d.Name]
@@ -120,16 +120,15 @@ func (x *rejectIndex) read(ctx context.Context, d Destination, pipeline string) 
 	})
 }
 
-// metRejects are the rejects of a pass, and the records that it stored although
-// they have open ones.
+// metRejects are the rejects of a pass, and the records that it stored although they had open rejects.
 type metRejects struct {
 	all     map[rejectID]openReject
-	more    int64           // lost records that are not in all
+	more    int64           // number of lost records that are not in all
 	watched map[string]bool // plain keys of records with open rejects, in any destination
-	stored  map[string]bool // those of watched that the pass has stored
+	stored  map[string]bool // the watched keys that the pass has stored
 }
 
-// add takes note of rejects.
+// add adds rejects.
 func (m *metRejects) add(rejects ...transform.Reject) {
 	for _, r := range rejects {
 		o := openReject{key: r.Key, stage: r.Stage, reason: r.Reason, record: r.Record}
@@ -145,7 +144,7 @@ func (m *metRejects) add(rejects ...transform.Reject) {
 	}
 }
 
-// watch makes m look out for the records with these rejects.
+// watch makes m watch the records with these rejects.
 func (m *metRejects) watch(o *openRejects) {
 	if len(o.all) == 0 {
 		return
@@ -156,7 +155,7 @@ func (m *metRejects) watch(o *openRejects) {
 	maps.Copy(m.watched, o.keys())
 }
 
-// store takes note of rows of the stream's table.
+// store records which watched keys are in a batch of the stream's table.
 func (m *metRejects) store(b transform.TableBatch) {
 	if len(m.watched) == 0 || len(b.Table.Key) != 1 {
 		return
@@ -172,9 +171,9 @@ func (m *metRejects) store(b transform.TableBatch) {
 	}
 }
 
-// standing is what is open in a destination after a pass: what it met, and of
-// what was open before all but resolved. A pass that has gone over every record
-// resolves what it did not meet again, any other one what it stored.
+// standing returns the rejects that are open in a destination after a pass, and those that are resolved. A pass
+// that read every record resolves the rejects that it did not meet again; any other pass resolves those of
+// records that it stored.
 func (o *openRejects) standing(m *metRejects, everything bool) (left *openRejects, resolved map[rejectID]bool) {
 	left, resolved = &openRejects{all: map[rejectID]openReject{}, more: m.more}, map[rejectID]bool{}
 	for id, r := range m.all {
@@ -201,7 +200,7 @@ func (o *openRejects) standing(m *metRejects, everything bool) (left *openReject
 	return left, resolved
 }
 
-// lost is how many records nobody has accepted the loss of.
+// lost returns the number of lost records whose loss is not accepted.
 func (o *openRejects) lost() int64 {
 	n := o.more
 	for _, r := range o.all {
@@ -212,7 +211,7 @@ func (o *openRejects) lost() int64 {
 	return n
 }
 
-// nameless is how many of the lost records have no key: their children are not read.
+// nameless returns the number of lost records without a key, whose children are not read.
 func (o *openRejects) nameless() int64 {
 	n := o.more
 	for _, r := range o.all {
@@ -223,7 +222,7 @@ func (o *openRejects) nameless() int64 {
 	return n
 }
 
-// resolveRejects writes that rejects of the stream are none any more.
+// resolveRejects marks rejects of the stream as resolved.
 func (k *destinationRun) resolveRejects(ctx context.Context, p *pass, resolved map[rejectID]bool) error {
 	if len(resolved) == 0 {
 		return nil
@@ -252,13 +251,13 @@ func (k *destinationRun) resolveRejects(ctx context.Context, p *pass, resolved m
 	return writeOwn(ctx, k.tx, load.Rejects, rows...)
 }
 
-// UnstoredError is why a stream is not complete although it was read to its end.
+// UnstoredError reports that a stream was read to its end but is not complete.
 type UnstoredError struct {
-	Records int64 // that no table could take and nobody has accepted the loss of
-	All     bool  // of the pass at hand
+	Records int64 // records that no table could take and whose loss is not accepted
+	All     bool  // all records of the current pass
 }
 
-// Error says how many records are missing.
+// Error states how many records are missing.
 func (e *UnstoredError) Error() string {
 	if e.All {
 		return fmt.Sprintf("none of %d records could be stored", e.Records)

@@ -9,47 +9,45 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// overlay is what a pass that is under way lends the deltas in one destination: its
-// place there, so that what they commit between two of its commits is part of the
-// pass. The destination takes their rows for carried, and the pass hands over no
-// page's row of such a record any more: the page may have been asked for before
-// the record was. A row that says something else than the record did has it asked
-// for once more, as the page may be later as well. // Invariants 8, 12
+// overlay lets webhook deltas commit to one destination between two commits of a running pass, as part of that
+// pass. The destination treats their rows as read by the pass. The pass no longer writes a page's row of such a
+// record, because the page may be older than the delta. If the page's row differs, the record is requested once
+// more, because the page may also be newer. // Invariants 8, 12
 //
-// It belongs to whoever has the stream's turn.
+// Only the holder of the stream's lock may use it.
 type overlay struct {
 	dest    load.Destination
 	pass    load.Pass
-	stamp   string // of the pass's rows
+	stamp   string // run id of the pass's rows
 	carried *bloom // keys that the pass has committed
 	closed  bool   // the destination has dropped out of the pass
 
-	from, to state.Cursor         // what the deltas have moved the cursor from, and to; "" for nothing
-	known    map[string]*deltaRow // by the key as text
-	doubt    *news                // of a commit without an answer; nil for none
+	from, to state.Cursor         // the deltas have moved the cursor from and to these; "" if they have not
+	known    map[string]*deltaRow // records committed by deltas, by key as text
+	doubt    *news                // a commit whose outcome is unknown; nil for none
 }
 
 // deltaRow is a record that the deltas have committed during the pass.
 type deltaRow struct {
-	asked   string // the key as it was asked for, a JSON scalar
-	hash    string // of its row; "" where it is gone
-	event   int64  // that it was asked for after
-	carried bool   // the pass has had it as well
+	asked   string // the requested key, a JSON scalar
+	hash    string // hash of its row; "" if the record is gone
+	event   int64  // the event because of which it was requested
+	carried bool   // the pass has read the record too
 }
 
-// maxBrought is how many records of a stream are known so in one destination. What
-// comes beyond waits for the end of the pass. // Invariant 6
+// maxBrought is the number of records of a stream that an overlay may hold. Further events wait for the end of
+// the pass. // Invariant 6
 const maxBrought = 50_000
 
-// lends reports whether deltas may be applied between the commits of the pass. In
-// the modes that keep versions, one pass has one version of a record.
+// lends reports whether deltas may be applied between the commits of the pass. In modes that keep versions, one
+// pass has one version of each record, so they may not.
 func (p *pass) lends() bool {
 	s := p.stream
 	return p.turn != nil && p.turn.watched.Load() && p.parts() && s.Table.Mode.Or(schemas.Merge) == schemas.Merge &&
 		len(s.Key) == 1 && s.Parent == "" && p.Options.Backfill == nil && !p.Options.DryRun
 }
 
-// lend begins to give the turn away between the pass's commits, if it does.
+// lend starts to release the lock between the pass's commits, if lends allows it.
 func (p *pass) lend() {
 	if !p.lends() {
 		return
@@ -66,12 +64,12 @@ func (p *pass) lend() {
 	p.giveTurn()
 }
 
-// lending reports whether the pass lends its turn.
+// lending reports whether the pass releases the lock between its commits.
 func (p *pass) lending() bool { return p.carried != nil }
 
 func (p *pass) giveTurn() {
 	loans := map[string]*overlay{}
-	for _, k := range p.streamRun.sinks { // of a pass that has ended as well, while others catch up
+	for _, k := range p.streamRun.sinks { // also of a pass that has ended, while others catch up
 		if k.loan != nil && !k.loan.closed && !k.broken {
 			loans[k.dest.Name] = k.loan
 		}
@@ -80,7 +78,7 @@ func (p *pass) giveTurn() {
 	p.turn.lend(loans)
 }
 
-// takeTurn has the turn back, and the sinks know what was committed meanwhile.
+// takeTurn takes the lock again, and updates the destinations with what deltas have committed meanwhile.
 func (p *pass) takeTurn(ctx context.Context) error {
 	if !p.has {
 		if err := p.turn.regain(ctx); err != nil {
@@ -96,7 +94,7 @@ func (p *pass) takeTurn(ctx context.Context) error {
 	return nil
 }
 
-// commitInTurn commits a group while the pass has the turn.
+// commitInTurn commits a group while it holds the lock.
 func (p *pass) commitInTurn(ctx context.Context, g *group) (left bool) {
 	if !p.lending() {
 		return p.commit(ctx, g)
@@ -110,15 +108,15 @@ func (p *pass) commitInTurn(ctx context.Context, g *group) (left bool) {
 	return left
 }
 
-// follow takes over the cursor as deltas have left it. Anybody else who has moved
-// it is met by the commit. // Invariant 13
+// follow takes over the cursor that deltas have moved. If another process has moved it, the commit fails.
+// // Invariant 13
 func (k *destinationRun) follow(ctx context.Context) error {
 	l := k.loan
 	if l == nil {
 		return nil
 	}
 	if l.doubt != nil {
-		if at, err := k.dest.Cursor(ctx, k.key); err == nil { // else the commit meets it as well
+		if at, err := k.dest.Cursor(ctx, k.key); err == nil { // else the commit meets the same error
 			l.settle(at)
 		}
 	}
@@ -133,14 +131,14 @@ func (k *destinationRun) follow(ctx context.Context) error {
 	return nil
 }
 
-// full reports whether no further records can be known.
+// full reports whether the overlay can hold no further records.
 func (l *overlay) full() bool { return len(l.known) >= maxBrought }
 
-// same reports whether a destination is the one that the pass commits to: what one
-// of two that are open has carried, the other does not know.
+// same reports whether d is the connection that the pass commits to. Another connection to the same destination
+// does not know which rows the pass has read.
 func (l *overlay) same(d load.Destination) bool { return bare(l.dest) == bare(d) }
 
-// bare is a destination without what is around it.
+// bare returns a destination without its wrappers.
 func bare(d load.Destination) load.Destination {
 	if w, ok := d.(interface{ Whole() load.Destination }); ok {
 		return bare(w.Whole())
@@ -148,8 +146,8 @@ func bare(d load.Destination) load.Destination {
 	return d
 }
 
-// reask is pos with the records of which the pass has had something else than the
-// deltas: one of both is later, and only the source can tell.
+// reask returns pos with the records for which the pass and the deltas have different rows: only the source can
+// tell which is newer.
 func (k *destinationRun) reask(pos position) (position, error) {
 	if len(k.held.doubtful) == 0 {
 		return pos, nil
@@ -166,8 +164,7 @@ func (k *destinationRun) reask(pos position) (position, error) {
 	return pos.withEvents(a), nil
 }
 
-// stampOf is what rows that are committed during passes bear: what those of the
-// passes do.
+// stampOf returns the run id for rows that deltas commit during passes: that of the passes' rows.
 func stampOf(loans map[string]*overlay) (stamp string) {
 	for _, l := range loans {
 		stamp = max(stamp, l.stamp)
@@ -175,8 +172,7 @@ func stampOf(loans map[string]*overlay) (stamp string) {
 	return stamp
 }
 
-// passOf is the pass that a commit of deltas is part of: one of its own, unless one
-// is under way.
+// passOf returns the pass for a commit of deltas: the running pass, else one of its own.
 func (x *delta) passOf(dest, stamp string) load.Pass {
 	if l := x.loans[dest]; l != nil {
 		return l.pass
@@ -184,9 +180,8 @@ func (x *delta) passOf(dest, stamp string) load.Pass {
 	return x.onceOf(x.q.stream, stamp)
 }
 
-// reshapes reports whether a table would have to change for what was mapped. The
-// pass that is under way maps to the tables as it has found them; it makes the
-// change itself, or is waited for. // Invariant 11
+// reshapes reports whether a table would have to change for the mapped records. A running pass maps to the
+// tables as it found them, so it must make the change itself, or end first. // Invariant 11
 func (x *delta) reshapes(ctx context.Context, places []*placed, m *mapped) (bool, error) {
 	for _, p := range places {
 		tables, err := p.dest.Tables(ctx, x.q.stream.Table.Name)
@@ -202,7 +197,7 @@ func (x *delta) reshapes(ctx context.Context, places []*placed, m *mapped) (bool
 			want.Columns = b.Batch.Schema()
 			plan, err := load.Fit(tables[i], want)
 			if err != nil || plan.Shapes() {
-				return true, nil // the pass meets it, and says so
+				return true, nil // the pass meets the error and reports it
 			}
 		}
 	}

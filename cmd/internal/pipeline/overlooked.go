@@ -13,20 +13,19 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// older tells the records of a group that were changed before the edge of the
-// passes that have ended from those that may be new. The zero value knows none.
+// older marks the records of a group that were changed before the edge of the finished passes. The zero value
+// marks none.
 type older struct {
-	from  int64  // ordinal of the first record that it knows
-	flags []bool // of that record and those after it
+	from  int64  // ordinal of the first record in flags
+	flags []bool // one flag per record from there on
 	edge  time.Time
 }
 
-// add takes the flags of a page of n records, the first of which has the ordinal
-// at.
+// add appends the flags of a page of n records; the first record has the ordinal at.
 func (o *older) add(at, n int64, page extract.Page) {
 	flags := page.Older
 	if int64(len(flags)) != n {
-		flags = make([]bool, n) // nothing is known of them
+		flags = make([]bool, n) // the page has no flags
 	}
 	o.edge = page.Edge
 	if len(o.flags) == 0 {
@@ -41,9 +40,9 @@ func (o *older) is(ordinal int64) bool {
 	return i >= 0 && i < int64(len(o.flags)) && o.flags[i]
 }
 
-// writeOlder writes and merges the rows of a group that are older than the edge
-// before the others, so that the destination counts those of them that are new or
-// changed: incremental passes miss such changes. The other rows stay in k.held.
+// writeOlder writes and merges the rows of a group that are older than the edge before the others, so that the
+// destination counts how many of them are new or changed: incremental passes miss such changes. The other rows
+// stay in k.held.
 func (k *destinationRun) writeOlder(ctx context.Context, g *group) error {
 	if !slices.Contains(g.older.flags, true) {
 		return nil
@@ -68,17 +67,17 @@ func (k *destinationRun) writeOlder(ctx context.Context, g *group) error {
 	return err
 }
 
-// refutation says that incremental passes over a stream miss changes. The zero
-// value says nothing.
+// refutation records that incremental passes over a stream miss changes. The zero value: nothing is known
+// against them.
 type refutation struct {
-	Of  string `json:"of"`  // how they request what has changed
-	Why string `json:"why"` // for people
+	Of  string `json:"of"`  // how the passes request changes
+	Why string `json:"why"` // the reason, as text for users
 }
 
 // set reports whether incremental reading is refuted.
 func (r refutation) set() bool { return r != refutation{} }
 
-// text is r as the cursor holds it; "" for the zero value.
+// text returns r as the cursor stores it; "" for the zero value.
 func (r refutation) text() string {
 	if !r.set() {
 		return ""
@@ -87,17 +86,15 @@ func (r refutation) text() string {
 	return string(b)
 }
 
-// note is what a certificate says of a stream whose incremental passes miss
-// changes.
+// note returns the certificate's note for a stream whose incremental passes miss changes.
 func (r refutation) note(s schemas.Stream) string {
 	if !r.set() || !s.Incremental.Set() {
 		return ""
 	}
-	return "every pass reads the whole list, since incremental passes miss changes: " + r.Why
+	return "every pass reads the whole list because incremental passes miss changes: " + r.Why
 }
 
-// of keeps a refutation only as long as the stream requests changes in the same
-// way.
+// of returns r if the stream still requests changes in the same way, else the zero value.
 func (r refutation) of(s schemas.Stream) refutation {
 	if r.Of != "" && s.Incremental.Set() && r.Of != requestsBy(s) {
 		return refutation{}
@@ -105,8 +102,8 @@ func (r refutation) of(s schemas.Stream) refutation {
 	return r
 }
 
-// requestsBy is how incremental passes over s request what has changed. A way that
-// the probes find is not more reliable than another one that they found before.
+// requestsBy returns how incremental passes over s request changes. Ways found by probes count as equal, because
+// none is more reliable than another.
 func requestsBy(s schemas.Stream) string {
 	i := s.Incremental
 	if i.Auto {
@@ -115,9 +112,8 @@ func requestsBy(s schemas.Stream) string {
 	return strings.TrimSpace(i.Field + " " + i.Param)
 }
 
-// refute gives incremental reading up where the pass has found a change that
-// incremental passes miss, or that the list comes in another order than they rely
-// on. One is enough.
+// refute gives up incremental reading if the pass found a change that incremental passes miss, or an order of
+// the list that they do not expect. One such change is enough.
 func (k *destinationRun) refute(p *pass, g *group) {
 	if k.wary.set() {
 		return

@@ -10,27 +10,26 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// claim is what a run says about the table of a stream.
+// claim returns the run's claim to the table of a stream.
 func (r *run) claim(s schemas.Stream) load.Claim {
 	return load.Claim{Table: s.Table.Name, Origin: r.Origins[s.Name]}
 }
 
-// passOf is a pass over a stream, for its destination.
+// passOf returns a pass over a stream, for its destination.
 func (r *run) passOf(s schemas.Stream, id string, whole bool) load.Pass {
 	return load.Pass{Run: id, Whole: whole, Log: r.Log[s.Name], Now: r.Now, Claim: r.claim(s)}
 }
 
-// onceOf is a pass of one transaction, which reads no list.
+// onceOf returns a pass of one transaction, which reads no list.
 func (r *run) onceOf(s schemas.Stream, id string) load.Pass {
 	p := r.passOf(s, id, true)
 	p.Once = true
 	return p
 }
 
-// CheckOwner makes sure that a table is the stream k's to write, and that the source
-// is where the passes up to its cursor have read it; else the error is a
-// [*load.OwnerError]. The owner of a table that sources share has no address: there
-// the cursor has it. // Invariant 13
+// CheckOwner checks that k's stream owns the table, and that the source is at the address where the passes up to
+// the cursor have read it; else it returns a [*load.OwnerError]. The owner of a table that sources share has no
+// address: there the cursor has it. // Invariant 13
 func CheckOwner(c load.Claim, k state.Key, cursor state.Cursor, at load.StreamState) error {
 	pos, err := decodePosition(cursor)
 	if err != nil {
@@ -42,13 +41,12 @@ func CheckOwner(c load.Claim, k state.Key, cursor state.Cursor, at load.StreamSt
 		of.Origin = load.Origin{Source: c.Source, Address: pos.address}
 		have = &of
 	}
-	k.Source = "" // whose rows these are the destination knows
+	k.Source = "" // the destination knows the source of the rows
 	_, _, err = c.Owned(k, cursor, have)
 	return err
 }
 
-// stays makes sure that the source is where the passes up to the cursor have read it,
-// as far as the cursor says.
+// stays checks that the source is at the address that the cursor stores, if it stores one.
 func (r *run) stays(s schemas.Stream, p position) error {
 	have, want := load.Owner{Pipeline: r.Name, Stream: s.Name}, load.Owner{Pipeline: r.Name, Stream: s.Name}
 	want.Origin = r.Origins[s.Name]
@@ -59,28 +57,27 @@ func (r *run) stays(s schemas.Stream, p position) error {
 	return &load.OwnerError{Table: s.Table.Name, Have: have, Want: want}
 }
 
-// displaced says why the table is not the one that the cursor speaks of; "" where
-// nothing shows that. A cursor whose passes have never found a record says nothing
-// about rows.
+// displaced returns why the table is not the one that the cursor belongs to; "" if nothing shows that. The
+// cursor of passes that found no record says nothing about rows.
 func (p position) displaced(table string, at load.StreamState) string {
 	last := max(p.pass, p.touchedBy, p.over())
-	some := p.longest > 0 || p.midPass() // rows were there
+	some := p.longest > 0 || p.midPass() // the table had rows
 	switch {
 	case p.pass == "":
 		return ""
 	case len(at.Gone) > 0:
-		return fmt.Sprintf("%s is not there any more", strings.Join(at.Gone, ", "))
+		return fmt.Sprintf("%s does not exist any more", strings.Join(at.Gone, ", "))
 	case some && at.Empty:
-		return fmt.Sprintf("%s has no rows, and the last pass left some", table)
+		return fmt.Sprintf("%s has no rows, but had some after the last pass", table)
 	case some && at.Made > last:
-		return fmt.Sprintf("%s was made after the last pass, by run %s", table, at.Made)
+		return fmt.Sprintf("%s was created after the last pass, by run %s", table, at.Made)
 	}
 	return ""
 }
 
-// inPlace looks at the table that the cursor speaks of. Where it is another's, that
-// is the error. It reports whether the table is the one that the last pass has left;
-// where it is not, the cursor is not continued, and a notice says so.
+// inPlace checks the table that the cursor belongs to. If another stream owns it, it returns an error. It
+// reports whether the table is the one that the last pass wrote; if not, the stream is read from the beginning,
+// and a notice is added.
 func (k *destinationRun) inPlace(ctx context.Context, st *streamRun) (bool, error) {
 	table := st.stream.Table.Name
 	at, err := k.dest.Standing(ctx, k.key, table)
@@ -98,7 +95,7 @@ func (k *destinationRun) inPlace(ctx context.Context, st *streamRun) (bool, erro
 	return false, nil
 }
 
-// Moved is a stream's cursor for a source that is at another address now.
+// Moved returns a stream's cursor for a source that has moved to another address.
 func Moved(c state.Cursor, address string) (state.Cursor, error) {
 	p, err := decodePosition(c)
 	if err != nil || c == "" {
@@ -108,7 +105,7 @@ func Moved(c state.Cursor, address string) (state.Cursor, error) {
 	return p.encode(), nil
 }
 
-// AddressOf is where the source of a cursor was; "" where it does not say.
+// AddressOf returns the address of the source in a cursor; "" if there is none.
 func AddressOf(cursor string) string {
 	p, err := decodePosition(state.Cursor(cursor))
 	if err != nil {

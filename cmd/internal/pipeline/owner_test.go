@@ -21,8 +21,8 @@ type spoil struct {
 
 var spoils = []spoil{
 	{name: "nothing", do: func(*testing.T, *rig, string) {}},
-	{name: "dropped", do: func(_ *testing.T, r *rig, table string) { r.memory.Drop(table, false) }, says: "is not there any more"},
-	{name: "emptied", do: func(_ *testing.T, r *rig, table string) { r.memory.Drop(table, true) }, says: "has no rows, and the last pass left some"},
+	{name: "dropped", do: func(_ *testing.T, r *rig, table string) { r.memory.Drop(table, false) }, says: "does not exist any more"},
+	{name: "emptied", do: func(_ *testing.T, r *rig, table string) { r.memory.Drop(table, true) }, says: "has no rows, but had some after the last pass"},
 	{name: "made anew", do: func(t *testing.T, r *rig, table string) {
 		tables, err := r.memory.Tables(t.Context(), table)
 		require.NoError(t, err)
@@ -39,7 +39,7 @@ var spoils = []spoil{
 		require.NoError(t, err)
 		p.passes++ // as a webhook's commit would
 		require.NoError(t, tx.Commit(t.Context(), p.encode()))
-	}, says: "was made after the last pass"},
+	}, says: "was created after the last pass"},
 }
 
 // TestCursorKnowsItsTable changes the table by hand between two runs of a stream

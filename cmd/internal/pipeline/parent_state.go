@@ -18,42 +18,41 @@ import (
 
 // parentState is what a destination knows about the parents of its stream.
 type parentState struct {
-	parentage *parentage      // what its destination remembers; nil where none is kept
-	left      *leftover       // what the pass at hand has not carried; nil before its end
+	parentage *parentage      // the stored parents; nil if none are stored
+	left      *leftover       // the rows that the current pass did not contain; nil before its end
 	turn      int64           // see position
 	doubt     string          // see position
-	unsparing bool            // the next pass is to ask every parent
-	again     map[uint64]bool // ids of parents that the next pass is to ask, whatever is known of them
+	unsparing bool            // the next pass must request every parent
+	again     map[uint64]bool // ids of parents that the next pass must request, even if unchanged
 }
 
-// parentage is what one destination remembers of a stream's parents.
+// parentage holds the parents of a stream that one destination stores.
 type parentage struct {
 	entries []remembered // by id
-	turn    int64        // passes that have ended before
-	trusted bool         // the rows that go with it are there
+	turn    int64        // number of earlier passes that ended
+	trusted bool         // the table still has the rows of these parents
 }
 
-// remembered is one parent that was asked before, in 24 bytes.
+// remembered is one parent that was requested before, in 24 bytes.
 type remembered struct {
 	id    uint64
 	print int64
 	is    traits
 }
 
-// traits are what is found out about a remembered parent.
+// traits are the properties of a remembered parent.
 type traits byte
 
 const (
-	listed traits = 1 << iota // the pass at hand has come upon it
-	filled                    // rows of it stand
-	stale                     // some of them are to be written anew
+	listed traits = 1 << iota // the current pass has seen it
+	filled                    // it has live rows
+	stale                     // some of its rows must be written again
 	barren                    // it may have no rows
 )
 
-// recall reads what k remembers. It counts only for a pass that begins, or goes
-// on, where the destination stands, and as long as the rows are there: those that
-// somebody has deleted, or that are to be written anew, are asked for again, and
-// so are files that are not there.
+// recall reads the stored parents. They count only for a pass that starts or continues at the destination's
+// position, and only as long as their rows exist: parents of deleted rows, of rows that must be written again,
+// and of missing files are requested again.
 func (k *destinationRun) recall(ctx context.Context, p *pass, tables []schemas.Table) (*parentage, error) {
 	m := &parentage{turn: k.turn}
 	if err := k.entries(ctx, p, m); err != nil {
@@ -91,8 +90,7 @@ func (k *destinationRun) recall(ctx context.Context, p *pass, tables []schemas.T
 	return m, err
 }
 
-// entries reads the parents that were asked, but for those whose reading is in
-// doubt.
+// entries reads the parents that were requested, except those whose reading is in doubt.
 func (k *destinationRun) entries(ctx context.Context, p *pass, m *parentage) error {
 	var is traits
 	if !single(p.stream) {
@@ -107,7 +105,7 @@ func (k *destinationRun) entries(ctx context.Context, p *pass, m *parentage) err
 	return err
 }
 
-// parents goes through the remembered parents of p's stream.
+// parents calls each for every stored parent of p's stream.
 func (k *destinationRun) parents(ctx context.Context, p *pass, each func(tuple string, print int64, pass string)) error {
 	columns := []string{"pipeline", "stream", "parent", "print", "run"}
 	return k.dest.Scan(ctx, load.Parents.Name, columns, func(b arrow.RecordBatch) error {
@@ -117,7 +115,7 @@ func (k *destinationRun) parents(ctx context.Context, p *pass, each func(tuple s
 		}
 		prints, ok := b.Column(3).(*array.Int64)
 		if !ok || texts[0] == nil || texts[1] == nil || texts[2] == nil || texts[4] == nil {
-			return fmt.Errorf("%s has other types than it was made with", load.Parents.Name)
+			return fmt.Errorf("%s has other column types than penstock gave it", load.Parents.Name)
 		}
 		for row := range int(b.NumRows()) {
 			if texts[1].Value(row) == p.stream.Name && texts[0].Value(row) == p.Name && !prints.IsNull(row) {
@@ -128,8 +126,7 @@ func (k *destinationRun) parents(ctx context.Context, p *pass, each func(tuple s
 	})
 }
 
-// tellsParents reports whether a table has the columns that say which parent a
-// row is from, and holds in them what the source gave.
+// tellsParents reports whether a table has the columns that identify a row's parent, with the source's values.
 func tellsParents(t schemas.Table, columns []string) bool {
 	return !slices.ContainsFunc(columns, func(c string) bool {
 		at := t.Columns.FieldIndices(c)
@@ -141,7 +138,7 @@ func tellsParents(t schemas.Table, columns []string) bool {
 	})
 }
 
-// standing is the column that is null in the rows which stand.
+// standing returns the column that is null in live rows.
 func standing(s schemas.Stream) string {
 	if s.Table.Mode == schemas.History {
 		return schemas.ColValidTo
@@ -158,8 +155,7 @@ func single(s schemas.Stream) bool {
 	return false
 }
 
-// holds reports whether a parent is remembered with this print, and takes down
-// that it is still there.
+// holds reports whether a parent is stored with this print, and marks it as still listed.
 func (m *parentage) holds(id uint64, print int64) bool {
 	m.mark(id, listed)
 	i, ok := m.find(id)
@@ -180,17 +176,17 @@ func (m *parentage) find(id uint64) (int, bool) {
 	return slices.BinarySearchFunc(m.entries, id, func(e remembered, id uint64) int { return cmp.Compare(e.id, id) })
 }
 
-// lists reports whether the pass has come upon a remembered parent.
+// lists reports whether the pass has seen a stored parent.
 func (m *parentage) lists(id uint64) bool {
 	i, ok := m.find(id)
 	return ok && m.entries[i].is&listed != 0
 }
 
-// valuesOf are the values of a tuple, each as cellText would give it.
+// valuesOf returns the values of a tuple, each as cellText formats it.
 func valuesOf(tuple []byte) []string {
 	var values []json.RawMessage
 	if json.Unmarshal(tuple, &values) != nil {
-		return []string{string(tuple)} // no row is from it
+		return []string{string(tuple)} // no row has this parent
 	}
 	texts := make([]string, len(values))
 	for i, v := range values {
@@ -205,7 +201,7 @@ func valuesOf(tuple []byte) []string {
 	return texts
 }
 
-// idOf is the id of the parent with these values.
+// idOf returns the id of the parent with these values.
 func idOf(values []string) uint64 {
 	var b []byte
 	for _, v := range values {
@@ -216,7 +212,7 @@ func idOf(values []string) uint64 {
 
 func tupleID(tuple []byte) uint64 { return idOf(valuesOf(tuple)) }
 
-// rowID is the id of the parent that a row is from.
+// rowID returns the id of a row's parent.
 func rowID(context []arrow.Array, row int) uint64 {
 	var b []byte
 	for _, a := range context {
@@ -227,7 +223,7 @@ func rowID(context []arrow.Array, row int) uint64 {
 
 func textID(text string) uint64 { return id([]byte(text)) }
 
-// id is the same in every process: whose turn it is depends on it.
+// id returns a hash that is the same in every process, because it decides in which pass a parent is requested.
 func id(b []byte) uint64 {
 	sum := sha256.Sum256(b)
 	return binary.LittleEndian.Uint64(sum[:])

@@ -19,74 +19,71 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// PartSource is implemented by sources that can ask for some of a stream's
-// parents; *extract.Client is one.
+// PartSource is implemented by sources that can request only some of a stream's parents, such as
+// *extract.Client.
 type PartSource interface {
-	// PagesOf is Pages of the parents for which ask returns true. It is called
-	// at most once for each, with how many there are in all; a source may read
-	// the whole stream nevertheless. The pages say which were asked.
+	// PagesOf is like Pages, for the parents for which ask returns true. ask is called at most once per parent,
+	// with the number of all parents; a source may read the whole stream nevertheless. The pages name the
+	// parents that were requested.
 	PagesOf(ctx context.Context, s schemas.Stream, from state.Cursor, ask func(p extract.Parent, of int) bool) iter.Seq2[extract.Page, error]
 }
 
-// Ender is implemented by sources whose streams wait for a pass over their
-// parent; *extract.Client is one.
+// Ender is implemented by sources whose streams wait for a pass over their parent, such as *extract.Client.
 type Ender interface {
-	// Ended says that no pass over the stream is to come.
+	// Ended announces that no further pass over the stream follows.
 	Ended(stream string)
 }
 
-// ended lets the streams below s go on: it may have ended without a pass, because
-// its probes were refused, or a destination is not there. Invariant 15
+// ended lets the child streams of s continue. s may have ended without a pass, because its probes were refused
+// or a destination was not reachable. Invariant 15
 func (r *run) ended(s schemas.Stream) {
 	if source, ok := r.Source.(Ender); ok {
 		source.Ended(s.Name)
 	}
 }
 
-// Where a stream does not say otherwise, every parent is asked again within so
-// many passes, and each time if there are few: what the parent's own record does
-// not show is worth more than those requests.
+// Unless the stream configures it, every parent is requested at least once in defaultReread passes, and in every
+// pass if there are at most fewParents: the parent's own record does not show every change of its children.
 const (
 	defaultReread = 10
 	fewParents    = 200
 )
 
-// controls is how many parents are asked beside those that have to be. Where all
-// the others are gone, they tell whether the endpoint is.
+// controls is the number of unchanged parents that are requested too. If all changed parents are gone, the
+// controls show whether the whole endpoint is.
 const controls = 3
 
-// parentTracker is what a pass knows of the parents of its stream.
+// parentTracker is what a pass knows about the parents of its stream.
 type parentTracker struct {
 	source     PartSource
-	context    []string // columns that say which parent a row is from, in the order of the tuples
+	context    []string // columns that identify a row's parent, in the order of the tuples
 	definition uint64
 	reread     int
 	few        int
 	single     bool            // each parent has one record
-	known      []*parentage    // of the pass's destinations
-	spares     bool            // each of them remembers: unchanged parents are left out
-	again      map[uint64]bool // ids of parents that this pass requests to confirm what the one before missed
+	known      []*parentage    // stored parents, by destination of the pass
+	spares     bool            // every destination knows its parents, so unchanged ones are skipped
+	again      map[uint64]bool // ids of parents that this pass requests to confirm the previous pass's missing rows
 
-	controls int      // parents asked that need not have been
-	asked    []uint64 // the parents, by id, where others are spared; sorted at the end
-	carried  []uint64 // the keys of their rows, likewise
-	values   []uint64 // those of all parents, by id, where each has several
-	noted    []noted  // parents of the group at hand
-	records  int64    // of all parents so far
-	rejected []int64  // ordinals of records that were rejected, as far as they matter
+	controls int      // parents requested as controls
+	asked    []uint64 // ids of requested parents, if others are skipped; sorted at the end
+	carried  []uint64 // hashes of the keys of their rows, likewise
+	values   []uint64 // hashes of the values of all parents' tuples, if tuples have several
+	noted    []noted  // parents of the current group
+	records  int64    // records of all parents so far
+	rejected []int64  // ordinals of rejected records that still matter
 }
 
-// noted is a parent that was asked.
+// noted is a parent that was requested.
 type noted struct {
 	tuple string
 	print int64
-	sure  bool  // what was read of it stands until it changes
-	until int64 // ordinal behind its last record
+	sure  bool  // its rows stay valid until it changes
+	until int64 // ordinal after its last record
 }
 
-// newParentTracker is nil for a stream that hangs from no other, and for one whose rows do
-// not say which parent they are from or cannot be deleted one by one: there every
-// parent is asked each time.
+// newParentTracker returns nil for a stream without a parent, and for one whose rows do not identify their
+// parent or cannot be deleted one by one: then every parent is requested in each pass.
 func (st *streamRun) newParentTracker() *parentTracker {
 	s := st.stream
 	source, ok := st.Source.(PartSource)
@@ -110,12 +107,12 @@ func (st *streamRun) newParentTracker() *parentTracker {
 	return k
 }
 
-// definition is a fingerprint of what becomes of a stream's answers. Where it
-// changes, the rows of unchanged parents do as well.
+// definition returns a fingerprint of how a stream's answers become rows. If it changes, the rows of unchanged
+// parents change too.
 func definition(s schemas.Stream) uint64 {
 	rules := s.Rules
 	rules.MaskKey = ""
-	var records []string // learned ones are found again
+	var records []string // learned paths are found again
 	if s.Stated["records"] != "" {
 		records = s.Records
 	}
@@ -125,13 +122,13 @@ func definition(s schemas.Stream) uint64 {
 	if err != nil {
 		panic(err) // texts, numbers, and lists and maps of them
 	}
-	h := hmac.New(sha256.New, []byte(s.Rules.MaskKey.Reveal())) // Invariant 5: what is stored tells nothing of the key
+	h := hmac.New(sha256.New, []byte(s.Rules.MaskKey.Reveal())) // Invariant 5: the stored hash reveals nothing about the key
 	h.Write(text)
 	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
-// skipParents decides whether parents may be left out: each destination must know what
-// they gave. To none at all, nothing is missing.
+// skipParents decides whether unchanged parents may be skipped: every destination must have their rows. With no
+// destination there is nothing to skip.
 func (p *pass) skipParents() {
 	if p.kin != nil {
 		doubtful := slices.ContainsFunc(p.kin.known, func(m *parentage) bool { return !m.trusted })
@@ -139,7 +136,7 @@ func (p *pass) skipParents() {
 	}
 }
 
-// pages are those of the pass.
+// pages returns the pages of the pass.
 func (p *pass) pages(ctx context.Context) iter.Seq2[extract.Page, error] {
 	if p.kin == nil || !p.kin.spares {
 		return p.Source.Pages(ctx, p.stream, p.from)
@@ -147,8 +144,8 @@ func (p *pass) pages(ctx context.Context) iter.Seq2[extract.Page, error] {
 	return p.kin.source.PagesOf(ctx, p.stream, p.from, p.kin.ask)
 }
 
-// ask reports whether a parent has to be asked: it is new, it has changed, or it
-// is its turn. Where destinations share the pass, each of them must remember it.
+// ask reports whether a parent must be requested: it is new, it has changed, or it is due. If destinations share
+// the pass, each of them must know the parent.
 func (k *parentTracker) ask(p extract.Parent, of int) bool {
 	texts := valuesOf(p.Tuple)
 	if k.single && len(texts) > 1 {
@@ -176,7 +173,7 @@ func (k *parentTracker) ask(p extract.Parent, of int) bool {
 
 func (k *parentTracker) print(p extract.Parent) int64 { return int64(p.Print + k.definition) }
 
-// note takes down the parents of a page.
+// note records the parents of a page.
 func (k *parentTracker) note(parents []extract.Parent) {
 	for _, p := range parents {
 		k.records += p.Records
@@ -187,7 +184,7 @@ func (k *parentTracker) note(parents []extract.Parent) {
 	}
 }
 
-// refuse takes down which records were rejected.
+// refuse records which records were rejected.
 func (k *parentTracker) refuse(rejects []transform.Reject) {
 	if k == nil {
 		return
@@ -199,9 +196,8 @@ func (k *parentTracker) refuse(rejects []transform.Reject) {
 	}
 }
 
-// take hands over the parents whose rows the group at hand completes. One with a
-// rejected record is not done with: the next pass may find a place for it.
-// Invariant 11
+// take returns the parents whose rows are complete with the current group. A parent with a rejected record is
+// requested again by the next pass, which may be able to store the record. Invariant 11
 func (k *parentTracker) take() []noted {
 	out := k.noted
 	k.noted = nil
@@ -214,7 +210,7 @@ func (k *parentTracker) take() []noted {
 	return out
 }
 
-// carry keeps the keys of rows that the pass brings.
+// carry records the keys of the pass's rows.
 func (k *parentTracker) carry(t schemas.Table, b arrow.RecordBatch) error {
 	if k == nil || !k.spares {
 		return nil
@@ -229,15 +225,15 @@ func (k *parentTracker) carry(t schemas.Table, b arrow.RecordBatch) error {
 	return nil
 }
 
-// end readies what was taken down for being looked up.
+// end sorts the recorded ids and hashes for lookups.
 func (k *parentTracker) end() {
 	slices.Sort(k.asked)
 	slices.Sort(k.carried)
 	slices.Sort(k.values)
 }
 
-// writeParents puts what was asked into the transaction of the rows it gave, so
-// that none is remembered without them. Invariants 1, 2
+// writeParents writes the requested parents in the transaction of their rows, so that no parent is stored
+// without its rows. Invariants 1, 2
 func (k *destinationRun) writeParents(ctx context.Context, p *pass, g *group) error {
 	now := p.Now()
 	if k.left != nil && len(k.left.lost) > 0 {
@@ -252,7 +248,7 @@ func (k *destinationRun) writeParents(ctx context.Context, p *pass, g *group) er
 			if n.sure {
 				print = n.print
 			}
-			if len(n.tuple) <= schemas.MaxKeyBytes { // others no index can hold: they are requested each time
+			if len(n.tuple) <= schemas.MaxKeyBytes { // longer ones fit no index, so they are requested in each pass
 				rows = append(rows, []any{p.Name, p.stream.Name, n.tuple, print, p.id, now})
 			}
 		}

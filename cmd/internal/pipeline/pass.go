@@ -15,18 +15,17 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// A batch is cut when it is worth a destination's while; a group of batches,
-// which is what one commit holds, when a commit is worth its cost, or when
-// losing it would mean to read for long again.
+// limits sets when a batch is cut, and when a group of batches is committed: when the commit is worth its cost,
+// or when losing the group would mean to read for a long time again.
 type limits struct {
 	batchRows  int
 	batchBytes int64
 	groupRows  int
 	groupBytes int64
 	groupAge   time.Duration
-	patience   time.Duration // after the first destination's commit, for the others'
-	compared   int64         // rows of a table in memory at a time, of Verify
-	keySlots   int           // for the keys of a pass, to compare the records of one key
+	patience   time.Duration // maximum time after the first destination's commit for the others' commits
+	compared   int64         // rows of a table that Verify holds in memory
+	keySlots   int           // slots for the keys of a pass, to compare records with the same key
 }
 
 var defaultLimits = limits{
@@ -40,15 +39,15 @@ var defaultLimits = limits{
 	keySlots:   transform.MostKeySlots,
 }
 
-// pass is one reading of a stream, from where its sinks stand to its end.
+// pass is one reading of a stream, from the position of its destinations to its end.
 type pass struct {
 	*streamRun
 	id      string
-	number  int       // in its run, from 1
-	began   time.Time // by the clock of the run
+	number  int       // number in its run, from 1
+	began   time.Time // time by the run's clock
 	resumes bool      // an earlier process began it
 
-	restKnown bool // the table has a column for what is beyond the bound of columns
+	restKnown bool // the table has the column for fields beyond the column limit
 	from      state.Cursor
 	sinks     []*destinationRun
 
@@ -57,66 +56,66 @@ type pass struct {
 	hasher  hasher
 	digest  digest
 	profile profiler
-	control string           // the key of a record that the pass carried, as JSON
-	inquest *missingRowCheck // nil where single records cannot be asked for
-	refused refused          // keys of records that were rejected
+	control string           // the key of a record in the pass, as JSON
+	inquest *missingRowCheck // nil if single records cannot be requested
+	refused refused          // keys of rejected records
 	met     metRejects
-	kin     *parentTracker // nil where every parent is asked, and where there are none
-	carried *bloom         // nil where the pass does not lend its turn
-	clash   clashes        // records of one key
-	partial bool           // what has not changed is left out, up to the page at hand
+	kin     *parentTracker // nil if every parent is requested, or there are none
+	carried *bloom         // nil if the pass allows no deltas
+	clash   clashes        // records with the same key
+	partial bool           // the pass leaves out unchanged records, up to the current page
 	inPage  bool           // a page is being mapped
 	large   bool           // a page of the group was large
-	read0   int64          // records up to the page before
+	read0   int64          // records up to the previous page
 
-	total  tally // of the source's side, up to the group at hand
+	total  tally // counts of the source's side, up to the current group
 	group  *group
-	spills bool // every group is applied at once: see reserve
+	spills bool // every group is applied immediately: see reserve
 
 	open sync.WaitGroup // groups that were sent and are not committed yet
-	kept int64          // share in the budget of what an open transaction was given
+	kept int64          // share of the budget of the rows in an open transaction
 }
 
-// tally is what the source's side of a pass counts.
+// tally counts the source's side of a pass.
 type tally struct {
 	fetched, rejected, filtered int64
 	pages, requests             int
 	bytes                       int64
 	clashes                     clashes
 	repeats                     transform.Repeats
-	beyond                      []string // a few fields that are beyond the bound of columns
+	beyond                      []string // a few fields beyond the column limit
 }
 
-// group is what one commit holds.
+// group is the content of one commit.
 type group struct {
 	batches []transform.TableBatch
 	rejects []transform.Reject
-	gaps    []extract.Gap // of its pages
-	parents []noted       // whose last rows it has
+	gaps    []extract.Gap // gaps in its pages
+	parents []noted       // parents whose rows are complete with this group
 	files   []extract.File
-	older   older                  // of its records
+	older   older                  // flags of its records
 	left    []transform.TableBatch // keys of records that the filter leaves out
 	begun   time.Time
-	rows    int64 // of the root table, in the batches
-	bytes   int64 // of the batches
-	held    int64 // from the budget
-	loose   int64 // of held: what pages have taken that are in no batch yet
-	batched int64 // bytes of the batches since
-	spill   bool  // have it applied, though the transaction stays open
+	rows    int64 // rows of the root table in the batches
+	bytes   int64 // bytes of the batches
+	held    int64 // bytes reserved from the budget
+	loose   int64 // part of held: pages whose records are in no batch yet
+	batched int64 // bytes of the batches cut since the last settle
+	spill   bool  // apply it although the transaction stays open
 
-	next    position // after the group's last page
-	total   tally    // of the pass, up to here
+	next    position // position after the group's last page
+	total   tally    // counts of the pass, up to here
 	end     *extract.End
-	ended   time.Time   // when the list was read to its end; with end
-	digest  digest      // of the whole pass; with end
+	ended   time.Time   // when the end of the list was reached; with end
+	digest  digest      // digest of the whole pass; with end
 	profile *Profile    // likewise; nil for a part of a pass
 	control string      // likewise
 	refused refused     // likewise
 	met     *metRejects // likewise
 }
 
-// read yields the pass's groups to a second goroutine, which commits one while
-// the next is gathered, and returns when both are through.
+// read gathers the pass's groups while a second goroutine commits the previous one, and returns when both are
+// done.
 func (p *pass) read(ctx context.Context) error {
 	if err := p.prepare(ctx); err != nil {
 		return err
@@ -147,13 +146,13 @@ func (p *pass) through(ctx context.Context) error {
 	close(groups)
 	committer.Wait()
 	if errors.Is(err, errCommit) {
-		return nil // each sink says why
+		return nil // each destination reports its error
 	}
 	return err
 }
 
-// prepare readies the sinks, and the mapper, which starts from the tables as
-// they are in all of them: types never depend on which is asked first.
+// prepare prepares the destinations and the mapper. The mapper starts from the tables of all destinations, so
+// that types never depend on the order of the destinations.
 func (p *pass) prepare(ctx context.Context) (err error) {
 	var known [][]schemas.Table
 	settled := true
@@ -201,7 +200,7 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// via says in what way the rows of the pass have come.
+// via returns the rows' value of _penstock_via.
 func (p *pass) via() string {
 	if p.Options.Backfill != nil {
 		return "backfill"
@@ -209,13 +208,13 @@ func (p *pass) via() string {
 	return "poll"
 }
 
-// lost reports whether every sink has dropped out.
+// lost reports whether every destination has dropped out.
 func (p *pass) lost() bool {
 	return !slices.ContainsFunc(p.sinks, func(k *destinationRun) bool { return !k.out })
 }
 
-// stamp is what the rows written in this pass bear as their run: an id by which
-// the destination tells them from those of the passes before. // Invariant 12
+// stamp returns the run id of the rows written in this pass. By it the destination distinguishes them from the
+// rows of earlier passes. // Invariant 12
 func (p *pass) stamp() string {
-	return max(p.id, p.Run) // where an earlier run began it: later than its own id, and earlier than those to come
+	return max(p.id, p.Run) // for a resumed pass: later than its own id, and earlier than those of later passes
 }

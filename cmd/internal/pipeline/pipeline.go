@@ -1,14 +1,11 @@
-// Package pipeline is one run of a pipeline: the loop from a source to its
-// destinations. It reads the streams in parallel, gathers their pages into
-// groups, commits each group with the position after it, decides at the end of
-// a pass what that pass has proven, and keeps the record of all this in the
-// destination's own tables.
+// Package pipeline executes one run of a pipeline: the loop from a source to its destinations. It reads the
+// streams in parallel, gathers their pages into groups, commits each group together with the position after it,
+// decides at the end of a pass what the pass has proven, and records all this in the destination's own tables.
 //
-// It knows neither HTTP nor SQL, neither schedules nor configuration files:
-// a source yields pages, a destination takes batches, and [Run] stands between.
-// What one stream meets (an error, a module that is switched off, a panic) ends
-// that stream alone and is a value in the [Report]; an error of Run is the
-// run's own.
+// It depends neither on HTTP and SQL nor on schedules and configuration files: a source yields pages, a
+// destination takes batches, and [Run] connects them. An error of one stream (including a disabled module or a
+// panic) ends only that stream and is reported in the [Report]; the error that Run returns concerns the run
+// itself.
 package pipeline
 
 import (
@@ -31,14 +28,13 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Source is where pages come from; *extract.Client is one. Pages may be called
-// again for a stream whose pass has ended or was given up, and for different
-// streams at once.
+// Source yields pages, as *extract.Client does. Pages may be called again for a stream whose pass has ended or
+// was given up, and concurrently for different streams.
 type Source interface {
 	Pages(ctx context.Context, s schemas.Stream, from state.Cursor) iter.Seq2[extract.Page, error]
 }
 
-// Destination is a load.Destination and the name the configuration gives it.
+// Destination is a load.Destination with its name in the configuration.
 type Destination struct {
 	Name string
 	load.Destination
@@ -51,69 +47,64 @@ const (
 	DefaultGroupBytes = 72 << 20
 )
 
-// Config says what a run reads and where it lands.
+// Config configures a run.
 type Config struct {
-	Name string // of the pipeline
-	Run  string // id of the run, see NewRunID; "" makes one
+	Name string // name of the pipeline
+	Run  string // id of the run, see NewRunID; "": a new one
 
 	Source       Source
 	Destinations []Destination
-	Streams      []schemas.Stream // a parent before its children
-	Log          map[string]bool  // streams, by name, whose row changes are kept in _penstock_changes
+	Streams      []schemas.Stream // parents before their children
+	Log          map[string]bool  // streams whose row changes are recorded in _penstock_changes
 
-	// Apart are the streams, by name, that are not read from their surface: they have an
-	// origin or a credential of their own.
+	// Apart names the streams that are not read from their surface: they have their own origin or credential.
 	Apart map[string]bool
 
-	// Origins are where the streams are read from, by name. A destination records them
-	// with the tables, and refuses another.
+	// Origins maps stream names to where they are read from. A destination records the origin with the tables,
+	// and refuses another one.
 	Origins map[string]load.Origin
 
-	// Files is the folder, by destination, in which the files of streams of files
-	// are kept. A destination without one has the rows about them alone.
+	// Files maps destinations to the folder for files. A destination without a folder stores only the rows about
+	// files.
 	Files map[string]string
 
-	// Catalogue is where the stream is found that gives one record of a list,
-	// for a Source that is an Asker: with it, the rows that a list lacks can be
-	// deleted although the list proves nothing. It may be nil.
+	// Catalogue contains the streams that request one record of a list, for a Source that implements Asker: with
+	// them, missing rows can be deleted even if the list proves nothing. It may be nil.
 	Catalogue []schemas.Stream
 
-	Workers    int     // streams read at once; 0: DefaultWorkers
+	Workers    int     // streams read concurrently; 0: DefaultWorkers
 	ByteBudget int64   // bytes of records between source and commit, over all streams; 0: DefaultByteBudget
-	Budget     *Budget // shared with other runs of this process; nil: one of ByteBudget of its own
-	GroupBytes int64   // bytes of rows that one commit holds, more or less; 0: DefaultGroupBytes
-	GroupRows  int     // rows that one commit holds, or a page more; 0: what suits destinations that have no wish
+	Budget     *Budget // shared with other runs of this process; nil: a new one of ByteBudget
+	GroupBytes int64   // approximate bytes of rows per commit; 0: DefaultGroupBytes
+	GroupRows  int     // rows per commit, plus up to a page; 0: the default for destinations without a preference
 
-	// Turns are shared with the Deltas of the pipeline in this process; nil where
-	// it has none.
+	// Turns is shared with the Deltas of the pipeline in this process; nil if there is none.
 	Turns *StreamLocks
 
 	Options  Options
-	Forecast *Forecast   // what the run is expected to take; nil: nothing is
-	Progress func(Event) // told what happens, from many goroutines; may be nil
+	Forecast *Forecast   // the expected cost of the run; nil: unknown
+	Progress func(Event) // called with each event, from many goroutines; may be nil
 
-	// Now is the time of day that rows, certificates and reports bear, the same for all
-	// that share the state: see [state.Store]. nil is this machine's.
+	// Now returns the time for rows, certificates and reports. All processes that share the state use the same
+	// clock: see [state.Store]. nil is this machine's clock.
 	Now func() time.Time
 
-	limits      limits // of batches and groups; zero: defaultLimits
-	withoutRule string // the rule of proof that does not apply, in tests that show what it is for; "" for all
+	limits      limits // limits of batches and groups; zero: defaultLimits
+	withoutRule string // the rule of proof that a test disables; "" for none
 }
 
-// Options change what one run does. The zero value is a run as scheduled.
+// Options change what one run does. The zero value is a scheduled run.
 type Options struct {
-	Full          bool // read every stream from its beginning, whatever an unfinished pass has left
-	ConfirmShrink bool // let a proven pass delete more than the brake allows
-	DryRun        bool // read and map, touch no destination
+	Full          bool // read every stream from its beginning, ignoring an unfinished pass
+	ConfirmShrink bool // let a proven pass delete more rows than the brake allows
+	DryRun        bool // read and map, but write nothing
 
-	Backfill *Backfill // read history instead of what has changed; nil for a run as scheduled
+	Backfill *Backfill // read history instead of changes; nil for a scheduled run
 }
 
-// Run reads every stream of c once and returns when nothing of it is under
-// way any more. When ctx is cancelled it finishes or gives up the commits that
-// are open, within ten seconds; with a cause made by [Stop] the report's
-// ExitCode is the signal's. The error is what kept the run itself from its
-// work; what single streams met stands in the report.
+// Run reads every stream of c once and returns when all of its goroutines have ended. When ctx is cancelled, it
+// finishes or rolls back open commits within ten seconds; if the cause was made by [Stop], the report's ExitCode
+// is that of the signal. The error is about the run itself; errors of single streams are in the report.
 func Run(ctx context.Context, c Config) (Report, error) {
 	r, err := newRun(c)
 	if err != nil {
@@ -127,7 +118,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	return r.finish(ctx, r.refused())
 }
 
-// run is a Run under way.
+// run is the state of a Run.
 type run struct {
 	Config
 	started time.Time
@@ -135,8 +126,8 @@ type run struct {
 	budget  *Budget
 	gates   map[schemas.Surface]*surfaceGate
 	runs    []*runRow
-	asked   atomic.Int64        // requests
-	memory  map[string]Memories // by destination, as the run has found them
+	asked   atomic.Int64        // requests to the source so far
+	memory  map[string]Memories // by destination, from before the run
 
 	reports []StreamReport // in the order of Streams and Destinations
 
@@ -145,7 +136,7 @@ type run struct {
 	shown   map[string]*digest // see show
 	down    map[string]error   // destinations that are left out of the run, and why
 	absent  map[string]int     // see heard
-	settled map[string]bool    // destinations that a run has come to its end with before
+	settled map[string]bool    // destinations in which an earlier run has ended
 	lost    map[string]bool    // see hopeless
 
 	rejectsOf map[string]*rejectIndex // by destination
@@ -177,7 +168,7 @@ func newRun(c Config) (*run, error) {
 	r.limits = cmp.Or(c.limits, defaultLimits)
 	r.limits.groupBytes = cmp.Or(c.GroupBytes, r.limits.groupBytes)
 	r.limits.groupRows = cmp.Or(c.GroupRows, r.limits.groupRows)
-	r.limits.batchBytes = min(r.limits.batchBytes, r.limits.groupBytes/4) // room is kept for a whole batch
+	r.limits.batchBytes = min(r.limits.batchBytes, r.limits.groupBytes/4) // each group leaves room for a whole batch
 	r.limits.patience = cmp.Or(r.limits.patience, defaultLimits.patience)
 	r.limits.compared = cmp.Or(r.limits.compared, defaultLimits.compared)
 	r.limits.keySlots = cmp.Or(r.limits.keySlots, defaultLimits.keySlots)
@@ -185,9 +176,8 @@ func newRun(c Config) (*run, error) {
 	return r, nil
 }
 
-// streams reads all streams and returns when each has its report. A child
-// waits for its parent before it takes a worker, so that waiting children can
-// never keep the parents from running.
+// streams reads all streams and returns when each has its report. A child waits for its parent before it takes a
+// worker, so that waiting children never block their parents.
 func (r *run) streams(ctx context.Context) {
 	workers := semaphore.NewWeighted(int64(r.Workers))
 	done := make(map[string]chan struct{}, len(r.Streams))
@@ -200,7 +190,7 @@ func (r *run) streams(ctx context.Context) {
 	for i, s := range r.Streams {
 		parent, twin, own := done[s.Parent], done[s.Twin], done[s.Name]
 		if !begun[s.Parent] {
-			parent = nil // it comes later in the list, or is not in it
+			parent = nil // the parent comes later in the list, or is not in it
 		}
 		begun[s.Name] = true
 		wg.Go(func() {

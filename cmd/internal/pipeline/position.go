@@ -10,20 +10,17 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// position is what a destination stores as a stream's cursor: the source's own
-// cursor, and the pass it stands in, which a later process needs in order to
-// carry that pass on. The stored form is
+// position is a stream's cursor as a destination stores it: the source's own cursor, and the pass it belongs to,
+// which a later process needs in order to continue that pass. The stored form is
 //
 //	{"pass":"<id>","at":<source's cursor>,"end":true,"most":41,"turn":3}
 //
-// where end says that the pass was finished there, and most how many records the
-// longest whole pass so far has found; of the runs themselves, most counts those
-// that have ended. What turn and doubt are for, parentage says. The zero position
-// is the beginning, stored as "".
+// where end says that the pass was finished there, and most is the number of records of the longest whole pass
+// so far; in the cursor of the runs, most is the number of finished runs. See parentState for turn and doubt.
+// The zero position is the beginning, stored as "".
 //
-// A position may have been touched since, by a run that did not read: "by" is its
-// id. It is the same place, but not the same cursor. "backfills" are the positions
-// of readings of their own: see Backfill. "events" is how far the stream's webhook
+// If a run has committed since without reading, "by" is its id: the position is unchanged, but the cursor
+// differs. "backfills" are the positions of backfills: see Backfill. "events" is how far the stream's webhook
 // events are applied: see applied.
 type position struct {
 	pass      string
@@ -32,28 +29,27 @@ type position struct {
 	longest   int64
 	touchedBy string
 
-	steady bool // the list had that many records again, and some were others
+	steady bool // the list had that length again, but some records were new
 
-	passes        int64  // passes that have ended and knew what they did not carry
-	parentsUnsure string // a pass whose readings of parents have to be made again
+	passes        int64  // finished passes that knew which rows they did not contain
+	parentsUnsure string // a pass whose parents must be requested again
 
-	// refuted says why passes read the whole list of a stream that is to be read
-	// incrementally; rules, of a list that is read incrementally, by which
-	// definition its rows were made; all, the last pass that has ended and left
-	// nothing out, where that is another than pass.
+	// refuted is why passes read the whole list of a stream that is configured as incremental. rules is the
+	// fingerprint of the rules that made the rows of an incremental list. lastComplete is the last finished pass
+	// that left nothing out, if that is not pass.
 	refuted      refutation
 	rules        string
 	lastComplete string
 
-	address string // of the source, as its passes have read it
+	address string // address of the source in its passes
 
-	done      string // of a backfill: when it has ended
-	backfills string // the positions of backfills by their names, as JSON
+	done      string // of a backfill: when it ended
+	backfills string // positions of backfills by name, as JSON
 	events    string // an applied, as JSON
 }
 
-// encode writes p down. A source's cursor that is a JSON object stands as it
-// is, for people who print the state; any other is quoted.
+// encode returns p as text. A source's cursor that is a JSON object is stored as it is, so that users can read
+// it; any other is quoted.
 func (p position) encode() state.Cursor {
 	if p == (position{}) {
 		return ""
@@ -106,8 +102,7 @@ func quote(s string) string {
 	return string(b)
 }
 
-// decodePosition reads what encode wrote. The source's cursor comes back byte
-// by byte.
+// decodePosition parses the result of encode. It returns the source's cursor byte for byte.
 func decodePosition(c state.Cursor) (position, error) {
 	if c == "" {
 		return position{}, nil
@@ -123,7 +118,7 @@ func decodePosition(c state.Cursor) (position, error) {
 
 		Turn  int64  `json:"turn"`
 		Doubt string `json:"doubt"`
-		Whole bool   `json:"whole"` // of earlier releases: refuted, without a reason
+		Whole bool   `json:"whole"` // from earlier releases: refuted, without a reason
 
 		Refuted refutation `json:"refuted"`
 
@@ -140,7 +135,7 @@ func decodePosition(c state.Cursor) (position, error) {
 		return position{}, fmt.Errorf("read cursor %q: %w", c, err)
 	}
 	if stored.Pass == "" && stored.By == "" || len(stored.At) == 0 {
-		return position{}, fmt.Errorf("read cursor %q: %w", c, errors.New("no pass or no place in it"))
+		return position{}, fmt.Errorf("read cursor %q: %w", c, errors.New("it has no pass or no position"))
 	}
 	p := position{pass: stored.Pass, at: state.Cursor(stored.At), end: stored.End, longest: max(0, stored.Most), touchedBy: stored.By, steady: stored.Steady,
 		passes: max(0, stored.Turn), parentsUnsure: stored.Doubt, refuted: stored.Refuted, rules: stored.Rules, lastComplete: stored.All,
@@ -158,10 +153,10 @@ func decodePosition(c state.Cursor) (position, error) {
 	return p, nil
 }
 
-// midPass reports whether p stands inside a pass that was not finished.
+// midPass reports whether p is inside an unfinished pass.
 func (p position) midPass() bool { return p.pass != "" && !p.end }
 
-// over is the last pass that has ended and gone over every record; "" for none.
+// over returns the last finished pass that read every record; "" for none.
 func (p position) over() string {
 	if p.end {
 		return cmp.Or(p.lastComplete, p.pass)

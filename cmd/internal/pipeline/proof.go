@@ -5,25 +5,23 @@ import (
 	"github.com/penstock-data/penstock/extract"
 )
 
-// lists is what a run knows of the lists it has read, for the streams that take
-// their parents from them.
+// lists holds a run's verdicts on the lists it has read, for their child streams.
 type lists struct {
-	verdict map[string]Verdict    // on the last pass in any destination, by stream
-	own     map[[2]string]Verdict // on the last pass in a destination, by stream and destination
-	held    map[[2]string]bool    // waits for a person, likewise
+	verdict map[string]Verdict    // verdict on the last pass in any destination, by stream
+	own     map[[2]string]Verdict // verdict on the last pass in a destination, by stream and destination
+	held    map[[2]string]bool    // held, by stream and destination
 }
 
-// claim is what the end of a pass says for the streams below it.
+// claim is the result of a pass for the child streams.
 type claim struct {
 	verdict  Verdict
-	doubtful bool // it may not be about the list that they take their parents from
+	doubtful bool // the verdict may not concern the list that the children's parents come from
 	held     bool
 }
 
-// proofOf is the verdict on the last pass over a stream in this run, as far as
-// it counts in the destination; "" where there was none, or not yet. The streams below
-// take their parents from the last pass, wherever it was, and compare them with what the
-// destination has from its own: the worse verdict of both counts. // Invariant 12
+// proofOf returns the verdict on the run's last pass over a stream, as it counts in the destination; "" if there
+// was none yet. Child streams take their parents from the last pass in any destination, and compare them with
+// the destination's own rows: the worse verdict of both counts. // Invariant 12
 func (r *run) proofOf(destination, stream string) Verdict {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,9 +35,8 @@ func (r *run) proofOf(destination, stream string) Verdict {
 	return v
 }
 
-// parentVerdict is the verdict on the list that the stream took its parents from:
-// on the parent's pass in this run or, where it had none, on the reading that was
-// made for the children alone.
+// parentVerdict returns the verdict on the list of the stream's parents: that on the parent's pass in this run
+// or, if there was none, on the reading that was made only for the children.
 func (p *pass) parentVerdict(destination string, e *extract.End) Verdict {
 	if v := p.proofOf(destination, p.stream.Parent); v != "" || e.ParentList == nil {
 		return v
@@ -47,7 +44,7 @@ func (p *pass) parentVerdict(destination string, e *extract.End) Verdict {
 	return listVerdict(e.ParentList)
 }
 
-// listVerdict weighs a reading of a stream that was made for its children alone.
+// listVerdict judges a reading of a stream that was made only for its children.
 func listVerdict(l *extract.ParentList) Verdict {
 	f := factsOf(&l.End)
 	f.Distinct, f.Duplicates = l.Records-l.Repeats, l.Repeats
@@ -60,11 +57,9 @@ func listVerdict(l *extract.ParentList) Verdict {
 	return proof.Judge(f)
 }
 
-// prove takes note of the verdict on a pass over p's stream, for the streams
-// that take their parents from it. It proves nothing to them where the list
-// waits for a person, in that destination, nor where it is doubtful: not that
-// of the pass before, which is the one a source hands to the children, or not
-// all of the list.
+// prove records the verdict on a pass over p's stream for its child streams. The list is not proven for them in
+// a destination where it is held. Nor is it if the pass differs from the previous one, which is the one that the
+// source takes the parents from, or did not read the whole list.
 func (p *pass) prove(destination string, c claim) {
 	if c.doubtful && c.verdict == Proven {
 		c.verdict = Consistent

@@ -7,10 +7,10 @@ import (
 	"github.com/penstock-data/penstock/extract"
 )
 
-// Verdict says how far the completeness of a pass is established.
+// Verdict is the degree to which a pass is known to be complete.
 type Verdict = proof.Verdict
 
-// The verdicts, best first. A report gives the reasons beside each.
+// The verdicts, best first. A report also states the reasons.
 const (
 	Proven       = proof.Proven
 	Consistent   = proof.Consistent
@@ -18,15 +18,14 @@ const (
 	Contradicted = proof.Contradicted
 )
 
-// reading is one pass over a stream that has ended, as the passes after it in
-// the same run compare with it.
+// reading is a finished pass over a stream, to be compared with later passes of the same run.
 type reading struct {
 	facts  proof.Facts
 	digest digest
-	missed int64 // live rows of the table that the pass did not carry
+	missed int64 // live rows of the table that the pass did not contain
 }
 
-// factsOf are the facts about a pass that the extractor has observed.
+// factsOf returns the facts that the extractor has observed about a pass.
 func factsOf(end *extract.End) proof.Facts {
 	f := proof.Facts{
 		Rule: end.Rule, Pages: end.Pages, FirstTotal: proof.Total(end.FirstTotal), LastTotal: proof.Total(end.LastTotal),
@@ -45,11 +44,10 @@ func factsOf(end *extract.End) proof.Facts {
 	return f
 }
 
-// facts are what is known of p in one destination, before it is compared with
-// other readings.
+// facts returns the facts about p in one destination, before it is compared with other readings.
 func (p *pass) facts(g *group, c Counts, k *destinationRun) proof.Facts {
 	f := factsOf(g.end).Without(p.withoutRule)
-	f.ObjectKind = single(p.stream) || p.known.Object() && k.over != "" // the last whole pass was the first reading
+	f.ObjectKind = single(p.stream) || p.known.Object() && k.over != "" // the last whole pass counts as the first reading
 	f.Resumed, f.Keyless = p.resumes, !p.keyed()
 	f.Distinct, f.Duplicates = c.Fetched-c.Deduplicated, c.Deduplicated
 	f.Filtered, f.Longest, f.Overlooked = g.total.filtered, k.most, k.overlooked
@@ -60,12 +58,10 @@ func (p *pass) facts(g *group, c Counts, k *destinationRun) proof.Facts {
 	return f
 }
 
-// comparable reports whether a reading found all that its list had, so that it
-// can be held against another one.
+// comparable reports whether a reading found the whole list, so that it can be compared with another one.
 func comparable(f *proof.Facts) bool { return !f.Resumed && !f.Partial && !f.OfParents() }
 
-// compare adds to the facts of r how the readings before it, in the same run,
-// differ.
+// compare adds the differences from earlier readings of the run to r's facts.
 func (r *reading) compare(h *hasher, before *reading, all []*digest) {
 	f := &r.facts
 	for _, d := range all {
@@ -80,7 +76,7 @@ func (r *reading) compare(h *hasher, before *reading, all []*digest) {
 	}
 }
 
-// since is nil for a pass that leaves nothing out by its time.
+// since returns a pointer to at, or nil for a pass that leaves no records out by their time.
 func since(at time.Time) *time.Time {
 	if at.IsZero() {
 		return nil

@@ -13,19 +13,19 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// runStream is the name under which a pipeline's runs are committed, as if they
-// were a stream: two runs of one pipeline that overlap then meet in ErrMoved.
+// runStream is the stream name under which a pipeline's runs are committed. Two runs of one pipeline that
+// overlap get ErrMoved.
 const runStream = "_run"
 
-// runRow is the run's own row in one destination.
+// runRow is the run's row in one destination.
 type runRow struct {
 	dest   Destination
 	stored state.Cursor
-	ended  int64 // runs before that came to their end
+	ended  int64 // number of earlier runs that ended
 }
 
-// open writes the run's row, as running, to every destination. One that does not
-// take it is left out of the run; it is an error only where none does.
+// open writes the run's row, with status running, to every destination. A destination that fails is left out of
+// the run; open returns an error only if all fail.
 func (r *run) open(ctx context.Context) error {
 	if r.Options.DryRun {
 		return nil
@@ -58,7 +58,7 @@ func (r *run) open(ctx context.Context) error {
 	return errors.Join(slices.Collect(maps.Values(r.down))...)
 }
 
-// write commits the run's row as it stands in rep.
+// write commits the run's row with the content of rep.
 func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
 	tx, err := w.dest.Begin(ctx, r.key(runStream), w.stored, load.Pass{Run: r.Run, Whole: true, Now: r.Now})
 	if err != nil {
@@ -85,18 +85,18 @@ func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
 	return nil
 }
 
-// orphan is the row of an earlier run that was never ended: its process was
-// killed. One pipeline runs in one process at a time, so it cannot be alive.
+// orphan returns the final row of an earlier run that never ended because its process was killed. Only one
+// process at a time runs a pipeline, so that run cannot be alive.
 func (w *runRow) orphan(r *run) [][]any {
 	p, err := decodePosition(w.stored)
 	if err != nil || !p.midPass() || p.pass == r.Run {
 		return nil
 	}
-	return [][]any{{p.pass, r.Name, runTime(p.pass), nil, string(StatusFailed), "{}", "ended without a report: the process was killed"}}
+	return [][]any{{p.pass, r.Name, runTime(p.pass), nil, string(StatusFailed), "{}", "the process was killed before the run ended"}}
 }
 
-// runCounts is what the run's row tells in its column counts: of the destination
-// it stands in, as the certificates beside it do.
+// runCounts is the content of the run row's column counts. It covers only the row's own destination, like the
+// certificates.
 type runCounts struct {
 	Counts
 	Requests int                 `json:"requests"`
@@ -106,10 +106,10 @@ type runCounts struct {
 	Forecast *Outlook            `json:"forecast,omitempty"`
 	Streams  map[Status]int      `json:"streams"`
 	Open     map[Status][]string `json:"open,omitempty"`  // streams that are not complete
-	Words    map[string]string   `json:"words,omitempty"` // why, by stream: the source's own words where it has some
+	Words    map[string]string   `json:"words,omitempty"` // why, by stream: the source's own message if it has one
 }
 
-// maxWords is how much of what a stream met its run's row keeps.
+// maxWords is the length to which a stream's error is cut in the run's row, in bytes.
 const maxWords = 300
 
 func (r *run) row(rep Report, destination string) ([]any, error) {
@@ -138,8 +138,8 @@ func (r *run) row(rep Report, destination string) ([]any, error) {
 	return []any{r.Run, r.Name, r.started, ended, string(rep.Status), string(text), summary(rep)}, nil
 }
 
-// summary is the run's column error: its own error, else the first few of its
-// streams'; nil where there are none.
+// summary returns the run's column error: its own error, else the first few of its streams; nil if there are
+// none.
 func summary(rep Report) any {
 	const most = 5
 	var lines []string
@@ -165,8 +165,8 @@ func summary(rep Report) any {
 	return strings.Join(lines, "\n")
 }
 
-// finish makes the report and writes the run's row as it ended. A run that was
-// stopped gets its row too, within the grace it has left.
+// finish builds the report and writes the run's final row. A run that was stopped gets its row too, within the
+// rest of its grace period.
 func (r *run) finish(ctx context.Context, err error) (Report, error) {
 	rep := Report{
 		Run: r.Run, Pipeline: r.Name, Started: r.started, Ended: r.Now(),

@@ -11,17 +11,17 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// refused are the keys of the records of a pass that were rejected, where each
-// has one: their rows are not missing, their records have come.
+// refused holds the keys of the rejected records of a pass: their rows are not missing, because the records
+// arrived.
 type refused struct {
 	keys    map[string]bool
-	words   bool // some are no integers
-	unknown bool // some have no key that can be told, or there are too many
+	words   bool // some keys are not integers
+	unknown bool // some keys are unknown, or there are too many
 }
 
 const maxRefused = 10_000
 
-// add takes note of the records among rejects.
+// add adds the keys of the rejected records.
 func (r *refused) add(rejects []transform.Reject) {
 	for _, j := range rejects {
 		if !j.Record || r.unknown {
@@ -39,8 +39,7 @@ func (r *refused) add(rejects []transform.Reject) {
 	}
 }
 
-// plainKey is a key of one column, given as JSON, as cellText would give it: a
-// text, or an integer as it is written in any case.
+// plainKey converts a key of one column from JSON to the format of cellText: a text, or an integer as it is.
 func plainKey(text string) (key string, ok bool) {
 	if strings.HasPrefix(text, `"`) {
 		return key, json.Unmarshal([]byte(text), &key) == nil
@@ -53,9 +52,8 @@ func integer(text string) bool {
 	return err == nil && strconv.FormatInt(n, 10) == text
 }
 
-// sort tells, of the rows that a sweep has listed as missing, those whose
-// records were rejected from the others; ok is false where it cannot tell for
-// each of them. // Invariant 12
+// sort separates the rows that a sweep has listed as missing: it counts those whose records were rejected, and
+// returns the others. ok is false if it cannot decide for every row. // Invariant 12
 func (r *refused) sort(out load.Outcome) (there int64, others []arrow.RecordBatch, ok bool) {
 	var listed int64
 	for _, b := range out.Keys {

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// reject is a row of _penstock_rejects that is not resolved.
+// reject is an unresolved row of _penstock_rejects.
 type reject struct {
 	run, pipeline, stream    string
 	pass, ordinal            int64
@@ -22,13 +22,13 @@ type reject struct {
 	key, wanted, raw, reason string
 	record                   bool
 	id, stage                string
-	accepted                 time.Time // the zero time: nobody has
+	accepted                 time.Time // zero: not accepted
 	passed                   bool      // a later pass has begun
-	resolved                 bool      // by now
-	why                      string    // it is not
+	resolved                 bool      // in the table, or by this retry
+	why                      string    // why it is still rejected
 }
 
-// row is j as the table has it, with these times.
+// row returns j as a row of the table, with these times.
 func (j *reject) row(resolved, accepted time.Time) []any {
 	return []any{
 		j.run, j.pipeline, j.stream, j.pass, j.ordinal, j.pointer, j.at,
@@ -37,7 +37,7 @@ func (j *reject) row(resolved, accepted time.Time) []any {
 	}
 }
 
-// instant is a time as a row has it: null for the zero time.
+// instant returns a time as a row stores it: nil for the zero time.
 func instant(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -45,7 +45,7 @@ func instant(t time.Time) any {
 	return t
 }
 
-// rejectRow is the row for a reject of a pass.
+// rejectRow returns the row for a reject of a pass.
 func rejectRow(run, pipeline, stream string, pass int, now, accepted time.Time, j transform.Reject) []any {
 	return []any{
 		run, pipeline, stream, pass, j.Ordinal, j.Pointer, now,
@@ -54,11 +54,10 @@ func rejectRow(run, pipeline, stream string, pass int, now, accepted time.Time, 
 	}
 }
 
-// passID is the id of the pass that made j.
+// passID returns the id of the pass that made j.
 func (j *reject) passID() string { return passID(j.run, j.pass) }
 
-// streamsWithRejects are the streams of the pipeline with rejects that are not
-// resolved.
+// streamsWithRejects returns the streams of the pipeline that have unresolved rejects.
 func (r *run) streamsWithRejects(ctx context.Context, d Destination) (map[string]bool, error) {
 	found := map[string]bool{}
 	columns := []string{"pipeline", "stream", "resolved_at"}
@@ -73,8 +72,8 @@ func (r *run) streamsWithRejects(ctx context.Context, d Destination) (map[string
 	return found, err
 }
 
-// rejects are those of the stream that are not resolved and that want says yes to,
-// as many as fit in memory; the others are counted.
+// rejects returns the stream's unresolved rejects for which want returns true, as many as fit in memory. It
+// counts the others.
 func (t *retrial) rejects(ctx context.Context, want func(*reject) bool) ([]*reject, error) {
 	var all []*reject
 	bytes := 0
@@ -99,7 +98,7 @@ func (t *retrial) rejects(ctx context.Context, want func(*reject) bool) ([]*reje
 	return all, err
 }
 
-// rejectAt is the row i of a batch of all columns.
+// rejectAt returns row i of a batch with all columns.
 func rejectAt(b arrow.RecordBatch, i int) *reject {
 	text := func(c int) string { return cellText(b.Column(c), i) }
 	j := &reject{
@@ -110,7 +109,7 @@ func rejectAt(b arrow.RecordBatch, i int) *reject {
 	return j
 }
 
-// timeAt is the time in a row; the zero time for null.
+// timeAt returns the time in a row; the zero time for null.
 func timeAt(a arrow.Array, i int) time.Time {
 	if at, ok := a.(*array.Timestamp); ok && at.IsValid(i) {
 		return time.UnixMicro(int64(at.Value(i)))
@@ -130,10 +129,9 @@ func number(a arrow.Array, i int) int64 {
 	return 0
 }
 
-// sort tells the rejects that are to be tried again from those on which a later
-// pass has the last word: it has gone over the same records, and rejected them
-// once more if it had to. While it has not come to its end, nobody knows. One that
-// has left out what has not changed has the last word on nothing.
+// sort separates the rejects to retry from those that a later pass has decided: it has read the same records,
+// and rejected them again if necessary. As long as that pass is not finished, its result is unknown. A pass that
+// left out unchanged records decides nothing.
 func (t *retrial) sort(all []*reject, pos position) (open []*reject) {
 	for _, j := range all {
 		j.passed = cmp.Compare(j.passID(), pos.pass) < 0
@@ -144,18 +142,18 @@ func (t *retrial) sort(all []*reject, pos position) (open []*reject) {
 		case !j.record:
 			t.done.Waiting++
 		case j.passed && pos.midPass():
-			t.reject(j, "a later pass over the stream is not finished; sync first")
+			t.reject(j, "a later pass over the stream is not finished; run sync first")
 		default:
 			open = append(open, j)
 		}
 	}
-	slices.SortFunc(open, func(a, b *reject) int { // of two with one key, the later one stands
+	slices.SortFunc(open, func(a, b *reject) int { // of two with the same key, the later one wins
 		return cmp.Or(cmp.Compare(a.passID(), b.passID()), cmp.Compare(a.ordinal, b.ordinal))
 	})
 	return open
 }
 
-// reject notes that j remains one.
+// reject records that j is still rejected.
 func (t *retrial) reject(j *reject, why string) {
 	j.why = why
 	t.done.Retried++
@@ -165,7 +163,7 @@ func (t *retrial) reject(j *reject, why string) {
 	}
 }
 
-// resolve notes that j is one no more.
+// resolve records that j is resolved.
 func (t *retrial) resolve(j *reject) {
 	j.resolved = true
 	t.done.Retried++

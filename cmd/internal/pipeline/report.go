@@ -10,24 +10,24 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Status says how a stream, or a whole run, ended.
+// Status is the outcome of a stream, or of a whole run.
 type Status string
 
-// How a stream ends. A run is running, complete, partial, failed or stopped.
+// The outcomes of a stream. A run is running, complete, partial, failed or stopped.
 const (
 	StatusComplete    Status = "complete"    // read to its end, everything committed
 	StatusHeld        Status = "held"        // waits for a person: missing rows were kept, or a table was not changed
-	StatusUnavailable Status = "unavailable" // the source does not give it: not entitled, switched off, gone
-	StatusParked      Status = "parked"      // put off until NotBefore, or until a lock is free
-	StatusLagging     Status = "lagging"     // this destination did not take what others have; a later run catches up
+	StatusUnavailable Status = "unavailable" // the source does not return it: not entitled, switched off, gone
+	StatusParked      Status = "parked"      // deferred until NotBefore, or until a lock is free
+	StatusLagging     Status = "lagging"     // this destination lacks data that others have; a later run catches up
 	StatusFailed      Status = "failed"
-	StatusStopped     Status = "stopped" // by a signal, before its end
+	StatusStopped     Status = "stopped" // stopped by a signal before its end
 
 	StatusRunning Status = "running"
 	StatusPartial Status = "partial" // safe progress, and something left to do
 )
 
-// Exit codes of a run, as the contract states them.
+// The exit codes of a run.
 const (
 	exitComplete   = 0
 	exitFailed     = 1
@@ -37,13 +37,13 @@ const (
 	exitTerminated = 143
 )
 
-// Counts add up: Fetched = Written + Unchanged + Deduplicated + Rejected.
+// Counts are numbers of records and rows. Fetched = Written + Unchanged + Deduplicated + Rejected.
 type Counts struct {
 	Fetched      int64 `json:"fetched"`
 	Written      int64 `json:"written"`
 	Unchanged    int64 `json:"unchanged"`
 	Deduplicated int64 `json:"deduplicated"`
-	Rejected     int64 `json:"rejected"` // records left out, not values
+	Rejected     int64 `json:"rejected"` // records that were left out, not single values
 	Deleted      int64 `json:"deleted"`
 }
 
@@ -58,27 +58,26 @@ func (c Counts) Add(d Counts) Counts {
 	return c
 }
 
-// StreamReport is what became of one stream in one destination. Its counts are
-// sums over the passes the run made.
+// StreamReport is the outcome of one stream in one destination. Its counts are sums over the run's passes.
 type StreamReport struct {
 	Stream      string        `json:"stream"`
 	Table       string        `json:"table"`
 	Destination string        `json:"destination,omitempty"`
 	Backfill    string        `json:"backfill,omitempty"` // its name: see [Backfill.Name]
-	Done        time.Time     `json:"done_at,omitzero"`   // of a backfill that was done before
+	Done        time.Time     `json:"done_at,omitzero"`   // end of a backfill that an earlier run completed
 	Status      Status        `json:"status"`
-	Verdict     Verdict       `json:"verdict,omitempty"` // of the last pass that ended
-	Why         string        `json:"why,omitempty"`     // its reasons: the proof, or what is missing
+	Verdict     Verdict       `json:"verdict,omitempty"` // verdict on the last finished pass
+	Why         string        `json:"why,omitempty"`     // reasons for the verdict
 	Counts      Counts        `json:"counts"`
-	Missing     int64         `json:"missing,omitempty"` // rows kept although the last pass did not carry them
+	Missing     int64         `json:"missing,omitempty"` // live rows that the last pass did not contain
 	Passes      int           `json:"passes"`
 	Pages       int           `json:"pages"`
 	Requests    int           `json:"requests"`
 	Bytes       int64         `json:"bytes"`
 	Duration    time.Duration `json:"duration"`
-	NotBefore   time.Time     `json:"not_before,omitzero"` // of a parked stream
-	Notices     []Notice      `json:"notices,omitempty"`   // how the source is not as it was, the gravest first
-	Webhooks    *Webhooks     `json:"webhooks,omitempty"`  // what its events have come to; nil where none has
+	NotBefore   time.Time     `json:"not_before,omitzero"` // when to try a parked stream again
+	Notices     []Notice      `json:"notices,omitempty"`   // changes of the source, the gravest first
+	Webhooks    *Webhooks     `json:"webhooks,omitempty"`  // state of its webhook events; nil if there were none
 	Err         error         `json:"-"`
 }
 
@@ -86,27 +85,27 @@ type StreamReport struct {
 type Report struct {
 	Run      string         `json:"run"`
 	Pipeline string         `json:"pipeline"`
-	Source   string         `json:"source,omitempty"` // of a run over one of several sources
+	Source   string         `json:"source,omitempty"` // source, if the run is one of several
 	Status   Status         `json:"status"`
 	Started  time.Time      `json:"started_at"`
 	Ended    time.Time      `json:"ended_at"`
-	Requests int            `json:"requests"`           // that the source was asked, however many destinations shared the answers
-	Forecast *Outlook       `json:"forecast,omitempty"` // how the run has held against it
+	Requests int            `json:"requests"`           // requests to the source, each counted once even if destinations share the answer
+	Forecast *Outlook       `json:"forecast,omitempty"` // comparison with the forecast
 	Streams  []StreamReport `json:"streams"`
-	Err      error          `json:"-"` // the run's own trouble, nil where only streams had any
+	Err      error          `json:"-"` // the run's own error; nil if only streams had errors
 
-	cause   error // of a stop
-	partial bool  // Err is about some of the destinations
+	cause   error // cause of a stop
+	partial bool  // Err concerns only some of the destinations
 }
 
-// in is r with the streams of one destination alone.
+// in returns r with only the streams of one destination.
 func (r Report) in(destination string) Report {
 	elsewhere := func(s StreamReport) bool { return s.Destination != destination }
 	r.Streams = slices.DeleteFunc(slices.Clone(r.Streams), elsewhere)
 	return r
 }
 
-// Totals sums the streams up, those of each destination.
+// Totals returns the sums over all streams and destinations.
 func (r Report) Totals() StreamReport {
 	var t StreamReport
 	for _, s := range r.Streams {
@@ -120,8 +119,7 @@ func (r Report) Totals() StreamReport {
 	return t
 }
 
-// ExitCode is the process's exit code after this run: 0 only when every stream
-// is complete. // Invariant 14
+// ExitCode returns the process's exit code after this run: 0 only if every stream is complete. // Invariant 14
 func (r Report) ExitCode() int {
 	switch r.Status {
 	case StatusComplete:
@@ -140,18 +138,17 @@ func (r Report) ExitCode() int {
 	return exitFailed
 }
 
-// HeldError is why nothing, or not all that is missing, was deleted at the end of
-// a stream that was read to its end.
+// HeldError reports that a stream was read to its end, but not all missing rows were deleted.
 type HeldError struct {
 	Reason  string
-	Confirm bool     // Options.ConfirmShrink deletes it
-	Doubts  []string // of package proof, those that apply, the gravest first
+	Confirm bool     // Options.ConfirmShrink deletes the rows
+	Doubts  []string // doubts of package proof that apply, the gravest first
 }
 
-// Error is the reason.
+// Error returns the reason.
 func (e *HeldError) Error() string { return e.Reason }
 
-// Stop makes the cause with which a signal handler cancels a run's context.
+// Stop returns the cause with which a signal handler cancels a run's context.
 func Stop(s os.Signal) error { return &stopError{signal: s} }
 
 type stopError struct{ signal os.Signal }
@@ -165,7 +162,7 @@ func (r *Report) summarise() {
 	if r.Err != nil {
 		r.Status = StatusFailed
 		if r.partial || errors.Is(r.Err, state.ErrLocked) {
-			r.Status = StatusPartial // nothing keeps a later run from doing what is left
+			r.Status = StatusPartial // a later run can do the rest
 		}
 	}
 	if r.cause != nil {
@@ -176,7 +173,7 @@ func (r *Report) summarise() {
 	}
 }
 
-// worse is the run's status after one more stream ended with s.
+// worse returns the run's status after one more stream ended with s.
 func worse(run, s Status) Status {
 	rank := map[Status]int{StatusComplete: 0, StatusPartial: 1, StatusFailed: 2, StatusStopped: 3}
 	if _, ok := rank[s]; !ok {

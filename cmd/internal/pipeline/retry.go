@@ -11,49 +11,47 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// RetryOptions say which rejects are tried again.
+// RetryOptions select the rejects to retry.
 type RetryOptions struct {
-	Streams []string // by name, of Config.Streams; nil: all that have rejects
+	Streams []string // names from Config.Streams; nil: all streams with rejects
 }
 
-// Retried is what became of one stream's rejects in one destination.
+// Retried is the outcome for one stream's rejects in one destination.
 type Retried struct {
 	Stream      string `json:"stream"`
 	Destination string `json:"destination"`
 	Retried     int64  `json:"retried"`    // records that were tried again
-	Resolved    int64  `json:"resolved"`   // of these, those the tables hold now
-	Superseded  int64  `json:"superseded"` // rejects, beside them, that a later pass has gone over
-	Rejected    int64  `json:"rejected"`   // of those retried, still rejected
-	Waiting     int64  `json:"waiting"`    // values; their records are in the tables, and the next run writes those that fit by then
-	Left        int64  `json:"left"`       // records not tried: there are too many at once
+	Resolved    int64  `json:"resolved"`   // how many of them are now in the tables
+	Superseded  int64  `json:"superseded"` // further rejects, which a later pass has decided
+	Rejected    int64  `json:"rejected"`   // how many of the retried records are still rejected
+	Waiting     int64  `json:"waiting"`    // rejected values whose records are in the tables; the next run stores those that fit
+	Left        int64  `json:"left"`       // records not tried: too many at once
 
-	Still []StillRejected `json:"still,omitempty"` // some of Rejected
+	Still []StillRejected `json:"still,omitempty"` // some of the rejected records
 	Error string          `json:"error,omitempty"` // why the destination failed
 }
 
-// StillRejected is a record that cannot be loaded yet, and why.
+// StillRejected is a record that still cannot be loaded, and why.
 type StillRejected struct {
 	Run     string `json:"run"`
-	Ordinal int64  `json:"ordinal"` // which record of that run's pass
+	Ordinal int64  `json:"ordinal"` // number of the record in that run's pass
 	Key     string `json:"key,omitempty"`
 	Reason  string `json:"reason"`
 }
 
-// RetryReport is the outcome of a RetryRejects. Nothing was done, and there is
-// no run, where Streams is empty.
+// RetryReport is the outcome of RetryRejects. If Streams is empty, nothing was done and no run was recorded.
 type RetryReport struct {
 	Run     string    `json:"run"`
 	Streams []Retried `json:"streams"`
 }
 
-// ExitCode is 0 where no record is rejected any more, 75 where some are and 1
-// where a destination failed.
+// ExitCode returns 0 if no record is rejected any more, 75 if some are and 1 if a destination failed.
 func (r RetryReport) ExitCode() int {
 	return rejectsExit(r.Streams, func(s Retried) (string, int64) { return s.Error, s.Rejected + s.Left })
 }
 
-// rejectsExit is the exit code for the outcomes of streams: 1 where of has an error for
-// one, else 75 where it has rejects that are left, else 0.
+// rejectsExit returns the exit code for the outcomes of streams: 1 if of returns an error for one, else 75 if
+// one has rejects left, else 0.
 func rejectsExit[S any](streams []S, of func(S) (err string, left int64)) int {
 	code := exitComplete
 	for _, s := range streams {
@@ -67,21 +65,19 @@ func rejectsExit[S any](streams []S, of func(S) (err string, left int64)) int {
 	return code
 }
 
-// Bounds of what one call takes up for one stream and destination. // Invariant 6
+// Limits of one call for one stream and destination. // Invariant 6
 const (
 	retryRecords = 10_000
 	retryBytes   = 32 << 20
 	stillListed  = 20
 )
 
-// RetryRejects takes up again the records that the destinations of c keep as
-// rejects, with the rules and the tables as they are by now: those which fit are
-// written, and are rejects no more, in one transaction a stream. The source is
-// not asked; what a later pass has seen of a record stands. // Invariant 8
+// RetryRejects maps the records again that the destinations of c keep as rejects, with the current rules and
+// tables. Records that fit are written, and their rejects resolved, in one transaction per stream. It sends no
+// requests to the source; rows from a later pass win. // Invariant 8
 //
-// A value that was rejected while its record was loaded is not taken up. The
-// next run does so: it reads the record, and finds it changed if the stream's
-// rules are.
+// It does not retry a value that was rejected while its record was loaded. The next run does: it reads the
+// record, and treats it as changed if the stream's rules have changed.
 func RetryRejects(ctx context.Context, c Config, o RetryOptions) (rep RetryReport, err error) {
 	r, err := newRun(c)
 	if err != nil {
@@ -102,9 +98,8 @@ func RetryRejects(ctx context.Context, c Config, o RetryOptions) (rep RetryRepor
 	return rep, err
 }
 
-// overRejects calls do for each stream, of some or for nil of all, that has rejects in
-// a destination, within a run of its own, whose id it returns. There is no run where
-// there is nothing to do.
+// overRejects calls do for each stream that has rejects in a destination, within a run of its own, and returns
+// that run's id. only limits the streams; nil means all. If there is nothing to do, there is no run.
 func (r *run) overRejects(ctx context.Context, only []string, do func(*retrial)) (id string, err error) {
 	work, err := r.rejected(ctx, only)
 	if err != nil || len(work) == 0 {
@@ -122,8 +117,7 @@ func (r *run) overRejects(ctx context.Context, only []string, do func(*retrial))
 	return r.Run, err
 }
 
-// attempt calls do unless the destination is down. It keeps the error and returns its
-// text, "" for none.
+// attempt calls do unless the destination is down. It stores the error and returns its text, "" for none.
 func (t *retrial) attempt(do func() error) string {
 	if t.err = t.down[t.dest.Name]; t.err == nil {
 		t.err = guard(t.stream.Name, do)
@@ -134,18 +128,17 @@ func (t *retrial) attempt(do func() error) string {
 	return t.err.Error()
 }
 
-// retrial is the rejects of one stream in one destination, taken up again.
+// retrial is a retry of the rejects of one stream in one destination.
 type retrial struct {
 	*run
 	stream schemas.Stream
 	dest   Destination
 	done   Retried
-	err    error // of the attempt
+	err    error // error of the attempt
 	counts Counts
 }
 
-// rejected are the streams that have rejects to take up, each with its
-// destination.
+// rejected returns the streams with rejects to retry, by destination.
 func (r *run) rejected(ctx context.Context, only []string) ([]*retrial, error) {
 	var all []*retrial
 	for _, d := range r.Destinations {
@@ -162,7 +155,7 @@ func (r *run) rejected(ctx context.Context, only []string) ([]*retrial, error) {
 	return all, nil
 }
 
-// retry takes the rejects up.
+// retry retries the stream's rejects.
 func (t *retrial) retry(ctx context.Context) error {
 	key := t.key(t.stream.Name)
 	stored, err := t.dest.Cursor(ctx, key)
@@ -196,8 +189,8 @@ func (t *retrial) retry(ctx context.Context) error {
 	return t.commit(ctx, key, stored, pos, m, rows)
 }
 
-// commit writes what fits by now and marks its rejects, at the place where the
-// stream stands: nothing was read.
+// commit writes the records that fit now and marks their rejects as resolved. The stream's position does not
+// change.
 func (t *retrial) commit(ctx context.Context, key state.Key, stored state.Cursor, pos position, m *mended, rows [][]any) error {
 	tx, err := t.dest.Begin(ctx, key, stored, t.onceOf(t.stream, t.Run))
 	if err != nil {
@@ -220,11 +213,11 @@ func (t *retrial) commit(ctx context.Context, key state.Key, stored state.Cursor
 	if err := writeOwn(ctx, tx, load.Rejects, rows...); err != nil {
 		return err
 	}
-	pos.touchedBy = t.Run // another cursor, and the same place
+	pos.touchedBy = t.Run // a different cursor, but the same position
 	return tx.Commit(ctx, pos.encode())
 }
 
-// report is what the run's row tells of t.
+// report returns t's outcome for the run's row.
 func (t *retrial) report(ctx context.Context) StreamReport {
 	s := StreamReport{Stream: t.stream.Name, Table: t.stream.Table.Name, Destination: t.dest.Name, Counts: t.counts, Err: t.err}
 	s.Counts.Fetched = s.Counts.Written + s.Counts.Unchanged + s.Counts.Deduplicated

@@ -12,11 +12,11 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// mended is what becomes of rejected records that fit by now.
+// mended holds the batches of rejected records that fit now, and the new rejects.
 type mended struct {
 	batches []transform.TableBatch
-	rejects []transform.Reject // of values, and of the records that do not fit
-	why     map[int64]string   // the latter, by ordinal
+	rejects []transform.Reject // rejects of values, and of records that do not fit
+	why     map[int64]string   // why records do not fit, by ordinal
 	order   []*reject          // by ordinal
 }
 
@@ -26,9 +26,8 @@ func (m *mended) release() {
 	}
 }
 
-// resubmit maps the rejects again, with the stream's rules and the destination's
-// tables as they are now. Those that fit and that no later row stands in the way
-// of are in what it returns.
+// resubmit maps the rejects again with the current rules and tables. It returns the records that fit and that no
+// later row supersedes.
 func (t *retrial) resubmit(ctx context.Context, open []*reject) (*mended, error) {
 	known, err := t.dest.Tables(ctx, t.stream.Table.Name)
 	if err != nil {
@@ -51,9 +50,9 @@ func (t *retrial) resubmit(ctx context.Context, open []*reject) (*mended, error)
 		case later[j] != "" && later[j] > j.passID():
 			t.resolve(j) // Invariant 8
 		case later[j] != "" && j.passed:
-			t.reject(j, "a later pass may have found it as it stands; sync --full decides") // Invariant 8
+			t.reject(j, "a later pass may have found the row unchanged; run sync --full") // Invariant 8
 		case later[j] != "":
-			t.reject(j, "its pass has written another record with this key; sync decides")
+			t.reject(j, "its pass has written another record with this key; run sync")
 		default:
 			t.resolve(j)
 			fit = append(fit, j)
@@ -62,7 +61,7 @@ func (t *retrial) resubmit(ctx context.Context, open []*reject) (*mended, error)
 	return t.fit(known, fit)
 }
 
-// fit maps records. One that cannot be read at all is rejected at once.
+// fit maps records. It rejects a record at once if the record cannot be parsed.
 func (t *retrial) fit(known []schemas.Table, records []*reject) (*mended, error) {
 	m := transform.NewMapper(t.stream, transform.Stamp{Run: t.Run, SyncedAt: t.started.UTC(), Via: "poll"}, known)
 	defer m.Close()
@@ -88,7 +87,7 @@ func (t *retrial) fit(known []schemas.Table, records []*reject) (*mended, error)
 			whole = err == nil && m.Fetched() == int64(len(out.order)+1)
 		}
 		if !whole {
-			t.reject(j, "it was not kept as it came; sync reads it again")
+			t.reject(j, "it was not stored in its original form; run sync to read it again")
 			continue
 		}
 		out.order = append(out.order, j)
@@ -112,9 +111,9 @@ func (t *retrial) fit(known []schemas.Table, records []*reject) (*mended, error)
 	return out, nil
 }
 
-// later finds, for records that fit, the run that has written a row with their
-// key: in their own pass or after it or, where another pass has passed over them,
-// at any time, as it may have found that row unchanged.
+// later returns, for records that fit, the run that has written a row with their key: in their own pass or a
+// later one. If another pass has read the stream since, any run counts, because that pass may have found the row
+// unchanged.
 func (t *retrial) later(ctx context.Context, known []schemas.Table, m *mended) (map[*reject]string, error) {
 	found := map[*reject]string{}
 	asked := map[string][]*reject{}

@@ -248,7 +248,7 @@ func TestRetryKeepsOutWhatIsNotWhole(t *testing.T) {
 	before := r.memory.Rows("crm_leads")
 	rep := r.retry()
 	require.EqualValues(t, 2, rep.Streams[0].Rejected)
-	require.Equal(t, "it was not kept as it came; sync reads it again", rep.Streams[0].Still[0].Reason)
+	require.Equal(t, "it was not stored in its original form; run sync to read it again", rep.Streams[0].Still[0].Reason)
 	require.Equal(t, 75, rep.ExitCode())
 	require.ElementsMatch(t, before, r.memory.Rows("crm_leads"))
 	require.Len(t, r.unresolved(), 2)

@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// runAlphabet is in the order of its bytes, so that ids sort as their numbers.
+// runAlphabet is sorted by byte, so that ids sort like their numbers.
 const runAlphabet = "0123456789abcdefghijklmnopqrstuv"
 
-// NewRunID makes the id of a run that starts at t: twelve characters which
-// sort by time, to the microsecond, and then by chance. Twelve bytes are what
-// DuckDB keeps inside a string's own cell.
+// NewRunID returns a new id for a run that starts at t: twelve characters that sort by time, to the microsecond,
+// and then randomly. DuckDB stores strings of up to twelve bytes inline.
 func NewRunID(t time.Time) string {
 	var chance [1]byte
 	_, _ = rand.Read(chance[:]) // never fails
@@ -25,9 +24,8 @@ func NewRunID(t time.Time) string {
 	return string(id[:])
 }
 
-// laterRunID is id, or the next one after that of the last run if the clock has
-// been set back since: destinations tell by a row's run whether it is older
-// than a pass. // Invariant 8
+// laterRunID returns id, or the next id after last if the clock has been set back since: destinations compare
+// run ids to decide whether a row is older than a pass. // Invariant 8
 func laterRunID(id, last string) string {
 	if t := runTime(last); id <= last && !t.IsZero() {
 		return NewRunID(t.Add(time.Microsecond))
@@ -35,8 +33,8 @@ func laterRunID(id, last string) string {
 	return id
 }
 
-// passID is the id of the nth pass over a stream in a run: #2 for the second, #a
-// for the tenth, so that later ones have greater ids.
+// passID returns the id of the nth pass over a stream in a run: #2 for the second, #a for the tenth, so that
+// later passes have greater ids.
 func passID(run string, n int64) string {
 	if n <= 1 {
 		return run
@@ -44,7 +42,7 @@ func passID(run string, n int64) string {
 	return run + "#" + strconv.FormatInt(n, 36)
 }
 
-// runTime is the time in the id of a run; zero for what is none.
+// runTime returns the time in a run's id; zero if id is not a run id.
 func runTime(id string) time.Time {
 	if len(id) != 12 {
 		return time.Time{}

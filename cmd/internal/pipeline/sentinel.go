@@ -8,37 +8,34 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Profile is what a whole pass over a stream looked like: enough to see that the
-// next one looks otherwise, and no value of any record. It grows with the number
-// of columns, never with that of rows. // Invariant 6
+// Profile summarizes a whole pass over a stream: enough to detect that a later pass differs, without any value
+// of a record. Its size depends on the number of columns, not of rows. // Invariant 6
 type Profile struct {
 	At     time.Time               `json:"at"`
 	Page   int64                   `json:"page,omitempty"` // records on the fullest of several pages
 	Tables map[string]TableProfile `json:"tables"`
 }
 
-// TableProfile is the part of a Profile about one table, of the records as they
-// came.
+// TableProfile is the part of a Profile about one table, before the stream's rules apply.
 type TableProfile struct {
 	Rows    int64                    `json:"rows"`
 	Columns map[string]ColumnProfile `json:"columns"`
 }
 
-// ColumnProfile is how often a column was filled, and with what.
+// ColumnProfile is how often a column had a value, and of which type.
 type ColumnProfile struct {
 	Filled int64  `json:"filled"`
 	Type   string `json:"type"` // see [schemas.TypeName]
 }
 
-// profiler makes a Profile of the batches of a pass. It counts by column, from
-// what Arrow has counted already.
+// profiler builds a Profile from the batches of a pass. It uses the null counts that Arrow already has.
 type profiler struct {
 	tables map[string]TableProfile
 	page   int64 // records on the fullest page
 	pages  int
 }
 
-// add takes the batch of a table.
+// add adds the batch of a table.
 func (f *profiler) add(t schemas.Table, b arrow.RecordBatch) {
 	if f.tables == nil {
 		f.tables = map[string]TableProfile{}
@@ -50,26 +47,25 @@ func (f *profiler) add(t schemas.Table, b arrow.RecordBatch) {
 	p.Rows += b.NumRows()
 	for i, field := range b.Schema().Fields() {
 		if schemas.Source(field) == "" && field.Name != schemas.ColRest {
-			continue // penstock's own
+			continue // one of penstock's own columns
 		}
 		c := p.Columns[field.Name]
 		if n := b.NumRows() - int64(b.Column(i).NullN()); n > 0 {
 			c.Filled += n
-			c.Type = schemas.TypeName(schemas.TypeOf(field)) // the batches of a pass only widen
+			c.Type = schemas.TypeName(schemas.TypeOf(field)) // types only widen during a pass
 		}
 		p.Columns[field.Name] = c
 	}
 	f.tables[t.Name] = p
 }
 
-// turn takes note of a page of n records.
+// turn counts a page of n records.
 func (f *profiler) turn(n int64) {
 	f.page = max(f.page, n)
 	f.pages++
 }
 
-// profile is what a pass that has ended looked like. Columns that never had a
-// value are left out: nothing is known of them.
+// profile returns the profile of a finished pass. Columns that never had a value are left out.
 func (f *profiler) profile(at time.Time) *Profile {
 	p := &Profile{At: at.UTC().Truncate(time.Second), Tables: map[string]TableProfile{}}
 	if f.pages > 1 {
@@ -87,7 +83,7 @@ func (f *profiler) profile(at time.Time) *Profile {
 	return p
 }
 
-// same reports whether two passes looked alike: then there is nothing to keep.
+// same reports whether two profiles are equal, so that the new one need not be stored.
 func (p *Profile) same(o *Profile) bool {
 	if p == nil || o == nil || p.Page != o.Page || len(p.Tables) != len(o.Tables) {
 		return p == o

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// drifted is what of the pass that ends with g is not as it was. A part of the
-// records says nothing about the others, nor does a list that contradicts itself.
+// drifted returns the notices of the pass that ends with g. The counts of a partial pass, or of one that the
+// list contradicts, are not compared with earlier ones.
 func (p *pass) drifted(g *group, shut, believed bool) []Notice {
 	all := slices.Clone(p.noticed)
 	for i := range all {
@@ -30,29 +30,27 @@ func (p *pass) drifted(g *group, shut, believed bool) []Notice {
 		switch {
 		case all[i].About != NoticeCount:
 		case shut:
-			all[i].Severity = Blocking // the brake holds what would be deleted
+			all[i].Severity = Blocking // the brake holds the deletions
 		case p.Options.ConfirmShrink:
-			all[i].Severity = Noted // somebody knows
+			all[i].Severity = Noted // the user has confirmed it
 		}
 	}
 	gravest(all)
 	return all
 }
 
-// noticeBound reports that a stream has reached its bound of columns or child tables,
-// in the first pass that does.
+// noticeBound returns a notice in the first pass in which a stream reaches its limit of columns or child tables.
 func (p *pass) noticeBound(beyond []string) []Notice {
 	if len(beyond) == 0 || p.restKnown {
 		return nil
 	}
 	columns, tables := p.stream.Bounds()
-	reason := fmt.Sprintf("more than %d columns or %d child tables: %s and what comes after them is in %s; max_columns and max_tables of the stream allow more",
+	reason := fmt.Sprintf("more than %d columns or %d child tables: %s and all further fields are in %s; to allow more, set max_columns and max_tables of the stream",
 		columns, tables, strings.Join(beyond, ", "), schemas.ColRest)
 	return []Notice{{Severity: Warned, About: NoticeBound, Table: p.stream.Table.Name, Reason: reason}}
 }
 
-// note writes the drift of a pass beside the other changes of its tables, and
-// what the next pass is to be compared with.
+// note writes the notices of a pass to the table of schema changes, and the memory for the next pass.
 func (k *destinationRun) note(ctx context.Context, p *pass, g *group, e *ending) error {
 	if e.decision.Action == proof.Repeat {
 		return k.learn(ctx, p, p.known)
@@ -75,17 +73,16 @@ func (k *destinationRun) note(ctx context.Context, p *pass, g *group, e *ending)
 	return k.learn(ctx, p, m)
 }
 
-// leftByFilter says that rows were marked as deleted in the pass in which the
-// stream's filter changed: the source may still have them. It is "" where there
-// are none.
+// leftByFilter returns a note if rows were marked as deleted in the pass in which the stream's filter changed:
+// the source may still have them. It is "" if there are none.
 func (p *pass) leftByFilter(e *ending) string {
 	if e.counts.Deleted == 0 || p.known.Profile == nil || p.known.Rules == filterPrint(p.stream) {
 		return ""
 	}
-	return fmt.Sprintf("%d rows are marked as deleted in the pass in which the stream's filter changed; the source may still have them", e.counts.Deleted)
+	return fmt.Sprintf("%d rows were marked as deleted in the pass in which the stream's filter changed; the source may still have them", e.counts.Deleted)
 }
 
-// filterPrint is a fingerprint of a stream's filter; "" for none.
+// filterPrint returns a fingerprint of a stream's filter; "" for none.
 func filterPrint(s schemas.Stream) string {
 	if len(s.Rules.Filter) == 0 {
 		return ""
@@ -108,8 +105,8 @@ func (r *run) writeNotices(ctx context.Context, tx load.Tx, all []Notice) error 
 	return writeOwn(ctx, tx, load.Changes, rows...)
 }
 
-// protest writes down why a stream waits for a person that no pass has ended
-// for: the destinations' cursors stay at the same place.
+// protest records why a stream is held although no pass has ended. The positions in the destinations do not
+// change.
 func (st *streamRun) protest(ctx context.Context, err error) error {
 	changed, ok := errors.AsType[*ChangedError](err)
 	if !ok || ctx.Err() != nil {
@@ -126,7 +123,7 @@ func (st *streamRun) protest(ctx context.Context, err error) error {
 		}
 		k.report.Notices = all
 		if failed := k.protest(ctx, st.run, all); failed != nil {
-			err = errors.Join(err, fmt.Errorf("note that in %s: %w", k.dest.Name, failed))
+			err = errors.Join(err, fmt.Errorf("record that in %s: %w", k.dest.Name, failed))
 		}
 	}
 	return err
@@ -150,6 +147,6 @@ func (k *destinationRun) protest(ctx context.Context, r *run, all []Notice) erro
 	if err := r.writeNotices(ctx, tx, all); err != nil {
 		return err
 	}
-	pos.touchedBy = r.Run // another cursor, and the same place
+	pos.touchedBy = r.Run // a different cursor, but the same position
 	return tx.Commit(ctx, pos.encode())
 }

@@ -12,28 +12,28 @@ import (
 	"github.com/penstock-data/penstock/extract"
 )
 
-// Severity says what becomes of a stream that has drifted.
+// Severity is how serious a change of a stream is.
 type Severity string
 
 // The severities, the gravest last.
 const (
-	Noted    Severity = "noted"    // worth knowing; nothing is wrong with it
-	Warned   Severity = "warned"   // somebody should look; the rows are loaded
-	Blocking Severity = "blocking" // the stream is held until somebody has
+	Noted    Severity = "noted"    // worth knowing, but harmless
+	Warned   Severity = "warned"   // worth a look; the rows are loaded
+	Blocking Severity = "blocking" // the stream is held until a person has looked
 )
 
-// Notice is one way in which a pass looked otherwise than the one before.
+// Notice is one difference between a pass and the previous one.
 type Notice struct {
 	Severity Severity `json:"severity"`
 	About    string   `json:"about"` // see the Notice constants
 	Table    string   `json:"table"`
 	Column   string   `json:"column,omitempty"`
-	From     string   `json:"from,omitempty"` // types, where that is what has changed
+	From     string   `json:"from,omitempty"` // types, if the type has changed
 	To       string   `json:"to,omitempty"`
 	Reason   string   `json:"reason"`
 }
 
-// What a stream can drift in.
+// The kinds of changes of a stream.
 const (
 	NoticeNew      = "new_field"
 	NoticeVanished = "vanished_field"
@@ -45,36 +45,34 @@ const (
 
 	NoticeIncremental = "incremental"
 	NoticeFilter      = "filter"
-	NoticeKey         = "key"        // two different records have one key
-	NoticeHypothesis  = "hypothesis" // the source does not read a parameter
-	NoticeBound       = "bound"      // there are more fields than the stream may have columns or child tables
-	NoticeTable       = "table"      // it is not the table that the last pass has left
+	NoticeKey         = "key"        // two different records have the same key
+	NoticeHypothesis  = "hypothesis" // the source ignores a parameter
+	NoticeBound       = "bound"      // the stream has more fields than its limit of columns or child tables
+	NoticeTable       = "table"      // it is not the table that the last pass wrote
 )
 
-// tolerances are the bounds within which a stream may change from one run to
-// the next without anybody being told.
+// tolerances are the limits within which a stream may change from one run to the next without a notice.
 type tolerances struct {
-	evidence float64 // values that must have been expected, and are not there, before a field has vanished
-	nulls    float64 // change of the share of filled rows
-	sigmas   float64 // and how unlikely by chance, in standard deviations
+	evidence float64 // missing values that were expected, before a field counts as vanished
+	nulls    float64 // change of the share of filled rows, and
+	sigmas   float64 // how unlikely it is by chance, in standard deviations
 	loss     int64   // rows lost, and
-	share    float64 // their share
-	growth   float64 // times as many rows, and
-	gained   int64   // so many more
+	share    float64 // their share of the table
+	growth   float64 // factor by which rows grow, and
+	gained   int64   // rows gained
 }
 
-// The loss is that of the brake on deletions: what may be deleted without asking
-// is nobody's alarm.
+// The loss is that of the brake on deletions: rows that may be deleted without confirmation raise no alarm.
 var usualTolerances = tolerances{evidence: 14, nulls: 0.25, sigmas: 5, loss: proof.BrakeRows, share: proof.BrakeShare / 100.0, growth: 3, gained: 1000}
 
-// drift compares two profiles of one stream, the gravest first.
+// drift compares two profiles of one stream. It returns the gravest notices first.
 func drift(before, now *Profile, root string, t tolerances) []Notice {
 	if before == nil || now == nil {
 		return nil
 	}
 	var all []Notice
 	if b, n := before.Page, now.Page; b > 0 && n > 0 && b != n {
-		all = append(all, Notice{Severity: Noted, About: NoticePage, Table: root, Reason: fmt.Sprintf("the fullest page has %d records, and had %d", n, b)})
+		all = append(all, Notice{Severity: Noted, About: NoticePage, Table: root, Reason: fmt.Sprintf("the fullest page has %d records, and had %d before", n, b)})
 	}
 	all = append(all, t.count(root, before.Tables[root].Rows, now.Tables[root].Rows)...)
 	for _, name := range slices.Sorted(maps.Keys(before.Tables)) {
@@ -84,7 +82,7 @@ func drift(before, now *Profile, root string, t tolerances) []Notice {
 		}
 		records := now.Tables[root].Rows
 		if had := part(before.Tables[name].Rows, before.Tables[root].Rows); had*float64(records) >= t.evidence {
-			all = append(all, Notice{Severity: Warned, About: NoticeVanished, Table: name, Reason: fmt.Sprintf("none of %d records has rows for it, and there were %d of %d", records, before.Tables[name].Rows, before.Tables[root].Rows)})
+			all = append(all, Notice{Severity: Warned, About: NoticeVanished, Table: name, Reason: fmt.Sprintf("none of %d records has rows in it; before, there were %d rows for %d records", records, before.Tables[name].Rows, before.Tables[root].Rows)})
 		}
 	}
 	gravest(all)
@@ -97,18 +95,18 @@ func gravest(all []Notice) {
 
 func rank(s Severity) int { return slices.Index([]Severity{Noted, Warned, Blocking}, s) }
 
-// count is the drift of the number of records.
+// count compares the numbers of records.
 func (t tolerances) count(table string, before, now int64) []Notice {
 	switch lost := before - now; {
 	case lost > t.loss && float64(lost) > t.share*float64(before):
-		return []Notice{{Severity: Warned, About: NoticeCount, Table: table, Reason: fmt.Sprintf("%d records came, and %d the time before", now, before)}}
+		return []Notice{{Severity: Warned, About: NoticeCount, Table: table, Reason: fmt.Sprintf("%d records arrived, and %d the time before", now, before)}}
 	case -lost > t.gained && float64(now) > t.growth*float64(before):
-		return []Notice{{Severity: Noted, About: NoticeCount, Table: table, Reason: fmt.Sprintf("%d records came, and only %d the time before", now, before)}}
+		return []Notice{{Severity: Noted, About: NoticeCount, Table: table, Reason: fmt.Sprintf("%d records arrived, and only %d the time before", now, before)}}
 	}
 	return nil
 }
 
-// columns is the drift of a table's columns.
+// columns compares a table's columns.
 func (t tolerances) columns(table string, before, now TableProfile) []Notice {
 	var all []Notice
 	for _, name := range slices.Sorted(maps.Keys(before.Columns)) {
@@ -117,17 +115,17 @@ func (t tolerances) columns(table string, before, now TableProfile) []Notice {
 		was, is := part(b.Filled, before.Rows), part(n.Filled, now.Rows)
 		switch {
 		case n.Filled == 0 && was*float64(now.Rows) >= t.evidence:
-			d.About, d.Reason = NoticeVanished, fmt.Sprintf("none of %d records has it, and %s had", now.Rows, percent(was))
+			d.About, d.Reason = NoticeVanished, fmt.Sprintf("none of %d records has it, and %s had it before", now.Rows, percent(was))
 			if was >= 0.5 {
 				d.Severity = Warned
 			}
 		case n.Filled > 0 && b.Type != n.Type:
-			d.About, d.From, d.To, d.Reason = NoticeType, b.Type, n.Type, fmt.Sprintf("values of another kind came: %s, and %s before", n.Type, b.Type)
+			d.About, d.From, d.To, d.Reason = NoticeType, b.Type, n.Type, fmt.Sprintf("the type of the values changed: %s, and %s before", n.Type, b.Type)
 			if n.Type == "text" || n.Type == "json" {
 				d.Severity = Warned
 			}
 		case n.Filled > 0 && math.Abs(was-is) >= t.nulls && unlikely(b.Filled, before.Rows, n.Filled, now.Rows) >= t.sigmas:
-			d.About, d.Reason = NoticeNulls, fmt.Sprintf("%s of %d records have it, and %s of %d had", percent(is), now.Rows, percent(was), before.Rows)
+			d.About, d.Reason = NoticeNulls, fmt.Sprintf("%s of %d records have it, and %s of %d had it before", percent(is), now.Rows, percent(was), before.Rows)
 			if is < was {
 				d.Severity = Warned
 			}
@@ -139,7 +137,7 @@ func (t tolerances) columns(table string, before, now TableProfile) []Notice {
 	for _, name := range slices.Sorted(maps.Keys(now.Columns)) {
 		if _, known := before.Columns[name]; !known && before.Rows > 0 {
 			all = append(all, Notice{Severity: Noted, About: NoticeNew, Table: table, Column: name, To: now.Columns[name].Type,
-				Reason: fmt.Sprintf("%s of %d records have it, and none had", percent(part(now.Columns[name].Filled, now.Rows)), now.Rows)})
+				Reason: fmt.Sprintf("%s of %d records have it, and none had it before", percent(part(now.Columns[name].Filled, now.Rows)), now.Rows)})
 		}
 	}
 	return all
@@ -163,9 +161,8 @@ func percent(share float64) string {
 	}
 }
 
-// unlikely is how far two shares are apart, in standard deviations of what
-// chance would make of one share: of few records even a large difference says
-// little.
+// unlikely returns the distance of two shares in standard deviations, under the assumption that they are equal:
+// with few records even a large difference means little.
 func unlikely(a, of, b, from int64) float64 {
 	pooled := part(a+b, of+from)
 	deviation := math.Sqrt(pooled * (1 - pooled) * (1/float64(max(1, of)) + 1/float64(max(1, from))))
@@ -175,7 +172,7 @@ func unlikely(a, of, b, from int64) float64 {
 	return math.Abs(part(a, of)-part(b, from)) / deviation
 }
 
-// changedConvention is what has changed about the way an endpoint answers.
+// changedConvention returns a notice about the changes of how an endpoint answers.
 func changedConvention(before, now extract.Convention, cause error) []Notice {
 	var changed []string
 	for _, f := range before.Facts {
@@ -183,7 +180,7 @@ func changedConvention(before, now extract.Convention, cause error) []Notice {
 			changed = append(changed, fmt.Sprintf("%s: %s, and was %s", f.About, orNone(g.Value), orNone(f.Value)))
 		}
 	}
-	reason := "it answers in another way than it did, and was probed anew"
+	reason := "the endpoint's answers have changed, and it was probed again"
 	if len(changed) > 0 {
 		reason += ": " + strings.Join(changed, "; ")
 	} else if cause != nil {

@@ -113,8 +113,8 @@ func TestSentinelComparesWholePassesOfOneStream(t *testing.T) {
 		require.Equal(t, Blocking, rep.Streams[0].Notices[0].Severity)
 	}
 	require.Equal(t, []string{
-		"crm.leads blocking: count: 150 records came, and 300 the time before",
-		"crm.leads blocking: count: 150 records came, and 300 the time before",
+		"crm.leads blocking: count: 150 records arrived, and 300 the time before",
+		"crm.leads blocking: count: 150 records arrived, and 300 the time before",
 	}, drifts(r))
 
 	r.config.Options.ConfirmShrink = true

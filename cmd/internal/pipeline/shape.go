@@ -8,9 +8,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// flush moves what the mapper has buffered into the group, in the shape that
-// the stream's rules give it. What a pass has found is told by the records as
-// they came: a filter makes no list shorter.
+// flush moves the mapper's buffered rows into the group and applies the stream's rules. Digest and profile use
+// the records before the rules apply, so that a filter does not make the list look shorter.
 func (p *pass) flush() error {
 	g := p.group
 	bytes := p.mapper.Bytes()
@@ -55,8 +54,7 @@ func (p *pass) flush() error {
 	return nil
 }
 
-// share readies a batch for several destinations at once: arrays count their
-// nulls when they are first asked for them.
+// share prepares a batch for concurrent use: arrays count their nulls lazily, at the first call of NullN.
 func share(b arrow.RecordBatch) {
 	for _, a := range b.Columns() {
 		for a.NullN() >= 0 {

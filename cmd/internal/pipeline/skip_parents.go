@@ -15,16 +15,16 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// leftover is what a pass that spared parents has found in one destination: rows
-// that it did not carry although their parents were asked, or are no longer
-// there. What the other rows are is known from before. // Invariant 12
+// leftover holds the missing rows of a pass that skipped parents, in one destination: rows that it did not
+// contain although their parents were requested or are gone. The rows of skipped parents are known from before.
+// // Invariant 12
 type leftover struct {
 	alive   int64
 	missing int64
-	foreign int64 // of these, rows that another parent's answer may hold
+	foreign int64 // missing rows that another parent's answer may contain
 	keys    []arrow.RecordBatch
-	parents map[uint64]bool // ids of those that the rows are from
-	lost    [][]any         // rows of [load.Parents] for parents that are no longer there
+	parents map[uint64]bool // ids of the missing rows' parents
+	lost    [][]any         // rows of [load.Parents] for parents that are gone
 }
 
 func (l *leftover) release() {
@@ -33,8 +33,8 @@ func (l *leftover) release() {
 	}
 }
 
-// review looks, at the end of a pass, for what it did not carry, before the
-// transaction of its last rows begins: the rows are those committed before.
+// review finds, at the end of a pass, the rows that it did not contain. It runs before the transaction of the
+// last rows begins, so it sees the rows committed before.
 func (k *destinationRun) review(ctx context.Context, p *pass, g *group) error {
 	if g.end == nil || p.kin == nil || k.parentage == nil || p.resumes || k.left != nil {
 		return nil
@@ -42,14 +42,14 @@ func (k *destinationRun) review(ctx context.Context, p *pass, g *group) error {
 	k.left = &leftover{parents: map[uint64]bool{}}
 	if g.end.Skipped > 0 {
 		if err := k.leftRows(ctx, p); err != nil {
-			return fmt.Errorf("look for rows of %s that are gone: %w", p.stream.Table.Name, err)
+			return fmt.Errorf("find missing rows of %s: %w", p.stream.Table.Name, err)
 		}
 	}
 	return k.leftParents(ctx, p)
 }
 
-// leftParents finds the remembered parents that the pass has not come upon. They
-// are forgotten: should one come back, its rows may have been deleted by then.
+// leftParents finds the stored parents that the pass has not seen. They are removed, because a parent that
+// returns may have lost its rows.
 func (k *destinationRun) leftParents(ctx context.Context, p *pass) error {
 	if !slices.ContainsFunc(k.parentage.entries, func(e remembered) bool { return e.is&listed == 0 }) {
 		return nil
@@ -58,12 +58,12 @@ func (k *destinationRun) leftParents(ctx context.Context, p *pass) error {
 	return k.parents(ctx, p, func(tuple string, _ int64, _ string) {
 		id := tupleID([]byte(tuple))
 		if _, asked := slices.BinarySearch(p.kin.asked, id); !asked && !k.parentage.lists(id) {
-			k.left.lost = append(k.left.lost, []any{p.Name, p.stream.Name, strings.Clone(tuple), nil, p.id, now}) // its memory ends with the scan
+			k.left.lost = append(k.left.lost, []any{p.Name, p.stream.Name, strings.Clone(tuple), nil, p.id, now}) // its memory is freed after the scan
 		}
 	})
 }
 
-// leftRows finds the rows that stand and that the pass should have carried.
+// leftRows finds the live rows that the pass should have contained.
 func (k *destinationRun) leftRows(ctx context.Context, p *pass) error {
 	key, context := p.stream.Key, p.kin.context
 	columns := slices.Compact(slices.Sorted(slices.Values(slices.Concat(key, context, []string{standing(p.stream)}))))
@@ -99,16 +99,15 @@ func (k *destinationRun) leftRows(ctx context.Context, p *pass) error {
 	})
 }
 
-// spared reports whether a row is from a parent that is there and was not asked.
+// spared reports whether a row's parent still exists and was skipped.
 func (k *destinationRun) spared(p *pass, context []arrow.Array, row int) bool {
 	id := rowID(context, row)
 	_, asked := slices.BinarySearch(p.kin.asked, id)
 	return !asked && k.parentage.lists(id)
 }
 
-// only reports whether no parent but the row's own can have its record: there is
-// one record a parent, by a key that is one of the values it is asked with, and
-// no parent that is there has that value.
+// only reports whether no parent but the row's own can have its record: each parent has one record, whose key is
+// one of the values that it is requested with, and no existing parent has that value.
 func (k *parentTracker) only(key, context []arrow.Array, row int) bool {
 	if !k.single || len(key) != 1 {
 		return false
@@ -124,13 +123,13 @@ func (k *parentTracker) only(key, context []arrow.Array, row int) bool {
 	return !there
 }
 
-// has reports whether the pass carried the row of this key.
+// has reports whether the pass contained the row with this key.
 func (k *parentTracker) has(key string) bool {
 	_, ok := slices.BinarySearch(k.carried, textID(key))
 	return ok
 }
 
-// add takes the keys of some rows.
+// add adds the keys of some rows.
 func (l *leftover) add(s schemas.Stream, keys []arrow.Array, rows []int) error {
 	if len(rows) == 0 || s.Table.Mode == schemas.Append {
 		return nil
@@ -154,13 +153,13 @@ func (l *leftover) add(s schemas.Stream, keys []arrow.Array, rows []int) error {
 	return nil
 }
 
-// outcome is out with what the destination itself could not tell: of a pass that
-// spared parents, it would take all their rows for missing.
+// outcome corrects out for a pass that skipped parents: the destination would count all rows of those parents as
+// missing.
 func (k *destinationRun) outcome(g *group, out load.Outcome) load.Outcome {
 	if g.end == nil || g.end.Skipped == 0 {
 		return out
 	}
-	out.Known = k.left != nil // else resumed: of what the first part carried nothing is known
+	out.Known = k.left != nil // else the pass was resumed, and the rows of its first part are unknown
 	if out.Known {
 		out.Alive, out.Missing = k.left.alive+out.Inserted, k.left.missing
 		out.Keys = retained(k.left.keys)
@@ -168,8 +167,8 @@ func (k *destinationRun) outcome(g *group, out load.Outcome) load.Outcome {
 	return out
 }
 
-// turns notes whether the parents that were asked count as read. Where it is not
-// known what the pass did not carry, they are asked again.
+// turns records whether the requested parents count as read. If it is unknown which rows the pass did not
+// contain, they are requested again.
 func (k *destinationRun) turns(p *pass, e *ending) {
 	switch {
 	case p.kin == nil || e.decision.Action == proof.Ask:

@@ -11,58 +11,53 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// How often a run reads a stream from its beginning for one sink: once, and once
-// more where that may prove what the first could not. Where the two have found
-// different records and may both have missed some, the list moves faster than it
-// is read: then a few times more, as far as that takes no more requests than a
-// run has for it. // Invariant 15
+// How often a run reads a stream from its beginning for one destination: once, and once more if that may prove
+// what the first reading could not. If the two found different records and both may have missed some, the list
+// changes faster than it is read: then a few times more, within a limit of requests. // Invariant 15
 const (
 	maxPasses = 2
 	maxMoving = 5
 	rereading = 20_000 // requests
 )
 
-// lastPass reports whether the pass, about which f is known, is the last one that
-// a run makes for k.
+// lastPass reports whether the pass with the facts f is the last one that a run makes for k.
 func (k *destinationRun) lastPass(p *pass, f *proof.Facts) bool {
 	if p.aside() {
 		return true
 	}
 	if k.whole < maxPasses || k.whole == maxPasses && f.OfParents() && k.before != nil && k.before.facts.Skipped > 0 {
-		return false // the one before did not request every parent: it cannot confirm what this one missed
+		return false // the previous pass did not request every parent: it cannot confirm this one's missing rows
 	}
 	return !f.Moves() || k.whole >= maxMoving || k.report.Requests+2*p.total.requests > rereading
 }
 
-// streamRun is one stream in one run: its sinks, and the passes made for them.
+// streamRun is one stream in one run, with its destinations and passes.
 type streamRun struct {
 	*run
-	origin schemas.Stream // as the configuration has it
-	stream schemas.Stream // with what is known beside; see agree
+	origin schemas.Stream // the stream as configured
+	stream schemas.Stream // the stream with its convention applied; see agree
 	sinks  []*destinationRun
-	passes int // begun
+	passes int // number of passes begun
 	known  Memory
 	owed   int // requests of probes that no pass has counted yet
 	turn   *streamLock
-	has    bool // the turn; a pass lends it
+	has    bool // whether it holds the lock; a pass may release it between commits
 
 	watch        keyWatch
-	dropped      int // hypotheses
+	dropped      int // number of hypotheses dropped
 	restarted    bool
 	renegotiated bool
-	noticed      []Notice // before any pass has ended
+	noticed      []Notice // notices from before the first finished pass
 }
 
-// parts reports whether a pass may be committed in parts, and carried on where
-// one was interrupted. A table without a key cannot tell the rows of a pass from
-// those before, and one in mode replace shows either all of a pass or nothing:
-// there a pass is one transaction.
+// parts reports whether a pass may be committed in parts and continued after an interruption. A table without a
+// key cannot distinguish the rows of a pass from earlier ones, and a table in mode replace shows all of a pass
+// or nothing: there a pass is one transaction.
 func (st *streamRun) parts() bool { return st.keyed() && st.stream.Table.Mode != schemas.Replace }
 
 func (st *streamRun) keyed() bool { return len(st.stream.Key) > 0 }
 
-// stream reads s for every destination and reports on each. Nothing that
-// happens to it reaches beyond it.
+// stream reads s for every destination and returns a report for each. Its errors affect no other stream.
 func (r *run) stream(ctx context.Context, s schemas.Stream) []StreamReport {
 	r.tell(Event{Kind: EventStart, Stream: s.Name, Total: -1})
 	started := time.Now()
@@ -89,16 +84,15 @@ func (r *run) stream(ctx context.Context, s schemas.Stream) []StreamReport {
 	return reports
 }
 
-// byClock is a time of this machine's clock, as requests go by it, by that of the run.
+// byClock converts a time of this machine's clock, which requests use, to the run's clock.
 func (r *run) byClock(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
 	}
-	return t.Add(time.Until(r.Now()).Round(time.Second)) // both to the second are one
+	return t.Add(time.Until(r.Now()).Round(time.Second)) // clocks that agree to the second count as equal
 }
 
-// sync makes passes until every sink has what it wants. Its error is one that
-// concerns all sinks which are not done.
+// sync makes passes until every destination is done. Its error concerns all destinations that are not done.
 func (st *streamRun) sync(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -126,7 +120,7 @@ func (st *streamRun) sync(ctx context.Context) error {
 		err := p.read(ctx)
 		g.saw(st.stream, err)
 		if st.turn != nil && !st.has {
-			return err // stopped while others had the turn
+			return err // stopped while the deltas held the lock
 		}
 		again := err == nil || st.restart(p, err)
 		for _, answer := range []func(context.Context, *pass, error) (bool, error){st.rekey, st.drop, st.renegotiate} {
@@ -141,9 +135,8 @@ func (st *streamRun) sync(ctx context.Context) error {
 	return nil
 }
 
-// restart sends the sinks of a pass back to the beginning, once, if the pass was
-// an earlier process's and did not work out. Where it was interrupted may be
-// nowhere by now: what could be carried on never would fail for ever otherwise.
+// restart moves the destinations of a failed pass that an earlier process began back to the beginning, once. The
+// position of the interruption may no longer exist; without a restart, every run would fail there.
 func (st *streamRun) restart(p *pass, err error) bool {
 	if !p.resumes || st.restarted || !misplaced(err) {
 		return false
@@ -155,8 +148,8 @@ func (st *streamRun) restart(p *pass, err error) bool {
 	return true
 }
 
-// nextPass is the next reading that sinks want, nil when none does. Those that
-// have dropped out of an earlier one come last.
+// nextPass returns the next pass that destinations need, nil if none does. Destinations that dropped out of an
+// earlier pass come last.
 func (st *streamRun) nextPass(ctx context.Context) *pass {
 	if p := st.inStep(); p != nil {
 		return p
@@ -167,9 +160,8 @@ func (st *streamRun) nextPass(ctx context.Context) *pass {
 	return st.inStep()
 }
 
-// inStep gathers the sinks that stand at the same place of the same pass, or at
-// a beginning, and want to be read for: they share one reading of the source. It
-// returns nil when no sink does.
+// inStep returns a pass for all unfinished destinations at the same position of the same pass, or at a
+// beginning: they share one reading of the source. It returns nil if there is none.
 func (st *streamRun) inStep() *pass {
 	var p *pass
 	for _, k := range st.sinks {
@@ -179,7 +171,7 @@ func (st *streamRun) inStep() *pass {
 			p = st.passFor(k)
 		case p.resumes == k.pos.midPass() && (!p.resumes || p.from == k.pos.at && p.id == k.pos.pass):
 			if p.from != k.pos.at {
-				p.from = "" // two beginnings; the source's own is the one they have in common
+				p.from = "" // they begin at different positions: the beginning of the list serves both
 			}
 			p.sinks = append(p.sinks, k)
 		}
@@ -187,8 +179,8 @@ func (st *streamRun) inStep() *pass {
 	return p
 }
 
-// passFor begins, or carries on, a pass where k stands. Every pass of a run
-// that starts at the beginning has an id of its own, greater than those before.
+// passFor begins or continues a pass at k's position. Every pass that starts at the beginning has its own id,
+// greater than those of earlier passes.
 func (st *streamRun) passFor(k *destinationRun) *pass {
 	st.passes++
 	p := &pass{streamRun: st, number: st.passes, sinks: []*destinationRun{k}, from: k.pos.at, began: st.Now()}
@@ -204,18 +196,17 @@ func (r *run) key(stream string) state.Key {
 	return state.Key{Pipeline: r.Name, Stream: stream}
 }
 
-// PanicError is what becomes of a panic in the code that reads one stream.
+// PanicError reports a panic in the code that reads one stream.
 type PanicError struct {
-	Where string // stream, or what was done to it
+	Where string // stream, or operation
 	Value any
-	Stack []byte // for whoever wants to mend it; not part of the text
+	Stack []byte // for debugging; not part of the text
 }
 
-// Error says where the panic was, and its value; the stack is no part of it.
+// Error names the place and the value of the panic, without the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("%s: panic: %v", e.Where, e.Value) }
 
-// guard runs f and turns a panic into an error, so that it ends one stream and
-// not the process.
+// guard calls f and turns a panic into an error, so that it ends one stream and not the process.
 func guard(where string, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -7,28 +7,27 @@ import (
 	"time"
 )
 
-// StreamLocks keep the runs of a pipeline and its deltas apart in one process, stream
-// by stream: what a page says of a record may be older than what asking for it
-// has just brought. Who has the turn commits alone, and what a pass reads was
-// asked for after everything that is committed by then. A pass that is committed
-// in parts lends its turn between two commits: see [overlay]. // Invariant 8
+// StreamLocks serialize the runs of a pipeline and its deltas in one process, stream by stream, because a page
+// may contain an older state of a record than a delta has just committed. Only the holder of a stream's lock
+// commits, and a pass requests its pages after every earlier commit. A pass that is committed in parts releases
+// the lock between two commits: see [overlay]. // Invariant 8
 //
-// The zero value is ready; a nil *Turns keeps nobody waiting.
+// The zero value is ready to use; a nil *StreamLocks never blocks.
 type StreamLocks struct {
 	mu      sync.Mutex
 	streams map[string]*streamLock
 }
 
-// streamLock is the lock of one stream. Taking a nil one never waits.
+// streamLock is the lock of one stream. Taking a nil streamLock never blocks.
 type streamLock struct {
-	c       chan struct{} // has one token in it while somebody has the turn
-	watched atomic.Bool   // deltas may want it
-	lent    atomic.Bool   // by a pass that is under way
-	doubt   atomic.Bool   // destinations have records as open of which the deltas do not know
+	c       chan struct{} // contains one token while the lock is held
+	watched atomic.Bool   // deltas may want the lock
+	lent    atomic.Bool   // a running pass releases the lock between its commits
+	doubt   atomic.Bool   // destinations store open records that the deltas do not know of
 
 	mu    sync.Mutex
-	loans map[string]*overlay // by destination; they are whose the turn is
-	ended time.Time           // when the last pass of this process was over
+	loans map[string]*overlay // by destination; for use by the lock's holder
+	ended time.Time           // when the last pass of this process ended
 }
 
 func (t *StreamLocks) of(stream string) *streamLock {
@@ -45,7 +44,7 @@ func (t *StreamLocks) of(stream string) *streamLock {
 	return u
 }
 
-// watch says that deltas may want the turn of a stream; nil where there is none.
+// watch marks that deltas may want the lock of a stream, and returns the lock; nil for a nil t.
 func (t *StreamLocks) watch(stream string) *streamLock {
 	if t == nil {
 		return nil
@@ -55,7 +54,7 @@ func (t *StreamLocks) watch(stream string) *streamLock {
 	return u
 }
 
-// take waits for the stream's turn, for passes.
+// take waits for the stream's lock, for passes.
 func (t *StreamLocks) take(ctx context.Context, stream string) (*streamLock, error) {
 	if t == nil {
 		return nil, nil
@@ -64,7 +63,7 @@ func (t *StreamLocks) take(ctx context.Context, stream string) (*streamLock, err
 	return u, u.regain(ctx)
 }
 
-// since is after whatever passes of this process have read of the stream.
+// since returns a time after all readings of the stream by passes of this process.
 func (u *streamLock) since() time.Time {
 	if u == nil {
 		return time.Time{}
@@ -74,7 +73,7 @@ func (u *streamLock) since() time.Time {
 	return u.ended
 }
 
-// regain waits for the turn.
+// regain waits for the lock.
 func (u *streamLock) regain(ctx context.Context) error {
 	select {
 	case u.c <- struct{}{}:
@@ -84,7 +83,7 @@ func (u *streamLock) regain(ctx context.Context) error {
 	}
 }
 
-// lend gives the turn away between two commits of a pass.
+// lend releases the lock to deltas between two commits of a pass.
 func (u *streamLock) lend(loans map[string]*overlay) {
 	u.mu.Lock()
 	u.loans = loans
@@ -93,8 +92,8 @@ func (u *streamLock) lend(loans map[string]*overlay) {
 	u.release()
 }
 
-// leave ends the passes of a run over the stream. What they have read was read
-// before now, by the run's clock. The turn is given up if the run has it.
+// leave ends the passes of a run over the stream. now is the end of their readings by the run's clock. If has is
+// true, the lock is released.
 func (u *streamLock) leave(has bool, now time.Time) {
 	if u == nil {
 		return
@@ -108,9 +107,8 @@ func (u *streamLock) leave(has bool, now time.Time) {
 	}
 }
 
-// try takes the turn where it is free, for deltas. Where a pass lends it, it waits
-// for so long, behind a commit and before the next. The loans, by destination, are
-// nil where no pass is under way.
+// try takes the lock for deltas if it is free. If a running pass releases it between its commits, try waits up
+// to patience for the current commit to end. The overlays, by destination, are nil if no pass is running.
 func (u *streamLock) try(ctx context.Context, patience time.Duration) (loans map[string]*overlay, ok bool) {
 	if u == nil {
 		return nil, true
@@ -132,7 +130,7 @@ func (u *streamLock) try(ctx context.Context, patience time.Duration) (loans map
 	return u.loans, true
 }
 
-// release gives the turn up.
+// release releases the lock.
 func (u *streamLock) release() {
 	if u != nil {
 		<-u.c

@@ -6,23 +6,23 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 )
 
-// twinNote says what the stream lacks that shows the same records. It was read
-// before, so that what has come since is no fault of it.
+// twinNote returns a note about records that the twin lacks. The twin was read earlier, so newer records may be
+// missing there legitimately.
 func twinNote(d *proof.Difference) string {
 	if d == nil || d.Here == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s has %s less", d.Of, proof.Count(d.Here, ""))
+	return fmt.Sprintf("%s has %s fewer", d.Of, proof.Count(d.Here, ""))
 }
 
-// comparesWith reports whether a reading can be held against that of another
-// stream: it is whole, and no record of it counts twice.
+// comparesWith reports whether a reading can be compared with another stream's: it is whole, and counts no
+// record twice.
 func (r *reading) comparesWith() bool {
 	f := &r.facts
 	return !f.Resumed && !f.Partial && f.Skipped == 0 && f.Duplicates == 0 && f.Gaps == 0
 }
 
-// show keeps what a pass has found for the stream whose twin this one is.
+// show stores the digest of a pass for the stream whose twin this one is.
 func (p *pass) show(r *reading) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -32,8 +32,7 @@ func (p *pass) show(r *reading) {
 	}
 }
 
-// agreement compares a reading with what the twin's last pass in this run has
-// found; nil where that, or this, compares with nothing.
+// agreement compares a reading with the twin's last pass in this run; nil if the two cannot be compared.
 func (p *pass) agreement(r *reading) *proof.Difference {
 	p.mu.Lock()
 	twin := p.shown[p.stream.Twin]
@@ -42,7 +41,7 @@ func (p *pass) agreement(r *reading) *proof.Difference {
 		return nil
 	}
 	if r.digest.rows > 0 && twin.rows > 0 && (r.digest.text == 0) != (twin.text == 0) {
-		return nil // the one has numbers for keys, the other texts
+		return nil // one has integer keys, the other texts
 	}
 	d := p.hasher.minus(&r.digest, twin)
 	return &proof.Difference{Of: p.stream.Twin, Here: d.here, There: d.there, Examples: d.examples}

@@ -12,29 +12,28 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// VerifyOptions bound what a Verify does.
+// VerifyOptions limit a Verify.
 type VerifyOptions struct {
-	// Requests is how many it may make, over all streams; 0: as many as it
-	// takes. A source that asks for pages ahead of time may have asked for a few
-	// more when it is stopped.
+	// Requests is the maximum number of requests over all streams; 0: unlimited. A source that requests pages
+	// ahead may have sent a few more when it is stopped.
 	Requests int
-	Streams  []string // by name, of Config.Streams; nil: all of them
-	Keys     int      // differences that are listed, for each stream and destination; 0: 20
+	Streams  []string // names from Config.Streams; nil: all
+	Keys     int      // listed differences per stream and destination; 0: 20
 }
 
 const defaultKeys = 20
 
-// Agreement says how a destination's tables compare with the source.
+// Agreement is the result of comparing a destination's tables with the source.
 type Agreement string
 
-// How a stream compares in a destination.
+// The results for a stream in a destination.
 const (
 	Equal     Agreement = "equal"     // the same records with the same content
 	Different Agreement = "different" // see the differences
-	Unchecked Agreement = "unchecked" // it was not compared: Err says why
+	Unchecked Agreement = "unchecked" // not compared: Err says why
 )
 
-// DifferenceKind says what is wrong with one row.
+// DifferenceKind is the kind of a Difference.
 type DifferenceKind string
 
 // The kinds of differences.
@@ -44,32 +43,32 @@ const (
 	RowDiffers DifferenceKind = "differs" // both have it, with different content
 )
 
-// Difference is one row that is not the same.
+// Difference is one row that differs.
 type Difference struct {
 	Kind  DifferenceKind `json:"kind"`
 	Table string         `json:"table"`
-	Key   string         `json:"key"` // as JSON; the row's hash where the table has no key
+	Key   string         `json:"key"` // as JSON; the row's hash if the table has no key
 }
 
-// Verified is how one stream compares in one destination, child tables
-// included. Rows of a child table count as rows.
+// Verified is the result for one stream in one destination, including its child tables. Rows of a child table
+// count as rows.
 type Verified struct {
 	Stream      string       `json:"stream"`
 	Destination string       `json:"destination"`
 	Agreement   Agreement    `json:"agreement"`
-	Records     int64        `json:"records"`  // the source gave
-	Rows        int64        `json:"rows"`     // in the destination: alive, and of several versions the current one
-	Missing     int64        `json:"missing"`  // as Difference says, also beyond those listed
+	Records     int64        `json:"records"`  // records from the source
+	Rows        int64        `json:"rows"`     // live rows in the destination; of several versions only the current one
+	Missing     int64        `json:"missing"`  // rows of this kind, also those not listed
 	Extra       int64        `json:"extra"`    // likewise
 	Differing   int64        `json:"differs"`  // likewise
 	Filtered    int64        `json:"filtered"` // records that the stream's rules leave out
 	Rejected    int64        `json:"rejected"` // records that no table can hold
 	List        []Difference `json:"list,omitempty"`
-	Requests    int          `json:"requests"` // for the stream, whatever the number of destinations
+	Requests    int          `json:"requests"` // for the stream, counted once for all destinations
 	Err         error        `json:"-"`
 }
 
-// VerifyReport is the outcome of a Verify.
+// VerifyReport is the outcome of Verify.
 type VerifyReport struct {
 	Pipeline string     `json:"pipeline"`
 	Started  time.Time  `json:"started_at"`
@@ -78,9 +77,8 @@ type VerifyReport struct {
 	Streams  []Verified `json:"streams"` // in the order of Streams and Destinations
 }
 
-// ExitCode is 0 where everything that was asked for is equal, 1 where something
-// is different, and 75 where nothing is, but not everything was compared.
-// Invariant 14
+// ExitCode returns 0 if everything is equal, 1 if something differs, and 75 if nothing differs but not
+// everything was compared. Invariant 14
 func (r VerifyReport) ExitCode() int {
 	code := exitComplete
 	for _, s := range r.Streams {
@@ -94,20 +92,18 @@ func (r VerifyReport) ExitCode() int {
 	return code
 }
 
-// errBudget is why a stream was not compared.
-var errBudget = errors.New("the request budget has ended")
+// errBudget reports that the request limit was reached before a stream was compared.
+var errBudget = errors.New("the request limit is reached")
 
-// errGaps is another: nobody can tell what the records are that did not come.
-var errGaps = errors.New("the source does not give all of its records")
+// errGaps reports that a stream cannot be compared because records are missing.
+var errGaps = errors.New("the source does not return all of its records")
 
-// Verify reads the streams of c again, as they are now, and compares what their
-// records would be in the tables with what the destinations have: keys and
-// hashes, row by row. It writes nothing anywhere. What the source has changed
-// since the last run is a difference like any other.
+// Verify reads the streams of c again, maps their records, and compares keys and hashes with the destinations'
+// tables row by row. It writes nothing. A change at the source since the last run is a difference like any
+// other.
 //
-// The keys and hashes of a stream wait in a temporary file. Half a million of
-// them are in memory at a time, some 64 MB; a larger table is scanned once for
-// each such part.
+// The keys and hashes of a stream are kept in a temporary file. At most half a million of them are in memory,
+// about 64 MB; a larger table is scanned in several parts.
 func Verify(ctx context.Context, c Config, o VerifyOptions) (VerifyReport, error) {
 	rep := VerifyReport{Pipeline: c.Name, Started: time.Now()}
 	r, err := newRun(c)
@@ -137,7 +133,7 @@ func Verify(ctx context.Context, c Config, o VerifyOptions) (VerifyReport, error
 	return rep, nil
 }
 
-// verifier is a Verify under way.
+// verifier is the state of a Verify.
 type verifier struct {
 	*run
 	options  VerifyOptions
@@ -167,7 +163,7 @@ func (v *verifier) stream(ctx context.Context, s schemas.Stream) []Verified {
 			k.Err = errors.Join(k.Err, v.compare(ctx, d, t, b, k))
 		}
 		if s.Window {
-			k.Extra = 0 // those are not of the window any more
+			k.Extra = 0 // such rows have left the window
 			k.List = slices.DeleteFunc(k.List, func(d Difference) bool { return d.Kind == RowExtra })
 		}
 		switch {
@@ -181,7 +177,7 @@ func (v *verifier) stream(ctx context.Context, s schemas.Stream) []Verified {
 	return out
 }
 
-// read makes b the hash file of what the source has of s now.
+// read reads s from the source into the hash file b.
 func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.Table, b *hashFile) (seen tally, err error) {
 	m := transform.NewMapper(s, transform.Stamp{Run: v.Run, SyncedAt: v.started, Via: "poll"}, known)
 	defer m.Close()
@@ -219,7 +215,7 @@ func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.T
 	return seen, err
 }
 
-// pages reads a stream from its beginning to its end, as far as the budget goes.
+// pages reads a stream from beginning to end, within the request limit.
 func (v *verifier) pages(ctx context.Context, s schemas.Stream, each func(extract.Page) error) error {
 	if v.spent() {
 		return fmt.Errorf("%s: %w", s.Name, errBudget)

@@ -9,15 +9,15 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// withheld is what of a group a destination is not given: rows of records that deltas
-// have committed during the pass.
+// withheld splits a group in one destination: rows of records that deltas have committed during the pass are not
+// written.
 type withheld struct {
-	batches  []transform.TableBatch // what it is given
-	own      bool                   // batches were made, and are to be released
-	fresh    int64                  // rows that were held back, of records that the pass had not carried
-	again    int64                  // of the others
-	doubtful []open                 // records of which a row says something else
-	keys     []string               // of all
+	batches  []transform.TableBatch // rows to write
+	own      bool                   // batches are copies that must be released
+	fresh    int64                  // withheld rows of records that the pass had not read before
+	again    int64                  // other withheld rows
+	doubtful []open                 // records whose withheld row differs from the delta's
+	keys     []string               // keys of all withheld rows
 }
 
 func (h *withheld) release() {
@@ -25,15 +25,15 @@ func (h *withheld) release() {
 	*h = withheld{}
 }
 
-// withhold keeps back the rows of records that deltas have committed meanwhile: a page
-// that was asked for before they did never overwrites them. // Invariant 8
+// withhold removes the rows of records that deltas have committed meanwhile: a page that was requested earlier
+// never overwrites them. // Invariant 8
 func (k *destinationRun) withhold(s schemas.Stream, batches []transform.TableBatch) error {
 	k.held.release()
 	k.held.batches = batches
 	if k.loan == nil || len(k.loan.known) == 0 {
 		return nil
 	}
-	out := map[int64]bool{} // ordinals
+	out := map[int64]bool{} // ordinals of withheld rows
 	seen := map[string]bool{}
 	for _, b := range batches {
 		if b.Table.Name != s.Table.Name {
@@ -61,7 +61,7 @@ func (k *destinationRun) withhold(s schemas.Stream, batches []transform.TableBat
 	return err
 }
 
-// add notes one row that is held back.
+// add records one withheld row.
 func (h *withheld) add(r *deltaRow, key, hash string, before bool) {
 	h.keys = append(h.keys, key)
 	if r.carried || before {
@@ -74,7 +74,7 @@ func (h *withheld) add(r *deltaRow, key, hash string, before bool) {
 	}
 }
 
-// settleHeld takes note, once a group is committed, of what of it was held back.
+// settleHeld updates the overlay for the withheld rows of a committed group.
 func (k *destinationRun) settleHeld(u *streamLock) {
 	for _, key := range k.held.keys {
 		k.loan.known[key].carried = true
@@ -85,7 +85,7 @@ func (k *destinationRun) settleHeld(u *streamLock) {
 	k.held.release()
 }
 
-// give makes batches what the destination is given.
+// give sets the batches to write.
 func (h *withheld) give(batches []transform.TableBatch) {
 	if h.own {
 		releaseBatches(h.batches)
@@ -99,8 +99,7 @@ func releaseBatches(all []transform.TableBatch) {
 	}
 }
 
-// without copies batches except the rows whose ordinals leave accepts, those of the
-// root table's children included.
+// without copies batches without the rows whose ordinals leave accepts, including rows of child tables.
 func without(batches []transform.TableBatch, leave func(ordinal int64) bool) (out []transform.TableBatch, err error) {
 	for _, b := range batches {
 		cells, err := cellsOf(b.Batch, []string{schemas.ColOrdinal})
@@ -130,7 +129,7 @@ func without(batches []transform.TableBatch, leave func(ordinal int64) bool) (ou
 	return out, nil
 }
 
-// joined is one batch of several, which it releases.
+// joined concatenates batches and releases them.
 func joined(schema *arrow.Schema, parts []arrow.RecordBatch) (arrow.RecordBatch, error) {
 	defer releaseAll(parts)
 	var rows int64

@@ -132,7 +132,7 @@ func TestGapsAreReported(t *testing.T) {
 	require.Equal(t, []extract.Gap{gap}, r.last("crm_leads").Gaps)
 	rejects := r.memory.Rows(load.Rejects.Name)
 	require.NotEmpty(t, rejects)
-	require.Equal(t, "the server does not give record 17 of the list (page 2), after 15, before 17: 500: Server Error", rejects[0]["reason"])
+	require.Equal(t, "the server did not return record 17 of the list (page 2), after 15, before 17: 500: Server Error", rejects[0]["reason"])
 
 	l.records, l.states, l.total, l.end = records(0, 25), 0, true, extract.End{}
 	r.restart(nil)
@@ -184,6 +184,6 @@ func TestTwinsWitness(t *testing.T) {
 	twin.records = records(0, 17)
 	r.restart(nil)
 	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict, "a record that only the twin lacks is not missing")
-	require.Contains(t, r.last("crm_leads").Note, "crm_all_leads has 7 records less")
+	require.Contains(t, r.last("crm_leads").Note, "crm_all_leads has 7 records fewer")
 	require.Len(t, r.alive("crm_leads"), 24)
 }
