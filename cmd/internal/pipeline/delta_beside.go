@@ -80,7 +80,7 @@ func (b *detailTable) write(ctx context.Context, x *delta) error {
 	var errs []error
 	for _, p := range b.places { // one that fails does not affect the others
 		if err := guard(p.dest.Name, func() error { return y.writeBeside(ctx, p) }); err != nil && !errors.Is(err, state.ErrMoved) {
-			errs = append(errs, fmt.Errorf("%s to %s, besides its list: %w", b.q.stream.Name, p.dest.Name, err))
+			errs = append(errs, fmt.Errorf("%s to %s, outside its pass: %w", b.q.stream.Name, p.dest.Name, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -12,7 +12,7 @@ func twinNote(d *proof.Difference) string {
 	if d == nil || d.Here == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s has %s fewer", d.Of, proof.Count(d.Here, ""))
+	return fmt.Sprintf("%s lacks %s", d.Of, proof.Count(d.Here, ""))
 }
 
 // comparesWith reports whether a reading can be compared with another stream's: it is whole, and counts no
