@@ -290,7 +290,7 @@ func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool,
 
 // unmoved returns an error if the new convention finds the records at another place, or one object instead of a
 // list. Only a person can decide what that means for the table's rows. `penstock discover` accepts it.
-// // Invariant 12
+// Invariant 12
 func (st *streamRun) unmoved(now extract.Convention) error {
 	if moved := st.known.Moved(now); moved != "" {
 		return &ChangedError{Stream: st.origin.Name, Reason: moved + "; the table was not changed"}

@@ -195,7 +195,7 @@ func (x *delta) mapSome(stamp string, known []schemas.Table, records [][]byte) (
 }
 
 // write commits rows, rejects, tombstones and the ordinal of the events to one destination in one transaction.
-// // Invariants 1, 2
+// Invariants 1, 2
 func (x *delta) write(ctx context.Context, p *placed, stamp string, m *mapped) (load.Outcome, error) {
 	s := x.q.stream
 	told, table, err := x.provisional(ctx, p, stamp)
@@ -281,7 +281,7 @@ func (x *delta) note(p *placed, stamp string, out load.Outcome) {
 }
 
 // rejects returns the rows for values that the table cannot hold, and for records that were given up.
-// // Invariant 11
+// Invariant 11
 func (x *delta) rejects(stamp string, m *mapped) [][]any {
 	var rows [][]any
 	now := x.Now()

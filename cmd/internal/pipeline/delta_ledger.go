@@ -57,7 +57,7 @@ func (d *Deltas) keep(ctx context.Context) {
 }
 
 // keepSome writes a chunk of events to a destination's table, with the ordinal of the last as the cursor.
-// // Invariants 2, 3
+// Invariants 2, 3
 func (d *Deltas) keepSome(ctx context.Context, dest Destination) (n int, more bool, err error) {
 	d.mu.Lock()
 	after := d.ledgers[dest.Name]

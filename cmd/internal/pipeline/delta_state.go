@@ -12,7 +12,7 @@ import (
 
 // applied is how far a stream's webhook events are applied in one destination. It is stored inside the stream's
 // cursor, so that rows and ordinal are committed together. It does not affect the position of scheduled runs.
-// // Invariants 2, 3
+// Invariants 2, 3
 type applied struct {
 	Through int64     `json:"through"`        // every event up to here is applied, in Open, or left to Refresh
 	At      time.Time `json:"at"`             // time of that commit: none of these events was received later

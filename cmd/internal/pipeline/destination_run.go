@@ -344,7 +344,7 @@ func (k *destinationRun) apply(ctx context.Context, s load.Sweep) (load.Outcome,
 }
 
 // balance checks that every record of the pass so far is counted in the table or among the rejects.
-// // Invariant 14
+// Invariant 14
 func (k *destinationRun) balance(g *group) error {
 	c := &k.counts
 	c.Fetched, c.Rejected = g.total.fetched, g.total.rejected

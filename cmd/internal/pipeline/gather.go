@@ -96,7 +96,7 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 }
 
 // largePage is the page size from which the memory is returned to the operating system before the commit.
-// // Invariant 6
+// Invariant 6
 const largePage = 16 << 20
 
 // mostMapped is the maximum size of the rows of one page in columns. In a table of many columns, short records
@@ -137,7 +137,8 @@ func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
 }
 
 // appendPage appends a page to the mapper part by part. It yields after each part, so that the mapper can be
-// flushed, and the error that ends the page. If the yielded flag is true, the mapper is full and must be flushed. // Invariant 6
+// flushed, and the error that ends the page. If the yielded flag is true, the mapper is full and must be
+// flushed. // Invariant 6
 func appendPage(m *transform.Mapper, page extract.Page) iter.Seq2[bool, error] {
 	return func(yield func(bool, error) bool) {
 		before := m.Fetched()

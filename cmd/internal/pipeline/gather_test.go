@@ -54,7 +54,7 @@ func TestPageInPartsIsOneCommit(t *testing.T) {
 }
 
 // A page with more rejects than memory is kept for ends the stream, and leaves nothing.
-// // Invariants 6 and 11
+// Invariants 6 and 11
 func TestPageOfTooManyRejects(t *testing.T) {
 	r := newReader(t)
 	r.begin(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -14,7 +14,7 @@ import (
 )
 
 // maxOpenRejects is the number of rejects of one stream that a run remembers; further ones are only counted.
-// // Invariant 6
+// Invariant 6
 const maxOpenRejects = 100_000
 
 // rejectID identifies a reject within its stream.

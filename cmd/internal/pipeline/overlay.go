@@ -109,7 +109,7 @@ func (p *pass) commitInTurn(ctx context.Context, g *group) (left bool) {
 }
 
 // follow takes over the cursor that deltas have moved. If another process has moved it, the commit fails.
-// // Invariant 13
+// Invariant 13
 func (k *destinationRun) follow(ctx context.Context) error {
 	l := k.loan
 	if l == nil {

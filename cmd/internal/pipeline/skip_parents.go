@@ -17,7 +17,7 @@ import (
 
 // leftover holds the missing rows of a pass that skipped parents, in one destination: rows that it did not
 // contain although their parents were requested or are gone. The rows of skipped parents are known from before.
-// // Invariant 12
+// Invariant 12
 type leftover struct {
 	alive   int64
 	missing int64

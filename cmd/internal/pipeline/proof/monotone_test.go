@@ -128,7 +128,7 @@ func enumerate(each func(Table)) (n int) {
 func (d Decision) deletes() bool { return d.Action == Remove || d.Action == Bury }
 
 // A doubt never improves a verdict, and never causes a deletion of rows that were kept without it.
-// // Invariant 12
+// Invariant 12
 func TestDoubtsOnlyTakeAway(t *testing.T) {
 	wrong := map[string]int{}
 	n := enumerate(func(x Table) {
