@@ -183,7 +183,7 @@ func (c *catalog) usable(name string) error {
 	o := c.live[name]
 	switch {
 	case o.view:
-		return &load.ForeignChange{Table: name, Diff: []string{"its name is taken by a view"}}
+		return &load.ForeignChange{Table: name, Diff: []string{"a view has its name"}}
 	case !known:
 		return &load.ForeignChange{Table: name, Diff: []string{"it was not made by penstock"}}
 	}

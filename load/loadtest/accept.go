@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Alter changes a column by hand, as somebody with SQL would: it drops it where
-// to is nil, else gives it that type. Tests of foreign changes begin with it.
+// Alter changes a column by hand, as a user would with SQL: it drops the column if to is nil, otherwise gives it that
+// type. Tests of foreign changes use it.
 func (m *Memory) Alter(table, column string, to arrow.DataType) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,7 +68,7 @@ func (m *Memory) Accept(ctx context.Context, name string) ([]load.Change, error)
 	return changes, nil
 }
 
-// accept takes a column for what it is.
+// accept records the column as it is now.
 func (t *table) accept(c load.Change) {
 	fields := t.Columns.Fields()
 	i := slices.IndexFunc(fields, func(f arrow.Field) bool { return f.Name == c.Column })
@@ -83,7 +83,7 @@ func (t *table) accept(c load.Change) {
 	delete(t.hand, c.Column)
 }
 
-// forgetAll clears the hashes of all records with a row in the table.
+// forgetAll clears the hashes of all records that have a row in the table.
 func (x *tx) forgetAll(name string) {
 	root, _, _ := strings.Cut(name, "__")
 	hashes := map[string]bool{}

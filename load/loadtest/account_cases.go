@@ -9,11 +9,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// testAccountLost drops the account of tables. They are taken for what they are,
-// versions included, and go on. // Invariant 16
+// testAccountLost drops the recorded changes of tables. The tables are adopted, versions included, and loading
+// continues. // Invariant 16
 func testAccountLost(t *testing.T, d Driver) {
 	if d.Drop == nil {
-		t.Skip("the account is in no table")
+		t.Skip("the recorded changes are not in a table")
 	}
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {

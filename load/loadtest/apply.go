@@ -38,14 +38,14 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (load.Outcome, error) {
 	return out, nil
 }
 
-// merge is one Apply.
+// merge is one call of Apply.
 type merge struct {
 	*tx
 	out      *load.Outcome
-	standing map[int64]string // ordinals of the records that are written, and from when they are valid
+	standing map[int64]string // ordinals of the written records, with the start of their validity
 }
 
-// fit makes the tables so that all of writes find room.
+// fit creates and alters tables so that all writes fit.
 func (m *merge) fit(writes []write, swept string) error {
 	if err := m.m.at("ddl"); err != nil {
 		return err
@@ -92,14 +92,14 @@ func (m *merge) fitOne(w write) error {
 	return nil
 }
 
-// synced gives a row the time of the commit that writes it.
+// synced sets the time of a row to that of the commit.
 func (m *merge) synced(r Row) {
 	if _, ok := r[schemas.ColSyncedAt]; ok {
 		r[schemas.ColSyncedAt] = instant(m.when)
 	}
 }
 
-// asMade refuses a table that was changed by hand. // Invariant 16
+// asMade returns an error if the table was changed by hand. // Invariant 16
 func (t *table) asMade() error {
 	if len(t.hand) == 0 {
 		return nil
@@ -144,7 +144,7 @@ func (m *merge) carryOut(p load.Plan) {
 	m.record(p.Changes())
 }
 
-// turn gives the rows of a table what its new mode wants.
+// turn changes the rows of a table for its new mode.
 func (t *table) turn() {
 	var kept []Row
 	for _, r := range t.rows {
@@ -163,8 +163,7 @@ func (t *table) turn() {
 	t.rows = kept
 }
 
-// record puts changes into the table where users, and other destinations, look
-// for them.
+// record stores changes in the table that users, and other destinations, read.
 func (x *tx) record(changes []load.Change) {
 	log := x.own(load.Changes)
 	for _, c := range changes {
@@ -175,9 +174,8 @@ func (x *tx) record(changes []load.Change) {
 	}
 }
 
-// forget clears the hash of the records that rows of the table named with this
-// hash belong to, so that the next pass writes them again. Children of records
-// without a key are found by the hash alone.
+// forget clears the hash of the records to which the named table's rows with this hash belong, so that the next pass
+// writes them again. Children of records without a key are linked by hash only.
 func (x *tx) forget(name, hash string) {
 	root, _, _ := strings.Cut(name, "__")
 	for n, t := range x.tables {
@@ -194,8 +192,7 @@ func (x *tx) forget(name, hash string) {
 	}
 }
 
-// shape casts the cells of a row that came with the columns from to those of
-// the table.
+// shape casts the cells of a row from the columns from to those of the table.
 func shape(r Row, from, to *arrow.Schema) Row {
 	out := Row{}
 	for _, f := range from.Fields() {

@@ -14,13 +14,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Row is a row of a table in canonical text, by column; a null has no entry.
-// Numbers are decimal digits at their column's scale, dates 2006-01-02, times
-// 2006-01-02T15:04:05Z with six digits of fraction where there is one, lists
-// JSON arrays.
+// Row is a row of a table as canonical text by column; a null has no entry. Numbers are decimal digits at their
+// column's scale, dates 2006-01-02, times 2006-01-02T15:04:05Z with six fractional digits if they have a fraction,
+// lists JSON arrays.
 type Row map[string]string
 
-// RowsOf reads the rows of a batch.
+// RowsOf returns the rows of a batch.
 func RowsOf(b arrow.RecordBatch) []Row {
 	rows := make([]Row, b.NumRows())
 	for i := range rows {
@@ -87,7 +86,7 @@ func appendItem(b array.Builder, item json.RawMessage) error {
 	return appendCell(b, plain)
 }
 
-// appendInstant reads years beyond those that time.Parse does: zones lead there.
+// appendInstant accepts years beyond the range of time.Parse, which time zones can produce.
 func appendInstant(b *array.TimestampBuilder, text string) error {
 	whole, fraction, _ := strings.Cut(strings.TrimSuffix(text, "Z"), ".")
 	var year, month, day, hour, minute, second int
@@ -100,8 +99,7 @@ func appendInstant(b *array.TimestampBuilder, text string) error {
 	return nil
 }
 
-// cell is the canonical text of a's value i, a column of the lattice's type t;
-// ok is false for null.
+// cell returns the canonical text of value i of a, a column of the lattice type t. ok is false for null.
 func cell(a arrow.Array, t arrow.DataType, i int) (text string, ok bool) {
 	if a.IsNull(i) {
 		return "", false
@@ -150,7 +148,7 @@ func listCell(a *array.List, t arrow.DataType, i int) string {
 	return "[" + strings.Join(items, ",") + "]"
 }
 
-// jsonOf is a cell of type t as JSON.
+// jsonOf returns a cell of type t as JSON.
 func jsonOf(text string, t arrow.DataType, ok bool) string {
 	if !ok {
 		return "null"
@@ -175,8 +173,7 @@ func quote(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// recast turns the canonical text of a cell of type from into that of type to,
-// which is wider.
+// recast converts the canonical text of a cell from type from to the wider type to.
 func recast(text string, from, to arrow.DataType) string {
 	if _, ok := to.(*schemas.JSONType); ok {
 		return jsonOf(text, from, true)
@@ -199,7 +196,7 @@ func recast(text string, from, to arrow.DataType) string {
 func recastList(text string, from, to arrow.DataType) string {
 	var items []json.RawMessage
 	if err := json.Unmarshal([]byte(text), &items); err != nil {
-		panic(err) // listCell made it
+		panic(err) // listCell wrote it
 	}
 	out := make([]string, len(items))
 	for i, item := range items {

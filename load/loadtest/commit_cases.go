@@ -41,7 +41,7 @@ func testOwnTables(t *testing.T, d Driver) {
 		require.NoError(t, x.Write(t.Context(), load.Changes, drift))
 		out, err = x.Apply(t.Context(), load.Sweep{})
 		require.NoError(t, err)
-		require.Equal(t, load.Outcome{}, out, "own tables do not count")
+		require.Equal(t, load.Outcome{}, out, "own tables are not counted")
 		b.finish(x)
 	}
 	run("running")
@@ -51,7 +51,7 @@ func testOwnTables(t *testing.T, d Driver) {
 	require.Equal(t, []Row{{
 		"run": "r1", "pipeline": "nightly", "started_at": "2026-11-20T12:00:00Z", "status": "complete", "counts": `{"streams":1}`,
 	}}, runs, "rows with a key are replaced")
-	require.Len(t, b.driver.Rows(t, b.dest, load.Certificates.Name), 2, "rows without one are appended")
+	require.Len(t, b.driver.Rows(t, b.dest, load.Certificates.Name), 2, "rows without a key are appended")
 	states := b.driver.Rows(t, b.dest, load.State.Name)
 	require.Len(t, states, 1)
 	at, err := time.Parse(time.RFC3339, states[0]["updated_at"])
@@ -62,15 +62,15 @@ func testOwnTables(t *testing.T, d Driver) {
 	changes := b.driver.Rows(t, b.dest, load.Changes.Name)
 	require.True(t, slices.ContainsFunc(changes, func(r Row) bool {
 		return r["table"] == "people" && r["column"] == "name" && r["source"] == "/name" && r["action"] == load.ActionAdd && r["to_type"] == "text"
-	}), "made columns are on record")
+	}), "created columns are recorded")
 	require.True(t, slices.ContainsFunc(changes, func(r Row) bool { return r["action"] == load.ActionDrift && r["reason"] == "warned: null_rate" }))
 	tables, err := b.dest.Tables(t.Context(), "people")
 	require.NoError(t, err)
-	require.Len(t, tables, 1, "what the source does is no change of a table")
+	require.Len(t, tables, 1, "drift of the source is not a change of a table")
 }
 
-// testClock hands in a time of day that is years off this machine's: all that the
-// destination notes bears it.
+// testClock uses a clock that is years off from this machine's. All times that the destination records must come from
+// it.
 func testClock(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	there := time.Date(2031, 2, 3, 4, 5, 6, 789012345, time.FixedZone("", 3600))
@@ -85,7 +85,7 @@ func testClock(t *testing.T, d Driver) {
 		for _, r := range rows {
 			at, err := time.Parse(time.RFC3339, r[column])
 			require.NoError(t, err)
-			require.WithinDuration(t, there.Truncate(time.Microsecond), at, time.Millisecond, "%s of %v", column, r) // changes follow each other
+			require.WithinDuration(t, there.Truncate(time.Microsecond), at, time.Millisecond, "%s of %v", column, r) // changes get consecutive times
 		}
 		if table != load.Rejects.Name || d.Escape != nil {
 			require.NotEmpty(t, rows, table)
@@ -96,8 +96,8 @@ func testClock(t *testing.T, d Driver) {
 	near(load.Rejects.Name, "at")
 }
 
-// testOwnOrder writes one of penstock's own rows again in a later batch. Those
-// rows have no ordinals: they stand in the order in which they were written.
+// testOwnOrder writes one of penstock's own rows again in a later batch. These rows have no ordinals: the one written
+// last wins.
 func testOwnOrder(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	x := b.begin()
@@ -111,9 +111,8 @@ func testOwnOrder(t *testing.T, d Driver) {
 		d.Rows(t, b.dest, load.Runs.Name))
 }
 
-// testRejectsMetAgain writes the rejects of an unchanged source in one run after
-// the other: each is one row, as the last run met it. Of another record, another
-// value or another stream they are others.
+// testRejectsMetAgain writes the rejects of an unchanged source in one run after another. Each is one row, as written
+// by the last run. Another record, value or stream makes another row.
 func testRejectsMetAgain(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	reject := func(run, stream, id, pointer string) Row {
@@ -169,7 +168,7 @@ func testMoved(t *testing.T, d Driver) {
 	require.EqualValues(t, `{"n":1}`, c)
 }
 
-// testMovedABA lets the cursor come back to where a transaction began.
+// testMovedABA moves the cursor away and back to where a transaction began.
 func testMovedABA(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	b.finish(b.begin())
@@ -224,7 +223,7 @@ func testConcurrent(t *testing.T, d Driver) {
 	require.Len(t, b.driver.Rows(t, b.dest, load.State.Name), streams)
 }
 
-// testRace lets many transactions begin from one cursor: one may commit.
+// testRace starts many transactions from one cursor. Only one may commit.
 func testRace(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	const n = 6
@@ -258,7 +257,7 @@ func testRollback(t *testing.T, d Driver) {
 	_, err := x.Apply(t.Context(), sweep("people"))
 	require.NoError(t, err)
 	require.NoError(t, x.Rollback())
-	require.NoError(t, x.Rollback(), "twice is fine")
+	require.NoError(t, x.Rollback(), "a second rollback does nothing")
 	require.Equal(t, []Row{{"id": "1", "name": "ann"}}, b.rows("people"))
 	require.Empty(t, b.rows("lines"))
 	tables, err := b.dest.Tables(t.Context(), "people")
@@ -288,8 +287,8 @@ func testUsedUp(t *testing.T, d Driver) {
 	require.Equal(t, b.cursor, c)
 }
 
-// scenario is a commit in which every kind of step occurs: a column is added,
-// another widened, rows are new, changed, unchanged and missing, with children.
+// scenario returns two commits. The second has all kinds of steps: a column is added, another widened, and rows are
+// new, changed, unchanged and missing, with children.
 func scenario() (before, after []put) {
 	items := hanging("people__items", schemas.Int64, false, column("sku", schemas.Text))
 	before = []put{
@@ -321,7 +320,7 @@ func (b *fixture) attempt(ctx context.Context, puts []put) error {
 	return x.Commit(ctx, "after")
 }
 
-// snapshot is all that a reader could see.
+// snapshot returns everything that a reader could see.
 func (b *fixture) snapshot() map[string][]Row {
 	out := map[string][]Row{}
 	for _, name := range []string{"people", "people__items", load.State.Name} {
@@ -343,7 +342,7 @@ func (b *fixture) snapshot() map[string][]Row {
 	return out
 }
 
-// stepsOf are the steps of the scenario's second commit.
+// stepsOf returns the steps of the scenario's second commit.
 func stepsOf(t *testing.T, d Driver) (steps []string) {
 	var mu sync.Mutex
 	b := newBench(t, d)
@@ -363,11 +362,11 @@ func stepsOf(t *testing.T, d Driver) (steps []string) {
 	return slices.Clone(steps)
 }
 
-// everyStep makes the scenario's commit fail at each step in turn, in the way
-// that fail says, and checks that it happened whole or not at all.
+// everyStep makes the scenario's commit fail at each step in turn, by calling fail, and checks that it happened
+// completely or not at all.
 func everyStep(t *testing.T, d Driver, fail func(cancel func()) error) {
 	steps := stepsOf(t, d)
-	require.NotEmpty(t, steps, "the destination names no steps")
+	require.NotEmpty(t, steps, "the destination has no named steps")
 	for i, name := range steps {
 		t.Run(fmt.Sprintf("%d %s", i, name), func(t *testing.T) {
 			b := newBench(t, d)
@@ -376,7 +375,7 @@ func everyStep(t *testing.T, d Driver, fail func(cancel func()) error) {
 			old := b.snapshot()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			var seen atomic.Int64 // a destination may tidy up in the background
+			var seen atomic.Int64 // a destination may clean up in the background
 			b.reopenWith(func(string) error {
 				if seen.Add(1) == int64(i+1) {
 					return fail(cancel)

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Comment is what the table's column means, or the table where it has no name.
+// Comment returns the description of the table's column, or of the table if column is "".
 func (m *Memory) Comment(name, column string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -32,7 +32,7 @@ func commentOf(t *table) string {
 	return load.Comment(load.About(t.Columns), "records of "+orders.Stream)
 }
 
-// described is people as somebody describes them.
+// described returns the table people with descriptions.
 func described(about, name string, columns ...arrow.Field) schemas.Table {
 	t := root("people", []string{"id"}, append(columns, column("id", schemas.Int64), schemas.Describe(column("name", schemas.Text), name))...)
 	if about != "" {
@@ -42,8 +42,8 @@ func described(about, name string, columns ...arrow.Field) schemas.Table {
 	return t
 }
 
-// testDescriptions tells readers what columns mean: from the first row on, or
-// from when somebody has said so, and once.
+// testDescriptions checks the comments on columns: they appear with the first row, or when a description is added,
+// and are recorded once.
 func testDescriptions(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	says := func(column, want string) {
@@ -77,9 +77,9 @@ func testDescriptions(t *testing.T, d Driver) {
 	b.reopen()
 	b.run(3)
 	b.commit(load.Sweep{}, put{people, []Row{row(0, "3", "cid", "8")}})
-	require.Equal(t, 3, tells(), "what is said already")
+	require.Equal(t, 3, tells(), "already described")
 
-	// A column that is widened keeps what it means, another meaning is told.
+	// A widened column keeps its description. A changed description is recorded.
 	b.run(4)
 	wide := described("It's everybody", "their name", schemas.Describe(column("age", schemas.Text), "in years"))
 	b.commit(load.Sweep{}, put{wide, []Row{row(0, "4", "dan", "old")}})
@@ -87,7 +87,7 @@ func testDescriptions(t *testing.T, d Driver) {
 	says("name", "their name (/name)")
 	require.Equal(t, 4, tells())
 
-	// Who has nothing to say takes nothing back.
+	// Rows without descriptions remove none.
 	b.run(5)
 	b.commit(load.Sweep{}, put{described("", "", column("age", schemas.Text)), []Row{row(0, "5", "eve", "9")}})
 	says("", "It's everybody (records of sales.orders)")

@@ -16,10 +16,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// column is a column of the source, from the field of the same name.
+// column returns a column filled from the source field of the same name.
 func column(name string, t arrow.DataType) arrow.Field { return schemas.Field(name, t, "/"+name) }
 
-// bookkeeping are the columns that transform adds to every table.
+// bookkeeping returns the columns that transform adds to every table.
 func bookkeeping() []arrow.Field {
 	return []arrow.Field{
 		schemas.Field(schemas.ColSyncedAt, schemas.Timestamp, ""),
@@ -31,13 +31,12 @@ func bookkeeping() []arrow.Field {
 	}
 }
 
-// root is a table of records.
+// root returns a table of records.
 func root(name string, key []string, columns ...arrow.Field) schemas.Table {
 	return schemas.Table{Name: name, Key: key, Columns: arrow.NewSchema(append(columns, bookkeeping()...), nil)}
 }
 
-// hanging is a child table whose parents have keys of type key; deep ones know
-// their record as well.
+// hanging returns a child table whose parents have keys of type key. Deep child tables also have the root's key.
 func hanging(name string, key arrow.DataType, deep bool, columns ...arrow.Field) schemas.Table {
 	parent := key
 	if deep {
@@ -58,7 +57,7 @@ func Batch(t testing.TB, table schemas.Table, rows ...Row) arrow.RecordBatch {
 	return b
 }
 
-// with adds the columns of bookkeeping to the cells of a record.
+// with adds the bookkeeping columns to the cells of a record.
 func with(run string, ordinal int, hash string, cells Row) Row {
 	r := maps.Clone(cells)
 	if r == nil {
@@ -72,21 +71,21 @@ func with(run string, ordinal int, hash string, cells Row) Row {
 	return r
 }
 
-// clockOf is the clock of a run, so many minutes late. It stands still.
+// clockOf returns the clock of a run, late by the given minutes. Its time does not advance.
 func clockOf(run string, late int) func() time.Time {
 	return func() time.Time { return morning.Add(time.Duration(number(run)-late) * time.Minute) }
 }
 
-// morning is when the runs begin, the n-th of them n minutes later.
+// morning is the start of the runs. The n-th run starts n minutes later.
 var morning = time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 
-// number is the number that the id of a run ends with.
+// number returns the number at the end of a run's id.
 func number(run string) int {
 	n, _ := strconv.Atoi(run[strings.LastIndexFunc(run, func(r rune) bool { return r < '0' || r > '9' })+1:])
 	return n
 }
 
-// plain are the cells that came from the source.
+// plain returns the cells that came from the source, and the named columns.
 func plain(rows []Row, and ...string) []Row {
 	out := make([]Row, 0, len(rows))
 	for _, r := range rows {
@@ -110,7 +109,7 @@ var orders = state.Key{Pipeline: "nightly", Stream: "sales.orders"}
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// fixture is a destination, and where a test stands with one of its streams.
+// fixture is a destination with the position of one of its streams.
 type fixture struct {
 	testing.TB
 	driver Driver
@@ -137,14 +136,14 @@ func (b *fixture) reopen() {
 func (b *fixture) reopenWith(step func(string) error) {
 	b.Helper()
 	if b.dest != nil {
-		_ = b.dest.Close() // which a test may have broken
+		_ = b.dest.Close() // a test may have broken it
 	}
 	dest := b.driver.Open(b.TB, step)
 	b.dest = dest
 	b.Cleanup(func() { _ = dest.Close() })
 }
 
-// run begins another run and with it another pass.
+// run starts another run and pass.
 func (b *fixture) run(n int) {
 	b.pass = load.Pass{Run: runID(n), Whole: true, Now: clockOf(runID(n), 0)}
 }
@@ -173,11 +172,11 @@ func (b *fixture) write(x load.Tx, puts ...put) {
 	}
 }
 
-// commit makes one commit of all the rows.
+// commit makes one commit of all rows.
 func (b *fixture) commit(s load.Sweep, puts ...put) load.Outcome {
 	b.Helper()
 	x := b.begin()
-	defer func() { _ = x.Rollback() }() // before others wait for it, should a check fail
+	defer func() { _ = x.Rollback() }() // release it before others wait for it, in case a check fails
 	b.write(x, puts...)
 	out, err := x.Apply(b.Context(), s)
 	require.NoError(b, err)
@@ -193,7 +192,7 @@ func (b *fixture) finish(x load.Tx) {
 	b.cursor = next
 }
 
-// when is the time of the stream's last commit.
+// when returns the time of the stream's last commit.
 func (b *fixture) when() string {
 	b.Helper()
 	for _, r := range b.driver.Rows(b, b.dest, load.State.Name) {
@@ -205,12 +204,11 @@ func (b *fixture) when() string {
 	return ""
 }
 
-// rows are the rows of a table, the cells that came from the source and those
-// named.
+// rows returns the rows of a table with the cells that came from the source and the named columns.
 func (b *fixture) rows(table string, and ...string) []Row {
 	b.Helper()
 	return plain(b.driver.Rows(b, b.dest, table), and...)
 }
 
-// sweep is the one that deletes.
+// sweep returns a sweep that deletes.
 func sweep(table string) load.Sweep { return load.Sweep{Table: table, Delete: true} }

@@ -14,13 +14,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// follower is a reader that keeps a copy of a table and its children: each time it
-// asks only for rows whose [schemas.ColSyncedAt] is later than the latest it has
-// seen.
+// follower is a reader that keeps a copy of a table and its children. Each time it reads only rows whose
+// [schemas.ColSyncedAt] is later than the latest it has seen.
 type follower struct {
 	family
 	seen map[string]time.Time
-	copy map[string]map[string]Row // by table and place of the row
+	copy map[string]map[string]Row // by table and identity of the row
 }
 
 func newFollower(f family) *follower {
@@ -31,7 +30,7 @@ func newFollower(f family) *follower {
 	return out
 }
 
-// place tells the rows of a table apart as the guide for followers says.
+// place identifies the rows of a table as the guide for followers describes.
 func (f *follower) place(t schemas.Table, r Row) string {
 	key := r["id"]
 	if load.Child(t.Columns) {
@@ -46,7 +45,7 @@ func (f *follower) place(t schemas.Table, r Row) string {
 	return key
 }
 
-// read takes over what has changed since it was called last.
+// read copies what has changed since the previous call.
 func (f *follower) read(b *fixture) {
 	b.Helper()
 	changed := map[string]bool{}
@@ -66,7 +65,7 @@ func (f *follower) read(b *fixture) {
 				changed[f.place(t, r)] = true
 			}
 		}
-		if load.Child(t.Columns) && f.root.Mode == schemas.Merge { // those of a record come anew with it
+		if load.Child(t.Columns) && f.root.Mode == schemas.Merge { // a record's child rows are all written again with it
 			maps.DeleteFunc(f.copy[t.Name], func(_ string, r Row) bool { return changed[r[load.Link(t.Columns)]] })
 		}
 		for _, r := range fresh {
@@ -75,9 +74,8 @@ func (f *follower) read(b *fixture) {
 	}
 }
 
-// testFollow lets followers read between the commits of passes, with clocks that
-// stand still and go back, and processes that begin anew: none of them misses a
-// row, and each commit has its own time.
+// testFollow has followers read between the commits of passes, with clocks that stop and go back, and with new
+// processes. No follower misses a row, and each commit has its own time.
 func testFollow(t *testing.T, d Driver) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.History} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -124,11 +122,11 @@ func testFollow(t *testing.T, d Driver) {
 	}
 }
 
-// testTimesLost drops the table of the cursors, and lets the clock go back: the
-// next commit is still later than the rows that are there.
+// testTimesLost drops the table of cursors and sets the clock back. The next commit must still be later than the
+// existing rows.
 func testTimesLost(t *testing.T, d Driver) {
 	if d.Drop == nil {
-		t.Skip("the cursors are in no table")
+		t.Skip("the cursors are not in a table")
 	}
 	b := newBench(t, d)
 	b.run(9)
@@ -146,7 +144,7 @@ func testTimesLost(t *testing.T, d Driver) {
 	require.Equal(t, instant(last.Add(time.Microsecond)), b.when())
 }
 
-// byTable are the rows of a family.
+// byTable returns the rows of a family.
 func (b *fixture) byTable(f family) map[string][]Row {
 	b.Helper()
 	out := map[string][]Row{}
@@ -169,8 +167,7 @@ func same(a, b map[string][]Row) bool {
 	return maps.EqualFunc(a, b, func(x, y []Row) bool { return slices.Equal(sorted(x), sorted(y)) })
 }
 
-// stamped checks the times of rows after a commit: those that it left as they were
-// keep theirs, all others have that of the commit.
+// stamped checks the times of rows after a commit: unchanged rows keep theirs, all others have that of the commit.
 func (b *fixture) stamped(before, after map[string][]Row, at time.Time) {
 	b.Helper()
 	for table, rows := range after {

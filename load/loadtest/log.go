@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// What a row of [load.RowChanges] says was done.
+// Actions in a row of [load.RowChanges].
 const (
 	actionInsert = "insert"
 	actionUpdate = "update"
@@ -16,7 +16,7 @@ const (
 	actionRevive = "revive"
 )
 
-// log writes down what became of a record: the row it had, and the one it has.
+// log records the change of a record: its row before and after.
 func (m *merge) log(t *table, action string, before, after Row) {
 	m.logAt(t, action, before, after, after[schemas.ColSyncedAt])
 }
@@ -48,7 +48,7 @@ func (m *merge) logAt(t *table, action string, before, after Row, at string) {
 	x.rows = append(x.rows, r)
 }
 
-// document is the JSON object of a row's columns but penstock's own.
+// document returns a row as a JSON object, without penstock's own columns.
 func (t *table) document(r Row) string {
 	var members []string
 	for _, f := range t.Columns.Fields() {
@@ -58,7 +58,7 @@ func (t *table) document(r Row) string {
 		text, ok := r[f.Name]
 		value := jsonOf(text, schemas.TypeOf(f), ok)
 		if !json.Valid([]byte(value)) {
-			value = quote(text) // of a column of JSON, and it is none
+			value = quote(text) // a JSON column may hold invalid JSON
 		}
 		members = append(members, quote(f.Name)+":"+value)
 	}

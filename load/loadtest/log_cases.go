@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// logged is what [load.RowChanges] holds of a run, a word a row and in their
-// order: insert[1]:>ann, update[1]:ann>amy.
+// logged returns the content of [load.RowChanges] for a run, one word per row, sorted: insert[1]:>ann,
+// update[1]:ann>amy.
 func (b *fixture) logged(run int) string {
 	b.Helper()
 	name := func(text string) string {
@@ -39,7 +39,7 @@ func (b *fixture) logged(run int) string {
 		require.NotEmpty(b, r["at"])
 		before := name(r["before"])
 		if r["action"] == "revive" {
-			before = "" // it may be told what the row was, or not
+			before = "" // the row before a revival is optional
 		}
 		words = append(words, fmt.Sprintf("%s%s:%s>%s", r["action"], r["key"], before, name(r["after"])))
 	}
@@ -62,12 +62,12 @@ func testLog(t *testing.T, d Driver) {
 			b.tell(f, step{run: 3, rows: "1:ann 2:bea 3:cid 4:dan", sweep: true})
 			require.Equal(t, back[mode], b.logged(3))
 			b.tell(f, step{run: 4, rows: "1:ann 2:bea 3:cid 4:dan", sweep: true})
-			require.Empty(t, b.logged(4), "nothing was done")
+			require.Empty(t, b.logged(4), "nothing changed")
 			b.tell(f, step{run: 5, rows: "1:ann#3 1:amy#1 2:bea#2 3:cid#4 4:dan#5 1:art#6", sweep: true})
 			require.Equal(t, "update[1]:ann>art", b.logged(5))
 			b.run(6)
 			b.tell(f, step{rows: "1:ann", sweep: false})
-			require.Empty(t, b.logged(6), "nobody has asked for it")
+			require.Empty(t, b.logged(6), "the pass has no log")
 		})
 	}
 }
@@ -83,8 +83,7 @@ func testLogKeyless(t *testing.T, d Driver) {
 	require.Empty(t, b.logged(3))
 }
 
-// testLogValues compares the documents of the log, of values of each type, with
-// the cells, and checks that a rollback leaves none.
+// testLogValues compares the log's documents, with values of each type, with the cells. A rollback must leave none.
 func testLogValues(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	b.pass.Log = true

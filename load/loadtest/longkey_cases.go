@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// longText is a text of n bytes that does not compress.
+// longText returns a text of n bytes that does not compress.
 func longText(n int) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 	r := rand.New(rand.NewPCG(1, uint64(n)))
@@ -21,8 +21,8 @@ func longText(n int) string {
 	return string(b)
 }
 
-// testLongestKeys writes rows with the longest keys that a record may have, the rows of a
-// child table among them, and rejects and parents with the longest identities.
+// testLongestKeys writes rows with the longest allowed keys, including rows of a child table, and rejects and parents
+// with the longest identities.
 func testLongestKeys(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	keyed := root("keyed", []string{"id"}, column("id", schemas.Text), column("name", schemas.Text))

@@ -17,25 +17,24 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Memory is the reference destination: it keeps its tables in maps, does
-// everything in the plainest way, and is gone with the process. Drivers are
-// held against it, and tests of what lies left of load use it.
+// Memory is the reference destination. It keeps its tables in maps, does everything in the simplest way, and is lost
+// with the process. Drivers are compared with it, and tests of packages that use load write to it.
 type Memory struct {
 	*store
 	step   func(string) error
 	passes map[state.Key]*pass
 }
 
-// store is what several handles have in common.
+// store is shared by several handles.
 type store struct {
 	busy chan struct{} // holds one token while a transaction is between Apply and its end
 
 	mu     sync.Mutex
 	tables map[string]*table
 	states map[state.Key]position
-	stamp  time.Time // of the last change that was recorded
+	stamp  time.Time // time of the last recorded change
 	owners map[string]load.Owner
-	made   map[string]string // the run that has made a table
+	made   map[string]string // the run that created each table
 }
 
 var _ load.Destination = (*Memory)(nil)
@@ -46,16 +45,16 @@ type position struct {
 	moved    time.Time
 }
 
-// pass is what one process remembers of a pass: the keys of rows it carried
-// which were left alone. Those that were written tell by their run.
+// pass is what one process remembers of a pass: the keys of rows that it carried and left unchanged. Rows that it
+// wrote are recognized by their run.
 type pass struct {
 	run     string
 	carried map[string]bool
-	lost    bool // a later pass came between
+	lost    bool // a later pass ran in between
 }
 
-// NewMemory makes an empty destination. Each named step of a commit calls step,
-// where it is given, and fails with its error.
+// NewMemory returns an empty destination. Each named step of a commit calls step, if not nil, and fails with its
+// error.
 func NewMemory(step func(string) error) *Memory {
 	s := &store{
 		busy: make(chan struct{}, 1), tables: map[string]*table{}, states: map[state.Key]position{},
@@ -64,8 +63,8 @@ func NewMemory(step func(string) error) *Memory {
 	return &Memory{store: s, step: step, passes: map[state.Key]*pass{}}
 }
 
-// Reopen is the destination as another process would find it: with the same
-// tables and cursors, knowing nothing of passes under way.
+// Reopen returns the destination as another process would find it: with the same tables and cursors, but without
+// knowledge of running passes.
 func (m *Memory) Reopen(step func(string) error) *Memory {
 	return &Memory{store: m.store, step: step, passes: map[state.Key]*pass{}}
 }
@@ -90,7 +89,7 @@ func (m *Memory) Tables(_ context.Context, name string) ([]schemas.Table, error)
 	return out, nil
 }
 
-// Rows are the rows of a table; none where there is no such table.
+// Rows returns the rows of a table, or none if it does not exist.
 func (m *Memory) Rows(table string) []Row {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -141,7 +140,7 @@ func (m *Memory) Close() error { return nil }
 
 func (m *Memory) at(name string) error { return load.Step(m.step, name) }
 
-// write is what one call of Write brought.
+// write holds the arguments of one call of Write.
 type write struct {
 	table    schemas.Table
 	rows     []Row
@@ -156,17 +155,17 @@ type tx struct {
 	moved    bool
 	pass     load.Pass
 
-	carried   map[string]bool // by earlier transactions of the pass
-	unchanged map[string]bool // by this one
+	carried   map[string]bool // carried by earlier transactions of the pass
+	unchanged map[string]bool // carried by this transaction
 	kept      map[string]int  // rows of a table without a key, by hash
 
 	writes  []write
-	tables  map[string]*table // copies; nil until the first Apply
-	stamp   time.Time         // of the changes that this transaction records
-	when    time.Time         // of the commit
-	owner   *load.Owner       // of the stream's table, where it is to be recorded
-	was     *load.Owner       // before
-	refused error             // the table is another's
+	tables  map[string]*table // copies; nil before the first Apply
+	stamp   time.Time         // time of the changes that this transaction records
+	when    time.Time         // time of the commit
+	owner   *load.Owner       // owner of the stream's table, if it must be recorded
+	was     *load.Owner       // the previous owner
+	refused error             // the table belongs to another owner
 	done    bool
 }
 
@@ -194,7 +193,7 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 	return nil
 }
 
-// begin takes the destination for this transaction and copies its tables.
+// begin reserves the destination for this transaction and copies its tables.
 func (x *tx) begin(ctx context.Context) error {
 	if x.tables != nil {
 		return x.refused
@@ -214,7 +213,7 @@ func (x *tx) begin(ctx context.Context) error {
 	return x.refused
 }
 
-// claim makes sure that the table is the stream's. m.mu is held.
+// claim checks that the stream may write its table. The caller holds m.mu.
 func (x *tx) claim() error {
 	c := x.pass.Claim
 	var have *load.Owner
@@ -230,8 +229,7 @@ func (x *tx) claim() error {
 	return nil
 }
 
-// dispossess resets the cursors of the stream that the table belonged to. m.mu is
-// held.
+// dispossess resets the cursors of the stream that owned the table before. The caller holds m.mu.
 func (x *tx) dispossess() {
 	for k, at := range x.m.states {
 		if x.was != nil && k.Pipeline == x.was.Pipeline && k.Stream == x.was.Stream && (k.Pipeline != x.key.Pipeline || k.Stream != x.key.Stream) {
@@ -240,7 +238,7 @@ func (x *tx) dispossess() {
 	}
 }
 
-// Drop drops a table by hand, or takes out its rows alone.
+// Drop drops a table by hand, or only deletes its rows.
 func (m *Memory) Drop(name string, rowsAlone bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -272,8 +270,7 @@ func (m *Memory) Standing(_ context.Context, _ state.Key, name string) (load.Str
 	return s, nil
 }
 
-// take waits until nobody else changes anything. Whoever took the store gives
-// it back by taking the token out of busy.
+// take waits until no other transaction changes the store. The caller must release it by receiving from busy.
 func (s *store) take(ctx context.Context) error {
 	select {
 	case s.busy <- struct{}{}:
@@ -283,7 +280,7 @@ func (s *store) take(ctx context.Context) error {
 	}
 }
 
-// later is now, or just after the last change where that is later. s.mu is held.
+// later returns now, or a time just after the last change if that is not before now. The caller holds s.mu.
 func (s *store) later(now time.Time) time.Time {
 	return load.After(now, s.stamp)
 }
@@ -321,7 +318,7 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	return nil
 }
 
-// states puts the cursor into the table where users look for it.
+// states stores the cursor in the table that users read.
 func (x *tx) states(next state.Cursor, sequence int64) {
 	t := x.own(load.State)
 	t.replace(Row{

@@ -8,14 +8,13 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// handed is a row that was handed in, and the ordinal of its record.
+// handed is a staged row with the ordinal of its record.
 type handed struct {
 	row     Row
 	ordinal int64
 }
 
-// roots merges the rows of tables which hang from no other, and notes the
-// records that were written.
+// roots merges the rows of root tables, and collects the records that were written.
 func (m *merge) roots(writes []write) error {
 	if err := errors.Join(m.m.at("stage"), m.m.at("delete"), m.m.at("insert")); err != nil {
 		return err
@@ -35,7 +34,7 @@ func (m *merge) roots(writes []write) error {
 	return nil
 }
 
-// root merges the rows of one table, in the order of their ordinals.
+// root merges the rows of one table in the order of their ordinals.
 func (m *merge) root(t *table, rows []handed) {
 	seen := map[string]int{}
 	for _, h := range rows {
@@ -47,7 +46,7 @@ func (m *merge) root(t *table, rows []handed) {
 			t.replace(h.row)
 		case len(t.Key) == 0:
 			m.keyless(t, h)
-		case seen[id] > 1: // a later one with this key follows
+		case seen[id] > 1: // a later row with this key follows
 			seen[id]--
 			m.out.Deduplicated++
 		default:
@@ -91,8 +90,7 @@ func (m *merge) keyed(t *table, id string, h handed) {
 	m.log(t, action, have, h.row)
 }
 
-// follow lets the row handed in take the place of, or come after, the record's
-// row at i.
+// follow writes a changed row: it replaces the record's row at i, or follows it as a new version.
 func (m *merge) follow(t *table, i int, h handed) {
 	have := t.rows[i]
 	again := have[schemas.ColRun] >= m.pass.Run && t.stands(have) // a resumed pass stamps its rows with the run it is in
@@ -112,14 +110,13 @@ func (m *merge) follow(t *table, i int, h handed) {
 	}
 }
 
-// insert adds the row of a record that has none like it; in History it is
-// valid from when it was synced, or from the time given.
+// insert adds a row that is new. In History it is valid from its synced_at, or from the given time.
 func (m *merge) insert(t *table, h handed, from string) {
 	m.stand(t, h, from)
 	t.add(h.row)
 }
 
-// stand notes that the row is written.
+// stand records that the row is written.
 func (m *merge) stand(t *table, h handed, from string) {
 	if t.Mode == schemas.History {
 		if from == "" {
@@ -130,7 +127,7 @@ func (m *merge) stand(t *table, h handed, from string) {
 	m.standing[h.ordinal] = from
 }
 
-// end closes the version at i, and the children that belong to it.
+// end closes the version at i and the child rows that belong to it.
 func (m *merge) end(t *table, i int, at, deleted string) {
 	ended := func(r Row) Row {
 		r = r.with(schemas.ColValidTo, laterOf(at, r[schemas.ColValidFrom])).with(schemas.ColSyncedAt, instant(m.when))
@@ -145,8 +142,7 @@ func (m *merge) end(t *table, i int, at, deleted string) {
 	t.rows[i] = ended(t.rows[i])
 }
 
-// keyless adds the row unless the table has as many equal ones already as the
-// pass has carried so far.
+// keyless adds the row unless the table already has as many equal rows as the pass has carried so far.
 func (m *merge) keyless(t *table, h handed) {
 	hash := h.row[schemas.ColHash]
 	m.kept[t.Name+hash]++
@@ -161,9 +157,8 @@ func (m *merge) keyless(t *table, h handed) {
 	m.log(t, actionInsert, nil, h.row)
 }
 
-// hanging are the rows of child tables that hang from the row r of t, of which
-// a record with versions has one set each: those of r's run, or those which
-// stand.
+// hanging iterates over the child rows of the row r of t. A record with versions has one set of child rows per
+// version: those of r's run, or the current ones.
 func (m *merge) hanging(t *table, r Row) func(func(*table, int) bool) {
 	link := t.plain(t.link(r))
 	return func(yield func(*table, int) bool) {
@@ -184,7 +179,7 @@ func (m *merge) hanging(t *table, r Row) func(func(*table, int) bool) {
 	}
 }
 
-// cut removes what hangs from the row r of t.
+// cut deletes the child rows of the row r of t.
 func (m *merge) cut(t *table, r Row) {
 	gone := map[*table]map[int]bool{}
 	for c, i := range m.hanging(t, r) {
@@ -198,7 +193,7 @@ func (m *merge) cut(t *table, r Row) {
 	}
 }
 
-// remove takes out the rows at some places.
+// remove deletes the rows at the given places.
 func (t *table) remove(places map[int]bool) {
 	var kept []Row
 	for i, r := range t.rows {

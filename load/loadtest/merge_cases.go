@@ -12,7 +12,7 @@ import (
 
 var people = root("people", []string{"id"}, column("id", schemas.Int64), column("name", schemas.Text))
 
-// person is a row of people; its hash is its name.
+// person returns a row of people. Its hash is derived from its name.
 
 func person(run string, ordinal int, id, name string) Row {
 	return with(run, ordinal, "h-"+name, Row{"id": id, "name": name})
@@ -53,7 +53,7 @@ func testDuplicatesInPass(t *testing.T, d Driver) {
 	out = b.commit(load.Sweep{}, put{people, []Row{
 		person(b.pass.Run, 2, "1", "ann"), person(b.pass.Run, 3, "2", "bo"), person(b.pass.Run, 4, "4", "dan"),
 	}})
-	require.Equal(t, load.Outcome{Written: 1, Inserted: 1, Deduplicated: 2}, out, "carried before: unchanged, written")
+	require.Equal(t, load.Outcome{Written: 1, Inserted: 1, Deduplicated: 2}, out, "already carried: one unchanged, one written")
 	out = b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 5, "1", "amy"), person(b.pass.Run, 6, "4", "dan")}})
 	require.Equal(t, load.Outcome{Deduplicated: 2, Alive: 4, Missing: 1, Known: true, Deleted: 1}, out)
 	require.ElementsMatch(t, []Row{
@@ -77,8 +77,7 @@ func testCompositeKey(t *testing.T, d Driver) {
 	}, b.rows("pairs", schemas.ColDeletedAt))
 }
 
-// testNullKey hands in rows that nothing tells apart, of the source's tables and
-// of penstock's own.
+// testNullKey writes rows with a null or missing key, to tables of the source and to penstock's own.
 func testNullKey(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	lists := root("lists", []string{"id"}, column("id", schemas.Int64), column("name", schemas.Text))
@@ -115,10 +114,10 @@ func testKeyWidens(t *testing.T, d Driver) {
 	out = b.commit(sweep("people"), put{texts, []Row{person(b.pass.Run, 1, "1", "amy"), person(b.pass.Run, 2, "x2", "cid")}})
 	require.Equal(t, load.Outcome{Written: 2, Inserted: 1, Alive: 3, Known: true}, out)
 	require.ElementsMatch(t, []Row{{"id": "1", "name": "amy"}, {"id": "2", "name": "bob"}, {"id": "x2", "name": "cid"}}, b.rows("people"))
-	require.Empty(t, b.rows("people__items"), "they went with the row they hung from")
+	require.Empty(t, b.rows("people__items"), "child rows are deleted with their parent")
 }
 
-// itemsOf are rows of a child table.
+// itemsOf returns rows of a child table.
 
 func itemsOf(run string, ordinal int, hash, parent string, values ...string) []Row {
 	var rows []Row
@@ -150,7 +149,7 @@ func testChildren(t *testing.T, d Driver) {
 	b.run(3)
 	out = b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "art"), person(b.pass.Run, 1, "2", "bob")}})
 	require.Equal(t, load.Outcome{Written: 1, Unchanged: 1}, out)
-	require.Equal(t, []Row{{"sku": "c"}}, b.rows("people__items"), "children go with the row, whether new ones come or not")
+	require.Equal(t, []Row{{"sku": "c"}}, b.rows("people__items"), "old child rows are deleted even if no new ones arrive")
 }
 
 func testGrandchildren(t *testing.T, d Driver) {
@@ -204,7 +203,7 @@ func testTombstone(t *testing.T, d Driver) {
 	require.Equal(t, []Row{{"sku": "b", schemas.ColDeletedAt: b.when()}}, b.rows("people__items", schemas.ColDeletedAt))
 	b.run(3)
 	out = b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
-	require.Equal(t, load.Outcome{Unchanged: 1, Alive: 1, Known: true}, out, "the dead are not missed again")
+	require.Equal(t, load.Outcome{Unchanged: 1, Alive: 1, Known: true}, out, "rows with a tombstone are not missing again")
 	b.run(4)
 	out = b.commit(sweep("people"), both()...)
 	require.Equal(t, load.Outcome{Written: 1, Unchanged: 1, Revived: 1, Alive: 2, Known: true}, out)
@@ -223,14 +222,13 @@ func testSweepCounts(t *testing.T, d Driver) {
 	require.Equal(t, load.Outcome{Unchanged: 1, Alive: 2, Missing: 1, Known: true}, out)
 	out, err = x.Apply(t.Context(), sweep("people"))
 	require.NoError(t, err)
-	require.Equal(t, load.Outcome{Alive: 2, Missing: 1, Known: true, Deleted: 1}, out, "asked again, and told to delete")
+	require.Equal(t, load.Outcome{Alive: 2, Missing: 1, Known: true, Deleted: 1}, out, "the second sweep deletes")
 	b.finish(x)
 	require.ElementsMatch(t, []Row{{"id": "1", "name": "ann"}, {"id": "2", "name": "bob", schemas.ColDeletedAt: b.when()}}, b.rows("people", schemas.ColDeletedAt))
 }
 
-// testIncrementalPass writes the rows that should not be new before the others, whose
-// ordinals may be smaller, and removes rows by their keys: the counts of each step
-// tell them apart, and of two rows with one key the later step's stands.
+// testIncrementalPass writes rows that should already exist before the others, whose ordinals may be smaller, and
+// deletes rows by their keys. Each step has its own counts, and of two rows with one key, the later step's row wins.
 func testIncrementalPass(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob"), person(b.pass.Run, 2, "3", "cid"), person(b.pass.Run, 3, "4", "dan")}})
@@ -270,7 +268,7 @@ func testSweepCommits(t *testing.T, d Driver) {
 	b.write(x, put{people, []Row{person(b.pass.Run, 1, "2", "bob")}})
 	_, err := x.Apply(t.Context(), load.Sweep{})
 	require.NoError(t, err)
-	require.NoError(t, x.Rollback(), "what it carried does not count")
+	require.NoError(t, x.Rollback(), "the keys that it carried do not count")
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 2, "3", "coy")}})
 	out := b.commit(sweep("people"))
 	require.Equal(t, load.Outcome{Alive: 3, Missing: 1, Known: true, Deleted: 1}, out)
@@ -292,20 +290,17 @@ func testSweepResumed(t *testing.T, d Driver) {
 	b.reopen()
 	b.pass.Whole = false
 	out := b.commit(sweep("people"), put{people, []Row{person("run000000003", 1, "2", "bea")}})
-	require.Equal(t, load.Outcome{Written: 1, Alive: 2, Missing: 1}, out, "the unchanged row of before the resume cannot be told from a missing one")
+	require.Equal(t, load.Outcome{Written: 1, Alive: 2, Missing: 1}, out, "a row that was unchanged before the resume looks like a missing one")
 	require.ElementsMatch(t, []Row{{"id": "1", "name": "ann"}, {"id": "2", "name": "bea"}}, b.rows("people", schemas.ColDeletedAt))
 	b.run(4)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "amy")}})
 	b.reopen()
 	b.pass.Whole = false
 	out = b.commit(sweep("people"), put{people, []Row{person("run000000005", 1, "2", "bob")}})
-	require.Equal(t, load.Outcome{Written: 1, Alive: 2, Known: true}, out, "all rows tell that they were carried")
+	require.Equal(t, load.Outcome{Written: 1, Alive: 2, Known: true}, out, "all rows have the run of the pass")
 }
 
-// A pass that another came between does not know any more what it has carried,
-
-// and deletes nothing. // Invariant 12
-
+// A pass no longer knows what it has carried if another pass ran in between, and deletes nothing. // Invariant 12
 func testSweepPassBetween(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	b.run(2)
@@ -371,7 +366,7 @@ func testKeyWidensChildrenStay(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"sku": "a"}, {"sku": "b"}}, b.rows("people__items", schemas.ColDeletedAt), "01 is gone, 1 is not")
 }
 
-// wordsOf are lines and a child table of two rows for each.
+// testPlace checks that a child table keeps its place, the pointer to its field.
 
 func testPlace(t *testing.T, d Driver) {
 	b := newBench(t, d)
@@ -384,5 +379,5 @@ func testPlace(t *testing.T, d Driver) {
 	require.NoError(t, err)
 	require.Len(t, tables, 2)
 	require.Empty(t, load.Place(tables[0].Columns))
-	require.Equal(t, "/Items", load.Place(tables[1].Columns), "by which it is told from the table of /items")
+	require.Equal(t, "/Items", load.Place(tables[1].Columns), "the place distinguishes it from the table of /items")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// each is what a table holds in Merge, Append, Replace and History.
+// each returns the content of a table in Merge, Append, Replace and History.
 func each(merge, add, replace, history string) map[schemas.Mode]string {
 	return map[schemas.Mode]string{schemas.Merge: merge, schemas.Append: add, schemas.Replace: replace, schemas.History: history}
 }
@@ -130,8 +130,7 @@ func testModesKeyless(t *testing.T, d Driver) {
 	}
 }
 
-// testParts applies a transaction in parts, the later of which bring columns of
-// other types, or new ones.
+// testParts applies a transaction in parts. Later parts have columns of other types, or new ones.
 func testParts(t *testing.T, d Driver) {
 	want := each("1:art@2 2:bea@2 3:cid@2 4:dan@1†2", "1:ann@1 1:art@2 2:bea@2 2:bob@1 3:cid@2 4:dan@1", "1:art@2 2:bea@2 3:cid@2",
 		"1:ann@1[1,2) 1:art@2[2,) 2:bea@2[2,) 2:bob@1[1,2) 3:cid@2[2,) 4:dan@1[1,2†)")

@@ -15,7 +15,7 @@ var (
 	boston = load.Origin{Source: "boston", Address: "https://boston.example"}
 )
 
-// claims lets the bench write people for an origin.
+// claims lets the fixture write people for an origin.
 func (b *fixture) claims(o load.Origin) { b.pass.Claim = load.Claim{Table: "people", Origin: o} }
 
 // writes commits one person of a run.
@@ -26,14 +26,14 @@ func (b *fixture) writes(n int, name string) error {
 	return b.tryCommit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", name)}})
 }
 
-// other is a bench of the same destination with another stream or cursor.
+// other returns a fixture for the same destination with another stream or cursor.
 func (b *fixture) other(k state.Key) *fixture {
 	out := *b
 	out.key, out.cursor, out.count = k, "", 100
 	return &out
 }
 
-// refused checks that a write was refused for its owner, and that it left nothing.
+// refused checks that a write failed because of the owner, and that it left nothing.
 func (b *fixture) refused(err error, moved bool, says ...string) {
 	b.Helper()
 	e, ok := errors.AsType[*load.OwnerError](err)
@@ -44,12 +44,12 @@ func (b *fixture) refused(err error, moved bool, says ...string) {
 	}
 }
 
-// testOwner has a second writer claim a table in each way in which it can be another
-// than the first, and checks that nothing of it is written.
+// testOwner has a second writer claim a table in each way in which it can differ from the first. Nothing may be
+// written.
 func testOwner(t *testing.T, d Driver) {
 	for _, c := range []struct {
 		name  string
-		key   state.Key // zero: that of the owner
+		key   state.Key // zero: the owner's key
 		from  load.Origin
 		moved bool // it may be the same workspace
 		says  []string
@@ -68,12 +68,12 @@ func testOwner(t *testing.T, d Driver) {
 			second := b.other(c.key)
 			if c.key == (state.Key{}) {
 				second = b.other(b.key)
-				second.cursor = b.cursor // the two have one
+				second.cursor = b.cursor // both have the same cursor
 			}
 			second.claims(c.from)
 			second.refused(second.writes(2, "bob"), c.moved, c.says...)
 			require.Equal(t, before, b.snapshot(), "nothing is written")
-			require.NoError(t, b.writes(3, "amy"), "the owner goes on")
+			require.NoError(t, b.writes(3, "amy"), "the owner continues")
 			b.reopen()
 			require.Equal(t, []Row{{"id": "1", "name": "amy"}}, b.rows("people"))
 			b.owned(berlin)
@@ -81,7 +81,7 @@ func testOwner(t *testing.T, d Driver) {
 	}
 }
 
-// owned checks whose people is.
+// owned checks the owner of people.
 func (b *fixture) owned(o load.Origin) {
 	b.Helper()
 	s, err := b.dest.Standing(b.Context(), b.key, "people")
@@ -90,7 +90,7 @@ func (b *fixture) owned(o load.Origin) {
 	require.Equal(b, load.Owner{Pipeline: b.key.Pipeline, Stream: b.key.Stream, Origin: o}, *s.Owner)
 }
 
-// testOwnerControls are writers that may write.
+// testOwnerControls has writers that are allowed to write.
 func testOwnerControls(t *testing.T, d Driver) {
 	t.Run("the same again", func(t *testing.T) {
 		b := newBench(t, d)
@@ -133,7 +133,7 @@ func testOwnerControls(t *testing.T, d Driver) {
 	})
 	t.Run("several sources share the tables", func(t *testing.T) {
 		if !sharing(t, d) {
-			t.Skip("its tables cannot be shared")
+			t.Skip("tables cannot be shared")
 		}
 		_, all := workspaces(t, d, "berlin", "boston")
 		for n := 1; n < 3; n++ {
@@ -148,8 +148,8 @@ func testOwnerControls(t *testing.T, d Driver) {
 	})
 }
 
-// testAdopt has a person confirm a claim, and checks that who was the owner before
-// writes nothing any more, also in a transaction that is under way.
+// testAdopt has a person confirm a claim. The previous owner can then write nothing, not even in a running
+// transaction.
 func testAdopt(t *testing.T, d Driver) {
 	adopt := func(b *fixture, next state.Cursor) {
 		b.pass.Claim.Adopt = true
@@ -216,5 +216,5 @@ func testStanding(t *testing.T, d Driver) {
 	require.NoError(t, b.writes(3, "bob"))
 	s = at()
 	require.Empty(t, s.Gone)
-	require.Equal(t, runID(3), s.Made, "it is younger")
+	require.Equal(t, runID(3), s.Made, "the new table was made by the later run")
 }

@@ -10,10 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testPaged plays passes over lists that are paged by key, up or down, the same
-// each time, and compares what comes of each transaction with the reference.
-// Mostly little has changed since the pass before, some records are missing, and
-// now and then one comes twice, or out of order, or another process goes on.
+// testPaged runs passes over lists that are paged by key, ascending or descending, reproducibly, and compares the
+// outcome of each transaction with the reference. Usually little has changed since the previous pass, and some
+// records are missing. Sometimes a record comes twice or out of order, or another process continues.
 func testPaged(t *testing.T, d Driver) {
 	for _, mode := range modes {
 		for seed := range uint64(2) {
@@ -39,7 +38,7 @@ func testPaged(t *testing.T, d Driver) {
 	}
 }
 
-// somePages are the pages of a list of up to twenty records.
+// somePages returns the pages of a list of up to twenty records.
 func somePages(r *rand.Rand) []string {
 	var list []string
 	for id := 1; id <= 20; id++ {
@@ -50,7 +49,7 @@ func somePages(r *rand.Rand) []string {
 	if r.IntN(2) == 0 {
 		slices.Reverse(list)
 	}
-	if n := len(list); r.IntN(4) == 0 { // moved between two pages
+	if n := len(list); r.IntN(4) == 0 { // one record occurs on two pages
 		list = slices.Insert(list, r.IntN(n), list[r.IntN(n)])
 	}
 	var pages []string

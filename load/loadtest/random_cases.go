@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testRandom plays stories that chance has written, the same each time, and
-// compares what comes of each step with the reference.
+// testRandom runs random stories, reproducibly, and compares the outcome of each step with the reference.
 func testRandom(t *testing.T, d Driver) {
 	for _, mode := range modes {
 		for seed := range uint64(3) {
@@ -36,7 +35,7 @@ func testRandom(t *testing.T, d Driver) {
 	}
 }
 
-// someRecords are up to eight records, some of which may have one key.
+// someRecords returns up to eight records, some possibly with the same key.
 func someRecords(r *rand.Rand) string {
 	var out []string
 	for i := range r.IntN(8) {

@@ -12,8 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// scanned are all rows of a table as Scan gives them, and the fields of their
-// batches.
+// scanned returns all rows of a table as returned by Scan, and the fields of their batches.
 func (b *fixture) scanned(table string, columns []string) (rows []Row, fields []arrow.Field) {
 	b.Helper()
 	err := b.dest.Scan(b.Context(), table, columns, func(batch arrow.RecordBatch) error {
@@ -28,7 +27,7 @@ func (b *fixture) scanned(table string, columns []string) (rows []Row, fields []
 func testScan(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	rows, _ := b.scanned("everything", nil)
-	require.Empty(t, rows, "there is no such table")
+	require.Empty(t, rows, "the table does not exist")
 	table, all := everything(nil)
 	b.commit(load.Sweep{}, put{table, all})
 	b.commit(sweep("everything"))
@@ -39,7 +38,7 @@ func testScan(t *testing.T, d Driver) {
 	_, err := x.Apply(t.Context(), load.Sweep{})
 	require.NoError(t, err)
 	if rows, _ = b.scanned("everything", []string{"id"}); true {
-		require.Len(t, rows, len(all), "what is not committed is not there")
+		require.Len(t, rows, len(all), "uncommitted rows are not visible")
 	}
 	require.NoError(t, x.Rollback())
 	b.reopen()
@@ -69,22 +68,21 @@ func testScanEnds(t *testing.T, d Driver) {
 	rows, _ := b.scanned("lines", nil)
 	require.Empty(t, rows)
 	rows, _ = b.scanned(load.State.Name, []string{"stream", "cursor"})
-	require.Equal(t, []Row{{"stream": b.key.Stream, "cursor": string(b.cursor)}}, rows, "own tables can be read, too")
+	require.Equal(t, []Row{{"stream": b.key.Stream, "cursor": string(b.cursor)}}, rows, "own tables can be read")
 	err := b.dest.Scan(t.Context(), "people", []string{"id"}, func(arrow.RecordBatch) error {
 		inner, _ := b.scanned("people", []string{"name"})
 		require.Len(t, inner, 1)
 		_, err := b.dest.Cursor(t.Context(), b.key)
 		return err
 	})
-	require.NoError(t, err, "a destination can be asked while it is read")
+	require.NoError(t, err, "a destination can be queried during a scan")
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "amy")}})
 }
 
-// testAccept changes tables by hand, by which their stream stops until somebody
-// says that they may stay so. // Invariant 16
+// testAccept changes tables by hand. Their stream stops until the changes are accepted. // Invariant 16
 func testAccept(t *testing.T, d Driver) {
 	if d.Alter == nil {
-		t.Skip("nobody can change a table by hand")
+		t.Skip("tables cannot be changed by hand")
 	}
 	for _, mode := range modes {
 		for _, c := range []struct {
@@ -110,7 +108,7 @@ func testAccept(t *testing.T, d Driver) {
 				require.ErrorIs(t, err, load.ErrForeignChange)
 				require.NoError(t, x.Rollback())
 				err = b.dest.Scan(t.Context(), c.table, nil, func(arrow.RecordBatch) error { return nil })
-				require.ErrorIs(t, err, load.ErrForeignChange, "nobody knows what it holds")
+				require.ErrorIs(t, err, load.ErrForeignChange, "its content is unknown")
 
 				changes, err := b.dest.Accept(t.Context(), c.table)
 				require.NoError(t, err)
@@ -118,11 +116,11 @@ func testAccept(t *testing.T, d Driver) {
 				require.Equal(t, []string{c.table, c.column}, []string{changes[0].Table, changes[0].Column})
 				require.Equal(t, map[bool]string{true: load.ActionForget, false: load.ActionRetype}[c.to == nil], changes[0].Action)
 				if d.Views && (mode == schemas.Merge || mode == schemas.History) {
-					require.Len(t, d.Rows(t, b.dest, c.table+"_current"), 2, "the view does not miss it")
+					require.Len(t, d.Rows(t, b.dest, c.table+"_current"), 2, "the view does not need the column")
 				}
 				changes, err = b.dest.Accept(t.Context(), c.table)
 				require.NoError(t, err)
-				require.Empty(t, changes, "accepted already")
+				require.Empty(t, changes, "already accepted")
 				b.reopen()
 				tables, err := b.dest.Tables(t.Context(), c.table)
 				require.NoError(t, err)
@@ -139,7 +137,7 @@ func testAccept(t *testing.T, d Driver) {
 	}
 }
 
-// restored checks that the rows that stand have all their values again.
+// restored checks that the current rows have all their values again.
 func (b *fixture) restored(f family) {
 	b.Helper()
 	want := map[string]string{"name": "", "sku": "", "age": ""}
@@ -167,11 +165,11 @@ func testAcceptRefuses(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	changes, err := b.dest.Accept(t.Context(), "people")
 	require.NoError(t, err)
-	require.Empty(t, changes, "there is nothing")
+	require.Empty(t, changes, "the table does not exist")
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
 	changes, err = b.dest.Accept(t.Context(), "people")
 	require.NoError(t, err)
-	require.Empty(t, changes, "it is as it was")
+	require.Empty(t, changes, "nothing was changed")
 	if d.Alter == nil {
 		return
 	}
@@ -186,7 +184,7 @@ func testAcceptRefuses(t *testing.T, d Driver) {
 		x := b.begin()
 		b.write(x, put{table, []Row{person(b.pass.Run, 0, "1", "ann")}})
 		_, err = x.Apply(t.Context(), load.Sweep{})
-		require.ErrorIs(t, err, load.ErrForeignChange, "and nothing has changed by asking")
+		require.ErrorIs(t, err, load.ErrForeignChange, "a refused accept changes nothing")
 		require.NoError(t, x.Rollback())
 	}
 }

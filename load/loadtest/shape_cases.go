@@ -28,7 +28,7 @@ func testTypes(t *testing.T, d Driver) {
 		want = append(want, r)
 	}
 	b.same(want, b.rows("everything"))
-	require.Len(t, b.driver.Rows(t, b.dest, load.Rejects.Name), zeros, "what was escaped is flagged")
+	require.Len(t, b.driver.Rows(t, b.dest, load.Rejects.Name), zeros, "escaped values are recorded as rejects")
 	b.reopen()
 	b.same(want, b.rows("everything"))
 	b.run(2)
@@ -49,7 +49,7 @@ func (b *fixture) same(want, got []Row) {
 	}
 }
 
-// testLongText stores a text of a megabyte.
+// testLongText stores a text of one megabyte.
 func testLongText(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	text := strings.Repeat("0123456789abcdé\n", 1<<16)
@@ -191,8 +191,8 @@ func testShapes(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"id": "1", "v": "3"}, {"id": "2", "v": "two", "w": "2026-01-01"}}, b.rows("mixed"))
 }
 
-// testInexact widens columns whose stored values lost their spelling: the pass
-// after it must be able to write them anew, though their hashes are the same.
+// testInexact widens columns whose stored values have lost their spelling. The next pass must be able to write them
+// again although their hashes are equal.
 func testInexact(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	item := func(t arrow.DataType) schemas.Table {
@@ -223,8 +223,8 @@ func testInexact(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"p": "2.5"}}, b.rows("exact__items"))
 }
 
-// testHostileColumns gives one table columns of all hostile names, in the three
-// ways in which rows can be identified, and changes its row and its columns.
+// testHostileColumns creates a table with columns of all hostile names, for the three ways to identify rows, and
+// changes its row and its columns.
 func testHostileColumns(t *testing.T, d Driver) {
 	columns := []arrow.Field{column("id", schemas.Int64)}
 	want := Row{"id": "1"}
@@ -251,12 +251,12 @@ func testHostileColumns(t *testing.T, d Driver) {
 			b.reopen()
 			b.run(3)
 			out := b.commit(sweep(table.Name), put{table, []Row{with(runID(3), 1, "newer", want)}})
-			require.Equal(t, load.Outcome{Unchanged: 1, Alive: 1, Known: true}, out, "no column was made anew")
+			require.Equal(t, load.Outcome{Unchanged: 1, Alive: 1, Known: true}, out, "no column was added again")
 		})
 	}
 }
 
-// holds checks that a table has this one row.
+// holds checks that the table has exactly this row.
 func (b *fixture) holds(want Row, rows []Row) {
 	b.Helper()
 	require.Len(b, rows, 1)
@@ -266,7 +266,7 @@ func (b *fixture) holds(want Row, rows []Row) {
 	require.Len(b, rows[0], len(want))
 }
 
-// named are the columns of those names that are not in the first half.
+// named returns the columns with these names that are not in the first half.
 func named(columns []arrow.Field, names []string) (out []arrow.Field) {
 	for _, f := range columns[len(columns)/2:] {
 		if slices.Contains(names, f.Name) {
@@ -276,8 +276,7 @@ func named(columns []arrow.Field, names []string) (out []arrow.Field) {
 	return out
 }
 
-// testHostileTables makes a table and a child of each hostile name, many in one
-// transaction.
+// testHostileTables creates a table and a child table for each hostile name, many in one transaction.
 func testHostileTables(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	all := func(names []string, name string) (puts []put) {

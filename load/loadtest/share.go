@@ -15,16 +15,16 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// sharedBy is a destination as one source sees it that shares its tables with
-// another, whose rows have the same keys and hashes.
+// sharedBy is a destination as seen by one of two sources that share its tables and whose rows have the same keys and
+// hashes.
 type sharedBy struct {
-	load.Destination // as the source sees it
+	load.Destination // as seen by the source
 	whole            load.Destination
 	other            load.Destination
 }
 
-// shared is d, driven by one of two sources that share its tables: whatever it
-// commits, the other commits right after it, and never asks what is missing.
+// shared returns d as one of two sources that share its tables. Whatever it commits, the other source commits right
+// after it; the other source never sweeps.
 func shared(d Driver, source, other string) Driver {
 	whole := func(d load.Destination) load.Destination { return d.(*sharedBy).whole }
 	s := d
@@ -53,8 +53,8 @@ func shared(d Driver, source, other string) Driver {
 	return s
 }
 
-// rowsBy are the rows of a source, without the column that says so. What has no
-// such column is everybody's.
+// rowsBy returns the rows of a source without the source column. Rows of a table without that column belong to all
+// sources.
 func rowsBy(rows []Row, source string) []Row {
 	var out []Row
 	for _, r := range rows {
@@ -69,7 +69,7 @@ func rowsBy(rows []Row, source string) []Row {
 	return out
 }
 
-// Begin opens a transaction whose rows the other source commits as well.
+// Begin opens a transaction whose rows the other source commits too.
 func (s *sharedBy) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
 	x, err := s.Destination.Begin(ctx, k, from, p)
 	if err != nil {
@@ -78,10 +78,10 @@ func (s *sharedBy) Begin(ctx context.Context, k state.Key, from state.Cursor, p 
 	return &echoed{Tx: x, of: s, key: k, pass: p}, nil
 }
 
-// Close closes what both see.
+// Close closes the underlying destination.
 func (s *sharedBy) Close() error { return s.whole.Close() }
 
-// echoed is a transaction that remembers its rows for the other source.
+// echoed is a transaction that keeps its rows for the other source.
 type echoed struct {
 	load.Tx
 	of     *sharedBy
@@ -101,7 +101,7 @@ func (x *echoed) Write(ctx context.Context, t schemas.Table, b arrow.RecordBatch
 	return nil
 }
 
-// Commit commits, and then the same rows for the other source.
+// Commit commits, then commits the same rows for the other source.
 func (x *echoed) Commit(ctx context.Context, next state.Cursor) error {
 	if err := x.Tx.Commit(ctx, next); err != nil {
 		return err
@@ -135,24 +135,24 @@ func (x *echoed) Rollback() error {
 	return x.Tx.Rollback()
 }
 
-// sharedNames are cases of the suite that also hold where another source has rows
-// with the same keys and hashes in the same tables.
+// sharedNames are cases that must also hold if another source has rows with the same keys and hashes in the same
+// tables.
 var sharedNames = []string{
 	"duplicates in a pass", "composite key", "children follow their parent", "children of a composite key",
-	"tombstone and revival", "sweep over commits", "sweep after resume", "keyless children of twins",
-	"modes, applied in parts", "modes turn", "rows handed in again", "sweep lists", "sweep of named rows",
-	"log of rows", "log of rows without a key", "views of what stands", "scan", "own tables", "own rows written again",
+	"tombstone and revival", "sweep over commits", "sweep after resume", "keyless children of equal rows",
+	"modes, applied in parts", "modes change", "rows delivered again", "sweep lists", "sweep of given keys",
+	"log of rows", "log of rows without a key", "views of current rows", "scan", "own tables", "own rows written again",
 	"moved cursor, same again", "lists paged by key", "modes without a key", "columns widen twice", "concurrent streams",
 }
 
-// testShared runs those cases.
+// testShared runs these cases.
 func testShared(t *testing.T, d Driver) {
 	names := sharedNames
 	if testing.Short() {
-		names = []string{"children of a composite key", "sweep of named rows", "scan", "own tables"}
+		names = []string{"children of a composite key", "sweep of given keys", "scan", "own tables"}
 	}
 	if !sharing(t, d) {
-		t.Skip("its tables cannot be shared")
+		t.Skip("tables cannot be shared")
 	}
 	d = shared(d, "berlin", "boston")
 	for _, c := range cases() {

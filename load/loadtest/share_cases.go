@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// workspaces are benches of sources that share a destination's tables.
+// workspaces returns fixtures of sources that share a destination's tables.
 func workspaces(t *testing.T, d Driver, sources ...string) (whole load.Destination, all []*fixture) {
 	whole = d.Open(t, func(string) error { return nil })
 	t.Cleanup(func() { _ = whole.Close() })
@@ -34,12 +34,11 @@ func workspaces(t *testing.T, d Driver, sources ...string) (whole load.Destinati
 	return whole, all
 }
 
-// testNeighbours lets two sources with the same ids, and the same rows without
-// one, live in one table: what becomes of the one's rows, children, log, rejects
-// and ledger never concerns the other's.
+// testNeighbours lets two sources with the same ids, and with equal rows without a key, share one table. Changes to
+// one source's rows, children, log, rejects and own tables must not affect the other's.
 func testNeighbours(t *testing.T, d Driver) {
 	if !sharing(t, d) {
-		t.Skip("its tables cannot be shared")
+		t.Skip("tables cannot be shared")
 	}
 	for _, mode := range modes {
 		for _, keyed := range []bool{true, false} {
@@ -50,24 +49,24 @@ func testNeighbours(t *testing.T, d Driver) {
 				a.pass.Log, b.pass.Log = true, true
 				for _, one := range all {
 					out := one.tell(f, step{run: 1, rows: rows[0], sweep: true})
-					require.EqualValues(t, len(strings.Fields(rows[0])), out.Inserted, "rows of the other are not its own")
+					require.EqualValues(t, len(strings.Fields(rows[0])), out.Inserted, "rows of the other source do not count")
 				}
 				want, log := b.told(f), len(b.driver.Rows(t, b.dest, load.RowChanges.Name))
 				before := b.all(f)
 				out := a.tell(f, step{run: 2, rows: rows[1], sweep: true})
-				require.EqualValues(t, a.alive(f)+int(out.Deleted), out.Alive, "the brake counts the source's own")
+				require.EqualValues(t, a.alive(f)+int(out.Deleted), out.Alive, "the sweep counts only the source's own rows")
 				require.Equal(t, before, b.all(f))
 				require.Equal(t, want, b.told(f))
 				require.Len(t, b.driver.Rows(t, b.dest, load.RowChanges.Name), log)
 				out = b.tell(f, step{run: 2, rows: rows[0], sweep: true})
-				require.Zero(t, out.Written+out.Deleted, "nothing has changed for it")
+				require.Zero(t, out.Written+out.Deleted, "nothing has changed for this source")
 				a.chronological(f)
 			})
 		}
 	}
 }
 
-// alive is how many rows of the root table stand.
+// alive returns the number of current rows of the root table.
 func (b *fixture) alive(f family) (n int) {
 	for _, r := range b.driver.Rows(b, b.dest, f.root.Name) {
 		if end := map[bool]string{true: schemas.ColValidTo, false: schemas.ColDeletedAt}[f.root.Mode == schemas.History]; r[end] == "" {
@@ -77,11 +76,10 @@ func (b *fixture) alive(f family) (n int) {
 	return n
 }
 
-// testNeighbourLedger checks that cursors and penstock's own tables tell the
-// sources apart.
+// testNeighbourLedger checks that cursors and penstock's own tables keep the sources apart.
 func testNeighbourLedger(t *testing.T, d Driver) {
 	if !sharing(t, d) {
-		t.Skip("its tables cannot be shared")
+		t.Skip("tables cannot be shared")
 	}
 	whole, all := workspaces(t, d, "ann", "bob")
 	for i, b := range all {
@@ -120,11 +118,11 @@ func testNeighbourLedger(t *testing.T, d Driver) {
 	require.Equal(t, map[string]int{"ann": 4, "bob": 4}, owners)
 }
 
-// testNeighbourRace lets many sources commit to one stream's tables at once, the
-// first commits, which make them, and changes of their shape among them.
+// testNeighbourRace lets many sources commit to one stream's tables at the same time, including the first commits,
+// which create the tables, and changes of their shape.
 func testNeighbourRace(t *testing.T, d Driver) {
 	if !sharing(t, d) {
-		t.Skip("its tables cannot be shared")
+		t.Skip("tables cannot be shared")
 	}
 	sources := []string{"a", "b", "c", "d", "e", "f"}
 	_, all := workspaces(t, d, sources...)
@@ -155,7 +153,7 @@ func testNeighbourRace(t *testing.T, d Driver) {
 	}
 }
 
-// tryCommit is commit where it may fail.
+// tryCommit is like commit, but may fail.
 func (b *fixture) tryCommit(s load.Sweep, puts ...put) error {
 	x, err := b.dest.Begin(b.Context(), b.key, b.cursor, b.pass)
 	if err != nil {
@@ -185,11 +183,10 @@ func (b *fixture) tryCommit(s load.Sweep, puts ...put) error {
 	return nil
 }
 
-// testUnshared holds that tables of one source are never made into shared ones,
-// nor those into a single source's.
+// testUnshared checks that tables of one source never become shared tables, nor shared tables those of one source.
 func testUnshared(t *testing.T, d Driver) {
 	if !sharing(t, d) {
-		t.Skip("its tables cannot be shared")
+		t.Skip("tables cannot be shared")
 	}
 	whole, all := workspaces(t, d, "ann")
 	single := &fixture{TB: t, driver: d, dest: whole, key: orders, pass: load.Pass{Run: runID(1), Whole: true}}

@@ -15,10 +15,9 @@ import (
 
 var modes = []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schemas.History}
 
-// A story is what happens to a table and its children, and what comes of it in
-// each mode. Records are written `id:name`, their hash and their children, two
-// levels deep, follow from the name; `id:name#7` has another ordinal than its
-// place. What a table holds is written as [fixture.told] does.
+// story is a sequence of transactions on a table and its children, with the expected result in each mode. A record is
+// written `id:name`; its hash and its children, two levels deep, are derived from the name. `id:name#7` sets the
+// ordinal. [fixture.told] describes the notation of a table's content.
 type story struct {
 	name  string
 	steps []step
@@ -27,15 +26,15 @@ type story struct {
 
 // step is one transaction.
 type step struct {
-	run   int    // of which pass; 0: the same as before
-	rows  string // records, or the names of records without a key
-	sweep bool   // the pass ends, and what it did not carry is deleted
-	again bool   // another process goes on with the pass
+	run   int    // number of the pass; 0: the same as before
+	rows  string // records, or names of records without a key
+	sweep bool   // the pass ends, and rows that it did not carry are deleted
+	again bool   // another process continues the pass
 	late  int    // minutes by which the clock is late
-	as    int    // the run that the rows bear, where that is another than the pass began in
+	as    int    // the run in the rows, if not the one that the pass began in
 }
 
-// family is a root table with a child and a grandchild.
+// family is a root table with a child and a grandchild table.
 type family struct{ root, items, parts schemas.Table }
 
 func newFamily(mode schemas.Mode, keyed bool) family {
@@ -53,7 +52,7 @@ func newFamily(mode schemas.Mode, keyed bool) family {
 	return f
 }
 
-// puts are the rows of records in all three tables.
+// puts returns the rows of records in all three tables.
 func (f family) puts(run string, records string) []put {
 	out := []put{{table: f.root}, {table: f.items}, {table: f.parts}}
 	for i, text := range strings.Fields(records) {
@@ -78,7 +77,7 @@ func (f family) puts(run string, records string) []put {
 	return out
 }
 
-// tell makes one step of a story.
+// tell runs one step of a story.
 func (b *fixture) tell(f family, s step) load.Outcome {
 	b.Helper()
 	if s.run != 0 && b.pass.Run != runID(s.run) {
@@ -104,10 +103,9 @@ func (b *fixture) tell(f family, s step) load.Outcome {
 
 func runID(n int) string { return fmt.Sprintf("run%09d", n) }
 
-// told is what the root table holds, a word a row and in their order:
-// `1:ann@2`, the record as run 2 has written it, `†3` with a tombstone of run 3,
-// in History `[2,3)` valid from run 2 until run 3 came, or, if that did not
-// bring it, `[2,3†)`. It checks that the children tell the same.
+// told returns the content of the root table, one word per row, sorted: `1:ann@2` is the record as written by run 2,
+// `†3` a tombstone of run 3. In History, `[2,3)` is valid from run 2 until run 3 replaced it, `[2,3†)` until run 3
+// found it missing. told also checks that the children match.
 func (b *fixture) told(f family) string {
 	b.Helper()
 	var words, children, want []string
@@ -125,7 +123,7 @@ func (b *fixture) told(f family) string {
 			children = append(children, r["sku"]+life(t, r))
 		}
 	}
-	if len(f.root.Key) == 0 { // which of several equal rows is which, nobody can tell
+	if len(f.root.Key) == 0 { // equal rows cannot be distinguished
 		words, children, want = anonymous(words), anonymous(children), anonymous(want)
 	}
 	slices.Sort(words)
@@ -134,8 +132,7 @@ func (b *fixture) told(f family) string {
 	return strings.Join(words, " ")
 }
 
-// views checks that the views <table>_current have the rows that stand, where
-// there are such views.
+// views checks that the views <table>_current, if there are any, have the current rows.
 func (b *fixture) views(f family) {
 	b.Helper()
 	if !b.driver.Views || f.root.Mode != schemas.History && (f.root.Mode != schemas.Merge || len(f.root.Key) == 0) {
@@ -164,7 +161,7 @@ func life(t schemas.Table, r Row) string {
 	return fmt.Sprintf("%s[%s,%s%s)", text, minute(r[schemas.ColValidFrom]), minute(r[schemas.ColValidTo]), mark)
 }
 
-// minute is which run an instant belongs to.
+// minute returns the number of the run that an instant belongs to.
 func minute(text string) string {
 	if text == "" {
 		return ""
@@ -172,7 +169,7 @@ func minute(text string) string {
 	return fmt.Sprint(int((Row{"t": text}).time("t").Sub(morning).Minutes()))
 }
 
-// anonymous leaves out when a row was written.
+// anonymous removes the time at which a row was written.
 func anonymous(words []string) []string {
 	out := make([]string, len(words))
 	for i, w := range words {
@@ -183,8 +180,7 @@ func anonymous(words []string) []string {
 	return out
 }
 
-// run plays the story in all modes, then reads the same once more, which must
-// write nothing.
+// run plays the story in all modes. Then it reads the same records once more, which must write nothing.
 func (s story) run(t *testing.T, d Driver, keyed bool) {
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
@@ -202,7 +198,7 @@ func (s story) run(t *testing.T, d Driver, keyed bool) {
 	}
 }
 
-// comparable is an outcome without what is left open to a destination.
+// comparable returns an outcome without the counts that may differ between destinations.
 func comparable(mode schemas.Mode, o load.Outcome) load.Outcome {
 	if mode == schemas.Append {
 		o.Alive, o.Missing = 0, 0
@@ -210,7 +206,7 @@ func comparable(mode schemas.Mode, o load.Outcome) load.Outcome {
 	return o
 }
 
-// unchanged reads what the last pass has found a second time.
+// unchanged reads the result of the last pass a second time.
 func (b *fixture) unchanged(f family, steps []step) {
 	b.Helper()
 	first := len(steps) - 1
@@ -234,10 +230,10 @@ func (b *fixture) unchanged(f family, steps []step) {
 	out := b.tell(f, again)
 	require.Zero(b, out.Written+out.Deleted)
 	require.EqualValues(b, len(found), out.Unchanged)
-	require.Equal(b, before, b.all(f), "an unchanged reading writes nothing")
+	require.Equal(b, before, b.all(f), "an unchanged pass writes nothing")
 }
 
-// inOrder are records by their ordinals.
+// inOrder returns records sorted by their ordinals.
 func inOrder(records string) []string {
 	rows := strings.Fields(records)
 	slices.SortStableFunc(rows, func(a, b string) int {
@@ -251,7 +247,7 @@ func inOrder(records string) []string {
 	return rows
 }
 
-// all are the rows of the family's tables, in an order of their own.
+// all returns the rows of the family's tables, sorted as text.
 func (b *fixture) all(f family) map[string][]string {
 	out := map[string][]string{}
 	for _, t := range []schemas.Table{f.root, f.items, f.parts} {
@@ -263,7 +259,7 @@ func (b *fixture) all(f family) map[string][]string {
 	return out
 }
 
-// chronological checks that the versions of each record follow upon each other.
+// chronological checks that the versions of each record do not overlap and are in order.
 func (b *fixture) chronological(f family) {
 	b.Helper()
 	if f.root.Mode != schemas.History || len(f.root.Key) == 0 {

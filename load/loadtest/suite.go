@@ -1,8 +1,7 @@
-// Package loadtest holds destinations to the contract of package load.
+// Package loadtest checks that destinations fulfil the contract of package load.
 //
-// [Run] is the suite which every destination passes; [Memory] is the reference
-// that passes it in the plainest way, and stands in for a destination in the
-// tests of whatever lies left of load.
+// [Run] is the suite that every destination passes. [Memory] is the simplest destination that passes it: the
+// reference, and a stand-in for a destination in tests of packages that use load.
 package loadtest
 
 import (
@@ -14,47 +13,43 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// Driver is how the suite reaches the destination under test.
+// Driver gives the suite access to the destination under test.
 type Driver struct {
-	// Open opens the destination of t. Called again with the same t it opens
-	// what the first call filled, as another process would. Each named step of a
-	// commit calls step, which is never nil, and fails with its error. The suite
+	// Open opens the destination of t. A further call with the same t opens what the first call filled, as another
+	// process would. Each named step of a commit calls step, which is never nil, and fails with its error. The suite
 	// closes what it opens.
 	Open func(t testing.TB, step func(name string) error) load.Destination
 
-	// Rows reads a table, or a view; no rows where there is none.
+	// Rows reads a table or a view. It returns no rows if it does not exist.
 	Rows func(t testing.TB, d load.Destination, table string) []Row
 
-	// Alter changes a table by hand, as somebody would who has no penstock: it
-	// drops the column where to is nil, else gives it that type. It may be left
-	// out where nobody can.
+	// Alter changes a table by hand, as a user would: it drops the column if to is nil, otherwise gives it that type.
+	// It may be nil if this is impossible.
 	Alter func(t testing.TB, d load.Destination, table, column string, to arrow.DataType)
 
-	// Drop drops a table by hand. It may be left out where the destination keeps
-	// its account of tables elsewhere than in one.
+	// Drop drops a table by hand. It may be nil if the destination does not record its changes in a table.
 	Drop func(t testing.TB, d load.Destination, table string)
 
-	// Comment is what readers are told of a column, or of the table where it has
-	// no name; "" where nothing is.
+	// Comment returns the comment on a column, or on the table if column is "", or "" if there is none.
 	Comment func(t testing.TB, d load.Destination, table, column string) string
 
-	// Views says that tables have views of the rows that stand.
+	// Views is set if tables have views of the current rows.
 	Views bool
 
-	// Escape is how a text with a zero byte reads where none can be stored; the
-	// value is then among the rejects. It may be left out where one can.
+	// Escape returns the stored form of a text with a zero byte, for a destination that cannot store zero bytes. The
+	// value is then also recorded as a reject. It may be nil.
 	Escape func(text string) string
 
-	// Skip leaves cases out by name, where a driver has told the same story before
-	// and this telling would only be slow. It may be left out.
+	// Skip excludes cases by name, for drivers that only repeat what another driver has already tested. It may be
+	// nil.
 	Skip func(name string) bool
 
-	// Reserved are names that the destination keeps for columns of its own. No
-	// mapper gives a column one of them, see [schemas.Column].
+	// Reserved are names that the destination uses for its own columns. No mapper gives a column one of them, see
+	// [schemas.Column].
 	Reserved []string
 }
 
-// memoryDriver is the driver of the reference.
+// memoryDriver returns the driver of the reference.
 func memoryDriver() Driver {
 	opened := map[testing.TB]*Memory{}
 	return Driver{
@@ -88,23 +83,23 @@ func Run(t *testing.T, d Driver) {
 	}
 }
 
-// testCase is one story that every destination tells in the same way.
+// testCase is one case that every destination must pass.
 type testCase struct {
 	name string
 	run  func(*testing.T, Driver)
 }
 
-// cases is the suite.
+// cases returns the suite.
 func cases() []testCase {
 	return slices.Concat(valueCases, mergeCases, modeCases, commitCases)
 }
 
-// sharedCases are about several sources in one place.
+// sharedCases returns the cases about several sources in one place.
 func sharedCases() []testCase {
 	return []testCase{
 		{"shared by sources", testShared},
 		{"sources side by side", testNeighbours},
-		{"ledgers of sources side by side", testNeighbourLedger},
+		{"own tables of sources side by side", testNeighbourLedger},
 		{"many sources commit at once", testNeighbourRace},
 		{"shared and unshared do not mix", testUnshared},
 	}
@@ -139,19 +134,19 @@ var (
 		{"grandchildren", testGrandchildren},
 		{"children of a composite key", testCompositeChildren},
 		{"children of a composite key that changes type", testCompositeKeyWidens},
-		{"children of a key that is spelled in two ways", testKeyWidensChildrenStay},
+		{"children of a key with two spellings", testKeyWidensChildrenStay},
 		{"tombstone and revival", testTombstone},
 		{"sweep counts only", testSweepCounts},
 		{"an incremental pass", testIncrementalPass},
 		{"sweep over commits", testSweepCommits},
 		{"sweep after resume", testSweepResumed},
-		{"sweep after another pass came between", testSweepPassBetween},
+		{"sweep after another pass in between", testSweepPassBetween},
 		{"sweep of nothing", testSweepNothing},
 		{"keyless rows", testKeyless},
 		{"keyless children", testKeylessChildren},
-		{"keyless children of twins", testKeylessTwins},
+		{"keyless children of equal rows", testKeylessTwins},
 		{"keyless children, inexact widening", testKeylessInexact},
-		{"child tables know their place", testPlace},
+		{"child tables keep their place", testPlace},
 	}
 
 	modeCases = []testCase{
@@ -160,12 +155,12 @@ var (
 		{"modes at random", testRandom},
 		{"lists paged by key", testPaged},
 		{"modes, applied in parts", testParts},
-		{"modes turn", testTurns},
-		{"views of what stands", testViews},
-		{"rows handed in again", testRedelivered},
+		{"modes change", testTurns},
+		{"views of current rows", testViews},
+		{"rows delivered again", testRedelivered},
 		{"sweep lists", testList},
-		{"sweep of named rows", testSweepKeys},
-		{"sweep of rows named in other types", testSweepKeysOfOthers},
+		{"sweep of given keys", testSweepKeys},
+		{"sweep of keys of other types", testSweepKeysOfOthers},
 		{"log of rows", testLog},
 		{"log of rows without a key", testLogKeyless},
 		{"log of values", testLogValues},
@@ -173,19 +168,19 @@ var (
 		{"scan ends", testScanEnds},
 		{"accept", testAccept},
 		{"accept refuses", testAcceptRefuses},
-		{"account is lost", testAccountLost},
+		{"recorded changes are lost", testAccountLost},
 	}
 
 	commitCases = []testCase{
 		{"own tables", testOwnTables},
 		{"own rows written again", testOwnOrder},
-		{"rejects met again", testRejectsMetAgain},
+		{"rejects found again", testRejectsMetAgain},
 		{"longest keys", testLongestKeys},
 		{"times of day", testClock},
-		{"readers that follow", testFollow},
+		{"followers", testFollow},
 		{"times after cursors are lost", testTimesLost},
 		{"a table has one owner", testOwner},
-		{"writers that may write", testOwnerControls},
+		{"allowed writers", testOwnerControls},
 		{"a table is adopted", testAdopt},
 		{"a table that is dropped", testStanding},
 		{"tables describe themselves", testTables},
@@ -195,7 +190,7 @@ var (
 		{"concurrent streams", testConcurrent},
 		{"concurrent commits of one stream", testRace},
 		{"rollback leaves nothing", testRollback},
-		{"used up", testUsedUp},
+		{"transaction is over", testUsedUp},
 		{"failure at every step", testEveryStep},
 		{"cancelled at every step", testCancelled},
 	}

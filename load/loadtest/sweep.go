@@ -5,8 +5,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweep counts the rows of a table that the pass did not carry, and deletes
-// them if it shall. // Invariant 12
+// sweep counts the rows of a table that the pass did not carry, and deletes them if s.Delete is set. // Invariant 12
 func (m *merge) sweep(s load.Sweep) error {
 	if s.Table == "" {
 		return nil
@@ -32,8 +31,8 @@ func (m *merge) sweep(s load.Sweep) error {
 	return nil
 }
 
-// missing are the places of the rows that stand and that the pass did not carry
-// or, where the sweep names rows, of those named.
+// missing returns the places of the current rows that the pass did not carry or, if the sweep names keys, that have
+// one of these keys.
 func (m *merge) missing(t *table, s load.Sweep) map[int]bool {
 	named := map[string]bool{}
 	for _, b := range s.Keys {
@@ -59,8 +58,7 @@ func (m *merge) missing(t *table, s load.Sweep) map[int]bool {
 	return out
 }
 
-// has reports whether the pass carried the row r; left counts the equal rows
-// seen so far of a table without a key.
+// has reports whether the pass carried the row r. left counts the equal rows seen so far of a table without a key.
 func (m *merge) has(t *table, r Row, left map[string]int) bool {
 	if len(t.Key) == 0 {
 		hash := r[schemas.ColHash]
@@ -71,7 +69,7 @@ func (m *merge) has(t *table, r Row, left map[string]int) bool {
 	return r[schemas.ColRun] >= m.pass.Run || m.carried[id] || m.unchanged[id]
 }
 
-// list hands out the keys of up to n of the rows.
+// list adds the keys of up to n of the rows to the outcome.
 func (m *merge) list(t *table, places map[int]bool, n int) error {
 	if n == 0 || len(places) == 0 || len(t.Key) == 0 {
 		return nil
@@ -94,7 +92,7 @@ func (m *merge) list(t *table, places map[int]bool, n int) error {
 	return nil
 }
 
-// markDeleted deletes the rows at some places in the way of the table's mode.
+// markDeleted deletes the rows at the given places in the way of the table's mode.
 func (m *merge) markDeleted(t *table, places map[int]bool) {
 	at := instant(m.when)
 	gone := map[int]bool{}
@@ -123,9 +121,8 @@ func (m *merge) markDeleted(t *table, places map[int]bool) {
 	t.remove(gone)
 }
 
-// buryTwin takes out what hangs from one of the rows of t, which has no key, with
-// the hash of that at i: they are all alike. In History it ends, and so does
-// the row.
+// buryTwin deletes the child rows of one of the equal rows of t, which has no key, with the hash of the row at i. In
+// History it ends them, and the row itself.
 func (m *merge) buryTwin(t *table, i int, at string) {
 	hash := t.rows[i][schemas.ColHash]
 	end := func(r Row) Row {
@@ -134,7 +131,7 @@ func (m *merge) buryTwin(t *table, i int, at string) {
 	for _, c := range m.descendants(t.Name) {
 		last := c.lastLink(hash)
 		places := map[int]bool{}
-		twin := map[[2]string]bool{} // those of another pass may have the same links
+		twin := map[[2]string]bool{} // rows of another pass may have the same links
 		for j, r := range c.rows {
 			id := [2]string{r[schemas.ColParent], r[schemas.ColIndex]}
 			if !c.stands(r) || r[schemas.ColHash] != hash || r[load.Link(c.Columns)] != last || twin[id] {
@@ -154,7 +151,7 @@ func (m *merge) buryTwin(t *table, i int, at string) {
 	}
 }
 
-// lastLink is the greatest link of the rows of a child table with this hash.
+// lastLink returns the greatest link among the rows of a child table with this hash.
 func (t *table) lastLink(hash string) (last string) {
 	for _, r := range t.rows {
 		if t.stands(r) && r[schemas.ColHash] == hash {

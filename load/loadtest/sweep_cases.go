@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// testList lets a sweep say which rows are missing.
+// testList has a sweep list the missing rows.
 func testList(t *testing.T, d Driver) {
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
@@ -34,12 +34,12 @@ func testList(t *testing.T, d Driver) {
 				require.Subset(t, []Row{{"id": "2"}, {"id": "3"}}, listed)
 			}
 			b.finish(x)
-			require.Equal(t, before, b.all(f), "to list is not to delete")
+			require.Equal(t, before, b.all(f), "listing deletes nothing")
 		})
 	}
 }
 
-// keys are the rows that a sweep has listed.
+// keys returns the rows that a sweep has listed.
 func (b *fixture) keys(out load.Outcome) (rows []Row) {
 	for _, batch := range out.Keys {
 		rows = append(rows, RowsOf(batch)...)
@@ -48,7 +48,7 @@ func (b *fixture) keys(out load.Outcome) (rows []Row) {
 	return rows
 }
 
-// testSweepKeys deletes rows by name, whether the pass carried them or not.
+// testSweepKeys deletes rows by key, whether the pass carried them or not.
 func testSweepKeys(t *testing.T, d Driver) {
 	want := each("1:ann@1 2:bob@1†2 3:cid@1†2 4:dan@1", "1:ann@1 2:bob@1 3:cid@1 4:dan@1", "1:ann@1 4:dan@1", "1:ann@1[1,) 2:bob@1[1,2†) 3:cid@1[1,2†) 4:dan@1[1,)")
 	back := each("1:ann@1 2:bob@3 3:cid@1†2 4:dan@1", "1:ann@1 2:bob@1 3:cid@1 4:dan@1", "1:ann@1 2:bob@3 4:dan@1", "1:ann@1[1,) 2:bob@1[1,2†) 2:bob@3[3,) 3:cid@1[1,2†) 4:dan@1[1,)")
@@ -58,7 +58,7 @@ func testSweepKeys(t *testing.T, d Driver) {
 			b, f := newBench(t, d), newFamily(mode, true)
 			b.tell(f, step{run: 1, rows: "1:ann 2:bob 3:cid 4:dan", sweep: true})
 			b.run(2)
-			b.pass.Whole = false // it does not matter: somebody has asked for each
+			b.pass.Whole = false // it does not matter: each key was requested from the source
 			x := b.begin()
 			b.write(x, f.puts(b.pass.Run, "1:ann 2:bob")...)
 			_, err := x.Apply(t.Context(), load.Sweep{Table: "people"})
@@ -66,7 +66,7 @@ func testSweepKeys(t *testing.T, d Driver) {
 			for _, keys := range [][]arrow.RecordBatch{
 				{},
 				{Batch(t, ids, Row{"id": "3"}), Batch(t, ids, Row{"id": "2"}, Row{"id": "99"})},
-				{Batch(t, ids, Row{"id": "3"}, Row{"id": "3"})}, // who is gone cannot go again
+				{Batch(t, ids, Row{"id": "3"}, Row{"id": "3"})}, // a deleted row cannot be deleted again
 			} {
 				out, err := x.Apply(t.Context(), load.Sweep{Table: "people", Delete: true, Keys: keys})
 				require.NoError(t, err)
@@ -88,8 +88,7 @@ func testSweepKeys(t *testing.T, d Driver) {
 	}
 }
 
-// testSweepKeysOfOthers names rows in other types than the table has, and by
-// keys of two columns.
+// testSweepKeysOfOthers names rows in types that differ from the table's, and by keys of two columns.
 func testSweepKeysOfOthers(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	pairs := func(a arrow.DataType) schemas.Table {
@@ -112,7 +111,7 @@ func testSweepKeysOfOthers(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"a": "1", "b": "y"}, {"a": "z", "b": "x"}}, b.keys(out))
 }
 
-// testRedelivered hands rows in again after another process has committed them.
+// testRedelivered writes rows again after another process has committed them.
 func testRedelivered(t *testing.T, d Driver) {
 	for _, mode := range modes {
 		for _, keyed := range []bool{true, false} {
@@ -144,8 +143,7 @@ func testRedelivered(t *testing.T, d Driver) {
 	}
 }
 
-// testTurns lets tables change their mode while they hold rows, with tombstones
-// among them.
+// testTurns changes the mode of tables that hold rows, some with tombstones.
 func testTurns(t *testing.T, d Driver) {
 	for _, c := range []struct {
 		from, to schemas.Mode
@@ -170,7 +168,7 @@ func testTurns(t *testing.T, d Driver) {
 				b.refuses(before, after)
 				return
 			}
-			b.commit(load.Sweep{}, put{table: after.root}) // the children turn with it
+			b.commit(load.Sweep{}, put{table: after.root}) // the mode of the children changes too
 			tables, err := b.dest.Tables(t.Context(), "people")
 			require.NoError(t, err)
 			require.Len(t, tables, 3)
@@ -181,7 +179,7 @@ func testTurns(t *testing.T, d Driver) {
 			b.tell(after, step{rows: "1:art 3:cid", sweep: true})
 			require.Equal(t, c.want, b.told(after))
 			turns := slices.DeleteFunc(b.driver.Rows(b, b.dest, load.Changes.Name), func(r Row) bool { return r["action"] != load.ActionTurn || r["to_type"] != string(c.to) })
-			require.GreaterOrEqual(t, len(turns), 3, "turns are on record")
+			require.GreaterOrEqual(t, len(turns), 3, "changes of mode are recorded")
 			b.chronological(after)
 			b.unchanged(after, []step{{run: 3, rows: "1:art 3:cid", sweep: true}})
 		})

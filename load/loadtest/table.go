@@ -13,20 +13,20 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// table is one table; a transaction works on a copy.
+// table is one table. A transaction works on a copy.
 type table struct {
 	schemas.Table
 	rows   []Row
-	hand   map[string]arrow.DataType // columns that somebody has given another type, or dropped: nil
-	index  map[string]int            // place in rows of each key's row, of its last version; nil until needed
-	counts map[string]int            // number of rows that stand, by hash; nil until needed
+	hand   map[string]arrow.DataType // columns changed by hand, with their new type; nil: dropped
+	index  map[string]int            // index in rows of each key's row or last version; nil until needed
+	counts map[string]int            // number of current rows by hash; nil until needed
 }
 
 func (t *table) copy() *table {
 	return &table{Table: t.Table, rows: slices.Clone(t.rows), hand: t.hand}
 }
 
-// changed forgets what was derived from the rows.
+// changed drops what was derived from the rows.
 func (t *table) changed() { t.index, t.counts = nil, nil }
 
 func ordinal(r Row, i int) int64 {
@@ -38,8 +38,7 @@ func ordinal(r Row, i int) int64 {
 	return int64(i)
 }
 
-// stands reports whether r is a row of t as the source has it now, for all that
-// is known: neither bears a tombstone nor has ended.
+// stands reports whether r is a current row of t: it has neither a tombstone nor an end.
 func (t *table) stands(r Row) bool {
 	ended := schemas.ColDeletedAt
 	if t.Mode == schemas.History {
@@ -49,7 +48,7 @@ func (t *table) stands(r Row) bool {
 	return !over
 }
 
-// id tells the records of t apart.
+// id identifies the record of a row of t.
 func (t *table) id(r Row) string {
 	var b strings.Builder
 	for _, k := range t.Key {
@@ -58,7 +57,7 @@ func (t *table) id(r Row) string {
 	return b.String()
 }
 
-// find is the place of the record's row, or of its last version, or -1.
+// find returns the index of the record's row or last version, or -1.
 func (t *table) find(id string) int {
 	if t.index == nil {
 		t.index = make(map[string]int, len(t.rows))
@@ -85,7 +84,7 @@ func (t *table) follows(a, b Row) bool {
 	return a.time(schemas.ColSyncedAt).After(b.time(schemas.ColSyncedAt))
 }
 
-// add appends a row that is the first of its record or its last version.
+// add appends a row that is the first or the last version of its record.
 func (t *table) add(r Row) {
 	if t.index != nil {
 		t.index[t.id(r)] = len(t.rows)
@@ -93,8 +92,7 @@ func (t *table) add(r Row) {
 	t.rows = append(t.rows, r)
 }
 
-// count is the number of rows with that hash that a row without a key may be
-// one of.
+// count returns the number of rows with the given hash that can equal a row without a key.
 func (t *table) count(hash string) int {
 	if t.counts == nil {
 		t.counts = map[string]int{}
@@ -107,7 +105,7 @@ func (t *table) count(hash string) int {
 	return t.counts[hash]
 }
 
-// replace puts r in the place of the row with its key, or adds it.
+// replace replaces the row with r's key, or adds r.
 func (t *table) replace(r Row) {
 	if len(t.Key) > 0 {
 		if i := t.find(t.id(r)); i >= 0 {
@@ -118,8 +116,8 @@ func (t *table) replace(r Row) {
 	t.add(r)
 }
 
-// link is what the children of the row r of t have in their link column: the
-// key where it is one column, else the JSON array of its values.
+// link returns the value of the link column in the children of row r of t: the key if it is one column, otherwise the
+// JSON array of its values.
 func (t *table) link(r Row) string {
 	if len(t.Key) == 1 {
 		return r[t.Key[0]]
@@ -127,7 +125,7 @@ func (t *table) link(r Row) string {
 	return t.keyJSON(r)
 }
 
-// keyJSON is the JSON array of the values of a row's key.
+// keyJSON returns the values of a row's key as a JSON array.
 func (t *table) keyJSON(r Row) string {
 	values := make([]string, len(t.Key))
 	for i, k := range t.Key {
@@ -137,8 +135,7 @@ func (t *table) keyJSON(r Row) string {
 	return "[" + strings.Join(values, ",") + "]"
 }
 
-// plain is a link without the types of its values, which may have grown since it
-// was written.
+// plain returns a link without the types of its values, which may have been widened since it was written.
 func (t *table) plain(link string) string {
 	var values []any
 	d := json.NewDecoder(strings.NewReader(link))
@@ -153,7 +150,7 @@ func (t *table) plain(link string) string {
 	return b.String()
 }
 
-// with is the row with another cell in a column.
+// with returns the row with another cell in a column.
 func (r Row) with(column, text string) Row {
 	out := make(Row, len(r)+1)
 	for k, v := range r {
@@ -163,13 +160,13 @@ func (r Row) with(column, text string) Row {
 	return out
 }
 
-// time is the instant in a cell; the zero time where it is null.
+// time returns the instant in a cell, or the zero time for null.
 func (r Row) time(column string) time.Time {
 	t, _ := time.Parse(time.RFC3339, r[column])
 	return t
 }
 
-// laterOf is the later of two instants as cells have them; "" is before all.
+// laterOf returns the later of two instants in cell format. "" is before all others.
 func laterOf(a, b string) string {
 	if (Row{"b": b}).time("b").After((Row{"a": a}).time("a")) {
 		return b

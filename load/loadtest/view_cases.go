@@ -11,11 +11,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// testViews holds the views of the rows that stand against changes of columns.
-// That they have the right rows, every story checks.
+// testViews checks the views of current rows when columns change. Every story checks that they have the right rows.
 func testViews(t *testing.T, d Driver) {
 	if !d.Views {
-		t.Skip("there are none")
+		t.Skip("the destination has no views")
 	}
 	b := newBench(t, d)
 	wide := root("people", []string{"id"}, column("id", schemas.Text), column("name", schemas.Text), column("age", schemas.Int64))
@@ -29,14 +28,14 @@ func testViews(t *testing.T, d Driver) {
 	require.Equal(t, "people_current", views[0]["table"])
 	tables, err := b.dest.Tables(t.Context(), "people")
 	require.NoError(t, err)
-	require.Len(t, tables, 1, "a view is no table")
+	require.Len(t, tables, 1, "a view is not a table")
 
 	for _, f := range []struct {
 		name string
 		mode schemas.Mode
 		key  []string
 	}{
-		{strings.Repeat("x", schemas.MaxName-4), schemas.Merge, []string{"id"}}, // there is no room for a longer name
+		{strings.Repeat("x", schemas.MaxName-4), schemas.Merge, []string{"id"}}, // no room for a longer name
 		{"every", schemas.Append, []string{"id"}}, {"latest", schemas.Replace, []string{"id"}}, {"none", schemas.Merge, nil},
 	} {
 		table := root(f.name, f.key, column("id", schemas.Int64))

@@ -59,7 +59,7 @@ func testBucketConformance(t *testing.T, s *store) {
 		require.NoError(t, err)
 		return l
 	}
-	slow := []string{"columns widen", "modes", "modes at random", "modes, applied in parts", "lists paged by key", "modes turn", "accept", "concurrent commits of one stream", "cancelled at every step",
+	slow := []string{"columns widen", "modes", "modes at random", "modes, applied in parts", "lists paged by key", "modes change", "accept", "concurrent commits of one stream", "cancelled at every step",
 		"hostile tables", "sources side by side", "shared by sources", "failure at every step", "modes without a key", "log of rows"}
 	d.Skip = func(name string) bool { return testing.Short() && slices.Contains(slow, name) }
 	loadtest.Run(t, d)

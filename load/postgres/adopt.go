@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// adopt takes a table that penstock made although the account of it is lost. Of
-// one without versions, its keys tell whether it has many rows a record.
+// adopt plans to take over a table that penstock made and whose recorded changes are lost. If the table has no
+// versions, its unique keys show whether it has several rows per record.
 func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 	o := c.live[want.Name]
 	if _, known := c.made[want.Name]; known || o == nil || o.kind != "r" {
@@ -22,16 +22,15 @@ func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 	case len(want.Key) > 0 && !slices.Contains(o.unique, load.KeyName(load.FullKey(want))):
 		mode = schemas.Append
 	case mode == schemas.History || mode == schemas.Append && len(want.Key) > 0:
-		mode = schemas.Merge // it can turn
+		mode = schemas.Merge // it can change its mode
 	}
 	return load.Adopt(want, mode, o.types, latticeOf)
 }
 
-// change runs f in a transaction that belongs to no stream, and commits it where
-// f has changed something.
+// change runs f in a transaction that belongs to no stream, and commits if f reports a change.
 func (d *DB) change(ctx context.Context, f func(*merge) (bool, error)) error {
 	return d.retry(ctx, func() error {
-		if err := d.prepare(ctx, ""); err != nil && !errors.Is(err, load.ErrUnshared) { // which are there, and shared
+		if err := d.prepare(ctx, ""); err != nil && !errors.Is(err, load.ErrUnshared) { // ErrUnshared: they exist and are shared
 			return err
 		}
 		s, err := d.acquire(ctx)
@@ -80,7 +79,7 @@ func (m *merge) accept(table string) ([]load.Change, error) {
 		return nil, err
 	}
 	if changes == nil {
-		_, err := c.table(table) // what remains cannot be accepted
+		_, err := c.table(table) // the remaining difference cannot be accepted
 		return nil, err
 	}
 	for _, t := range load.Present(c.made, c.live) {
@@ -102,7 +101,7 @@ func (m *merge) accept(table string) ([]load.Change, error) {
 	return changes, m.current(after, load.Plan{Table: after.made[table]})
 }
 
-// accepted are the changes that take a table for what it is.
+// accepted returns the changes that accept a table as it is.
 func (c *catalog) accepted(t schemas.Table, o *object) ([]load.Change, error) {
 	if o.kind != "r" {
 		_, err := c.table(t.Name)

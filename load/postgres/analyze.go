@@ -6,25 +6,22 @@ import (
 	"slices"
 )
 
-// analyzeRows is how many rows must have been written to a table before its
-// statistics are made anew. A planner that takes a large table for an empty one
-// reads all of it for each row.
+// analyzeRows is the number of rows that must be written to a table before its statistics are updated. A planner that
+// assumes that a large table is empty scans all of it for each row.
 const analyzeRows = 50_000
 
-// sampleTarget makes a sample of 300 times as many rows. The server's own
-// housekeeping takes a larger one later.
+// sampleTarget samples 300 times as many rows. The server's autovacuum takes a larger sample later.
 const sampleTarget = 20
 
-// analyze makes the statistics of tables that a commit, or several, have
-// written much to, out of a sample that is small enough not to hold up a load.
-// It comes after the commit, and nothing depends on it.
+// analyze updates the statistics of tables to which one or more commits have written much. The sample is small enough
+// not to delay a load. analyze runs after the commit, and nothing depends on it.
 func (d *DB) analyze(ctx context.Context, s *session, written map[string]int64) {
 	var due []string
 	d.mu.Lock()
 	for table, n := range written {
 		total := d.written[table] + n
-		// Each time the table has grown to four times its size, so that a long load
-		// does it seldom.
+		// Only when the table has grown to four times its size since the last update, so that a long load does it
+		// rarely.
 		if total >= analyzeRows && total/4 >= d.analyzed[table] {
 			due = append(due, table)
 			d.analyzed[table] = total
@@ -37,7 +34,7 @@ func (d *DB) analyze(ctx context.Context, s *session, written map[string]int64) 
 		err := s.run(ctx, "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL default_statistics_target = "+fmt.Sprint(sampleTarget)+"; ANALYZE "+d.place(table)+"; COMMIT")
 		if err != nil {
 			s.rollback()
-			d.o.Log.Debug("postgres: no statistics", "table", table, "error", err)
+			d.o.Log.Debug("postgres: cannot update statistics", "table", table, "error", err)
 			return
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Types of array elements, as the database numbers them.
+// OIDs of types of array elements.
 const (
 	oidBool        = 16
 	oidInt8        = 20
@@ -23,7 +23,7 @@ const (
 	oidJSONB       = 3802
 )
 
-// oidOf is the number of the type of an array's elements.
+// oidOf returns the OID of an array's element type.
 func (f format) oidOf(t arrow.DataType) uint32 {
 	if _, ok := t.(*schemas.JSONType); ok {
 		if f.jsonb {
@@ -48,15 +48,14 @@ func (f format) oidOf(t arrow.DataType) uint32 {
 	return oidText
 }
 
-// lists are arrays of one dimension: the number of dimensions (none where the
-// array is empty), whether there are nulls, the elements' type, how many there
-// are, counted from 1, and the elements with their lengths.
+// lists encodes one-dimensional arrays: the number of dimensions (0 if the array is empty), whether there are nulls,
+// the OID of the elements' type, their number, the lower bound 1, and the elements with their lengths.
 func (f format) lists(a arrow.Array, from arrow.DataType, to *arrow.ListType) (payload, error) {
 	l, ok := a.(*array.List)
 	if !ok {
 		return nil, fmt.Errorf("encode %s as %s: no such widening", schemas.TypeName(from), schemas.TypeName(to))
 	}
-	row := 0 // whose elements are being encoded
+	row := 0 // the row whose elements are being encoded
 	inner := f
 	inner.note = func(_ int, raw, reason string) { f.flawed(row, raw, reason) }
 	elem, err := inner.encoderFor(l.ListValues(), from.(*arrow.ListType).Elem(), to.Elem())

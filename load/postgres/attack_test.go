@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// attacked is a server with a schema s in which penstock, a superuser, has a table
-// crm_leads, and mallory may create what she likes.
+// attacked returns a server with a schema s in which penstock, a superuser, has a table crm_leads, and mallory may
+// create objects.
 func attacked(t *testing.T) (*pgtest.Server, *DB) {
 	server := pgtest.Start(t)
 	server.Exec("CREATE ROLE mallory LOGIN PASSWORD 'm'; CREATE ROLE loader LOGIN PASSWORD 'l'; CREATE TABLE public.stolen (who name)")
@@ -44,9 +44,9 @@ func as(server *pgtest.Server, sql string) {
 
 func nothing(arrow.RecordBatch) error { return nil }
 
-// A question runs no function of a role that could not act as penstock's role, whatever
-// stands between: a name of the server's, an operator, a cast, a view, a check.
-func TestQueryRunsNothingOfOthers(t *testing.T) {
+// A query runs no function of a role that may not act as penstock's role, however it is reached: by the name of a
+// built-in function, an operator, a cast, a view, a check.
+func TestQueryForeignFunctions(t *testing.T) {
 	server, d := attacked(t)
 	const body = " LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE EXCEPTION 'mallory ran as %', current_user; END $$; "
 	as(server, `CREATE FUNCTION s.lower(varchar) RETURNS text`+body+`
@@ -102,14 +102,14 @@ func TestQueryRunsNothingOfOthers(t *testing.T) {
 		require.NoError(t, d.Query(t.Context(), sql, nothing), sql)
 	}
 
-	// However long the statement, wherever its tree has line breaks.
+	// However long the statement is, and wherever its tree has line breaks.
 	for n := range 80 {
 		sql := "SELECT " + strings.Repeat("x", n+1) + ".id, twist" + strings.Repeat(", 1", n%7) + ", evil() FROM crm_leads " + strings.Repeat("x", n+1) + ", (SELECT 1) AS y(twist)"
 		require.ErrorContains(t, d.Query(t.Context(), sql, nothing), "s.evil()", sql)
 	}
 
-	// What the owner is trusted with may be called, unless what others have there would be
-	// taken for the server's in it.
+	// Functions of the trusted owner may be called, unless they might resolve names to objects of other roles instead
+	// of built-in ones.
 	server.Exec("CREATE FUNCTION s.short(varchar) RETURNS text LANGUAGE plpgsql AS 'BEGIN RETURN lower($1); END'; CREATE VIEW s.shorts AS SELECT s.short(name::varchar) AS n FROM s.crm_leads")
 	for _, sql := range []string{"SELECT short(name::varchar) FROM crm_leads", "SELECT n FROM shorts"} {
 		err := d.Query(t.Context(), sql, nothing)
@@ -117,15 +117,15 @@ func TestQueryRunsNothingOfOthers(t *testing.T) {
 		require.ErrorContains(t, err, "ALTER FUNCTION s.short(character varying) SET search_path", sql)
 	}
 	server.Exec("ALTER FUNCTION s.short SET search_path = pg_catalog")
-	require.NoError(t, d.Query(t.Context(), "SELECT n FROM shorts", nothing), "as the message says")
+	require.NoError(t, d.Query(t.Context(), "SELECT n FROM shorts", nothing), "after the fix in the message")
 	server.Exec("ALTER FUNCTION s.short RESET search_path; DROP FUNCTION s.lower; DROP OPERATOR s.= (text, varchar)")
-	require.NoError(t, d.Query(t.Context(), "SELECT n FROM shorts", nothing), "or so")
+	require.NoError(t, d.Query(t.Context(), "SELECT n FROM shorts", nothing), "after the other fix in the message")
 	server.Exec("DROP TABLE s.theirs; ALTER FUNCTION s.evil() OWNER TO penstock; CREATE OR REPLACE FUNCTION s.evil() RETURNS int LANGUAGE sql AS 'SELECT 7'")
-	require.NoError(t, d.Query(t.Context(), "SELECT n FROM report", nothing), "as the message says")
+	require.NoError(t, d.Query(t.Context(), "SELECT n FROM report", nothing), "after the fix in the message")
 }
 
-// A question calls none of the server's functions that act beyond the transaction.
-func TestQueryActsOnNothing(t *testing.T) {
+// A query calls no built-in function with effects beyond the transaction.
+func TestQueryWithoutEffects(t *testing.T) {
 	server, d := attacked(t)
 	file := filepath.Join(serverFolder(t), "out")
 	server.Exec("CREATE SEQUENCE s.numbers; SELECT lo_from_bytea(4711, 'data'); CREATE VIEW s.killer AS SELECT pg_terminate_backend(0) AS done")
@@ -153,15 +153,15 @@ func TestQueryActsOnNothing(t *testing.T) {
 	require.Error(t, d.Query(t.Context(), "SELECT 1/0 FROM crm_leads", nothing))
 	require.NoError(t, d.Query(t.Context(), "SELECT 1", nothing), "on the same connection")
 
-	// A role that may not call them gets the server's answer.
+	// For a role that may not call them, the server returns the error.
 	server.Exec("GRANT USAGE ON SCHEMA s TO loader")
 	limited := open(t, Options{URL: server.As("loader", "l"), Schema: "s"})
 	require.ErrorContains(t, limited.Query(t.Context(), "SELECT pg_read_file('PG_VERSION')", nothing), "permission denied for function pg_read_file")
 	require.NoError(t, limited.Query(t.Context(), "SELECT 1", nothing))
 }
 
-// Views are made of the server's functions, and read tables with the rights of who asks.
-func TestViewsBakeNothingIn(t *testing.T) {
+// Views use built-in functions, and read tables with the rights of the querying role.
+func TestViewsUseBuiltins(t *testing.T) {
 	server, d := attacked(t)
 	const body = " LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN EXECUTE 'ALTER ROLE mallory SUPERUSER'; RETURN NULL; END $$; "
 	as(server, "CREATE FUNCTION s.lower(text) RETURNS text"+body+"CREATE FUNCTION s.same(text, text) RETURNS boolean"+body+"CREATE OPERATOR s.= (LEFTARG = text, RIGHTARG = text, FUNCTION = s.same)"+
@@ -174,13 +174,13 @@ func TestViewsBakeNothingIn(t *testing.T) {
 	require.Equal(t, "f", server.Text("SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'"))
 	require.Equal(t, "0", server.Text("SELECT count(*) FROM pg_depend d JOIN pg_rewrite r ON r.oid = d.objid WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass) AND r.ev_class IN ('s.anns'::regclass, 's.crm_leads_current'::regclass)"))
 	if server.Text("SELECT current_setting('server_version_num')::int >= 150000") != "t" {
-		t.Skip("views that ask as their reader need Postgres 15")
+		t.Skip("views with the rights of their reader need Postgres 15")
 	}
 	for _, view := range []string{"anns", "crm_leads_current"} {
 		require.Equal(t, "{security_invoker=true}", server.Text("SELECT reloptions FROM pg_class WHERE oid = 's."+view+"'::regclass"), view)
 	}
 
-	// What a reader could see through a view stays so where somebody has said it should.
+	// A view keeps showing rows to its readers if a user has configured that.
 	server.Exec("ALTER VIEW s.crm_leads_current SET (security_invoker = false)")
 	p := leadRows(2, "Ann", "Bob")
 	p.table = rootTable("crm_leads", field("name", schemas.Text), field("city", schemas.Text))
@@ -189,8 +189,8 @@ func TestViewsBakeNothingIn(t *testing.T) {
 	require.Equal(t, "{security_invoker=false}", server.Text("SELECT reloptions FROM pg_class WHERE oid = 's.crm_leads_current'::regclass"))
 }
 
-// Tables that are another's, or to which another has attached something, are not written
-// to: what is attached would act with the rights of penstock's role.
+// Rows are not written to tables that belong to other roles, or to which they have attached something: it would act
+// with the rights of penstock's role.
 func TestTablesOfOthers(t *testing.T) {
 	server, d := attacked(t)
 	as(server, "CREATE FUNCTION s.steal() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.stolen VALUES (current_user); RETURN NEW; END $$; CREATE FUNCTION s.sneak() RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.stolen VALUES (current_user); RETURN 1; END $$")
@@ -215,7 +215,7 @@ func TestTablesOfOthers(t *testing.T) {
 	loadRows(t, d, 6, leadRows(6, "Ann", "Eve"))
 	require.NoError(t, d.Check(t.Context()))
 
-	// Nor by who accepts a change, which writes to all rows.
+	// Accept, which writes to all rows, refuses too.
 	server.Exec("CREATE TRIGGER x BEFORE UPDATE ON s.crm_leads FOR EACH ROW EXECUTE FUNCTION s.steal(); DROP VIEW s.crm_leads_current; ALTER TABLE s.crm_leads DROP COLUMN name")
 	_, err := d.Accept(t.Context(), "crm_leads")
 	require.ErrorContains(t, err, "trigger x on table s.crm_leads calls steal of role mallory")
@@ -224,22 +224,22 @@ func TestTablesOfOthers(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, changes)
 
-	// A table that was there first.
+	// A table that existed before.
 	as(server, "CREATE TABLE s.crm_deals (id bigint PRIMARY KEY, _penstock_synced_at timestamptz, _penstock_run text, _penstock_hash text, _penstock_deleted_at timestamptz, _penstock_via text); CREATE TRIGGER x BEFORE INSERT ON s.crm_deals FOR EACH ROW EXECUTE FUNCTION s.steal()")
 	_, err = attemptLoad(t, d, 7, "c7", part{table: rootTable("crm_deals"), rows: []loadtest.Row{row(7, 1, "a", loadtest.Row{"id": "1"})}})
 	require.ErrorIs(t, err, load.ErrForeignChange)
 	require.ErrorContains(t, err, "belongs to role mallory")
 	require.Equal(t, "0", server.Text("SELECT count(*) FROM public.stolen"))
 
-	// And a view in the place of a table that each run reads.
+	// A view with the name of a table that each run reads.
 	server.Exec("CREATE SCHEMA v; GRANT CREATE ON SCHEMA v TO mallory")
 	as(server, "CREATE VIEW v._penstock_state AS SELECT s.sneak()::text AS cursor")
 	_, err = Open(t.Context(), Options{URL: server.URL(), Schema: "v"})
 	require.ErrorIs(t, err, ErrUnsafe)
-	require.ErrorContains(t, err, "a view stands in the place of penstock's table")
+	require.ErrorContains(t, err, "a view has the name of penstock's table")
 }
 
-// What the owner of the database attaches to tables stays, and goes on working.
+// What the owner of the database attaches to tables stays, and continues to work.
 func TestAttachmentsOfTheOwner(t *testing.T) {
 	server, d := attacked(t)
 	server.Exec(`CREATE TABLE public.audit (who name); GRANT INSERT ON public.audit TO PUBLIC;
@@ -250,7 +250,7 @@ func TestAttachmentsOfTheOwner(t *testing.T) {
 		CREATE INDEX ON s.crm_leads (lower(name)); CREATE VIEW s.mine AS SELECT name FROM s.crm_leads; GRANT SELECT ON s.crm_leads TO PUBLIC;
 		ALTER TABLE s.crm_leads ENABLE ROW LEVEL SECURITY; CREATE POLICY few ON s.crm_leads FOR SELECT USING (id < 5);
 		CREATE TABLE public.notes (lead bigint REFERENCES s.crm_leads ON DELETE CASCADE)`)
-	// Of mallory's, what acts with her own rights.
+	// Objects of mallory that act with her own rights.
 	as(server, "CREATE FUNCTION s.hers() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE VIEW s.hers AS SELECT name, s.hers() AS n FROM s.crm_leads")
 	loadRows(t, d, 2, leadRows(2, "Ann", "Bea"))
 	require.NoError(t, d.Check(t.Context()))
@@ -258,7 +258,7 @@ func TestAttachmentsOfTheOwner(t *testing.T) {
 	loadRows(t, d, 3, leadRows(3, "Ann", "Bea"))
 	require.NotEqual(t, "0", server.Text("SELECT count(*) FROM public.audit WHERE who = 'penstock'"))
 
-	// A role of its own, which owns what it has made, and one that owns it through another.
+	// A role that owns what it has created, and one that owns it as a member of another role.
 	server.Exec("GRANT CREATE ON DATABASE postgres TO loader; CREATE ROLE owners; GRANT owners TO loader")
 	defer server.Exec("DROP SCHEMA mine CASCADE; REVOKE CREATE ON DATABASE postgres FROM loader; DROP ROLE owners")
 	loader := open(t, Options{URL: server.As("loader", "l"), Schema: "mine"})
@@ -268,7 +268,7 @@ func TestAttachmentsOfTheOwner(t *testing.T) {
 	loadRows(t, open(t, Options{URL: server.As("loader", "l"), Schema: "mine"}), 2, leadRows(2, "Ann", "Bob"))
 }
 
-// Rights that are larger than a load needs are warned of.
+// Rights beyond those that a load needs cause warnings.
 func TestWarnings(t *testing.T) {
 	server, d := attacked(t)
 	warnings, err := d.Warnings(t.Context())
@@ -291,8 +291,8 @@ func TestWarnings(t *testing.T) {
 	require.Contains(t, warnings[0], "pg_read_server_files")
 }
 
-// The server's log has no parse trees of questions if penstock's role may keep them out:
-// as a superuser, or by a right that can be granted since Postgres 15.
+// The server's log contains no parse trees of queries if penstock's role may prevent that: as a superuser, or by a
+// right that can be granted since Postgres 15.
 func TestTreesStayOutOfTheLog(t *testing.T) {
 	server := pgtest.Start(t, "log_min_messages=warning")
 	server.Exec("CREATE ROLE loader LOGIN PASSWORD 'l'; CREATE SCHEMA mine AUTHORIZATION loader")
@@ -304,7 +304,7 @@ func TestTreesStayOutOfTheLog(t *testing.T) {
 			level = b.Column(0).ValueStr(0)
 			return nil
 		}))
-		require.Equal(t, "warning", level, "while the statement runs, the log is as it was")
+		require.Equal(t, "warning", level, "the log level is restored before the statement runs")
 		return strings.Count(server.Log(), "rewritten parse tree") - before
 	}
 	require.Positive(t, trees(server.As("loader", "l")), "a role without that right")

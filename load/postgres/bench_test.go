@@ -23,10 +23,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// contacts are records of about 500 bytes, in batches as transform makes them.
+// contacts generates records of about 500 bytes, in batches like those of package transform.
 type contacts struct {
 	table  schemas.Table
-	shared []arrow.Array // of all columns but those that tell rows apart
+	shared []arrow.Array // all columns except those that identify rows
 }
 
 const batchRows = 10_000
@@ -86,7 +86,7 @@ func (c *contacts) fill(b array.Builder, f arrow.Field, i, x int) {
 	}
 }
 
-// batch has the rows of the given ids, whose content is of a version.
+// batch returns rows with the given ids and the content of a version.
 func (c *contacts) batch(run, version, ordinal int, id func(i int) int64) arrow.RecordBatch {
 	columns := append([]arrow.Array{}, c.shared...)
 	ib, ob := array.NewInt64Builder(memory.DefaultAllocator), array.NewInt64Builder(memory.DefaultAllocator)
@@ -105,7 +105,7 @@ func (c *contacts) batch(run, version, ordinal int, id func(i int) int64) arrow.
 	return array.NewRecordBatch(c.table.Columns, columns, batchRows)
 }
 
-// pass makes one pass of n rows, each of the commits of that many rows.
+// pass makes one pass of n rows, with commits of each rows.
 func (c *contacts) pass(b *testing.B, d *DB, run, n, each int) (total load.Outcome) {
 	from, err := d.Cursor(b.Context(), leads)
 	require.NoError(b, err)
@@ -140,8 +140,7 @@ func cpu() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// serverCPU is what the server's processes have worked, those that have ended
-// included; 0 where the system does not tell.
+// serverCPU returns the CPU time of the server's processes, ended ones included; 0 if the system does not provide it.
 func serverCPU(s *pgtest.Server) time.Duration {
 	master, _, _ := strings.Cut(s.Text("SELECT pg_read_file('postmaster.pid')"), "\n")
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -157,7 +156,7 @@ func serverCPU(s *pgtest.Server) time.Duration {
 		if len(f) < 15 || pid != master && f[1] != master {
 			continue
 		}
-		for _, i := range []int{11, 12, 13, 14} { // its own and its ended children's, in user and system mode
+		for _, i := range []int{11, 12, 13, 14} { // its own time and that of its ended children, in user and system mode
 			n, _ := strconv.Atoi(f[i])
 			ticks += n
 		}
@@ -165,11 +164,11 @@ func serverCPU(s *pgtest.Server) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// spent is what something took: time, and the work of client and server.
+// spent holds elapsed time, and CPU time of client and server.
 type spent struct{ wall, client, server time.Duration }
 
-// measure reports what f takes, and the speed at which it deals with n rows. On a
-// machine that others use too, the work says more than the time.
+// measure reports the time that f takes, and its speed for n rows. On a shared machine, the CPU time says more than
+// the elapsed time.
 func measure(b *testing.B, s *pgtest.Server, name string, n int, f func()) spent {
 	start, client, server := time.Now(), cpu(), serverCPU(s)
 	f()
@@ -179,17 +178,17 @@ func measure(b *testing.B, s *pgtest.Server, name string, n int, f func()) spent
 	return m
 }
 
-// honest are the settings of a server that keeps its promises.
+// honest are the settings of a server with full durability.
 var honest = []string{"fsync=on", "full_page_writes=on", "shared_buffers=512MB", "max_wal_size=4GB", "checkpoint_timeout=30min"}
 
-// BenchmarkLoad loads a million records into a new table and loads them again
-// unchanged, beside the server copying the same rows out of a file.
+// BenchmarkLoad loads a million records into a new table, and again unchanged. Baseline: the server copying the same
+// rows from a file.
 func BenchmarkLoad(b *testing.B) {
 	if testing.Short() {
 		b.Skip("a million rows")
 	}
 	const n = 1_000_000
-	const each = 50_000 // about what a commit's 32 MiB hold
+	const each = 50_000 // about the content of a 32 MiB commit
 	for b.Loop() {
 		server := pgtest.Start(b, honest...)
 		d := open(b, Options{URL: server.URL(), Schema: "s"})
@@ -241,10 +240,9 @@ func definitions(d *DB, t schemas.Table) (out string) {
 	return out
 }
 
-// BenchmarkMerge merges 100,000 rows, four fifths of them changes spread over
-// the table, into ten million, beside a bare INSERT … ON CONFLICT of the same.
-// Every other round has the bare one first, as the second of two finds a warmer
-// disk: -benchtime 2x is the least that is fair.
+// BenchmarkMerge merges 100,000 rows into ten million. Four fifths are changes spread over the table. Baseline: a
+// bare INSERT … ON CONFLICT of the same rows. The order alternates between rounds, because the second of two runs has
+// a warmer disk cache: use at least -benchtime 2x.
 func BenchmarkMerge(b *testing.B) {
 	if testing.Short() {
 		b.Skip("ten million rows")
@@ -318,8 +316,7 @@ func mergeBatch(t schemas.Table, n int, id func(int) int64) arrow.RecordBatch {
 	return rb.NewRecordBatch()
 }
 
-// bare does what is least: it copies the rows into a temporary table and merges
-// them by one statement.
+// bare does the minimum: it copies the rows into a temporary table and merges them by one statement.
 func bare(b *testing.B, d *DB, t schemas.Table, batch arrow.RecordBatch) {
 	s, err := d.acquire(b.Context())
 	require.NoError(b, err)
@@ -342,7 +339,7 @@ func bare(b *testing.B, d *DB, t schemas.Table, batch arrow.RecordBatch) {
 	require.NoError(b, s.run(b.Context(), "INSERT INTO public.base ("+names[2:]+") SELECT "+names[2:]+" FROM bare ON CONFLICT (id) DO UPDATE SET "+set[2:]+"; COMMIT"))
 }
 
-// BenchmarkEncode encodes rows for COPY, and drops them.
+// BenchmarkEncode encodes rows for COPY and discards them.
 func BenchmarkEncode(b *testing.B) {
 	c := newContacts()
 	batch := c.batch(1, 1, 0, func(i int) int64 { return int64(i) })

@@ -15,27 +15,25 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// carried is a table of the keys, k0, k1…, of rows that a pass has carried and left
-// alone. It is a temporary one in the first transaction of a pass, which is often the
-// only one. A pass that goes on keeps it as an unlogged table in the schema, so that
-// any session can go on with it: however many passes are under way, none holds a
-// session between its commits. It changes in the transactions of its stream alone,
-// which the row of the stream's cursor fences. // Invariant 13
+// carried is a table with the keys, k0, k1…, of rows that a pass has carried and left unchanged. In the first
+// transaction of a pass, often the only one, it is a temporary table. If the pass continues, it becomes an unlogged
+// table in the schema, which any session can use: no pass needs a session between its commits, however many are
+// running. It changes only in transactions of its stream, which the row of the stream's cursor fences.
+// // Invariant 13
 //
-// An unlogged table is empty after a crash of the server. The number of its rows tells.
+// An unlogged table is empty after a crash of the server. The number of its rows shows that.
 type carried struct {
-	table string // as SQL names it
-	kept  bool   // it is in the schema
+	table string // its SQL name
+	kept  bool   // it is a table in the schema
 	types []arrow.DataType
 	rows  int64
 }
 
-// temporaryCarried is the name of such a table for as long as its transaction.
+// temporaryCarried is the name of the temporary table.
 const temporaryCarried = "pg_temp.penstock_carried"
 
-// carriedPrefix begins the names of those in the schema. What follows tells the stream
-// and the pass, so that what a process has left behind that was killed can be told from
-// what another one uses.
+// carriedPrefix starts the names of the tables in the schema. The rest of the name identifies the stream and the
+// pass, so that tables left by a killed process can be distinguished from those that another process uses.
 const carriedPrefix = load.Prefix + "pass_"
 
 func carriedPrefixOf(k state.Key) string {
@@ -43,13 +41,12 @@ func carriedPrefixOf(k state.Key) string {
 	return carriedPrefix + hex.EncodeToString(sum[:8]) + "_"
 }
 
-// swept reports whether the transaction has looked for all that its pass did not carry.
+// swept reports whether the transaction has swept for all rows that its pass did not carry.
 func (x *tx) swept() bool {
 	return slices.ContainsFunc(x.log, func(a *applied) bool { return a.sweep.Table != "" && a.sweep.Keys == nil })
 }
 
-// keepCarried puts the keys that the first transaction of a pass has carried where the
-// next one finds them.
+// keepCarried stores the keys that the first transaction of a pass has carried, for the next transaction.
 func (x *tx) keepCarried(ctx context.Context) error {
 	c := x.carried
 	if c == nil || c.kept || x.swept() || x.of.Once {
@@ -62,12 +59,12 @@ func (x *tx) keepCarried(ctx context.Context) error {
 		keys[i] = keyColumn(i)
 	}
 	err := x.s.run(ctx, "CREATE UNLOGGED TABLE "+next.table+" AS SELECT * FROM "+c.table+"; ALTER TABLE "+next.table+" ADD PRIMARY KEY ("+strings.Join(keys, ", ")+
-		"); COMMENT ON TABLE "+next.table+" IS "+literal("penstock: keys that a reading under way has found unchanged; dropped when it ends"))
+		"); COMMENT ON TABLE "+next.table+" IS "+literal("penstock: keys that a running pass has found unchanged; dropped when the pass ends"))
 	x.carried, x.keeps = &next, true
 	return err
 }
 
-// whole reports whether the table still has every key that was put into it.
+// whole reports whether the table still has every key that was inserted into it.
 func (m *merge) whole(c *carried) (bool, error) {
 	if !c.kept {
 		return true, nil
@@ -78,12 +75,11 @@ func (m *merge) whole(c *carried) (bool, error) {
 }
 
 const (
-	dropPatience = 100 * time.Millisecond // for a table that somebody reads, a backup say
+	dropPatience = 100 * time.Millisecond // lock timeout for a table that another session reads, such as a backup
 	dropAgain    = time.Minute
 )
 
-// stalePasses finds the streams that have such tables as this process begins. Another
-// process may be using them.
+// stalePasses finds the streams that have such tables when this process starts. Another process may be using them.
 func (d *DB) stalePasses(ctx context.Context, s *session) error {
 	names, err := s.strings(ctx, d.passTablesSQL(carriedPrefix))
 	d.mu.Lock()
@@ -94,27 +90,26 @@ func (d *DB) stalePasses(ctx context.Context, s *session) error {
 	return err
 }
 
-// passTablesSQL asks for such tables that this role may drop, by how their names begin.
+// passTablesSQL selects such tables with the given name prefix that this role may drop.
 func (d *DB) passTablesSQL(prefix string) string {
 	return "SELECT relname FROM pg_catalog.pg_class WHERE relkind = 'r' AND relname >= " + literal(prefix) + " AND relname < " + literal(prefix+"~") +
 		" AND relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = " + literal(d.o.Schema) + ") AND pg_catalog.pg_has_role(relowner, 'USAGE')"
 }
 
-// isStale reports whether the stream has such tables as far as this process knows.
+// isStale reports whether the stream has such tables, as far as this process knows.
 func (d *DB) isStale(k state.Key) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.stale) > 0 && d.stale[carriedPrefixOf(k)]
 }
 
-// leftovers finds the tables that passes of the stream have left behind whose process is
-// gone. The stream was committed by this process just now: no earlier pass of another can
-// commit any more, or read its table. // Invariant 13
+// leftovers finds the tables that passes of dead processes have left for the stream. This process has just committed
+// the stream, so no earlier pass of another process can still commit or read its table. // Invariant 13
 func (d *DB) leftovers(ctx context.Context, s *session, k state.Key, own *carried) {
 	prefix := carriedPrefixOf(k)
 	names, err := s.strings(ctx, d.passTablesSQL(prefix))
 	if err != nil {
-		d.o.Log.Debug("postgres: look for tables of passes that were killed", "error", err)
+		d.o.Log.Debug("postgres: find tables of killed passes", "error", err)
 		return
 	}
 	d.mu.Lock()
@@ -127,8 +122,8 @@ func (d *DB) leftovers(ctx context.Context, s *session, k state.Key, own *carrie
 	}
 }
 
-// clean drops the tables of passes that are over, as far as nobody reads them. It is no
-// part of a commit: what is left is dropped by a later one.
+// clean drops the tables of finished passes that no session reads. It is not part of a commit: a later commit drops
+// the rest.
 func (d *DB) clean(ctx context.Context, s *session) {
 	d.mu.Lock()
 	tables := d.garbage
@@ -150,7 +145,7 @@ func (d *DB) clean(ctx context.Context, s *session) {
 		return
 	}
 	s.rollback()
-	d.o.Log.Debug("postgres: drop tables of passes that are over", "error", err)
+	d.o.Log.Debug("postgres: drop tables of finished passes", "error", err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.garbage, d.cleaned = append(d.garbage, tables...), time.Now()

@@ -19,8 +19,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// slowList is a stream whose passes take several commits. Its keys are texts, so that
-// they are remembered one by one.
+// slowList is a stream whose passes take several commits. Its keys are texts, so that they are remembered one by one.
 type slowList struct {
 	key   state.Key
 	table schemas.Table
@@ -35,7 +34,7 @@ func newSlowList(i int) slowList {
 	return slowList{state.Key{Pipeline: "nightly", Stream: "own." + name}, t}
 }
 
-// rows are the records of ids.
+// rows returns the records with the given ids.
 func (l slowList) rows(run int, ids ...int) (all []loadtest.Row) {
 	for _, id := range ids {
 		all = append(all, row(run, id, "same", loadtest.Row{"id": fmt.Sprintf("%x", 7919*id%1000)}))
@@ -43,8 +42,7 @@ func (l slowList) rows(run int, ids ...int) (all []loadtest.Row) {
 	return all
 }
 
-// commit makes one transaction of pass run with the records of ids; the last of the
-// pass sweeps.
+// commit makes one transaction of pass run with the given records. The last one of the pass sweeps.
 func (l slowList) commit(t testing.TB, d *DB, run int, last bool, ids ...int) (load.Outcome, error) {
 	t.Helper()
 	from, err := d.Cursor(t.Context(), l.key)
@@ -66,7 +64,7 @@ func (l slowList) commit(t testing.TB, d *DB, run int, last bool, ids ...int) (l
 	return out, x.Commit(t.Context(), from+"x")
 }
 
-// must is commit that goes well.
+// must is commit, which must succeed.
 func (l slowList) must(t testing.TB, d *DB, run int, last bool, ids ...int) load.Outcome {
 	t.Helper()
 	out, err := l.commit(t, d, run, last, ids...)
@@ -76,9 +74,8 @@ func (l slowList) must(t testing.TB, d *DB, run int, last bool, ids ...int) load
 
 const passTables = "SELECT count(*) FROM pg_class WHERE relname LIKE '\\_penstock\\_pass\\_%' AND relkind = 'r'"
 
-// Twenty-four passes of three commits each are under way at once, over two connections.
-// Each knows in the end what it has carried, no session is held between commits, and
-// nothing is left behind. So it is with one pass.
+// Twenty-four passes of three commits each run at the same time over two connections. At its end, each has all of its
+// carried keys, no session is held between commits, and no table is left. The same holds for one pass.
 func TestManyPasses(t *testing.T) {
 	server := pgtest.Start(t)
 	for name, lists := range map[string]int{"many": 24, "one": 1} {
@@ -107,8 +104,8 @@ func TestManyPasses(t *testing.T) {
 	}
 }
 
-// A crash of the server empties what a pass has carried: then it cannot tell, and
-// deletes nothing. A server that was stopped in order has it all.
+// A crash of the server empties the carried keys: the pass then does not know what is missing, and deletes nothing.
+// After an orderly stop the keys are still there.
 func TestCarriedOverRestart(t *testing.T) {
 	server := pgtest.Start(t)
 	for _, crash := range []bool{true, false} {
@@ -131,9 +128,8 @@ func TestCarriedOverRestart(t *testing.T) {
 	}
 }
 
-// What a process leaves behind that is killed in a pass is dropped by the one that takes
-// its stream over, and nothing that another stream uses. The first, should it wake up,
-// cannot commit. // Invariant 13
+// The tables that a killed process leaves are dropped by the process that takes over its stream. Tables of other
+// streams stay. If the first process continues later, it cannot commit. // Invariant 13
 func TestCarriedLeftBehind(t *testing.T) {
 	server := pgtest.Start(t)
 	frozen := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -150,15 +146,14 @@ func TestCarriedLeftBehind(t *testing.T) {
 
 	next := open(t, Options{URL: server.URL(), Schema: "s"})
 	l.must(t, next, 3, true, 1, 2, 3)
-	require.Equal(t, "1", server.Text(passTables), "that of the other stream")
+	require.Equal(t, "1", server.Text(passTables), "the table of the other stream")
 	_, err = late.Apply(t.Context(), load.Sweep{Table: l.table.Name, Delete: true})
 	require.ErrorIs(t, err, state.ErrMoved)
 	require.Equal(t, load.Outcome{Unchanged: 1, Alive: 3, Known: true}, other.must(t, frozen, 2, true, 3))
 	require.Equal(t, "0", server.Text(passTables))
 }
 
-// A pass that is given up takes its table along: when the next one begins, and when the
-// destination is closed.
+// The table of an abandoned pass is dropped when the next pass begins, or when the destination is closed.
 func TestCarriedGivenUp(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -174,8 +169,8 @@ func TestCarriedGivenUp(t *testing.T) {
 	require.Equal(t, "0", server.Text(passTables))
 }
 
-// A backup, which reads all tables of the schema, does not delay commits. A table that
-// could not be dropped in the meantime is dropped later.
+// A backup, which reads all tables of the schema, does not delay commits. A table that could not be dropped meanwhile
+// is dropped later.
 func TestCarriedDuringBackup(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -201,7 +196,7 @@ func TestCarriedDuringBackup(t *testing.T) {
 	require.Equal(t, "0", server.Text(passTables))
 }
 
-// A transaction that is all of its pass, of webhook events say, leaves no table.
+// A transaction that is its whole pass, for example of webhook events, leaves no table.
 func TestCarriedOnce(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -218,8 +213,7 @@ func TestCarriedOnce(t *testing.T) {
 	require.Equal(t, "0", server.Text(passTables))
 }
 
-// A connection that is lost, with the answer to a COMMIT or before it, takes nothing of
-// what the pass has carried along.
+// A connection that is lost before or after the answer to a COMMIT does not lose the keys that the pass has carried.
 func TestCarriedOverLostConnection(t *testing.T) {
 	server := pgtest.Start(t)
 	p := newProxy(t, server.Address())

@@ -13,26 +13,25 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// catalog is what is known of some tables: what penstock made, by its own
-// account, and what the database says.
+// catalog describes some tables: as penstock recorded making them, and as they are in the database.
 type catalog struct {
 	db    *DB
 	made  map[string]schemas.Table
-	views map[string]bool // of penstock's own
+	views map[string]bool // views that penstock made
 	live  map[string]*object
 }
 
-// object is a table, a view or whatever else has a name in the schema.
+// object is a table, a view or anything else with a name in the schema.
 type object struct {
 	kind     string            // as in pg_class: r for a table, v for a view
 	columns  []string          // in their order
 	types    map[string]string // by column
-	required []string          // columns that want a value and have no default
-	unique   []string          // keys that are unique among all rows, as [load.KeyName] writes them
-	suspect  bool              // others may have attached something to it, or own it
+	required []string          // columns that are NOT NULL and have no default
+	unique   []string          // keys that are unique among all rows, in the form of [load.KeyName]
+	suspect  bool              // another role may own it or have attached something to it
 }
 
-// readCatalog looks up the tables of the given names and their children.
+// readCatalog reads the named tables and their children.
 func (d *DB) readCatalog(ctx context.Context, s *session, names []string) (*catalog, error) {
 	c := &catalog{db: d}
 	var err error
@@ -58,8 +57,7 @@ func (d *DB) readCatalog(ctx context.Context, s *session, names []string) (*cata
 	return c, nil
 }
 
-// family is the condition that column names one of the tables, a child, or a
-// view of either.
+// family returns the condition that column is one of the names, a child table, or the view of either.
 func family(column string, names []string) string {
 	or := make([]string, 0, 3*len(names))
 	for _, n := range names {
@@ -71,15 +69,14 @@ func family(column string, names []string) string {
 	return "(" + strings.Join(or, " OR ") + ")"
 }
 
-// relations is family for the schema's names in pg_class c, in terms that its
-// index by name and schema answers: a database may hold the schemas of thousands
-// of sources. Names are sorted byte by byte there, so that those which begin with
-// n__ stand from there to n`.
+// relations is family for the names of the schema in pg_class c, in a form that the index on name and schema can
+// answer: a database may hold the schemas of thousands of sources. Names are sorted bytewise there, so those that
+// begin with n__ are between n__ and n_`.
 func (d *DB) relations(names []string) string {
 	or := make([]string, 0, 3*len(names))
 	for _, n := range names {
 		for _, is := range []string{n, n + currentSuffix} {
-			if len(is) <= schemas.MaxName { // a longer one would be cut and mean another
+			if len(is) <= schemas.MaxName { // a longer name would be truncated and mean another table
 				or = append(or, "c.relname = "+literal(is))
 			}
 		}
@@ -124,16 +121,14 @@ func (d *DB) readObjects(ctx context.Context, s *session, names []string) (map[s
 	return all, readKeys(ctx, s, relations)
 }
 
-// relation is an object, and the names of its columns by their numbers in the
-// database's catalog.
+// relation is an object with the names of its columns by their attribute numbers.
 type relation struct {
 	*object
 	columns map[string]string
 }
 
-// readKeys adds the keys by which rows are unique to relations, which are known by
-// their numbers in the database's catalog. Such a question is asked for each commit
-// and of one table alone, as to plan a join takes the server longer than to answer it.
+// readKeys adds the unique keys to relations, which are indexed by OID. The query runs for each commit and reads only
+// one table, because planning a join takes the server longer than answering it.
 func readKeys(ctx context.Context, s *session, relations map[string]relation) error {
 	if len(relations) == 0 {
 		return nil
@@ -146,7 +141,7 @@ func readKeys(ctx context.Context, s *session, relations map[string]relation) er
 		if err != nil {
 			return err
 		}
-		for i, number := range key[:n] { // behind them are columns that the index bears along
+		for i, number := range key[:n] { // the rest are columns that the index includes
 			key[i] = r.columns[number]
 		}
 		r.unique = append(r.unique, strings.Join(key[:n], "\n"))
@@ -176,16 +171,16 @@ func (d *DB) readChanges(ctx context.Context, s *session, names []string) (chang
 	return changes, err
 }
 
-// table is the table of that name as it stands, with no columns where there is
-// none; an error where somebody has changed it. // Invariant 16
+// table returns the named table as penstock recorded it, with no columns if it was never made. It returns an error if
+// the table was changed by hand. // Invariant 16
 func (c *catalog) table(name string) (schemas.Table, error) {
 	t, known := c.made[name]
 	o := c.live[name]
 	switch {
 	case o == nil:
-		return t, nil // never made, or dropped: made anew as it was
+		return t, nil // never made, or dropped: Apply recreates it
 	case o.kind != "r":
-		return t, &load.ForeignChange{Table: name, Diff: []string{kindName(o.kind) + " stands in its place"}}
+		return t, &load.ForeignChange{Table: name, Diff: []string{kindName(o.kind) + " has its name"}}
 	case !known:
 		return t, &load.ForeignChange{Table: name, Diff: []string{"it was not made by penstock"}}
 	}
@@ -195,7 +190,7 @@ func (c *catalog) table(name string) (schemas.Table, error) {
 	}
 	for _, column := range o.required {
 		if _, own := types[column]; !own {
-			return t, &load.ForeignChange{Table: name, Diff: []string{fmt.Sprintf("column %q wants a value in every row", column)}}
+			return t, &load.ForeignChange{Table: name, Diff: []string{fmt.Sprintf("column %q requires a value in every row", column)}}
 		}
 	}
 	if unique(t) && !slices.Contains(o.unique, load.KeyName(load.FullKey(t))) {
@@ -204,7 +199,7 @@ func (c *catalog) table(name string) (schemas.Table, error) {
 	return t, nil
 }
 
-// altered reports whether somebody seems to have changed a table.
+// altered reports whether the table seems to have been changed by hand.
 func (c *catalog) altered(name string) bool {
 	_, err := c.table(name)
 	return err != nil
@@ -215,8 +210,8 @@ func unique(t schemas.Table) bool {
 	return len(t.Key) > 0 && t.Mode != schemas.Append && t.Mode != schemas.History
 }
 
-// types are the columns of a table as penstock has made them. JSON may have
-// either of its types: the configuration may have been another.
+// types returns the column types of a table as penstock made them. JSON columns may have either type, because the
+// configuration may have changed.
 func (c *catalog) types(t schemas.Table) map[string]string {
 	types := map[string]string{}
 	for _, f := range t.Columns.Fields() {
@@ -239,11 +234,11 @@ func kindName(kind string) string {
 	case "f":
 		return "a foreign table"
 	}
-	return "something that is no table"
+	return "an object that is not a table"
 }
 
-// vacant refuses a plan that adds a column whose name somebody else has given to
-// one of theirs. // Invariant 16
+// vacant returns an error if the plan adds a column whose name is taken by a column that penstock did not make.
+// // Invariant 16
 func (c *catalog) vacant(p load.Plan) error {
 	return load.Vacant(p, func(column string) string {
 		if _, taken := c.live[p.Table.Name].types[column]; taken {

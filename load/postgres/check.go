@@ -11,24 +11,23 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// minVersion is the oldest server whose SQL is enough, as server_version_num.
+// minVersion is the oldest supported server version, as server_version_num.
 const minVersion = 120000
 
-// Lacking is what a role may not do that a run does, or what else the database
-// lacks: one line each, with the statement that gives it where there is one.
+// Lacking lists missing rights of the role and other problems of the database. Each line includes the statement that
+// fixes it, if there is one.
 type Lacking []string
 
-// Error lists it, and counts what is beyond a screen.
+// Error returns the first problems and the number of further ones.
 func (l Lacking) Error() string {
 	const most = 8
 	if len(l) <= most {
 		return strings.Join(l, "; ")
 	}
-	return fmt.Sprintf("%s; and %d more of the kind", strings.Join(l[:most], "; "), len(l)-most)
+	return fmt.Sprintf("%s; and %d more", strings.Join(l[:most], "; "), len(l)-most)
 }
 
-// Check says which right is missing for what a run does, and how to give it, as
-// a [Lacking]; nil where none is. It changes nothing.
+// Check returns a [Lacking] if the role lacks rights that a run needs, or nil. It changes nothing.
 func (d *DB) Check(ctx context.Context) error {
 	var lacking Lacking
 	err := d.look(ctx, func(s *session) (err error) {
@@ -67,13 +66,13 @@ func (d *DB) lacking(ctx context.Context, s *session) (Lacking, error) {
 		bad bool
 		say string
 	}{
-		{version < minVersion, fmt.Sprintf("the server is of version %d; want 12 or later", version/10000)},
+		{version < minVersion, fmt.Sprintf("the server has version %d; want 12 or later", version/10000)},
 		{utf8 == 0, "the database's encoding is not UTF8: CREATE DATABASE … ENCODING 'UTF8'"},
-		{replica == 1, "the server is a replica, which can only be read: connect to the primary"},
-		{temp == 0, fmt.Sprintf("no temporary tables: GRANT TEMP ON DATABASE %s TO %s", database, role)},
-		{exists == 0 && creator == 0, fmt.Sprintf("schema %s is missing, and may not be made: CREATE SCHEMA %s AUTHORIZATION %s", schema, schema, role)},
-		{usage == 0, fmt.Sprintf("no use of schema %s: GRANT USAGE ON SCHEMA %s TO %s", schema, schema, role)},
-		{create == 0, fmt.Sprintf("no tables in schema %s: GRANT CREATE ON SCHEMA %s TO %s", schema, schema, role)},
+		{replica == 1, "the server is a read-only replica: connect to the primary"},
+		{temp == 0, fmt.Sprintf("the role may not create temporary tables: GRANT TEMP ON DATABASE %s TO %s", database, role)},
+		{exists == 0 && creator == 0, fmt.Sprintf("schema %s is missing, and the role may not create it: CREATE SCHEMA %s AUTHORIZATION %s", schema, schema, role)},
+		{usage == 0, fmt.Sprintf("the role may not use schema %s: GRANT USAGE ON SCHEMA %s TO %s", schema, schema, role)},
+		{create == 0, fmt.Sprintf("the role may not create tables in schema %s: GRANT CREATE ON SCHEMA %s TO %s", schema, schema, role)},
 	} {
 		if c.bad {
 			out = append(out, c.say)
@@ -83,8 +82,8 @@ func (d *DB) lacking(ctx context.Context, s *session) (Lacking, error) {
 	return append(out, tables...), err
 }
 
-// lackingTables looks at the tables that penstock has made: it must own them, see all
-// of their rows, and write to nothing that others have attached to them.
+// lackingTables checks the tables that penstock has made: the role must own them and see all of their rows, and
+// nothing attached by other roles may receive its writes.
 func (d *DB) lackingTables(ctx context.Context, s *session) (out Lacking, err error) {
 	found, err := d.foreign(ctx, s, `NOT pg_catalog.starts_with(c.relname::text, `+literal(carriedPrefix)+`) AND (pg_catalog.starts_with(c.relname::text, `+literal(load.Prefix)+
 		`) OR EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = `+literal(schemas.ColHash)+`))`)

@@ -13,16 +13,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The binary format of COPY: a signature, flags and the length of a header
-// extension, then each row behind the number of its fields, then a mark.
+// The binary format of COPY: a signature, flags and the length of a header extension, then each row after the number
+// of its fields, then a trailer.
 const (
 	copyHeader  = "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 	copyTrailer = "\xff\xff"
 	copyChunk   = 64 << 10
 )
 
-// source is a column to copy: where in the batches it comes from, and what it
-// is to become.
+// source is a column to copy: the batch column that it comes from, and its type in the table.
 type source struct {
 	from string // "" for a column of nulls
 	to   arrow.DataType
@@ -32,7 +31,7 @@ type source struct {
 type copier struct {
 	staged  *load.Staged
 	columns []source
-	only    *ordinals // the rows to copy; nil for all
+	only    *ordinals // the rows to copy; nil: all
 	jsonb   func(column string) bool
 	flawed  func(b arrow.RecordBatch, column string, row int, raw, reason string)
 
@@ -63,7 +62,7 @@ func (c *copier) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill encodes rows until there is a chunk of them.
+// fill encodes rows until the buffer holds a chunk.
 func (c *copier) fill() error {
 	if !c.begun {
 		c.begun = true
@@ -85,7 +84,7 @@ func (c *copier) fill() error {
 	return nil
 }
 
-// encode appends rows of the open batch until the chunk is full.
+// encode appends rows of the open batch until the chunk is full or the batch ends.
 func (c *copier) encode() {
 	n := len(c.ordinals)
 	b := c.buf
@@ -104,7 +103,7 @@ func (c *copier) encode() {
 	}
 }
 
-// open prepares the encoders of a batch.
+// open creates the encoders of a batch.
 func (c *copier) open(b arrow.RecordBatch) error {
 	c.ordinals = b.Column(b.Schema().FieldIndices(schemas.ColOrdinal)[0]).(*array.Int64).Int64Values()
 	c.encoders = make([]*encoder, 0, len(c.columns))
@@ -125,17 +124,17 @@ func (c *copier) open(b arrow.RecordBatch) error {
 	return nil
 }
 
-// ordinals is a set of ordinals. Those of one commit mostly follow each other.
+// ordinals is a set of ordinals. The ordinals of one commit are mostly consecutive.
 type ordinals struct {
 	base   int64
-	bits   []uint64 // from base on, where they lie close enough
-	sorted []int64  // else
+	bits   []uint64 // bitmap from base on, if they are dense enough
+	sorted []int64  // otherwise
 }
 
-// bitsEach is how many bits of a bitmap may be spent on a member.
+// bitsEach is the greatest number of bits of the bitmap per member.
 const bitsEach = 256
 
-// newOrdinals takes all.
+// newOrdinals returns the set of all.
 func newOrdinals(all []int64) *ordinals {
 	if len(all) == 0 {
 		return &ordinals{}

@@ -5,12 +5,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// currentSuffix ends the names of the views of the rows that stand.
+// currentSuffix ends the names of the views of current rows.
 const currentSuffix = "_current"
 
-// current makes the view of the rows of t that stand, or makes it anew where
-// the table has got columns. A name that is too long, or belongs to something
-// else, is left alone. // Invariant 16
+// current creates the view of the current rows of t, or replaces it if the table has new columns. It does nothing if
+// the name is too long or taken. // Invariant 16
 func (m *merge) current(c *catalog, p load.Plan) error {
 	t := p.Table
 	name := t.Name + currentSuffix
@@ -32,15 +31,15 @@ func (m *merge) current(c *catalog, p load.Plan) error {
 	if err != nil {
 		return err
 	}
-	err = m.s.run(m.ctx, create+"; COMMENT ON VIEW "+m.db.place(name)+" IS "+literal("the rows of "+t.Name+" that stand"))
+	err = m.s.run(m.ctx, create+"; COMMENT ON VIEW "+m.db.place(name)+" IS "+literal("the rows of "+t.Name+" that are current"))
 	if err != nil || o != nil {
 		return err
 	}
 	c.views[name] = true
-	return m.record([]load.Change{{Table: name, Action: load.ActionView, Reason: "the rows of " + t.Name + " that stand"}})
+	return m.record([]load.Change{{Table: name, Action: load.ActionView, Reason: "the rows of " + t.Name + " that are current"}})
 }
 
-// vacate drops a view of ours that stands where a table of the source belongs.
+// vacate drops a view of ours that has the name of a table of the source.
 func (m *merge) vacate(c *catalog, name string) error {
 	if o := c.live[name]; o == nil || o.kind != "v" || !c.views[name] {
 		return nil
@@ -53,8 +52,8 @@ func (m *merge) vacate(c *catalog, name string) error {
 	return nil
 }
 
-// inOrder puts the columns that a view has first, in its order: it can be
-// replaced by one with more columns, but not with others in their places.
+// inOrder puts the columns of the existing view first, in its order. A view can be replaced by one with further
+// columns, but not by one with other columns in their places.
 func inOrder(view *object, columns []string) []string {
 	if view == nil {
 		return columns
@@ -78,8 +77,7 @@ func inOrder(view *object, columns []string) []string {
 	return out
 }
 
-// keyedFamily reports whether the root table that t is, or hangs from, has a
-// key.
+// keyedFamily reports whether the root table of t has a key.
 func (m *merge) keyedFamily(t schemas.Table) bool {
 	if !load.Child(t.Columns) {
 		return len(t.Key) > 0

@@ -13,13 +13,13 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxColumns is how many columns a table can have, dropped ones included.
+// maxColumns is Postgres's limit of columns per table, dropped columns included.
 const maxColumns = 1600
 
-// carryOut makes a table as planned, and takes it down.
+// carryOut creates or alters a table as planned, and records the changes.
 func (m *merge) carryOut(c *catalog, p load.Plan) error {
 	if n := p.Table.Columns.NumFields(); n > maxColumns {
-		return fmt.Errorf("it would have %d columns: Postgres holds %d in a table; lower max_columns of the stream, or leave some out with select or drop", n, maxColumns)
+		return fmt.Errorf("it needs %d columns, and Postgres allows %d in a table; lower max_columns of the stream, or leave out columns with select or drop", n, maxColumns)
 	}
 	var err error
 	if p.Create {
@@ -50,7 +50,7 @@ func (m *merge) create(t schemas.Table) error {
 	return m.index(t)
 }
 
-// index makes the indexes that a merge looks rows up by, beside the primary key.
+// index creates the indexes, beside the primary key, that a merge uses to look up rows.
 func (m *merge) index(t schemas.Table) error {
 	table, owner := m.db.place(t.Name), ""
 	if load.Shared(t.Columns) {
@@ -74,12 +74,11 @@ func (m *merge) index(t schemas.Table) error {
 	return m.s.run(m.ctx, "CREATE UNIQUE INDEX ON "+table+" ("+owner+idents(t.Key)+") WHERE "+ident(schemas.ColValidTo)+" IS NULL")
 }
 
-// keyLinks reports whether the rows of children are found by the index of their
-// primary key.
+// keyLinks reports whether the index of the primary key finds the rows of a parent.
 func keyLinks(t schemas.Table) bool { return unique(t) && t.Key[0] == load.Link(t.Columns) }
 
-// definition is a column of a CREATE or ALTER TABLE. The documents of penstock's
-// own tables keep their spelling.
+// definition returns a column definition for CREATE or ALTER TABLE. JSON in penstock's own tables has type json,
+// which keeps its spelling.
 func (d *DB) definition(t schemas.Table, f arrow.Field) string {
 	if load.IsInternal(t.Name) && schemas.SameType(schemas.TypeOf(f), schemas.JSON) {
 		return ident(f.Name) + " json"
@@ -87,8 +86,7 @@ func (d *DB) definition(t schemas.Table, f arrow.Field) string {
 	return ident(f.Name) + " " + d.sqlType(schemas.TypeOf(f))
 }
 
-// alter adds and widens columns in place. Views that stand on a widened column
-// are put aside meanwhile.
+// alter adds and widens columns in place. It drops views on a widened column and recreates them afterwards.
 func (m *merge) alter(c *catalog, p load.Plan) error {
 	table := m.db.place(p.Table.Name)
 	var actions []string
@@ -115,7 +113,7 @@ func (m *merge) alter(c *catalog, p load.Plan) error {
 	return nil
 }
 
-// turn gives the rows of a table, and its indexes, what its new mode wants.
+// turn changes the rows and indexes of a table for its new mode.
 func (m *merge) turn(c *catalog, p load.Plan) error {
 	t := p.Table
 	table := m.db.place(t.Name)
@@ -144,7 +142,7 @@ func (m *merge) turn(c *catalog, p load.Plan) error {
 	return m.index(t)
 }
 
-// dropKey drops the constraint or index by which the rows are unique.
+// dropKey drops the primary key constraint.
 func (m *merge) dropKey(t schemas.Table) error {
 	names, err := m.s.strings(m.ctx, "SELECT conname FROM pg_catalog.pg_constraint WHERE contype = 'p' AND conrelid = "+literal(m.db.place(t.Name))+"::regclass")
 	if err != nil {
@@ -152,14 +150,14 @@ func (m *merge) dropKey(t schemas.Table) error {
 	}
 	for _, name := range names {
 		if err := m.s.run(m.ctx, "ALTER TABLE "+m.db.place(t.Name)+" DROP CONSTRAINT "+ident(name)); err != nil {
-			return fmt.Errorf("drop the primary key, as mode %s keeps several rows of a key: %w", t.Mode, err)
+			return fmt.Errorf("drop the primary key, because mode %s keeps several rows per key: %w", t.Mode, err)
 		}
 	}
 	return nil
 }
 
-// comment says of a new table and of new columns where they come from, and of
-// any what it means, once that is told. What others have written is left.
+// comment sets the comments on a new table and on new columns, which name their origin, and on any that have a new
+// description. Comments that users have written stay.
 func (m *merge) comment(p load.Plan) error {
 	table := m.db.place(p.Table.Name)
 	theirs, err := m.comments(p)
@@ -182,7 +180,7 @@ func (m *merge) comment(p load.Plan) error {
 	return m.s.run(m.ctx, strings.Join(all, "; "))
 }
 
-// recordsOf says what a table's rows are a part of.
+// recordsOf describes what a table's rows are part of.
 func (m *merge) recordsOf(t schemas.Table) string {
 	of := "records of " + m.key.Stream
 	if at := load.Place(t.Columns); at != "" {
@@ -193,8 +191,8 @@ func (m *merge) recordsOf(t schemas.Table) string {
 	return of
 }
 
-// comments are those of a table, by column, that a plan would describe anew;
-// the table's own has no column.
+// comments returns a table's comments by column, if the plan changes descriptions. The key "" holds the comment on
+// the table itself.
 func (m *merge) comments(p load.Plan) (map[string]string, error) {
 	if p.Create || len(p.Tell) == 0 && p.About == "" {
 		return nil, nil
@@ -210,24 +208,24 @@ func (m *merge) comments(p load.Plan) (map[string]string, error) {
 	return all, err
 }
 
-// meanings of penstock's own columns.
+// meanings are the comments on penstock's own columns.
 var meanings = map[string]string{
-	schemas.ColSource:    "whose row it is",
-	schemas.ColSyncedAt:  "time of the commit that wrote this row; it grows with every commit to the table",
+	schemas.ColSource:    "the source of this row",
+	schemas.ColSyncedAt:  "time of the commit that wrote this row; grows with every commit to the table",
 	schemas.ColRun:       "the run that wrote this row",
-	schemas.ColHash:      "tells whether the record has changed",
-	schemas.ColDeletedAt: "when the record was found to be gone; null: it is there",
-	schemas.ColVia:       "how the row came: poll, webhook or backfill",
+	schemas.ColHash:      "hash of the record, to detect changes",
+	schemas.ColDeletedAt: "when the record was found to be deleted; null: it exists",
+	schemas.ColVia:       "how the row arrived: poll, webhook or backfill",
 	schemas.ColParent:    "the key of the row that this one belongs to",
-	schemas.ColIndex:     "its position there, from 0",
+	schemas.ColIndex:     "its position in that row, from 0",
 	schemas.ColRoot:      "the key of the record",
-	schemas.ColRest:      "what of the record is beyond max_columns and max_tables",
+	schemas.ColRest:      "the fields of the record beyond max_columns and max_tables",
 	schemas.ColValidFrom: "when this version was first seen",
-	schemas.ColValidTo:   "when the next version was, or the record was gone; null: current",
+	schemas.ColValidTo:   "when the next version was first seen, or the record was deleted; null: current",
 }
 
-// record notes changes where [DB.readChanges] finds them, all of a transaction
-// at one time that is later than any there is.
+// record stores changes where [DB.readChanges] finds them. All changes of a transaction have one time, later than any
+// recorded before.
 func (x *tx) record(ctx context.Context, changes []load.Change) error {
 	if len(changes) == 0 {
 		return nil

@@ -9,23 +9,20 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// lineFactor says how many times [Options].Wait a source waits in the line for a
-// table, in which it keeps no reader from anything.
+// lineFactor limits how long a source waits in line for a table: this many times [Options].Wait. Waiting there blocks
+// no reader.
 const lineFactor = 10
 
-// alone has sources change the shape of a table that they share one after the
-// other: what two would make at once, one makes. Those that wait hold no lock on a
-// table, and are not held to the time that one may wait for others' locks: of many
-// sources the last one waits for the commits of all before it. The line is that of
-// one stream's tables, and whoever finds that there is nothing left to change
-// leaves it at once, not with its commit. It returns the catalog as it is then.
+// alone makes sources change the shape of a shared table one after another, so that each change is made once. A
+// waiting source holds no table lock, and waits longer than for other locks: the last of many sources waits for the
+// commits of all before it. There is one line per stream's tables. A source that finds nothing left to change leaves
+// the line at once, not with its commit. alone returns the catalog as it is then.
 //
-// A catalog is read in several questions, between which another source may have
-// committed a change: a table that seems to be another's doing is looked at again
-// from the line, too. // Invariants 15, 16
+// The catalog is read by several queries, and another source may commit a change between them. So a table that seems
+// to have been changed by hand is also checked again from within the line. // Invariants 15, 16
 func (m *merge) alone(c *catalog, pending []*load.Staged, swept string, names []string) (*catalog, error) {
 	if m.key.Source == "" {
-		return c, nil // nobody else changes them
+		return c, nil // no other source changes the tables
 	}
 	lines := changing(c, pending, swept)
 	if len(lines) == 0 {
@@ -46,12 +43,12 @@ func (m *merge) alone(c *catalog, pending []*load.Staged, swept string, names []
 	}
 	leave := "RELEASE SAVEPOINT penstock_line"
 	if len(changing(c, pending, swept)) == 0 {
-		leave = "ROLLBACK TO SAVEPOINT penstock_line; " + leave // which gives up its locks
+		leave = "ROLLBACK TO SAVEPOINT penstock_line; " + leave // releases the locks
 	}
 	return c, m.s.run(m.ctx, leave)
 }
 
-// queueSQL waits in the lines of these names until it is first in each.
+// queueSQL waits in the named lines until it is first in each.
 func (d *DB) queueSQL(names ...string) string {
 	sql := "SET LOCAL lock_timeout = " + millis(lineFactor*d.o.Wait)
 	for _, name := range names {
@@ -60,9 +57,8 @@ func (d *DB) queueSQL(names ...string) string {
 	return sql + "; SET LOCAL lock_timeout = " + millis(d.o.LockTimeout)
 }
 
-// changing are the root tables that would have to change for what is staged, or that
-// are not as penstock has made them, or whose children are so, in the order in which
-// everybody waits for them.
+// changing returns the root tables that must change for the staged rows, or that seem to have been changed by hand,
+// or whose children do. They are sorted: all sources wait for them in the same order.
 func changing(c *catalog, pending []*load.Staged, swept string) (roots []string) {
 	for _, p := range pending {
 		plan, err := load.Fit(c.made[p.Name], p.Table)

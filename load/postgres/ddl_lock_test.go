@@ -21,8 +21,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// widened loads one row of a source into a table that it shares, with a column of
-// its own.
+// widened loads one row of a source into a table that it shares, with a new column.
 func widened(t testing.TB, d *DB, source string) error {
 	ctx, k := t.Context(), state.Key{Pipeline: "nightly", Source: source, Stream: "crm.leads"}
 	x, err := d.Share(source).Begin(ctx, k, "", load.Pass{Run: runID(2), Whole: true})
@@ -42,7 +41,7 @@ func widened(t testing.TB, d *DB, source string) error {
 	return x.Commit(ctx, "c1")
 }
 
-// sources are so many names.
+// sources returns n names of sources.
 func sources(n int) (names []string) {
 	for i := range n {
 		names = append(names, fmt.Sprintf("s%d", i))
@@ -50,7 +49,7 @@ func sources(n int) (names []string) {
 	return names
 }
 
-// widenedAll has all of them load at once, and each has its row and its column.
+// widenedAll lets all of them load at the same time. Each gets its row and its column.
 func widenedAll(t *testing.T, server *pgtest.Server, d *DB, names []string) {
 	var all errgroup.Group
 	for _, name := range names {
@@ -62,9 +61,8 @@ func widenedAll(t *testing.T, server *pgtest.Server, d *DB, names []string) {
 	}
 }
 
-// TestLine has eight sources change one table at once, the first of which takes
-// longer for its commit than a lock is waited for: the others wait for their turn,
-// none of them goes back to the end of the line, and they keep no reader waiting.
+// In TestLine, eight sources change one table at the same time. The first one's commit takes longer than the lock
+// timeout. The others wait for their turn, none goes back to the end of the line, and they block no reader.
 func TestLine(t *testing.T) {
 	server := pgtest.Start(t)
 	names, waiting := sources(8), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
@@ -85,11 +83,11 @@ func TestLine(t *testing.T) {
 		return nil
 	}})
 	widenedAll(t, server, d, names)
-	require.Equal(t, []string{"7", "0"}, []string{line, behind}, "they wait for their turn, and for no table")
+	require.Equal(t, []string{"7", "0"}, []string{line, behind}, "they wait for their turn, not for a table")
 	require.NotContains(t, told.text(), "wait for other sources")
 }
 
-// logged is what was logged. It may be written to from any goroutine.
+// logged collects log output. It is safe for concurrent use.
 type logged struct {
 	mu  sync.Mutex
 	all strings.Builder
@@ -107,8 +105,8 @@ func (l *logged) text() string {
 	return l.all.String()
 }
 
-// TestLineAndReader has eight sources change a table that a question is reading for
-// long: none of them waits for it so long that other questions would.
+// In TestLineAndReader, eight sources change a table that a long query is reading. None of them waits so long that it
+// blocks other queries.
 func TestLineAndReader(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", LockTimeout: 100 * time.Millisecond, Wait: 30 * time.Second})
@@ -121,8 +119,8 @@ func TestLineAndReader(t *testing.T) {
 	widenedAll(t, server, d, sources(8))
 }
 
-// TestLineIsLeft has a source that finds the table as it needs it go on although
-// another, which is behind it in the line, has not committed.
+// In TestLineIsLeft, a source that finds nothing to change continues, although another source behind it in the line
+// has not committed.
 func TestLineIsLeft(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", Wait: time.Second})
@@ -136,16 +134,16 @@ func TestLineIsLeft(t *testing.T) {
 	x := &tx{db: d, key: state.Key{Source: "b"}, attempt: attempt{s: s}}
 	m := &merge{tx: x, ctx: ctx, out: &load.Outcome{}}
 	staged := []*load.Staged{{Table: load.ShareTable(rootTable("crm_leads", field("of_a", schemas.Int64)))}}
-	none := &catalog{} // as it was before a made the table
+	none := &catalog{} // before a created the table
 	c, err := m.alone(none, staged, "", []string{"crm_leads"})
 	require.NoError(t, err)
 	require.NotNil(t, c.live["crm_leads"])
 	require.Equal(t, "0", server.Text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"))
-	require.NoError(t, widened(t, d, "c"), "it changes the table beside the other")
+	require.NoError(t, widened(t, d, "c"), "it changes the table at the same time as the other")
 }
 
-// TestLineChangeBetween has a source see a table as it was before another's change, and
-// the account of it as it is after: nobody has changed the table by hand.
+// In TestLineChangeBetween, a source reads a table as it was before another's change, and the recorded changes as
+// they are after it. The table was not changed by hand.
 func TestLineChangeBetween(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})

@@ -17,25 +17,25 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Formats of values on the wire.
+// Formats of values in the wire protocol.
 const (
 	formatText   = 0
 	formatBinary = 1
 )
 
-// A batch that is read is handed on when it has so many rows or bytes.
+// A batch is passed on when it has this many rows or bytes.
 const (
 	readRows  = 8192
 	readBytes = 4 << 20
 )
 
-var errValue = errors.New("a value that is none of its type")
+var errValue = errors.New("invalid value for its type")
 
-// decode appends one value that is not null to a builder.
+// decode appends one non-null value to a builder.
 type decode func(v []byte) error
 
-// typed runs a query whose columns are those of s, and hands its rows to each.
-// Nothing is handed on where there are none.
+// typed runs a query whose columns are those of s, and calls each with batches of its rows. It does not call each if
+// there are no rows.
 func (s *session) typed(ctx context.Context, query string, schema *arrow.Schema, each func(arrow.RecordBatch) error) error {
 	formats := make([]int16, schema.NumFields())
 	for i, f := range schema.Fields() {
@@ -50,7 +50,7 @@ func (s *session) typed(ctx context.Context, query string, schema *arrow.Schema,
 		if c.err == nil {
 			c.row(rows.Values(), each)
 		} else {
-			cancel() // nobody wants the rest
+			cancel() // the rest is not needed
 		}
 	}
 	_, err := rows.Close()
@@ -61,8 +61,8 @@ func (s *session) typed(ctx context.Context, query string, schema *arrow.Schema,
 	return c.err
 }
 
-// formatOf is the format in which values of a type are asked for: documents as
-// text, as jsonb has no other.
+// formatOf returns the wire format to request for a type. JSON is requested as text, because binary jsonb is only
+// text with a version byte.
 func formatOf(t arrow.DataType) int16 {
 	if schemas.SameType(t, schemas.JSON) {
 		return formatText
@@ -70,13 +70,13 @@ func formatOf(t arrow.DataType) int16 {
 	return formatBinary
 }
 
-// collector gathers rows into batches.
+// collector collects rows into batches.
 type collector struct {
 	builder *array.RecordBuilder
 	decode  []decode
 	rows    int
 	bytes   int
-	some    bool // a batch was handed on
+	some    bool // a batch was passed on
 	err     error
 }
 
@@ -121,8 +121,7 @@ func (c *collector) flush(each func(arrow.RecordBatch) error) {
 	c.err = each(b)
 }
 
-// decoderFor reads values of the lattice's type t, as the encoders write them,
-// into a builder.
+// decoderFor returns a decoder that appends values of the lattice type t, in the form of the encoders, to a builder.
 func decoderFor(b array.Builder, t arrow.DataType) decode {
 	switch b := b.(type) {
 	case *array.BooleanBuilder:
@@ -166,7 +165,7 @@ func decoderFor(b array.Builder, t arrow.DataType) decode {
 	return func([]byte) error { return fmt.Errorf("no value can be read as %s", schemas.TypeName(t)) }
 }
 
-// compacted leaves out the space that jsonb puts into a document.
+// compacted removes the whitespace that jsonb adds to a document.
 func compacted(put decode) decode {
 	return func(v []byte) error {
 		doc := jsontext.Value(v)
@@ -186,7 +185,7 @@ func sized(n int, f decode) decode {
 	}
 }
 
-// listDecoder reads arrays of one dimension; see [format.lists].
+// listDecoder decodes one-dimensional arrays; see [format.lists].
 func listDecoder(b *array.ListBuilder, elem arrow.DataType) decode {
 	item := decoderFor(b.ValueBuilder(), elem)
 	return func(v []byte) error {
@@ -223,8 +222,8 @@ func listDecoder(b *array.ListBuilder, elem arrow.DataType) decode {
 	}
 }
 
-// scanOf scans the rows of one source; all of them where it has no name. JSON is handed out without the space that
-// jsonb puts into it.
+// scanOf scans the rows of one source, or all rows if source is "". It removes the whitespace that jsonb adds to
+// JSON.
 func (d *DB) scanOf(ctx context.Context, source, table string, columns []string, each func(arrow.RecordBatch) error) error {
 	err := d.stream(ctx, each, func(s *session, each func(arrow.RecordBatch) error) error {
 		c, err := d.readCatalog(ctx, s, []string{table})

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// smallDisk is a folder with a database of the server's, of which the size can be
-// changed; only root can make one.
+// smallDisk returns a folder with a database of the server, on a disk whose size can be changed. Only root can create
+// one.
 func smallDisk(t *testing.T, server *pgtest.Server) (dir, url string) {
 	t.Helper()
 	if os.Getenv(pgtest.Env) != "" {
@@ -24,7 +24,7 @@ func smallDisk(t *testing.T, server *pgtest.Server) (dir, url string) {
 	}
 	info, err := os.Stat(server.Text("SHOW data_directory"))
 	require.NoError(t, err)
-	dir, err = os.MkdirTemp("", "penstock-disk-") // where the server's user finds its way
+	dir, err = os.MkdirTemp("", "penstock-disk-") // where the server's user can reach it
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=512m"); err != nil {
@@ -38,19 +38,18 @@ func smallDisk(t *testing.T, server *pgtest.Server) (dir, url string) {
 	return dir, strings.Replace(server.URL(), "/postgres?", "/small?", 1)
 }
 
-// leave makes the disk as small or large as leaves so much room.
+// leave resizes the disk so that free bytes are left.
 func leave(t *testing.T, server *pgtest.Server, dir string, free int64) {
 	t.Helper()
-	server.Exec("CHECKPOINT") // what the server has promised itself
+	server.Exec("CHECKPOINT") // flush what is pending
 	var s syscall.Statfs_t
 	require.NoError(t, syscall.Statfs(dir, &s))
 	size := int64(s.Blocks-s.Bfree)*s.Bsize + free
 	require.NoError(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", size)))
 }
 
-// TestFullDisk fills the server's disk in the middle of a commit. It fails at
-// once, which no waiting would help, and says whose disk is full; with more room
-// the same goes through. // Invariants 1, 15
+// TestFullDisk fills the server's disk during a commit. The commit fails at once, without retries, and the error says
+// that the server's disk is full. With more room, it succeeds. // Invariants 1, 15
 func TestFullDisk(t *testing.T) {
 	server := pgtest.Start(t)
 	dir, url := smallDisk(t, server)
@@ -67,15 +66,14 @@ func TestFullDisk(t *testing.T) {
 	require.Less(t, time.Since(begin), 20*time.Second)
 	at, err := d.Cursor(t.Context(), leads)
 	require.NoError(t, err)
-	require.EqualValues(t, "c1", at, "nothing of it was kept")
+	require.EqualValues(t, "c1", at, "nothing was kept")
 
 	leave(t, server, dir, 512<<20)
 	loadRows(t, d, 2, faultParts(2, 5_000)...)
 }
 
-// TestFullDiskRefuses is a disk on which a server has no room for the file that
-// it writes before it lets the first one in.
-func TestFullDiskRefuses(t *testing.T) {
+// In TestFullDiskAtConnect, the server has no room for the file that it writes before it opens the first session.
+func TestFullDiskAtConnect(t *testing.T) {
 	server := pgtest.Start(t)
 	dir, url := smallDisk(t, server)
 	leave(t, server, dir, 0)
@@ -87,8 +85,8 @@ func TestFullDiskRefuses(t *testing.T) {
 	require.Less(t, time.Since(begin), 20*time.Second)
 }
 
-// TestFullIsPlain tells a full disk from what else goes wrong inside.
-func TestFullIsPlain(t *testing.T) {
+// TestOtherErrorsNotFull distinguishes a full disk from other internal errors.
+func TestOtherErrorsNotFull(t *testing.T) {
 	for _, err := range []error{nil, errors.New("no answer"), &pgconn.PgError{Code: codeInternal, Message: "cache lookup failed"}} {
 		require.Equal(t, err, full(err))
 	}

@@ -1,17 +1,13 @@
-// Package postgres lands tables in a schema of a Postgres database.
+// Package postgres loads tables into a schema of a Postgres database.
 //
-// A commit is one transaction: rows, tables, ledger and cursor become visible
-// together. The row of the stream in _penstock_state is locked first and moved
-// last, so that of two processes only one commits, and a COMMIT whose answer was
-// lost is looked up under the same lock. Keys and hashes of the rows that arrive
-// are copied into a temporary table and compared with those that are there; only
-// rows that are new or changed are sent, by COPY in the binary format, encoded
-// from Arrow columns. A reading that finds nothing changed writes to no table but
-// the ledger.
+// A commit is one transaction: rows, tables, own records and cursor become visible together. The transaction first
+// locks the stream's row in _penstock_state and updates it last, so that only one of two processes commits. If the
+// answer to a COMMIT is lost, its outcome is looked up under the same lock. Keys and hashes of the arriving rows are
+// copied into a temporary table and compared with the stored ones. Only new and changed rows are sent, by COPY in the
+// binary format, encoded from Arrow columns. A pass that finds no changes writes only to penstock's own tables.
 //
-// The database is somebody else's as well: tables are altered in place and never
-// swapped or truncated, views in the way are put back as they were, and whatever
-// cannot be put back stops the stream with nothing changed.
+// The database also belongs to others: tables are altered in place and never swapped or truncated, views that block a
+// change are recreated as they were, and if one cannot be recreated, the stream stops with nothing changed.
 package postgres
 
 import (
@@ -21,52 +17,49 @@ import (
 	"time"
 )
 
-// Options says which database and schema a [DB] writes to. Everything but URL
-// may be left out.
+// Options sets the database and schema that a [DB] writes to. Only URL is required.
 type Options struct {
-	// URL as libpq reads it, postgres://user:password@host/database?sslmode=…, or
-	// keywords and values. It may bear a password: it is never logged.
+	// URL is a libpq connection string, postgres://user:password@host/database?sslmode=…, or keywords and values. It
+	// may contain a password, so it is never logged.
 	URL string
 
-	// Schema the tables stand in: "public". One that is missing is made by the
-	// first commit, if the role may.
+	// Schema is the schema of the tables, by default "public". The first commit creates it if it is missing, if the
+	// role may.
 	Schema string
 
-	// JSON is the type of JSON columns that are made: "jsonb", or "json", which
-	// keeps the spelling of the source. Documents that jsonb would refuse or
-	// change in value stand there as a JSON string of their text, and among the
+	// JSON is the type of new JSON columns: "jsonb" (the default), or "json", which keeps the source's spelling.
+	// Documents that jsonb would reject or change in value are stored as a JSON string of their text, and recorded as
 	// rejects.
 	JSON string
 
-	LockTimeout time.Duration // how long one statement waits for another's lock on a table or row; 10 s
-	Wait        time.Duration // how long to try again where the server does not answer or is in the way; 1 min
-	Silence     time.Duration // a transaction whose process gives no sign of life for so long is ended, by the server or by who waits for it; 15 s
+	LockTimeout time.Duration // how long one statement waits for a lock on a table or row; default 10 s
+	Wait        time.Duration // how long to retry while the server does not answer or is blocked; default 1 min
+	Silence     time.Duration // the server, or a waiting process, ends a transaction whose process is silent for this long; default 15 s
 
-	// Step, where it is given, is called before each named step of a commit; an
-	// error makes the step fail. Tests use it to break commits at every step.
+	// Step, if not nil, is called before each named step of a commit. An error makes the step fail. Tests use it to
+	// break commits at every step.
 	Step func(name string) error
 
-	// Warned holds the warnings about rights that were logged. Destinations that share it,
-	// the schemas of many sources say, log each warning once.
+	// Warned holds the warnings about rights that were already logged. Destinations that share it, such as the
+	// schemas of many sources, log each warning once.
 	Warned *sync.Map
 
-	Log *slog.Logger // for what a person should know though it was dealt with; nil: nowhere
+	Log *slog.Logger // for problems that were handled but should be known; nil: no log
 }
 
 const (
 	defaultLockTimeout = 10 * time.Second
 	defaultWait        = time.Minute
-	defaultSilence     = 15 * time.Second // before the lease of its stream goes to another
+	defaultSilence     = 15 * time.Second // shorter than it takes for the lease of its stream to go to another worker
 )
 
-// ErrNotReadOnly is returned by Query for a statement that is more than a
-// question.
-var ErrNotReadOnly = errors.New("only a single SELECT, WITH, VALUES, TABLE, SHOW or EXPLAIN can be asked")
+// ErrNotReadOnly is returned by Query for a statement that does more than read.
+var ErrNotReadOnly = errors.New("only a single SELECT, WITH, VALUES, TABLE, SHOW or EXPLAIN is allowed")
 
-// ErrUnsafe is returned where a table of penstock's own is another's, or where others
-// have attached to it what would act with the rights of penstock's role.
+// ErrUnsafe is returned if another role owns one of penstock's own tables, or has attached something to it that would
+// act with the rights of penstock's role.
 var ErrUnsafe = errors.New("penstock's own tables are not safe to use")
 
-// ErrPooled is returned by [Open] where a pooler hands each transaction to
-// another session. That is not supported.
-var ErrPooled = errors.New("a pooler in transaction mode stands before the database; connect to the database itself, or to a pool in session mode")
+// ErrPooled is returned by [Open] if a connection pooler assigns each transaction to another session. That is not
+// supported.
+var ErrPooled = errors.New("the connection goes through a pooler in transaction mode; connect to the database directly, or to a pool in session mode")

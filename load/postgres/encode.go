@@ -14,36 +14,34 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// payload appends the binary form of one value that is not null, without its
-// length.
+// payload appends the binary form of one non-null value, without its length.
 type payload func(b []byte, row int) []byte
 
-// valueNote notes a value that a column cannot hold as it is: what stands there
-// in its place is said by the reason. // Invariant 11
+// valueNote reports a value that a column cannot hold as it is. The reason says what is stored instead.
+// // Invariant 11
 type valueNote func(row int, raw, reason string)
 
-// encoder makes the values of one column of a batch into those of a table's
-// column, whose type is the same or wider.
+// encoder encodes the values of one column of a batch for a table column of the same or a wider type.
 type encoder struct {
 	arrow.Array
 	put payload
 }
 
-// append appends the value of a row behind its length.
+// append appends the length of a row's value, and the value.
 func (e *encoder) append(b []byte, row int) []byte {
 	if e.put == nil || e.IsNull(row) {
 		return append(b, 0xff, 0xff, 0xff, 0xff)
 	}
 	at := len(b)
 	b = e.put(append(b, 0, 0, 0, 0), row)
-	if len(b) == at { // what cannot be stored at all
+	if len(b) == at { // the value cannot be stored at all
 		return append(b, 0xff, 0xff, 0xff, 0xff)
 	}
 	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4))
 	return b
 }
 
-// format is what an encoder must know of the destination.
+// format is what an encoder needs to know about the destination.
 type format struct {
 	jsonb bool
 	note  valueNote // may be nil
@@ -55,8 +53,8 @@ func (f format) flawed(row int, raw, reason string) {
 	}
 }
 
-// encoderFor is the encoder of the array a, a column of the lattice's type from,
-// for a column of type to. The same casts are made in SQL by [DB.cast].
+// encoderFor returns the encoder of the array a, a column of the lattice type from, for a column of type to.
+// [DB.cast] does the same casts in SQL.
 func (f format) encoderFor(a arrow.Array, from, to arrow.DataType) (*encoder, error) {
 	put, err := f.payloadFor(a, from, to)
 	if err != nil {
@@ -75,7 +73,7 @@ func (f format) payloadFor(a arrow.Array, from, to arrow.DataType) (payload, err
 		return f.documents(a, from)
 	case isList:
 		return f.lists(a, from, list)
-	case from.ID() == arrow.LIST: // only ever seen empty, and now known to be no list
+	case from.ID() == arrow.LIST: // was always empty so far, and is now known not to be a list
 		return nil, nil
 	case schemas.SameType(to, schemas.Text):
 		return f.texts(a, from)
@@ -122,15 +120,15 @@ func decimals(value func(int) decimal128.Num, from, to int32) payload {
 	}
 }
 
-// The database counts time from 2000, and has none before 4714 BC. Its last day
-// of all is later than Arrow's last timestamp, and earlier than its last date.
+// Postgres counts dates and times from 2000, and has none before 4714 BC. Its last day is later than Arrow's last
+// timestamp, and earlier than Arrow's last date.
 const (
 	epochDays   = 10957
 	epochMicros = epochDays * 24 * 60 * 60 * 1_000_000
 	minDays     = -2451545 // since 2000
 	minMicros   = minDays * 24 * 60 * 60 * 1_000_000
 	maxDays     = 2145031948 // since 2000
-	outOfRange  = "beyond the dates of Postgres: the cell is null"
+	outOfRange  = "outside the range of Postgres dates: the cell is null"
 )
 
 func (f format) dates(a *array.Date32) payload {
@@ -155,7 +153,7 @@ func (f format) instants(a *array.Timestamp) payload {
 	}
 }
 
-// texts are values as canonical text.
+// texts encodes values as canonical text.
 func (f format) texts(a arrow.Array, from arrow.DataType) (payload, error) {
 	s, ok := a.(*array.String)
 	if !ok {
@@ -175,11 +173,11 @@ func (f format) texts(a arrow.Array, from arrow.DataType) (payload, error) {
 }
 
 const (
-	unstorable = `Postgres holds no zero byte and nothing but UTF-8: it stands in the text as \u0000 or \x…`
-	unfitting  = "the column cannot hold this document: its text stands there as a JSON string"
+	unstorable = `Postgres text cannot hold zero bytes or invalid UTF-8: they are stored as \u0000 or \x…`
+	unfitting  = "the column cannot hold this document: its text is stored as a JSON string"
 )
 
-// spelled is the canonical text of values other than texts and lists.
+// spelled encodes values other than texts and lists as canonical text.
 func spelled(a arrow.Array, from arrow.DataType) (payload, error) {
 	switch a := a.(type) {
 	case *array.Boolean:
@@ -199,7 +197,7 @@ func spelled(a arrow.Array, from arrow.DataType) (payload, error) {
 	return nil, fmt.Errorf("encode %s as text: no such widening", schemas.TypeName(from))
 }
 
-// documents are values as JSON.
+// documents encodes values as JSON.
 func (f format) documents(a arrow.Array, from arrow.DataType) (payload, error) {
 	text, err := jsonText(a, from)
 	if err != nil {
@@ -221,7 +219,7 @@ func (f format) documents(a arrow.Array, from arrow.DataType) (payload, error) {
 	}), nil
 }
 
-// versioned puts the version before the text that jsonb travels with.
+// versioned prefixes the text with the version byte of binary jsonb.
 func (f format) versioned(put payload) payload {
 	if !f.jsonb {
 		return put
@@ -229,7 +227,7 @@ func (f format) versioned(put payload) payload {
 	return func(b []byte, i int) []byte { return put(append(b, 1), i) }
 }
 
-// jsonText is the JSON text of values.
+// jsonText encodes values as JSON text.
 func jsonText(a arrow.Array, from arrow.DataType) (payload, error) {
 	if s, ok := a.(*array.String); ok {
 		if _, raw := from.(*schemas.JSONType); raw {

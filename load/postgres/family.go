@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// children are the tables whose rows hang from those of t.
+// children returns the tables whose rows belong to rows of t.
 func (m *merge) children(t *target) []*target {
 	var out []*target
 	for _, c := range m.tables {
@@ -23,11 +23,9 @@ func (m *merge) children(t *target) []*target {
 	return out
 }
 
-// linkOf are two expressions that are equal where a row of the children c, called
-// t, hangs from a record: one over the k0, k1… of the record, and one over the
-// row. The link is the key where that is one column, else the JSON array of its
-// values. Where a type of the key has grown since, links that were written
-// before stand as they were then.
+// linkOf returns two expressions that are equal if row t of the child table c belongs to a record: one over the
+// record's k0, k1…, and one over the row. The link is the key if that is one column, otherwise the JSON array of its
+// values. If a type of the key was widened, older links keep the format of the old type.
 func (m *merge) linkOf(t, c *target) (key, link string) {
 	column := load.Link(c.Columns)
 	link = "t." + ident(column)
@@ -56,9 +54,8 @@ func (m *merge) linkOf(t, c *target) (key, link string) {
 	return "pg_catalog.unnest(ARRAY[" + strings.Join(links, " || ']', ") + " || ']'])", link
 }
 
-// spellings are the ways in which the value of a key may stand in links: a text
-// that looks like a number or a truth may have been one, and what stands for a
-// zero byte stands there as JSON has it.
+// spellings returns the forms that a key's value may have in links. A text that looks like a number or a boolean may
+// have been one before its column was widened. The replacement of a zero byte has its JSON form in links.
 func spellings(expr string, t arrow.DataType) []string {
 	text := jsonOf(expr, t)
 	if !schemas.SameType(t, schemas.Text) {
@@ -71,7 +68,7 @@ func spellings(expr string, t arrow.DataType) []string {
 	}
 }
 
-// insertChildren copies what hangs from the records that were written.
+// insertChildren copies the child rows of the records that were written.
 func (m *merge) insertChildren(t *target, only *ordinals) error {
 	if err := m.db.step("children"); err != nil {
 		return err
@@ -87,9 +84,8 @@ func (m *merge) insertChildren(t *target, only *ordinals) error {
 	return nil
 }
 
-// forget clears the hashes of the records with a row for which the condition
-// holds, in their own table or in that of children, so that they are written
-// again.
+// forget clears the hashes of the records that have a row, in the root table or in a child, for which the condition
+// holds. They are then written again.
 func (m *merge) forget(table, where string) error {
 	root := rootOf(table)
 	t := m.tables[root]
@@ -110,7 +106,7 @@ func (m *merge) forget(table, where string) error {
 	if len(t.Key) > 0 {
 		return nil
 	}
-	for _, c := range m.children(t) { // they are found by the hash alone
+	for _, c := range m.children(t) { // their rows are linked by hash only
 		err := m.s.run(m.ctx, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %[2]s NOT IN (SELECT %[2]s FROM %[3]s)%[4]s",
 			m.db.place(c.Name), hash, m.db.place(root), stands))
 		if err != nil {
@@ -120,9 +116,8 @@ func (m *merge) forget(table, where string) error {
 	return nil
 }
 
-// reunite does what is to be done where somebody has dropped one table of a
-// family: what hung from its rows goes with them, and rows that have lost what
-// hung from them are written again.
+// reunite repairs a family of tables after one of them was dropped by hand. If the root was dropped, it deletes the
+// rows of the children. If a child was dropped, it clears the hashes of the records, so that they are written again.
 func (m *merge) reunite(t *target) error {
 	if !m.dropped[t.Name] || load.IsInternal(t.Name) {
 		return nil
@@ -141,13 +136,13 @@ func (m *merge) reunite(t *target) error {
 	return nil
 }
 
-// rootOf is the root table of a family.
+// rootOf returns the root table of a family.
 func rootOf(table string) string {
 	root, _, _ := strings.Cut(table, "__")
 	return root
 }
 
-// forgetAll clears the hashes of all records of the family of a table.
+// forgetAll clears the hashes of all records in the family of a table.
 func (m *merge) forgetAll(table string) error {
 	root := rootOf(table)
 	if m.tables[root] == nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// faultParts are the records of pass p: a third of them change in each, one is
-// gone, the second brings a column and the third a child table.
+// faultParts returns the records of pass p. Each pass changes a third of them, and one is missing. The second pass
+// adds a column, the third a child table.
 func faultParts(p, records int) []part {
 	columns := []string{"name"}
 	table := rootTable("crm_leads", field("name", schemas.Text))
@@ -48,7 +48,7 @@ func faultParts(p, records int) []part {
 	return []part{root, items}
 }
 
-// faultCheck holds the tables against pass p.
+// faultCheck compares the tables with pass p.
 func faultCheck(t testing.TB, server *pgtest.Server, schema string, p, records int) {
 	t.Helper()
 	at := ident(schema) + "."
@@ -61,8 +61,8 @@ func faultCheck(t testing.TB, server *pgtest.Server, schema string, p, records i
 	}
 }
 
-// TestRestart stops the server at once, as an accident would, at each step of
-// three passes in turn, and at random moments of a copy.
+// TestRestart stops the server immediately, as a crash would, at each step of three passes in turn, and at random
+// moments of a copy.
 func TestRestart(t *testing.T) {
 	server := pgtest.Start(t)
 	const records = 60
@@ -116,8 +116,7 @@ func TestRestartMidCopy(t *testing.T) {
 	}
 }
 
-// TestLostCommit loses the question of a COMMIT, or its answer, again and again.
-// The commit is then made once, and said to be.
+// TestLostCommit loses a COMMIT request or its answer repeatedly. The commit is made once, and reported as committed.
 func TestLostCommit(t *testing.T) {
 	server := pgtest.Start(t)
 	p := newProxy(t, server.Address())
@@ -134,8 +133,8 @@ func TestLostCommit(t *testing.T) {
 	}
 }
 
-// TestSlowCommit loses the answer of a COMMIT that the server is still busy
-// with: whoever looks at once finds that nothing was committed, yet.
+// TestSlowCommit loses the answer of a COMMIT that the server is still processing. A check without the lock would
+// find that nothing is committed yet.
 func TestSlowCommit(t *testing.T) {
 	server := pgtest.Start(t)
 	p := newProxy(t, server.Address())
@@ -153,7 +152,7 @@ func TestSlowCommit(t *testing.T) {
 	require.Equal(t, "2", server.Text("SELECT sequence FROM s._penstock_state"))
 }
 
-// TestConnectionsExhausted waits for a connection where the server has none.
+// TestConnectionsExhausted waits for a connection when the server has none left.
 func TestConnectionsExhausted(t *testing.T) {
 	server := pgtest.Start(t, "max_connections=8", "superuser_reserved_connections=3")
 	server.Exec("CREATE ROLE penny LOGIN; CREATE SCHEMA s AUTHORIZATION penny")
@@ -176,7 +175,7 @@ func TestConnectionsExhausted(t *testing.T) {
 	faultCheck(t, server, "s", 2, 10)
 }
 
-// TestLockHeld waits for a table that somebody has locked.
+// TestLockHeld waits for a table that another session has locked.
 func TestLockHeld(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", LockTimeout: 200 * time.Millisecond})
@@ -187,18 +186,18 @@ func TestLockHeld(t *testing.T) {
 	defer s.drop()
 	require.NoError(t, s.run(t.Context(), "BEGIN; LOCK TABLE s.crm_leads IN ACCESS SHARE MODE"))
 	time.AfterFunc(time.Second, func() { s.rollback() })
-	loadRows(t, d, 2, faultParts(2, 10)...) // adds a column, which wants the table for itself
+	loadRows(t, d, 2, faultParts(2, 10)...) // adds a column, which needs an exclusive lock
 	faultCheck(t, server, "s", 2, 10)
 }
 
-// TestLedgerGone drops penstock's own tables between two commits.
-func TestLedgerGone(t *testing.T) {
+// TestOwnTablesDropped drops penstock's own tables between two commits.
+func TestOwnTablesDropped(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
 	loadRows(t, d, 1, faultParts(1, 10)...)
 	server.Exec("DROP TABLE s._penstock_state, s._penstock_schema")
 	out := loadRows(t, d, 2, faultParts(2, 10)...)
-	require.EqualValues(t, 1, out.Deleted, "the table was taken for what it is")
+	require.EqualValues(t, 1, out.Deleted, "the table was adopted")
 	faultCheck(t, server, "s", 2, 10)
 	tables, err := d.Tables(t.Context(), "crm_leads")
 	require.NoError(t, err)
@@ -206,7 +205,7 @@ func TestLedgerGone(t *testing.T) {
 	require.True(t, tables[0].Columns.HasField("v"))
 }
 
-// TestPooler finds out a pooler in transaction mode.
+// TestPooler detects a pooler in transaction mode.
 func TestPooler(t *testing.T) {
 	server := pgtest.Start(t)
 	address := newPooler(t, server.Address(), "penstock", "postgres")

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// fit makes the tables so that everything staged finds room.
+// fit creates and alters tables so that all staged rows fit.
 func (m *merge) fit(pending []*load.Staged, swept string) error {
 	if err := m.db.step("ddl"); err != nil {
 		return err
@@ -64,14 +64,14 @@ func (m *merge) fit(pending []*load.Staged, swept string) error {
 	return nil
 }
 
-// rootsFirst puts tables before those that hang from them.
+// rootsFirst sorts tables before their children.
 func rootsFirst(pending []*load.Staged) []*load.Staged {
 	return slices.SortedStableFunc(slices.Values(pending), func(a, b *load.Staged) int {
 		return strings.Count(a.Name, "__") - strings.Count(b.Name, "__")
 	})
 }
 
-// target is a table as the database has it.
+// target returns a table as it is in the database.
 func (c *catalog) target(t schemas.Table) *target {
 	out := &target{Table: t, types: map[string]string{}, foreign: map[string]string{}}
 	o := c.live[t.Name]
@@ -88,8 +88,8 @@ func (c *catalog) target(t schemas.Table) *target {
 	return out
 }
 
-// fitOne makes a table fit what was staged for it, and those that hang from it
-// if their mode turns with it. It returns the plans that were carried out.
+// fitOne makes a table fit what was staged for it. If its mode changes, its children change too. It returns the plans
+// that were carried out.
 func (m *merge) fitOne(c *catalog, p *load.Staged) ([]load.Plan, error) {
 	if found, ok := c.adopt(p.Table); ok {
 		if err := m.record(found.Changes()); err != nil {
@@ -113,7 +113,7 @@ func (m *merge) fitOne(c *catalog, p *load.Staged) ([]load.Plan, error) {
 	}
 	plan.Create = c.live[p.Name] == nil
 	if plan.Create {
-		plan.Add = plan.Table.Columns.Fields() // all of them, where somebody has dropped it
+		plan.Add = plan.Table.Columns.Fields() // all of them, if it was dropped
 	}
 	plans, err := m.perform(c, plan)
 	if err != nil {
@@ -137,7 +137,7 @@ func (m *merge) fitOne(c *catalog, p *load.Staged) ([]load.Plan, error) {
 	return plans, nil
 }
 
-// perform carries out a plan, if there is anything to do.
+// perform carries out a plan if it is not empty.
 func (m *merge) perform(c *catalog, plan load.Plan) ([]load.Plan, error) {
 	if err := c.vacant(plan); err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (m *merge) perform(c *catalog, plan load.Plan) ([]load.Plan, error) {
 	return []load.Plan{plan}, nil
 }
 
-// learn notes what a table has become.
+// learn updates the catalog after a plan was carried out.
 func (c *catalog) learn(p load.Plan, types map[string]string) {
 	name := p.Table.Name
 	c.made[name] = p.Table

@@ -7,14 +7,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A table without a key is a multiset. Two rows with one hash are alike but for
-// when they were written, so of a hash only the number of its rows matters.
+// A table without a key is a multiset. Two rows with the same hash differ only in when they were written, so only the
+// number of rows per hash matters.
 
-// keptRows is the temporary table of how often the transaction, which is the
-// whole pass, has carried each hash h.
+// keptRows is a temporary table with the number of times that the transaction, which is the whole pass, has carried
+// each hash h.
 const keptRows = "pg_temp.penstock_kept"
 
-// keep makes sure that the table of kept rows is there and this transaction's.
+// keep creates the table of kept rows for this transaction if it has not done so yet.
 func (m *merge) keep() error {
 	if m.kept {
 		return nil
@@ -23,8 +23,7 @@ func (m *merge) keep() error {
 	return m.s.run(m.ctx, temporary(keptRows, "(h text, n bigint) ON COMMIT DROP"))
 }
 
-// standing is the condition that a row t of a table counts: in History the
-// current ones do.
+// standing returns the condition that a row t of a table counts: in History only current rows count.
 func (m *merge) standing(t *target) string {
 	if t.Mode == schemas.History {
 		return "t." + t.ended() + " IS NULL" + m.ours(t)
@@ -32,7 +31,7 @@ func (m *merge) standing(t *target) string {
 	return "true" + m.ours(t)
 }
 
-// keyless appends the rows of which the table has fewer than the pass carried.
+// keyless appends the rows that the pass carried more often than the table has them.
 func (m *merge) keyless(t *target) error {
 	if err := m.db.step("stage"); err != nil {
 		return err
@@ -78,7 +77,7 @@ func (m *merge) keyless(t *target) error {
 	return m.logKeyless(t)
 }
 
-// sweepKeyless looks for rows beyond those the pass carried.
+// sweepKeyless finds rows beyond those that the pass carried.
 func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	if err := m.keep(); err != nil {
 		return err
@@ -114,8 +113,8 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	return m.trim(t, "")
 }
 
-// trim takes out the rows of the hashes that have too many: of a child table,
-// the rows of as many parents. In History they end.
+// trim deletes the surplus rows of the hashes that have too many; in a child table, the rows of as many parents. In
+// History it ends them.
 func (m *merge) trim(t *target, parent string) error {
 	spare := m.spare(t, parent)
 	if t.Mode == schemas.History {
@@ -126,9 +125,8 @@ func (m *merge) trim(t *target, parent string) error {
 	return m.s.run(m.ctx, "DELETE FROM "+m.db.place(t.Name)+" AS t WHERE t.ctid = ANY (ARRAY("+spare+"))")
 }
 
-// spare finds where the rows lie that are too many. Links of parents that are
-// alike may meet, as ordinals count from the beginning of a pass; their rows are
-// then told apart by counting.
+// spare returns a query for the ctids of the surplus rows. Links of identical parents may be equal, as ordinals start
+// again with each pass; their rows are then distinguished by numbering.
 func (m *merge) spare(t *target, parent string) string {
 	hash := "t." + ident(schemas.ColHash)
 	rank, link, twin := "row_number() OVER (PARTITION BY h ORDER BY y, tid)", "NULL", "1"

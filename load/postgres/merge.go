@@ -13,30 +13,30 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// merge is one Apply.
+// merge is one call of Apply.
 type merge struct {
 	*tx
 	ctx     context.Context
 	out     *load.Outcome
 	tables  map[string]*target // those written to, swept, and their children
-	dropped map[string]bool    // tables that penstock has made and somebody has dropped
+	dropped map[string]bool    // tables that penstock has made and that were dropped by hand
 }
 
-// target is a table of the destination, made to fit what was staged for it.
+// target is a table of the destination that fits the staged rows.
 type target struct {
 	schemas.Table
-	staged  *load.Staged      // nil where nothing was
-	only    *ordinals         // those of it that have to be compared; nil for all
-	handed  int64             // how many these are
-	made    bool              // by this Apply
-	types   map[string]string // of its columns, in the database's words
-	foreign map[string]string // of columns that are another's
+	staged  *load.Staged      // nil if nothing was staged
+	only    *ordinals         // staged rows that must be compared; nil: all
+	handed  int64             // number of rows in only
+	made    bool              // created by this Apply
+	types   map[string]string // of its columns, in the database's notation
+	foreign map[string]string // types of columns that penstock did not make
 }
 
-// has reports whether the table keeps a column of bookkeeping.
+// has reports whether the table has the given bookkeeping column.
 func (t *target) has(column string) bool { return t.Columns.HasField(column) }
 
-// rowsStaged is how many rows are staged for t.
+// rowsStaged returns the number of rows staged for t.
 func (t *target) rowsStaged() int64 {
 	if t.staged == nil {
 		return 0
@@ -44,7 +44,7 @@ func (t *target) rowsStaged() int64 {
 	return t.staged.Rows
 }
 
-// ended is the column that says that a row does not stand any more.
+// ended returns the column that is not null in rows that are no longer current.
 func (t *target) ended() string {
 	if t.Mode == schemas.History {
 		return ident(schemas.ColValidTo)
@@ -52,9 +52,8 @@ func (t *target) ended() string {
 	return ident(schemas.ColDeletedAt)
 }
 
-// outlast makes the commit's time later than those of all rows that the tables have.
-// The stream's last commit has the latest of them, unless its row of _penstock_state
-// is lost.
+// outlast makes the commit's time later than the times of all rows in the tables. The stream's last commit has the
+// latest time, unless its row in _penstock_state is lost.
 func (m *merge) outlast(staged []*load.Staged) error {
 	if m.at.sequence > 0 || m.timed {
 		return nil
@@ -140,9 +139,8 @@ func (m *merge) keyed(t *target) error {
 	return m.after(t)
 }
 
-// straight copies rows into a table that most likely has none of them, and lets
-// its primary key find out: where all are new, there is nothing to compare.
-// It reports whether that was so.
+// straight copies rows into a table that probably has none of them: if its primary key accepts all, they are new and
+// need no comparison. It reports whether that succeeded.
 func (m *merge) straight(t *target) (bool, error) {
 	likely, known := m.fresh[t.Name]
 	if !known {
@@ -174,7 +172,7 @@ func (m *merge) straight(t *target) (bool, error) {
 	return true, m.s.run(m.ctx, "RELEASE SAVEPOINT penstock_copy")
 }
 
-// empty reports whether the table has no rows; on any doubt that it has.
+// empty reports whether the table has no rows. It returns false on errors.
 func (m *merge) empty(t *target) bool {
 	if t.made {
 		return true
@@ -184,7 +182,7 @@ func (m *merge) empty(t *target) bool {
 	return err == nil && some == 0
 }
 
-// insertFamily adds records, all or only some, and what hangs from them.
+// insertFamily inserts records, all or only some, and their child rows.
 func (m *merge) insertFamily(t *target, only *ordinals) error {
 	if err := m.insert(t, only); err != nil {
 		return err
@@ -216,7 +214,7 @@ func (m *merge) insert(t *target, only *ordinals) error {
 func (m *merge) copy(t *target, sql string, sources []source, only *ordinals, final bool) (int64, error) {
 	c := m.copier(t, sources, only, final)
 	if t.staged.Batches == nil && t.staged.Rows > 0 {
-		return 0, errors.New("its batches were given up")
+		return 0, errors.New("its batches were released")
 	}
 	n, err := m.s.copyIn(m.ctx, sql, c)
 	if err != nil && c.err != nil && !errors.Is(c.err, io.EOF) {
@@ -225,8 +223,8 @@ func (m *merge) copy(t *target, sql string, sources []source, only *ordinals, fi
 	return n, err
 }
 
-// copier encodes columns of staged rows, and notes what they cannot hold where it is
-// final.
+// copier returns an encoder for columns of staged rows. If final is set, it records values that the columns cannot
+// hold.
 func (m *merge) copier(t *target, sources []source, only *ordinals, final bool) *copier {
 	c := &copier{staged: t.staged, columns: sources, only: only, jsonb: func(column string) bool { return t.types[column] == "jsonb" }}
 	if final {

@@ -20,8 +20,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// FuzzNames makes a table, a view and a column of any name: they have exactly these names,
-// and nothing else comes into being or goes.
+// FuzzNames creates a table, a view and a column with any name. They have exactly these names, and nothing else is
+// created or dropped.
 func FuzzNames(f *testing.F) {
 	for _, name := range []string{
 		"plain", `a"b`, `a""; DROP TABLE s.canary; --`, `a'b`, `\`, `a\'b`, "a b", "select", "Ünïcode", "a\nb", "$$", "%s%I", "a;b", "/*", "pg_temp", "a.b", "\x00", "\xff", `U&"\0041"`, "e'\\",
@@ -62,7 +62,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// serverFolder is a folder that the server can write to, whoever it runs as.
+// serverFolder returns a folder that the server can write to as any user.
 func serverFolder(t testing.TB) string {
 	dir, err := os.MkdirTemp("", "penstock-out-")
 	require.NoError(t, err)
@@ -71,8 +71,8 @@ func serverFolder(t testing.TB) string {
 	return dir
 }
 
-// FuzzQuestion runs statements as a superuser: none changes anything that others see, in
-// the database or beyond it.
+// FuzzQuestion runs statements as a superuser. None changes anything that others can see, inside or outside the
+// database.
 func FuzzQuestion(f *testing.F) {
 	server := pgtest.Start(f)
 	out := filepath.Join(serverFolder(f), "out")

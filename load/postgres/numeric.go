@@ -10,28 +10,27 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 )
 
-// A numeric travels as groups of four decimal digits, aligned at the point: the
-// number of groups, the weight of the first (as a power of 10,000), the sign,
-// how many digits are to be shown after the point, and the groups.
+// The wire format of a numeric is groups of four decimal digits, aligned at the decimal point: the number of groups,
+// the weight of the first (as a power of 10,000), the sign, the number of digits after the point, and the groups.
 const (
 	signPositive = 0x0000
 	signNegative = 0x4000
 	groupBase    = 10000
 )
 
-// digits128 is how many decimal digits a 128-bit number can have.
+// digits128 is the most decimal digits of a 128-bit number.
 const digits128 = 39
 
-// ten19 is the greatest power of ten that an uint64 holds.
+// ten19 is the greatest power of ten that fits in a uint64.
 const ten19 = 10_000_000_000_000_000_000
 
-// appendNumeric appends the decimal v, of the scale given, in binary.
+// appendNumeric appends the decimal v with the given scale in the binary format.
 func appendNumeric(b []byte, v decimal128.Num, scale int32) []byte {
 	sign := uint16(signPositive)
 	if v.Sign() < 0 {
 		sign, v = signNegative, v.Negate()
 	}
-	// There is room for a group that is not filled on either side.
+	// Room for an incomplete group on either side.
 	var digits [4 + digits128 + 4]byte
 	end := 4 + digits128
 	for i, q := end-1, (quotient{uint64(v.HighBits()), v.LowBits()}); q != (quotient{}) && i >= 4; {
@@ -53,15 +52,14 @@ func appendNumeric(b []byte, v decimal128.Num, scale int32) []byte {
 // quotient is an unsigned 128-bit number.
 type quotient struct{ hi, lo uint64 }
 
-// by19 divides by 10^19.
+// by19 divides by 10^19 and returns quotient and remainder.
 func (q quotient) by19() (quotient, uint64) {
 	hi := q.hi / ten19
 	lo, r := bits.Div64(q.hi%ten19, q.lo, ten19)
 	return quotient{hi, lo}, r
 }
 
-// appendGroups appends the digits from first on in groups, but no zeros at
-// either end.
+// appendGroups appends the digits from first on in groups, without zero groups at either end.
 func appendGroups(b []byte, digits []byte, first, point int, sign uint16, scale int32) []byte {
 	weight := (point-first)/4 - 1
 	var groups [(4 + digits128 + 4) / 4]uint16
@@ -92,10 +90,10 @@ func appendGroups(b []byte, digits []byte, first, point int, sign uint16, scale 
 	return b
 }
 
-var errNumeric = errors.New("a numeric that is no decimal of its column")
+var errNumeric = errors.New("numeric does not fit the column's decimal type")
 
-// parseNumeric reads a numeric as the number of units of the last of scale
-// digits after the point, and how many such digits it shows.
+// parseNumeric decodes a numeric. It returns the value as a number of units of the last digit, and the number of
+// digits after the point.
 func parseNumeric(b []byte) (units *big.Int, shown int32, err error) {
 	if len(b) < 8 {
 		return nil, 0, errNumeric
@@ -103,7 +101,7 @@ func parseNumeric(b []byte) (units *big.Int, shown int32, err error) {
 	n, weight := int(binary.BigEndian.Uint16(b)), int(int16(binary.BigEndian.Uint16(b[2:])))
 	sign, scale := binary.BigEndian.Uint16(b[4:]), int32(binary.BigEndian.Uint16(b[6:]))
 	if len(b) < 8+2*n || sign != signPositive && sign != signNegative {
-		return nil, 0, errNumeric // NaN and the infinities have signs of their own
+		return nil, 0, errNumeric // NaN and the infinities have their own signs
 	}
 	units = new(big.Int)
 	base := big.NewInt(groupBase)
@@ -111,7 +109,7 @@ func parseNumeric(b []byte) (units *big.Int, shown int32, err error) {
 		units.Mul(units, base)
 		units.Add(units, big.NewInt(int64(binary.BigEndian.Uint16(b[8+2*i:]))))
 	}
-	// The last group is worth 10^(4·(weight-n+1)).
+	// The last group has the weight 10^(4·(weight-n+1)).
 	shift(units, 4*(weight-n+1)+int(scale))
 	if sign == signNegative {
 		units.Neg(units)
@@ -119,7 +117,7 @@ func parseNumeric(b []byte) (units *big.Int, shown int32, err error) {
 	return units, scale, nil
 }
 
-// shift multiplies v by 10^by; digits that a negative one cuts off are zeros.
+// shift multiplies v by 10^by. Digits cut off by a negative by are zeros.
 func shift(v *big.Int, by int) {
 	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(by, -by))), nil)
 	if by >= 0 {
@@ -129,7 +127,7 @@ func shift(v *big.Int, by int) {
 	}
 }
 
-// decimalOf reads a numeric as a decimal of the scale given.
+// decimalOf decodes a numeric as a decimal of the given scale.
 func decimalOf(b []byte, scale int32) (decimal128.Num, error) {
 	units, shown, err := parseNumeric(b)
 	if err != nil {
@@ -145,7 +143,7 @@ func decimalOf(b []byte, scale int32) (decimal128.Num, error) {
 	return decimal128.FromBigInt(units), nil
 }
 
-// numericString reads a numeric as its digits.
+// numericString decodes a numeric as text.
 func numericString(b []byte) (string, error) {
 	if len(b) >= 8 {
 		switch binary.BigEndian.Uint16(b[4:]) {

@@ -14,33 +14,30 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// order is what is known of the keys that a pass has carried, where each is one
-// whole number and they have only ever grown, or only ever shrunk: lists that are
-// paged by key are such. No key can then come twice, and the rows of the table
-// can be read beside those that arrive, in the same order. What is alike is never
-// sent, and a stretch of keys is remembered in its stead.
+// order describes the keys that a pass has carried, if the key is one integer column and the keys have only grown or
+// only shrunk, as in lists that are paged by key. No key can then occur twice, and the table's rows can be read
+// alongside the arriving rows in the same order. Unchanged rows are never sent, and a range of keys is remembered
+// instead of each key.
 type order struct {
-	broken bool // they came in another order: [carried] has the keys
-	way    int  // 1: they grow, -1: they shrink, 0: there is one at most
+	broken bool // the keys are not in order: [carried] has them
+	way    int  // 1: they grow, -1: they shrink, 0: at most one key so far
 	begun  bool
 	last   int64
 
-	// The pass has carried each row that stands between the keys first and to,
-	// except for some.
+	// The pass has carried each current row with a key between first and to, except those in except.
 	covers    bool
 	first, to int64
 	except    []int64
 }
 
-// maxExcept is how many rows may be missing from the stretch before its keys
-// are kept one by one, by the server. // Invariant 6
+// maxExcept is the greatest number of exceptions. Beyond it, the server keeps the keys one by one. // Invariant 6
 const maxExcept = 1 << 14
 
-// maxBeside is how many rows of the table may be read beside rows that arrive
-// before it would have been cheaper to look these up.
+// maxBeside limits the rows of the table that are read alongside the arriving rows. Beyond it, looking up the
+// arriving rows would be cheaper.
 func maxBeside(rows int64) int64 { return 2*rows + 1000 }
 
-// follow takes note of the keys that arrive.
+// follow tracks the order of the arriving keys.
 func (m *merge) follow(t *target) error {
 	next := m.order
 	if next.broken || t.staged.Rows == 0 {
@@ -53,12 +50,12 @@ func (m *merge) follow(t *target) error {
 	return nil
 }
 
-// ordered reports whether the table's key is such that it can have an order.
+// ordered reports whether the table's key can have an order.
 func ordered(t *target) bool {
 	return unique(t.Table) && len(t.Key) == 1 && schemas.SameType(load.TypeOf(t.Columns, t.Key[0]), schemas.Int64)
 }
 
-// take adds the staged keys, and reports whether they go on in order.
+// take adds the staged keys, and reports whether they continue in order.
 func (o *order) take(t *target) bool {
 	for _, b := range t.staged.Batches {
 		keys, ok := column(b, t.Key[0]).(*array.Int64)
@@ -83,8 +80,7 @@ func column(b arrow.RecordBatch, name string) arrow.Array {
 	return b.Column(b.Schema().FieldIndices(name)[0])
 }
 
-// recognise finds the staged rows that stand in the table as they are. The
-// others, t.only, are left to be compared.
+// recognise finds the staged rows that are in the table unchanged. The others, t.only, are compared afterwards.
 func (m *merge) recognise(t *target) error {
 	if m.order.broken || t.staged.Rows == 0 {
 		return nil
@@ -117,18 +113,17 @@ func (m *merge) recognise(t *target) error {
 	return nil
 }
 
-// untouched is the condition that a row t stands and was not written by the pass.
+// untouched returns the condition that a row t is current and was not written by the pass.
 func (m *merge) untouched(t *target) string {
 	return "t." + t.ended() + " IS NULL AND NOT coalesce(t." + ident(schemas.ColRun) + ` COLLATE "C" >= ` + literal(m.of.Run) + ", false)"
 }
 
-// stretch is the condition that a row t is one of those which the order tells the
-// pass has carried.
+// stretch returns the condition that a row t is in the range that the pass has carried.
 func (m *merge) stretch(t *target) string {
 	if !m.order.covers {
 		return "false"
 	}
-	if !ordered(t) { // somebody has made the table anew, say
+	if !ordered(t) { // for example after the table was recreated
 		m.db.lose(m.pass)
 		return "false"
 	}
@@ -144,8 +139,7 @@ func (m *merge) stretch(t *target) string {
 	return cond + " AND " + key + " <> ALL ('{" + strings.Join(except, ",") + "}'::bigint[])"
 }
 
-// uncover gives up the order for good: from now on keys are kept one by one, and
-// those of the stretch are the first.
+// uncover gives up the order for good. From now on, keys are stored one by one, starting with those of the range.
 func (m *merge) uncover(t *target) error {
 	cond := m.stretch(t)
 	m.order = order{broken: true}
@@ -161,7 +155,7 @@ func (m *merge) uncover(t *target) error {
 	return err
 }
 
-// unorder gives up the order where a plan turns a key into what has another one.
+// unorder gives up the order if a plan changes the key to a type that sorts differently.
 func (m *merge) unorder(t *target, p load.Plan) error {
 	key := slices.ContainsFunc(p.Widen, func(w load.Widening) bool { return slices.Contains(p.Table.Key, w.Column.Name) })
 	if !key || load.Child(t.Columns) || !m.order.covers {
@@ -170,7 +164,7 @@ func (m *merge) unorder(t *target, p load.Plan) error {
 	return m.uncover(t)
 }
 
-// walk goes through staged rows beside those of the table.
+// walk compares staged rows with the rows of the table in key order.
 type walk struct {
 	staged *load.Staged
 	key    string
@@ -184,10 +178,10 @@ type walk struct {
 
 	read   int64   // rows of the table
 	except []int64 // keys of those that were not staged
-	rest   []int64 // ordinals of the staged rows that are not in the table as they are
+	rest   []int64 // ordinals of the staged rows that are new or changed
 }
 
-// open goes to the first batch from here on that has rows left.
+// open moves to the next batch, from the current one on, that has rows left.
 func (w *walk) open() {
 	for ; w.batch < len(w.staged.Batches); w.batch++ {
 		b := w.staged.Batches[w.batch]
@@ -204,7 +198,7 @@ func (w *walk) open() {
 	}
 }
 
-// done reports whether there is no staged row left.
+// done reports whether no staged row is left.
 func (w *walk) done() bool { return w.batch == len(w.staged.Batches) }
 
 func (w *walk) step() {
@@ -212,7 +206,7 @@ func (w *walk) step() {
 	w.open()
 }
 
-// beside takes the next row of the table, its key and its hash.
+// beside processes the next row of the table: its key and its hash.
 func (w *walk) beside(v [][]byte) error {
 	k, err := strconv.ParseInt(string(v[0]), 10, 64)
 	if err != nil {
@@ -234,7 +228,7 @@ func (w *walk) beside(v [][]byte) error {
 	return nil
 }
 
-// leave leaves a staged row to be compared.
+// leave marks a staged row for comparison.
 func (w *walk) leave() {
 	w.rest = append(w.rest, w.ordinals[w.row])
 	w.step()

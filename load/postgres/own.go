@@ -11,9 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// prepare makes the tables of penstock's own, and the schema, where they are
-// missing, as those for source have them: in a transaction of its own, as streams that begin at the same time
-// all want them. They are empty until the first commit.
+// prepare creates the schema and penstock's own tables for source if they are missing. It uses its own transaction,
+// because streams that start at the same time all need the tables. They stay empty until the first commit.
 func (d *DB) prepare(ctx context.Context, source string) error {
 	shared := source != ""
 	d.mu.Lock()
@@ -37,7 +36,7 @@ func (d *DB) prepare(ctx context.Context, source string) error {
 		return err
 	}
 	if err := d.makeOwn(ctx, s, source); err != nil {
-		return fmt.Errorf("make penstock's own tables in schema %s: %w", d.o.Schema, err)
+		return fmt.Errorf("create penstock's own tables in schema %s: %w", d.o.Schema, err)
 	}
 	if err := d.stalePasses(ctx, s); err != nil {
 		return err
@@ -58,7 +57,7 @@ func (d *DB) makeOwn(ctx context.Context, s *session, source string) error {
 	if lacking, err := d.lackingOwn(ctx, s, source); err != nil || len(lacking) == 0 {
 		return err
 	}
-	// Others who come to make them wait here, and then find them.
+	// Other processes that want to create them wait here, and then find them.
 	if err := s.run(ctx, d.queueSQL("penstock "+d.o.Schema)); err != nil {
 		return err
 	}
@@ -86,14 +85,14 @@ func (d *DB) makeOwn(ctx context.Context, s *session, source string) error {
 	return nil
 }
 
-// lack is what there is not yet of a table: a release may bring columns.
+// lack lists what is missing of a table. A release may add columns.
 type lack struct {
 	table   schemas.Table
 	there   bool
 	columns []arrow.Field
 }
 
-// lackingOwn is what there is not yet of penstock's own tables.
+// lackingOwn returns what is missing of penstock's own tables.
 func (d *DB) lackingOwn(ctx context.Context, s *session, source string) (all []lack, err error) {
 	var names []string
 	for _, t := range load.OwnTables() {
@@ -140,8 +139,8 @@ func (d *DB) makeSQL(l lack) string {
 		"COMMENT ON TABLE " + d.place(t.Name) + " IS " + literal("penstock: "+strings.ReplaceAll(strings.TrimPrefix(t.Name, load.Prefix), "_", " "))
 }
 
-// unprepared has penstock's own tables looked for anew where an error says that
-// one of them is gone: somebody has dropped it.
+// unprepared checks for an error about a missing table: one of penstock's own was dropped by hand. The next prepare
+// then looks for them again.
 func (d *DB) unprepared(err error) error {
 	if code(err) != codeUndefinedTable {
 		return err

@@ -41,8 +41,7 @@ func (d *DB) Standing(ctx context.Context, k state.Key, table string) (s load.St
 	return s, nil
 }
 
-// ownerOf is whose a table is, and the run that has made it, by the account of its
-// changes.
+// ownerOf returns the recorded owner of a table, and the run that created it.
 func (d *DB) ownerOf(ctx context.Context, s *session, table string) (o *load.Owner, made string, err error) {
 	query := fmt.Sprintf(`SELECT DISTINCT ON (action) action, CASE WHEN action = %s THEN to_type ELSE run END FROM %s WHERE "table" = %s AND action IN (%s, %[1]s) ORDER BY action, at DESC`,
 		literal(load.ActionOwner), d.place(load.Changes.Name), literal(table), literal(load.ActionCreate))
@@ -57,16 +56,14 @@ func (d *DB) ownerOf(ctx context.Context, s *session, table string) (o *load.Own
 	return o, made, err
 }
 
-// claimed is a claim that held at a position of its stream.
+// claimed is a claim that was valid at a position of its stream.
 type claimed struct {
 	load.Claim
 	at position
 }
 
-// claim makes sure that the table is the stream's to write, unless this process has
-// seen so at the position where the stream still is. Of those that want a table
-// which nobody owns, one after the other looks whether it is still so.
-// Invariant 13
+// claim checks that the stream may write its table. It skips the check if this process has made it at the stream's
+// current position. Streams that claim a table without an owner check again one after another. // Invariant 13
 func (x *tx) claim(ctx context.Context) error {
 	c := x.of.Claim
 	x.db.mu.Lock()
@@ -97,9 +94,8 @@ func (x *tx) owned(ctx context.Context) (owner load.Owner, record bool, have *lo
 	return owner, record, have, err
 }
 
-// own records the owner of the table, and resets the cursors of the stream that it
-// belonged to, so that no transaction of that one can be committed any more.
-// Invariant 13
+// own records the owner of the table. It resets the cursor of the stream that owned the table before, so that no
+// transaction of that stream can commit. // Invariant 13
 func (x *tx) own(ctx context.Context) error {
 	if x.owner == nil {
 		return nil

@@ -4,22 +4,20 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// pass is what this process remembers of one reading of a stream. Rows that the pass
-// has written bear its run. The keys of rows that it has carried and left alone are in
-// a table of the server, see [carried]: nothing is written where the rows are, and the
-// memory is the server's, which puts it on disk. // Invariant 6
+// pass is what this process remembers of one pass over a stream. Rows that the pass has written have its run. The
+// keys of rows that it has carried and left unchanged are in a server-side table, see [carried]: nothing is written
+// to the rows, and the keys use the server's memory and disk. // Invariant 6
 type pass struct {
 	run string
 
 	// Guarded by DB.mu.
-	carried *carried // as of the last commit; nil for none
-	lost    bool     // some of what the pass has carried is not known any more
-	order   order    // of the keys of the rows that were committed
+	carried *carried // as of the last commit; nil: none
+	lost    bool     // some carried keys are no longer known
+	order   order    // order of the keys of the committed rows
 	fresh   map[string]bool
 }
 
-// passOf is the pass of the run; it begins where the last one of the stream was
-// another.
+// passOf returns the pass of the run. It starts a new one if the stream's last pass has another run.
 func (d *DB) passOf(k state.Key, run string) *pass {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -27,14 +25,14 @@ func (d *DB) passOf(k state.Key, run string) *pass {
 	if p != nil && p.run == run {
 		return p
 	}
-	// Where a later pass came between, this one was forgotten. // Invariant 12
+	// If a later pass ran in between, this one was forgotten. // Invariant 12
 	fresh := &pass{run: run, fresh: map[string]bool{}, lost: p != nil && run < p.run}
 	d.passes[k] = fresh
 	d.discard(p)
 	return fresh
 }
 
-// discard has the table of a pass dropped that nobody goes on with. d.mu is held.
+// discard leaves the table of an ended pass for clean to drop. The caller holds d.mu.
 func (d *DB) discard(p *pass) {
 	if p != nil && p.carried != nil {
 		d.garbage = append(d.garbage, p.carried.table)
@@ -42,7 +40,7 @@ func (d *DB) discard(p *pass) {
 	}
 }
 
-// resume is how far a pass has come: what it has carried, and in which order.
+// resume returns what a pass has carried so far, and in which order.
 func (d *DB) resume(p *pass) (*carried, order) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -53,28 +51,28 @@ func (d *DB) resume(p *pass) (*carried, order) {
 	return &c, p.order
 }
 
-// lose notes that keys which the pass has carried are not known any more.
+// lose records that some keys carried by the pass are no longer known.
 func (d *DB) lose(p *pass) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p.lost = true
 }
 
-// advance notes how far a pass has come, by what was committed. A sweep ends it: the
-// keys that it has carried are of no more use.
+// advance records the progress of a pass after a commit. A sweep ends the pass: its carried keys are no longer
+// needed.
 func (d *DB) advance(p *pass, o order, c *carried, swept bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p.order, p.carried = o, c
 	if c != nil && !c.kept {
-		p.carried, p.lost = nil, true // it ended with its transaction
+		p.carried, p.lost = nil, true // it was dropped with its transaction
 	}
 	if swept {
 		d.discard(p)
 	}
 }
 
-// learn remembers which tables have had nothing but new rows.
+// learn records the tables that have received only new rows.
 func (d *DB) learn(p *pass, fresh map[string]bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

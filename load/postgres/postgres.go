@@ -18,24 +18,23 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// DB is a destination in one schema of a Postgres database. Its methods may be
-// called from any number of goroutines, and transactions of different streams
-// run side by side.
+// DB is a destination in one schema of a Postgres database. Its methods are safe for concurrent use, and transactions
+// of different streams run in parallel.
 type DB struct {
 	o    Options
 	pool *pgxpool.Pool
 
 	mu                sync.Mutex
-	ready             map[bool]bool          // the tables of penstock's own are there, by whether sources share them
-	positions         map[state.Key]position // as last seen or committed
+	ready             map[bool]bool          // penstock's own tables exist, by whether sources share them
+	positions         map[state.Key]position // as last read or committed
 	claimed           map[state.Key]claimed  // as last committed
 	passes            map[state.Key]*pass
-	garbage           []string        // tables of passes that are over, to be dropped
-	cleaned           time.Time       // when that was tried last and some could not be
-	stale             map[string]bool // streams, by [carriedPrefixOf], that have such tables from before this process
+	garbage           []string        // tables of finished passes, to be dropped
+	cleaned           time.Time       // time of the last attempt that failed to drop some
+	stale             map[string]bool // streams, by [carriedPrefixOf], that have such tables from before this process started
 	active            map[*session]bool
-	written, analyzed map[string]int64       // rows of each table; how many when its statistics were made
-	stalls            map[string]stalledCopy // by process of the server: see unstall
+	written, analyzed map[string]int64       // rows written to each table; rows at its last ANALYZE
+	stalls            map[string]stalledCopy // by server process; see unstall
 }
 
 var (
@@ -45,15 +44,14 @@ var (
 )
 
 const (
-	defaultConns = 32              // connections at most, where the URL has no pool_max_conns
-	dialTimeout  = 5 * time.Second // where the URL has no connect_timeout
+	defaultConns = 32              // maximum number of connections, if the URL has no pool_max_conns
+	dialTimeout  = 5 * time.Second // if the URL has no connect_timeout
 
 	poolerPatience = 2 * time.Second
 )
 
-// Open connects to the database, and waits a while for one that is only
-// starting. Close the destination after use. It makes nothing: that is the
-// first commit's doing.
+// Open connects to the database, and waits a while for a server that is starting. It creates nothing; the first
+// commit does. Close the destination after use.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Schema == "" {
 		o.Schema = "public"
@@ -102,11 +100,11 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	return d, nil
 }
 
-// configure reads a URL. Its errors do not repeat it: it may bear a password.
+// configure parses a URL. Its errors do not include the URL, which may contain a password.
 func configure(url string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("its URL cannot be read: want postgres://user:password@host:5432/database?sslmode=require") // Invariant 5
+		return nil, errors.New("cannot parse its URL: want postgres://user:password@host:5432/database?sslmode=require") // Invariant 5
 	}
 	if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = defaultConns
@@ -119,17 +117,15 @@ func configure(url string) (*pgxpool.Config, error) {
 		c.RuntimeParams["application_name"] = "penstock"
 	}
 	c.OnNotice = notice
-	// A statement is ended on the server when its context is, not only left
-	// alone: it would go on holding its locks.
+	// When a context ends, also cancel the statement on the server: otherwise it would keep its locks.
 	c.BuildContextWatcherHandler = func(pg *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: pg, DeadlineDelay: 2 * time.Second}
 	}
 	return config, nil
 }
 
-// direct checks that sessions are what they seem. A pooler makes itself known
-// by a process number of its own; one that hands each transaction to another
-// session is found out by two connections in turn.
+// direct checks that each connection is one server session. A pooler reports its own process number. A pooler that
+// assigns each transaction to another session is detected by two connections in turn.
 func (d *DB) direct(ctx context.Context) error {
 	return d.retry(ctx, func() error {
 		a, err := d.acquire(ctx)
@@ -161,13 +157,13 @@ func (d *DB) direct(ctx context.Context) error {
 		defer cancel()
 		again, err := a.backend(soon, "")
 		if err == nil && again != pid || err != nil && soon.Err() != nil && ctx.Err() == nil {
-			return ErrPooled // the first waits for the second to end its transaction
+			return ErrPooled // the first waits until the second ends its transaction
 		}
 		return err
 	})
 }
 
-// backend is the process that serves the session, asked after a statement.
+// backend returns the server process of the session, queried after a statement.
 func (s *session) backend(ctx context.Context, after string) (pid int64, err error) {
 	err = s.numbers(ctx, after+"SELECT pg_catalog.pg_backend_pid()", &pid)
 	return pid, err
@@ -198,8 +194,7 @@ func (d *DB) Tables(ctx context.Context, name string) (tables []schemas.Table, e
 	return tables, nil
 }
 
-// Close ends all connections, and with them the transactions that are still
-// open. What is committed stays.
+// Close closes all connections, which ends open transactions. Committed data stays.
 func (d *DB) Close() error {
 	d.forget(func(state.Key) bool { return true })
 	d.mu.Lock()
@@ -209,12 +204,12 @@ func (d *DB) Close() error {
 	}
 	d.mu.Unlock()
 	if open {
-		go d.pool.Close() // it waits until those transactions have been rolled back
+		go d.pool.Close() // it waits until those transactions are rolled back
 		return nil
 	}
 	d.pool.Close()
 	return nil
 }
 
-// step names the point a commit has reached to those who asked for it.
+// step calls Options.Step for a named point of a commit.
 func (d *DB) step(name string) error { return load.Step(d.o.Step, name) }

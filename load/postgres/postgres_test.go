@@ -17,20 +17,20 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// TestConformance keeps documents as json: the suite compares how they are
-// spelled, which jsonb does not keep. See TestDocuments for that.
+// TestConformance uses json for documents: the suite compares their spelling, which jsonb does not keep.
+// TestDocuments covers jsonb.
 func TestConformance(t *testing.T) {
 	loadtest.Run(t, driver(pgtest.Start(t), Options{JSON: "json"}))
 }
 
-// driver gives each test a schema of its own.
+// driver gives each test its own schema.
 func driver(server *pgtest.Server, o Options) loadtest.Driver {
 	var named sync.Map
 	var count atomic.Int64
 	return loadtest.Driver{
 		Open: func(t testing.TB, step func(string) error) load.Destination {
 			schema, ok := named.Load(t)
-			if !ok { // others' tables are in the way of none, but slow the catalog down
+			if !ok { // other tests' tables do not interfere, but slow down the catalog
 				t.Cleanup(func() { server.Exec("DROP SCHEMA IF EXISTS " + ident(schema.(string)) + " CASCADE") })
 				schema = fmt.Sprintf(`it's "%s" %d`, o.JSON, count.Add(1))
 				named.Store(t, schema)
@@ -68,7 +68,7 @@ func driver(server *pgtest.Server, o Options) loadtest.Driver {
 	}
 }
 
-// rowsOf reads a table or a view; none where it is not there.
+// rowsOf reads a table or a view, without rows if it does not exist.
 func rowsOf(t testing.TB, d *DB, table string) (rows []loadtest.Row) {
 	t.Helper()
 	err := d.Query(t.Context(), "SELECT * FROM "+ident(table), func(b arrow.RecordBatch) error {

@@ -13,15 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// proxy stands between a destination and its server, and cuts the connection
-// at a COMMIT: before the server gets it, or before its answer comes back.
+// proxy is between a destination and its server. It cuts the connection at a COMMIT: before the server gets it, or
+// before its answer comes back.
 type proxy struct {
 	listener net.Listener
 	to       string
 
 	mu       sync.Mutex
-	question int // how many questions are still to be lost
-	answer   int // how many answers are
+	question int // number of requests still to lose
+	answer   int // number of answers still to lose
 	cuts     int
 }
 
@@ -56,7 +56,7 @@ func (p *proxy) count() int {
 
 var commitQuery = append([]byte{'Q', 0, 0, 0, 11}, "COMMIT\x00"...)
 
-// take decides what becomes of a COMMIT.
+// take decides what happens to a COMMIT.
 func (p *proxy) take() (question, answer bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +79,7 @@ func (p *proxy) serve(client net.Conn) {
 	if err != nil {
 		return
 	}
-	var silent sync.Mutex // held while the answers are kept back
+	var silent sync.Mutex // held while answers are suppressed
 	mute := false
 	go func() {
 		defer client.Close()
@@ -117,7 +117,7 @@ func (p *proxy) serve(client net.Conn) {
 				silent.Unlock()
 				_, _ = server.Write(buf[:n])
 				client.Close()
-				// The server is left to finish before it learns that nobody listens.
+				// Let the server finish before it notices the lost connection.
 				_, _ = io.Copy(io.Discard, io.LimitReader(server, 1))
 				return
 			}
@@ -133,8 +133,8 @@ func (p *proxy) serve(client net.Conn) {
 	}
 }
 
-// pooler is a pooler in transaction mode with one connection to the server:
-// whoever begins has it until the transaction ends.
+// pooler is a pooler in transaction mode with one connection to the server. A client has it from BEGIN to the end of
+// its transaction.
 type pooler struct {
 	mu     sync.Mutex
 	server net.Conn
@@ -167,7 +167,7 @@ func newPooler(t testing.TB, to string, user, database string) string {
 	return l.Addr().String()
 }
 
-// message reads one message, its kind and all of its bytes.
+// message reads one message and returns its kind and all of its bytes.
 func message(r io.Reader) (byte, []byte, error) {
 	head := make([]byte, 5)
 	if _, err := io.ReadFull(r, head); err != nil {

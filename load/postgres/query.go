@@ -16,9 +16,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// stream runs f in a transaction that can only read, with a function that hands
-// batches on. Where the connection is lost before the first of them, it is done
-// again; afterwards it cannot be.
+// stream runs f in a read-only transaction, with a function that passes batches on to each. If the connection is lost
+// before the first batch, it retries; after that it cannot.
 func (d *DB) stream(ctx context.Context, each func(arrow.RecordBatch) error, f func(*session, func(arrow.RecordBatch) error) error) error {
 	var failed error
 	begun := false
@@ -38,8 +37,8 @@ func (d *DB) stream(ctx context.Context, each func(arrow.RecordBatch) error, f f
 	return err
 }
 
-// Query implements [load.Querier]. The statement runs in a transaction that can
-// only read, and finds tables of the destination's schema without naming it.
+// Query implements [load.Querier]. The statement runs in a read-only transaction, and finds tables of the
+// destination's schema without naming the schema.
 func (d *DB) Query(ctx context.Context, sql string, each func(arrow.RecordBatch) error) error {
 	q, err := parseQuestion(sql)
 	if err != nil {
@@ -59,10 +58,10 @@ func (d *DB) Query(ctx context.Context, sql string, each func(arrow.RecordBatch)
 	return nil
 }
 
-// answer runs a statement that was prepared by name.
+// answer runs the statement prepared under name.
 func (s *session) answer(ctx context.Context, stmt *pgconn.StatementDescription, name string, each func(arrow.RecordBatch) error) error {
 	if len(stmt.ParamOIDs) > 0 {
-		return errors.New("a statement with parameters cannot be asked")
+		return errors.New("statements with parameters are not supported")
 	}
 	answer := &answer{each: each}
 	for _, f := range stmt.Fields {
@@ -74,7 +73,7 @@ func (s *session) answer(ctx context.Context, stmt *pgconn.StatementDescription,
 	rows := s.pg.ExecPrepared(ctx, name, nil, nil, answer.formats)
 	for rows.NextRow() {
 		if answer.take(rows.Values()); answer.err != nil {
-			cancel() // nobody wants the rest
+			cancel() // the rest is not needed
 		}
 	}
 	if _, err := rows.Close(); err != nil && answer.err == nil {
@@ -83,21 +82,20 @@ func (s *session) answer(ctx context.Context, stmt *pgconn.StatementDescription,
 	return answer.end()
 }
 
-// answer is the result of a query on its way into batches. Numerics of unknown
-// scale are held back until it is known, in a first batch that may be the
-// whole: see [answer.settle].
+// answer converts a query's result into batches. If numerics have an unknown scale, it holds back the first rows,
+// possibly the whole result, until the scale is known: see [answer.settle].
 type answer struct {
 	each    func(arrow.RecordBatch) error
 	fields  []arrow.Field
 	formats []int16
-	open    []int      // columns of numerics whose type is not known
-	first   [][][]byte // rows held back for that
+	open    []int      // numeric columns whose type is not known yet
+	first   [][][]byte // rows held back until then
 	held    int
 	c       *collector
 	err     error
 }
 
-// Types that are asked for in binary, beside those of array elements.
+// Types that are requested in binary format, in addition to the types of array elements.
 const (
 	oidInt2   = 21
 	oidInt4   = 23
@@ -110,7 +108,7 @@ var arrays = map[uint32]arrow.DataType{
 	1000: schemas.Bool, 1016: schemas.Int64, 1009: schemas.Text, 1022: schemas.Float64, 1182: schemas.Date, 1185: schemas.Timestamp,
 }
 
-// add is told of a column.
+// add adds a column.
 func (a *answer) add(f pgconn.FieldDescription) {
 	t, format := arrow.DataType(schemas.Text), int16(formatText)
 	switch f.DataTypeOID {
@@ -146,8 +144,8 @@ func (a *answer) add(f pgconn.FieldDescription) {
 	a.fields, a.formats = append(a.fields, field), append(a.formats, format)
 }
 
-// decimalType is the decimal that a numeric with this modifier is; false for one
-// of any precision.
+// decimalType returns the decimal type of a numeric with this modifier. It returns false for a numeric without fixed
+// precision.
 func decimalType(modifier int32) (arrow.DataType, bool) {
 	m := modifier - 4
 	precision, scale := m>>16, m&0x7ff
@@ -157,7 +155,7 @@ func decimalType(modifier int32) (arrow.DataType, bool) {
 	return &arrow.Decimal128Type{Precision: precision, Scale: scale}, true
 }
 
-// take is told of a row.
+// take adds a row.
 func (a *answer) take(values [][]byte) {
 	switch {
 	case a.err != nil:
@@ -179,8 +177,8 @@ func (a *answer) take(values [][]byte) {
 	}
 }
 
-// settle decides what numerics of unknown scale become: decimals of the greatest
-// scale where all of them were seen and fit, else text, which loses nothing.
+// settle decides the types of numerics of unknown scale: decimals of the greatest scale if all values are known and
+// fit, otherwise text, which loses nothing.
 func (a *answer) settle(whole bool) {
 	for _, i := range a.open {
 		scale, digits := int32(0), int32(0)
@@ -206,7 +204,7 @@ func (a *answer) settle(whole bool) {
 	a.first = nil
 }
 
-// begin makes the collector, once the types are known.
+// begin creates the collector once the types are known.
 func (a *answer) begin() {
 	a.c = newCollector(arrow.NewSchema(a.fields, nil))
 	for i, f := range a.fields {
@@ -228,7 +226,7 @@ func (a *answer) release() {
 	}
 }
 
-// end hands on what is left; a batch comes even if there are no rows.
+// end passes on the remaining rows. A batch comes even if there are no rows.
 func (a *answer) end() error {
 	if a.c == nil && a.err == nil {
 		a.settle(true)
@@ -285,7 +283,7 @@ func anyFloat(b *array.Float64Builder) decode {
 	}
 }
 
-// numericText writes a numeric as its digits.
+// numericText decodes a numeric as text.
 func numericText(b *array.StringBuilder) decode {
 	return func(v []byte) error {
 		text, err := numericString(v)

@@ -11,13 +11,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// asks is how a statement begins that only asks. The server's parser decides later.
+// asks matches the start of a statement that only reads. The server's parser decides later.
 var asks = regexp.MustCompile(`(?is)^(?:\s|\(|` + comment + `)*(?:SELECT|WITH|VALUES|TABLE)\b`)
 
-// shows is a whole statement that prints a setting. It calls nothing.
+// shows matches a whole SHOW statement. It calls no function.
 var shows = regexp.MustCompile(`(?i)^\s*SHOW(?:\s+[\w".]+)+\s*;?\s*$`)
 
-// explains is how a statement begins that asks for a plan.
+// explains matches the start of an EXPLAIN statement.
 var explains = regexp.MustCompile(`(?is)^` + blanks + `EXPLAIN\b((?:` + blanks + `(?:ANALYZE|VERBOSE)\b)*)(?:` + blanks + `(\(` + option + `(?:,` + option + `)*\)))?(.*)$`)
 
 const (
@@ -26,19 +26,19 @@ const (
 	option  = `\s*(?:ANALYZE|VERBOSE|COSTS|SETTINGS|BUFFERS|SERIALIZE|WAL|TIMING|SUMMARY|MEMORY|FORMAT)(?:\s+\w+)?\s*`
 )
 
-// question is a statement in two parts.
+// question is a query in two parts.
 type question struct {
 	explain string // EXPLAIN and its options; "" for none
-	sql     string // what is asked, or explained
-	shows   bool   // it prints a setting
+	sql     string // the query, without EXPLAIN
+	shows   bool   // it is a SHOW statement
 }
 
-// errElsewhere is [ErrNotReadOnly] with what a user can do.
-var errElsewhere = fmt.Errorf("%w; psql runs all else", ErrNotReadOnly)
+// errElsewhere is [ErrNotReadOnly] with a hint.
+var errElsewhere = fmt.Errorf("%w; use psql for anything else", ErrNotReadOnly)
 
 func parseQuestion(sql string) (question, error) {
-	if !storable([]byte(sql)) { // the server would end the connection
-		return question{}, errors.New("the statement has a zero byte, or bytes that are no UTF-8")
+	if !storable([]byte(sql)) { // the server would close the connection
+		return question{}, errors.New("the statement contains a zero byte or invalid UTF-8")
 	}
 	if shows.MatchString(sql) {
 		return question{sql: sql, shows: true}, nil
@@ -55,13 +55,12 @@ func parseQuestion(sql string) (question, error) {
 
 var comments = regexp.MustCompile(`(?s)` + comment)
 
-// asked is the name that a question is prepared by.
+// asked is the name of the prepared query.
 const asked = "penstock_query"
 
-// ask runs a question. The server parses it, and what it calls is looked at before it
-// runs; it is run as it was parsed, so that no name in it can mean another thing by then.
-// In the destination's schema others may have functions and operators whose names are
-// those of the server's own, and they would act with the rights of penstock's role.
+// ask prepares a query. The server parses it, and ask checks which functions it calls before it runs. It runs as
+// parsed, so that no name can change its meaning in between. Other roles may have functions and operators in the
+// destination's schema with the names of built-in ones, and these would act with the rights of penstock's role.
 func (s *session) ask(ctx context.Context, q question) (_ *pgconn.StatementDescription, name string, err error) {
 	const plain = "SET LOCAL search_path = pg_catalog, pg_temp"
 	names := "SET LOCAL search_path = pg_catalog, " + ident(s.db.o.Schema) + ", pg_temp"
@@ -95,9 +94,8 @@ func (s *session) ask(ctx context.Context, q question) (_ *pgconn.StatementDescr
 	return stmt, "", cause(ctx, err)
 }
 
-// checkedSQL selects arrays, records and ranges in which there is a domain with a check,
-// and the names by which a statement can get at each: its own, and those of functions and
-// operators of it.
+// checkedSQL selects arrays, records and ranges that contain a domain with a check, and the names by which a
+// statement can refer to each: its own name, and those of its functions and operators.
 const checkedSQL = `WITH RECURSIVE checked(oid) AS (
 		SELECT y.oid FROM pg_type y WHERE typtype = 'd' AND y.oid >= 16384 AND EXISTS (SELECT FROM pg_constraint WHERE contypid = y.oid)
 		UNION SELECT whole.oid FROM checked, LATERAL (SELECT oid FROM pg_type WHERE typbasetype = checked.oid OR typelem = checked.oid
@@ -110,9 +108,9 @@ const checkedSQL = `WITH RECURSIVE checked(oid) AS (
 	UNION SELECT y.oid, proname FROM y JOIN pg_proc ON y.oid = prorettype OR y.oid = ANY (proargtypes) OR y.oid = ANY (proallargtypes)
 	UNION SELECT y.oid, oprname FROM y JOIN pg_operator ON y.oid IN (oprleft, oprright, oprresult)`
 
-// parseable refuses a statement that cannot even be parsed safely. As it parses one, the
-// server makes values of its texts, and in arrays, records and ranges runs the checks of
-// domains. A statement gets at such a type by a name that is in it.
+// parseable returns an error for a statement that is not even safe to parse. While parsing, the server converts
+// literals, and for arrays, records and ranges it runs the checks of domains. A statement refers to such a type by
+// one of the type's names.
 func (s *session) parseable(ctx context.Context, sql string) error {
 	text, types := strings.ToLower(strings.ReplaceAll(sql, `""`, `"`)), ""
 	err := s.query(ctx, checkedSQL, func(v [][]byte) error {
@@ -122,7 +120,7 @@ func (s *session) parseable(ctx context.Context, sql string) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("look at the types of the statement: %w", err)
+		return fmt.Errorf("check the types of the statement: %w", err)
 	}
 	if types == "" {
 		return nil
@@ -130,19 +128,19 @@ func (s *session) parseable(ctx context.Context, sql string) error {
 	return s.harmless(ctx, types)
 }
 
-// noticed is where the notices of a connection go while a tree is expected.
+// noticed is the key of a connection's data that collects notices while a parse tree is expected.
 const noticed = "penstock.tree"
 
-// notice keeps the parse tree that the server sends, which breaks lines at spaces.
+// notice collects the parse tree that the server sends. The server breaks its lines at spaces.
 func notice(pg *pgconn.PgConn, n *pgconn.Notice) {
 	if tree, ok := pg.CustomData()[noticed].(*strings.Builder); ok && strings.HasPrefix(n.Message, "rewritten parse tree") {
 		tree.WriteString(strings.ReplaceAll(n.Detail, "\n", " "))
 	}
 }
 
-// show has the server send the parse tree of the next statement. It writes it to its log,
-// too, unless the role may keep it out: as a superuser, or with the right to set
-// log_min_messages, which can be granted since Postgres 15.
+// show makes the server send the parse tree of the next statement. The server also writes the tree to its log, unless
+// the role may prevent that: as a superuser, or with the right to set log_min_messages, which can be granted since
+// Postgres 15.
 func (s *session) show() string {
 	may := "pg_catalog.current_setting('is_superuser') = 'on'"
 	if s.major() >= 15 {
@@ -152,19 +150,18 @@ func (s *session) show() string {
 		"SELECT CASE WHEN " + may + " THEN pg_catalog.set_config('log_min_messages', 'fatal', true) END; SET LOCAL debug_print_rewritten = on"
 }
 
-// hide takes back what show has set.
+// hide reverts the settings of show.
 const hide = "SET LOCAL debug_print_rewritten = off; SET LOCAL client_min_messages = warning; SELECT pg_catalog.set_config('log_min_messages', reset_val, true) FROM pg_catalog.pg_settings WHERE name = 'log_min_messages' AND setting <> reset_val"
 
-// major is the first number of the server's version, and 0 where it does not say.
+// major returns the major version of the server, or 0 if it is unknown.
 func (s *session) major() int {
 	text := s.pg.ParameterStatus("server_version")
 	n, _ := strconv.Atoi(text[:len(text)-len(strings.TrimLeft(text, "0123456789"))])
 	return n
 }
 
-// prepareShown prepares a SELECT and returns its parse tree, in which views stand as what
-// they select. The server hands it out no other way that works in a read-only transaction
-// and on a replica.
+// prepareShown prepares a SELECT and returns its parse tree, in which views are replaced by their queries. There is
+// no other way to get the tree that works in a read-only transaction and on a replica.
 func (s *session) prepareShown(ctx context.Context, name, sql string) (*pgconn.StatementDescription, string, error) {
 	if err := s.run(ctx, s.show()); err != nil {
 		return nil, "", err
@@ -181,7 +178,7 @@ func (s *session) prepareShown(ctx context.Context, name, sql string) (*pgconn.S
 	}
 	switch text := tree.String(); {
 	case text == "":
-		return nil, "", errors.New("the server does not hand out the parse tree of the statement, by which penstock sees what it calls: run it with psql")
+		return nil, "", errors.New("the server does not return the statement's parse tree, which penstock needs to check what it calls: run the statement with psql")
 	case !strings.HasPrefix(strings.TrimLeft(text, "( \n"), "{QUERY :commandType 1 ") || strings.Contains(text, ":hasModifyingCTE true"):
 		return nil, "", errElsewhere
 	default:
@@ -189,7 +186,7 @@ func (s *session) prepareShown(ctx context.Context, name, sql string) (*pgconn.S
 	}
 }
 
-// forgetQuestion has the server forget the question, or else ends the connection.
+// forgetQuestion deallocates the prepared query, or else closes the connection.
 func (s *session) forgetQuestion() {
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackGrace)
 	defer cancel()
@@ -201,14 +198,14 @@ func (s *session) forgetQuestion() {
 	}
 }
 
-// references are what a parse tree refers to, as numbers in the server's catalog.
+// references holds the OIDs of the objects that a parse tree refers to.
 type references struct{ functions, operators, types, relations []string }
 
-// reference is a number in a parse tree, or a list of them, with the name of its field.
-// Texts in a tree have a backslash before each space, so that none looks like one.
+// reference matches an OID in a parse tree, or a list of them, with its field name. Text in a tree has a backslash
+// before each space, so it cannot match.
 var reference = regexp.MustCompile(`:(funcid|opfuncid|aggfnoid|winfnoid|tsmhandler|startInRangeFunc|endInRangeFunc|opno|opnos|eqop|sortop|relid|\w*types?|\w*type?[iI]d) (?:\(o ([\d ]+)\)|(\d+))`)
 
-// add takes the references of a tree.
+// add adds the references of a tree.
 func (r *references) add(tree string) {
 	for _, m := range reference.FindAllStringSubmatch(tree, -1) {
 		numbers := strings.Fields(m[2] + m[3])
@@ -219,18 +216,17 @@ func (r *references) add(tree string) {
 			r.relations = append(r.relations, numbers...)
 		case "funcid", "opfuncid", "aggfnoid", "winfnoid", "tsmhandler", "startInRangeFunc", "endInRangeFunc":
 			r.functions = append(r.functions, numbers...)
-		default: // of kinds of joins and the like, too: their numbers are none of a domain's
+		default: // also matches fields such as jointype: their numbers are not OIDs of domains
 			r.types = append(r.types, numbers...)
 		}
 	}
 }
 
-// oids writes numbers of the catalog for = ANY.
+// oids formats OIDs for = ANY.
 func oids(numbers []string) string { return "'{" + strings.Join(numbers, ",") + "}'::oid[]" }
 
-// expressionsSQL selects the expressions that the server computes with the types of a
-// query, and of what they are made of, and as it plans a query of tables of others and
-// their parts.
+// expressionsSQL selects the expressions that the server evaluates for the types of a query and their components, and
+// those that it evaluates while planning a query on tables of other roles and their partitions.
 func (r *references) expressionsSQL() string {
 	return `WITH RECURSIVE types(oid) AS (SELECT unnest(` + oids(r.types) + `) UNION SELECT part.oid FROM types JOIN pg_type y ON y.oid = types.oid, LATERAL (
 			SELECT unnest(ARRAY[y.typbasetype, y.typelem]) AS oid
@@ -245,17 +241,17 @@ func (r *references) expressionsSQL() string {
 		UNION SELECT concat(':funcid ', rngsubdiff::oid, ' :funcid ', rngcanonical::oid) FROM pg_range WHERE rngtypid IN (SELECT oid FROM types)`
 }
 
-// maxNested is how many times expressions may lead to others: a domain's check to a type
-// with a check of its own, for instance.
+// maxNested limits how often expressions may lead to further expressions, for example a domain's check to a type with
+// its own check.
 const maxNested = 16
 
-// addExpressions adds the references of the expressions that the server computes.
+// addExpressions adds the references of the expressions that the server evaluates.
 func (r *references) addExpressions(ctx context.Context, s *session) error {
 	known := map[string]bool{}
 	for range maxNested {
 		trees, err := s.strings(ctx, r.expressionsSQL())
 		if err != nil {
-			return fmt.Errorf("look at what the statement calls: %w", err)
+			return fmt.Errorf("check what the statement calls: %w", err)
 		}
 		more := false
 		for _, t := range trees {
@@ -268,11 +264,11 @@ func (r *references) addExpressions(ctx context.Context, s *session) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: the checks of its types are nested too deeply", ErrNotReadOnly)
+	return fmt.Errorf("%w: the checks of its types are nested too deep", ErrNotReadOnly)
 }
 
-// harmless refuses a tree that calls a function of a role that could not act as
-// penstock's role, or one of the server's that acts beyond the transaction.
+// harmless returns an error if a tree calls a function owned by a role that may not act as penstock's role, or a
+// built-in function with effects beyond the transaction.
 func (s *session) harmless(ctx context.Context, tree string) error {
 	var r references
 	r.add(tree)
@@ -284,26 +280,26 @@ func (s *session) harmless(ctx context.Context, tree string) error {
 		name, owner, role, shadow := string(v[0]), string(v[1]), string(v[2]), string(v[4])
 		switch {
 		case string(v[3]) != "t":
-			refused = fmt.Errorf("%w: it calls %s of role %s, which would act with the rights of role %s; have it given to %[4]s (ALTER FUNCTION %[2]s OWNER TO %[4]s), or run the statement with psql",
+			refused = fmt.Errorf("%w: it calls %s of role %s, which would act with the rights of role %s; change its owner to %[4]s (ALTER FUNCTION %[2]s OWNER TO %[4]s), or run the statement with psql",
 				ErrNotReadOnly, name, owner, role)
 		case shadow != "":
-			refused = fmt.Errorf("%w: it calls %s, in which names may mean %s of another role; give the function names of its own (ALTER FUNCTION %[2]s SET search_path = pg_catalog, …), or drop what has the server's name",
+			refused = fmt.Errorf("%w: it calls %s, in which names may refer to %s of another role; set the function's search path (ALTER FUNCTION %[2]s SET search_path = pg_catalog, …), or drop the object that has the name of a built-in one",
 				ErrNotReadOnly, name, shadow)
 		default:
-			refused = fmt.Errorf("%w: it calls %s, which acts beyond the transaction; run it with psql", ErrNotReadOnly, name)
+			refused = fmt.Errorf("%w: it calls %s, which has effects beyond the transaction; run it with psql", ErrNotReadOnly, name)
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("look at what the statement calls: %w", err)
+		return fmt.Errorf("check what the statement calls: %w", err)
 	}
 	return refused
 }
 
-// harmfulSQL selects the first function of r that a question may not call. Functions that
-// the server's own views call only show what they show. One that is trusted, and finds
-// names by the session's search_path, would take a function or operator of others for the
-// server's where one in the schema has its name: that is the last column.
+// harmfulSQL selects the first function of r that a query may not call. Functions used by built-in views are allowed,
+// as they only show what these views show. A trusted function that resolves names by the session's search_path might
+// call a function or operator of another role that has the name of a built-in one in the schema; the last column
+// names it.
 func (r *references) harmfulSQL(schema string) string {
 	return `WITH f AS (SELECT p.*, ` + trusted("p.proowner") + ` AS trusted,
 			EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e') AS extension,
@@ -324,12 +320,11 @@ func (r *references) harmfulSQL(schema string) string {
 		ORDER BY 4, 1 LIMIT 1`
 }
 
-// dynamic are names of functions that run what their arguments say, though they count as
-// stable: their statements are not in the tree.
+// dynamic matches functions that run statements from their arguments although they are declared stable. Their
+// statements are not in the tree.
 const dynamic = `^(crosstab[0-9n]*|connectby|xpath_table|(table|schema|database)_to_xml(schema|_and_xmlschema)?)$`
 
-// volatileOnly are names of functions that give another answer each time and change
-// nothing beyond the transaction.
+// volatileOnly matches functions whose result varies and that change nothing beyond the transaction.
 const volatileOnly = `^(random(_normal)?|setseed|gen_random_(uuid|bytes)|gen_salt|uuid_generate_v[0-9a-z]+|uuidv[47]|pgp_(sym|pub)_encrypt(_bytea)?|` +
 	`clock_timestamp|timeofday|statement_timestamp|pg_sleep(_for|_until)?|pg_(database|indexes|relation|table|tablespace|total_relation)_size|` +
 	`nextval|currval|lastval|current_query|currtid2?|txid_(current|status|current_if_assigned|current_snapshot)|pg_(xact_status|current_xact_id|xact_commit_timestamp(_origin)?|last_committed_xact)|` +

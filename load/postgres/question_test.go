@@ -18,8 +18,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// counted is the address of a proxy before the server, and how many questions
-// have gone through it.
+// counted returns the address of a proxy before the server, and a counter of the requests through it.
 func counted(t testing.TB, to string) (address string, asked *atomic.Int64) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -60,7 +59,7 @@ func count(client net.Conn, to string, asked *atomic.Int64) {
 		if err != nil {
 			return
 		}
-		if kind == 'Q' && !bytes.Contains(text, []byte("-- ping")) { // of a connection that has been idle for long
+		if kind == 'Q' && !bytes.Contains(text, []byte("-- ping")) { // of a connection that was idle for long
 			asked.Add(1)
 		}
 		if _, err := server.Write(text); err != nil {
@@ -87,8 +86,8 @@ func commit(t testing.TB, d *DB, run int, from, next state.Cursor) error {
 	return x.Commit(t.Context(), next)
 }
 
-// TestRoundTrips holds how often a commit asks the server anything: nothing of
-// where the stream stands that the commit before has told.
+// TestRoundTrips checks the number of requests per commit. The position is not read again after the process's own
+// commit.
 func TestRoundTrips(t *testing.T) {
 	server := pgtest.Start(t)
 	address, asked := counted(t, server.Address())
@@ -101,25 +100,24 @@ func TestRoundTrips(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, before, asked.Load(), "to begin")
 	require.NoError(t, x.Commit(t.Context(), "c3"))
-	require.EqualValues(t, 3, asked.Load()-before, "for a commit of nothing: fence, cursor, COMMIT")
+	require.EqualValues(t, 3, asked.Load()-before, "an empty commit: fence, cursor, COMMIT")
 
 	before = asked.Load()
 	require.NoError(t, commit(t, d, 1, "c3", "c4"))
-	require.LessOrEqual(t, asked.Load()-before, int64(12), "for a commit of rows")
+	require.LessOrEqual(t, asked.Load()-before, int64(12), "a commit of rows")
 }
 
-// TestMovedUnseen moves the cursor behind the back of a destination that would
-// not ask for it any more. // Invariant 13
-func TestMovedUnseen(t *testing.T) {
+// TestCursorMovedByOther moves the cursor without the knowledge of a destination that has it cached. // Invariant 13
+func TestCursorMovedByOther(t *testing.T) {
 	server := pgtest.Start(t)
 	mine, other := open(t, Options{URL: server.URL(), Schema: "s"}), open(t, Options{URL: server.URL(), Schema: "s"})
 	loadRows(t, mine, 1, faultParts(1, 10)...)
 	require.NoError(t, commit(t, other, 2, "c1", "c2"))
 	require.ErrorIs(t, commit(t, mine, 2, "c1", "lost"), state.ErrMoved)
 	require.ErrorIs(t, commit(t, mine, 2, "c1", "lost"), state.ErrMoved, "nor later")
-	require.NoError(t, commit(t, other, 2, "c2", "c1"), "to where it was, though not as it was")
+	require.NoError(t, commit(t, other, 2, "c2", "c1"), "to the same cursor, with another sequence")
 	require.ErrorIs(t, commit(t, other, 2, "c2", "lost"), state.ErrMoved)
-	require.NoError(t, commit(t, mine, 2, "c1", "c3"), "it has looked since")
+	require.NoError(t, commit(t, mine, 2, "c1", "c3"), "it has read the position again")
 	require.Equal(t, "c3 4", server.Text("SELECT cursor || ' ' || sequence FROM s._penstock_state"))
 	server.Exec("DROP SCHEMA s CASCADE")
 	require.ErrorIs(t, commit(t, mine, 3, "c3", "lost"), state.ErrMoved)

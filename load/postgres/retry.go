@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// What the server says, in the five characters of SQL.
+// Error codes of the server (SQLSTATE).
 const (
 	codeCancelled      = "57014"
 	codeUnique         = "23505"
@@ -30,7 +30,7 @@ const (
 	codeInternal       = "XX000"
 )
 
-// code is the server's own word for what went wrong; "" where it said nothing.
+// code returns the server's error code, or "" if the error is not from the server.
 func code(err error) string {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code
@@ -38,8 +38,8 @@ func code(err error) string {
 	return ""
 }
 
-// full says of a full disk that it is full, and whose. The server writes a file
-// even to let somebody in, and of that one it says no more than that it failed.
+// full makes errors of a full server disk recognizable. The server even writes a file when it opens a session, and
+// reports only that this failed.
 func full(err error) error {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	if ok && (e.Code == codeDiskFull || e.Code == codeInternal && strings.Contains(e.Message, "could not write init file")) {
@@ -48,23 +48,22 @@ func full(err error) error {
 	return err
 }
 
-// wide says of a row that Postgres cannot store what keeps it small enough: it stores at
-// least 18 bytes of each value in the row's page, which holds 8,160.
+// wide explains the error for a row that is too large, and how to make it smaller. Postgres stores at least 18 bytes
+// of each value in the row's page, which holds 8,160 bytes.
 func wide(err error) error {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == codeLimit && strings.Contains(e.Message, "row is too big") {
-		return fmt.Errorf("a row has more values than Postgres can store in its 8,160 bytes; `max_columns: 400` of the stream keeps the others in %s: %w", schemas.ColRest, err)
+		return fmt.Errorf("a row has more values than fit in the 8,160 bytes of a Postgres row; set `max_columns: 400` on the stream to store the other values in %s: %w", schemas.ColRest, err)
 	}
 	return err
 }
 
-// passing are what goes away by itself: too many connections, a server that
-// shuts down or starts, a transaction that met another, a lock that somebody
-// holds, a table that somebody makes at the same time.
+// passing lists errors that resolve themselves: too many connections, a server that stops or starts, a conflict with
+// another transaction, a lock timeout, a table that another session is creating.
 var passing = []string{
 	"53300", "57P01", "57P02", "57P03", "57P05", "40001", "40P01", codeLockTimeout, "08", "25P03", "25P04", codeInternal,
 }
 
-// lost reports whether the connection is gone, and with it the answer.
+// lost reports whether the connection is lost, so that the outcome is unknown.
 func lost(err error) bool {
 	var (
 		dial *pgconn.ConnectError
@@ -82,13 +81,13 @@ func lost(err error) bool {
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || pgconn.SafeToRetry(err)
 }
 
-// again is an error that has been seen to: the same may go well at once.
+// again is an error whose cause has been fixed: an immediate retry may succeed.
 type again struct{ error }
 
-// Unwrap returns the error that is worth another try.
+// Unwrap returns the error.
 func (a again) Unwrap() error { return a.error }
 
-// transient reports whether the same may go well in a moment.
+// transient reports whether a retry may succeed soon.
 func transient(err error) bool {
 	if err == nil || errors.Is(err, state.ErrMoved) {
 		return false
@@ -110,14 +109,12 @@ const (
 	attempts = 20
 )
 
-// retry does f again where what went wrong is transient, for as long as
-// [Options].Wait, with growing pauses. // Invariant 15
+// retry calls f again after transient errors, for up to [Options].Wait, with growing pauses. // Invariant 15
 func (d *DB) retry(ctx context.Context, f func() error) error {
 	return d.retryBeside(ctx, new(time.Duration), f)
 }
 
-// retryBeside is retry, for as long as that beside what f adds to queued: the time
-// in which it waited for its turn.
+// retryBeside is retry, but the time that f adds to queued, which it spent waiting in line, does not count.
 func (d *DB) retryBeside(ctx context.Context, queued *time.Duration, f func() error) error {
 	begun, before := time.Now(), *queued
 	pause := minPause
@@ -129,12 +126,12 @@ func (d *DB) retryBeside(ctx context.Context, queued *time.Duration, f func() er
 		if n == attempts || time.Since(begun)-(*queued-before)+pause > d.o.Wait {
 			return fmt.Errorf("%w (%d attempts)", err, n)
 		}
-		d.o.Log.Debug("postgres: trying again", "attempt", n, "error", err)
+		d.o.Log.Debug("postgres: retry", "attempt", n, "error", err)
 		if code(err) == codeLockTimeout {
 			d.unstall(ctx)
 		}
 		select {
-		case <-time.After(pause/2 + rand.N(pause/2)): // jitter, lest two wait in step
+		case <-time.After(pause/2 + rand.N(pause/2)): // jitter: two waiting sessions must not keep colliding
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -142,7 +139,7 @@ func (d *DB) retryBeside(ctx context.Context, queued *time.Duration, f func() er
 	}
 }
 
-// withGrace is ctx with its end put off by d.
+// withGrace returns a context that ends d after ctx.
 func withGrace(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

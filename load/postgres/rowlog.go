@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// What a row of [load.RowChanges] says was done.
+// Actions in a row of [load.RowChanges].
 const (
 	actionInsert = "insert"
 	actionUpdate = "update"
@@ -16,11 +16,11 @@ const (
 	actionRevive = "revive"
 )
 
-// beforeRows is the temporary table of what changed records were: o, the ordinal
-// of the record, and the row as a document.
+// beforeRows is a temporary table with the previous state of changed records: o, the ordinal of the record, and the
+// row as JSON.
 const beforeRows = "pg_temp.penstock_before"
 
-// before keeps what records are before they change, for a pass with a log.
+// before stores the records before they change, for a pass with a log.
 func (m *merge) before(t *target) error {
 	if !m.of.Log {
 		return nil
@@ -29,7 +29,7 @@ func (m *merge) before(t *target) error {
 		m.db.place(t.Name)+" AS t ON t.ctid = s.tid WHERE s.st = "+isChanged))
 }
 
-// after writes to the log what became of them.
+// after logs the changed records.
 func (m *merge) after(t *target) error {
 	if !m.of.Log {
 		return nil
@@ -45,8 +45,7 @@ func (m *merge) after(t *target) error {
 		status+" AS s JOIN "+written+" ON true LEFT JOIN "+beforeRows+" AS b ON b.o = s.o WHERE s.st < "+isUnchanged+" ORDER BY s.o")
 }
 
-// logKeyless writes to the log the rows that were added to a table without a
-// key. Rows of one hash are alike.
+// logKeyless logs the rows that were added to a table without a key. Rows with the same hash are equal.
 func (m *merge) logKeyless(t *target) error {
 	if !m.of.Log {
 		return nil
@@ -55,7 +54,7 @@ func (m *merge) logKeyless(t *target) error {
 	return m.logRows(t, "s.y", "'"+actionInsert+"'", "s.h", "NULL", document(t), status+" AS s JOIN "+some+" ON true WHERE s.st = "+isNew+" ORDER BY s.o")
 }
 
-// logMissing writes to the log the rows that are about to be deleted.
+// logMissing logs the rows that are about to be deleted.
 func (m *merge) logMissing(t *target) error {
 	if !m.of.Log {
 		return nil
@@ -64,7 +63,7 @@ func (m *merge) logMissing(t *target) error {
 		missing+" AS s JOIN "+m.db.place(t.Name)+" AS t ON t.ctid = s.tid")
 }
 
-// logTrimmed does so for a table without a key.
+// logTrimmed does the same for a table without a key.
 func (m *merge) logTrimmed(t *target) error {
 	if !m.of.Log {
 		return nil
@@ -85,8 +84,8 @@ func (m *merge) logRows(t *target, at, action, key, before, after, from string) 
 		m.db.place(load.RowChanges.Name), column, owner, literal(m.of.Run), literal(m.key.Pipeline), literal(m.key.Stream), literal(t.Name), at, action, key, before, after, from))
 }
 
-// document is the JSON object of the row t's columns but penstock's own, in
-// their order and with no space between.
+// document returns an expression for row t as a JSON object, without penstock's own columns, in column order and
+// without whitespace.
 func document(t *target) string {
 	parts := []string{"'{'"}
 	for _, f := range t.Columns.Fields() {
@@ -102,7 +101,7 @@ func document(t *target) string {
 	return strings.Join(append(parts, "'}'"), " || ")
 }
 
-// keyDocument is the JSON array of the values of a row's key.
+// keyDocument returns an expression for the values of a row's key as a JSON array.
 func keyDocument(t *target, of string) string {
 	values := make([]string, len(t.Key))
 	for i, k := range t.Key {

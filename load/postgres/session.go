@@ -14,14 +14,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// session is one connection. Nothing of it is needed after its transaction.
+// session is one connection. Nothing in it is needed after its transaction.
 type session struct {
 	db   *DB
 	conn *pgxpool.Conn
 	pg   *pgconn.PgConn
 }
 
-// acquire takes a connection out of the pool, or makes one.
+// acquire takes a connection from the pool, which may open a new one.
 func (d *DB) acquire(ctx context.Context) (*session, error) {
 	conn, err := d.pool.Acquire(ctx)
 	if err != nil {
@@ -34,15 +34,15 @@ func (d *DB) acquire(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// dialed says of a connection that was not made why its last attempt failed. The
-// driver lists one line for each address and for TLS and without.
+// dialed shortens the error of a failed connection to its last attempt. The driver lists one line per address, and
+// per attempt with and without TLS.
 func dialed(err error) error {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); !ok {
 		return err
 	}
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
 	last := strings.TrimSpace(lines[len(lines)-1])
-	if _, one, ok := strings.Cut(last, "`: "); ok && len(lines) == 1 { // behind the user and the database
+	if _, one, ok := strings.Cut(last, "`: "); ok && len(lines) == 1 { // after the user and the database
 		last = one
 	}
 	return &dialError{cause: err, text: "connect to " + last}
@@ -53,26 +53,26 @@ type dialError struct {
 	text  string
 }
 
-// Error is the text without the password.
+// Error returns the text, without the password.
 func (e *dialError) Error() string { return e.text }
 
 // Unwrap returns the cause.
 func (e *dialError) Unwrap() error { return e.cause }
 
-// inactive takes the session from those that Close has to end.
+// inactive removes the session from those that Close must close.
 func (s *session) inactive() {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
 	delete(s.db.active, s)
 }
 
-// release gives the connection back.
+// release returns the connection to the pool.
 func (s *session) release() {
 	s.inactive()
 	s.conn.Release()
 }
 
-// drop closes the connection: the server rolls back and forgets.
+// drop closes the connection. The server rolls back its transaction.
 func (s *session) drop() {
 	s.inactive()
 	c := s.conn.Hijack()
@@ -84,11 +84,9 @@ func (s *session) drop() {
 // usable reports whether the connection is open and in no transaction.
 func (s *session) usable() bool { return !s.pg.IsClosed() && s.pg.TxStatus() == 'I' }
 
-// settings hold in each transaction, whatever the role, the database or the
-// server may say: names are found where they are written, texts and times read
-// as they are meant, and nothing is kept from us without a word. Rows are looked
-// up by an index, a few thousand in a table of millions: the planner's idea of
-// what that costs is of spinning disks.
+// settings returns the settings of each transaction, which override those of role, database and server: names are
+// resolved as written, texts and times are parsed as intended, and no row is silently hidden. Rows are looked up by
+// an index, a few thousand in a table of millions, and the planner's default cost for that assumes spinning disks.
 func (d *DB) settings() string {
 	return "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL standard_conforming_strings = on; SET LOCAL TimeZone = 'UTC'; " +
 		"SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL IntervalStyle = 'iso_8601'; SET LOCAL extra_float_digits = 1; " +
@@ -99,7 +97,7 @@ func (d *DB) settings() string {
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// begin opens a transaction that is durable once it is committed. // Invariant 2
+// begin opens a transaction that is durable after its commit. // Invariant 2
 func (d *DB) begin(ctx context.Context, s *session) error {
 	return s.run(ctx, d.beginSQL())
 }
@@ -108,8 +106,7 @@ func (d *DB) beginSQL() string {
 	return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = on; " + d.settings()
 }
 
-// look runs f in a transaction that sees one state of the database and can only
-// read, again where the server was not there.
+// look runs f in a read-only transaction with one snapshot of the database. It retries after transient errors.
 func (d *DB) look(ctx context.Context, f func(*session) error) error {
 	return d.retry(ctx, func() error {
 		s, err := d.acquire(ctx)
@@ -126,10 +123,10 @@ func (d *DB) look(ctx context.Context, f func(*session) error) error {
 	})
 }
 
-// rollbackGrace is how long a rollback may take, whatever else has ended.
+// rollbackGrace is the time limit of a rollback, which also runs after its context has ended.
 const rollbackGrace = 5 * time.Second
 
-// rollback ends the transaction, or else the connection.
+// rollback ends the transaction, or closes the connection if that fails.
 func (s *session) rollback() {
 	if s.pg.IsClosed() || s.pg.TxStatus() == 'I' {
 		return
@@ -141,7 +138,7 @@ func (s *session) rollback() {
 	}
 }
 
-// exec runs statements and returns what the last has answered.
+// exec runs statements and returns the result of the last one.
 func (s *session) exec(ctx context.Context, sql string) (tag pgconn.CommandTag, err error) {
 	r := s.pg.Exec(ctx, sql)
 	for r.NextResult() {
@@ -155,20 +152,19 @@ func (s *session) exec(ctx context.Context, sql string) (tag pgconn.CommandTag, 
 	return tag, cause(ctx, err)
 }
 
-// run is exec where the answer does not matter.
+// run is exec without the result.
 func (s *session) run(ctx context.Context, sql string) error {
 	_, err := s.exec(ctx, sql)
 	return err
 }
 
-// affect is exec for the number of rows that a statement has changed.
+// affect is exec that returns the number of changed rows.
 func (s *session) affect(ctx context.Context, sql string) (int64, error) {
 	tag, err := s.exec(ctx, sql)
 	return tag.RowsAffected(), err
 }
 
-// query hands each row of a query's answer to f, as text, nil for null. The
-// values are f's until it returns.
+// query calls f with each row of a query's result, as text, nil for null. The values are valid until f returns.
 func (s *session) query(ctx context.Context, sql string, f func(values [][]byte) error) error {
 	r := s.pg.Exec(ctx, sql)
 	var failed error
@@ -189,7 +185,7 @@ func (s *session) query(ctx context.Context, sql string, f func(values [][]byte)
 	return cause(ctx, failed)
 }
 
-// numbers reads the numbers of a query's one row.
+// numbers reads a query's single row of numbers.
 func (s *session) numbers(ctx context.Context, sql string, into ...*int64) error {
 	some := false
 	err := s.query(ctx, sql, func(values [][]byte) (err error) {
@@ -207,7 +203,7 @@ func (s *session) numbers(ctx context.Context, sql string, into ...*int64) error
 	return err
 }
 
-// strings reads the first column of a query's answer.
+// strings reads the first column of a query's result.
 func (s *session) strings(ctx context.Context, sql string) (out []string, err error) {
 	err = s.query(ctx, sql, func(values [][]byte) error {
 		out = append(out, string(values[0]))
@@ -216,8 +212,7 @@ func (s *session) strings(ctx context.Context, sql string) (out []string, err er
 	return out, err
 }
 
-// copyIn sends what r gives to a COPY … FROM STDIN. r is not read after it has
-// returned.
+// copyIn sends the content of r to a COPY … FROM STDIN. It does not read r after it returns.
 func (s *session) copyIn(ctx context.Context, sql string, r io.Reader) (int64, error) {
 	g := &gate{r: r}
 	defer g.close()
@@ -225,8 +220,8 @@ func (s *session) copyIn(ctx context.Context, sql string, r io.Reader) (int64, e
 	return tag.RowsAffected(), cause(ctx, err)
 }
 
-// gate reads until it is closed. The driver reads in a goroutine of its own, for which
-// it does not wait where the connection is lost.
+// gate is a reader that can be closed. The driver reads in its own goroutine, and does not wait for it if the
+// connection is lost.
 type gate struct {
 	mu     sync.Mutex
 	r      io.Reader
@@ -243,14 +238,14 @@ func (g *gate) Read(p []byte) (int, error) {
 	return g.r.Read(p)
 }
 
-// close returns once nobody reads any more.
+// close waits for a running Read. Later calls of Read return an error.
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true
 }
 
-// give runs a statement with values in the binary format, nil for null.
+// give runs a statement with values in binary format, nil for null.
 func (s *session) give(ctx context.Context, sql string, values [][]byte) error {
 	formats := make([]int16, len(values))
 	for i := range formats {
@@ -260,7 +255,7 @@ func (s *session) give(ctx context.Context, sql string, values [][]byte) error {
 	return cause(ctx, err)
 }
 
-// cause is err, or that ctx is over where that is what it came from.
+// cause returns err. If err was caused by the end of ctx, it adds the context's error.
 func cause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && (code(err) == codeCancelled || code(err) == "") && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("%w: %w", ctx.Err(), err)

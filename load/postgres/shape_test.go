@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// people are records with a child each.
+// people returns records with one child each.
 func people(run int, v arrow.DataType, names ...string) []part {
 	root := part{table: rootTable("people", field("name", schemas.Text), field("v", v))}
 	items := part{table: itemTable("people", field("sku", schemas.Text))}
@@ -31,8 +31,7 @@ func people(run int, v arrow.DataType, names ...string) []part {
 	return []part{root, items}
 }
 
-// TestUnchanged reads the same again: no row, no page and no catalog entry of a
-// table may be touched.
+// TestUnchanged reads the same records again. No row, page or catalog entry of a table may change.
 func TestUnchanged(t *testing.T) {
 	server := pgtest.Start(t)
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schemas.History} {
@@ -59,8 +58,7 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// TestViewsSurvive widens a column on which views stand: they come back as they
-// were.
+// TestViewsSurvive widens a column on which views depend. They are recreated as they were.
 func TestViewsSurvive(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -92,8 +90,7 @@ func TestViewsSurvive(t *testing.T) {
 	require.Equal(t, "true", server.Text("SELECT (to_regclass('s.mine') IS NOT NULL)::text"))
 }
 
-// TestViewsStop finds things on a column that cannot be put back: the stream
-// stops, with nothing changed.
+// TestViewsStop has objects on a column that cannot be recreated. The stream stops, and nothing is changed.
 func TestViewsStop(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -101,7 +98,7 @@ func TestViewsStop(t *testing.T) {
 		{"CREATE MATERIALIZED VIEW s.m AS SELECT v FROM s.people", "DROP MATERIALIZED VIEW s.m", "materialized view s.m"},
 		{"CREATE VIEW s.m AS SELECT v FROM s.people; CREATE RULE r AS ON INSERT TO s.m DO INSTEAD NOTHING", "DROP VIEW s.m", "rule r on view s.m"},
 		{"CREATE VIEW s.m AS SELECT v FROM s.people; CREATE FUNCTION s.f(s.m) RETURNS int LANGUAGE sql AS 'SELECT 1'", "DROP VIEW s.m CASCADE", "function s.f(s.m)"},
-		{"CREATE VIEW s.m AS SELECT v + 1 AS w FROM s.people", "DROP VIEW s.m", "put back view s.m"},
+		{"CREATE VIEW s.m AS SELECT v + 1 AS w FROM s.people", "DROP VIEW s.m", "recreate view s.m"},
 		{"ALTER TABLE s.people ADD COLUMN g bigint GENERATED ALWAYS AS (v + 1) STORED", "ALTER TABLE s.people DROP COLUMN g", "generated column"},
 		{"CREATE TRIGGER tr BEFORE UPDATE OF v ON s.people FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()", "DROP TRIGGER tr ON s.people", "trigger"},
 	} {
@@ -119,7 +116,7 @@ func TestViewsStop(t *testing.T) {
 	}
 }
 
-// TestHostileServer sets all that a role can be given to mislead it.
+// TestHostileServer sets everything that can be set for a role to mislead it.
 func TestHostileServer(t *testing.T) {
 	server := pgtest.Start(t)
 	server.Exec(`CREATE ROLE penny LOGIN; CREATE SCHEMA s AUTHORIZATION penny; CREATE SCHEMA evil; GRANT ALL ON SCHEMA evil TO PUBLIC;
@@ -148,7 +145,7 @@ func TestHostileServer(t *testing.T) {
 	require.Equal(t, "t", server.Text("SELECT (SELECT max(_penstock_synced_at) FROM s.people) = updated_at FROM s._penstock_state"))
 }
 
-// TestRights checks what the least of roles lacks, one right after the other.
+// TestRights checks the missing rights of a minimal role, one after the other.
 func TestRights(t *testing.T) {
 	server := pgtest.Start(t)
 	server.Exec("CREATE ROLE penny LOGIN; REVOKE TEMP ON DATABASE postgres FROM PUBLIC; REVOKE CREATE ON SCHEMA public FROM PUBLIC")
@@ -170,10 +167,10 @@ func TestRights(t *testing.T) {
 	server.Exec(`ALTER TABLE "My Schema".people OWNER TO penny; ALTER TABLE "My Schema".people ENABLE ROW LEVEL SECURITY; ALTER TABLE "My Schema".people FORCE ROW LEVEL SECURITY`)
 	lacks(`row-level security`)
 	_, err := attemptLoad(t, d, 2, "c2", people(2, schemas.Int64, "bob")...)
-	require.Error(t, err, "it does not take hidden rows for missing ones")
+	require.Error(t, err, "hidden rows are not treated as missing")
 }
 
-// TestColumnsLimit stops a table that would be too wide, and names the limit.
+// TestColumnsLimit stops at a table that would have too many columns, and names the limit.
 func TestColumnsLimit(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -187,8 +184,8 @@ func TestColumnsLimit(t *testing.T) {
 	require.Empty(t, server.Text("SELECT to_regclass('s.wide')"))
 }
 
-// The columns of a stream that states no bound fit into a table, whatever its mode adds.
-// A row may still have more values than a page of Postgres.
+// Without a configured bound, the columns of a stream fit into a table in every mode. A row may still have more
+// values than fit in a page of Postgres.
 func TestDefaultColumnsFit(t *testing.T) {
 	server := pgtest.Start(t)
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.History} {
@@ -210,8 +207,7 @@ func TestDefaultColumnsFit(t *testing.T) {
 	}
 }
 
-// TestFlaws hands in what Postgres cannot store: each value is there in another
-// form, and among the rejects.
+// TestFlaws writes values that Postgres cannot store. Each is stored in another form and recorded as a reject.
 func TestFlaws(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -246,8 +242,7 @@ func TestFlaws(t *testing.T) {
 	require.Equal(t, "", server.Text("SELECT at FROM s.odd WHERE id = 3"))
 }
 
-// withCells puts a list with a zero byte into the second row, and a time beyond
-// all years into the third.
+// withCells puts a list with a zero byte into the second row, and a time beyond the supported range into the third.
 func withCells(t testing.TB, b arrow.RecordBatch) arrow.RecordBatch {
 	columns := append([]arrow.Array{}, b.Columns()...)
 	lb := array.NewListBuilder(memory.DefaultAllocator, schemas.Text)
@@ -268,7 +263,7 @@ func withCells(t testing.TB, b arrow.RecordBatch) arrow.RecordBatch {
 	return out
 }
 
-// TestTimes stores times at both ends of what the database holds.
+// TestTimes stores times at both ends of Postgres's range.
 func TestTimes(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -282,8 +277,8 @@ func TestTimes(t *testing.T) {
 	}))
 }
 
-// TestQuestions refuses statements that do more than ask.
-func TestQuestions(t *testing.T) {
+// TestReadOnlyQueries checks that statements that do more than read are refused.
+func TestReadOnlyQueries(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
 	loadRows(t, d, 1, people(1, schemas.Int64, "ann")...)
@@ -302,7 +297,7 @@ func TestQuestions(t *testing.T) {
 	require.Equal(t, "1", server.Text("SELECT count(*) FROM s.people"))
 }
 
-// TestComments says in the database where things come from.
+// TestComments checks the comments on tables and columns.
 func TestComments(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -314,8 +309,7 @@ func TestComments(t *testing.T) {
 	require.Equal(t, "mine", server.Text("SELECT col_description(attrelid, attnum) FROM pg_attribute WHERE attrelid = 's.people'::regclass AND attname = 'name'"))
 }
 
-// TestDocuments keeps the value of each document in a column of either type, in
-// a first load and in a merge.
+// TestDocuments checks that a column of either type keeps the value of each document, in a first load and in a merge.
 func TestDocuments(t *testing.T) {
 	server := pgtest.Start(t)
 	docs := []string{`{"b":[1,2.50,null],"a":"\u00e9"}`, `12345678901234567890.50`, `"text"`, `1e3`, `-0`, `{"a":{"a":{}}}`, `[ ]`}
@@ -346,8 +340,8 @@ func TestDocuments(t *testing.T) {
 	require.Equal(t, "0", server.Text("SELECT count(*) FROM json._penstock_rejects"))
 }
 
-// A row with more values than a page of Postgres can store fails with what helps, and
-// leaves nothing behind; one of 400 long values is stored.
+// A row with more values than a page of Postgres can store fails with a helpful error and leaves nothing behind. A
+// row with 400 long values is stored.
 func TestRowLargerThanAPage(t *testing.T) {
 	server := pgtest.Start(t)
 	for _, n := range []int{400, 1000} {
@@ -364,7 +358,7 @@ func TestRowLargerThanAPage(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "1", server.Text("SELECT count(*)::text FROM wide400.wide WHERE c0399 LIKE 'value 399,%'"))
 		} else {
-			require.ErrorContains(t, err, "`max_columns: 400` of the stream keeps the others in _penstock_rest")
+			require.ErrorContains(t, err, "set `max_columns: 400` on the stream to store the other values in _penstock_rest")
 			require.Equal(t, "0", server.Text("SELECT count(*)::text FROM pg_class WHERE relname = 'wide' AND relnamespace = 'wide1000'::regnamespace"))
 		}
 		require.NoError(t, d.Close())

@@ -23,7 +23,7 @@ func (d *DB) Forget(pipeline, source string) {
 	d.forget(func(k state.Key) bool { return k.Pipeline == pipeline && k.Source == source })
 }
 
-// forget gives up what is remembered of streams, and drops the tables of their passes.
+// forget drops what is remembered of the streams, and drops the tables of their passes.
 func (d *DB) forget(which func(state.Key) bool) {
 	d.mu.Lock()
 	maps.DeleteFunc(d.positions, func(k state.Key, _ position) bool { return which(k) })
@@ -41,7 +41,7 @@ func (d *DB) forget(which func(state.Key) bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackGrace)
 	defer cancel()
-	if s, err := d.acquire(ctx); err == nil { // else the next pass of each stream does it
+	if s, err := d.acquire(ctx); err == nil { // otherwise the next pass of each stream does it
 		defer s.release()
 		d.clean(ctx, s)
 	}
@@ -52,8 +52,7 @@ func (d *DB) Scan(ctx context.Context, table string, columns []string, each func
 	return d.scanOf(ctx, "", table, columns, each)
 }
 
-// ours is the further condition that a row called t, of a table that sources
-// share, is the transaction's own.
+// ours returns a further condition that a row t of a shared table belongs to the transaction's source.
 func (x *tx) ours(t *target) string {
 	if x.key.Source == "" || !load.Shared(t.Columns) {
 		return ""
@@ -61,7 +60,7 @@ func (x *tx) ours(t *target) string {
 	return " AND t." + ident(schemas.ColSource) + " = " + literal(x.key.Source)
 }
 
-// ownTable is one of penstock's own tables, as those for source have it.
+// ownTable returns one of penstock's own tables as source needs it.
 func ownTable(t schemas.Table, source string) schemas.Table {
 	if source == "" {
 		return t
@@ -69,13 +68,13 @@ func ownTable(t schemas.Table, source string) schemas.Table {
 	return load.ShareTable(t)
 }
 
-// sharing refuses a source whose rows the tables of the schema cannot hold.
+// sharing returns an error if the schema's tables cannot hold the rows of source.
 func (d *DB) sharing(ctx context.Context, s *session, source string) error {
 	d.mu.Lock()
 	ready := d.ready[source != ""] && !d.ready[source == ""]
 	d.mu.Unlock()
 	if ready {
-		return nil // looked at before
+		return nil // checked before
 	}
 	var tables, shared int64
 	err := s.numbers(ctx, "SELECT count(*), count(*) FILTER (WHERE EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = "+

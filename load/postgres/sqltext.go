@@ -11,10 +11,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// ident quotes an identifier. A zero byte cannot stand in one.
+// ident quotes an identifier. It replaces zero bytes, which an identifier cannot contain.
 func ident(name string) string { return pgx.Identifier{visible(name)}.Sanitize() }
 
-// idents quotes several.
+// idents quotes several identifiers.
 func idents(names []string) string {
 	out := make([]string, len(names))
 	for i, n := range names {
@@ -23,8 +23,7 @@ func idents(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-// literal quotes a text. With a backslash it is written such that
-// standard_conforming_strings does not matter.
+// literal quotes a text. A text with a backslash is written so that standard_conforming_strings does not matter.
 func literal(s string) string {
 	s = strings.ReplaceAll(visible(s), "'", "''")
 	if strings.Contains(s, `\`) {
@@ -33,7 +32,7 @@ func literal(s string) string {
 	return "'" + s + "'"
 }
 
-// literals quotes several, for IN.
+// literals quotes several texts, for IN.
 func literals(values []string) string {
 	out := make([]string, len(values))
 	for i, v := range values {
@@ -42,16 +41,15 @@ func literals(values []string) string {
 	return strings.Join(out, ", ")
 }
 
-// timestamp is t as a literal.
+// timestamp returns t as an SQL literal.
 func timestamp(t time.Time) string {
 	return "TIMESTAMPTZ " + literal(t.UTC().Format("2006-01-02 15:04:05.000000+00"))
 }
 
-// place is the full name of a table of the destination.
+// place returns the qualified name of a table of the destination.
 func (d *DB) place(table string) string { return ident(d.o.Schema) + "." + ident(table) }
 
-// sqlType is the column type for a type of the lattice, as the database writes
-// it.
+// sqlType returns Postgres's name for the column type of a lattice type.
 func (d *DB) sqlType(t arrow.DataType) string {
 	switch t := t.(type) {
 	case *schemas.JSONType:
@@ -74,7 +72,7 @@ func (d *DB) sqlType(t arrow.DataType) string {
 	return "text"
 }
 
-// latticeOf is the inverse of [DB.sqlType]; false for types that it never gives.
+// latticeOf is the inverse of [DB.sqlType]. It returns false for types that sqlType never returns.
 func latticeOf(_ arrow.Field, sql string) (arrow.DataType, bool) { return typeOf(sql) }
 
 func typeOf(sql string) (arrow.DataType, bool) {
@@ -108,8 +106,8 @@ func typeOf(sql string) (arrow.DataType, bool) {
 	return nil, false
 }
 
-// cast is the expression expr, of the lattice's type from, as the wider type to.
-// It is the same as what an encoder makes of a value, see [encoderFor].
+// cast returns an expression that casts expr, of type from, to the wider type to. The result equals that of an
+// encoder; see [encoderFor].
 func (d *DB) cast(expr string, from, to arrow.DataType) string {
 	if schemas.SameType(from, to) {
 		return expr
@@ -130,7 +128,7 @@ func (d *DB) cast(expr string, from, to arrow.DataType) string {
 	return "CAST(" + expr + " AS " + d.sqlType(to) + ")"
 }
 
-// jsonOf is the JSON text of a value.
+// jsonOf returns an expression for the JSON text of a value.
 func jsonOf(expr string, from arrow.DataType) string {
 	switch from := from.(type) {
 	case *schemas.JSONType:
@@ -149,21 +147,19 @@ func jsonOf(expr string, from arrow.DataType) string {
 	return "CAST(pg_catalog.to_json(" + expr + ") AS text)"
 }
 
-// timestampText writes a time as 2026-11-20T00:00:00Z, with six digits of
-// fraction where there is one.
+// timestampText formats a time as 2026-11-20T00:00:00Z, with six fractional digits if it has a fraction.
 func timestampText(expr string) string {
 	utc := "pg_catalog.timezone('UTC', " + expr + ")"
 	return "CASE WHEN " + expr + " IS NOT NULL THEN " + yearText(utc) + " || CASE WHEN pg_catalog.date_part('microseconds', " + utc + ")::bigint % 1000000 = 0 " +
 		`THEN pg_catalog.to_char(` + utc + `, '-MM-DD"T"HH24:MI:SS"Z"') ELSE pg_catalog.to_char(` + utc + `, '-MM-DD"T"HH24:MI:SS.US"Z"') END END`
 }
 
-// dateText writes a day as 2026-11-20.
+// dateText formats a date as 2026-11-20.
 func dateText(expr string) string {
 	return "(" + yearText(expr) + " || pg_catalog.to_char(" + expr + "::timestamp, '-MM-DD'))"
 }
 
-// yearText writes the year of a time. The database counts none between 1 BC and
-// 1 AD; elsewhere the former is the year 0.
+// yearText formats the year of a time. Postgres has no year 0: 1 BC becomes 0000, and earlier years are negative.
 func yearText(expr string) string {
 	year := "pg_catalog.date_part('year', " + expr + ")::bigint"
 	return "CASE WHEN " + year + " > 0 THEN pg_catalog.lpad((" + year + ")::text, greatest(4, pg_catalog.length((" + year + ")::text)), '0') " +

@@ -8,24 +8,23 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// A process that is frozen or cut off in the middle of a transaction keeps its locks:
-// of the stream's row, and of tables that other sources share. Between two statements
-// the server itself ends such a session, by its idle_in_transaction_session_timeout
-// (https://www.postgresql.org/docs/current/runtime-config-client.html); whoever is
-// alive says so meanwhile. In the middle of a COPY the server waits for more rows
-// without end, and whoever waits for the locks sees to it. // Invariant 13
+// A process that freezes or loses its network during a transaction keeps its locks: on the stream's row, and on
+// tables that other sources share. Between two statements the server itself ends such a session, by its
+// idle_in_transaction_session_timeout (https://www.postgresql.org/docs/current/runtime-config-client.html); a live
+// process keeps its session alive by short queries. During a COPY the server waits for more rows without limit, so a
+// process that waits for the locks terminates the session. // Invariant 13
 
-// keepalive gives the server signs of life while a transaction waits for its next call,
-// which may be for as long as its source likes.
+// keepalive keeps the session alive while a transaction waits for its next call, which may take as long as the source
+// takes.
 type keepalive struct {
 	mu    sync.Mutex // held while the session is used
 	timer *time.Timer
 }
 
-// signs is how many signs of life are given in [Options].Silence.
+// signs is the number of keepalive queries per [Options].Silence.
 const signs = 3
 
-// awake has the session for one call of x, until asleep is called.
+// awake reserves the session for one call of x, until asleep is called.
 func (x *tx) awake() (asleep func()) {
 	x.vigil.mu.Lock()
 	if x.vigil.timer != nil {
@@ -39,11 +38,11 @@ func (x *tx) awake() (asleep func()) {
 	}
 }
 
-// sign gives a sign of life. Should the connection be lost, the next call shows it; that
-// waits for no more than [rollbackGrace]. // Invariant 15
+// sign sends a keepalive query. If the connection is lost, the next call reports it, and waits at most
+// [rollbackGrace]. // Invariant 15
 func (x *tx) sign() {
 	if !x.vigil.mu.TryLock() {
-		return // a call is under way, and another sign follows it
+		return // a call is running, and schedules the next query
 	}
 	defer x.vigil.mu.Unlock()
 	if x.s == nil || x.over {
@@ -56,14 +55,14 @@ func (x *tx) sign() {
 	}
 }
 
-// stalledCopy is a COPY that was seen to stand still.
+// stalledCopy is a COPY that made no progress when it was last seen.
 type stalledCopy struct {
-	at    string // how far it has come
+	at    string // its progress
 	since time.Time
 }
 
-// standing finds sessions of ours in the middle of a COPY that hold locks in the schema.
-// Servers before 14 cannot tell.
+// standing finds sessions of our role that are in a COPY and hold locks in the schema. Servers before 14 do not
+// provide this.
 func (d *DB) standing(ctx context.Context, s *session) (map[string]string, error) {
 	found := map[string]string{}
 	err := s.query(ctx, "SELECT p.pid, a.query_start::text || ' ' || p.bytes_processed::text FROM pg_catalog.pg_stat_progress_copy p JOIN pg_catalog.pg_stat_activity a ON a.pid = p.pid "+
@@ -77,8 +76,8 @@ func (d *DB) standing(ctx context.Context, s *session) (map[string]string, error
 	return found, err
 }
 
-// unstall ends sessions whose COPY has stood still for [Options].Silence. Called by
-// those who have waited for a lock in vain, it needs to see them twice.
+// unstall terminates sessions whose COPY has made no progress for [Options].Silence. Sessions that timed out waiting
+// for a lock call it. It must see a stalled session twice.
 func (d *DB) unstall(ctx context.Context) {
 	s, err := d.acquire(ctx)
 	if err != nil {
@@ -87,19 +86,19 @@ func (d *DB) unstall(ctx context.Context) {
 	defer s.release()
 	found, err := d.standing(ctx, s)
 	if err != nil {
-		d.o.Log.Debug("postgres: who stands still is not known", "error", err)
+		d.o.Log.Debug("postgres: cannot find stalled sessions", "error", err)
 		return
 	}
 	for _, pid := range d.stalled(found, time.Now()) {
 		if err := s.run(ctx, "SELECT pg_catalog.pg_terminate_backend("+pid+")"); err != nil {
-			d.o.Log.Warn("postgres: a session that stands still in the middle of a COPY keeps others waiting, and cannot be ended", "pid", pid, "error", err)
+			d.o.Log.Warn("postgres: cannot terminate a session that stalled in a COPY and blocks others", "pid", pid, "error", err)
 			continue
 		}
-		d.o.Log.Warn("postgres: ended a session that stood still in the middle of a COPY and kept others waiting; its process is frozen or cut off", "pid", pid, "silence", d.o.Silence)
+		d.o.Log.Warn("postgres: terminated a session that stalled in a COPY and blocked others; its process is frozen or disconnected", "pid", pid, "silence", d.o.Silence)
 	}
 }
 
-// stalled are those of found that have not moved for [Options].Silence.
+// stalled returns those of found that have made no progress for [Options].Silence.
 func (d *DB) stalled(found map[string]string, now time.Time) (pids []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// TestZombie lets a process stand still at each step of a commit, with its connection
-// open, and another take over. The first must not commit when it goes on.
+// TestZombie stalls a process at each step of a commit, with its connection open, while another process takes over.
+// The first must not commit when it continues.
 func TestZombie(t *testing.T) {
 	server := pgtest.Start(t)
 	var steps []string
@@ -40,7 +40,7 @@ func TestZombie(t *testing.T) {
 	}
 }
 
-// zombie has a process stand still at the nth step of its commit in a schema.
+// zombie stalls a process at the nth step of its commit in a schema.
 func zombie(t *testing.T, server *pgtest.Server, schema string, n int) {
 	d := open(t, Options{URL: server.URL(), Schema: schema})
 	loadRows(t, d, 1, faultParts(1, 10)...)
@@ -68,8 +68,7 @@ func zombie(t *testing.T, server *pgtest.Server, schema string, n int) {
 	faultCheck(t, server, schema, 3, 10)
 }
 
-// TestZombieInCopy is TestZombie of a process that stands still while it sends rows:
-// to the server it is at work.
+// TestZombieInCopy is TestZombie for a process that stalls while it sends rows: for the server, it is active.
 func TestZombieInCopy(t *testing.T) {
 	server := pgtest.Start(t)
 	if server.Text("SELECT current_setting('server_version_num')::int >= 140000") != "t" {
@@ -98,7 +97,7 @@ func TestZombieInCopy(t *testing.T) {
 	faultCheck(t, server, "s", 2, 10)
 }
 
-// TestStalled tells a COPY that goes on from one that stands still.
+// TestStalled distinguishes a COPY that makes progress from one that does not.
 func TestStalled(t *testing.T) {
 	d := &DB{o: Options{Silence: 10 * time.Second}}
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
@@ -109,9 +108,8 @@ func TestStalled(t *testing.T) {
 	require.Empty(t, d.stalled(map[string]string{"2": "q 6"}, at(20)), "seen anew")
 }
 
-// TestSignsOfLife has a transaction wait for its source: the server hears of it all the
-// while.
-func TestSignsOfLife(t *testing.T) {
+// In TestKeepalive, a transaction waits for its source and keeps its session alive meanwhile.
+func TestKeepalive(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", Silence: 3 * time.Second})
 	x, err := d.Begin(t.Context(), leads, "", load.Pass{Run: runID(1), Whole: true})

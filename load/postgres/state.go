@@ -14,11 +14,11 @@ import (
 // position is the row of one stream in _penstock_state.
 type position struct {
 	cursor   state.Cursor
-	sequence int64     // 0: there is no row
-	moved    time.Time // when the row was written, by the clock of who wrote it
+	sequence int64     // 0: no row exists
+	moved    time.Time // when the row was written, by the writer's clock
 }
 
-// at reports whether the position is p, whoever moved the row there.
+// at reports whether both positions are the same, regardless of which process wrote them.
 func (p position) at(other position) bool {
 	return p.cursor == other.cursor && p.sequence == other.sequence
 }
@@ -31,7 +31,7 @@ func whereKey(k state.Key) string {
 	return where
 }
 
-// position reads where a stream stands.
+// position reads a stream's position from the database.
 func (d *DB) position(ctx context.Context, k state.Key) (p position, err error) {
 	err = d.look(ctx, func(s *session) error {
 		if err := d.sharing(ctx, s, k.Source); err != nil {
@@ -49,9 +49,8 @@ func (d *DB) position(ctx context.Context, k state.Key) (p position, err error) 
 	return p, err
 }
 
-// positionAt is where a stream stands that is thought to be at from. What this
-// process has seen or committed itself need not be asked for: should another
-// have moved it since, the fence tells. // Invariant 13
+// positionAt returns the position of a stream that should be at from. It uses what this process has read or committed
+// without a query. If another process has moved the cursor since, the fence detects it. // Invariant 13
 func (d *DB) positionAt(ctx context.Context, k state.Key, from state.Cursor) (position, error) {
 	d.mu.Lock()
 	p, known := d.positions[k]
@@ -62,14 +61,14 @@ func (d *DB) positionAt(ctx context.Context, k state.Key, from state.Cursor) (po
 	return d.position(ctx, k)
 }
 
-// stands remembers where a stream stands.
+// stands caches a stream's position.
 func (d *DB) stands(k state.Key, p position) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.positions[k] = p
 }
 
-// claims remembers that a claim held at a position.
+// claims caches a claim that was valid at a position.
 func (d *DB) claims(k state.Key, c claimed) {
 	if c.Table == "" {
 		return
@@ -79,7 +78,7 @@ func (d *DB) claims(k state.Key, c claimed) {
 	d.claimed[k] = c
 }
 
-// unsure forgets where a stream stands: it is to be read again.
+// unsure drops a stream's cached position, so that it is read again.
 func (d *DB) unsure(k state.Key) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,8 +89,7 @@ func (d *DB) positionSQL(k state.Key) string {
 	return "SELECT cursor, sequence, (pg_catalog.date_part('epoch', updated_at) * 1000000)::bigint FROM " + d.place(load.State.Name) + " WHERE " + whereKey(k)
 }
 
-// position is what statements answer of which the last reads the row of a
-// stream; where it stands nowhere, there is none.
+// position runs statements, of which the last reads the row of a stream. If there is no row, the position is zero.
 func (s *session) position(ctx context.Context, sql string) (p position, err error) {
 	err = s.query(ctx, sql, func(v [][]byte) (err error) {
 		p.cursor = state.Cursor(v[0])
@@ -105,11 +103,10 @@ func (s *session) position(ctx context.Context, sql string) (p position, err err
 	return p, err
 }
 
-// fence begins a transaction, locks the row of a stream until it ends, and
-// returns where it stands. Of a stream that has none an empty one is made, as
-// there would be nothing to wait at: whoever is about to commit it first has the
-// lock. All of it is one question, as each costs the way to the server and back.
-// Each of its statements sees what was committed before it began. // Invariant 13
+// fence begins a transaction, locks the row of a stream until it ends, and returns the stream's position. If the row
+// does not exist, fence inserts an empty one, because there would be nothing to lock: the process that commits the
+// stream first holds the lock. All this is one request, to save round trips. Each of its statements sees what was
+// committed before it began. // Invariant 13
 func (d *DB) fence(ctx context.Context, s *session, k state.Key) (position, error) {
 	column, owner := "", ""
 	if k.Source != "" {
@@ -119,8 +116,7 @@ func (d *DB) fence(ctx context.Context, s *session, k state.Key) (position, erro
 		d.beginSQL(), d.place(load.State.Name), column, owner, literal(k.Pipeline), literal(k.Stream), d.positionSQL(k)))
 }
 
-// move writes the stream's new position over the one the transaction began
-// from.
+// move updates the stream's row from the position that the transaction began from to the new one.
 func (d *DB) move(ctx context.Context, s *session, k state.Key, from, to position) error {
 	n, err := s.affect(ctx, fmt.Sprintf("UPDATE %s SET cursor = %s, sequence = %d, updated_at = %s WHERE %s AND cursor = %s AND sequence = %d",
 		d.place(load.State.Name), literal(string(to.cursor)), to.sequence, timestamp(to.moved), whereKey(k), literal(string(from.cursor)), from.sequence))
@@ -133,9 +129,8 @@ func (d *DB) move(ctx context.Context, s *session, k state.Key, from, to positio
 	return nil
 }
 
-// settled finds out what became of a COMMIT whose answer was lost: it waits, at
-// the lock of the stream's row, until the server is done with it. Looking
-// without the lock could come too early. // Invariants 1, 13
+// settled determines the outcome of a COMMIT whose answer was lost. It waits for the lock of the stream's row until
+// the server has finished the COMMIT. A read without the lock could be too early. // Invariants 1, 13
 func (d *DB) settled(ctx context.Context, k state.Key, to position) (committed bool, now position, err error) {
 	err = d.retry(ctx, func() error {
 		s, err := d.acquire(ctx)

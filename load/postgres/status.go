@@ -12,33 +12,31 @@ import (
 
 // Temporary tables of a merge.
 const (
-	handedIn = "pg_temp.penstock_in"     // keys and hashes of the rows that were handed in
-	status   = "pg_temp.penstock_status" // what becomes of each record, see below
-	stagedIn = "pg_temp.penstock_rows"   // whole rows, on their way into their table
+	handedIn = "pg_temp.penstock_in"     // keys and hashes of the staged rows
+	status   = "pg_temp.penstock_status" // outcome for each record, see below
+	stagedIn = "pg_temp.penstock_rows"   // whole rows on their way into their table
 )
 
-// The status table has a row a record: k0, k1… its key (or h, its hash), o the
-// ordinal of the row that stands, y when that was synced, and st, one of the
-// following. Of the record's row in the table, or of its last version: tid is
-// where it lies, stands whether it does, again whether the pass has carried the
-// record before, mine whether this pass has written the version. f is from when
-// a new version is valid.
+// The status table has one row per record: k0, k1… its key (or h, its hash), o the ordinal of the winning row, y that
+// row's synced_at, and st, one of the constants below. Further columns describe the record's stored row or its last
+// version: tid is its ctid, stands whether it is current, again whether the pass has already carried the record, mine
+// whether this pass wrote the version. f is the start of validity of a new version.
 const (
 	isNew       = "0"
 	isChanged   = "1"
 	isUnchanged = "2"
 )
 
-// temporary makes a temporary table that ends with the transaction; one that
-// an earlier Apply has left goes first.
+// temporary creates a temporary table that is dropped with the transaction. It first drops one that an earlier Apply
+// has left.
 func temporary(name, columns string) string {
 	return "DROP TABLE IF EXISTS " + name + "; CREATE TEMP TABLE " + name + " " + columns
 }
 
-// keyColumn is the name of the i-th column of a key in such tables.
+// keyColumn returns the name of the i-th key column in such tables.
 func keyColumn(i int) string { return "k" + strconv.Itoa(i) }
 
-// keyColumns are the k0, k1… of the status table, qualified.
+// keyColumns returns the status table's key columns k0, k1…, qualified by of.
 func keyColumns(of string, key []string) []string {
 	out := make([]string, len(key))
 	for i := range key {
@@ -47,8 +45,7 @@ func keyColumns(of string, key []string) []string {
 	return out
 }
 
-// on is the condition that the key of the status table (or one like it) called
-// a is that of the target called t.
+// on returns the condition that the key of a, the status table or one like it, equals that of the target t.
 func on(a string, key []string) string {
 	and := make([]string, len(key))
 	for i, k := range key {
@@ -57,8 +54,7 @@ func on(a string, key []string) string {
 	return strings.Join(and, " AND ")
 }
 
-// equal is the condition that the keys of a and b, both like the status table's,
-// are the same.
+// equal returns the condition that the keys of a and b, both like the status table's, are equal.
 func equal(a, b string, key []string) string {
 	and := make([]string, len(key))
 	for i := range key {
@@ -67,8 +63,8 @@ func equal(a, b string, key []string) string {
 	return strings.Join(and, " AND ")
 }
 
-// hand copies the columns by which rows are compared, in their order; no more
-// of a row travels before it is known that it must.
+// hand copies the columns by which rows are compared, in their order. The rest of a row is sent only when it must be
+// written.
 func (m *merge) hand(t *target, keys []string) error {
 	var defs []string
 	var sources []source
@@ -85,8 +81,7 @@ func (m *merge) hand(t *target, keys []string) error {
 	return err
 }
 
-// compare joins the records that were handed in with their rows in the table,
-// and with those that the pass has carried before.
+// compare joins the staged records with their rows in the table and with those that the pass has already carried.
 func (m *merge) compare(t *target) error {
 	if err := m.hand(t, t.Key); err != nil {
 		return err
@@ -94,14 +89,13 @@ func (m *merge) compare(t *target) error {
 	return m.s.run(m.ctx, temporary(status, "ON COMMIT DROP AS "+m.compareSQL(t)))
 }
 
-// compareSQL is written such that the planner looks each record up by an index,
-// in the table as among the carried keys: it takes those that were handed in
-// for few.
+// compareSQL is written so that the planner looks up each record by an index, both in the table and among the carried
+// keys: the planner assumes that few records are staged.
 func (m *merge) compareSQL(t *target) string {
 	keys := strings.Join(keyColumns("", t.Key), ", ")
 	handed := "SELECT DISTINCT ON (" + keys + ") * FROM " + handedIn + " ORDER BY " + keys + ", o DESC"
 	again := "coalesce(t.run >= " + literal(m.of.Run) + ", false)"
-	if m.carried != nil { // of those that are left alone again, [merge.carry] knows
+	if m.carried != nil { // [merge.carry] counts repeated unchanged rows
 		again += " OR NOT (t.stands AND t.hash = s.h) AND EXISTS (SELECT FROM " + m.carried.table + " AS c WHERE " + equal("c", "s", t.Key) + ")"
 	}
 	return "SELECT " + strings.Join(keyColumns("s.", t.Key), ", ") + ", s.o, s.h, s.y, " +
@@ -133,10 +127,10 @@ func (m *merge) latest(t *target) string {
 	return "LATERAL (SELECT " + columns + " FROM " + m.db.place(t.Name) + " AS t WHERE " + on("s", t.Key) + m.ours(t) + " ORDER BY " + order + " LIMIT 1) AS t ON true"
 }
 
-// counts of a status table's records.
+// counts counts the records of a status table.
 type counts struct {
 	handed, fresh, changed, unchanged int64
-	mine, over, shifted               int64 // versions to replace; to end; of those to write, valid from another time than they were synced
+	mine, over, shifted               int64 // versions to replace; versions to end; versions to write whose validity does not start at their synced_at
 }
 
 func (m *merge) count(t *target) (counts, error) {
@@ -166,8 +160,7 @@ func (m *merge) count(t *target) (counts, error) {
 	return n, nil
 }
 
-// chosen are the ordinals of the records for which a condition holds; nil for
-// all where they are as many as were handed in.
+// chosen returns the ordinals of the records for which a condition holds, or nil if that is every staged row.
 func (m *merge) chosen(t *target, where string, n int64) (*ordinals, error) {
 	if n == t.staged.Rows {
 		return nil, nil
@@ -184,8 +177,7 @@ func (m *merge) chosen(t *target, where string, n int64) (*ordinals, error) {
 	return newOrdinals(all), err
 }
 
-// carry remembers the keys of the rows that were left alone, as many as given,
-// and counts those of which it did so before.
+// carry records the keys of the given number of unchanged rows, and returns how many of them were already recorded.
 func (m *merge) carry(t *target, unchanged int64) (repeated int64, err error) {
 	if unchanged == 0 {
 		return 0, nil
@@ -199,7 +191,7 @@ func (m *merge) carry(t *target, unchanged int64) (repeated int64, err error) {
 	return unchanged - kept, err
 }
 
-// carries makes the table of carried keys.
+// carries creates the table of carried keys.
 func (m *merge) carries(t *target) error {
 	if m.carried != nil {
 		return nil
@@ -218,7 +210,7 @@ func (m *merge) carries(t *target) error {
 	return nil
 }
 
-// recarry gives the carried keys the types that the key of t has by now.
+// recarry changes the carried keys to the current types of the key of t.
 func (m *merge) recarry(t *target) error {
 	if m.carried == nil {
 		return nil

@@ -10,12 +10,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// missing is the temporary table of what the pass did not carry: k0, k1… or h,
-// where the row lies, tid, and since when it is valid, since.
+// missing is a temporary table with the rows that the pass did not carry: k0, k1… or h, the row's ctid tid, and
+// since, the start of its validity.
 const missing = "pg_temp.penstock_missing"
 
-// sweep counts the rows that the pass did not carry, and deletes them if it
-// shall. // Invariant 12
+// sweep counts the rows that the pass did not carry, and deletes them if s.Delete is set. // Invariant 12
 func (m *merge) sweep(s load.Sweep) error {
 	if s.Table == "" {
 		return nil
@@ -49,7 +48,7 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 	if err != nil {
 		return err
 	}
-	// Mostly nothing is missing: then one look at the table is enough.
+	// Usually nothing is missing: then one scan of the table is enough.
 	err = m.s.numbers(m.ctx, "SELECT count(*), count(*) FILTER (WHERE "+gone+") FROM "+from+" WHERE "+stands, &m.out.Alive, &m.out.Missing)
 	if err == nil && m.out.Missing > 0 {
 		err = m.miss(t, from+" WHERE "+stands+" AND "+gone)
@@ -77,8 +76,8 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 	return m.markDeleted(t)
 }
 
-// absent is the table joined with the keys that the pass has carried, or with
-// those that the sweep names, and the condition that a row is missing.
+// absent returns the table joined with the keys that the pass has carried, or with those that the sweep names, and
+// the condition that a row is missing.
 func (m *merge) absent(t *target, s load.Sweep) (from, gone string, err error) {
 	from = m.db.place(t.Name) + " AS t"
 	if s.Keys != nil {
@@ -103,12 +102,12 @@ func (m *merge) absent(t *target, s load.Sweep) (from, gone string, err error) {
 	if !whole { // the server has crashed // Invariant 12
 		m.db.lose(m.pass)
 	}
-	// Without statistics the planner takes the keys for alike.
+	// Without statistics the planner assumes that many keys are equal.
 	err = m.s.run(m.ctx, "ANALYZE "+m.carried.table)
 	return from + " LEFT JOIN " + m.carried.table + " AS c ON " + on("c", t.Key), gone + " AND c.k0 IS NULL", err
 }
 
-// miss fills the table of missing rows.
+// miss creates the table of missing rows.
 func (m *merge) miss(t *target, from string) error {
 	keys, since := "", "NULL::timestamptz"
 	for i, k := range t.Key {
@@ -120,7 +119,7 @@ func (m *merge) miss(t *target, from string) error {
 	return m.s.run(m.ctx, temporary(missing, "ON COMMIT DROP AS SELECT "+keys+"t.ctid AS tid, "+since+" AS since FROM "+from))
 }
 
-// name hands in the keys of rows that somebody has asked the source for.
+// name copies the keys of the sweep to the server. The caller has requested each of them from the source.
 func (m *merge) name(t *target, keys []arrow.RecordBatch) error {
 	named := *t
 	named.staged, named.only = &load.Staged{Table: schemas.Table{Name: t.Name}}, nil
@@ -133,7 +132,7 @@ func (m *merge) name(t *target, keys []arrow.RecordBatch) error {
 	return m.hand(&named, t.Key)
 }
 
-// list hands out the keys of up to n of the missing rows.
+// list adds the keys of up to n of the missing rows to the outcome.
 func (m *merge) list(t *target, n int) error {
 	if n == 0 || m.out.Missing == 0 {
 		return nil
@@ -150,8 +149,7 @@ func (m *merge) list(t *target, n int) error {
 	})
 }
 
-// markDeleted deletes the missing rows, and what hangs from them, in the way of the
-// table's mode.
+// markDeleted deletes the missing rows and their child rows in the way of the table's mode.
 func (m *merge) markDeleted(t *target) error {
 	table, at := m.db.place(t.Name), timestamp(m.when)
 	deleted := ident(schemas.ColDeletedAt)
@@ -179,8 +177,8 @@ func (m *merge) markDeleted(t *target) error {
 	return expect(done, m.out.Missing, err)
 }
 
-// hanging runs a statement over what hangs from the missing rows: its gaps are
-// the child table, the links, called l, and the row's own.
+// hanging runs a statement on the child rows of the missing rows. Its placeholders are the child table, a query for
+// the links, l, and the row's link.
 func (m *merge) hanging(t *target, sql string) error {
 	for _, c := range m.children(t) {
 		key, link := m.linkOf(t, c)

@@ -11,12 +11,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// storable reports whether a text column can hold b: any text without zero
-// bytes.
+// storable reports whether a text column can hold b: valid UTF-8 without zero bytes.
 func storable(b []byte) bool { return bytes.IndexByte(b, 0) < 0 && utf8.Valid(b) }
 
-// visible is s such that a text column can hold it: a zero byte stands there as
-// \u0000, and a byte that is no UTF-8 as \x and its two digits.
+// visible returns s in a form that a text column can hold: a zero byte becomes \u0000, a byte that is not valid UTF-8
+// becomes \x and two hex digits.
 func visible(s string) string {
 	if strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) {
 		return s
@@ -37,7 +36,7 @@ func visible(s string) string {
 	return b.String()
 }
 
-// appendQuoted appends a text as a JSON string, spelled as transform does.
+// appendQuoted appends a text as a JSON string, escaped as in transform.
 func appendQuoted(b []byte, s string) []byte {
 	b = append(b, '"')
 	from := 0
@@ -70,8 +69,7 @@ func appendQuoted(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// appendInstant appends a time as 2026-11-20T00:00:00Z, with six digits of
-// fraction where there is one.
+// appendInstant appends a time as 2026-11-20T00:00:00Z, with six fractional digits if it has a fraction.
 func appendInstant(b []byte, t time.Time) []byte {
 	if t.Nanosecond() == 0 {
 		return t.UTC().AppendFormat(b, "2006-01-02T15:04:05Z")
@@ -79,18 +77,17 @@ func appendInstant(b []byte, t time.Time) []byte {
 	return t.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
 }
 
-// What a jsonb value may be made of. The database allows more, but a number is
-// kept in full, and 1e131000 has as many digits.
+// Limits for a jsonb value. Postgres allows more, but it stores each number in full, and 1e131000 has that many
+// digits.
 const (
 	mostDepth    = 1000
 	mostExponent = 1000
 	mostDigits   = 10000
 )
 
-// fits reports whether a JSON column holds the document doc with the value it
-// has: json anything that is JSON, jsonb nothing with a zero character, half
-// of a surrogate pair, a name given twice, a negative zero or a number beyond
-// all measure. // Invariant 11
+// fits reports whether a JSON column can hold the document doc without changing its value. A json column holds any
+// JSON. A jsonb column cannot hold a zero character, half of a surrogate pair, a duplicate name, a negative zero or a
+// number beyond the limits. // Invariant 11
 func fits(doc []byte, binary bool) bool {
 	if plain(doc) {
 		return jsontext.Value(doc).IsValid(jsontext.AllowDuplicateNames(!binary), jsontext.AllowInvalidUTF8(!binary)) && (binary || storable(doc))
@@ -98,8 +95,8 @@ func fits(doc []byte, binary bool) bool {
 	return fitsSlowly(doc, binary)
 }
 
-// plain reports whether nothing in a document can be beyond a measure or zero:
-// then that it is JSON is all there is to find out.
+// plain reports whether a document can contain nothing beyond the limits and no zero character. Then only its syntax
+// must be checked.
 func plain(doc []byte) bool {
 	if len(doc) > mostDigits {
 		return false
@@ -123,7 +120,7 @@ func plain(doc []byte) bool {
 	return depth <= mostDepth
 }
 
-// fitsSlowly looks at each token.
+// fitsSlowly checks each token.
 func fitsSlowly(doc []byte, binary bool) bool {
 	d := jsontext.NewDecoder(bytes.NewReader(doc), jsontext.AllowDuplicateNames(!binary), jsontext.AllowInvalidUTF8(!binary))
 	if !binary && !storable(doc) {
@@ -135,7 +132,7 @@ func fitsSlowly(doc []byte, binary bool) bool {
 			return whole && blank(doc[d.InputOffset():])
 		}
 		switch {
-		case whole, d.StackDepth() > mostDepth: // a second value, or one that is too deep
+		case whole, d.StackDepth() > mostDepth: // a second value, or one that is nested too deep
 			return false
 		case binary && v.Kind() == '"' && strings.IndexByte(v.String(), 0) >= 0:
 			return false
@@ -147,7 +144,7 @@ func fitsSlowly(doc []byte, binary bool) bool {
 
 func blank(b []byte) bool { return len(bytes.TrimLeft(b, " \t\r\n")) == 0 }
 
-// measured reports whether jsonb keeps the number as it is.
+// measured reports whether jsonb stores the number unchanged.
 func measured(number string) bool {
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(number), "e")
 	e, err := strconv.Atoi(strings.TrimPrefix(exponent, "+"))

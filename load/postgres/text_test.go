@@ -40,11 +40,11 @@ func TestFits(t *testing.T) {
 
 func TestVisible(t *testing.T) {
 	require.Equal(t, `a\u0000b\xffü`, visible("a\x00b\xffü"))
-	require.Equal(t, "\ufffd", visible("\ufffd"), "one that was there")
+	require.Equal(t, "\ufffd", visible("\ufffd"), "a replacement character in the input stays")
 	require.Equal(t, `"a\"\\\u0001\n\tü"`, string(appendQuoted(nil, "a\"\\\x01\n\tü")))
 }
 
-// FuzzFits holds the short way of judging a document against the long one.
+// FuzzFits compares the fast check of documents with the full one.
 func FuzzFits(f *testing.F) {
 	for _, doc := range []string{`{"a":[1,2.5e3,null,"\u0000"]}`, `-0`, `"\ud800"`, `{"a":1,"\u0061":2}`, ` [] `, `[1] 2`, `5[]`, "\"\xff\"", ``} {
 		f.Add([]byte(doc))

@@ -9,26 +9,25 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// trusted is the condition that a role may act as penstock's role anyway: it is that
-// role, a member of it, or a superuser. Its functions gain nothing by being called.
+// trusted returns the condition that a role can act as penstock's role anyway: it is that role, a member of it, or a
+// superuser. Its functions gain no rights when penstock calls them.
 func trusted(role string) string {
 	return "pg_catalog.pg_has_role(" + role + ", current_user, 'MEMBER')"
 }
 
-// mine is the condition that penstock's role owns what belongs to role, itself or as a
-// member. The server takes a superuser for a member of every role; here it is not.
+// mine returns the condition that penstock's role owns the objects of role, directly or as a member. Postgres treats
+// a superuser as a member of every role; this condition does not.
 func mine(role string) string {
 	return "CASE WHEN (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user) THEN " + trusted(role) + " ELSE pg_catalog.pg_has_role(" + role + ", 'USAGE') END"
 }
 
-// suspect is the condition that something may be attached to the relation c, or that it
-// is another's: then foreignSQL tells.
+// suspect is the condition that the relation c belongs to another role or may have something attached. Then
+// foreignSQL checks it.
 var suspect = "(c.relhastriggers OR c.relhasrules OR NOT " + trusted("c.relowner") + " OR NOT " + mine("c.relowner") + ")"
 
-// foreignSQL selects why relations c of the schema are not safe to write to, as their
-// names and sentences: they belong to another, or what others have attached to
-// them would act with the rights of penstock's role. Triggers, checks and the like are
-// fine whose functions belong to roles that are trusted.
+// foreignSQL selects the relations c of the schema that are not safe to write to, as names and reasons: they belong
+// to another role, or other roles have attached something that would act with the rights of penstock's role.
+// Triggers, checks and similar are allowed if their functions belong to trusted roles.
 func (d *DB) foreignSQL(where string) string {
 	table := "pg_catalog.quote_ident(t.nspname) || '.' || pg_catalog.quote_ident(t.relname)"
 	return `WITH t AS (SELECT c.oid, c.relname, n.nspname, c.relkind, c.relowner FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -42,7 +41,7 @@ func (d *DB) foreignSQL(where string) string {
 		UNION ALL SELECT t.relname, 'row-level security hides rows of table ' || ` + table + ` || ': ALTER TABLE ' || ` + table + ` || ' NO FORCE ROW LEVEL SECURITY, or give role ' || pg_catalog.quote_ident(current_user) || ' BYPASSRLS'
 			FROM t WHERE t.relkind = 'r' AND pg_catalog.row_security_active(t.oid)
 		UNION ALL SELECT DISTINCT t.relname, pg_catalog.pg_describe_object(f.classid, f.objid, f.objsubid) || ' calls ' || p.proname || ' of role ' || pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(p.proowner)) ||
-			', which would act with the rights of role ' || pg_catalog.quote_ident(current_user) || ': drop it, or have the function given to ' || pg_catalog.quote_ident(current_user)
+			', which would act with the rights of role ' || pg_catalog.quote_ident(current_user) || ': drop it, or change the owner of the function to ' || pg_catalog.quote_ident(current_user)
 			FROM code JOIN pg_catalog.pg_proc p ON p.oid = code.function
 			JOIN pg_catalog.pg_depend f ON f.refclassid = code.class AND f.refobjid = code.oid
 				AND f.classid IN ('pg_catalog.pg_trigger'::regclass, 'pg_catalog.pg_constraint'::regclass, 'pg_catalog.pg_attrdef'::regclass, 'pg_catalog.pg_class'::regclass, 'pg_catalog.pg_statistic_ext'::regclass)
@@ -51,7 +50,7 @@ func (d *DB) foreignSQL(where string) string {
 		ORDER BY 1, 2`
 }
 
-// foreign are those reasons, by relation.
+// foreign returns those reasons by relation.
 func (d *DB) foreign(ctx context.Context, s *session, where string) (map[string][]string, error) {
 	found := map[string][]string{}
 	err := s.query(ctx, d.foreignSQL(where), func(v [][]byte) error {
@@ -59,12 +58,12 @@ func (d *DB) foreign(ctx context.Context, s *session, where string) (map[string]
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look at who owns the tables: %w", err)
+		return nil, fmt.Errorf("check the owners of the tables: %w", err)
 	}
 	return found, nil
 }
 
-// ownNames is the condition that the relation c has the name of one of penstock's own.
+// ownNames returns the condition that the relation c has the name of one of penstock's own tables.
 func ownNames() string {
 	var names []string
 	for _, t := range load.OwnTables() {
@@ -73,17 +72,17 @@ func ownNames() string {
 	return "c.relname IN (" + literals(names) + ")"
 }
 
-// inPlace refuses views and the like under the names of penstock's own tables: to read
-// one would run what its owner has written.
+// inPlace returns an error if a view or similar has the name of one of penstock's own tables: reading it would run
+// its owner's code.
 func (d *DB) inPlace(ctx context.Context, s *session) error {
 	return s.query(ctx, "SELECT c.relname, c.relkind FROM pg_catalog.pg_class c WHERE c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = "+literal(d.o.Schema)+
 		") AND "+ownNames()+" AND c.relkind NOT IN ('r', 'i', 'S')", func(v [][]byte) error {
-		return fmt.Errorf("%w: %s stands in the place of penstock's table %s: drop it, or name another schema", ErrUnsafe, kindName(string(v[1])), d.place(string(v[0])))
+		return fmt.Errorf("%w: %s has the name of penstock's table %s: drop it, or use another schema", ErrUnsafe, kindName(string(v[1])), d.place(string(v[0])))
 	})
 }
 
-// guardOwn refuses to write to tables of penstock's own that are another's, or to which
-// others have attached something.
+// guardOwn returns an error if one of penstock's own tables belongs to another role, or other roles have attached
+// something to it.
 func (d *DB) guardOwn(ctx context.Context, s *session) error {
 	found, err := d.foreign(ctx, s, ownNames())
 	if err != nil {
@@ -97,7 +96,7 @@ func (d *DB) guardOwn(ctx context.Context, s *session) error {
 	return nil
 }
 
-// guard refuses tables that are written to, as guardOwn does those of its own.
+// guard does the same for the tables that rows are written to.
 // Invariant 16
 func (m *merge) guard(c *catalog, staged []string) error {
 	var names []string
@@ -120,20 +119,20 @@ func (m *merge) guard(c *catalog, staged []string) error {
 	return nil
 }
 
-// Warnings are what about the role and the schema gives others more power than they
-// need: one line each, with what to do.
+// Warnings returns problems of the role and the schema that give others more rights than needed, one line each with a
+// remedy.
 func (d *DB) Warnings(ctx context.Context) (out []string, err error) {
 	err = d.look(ctx, func(s *session) error {
 		out, err = d.warnings(ctx, s)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look at the rights of the role: %w", err)
+		return nil, fmt.Errorf("check the rights of the role: %w", err)
 	}
 	return out, nil
 }
 
-// warn logs the warnings, each once for all destinations that share [Options].Warned.
+// warn logs each warning once for all destinations that share [Options].Warned.
 func (d *DB) warn(ctx context.Context, s *session) error {
 	warnings, err := d.warnings(ctx, s)
 	for _, w := range warnings {
@@ -146,7 +145,7 @@ func (d *DB) warn(ctx context.Context, s *session) error {
 
 func (d *DB) warnings(ctx context.Context, s *session) ([]string, error) {
 	schema := literal(ident(d.o.Schema))
-	return s.strings(ctx, `SELECT 'role ' || quote_ident(rolname) || ' is a superuser: to load needs no more than CREATE ROLE penstock LOGIN PASSWORD …; CREATE SCHEMA … AUTHORIZATION penstock'
+	return s.strings(ctx, `SELECT 'role ' || quote_ident(rolname) || ' is a superuser: penstock only needs CREATE ROLE penstock LOGIN PASSWORD …; CREATE SCHEMA … AUTHORIZATION penstock'
 			FROM pg_roles WHERE rolname = current_user AND rolsuper
 		UNION ALL SELECT 'role ' || quote_ident(current_user) || ' is a member of ' || quote_ident(rolname) || ', which acts on the server itself: REVOKE ' || quote_ident(rolname) || ' FROM ' || quote_ident(current_user)
 			FROM pg_roles WHERE rolname IN ('pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program') AND pg_has_role(oid, 'USAGE')

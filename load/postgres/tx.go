@@ -13,41 +13,40 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// tx gathers batches, and holds a session from its first Apply on. What was
-// applied is remembered until the commit, so that it can be done again on
-// another connection where this one is lost.
+// tx collects batches. It holds a session from its first Apply on. It keeps the applied batches until the commit, so
+// that it can repeat them on another connection if this one is lost.
 type tx struct {
 	db   *DB
 	key  state.Key
 	from state.Cursor
-	at   position // of the stream when the transaction began
+	at   position // position of the stream when the transaction began
 	of   load.Pass
 	pass *pass
 
 	pending []*load.Staged // in the order of their first batch
 	log     []*applied
 	held    int64 // bytes of batches in log
-	failed  error // of an Apply: nothing can be committed any more
+	failed  error // error of an Apply: the transaction cannot commit any more
 	over    bool
-	queued  time.Duration // waited in lines for tables that other sources change
+	queued  time.Duration // time spent in line for tables that other sources change
 	vigil   keepalive
 
 	attempt
 }
 
-// attempt is what a transaction has on one connection.
+// attempt is the state of a transaction on one connection.
 type attempt struct {
 	s       *session // nil before the first Apply
-	carried *carried // as pass.carried, this transaction's included
-	keeps   bool     // it has made the table of them that later ones use
-	order   order    // likewise
+	carried *carried // pass.carried plus this transaction's keys
+	keeps   bool     // it has created the table of carried keys for later transactions
+	order   order    // pass.order plus this transaction's keys
 	kept    bool     // the temporary table of kept rows was made
 	fresh   map[string]bool
-	stamp   time.Time   // of the changes to tables that it records
-	when    time.Time   // of the commit
-	timed   bool        // when is later than all rows there are: see outlast
-	owner   *load.Owner // of the stream's table, where it is to be recorded
-	was     *load.Owner // before
+	stamp   time.Time   // time of the changes to tables that it records
+	when    time.Time   // time of the commit
+	timed   bool        // when is later than all existing rows; see outlast
+	owner   *load.Owner // owner of the stream's table, if it must be recorded
+	was     *load.Owner // the previous owner
 	written map[string]int64
 	flaws   [][]any // rows for [load.Rejects]
 }
@@ -57,14 +56,13 @@ type applied struct {
 	staged []*load.Staged
 	sweep  load.Sweep
 	out    load.Outcome
-	told   bool // out was returned
+	told   bool // out was returned to the caller
 	done   bool // on this connection
-	gone   bool // the batches were given up
+	gone   bool // the batches were released
 }
 
-// maxHeld is how many bytes of batches a transaction keeps to be able to start
-// again. One that grows beyond cannot, and fails with its connection: the run
-// goes on from the cursor. // Invariant 6
+// maxHeld limits the batches, in bytes, that a transaction keeps to be able to repeat. A larger transaction fails
+// with its connection, and the run continues from the cursor. // Invariant 6
 const maxHeld = 48 << 20
 
 // Begin implements [load.Destination].
@@ -95,7 +93,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 	return x.applyAll(ctx, s)
 }
 
-// applyAll applies what was written and not yet applied.
+// applyAll applies what was written since the last Apply.
 func (x *tx) applyAll(ctx context.Context, s load.Sweep) (out load.Outcome, err error) {
 	switch {
 	case x.over:
@@ -117,8 +115,8 @@ func (x *tx) applyAll(ctx context.Context, s load.Sweep) (out load.Outcome, err 
 	return a.out, nil
 }
 
-// retry does f again, on another connection, where what went wrong is transient
-// and nothing is missing to start from the beginning.
+// retry calls f again, on another connection, after transient errors, if all batches are still there to repeat the
+// transaction.
 func (x *tx) retry(ctx context.Context, f func() error) error {
 	return x.db.retryBeside(ctx, &x.queued, func() error {
 		err := f()
@@ -128,21 +126,20 @@ func (x *tx) retry(ctx context.Context, f func() error) error {
 		x.abandon()
 		for _, a := range x.log {
 			if a.gone && transient(err) {
-				return fmt.Errorf("the transaction is too large to be started again: %w", permanent{err})
+				return fmt.Errorf("the transaction is too large to repeat: %w", permanent{err})
 			}
 		}
 		return err
 	})
 }
 
-// permanent hides from retry what an error is.
+// permanent hides the type of an error, so that retry does not repeat it.
 type permanent struct{ err error }
 
-// Error is that of the error within.
+// Error returns the text of the wrapped error.
 func (p permanent) Error() string { return p.err.Error() }
 
-// catchUp does what is left to do on this connection, from the beginning where
-// it is a new one.
+// catchUp does the remaining work on this connection: everything, if the connection is new.
 func (x *tx) catchUp(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -159,7 +156,7 @@ func (x *tx) catchUp(ctx context.Context) error {
 			return err
 		}
 		if a.told && !same(out, a.out) {
-			return errors.New("done again on another connection it came to another outcome: the table was changed in between")
+			return errors.New("repeated on another connection, it had another outcome: the table was changed in between")
 		}
 		if a.told {
 			releaseKeys(out)
@@ -171,7 +168,7 @@ func (x *tx) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// same compares outcomes but for the keys they list.
+// same compares outcomes without the keys that they list.
 func same(a, b load.Outcome) bool {
 	return a.Written == b.Written && a.Inserted == b.Inserted && a.Unchanged == b.Unchanged && a.Deduplicated == b.Deduplicated &&
 		a.Revived == b.Revived && a.Alive == b.Alive && a.Missing == b.Missing && a.Known == b.Known && a.Deleted == b.Deleted
@@ -183,8 +180,7 @@ func releaseKeys(o load.Outcome) {
 	}
 }
 
-// forgo gives up the batches of what was applied where they are too much to be
-// kept.
+// forgo releases the batches of applied calls if they are too large to keep.
 func (x *tx) forgo() {
 	if x.held <= maxHeld {
 		return
@@ -196,7 +192,7 @@ func (x *tx) forgo() {
 	x.held = 0
 }
 
-// sizeOf is how many bytes the batches of a table hold.
+// sizeOf returns the size in bytes of a table's batches.
 func sizeOf(s *load.Staged) int64 {
 	n := int64(0)
 	for _, b := range s.Batches {
@@ -214,7 +210,7 @@ func (a *applied) release() {
 	a.staged = nil
 }
 
-// start takes a session and begins, and finds out early if it is too late.
+// start acquires a session, begins, and fails early if the stream has moved.
 func (x *tx) start(ctx context.Context) error {
 	if x.s != nil {
 		return nil
@@ -312,16 +308,16 @@ func (x *tx) commit(ctx context.Context, to position) error {
 	return x.db.step("committed")
 }
 
-// commitGrace is how long a COMMIT that was sent may take though nobody waits
-// for it any more: until it is answered, nobody knows what it came to.
+// commitGrace is the time that a COMMIT may take after its context has ended. Its outcome is unknown until the server
+// answers.
 const commitGrace = 5 * time.Second
 
-// seal sends COMMIT. Where its answer is lost, it finds out which one it was.
+// seal sends COMMIT. If its answer is lost, seal determines the outcome.
 func (x *tx) seal(ctx context.Context, to position) error {
 	late, release := withGrace(ctx, commitGrace)
 	defer release()
 	tag, err := x.s.exec(late, "COMMIT")
-	if err == nil && tag.String() != "COMMIT" { // of a transaction that had failed
+	if err == nil && tag.String() != "COMMIT" { // the transaction had failed
 		return fmt.Errorf("the server answered %s", tag)
 	}
 	if err == nil {
@@ -336,7 +332,7 @@ func (x *tx) seal(ctx context.Context, to position) error {
 	committed, now, serr := x.db.settled(late, x.key, to)
 	switch {
 	case serr != nil:
-		return fmt.Errorf("the answer to COMMIT was lost, and what became of it cannot be found out: %w", errors.Join(permanent{err}, permanent{serr}))
+		return fmt.Errorf("the answer to COMMIT was lost, and its outcome is unknown: %w", errors.Join(permanent{err}, permanent{serr}))
 	case committed:
 		x.db.advance(x.pass, order, carried, x.swept())
 		return nil
@@ -353,11 +349,11 @@ func (x *tx) Rollback() error {
 	return nil
 }
 
-// end gives up what is not committed.
+// end discards what is not committed.
 func (x *tx) end() {
 	if !x.over {
 		x.abandon()
-		x.db.unsure(x.key) // should that be what went wrong
+		x.db.unsure(x.key) // in case it caused the failure
 	}
 	x.over = true
 	for _, p := range x.pending {
@@ -369,7 +365,7 @@ func (x *tx) end() {
 	x.pending, x.log = nil, nil
 }
 
-// abandon gives up what was done on this connection.
+// abandon discards what was done on this connection.
 func (x *tx) abandon() {
 	s := x.s
 	x.attempt = attempt{}
@@ -383,9 +379,9 @@ func (x *tx) abandon() {
 	s.release()
 }
 
-// finish does what follows a commit.
+// finish does the work after a commit.
 func (x *tx) finish(ctx context.Context) {
-	if x.s == nil { // committed, but on a connection that is gone
+	if x.s == nil { // committed, but the connection is lost
 		return
 	}
 	x.db.learn(x.pass, x.fresh)

@@ -9,8 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// writeRows writes the records that are new or changed, in the way of the table's
-// mode.
+// writeRows writes the new and changed records in the way of the table's mode.
 func (m *merge) writeRows(t *target, n counts) error {
 	written, err := m.chosen(t, "st < "+isUnchanged, n.fresh+n.changed)
 	if err != nil {
@@ -28,7 +27,7 @@ func (m *merge) writeRows(t *target, n counts) error {
 	return m.giveMerge(t, n, written)
 }
 
-// giveMerge puts changed rows into the place of those there, and adds the new.
+// giveMerge replaces changed rows and inserts new ones.
 func (m *merge) giveMerge(t *target, n counts, written *ordinals) error {
 	if n.changed == 0 {
 		return m.insertFamily(t, written)
@@ -57,8 +56,8 @@ func (m *merge) giveMerge(t *target, n counts, written *ordinals) error {
 	return m.insertChildren(t, written)
 }
 
-// cut removes what hangs from the records for which a condition on the status
-// table holds, and of that only what a condition on the row t says.
+// cut deletes the child rows, restricted by the condition rows, of the records for which the condition records holds
+// on the status table.
 func (m *merge) cut(t *target, records, rows string) error {
 	for _, c := range m.children(t) {
 		if c.made {
@@ -74,7 +73,7 @@ func (m *merge) cut(t *target, records, rows string) error {
 	return nil
 }
 
-// update writes changed rows over those with their key.
+// update overwrites the rows with the keys of changed rows.
 func (m *merge) update(t *target, n counts) error {
 	changed, err := m.chosen(t, "st = "+isChanged, n.changed)
 	if err != nil {
@@ -95,8 +94,7 @@ func (m *merge) update(t *target, n counts) error {
 	return expect(done, n.changed, err)
 }
 
-// stageRows copies whole rows into a temporary table. Documents wait there as
-// text: those are parsed that go on.
+// stageRows copies whole rows into a temporary table.
 func (m *merge) stageRows(t *target, only *ordinals) error {
 	sources := wholeRows(t)
 	var defs []string
@@ -110,7 +108,7 @@ func (m *merge) stageRows(t *target, only *ordinals) error {
 	return err
 }
 
-// wholeRows are the columns of rows on their way into t, their ordinals last.
+// wholeRows returns the columns of rows on their way into t, with their ordinals last.
 func wholeRows(t *target) []source {
 	var sources []source
 	for _, f := range t.Columns.Fields() {
@@ -119,7 +117,7 @@ func wholeRows(t *target) []source {
 	return append(sources, source{schemas.ColOrdinal, schemas.Int64})
 }
 
-// typeOf is the type of such a column in the database's words.
+// typeOf returns the type of such a column in the database's notation.
 func (m *merge) typeOf(t *target, s source) string {
 	if typ := t.types[s.from]; typ != "" {
 		return typ
@@ -127,8 +125,7 @@ func (m *merge) typeOf(t *target, s source) string {
 	return m.db.sqlType(s.to)
 }
 
-// upsert writes the rows of that temporary table, the last of each key, into
-// their table.
+// upsert writes the rows of that temporary table, the last one of each key, into their table.
 func (m *merge) upsert(t *target, where string) (int64, error) {
 	return m.s.affect(m.ctx, m.upsertSQL(t, stagedIn, where))
 }
@@ -143,12 +140,11 @@ func (m *merge) upsertSQL(t *target, from, where string) string {
 		m.db.place(t.Name), idents(names), idents(t.Key), idents(names), from, idents(t.Key), ident(schemas.ColOrdinal), idents(load.FullKey(t.Table)), strings.Join(set, ", "), where)
 }
 
-// fewRows is how many rows go into their table as they are, with no temporary one on
-// the way: to make and drop that costs the server many times what they do, and leaves
-// dead rows in its catalog.
+// fewRows is the most rows that are written without a temporary table. Creating and dropping one costs the server far
+// more than a few rows, and leaves dead rows in its catalog.
 const fewRows = 16
 
-// upsertFew is stageRows and upsert of few rows.
+// upsertFew does the work of stageRows and upsert for few rows.
 func (m *merge) upsertFew(t *target) error {
 	sources := wholeRows(t)
 	c := m.copier(t, sources, nil, true)
@@ -177,8 +173,8 @@ func (m *merge) upsertFew(t *target) error {
 	return m.s.give(m.ctx, m.upsertSQL(t, "(VALUES "+strings.Join(rows, ", ")+") AS s ("+idents(names)+")", ""), values)
 }
 
-// cutMine removes the versions that this pass has written before of records
-// which it now carries with other content, and the children of those.
+// cutMine deletes the versions that this pass has already written of records that it now carries with other content,
+// and their child rows.
 func (m *merge) cutMine(t *target, n counts, rows string) error {
 	if n.mine == 0 {
 		return nil
@@ -196,12 +192,12 @@ func (m *merge) cutMine(t *target, n counts, rows string) error {
 // expect checks that a statement has changed as many rows as were found before.
 func expect(done, want int64, err error) error {
 	if err == nil && done != want {
-		return again{fmt.Errorf("%d rows were to change, but %d did: somebody has changed the table meanwhile", want, done)}
+		return again{fmt.Errorf("expected to change %d rows, changed %d: another session changed the table meanwhile", want, done)}
 	}
 	return err
 }
 
-// giveHistory ends the versions that are followed by another, and adds that.
+// giveHistory ends the versions that have a successor, and inserts the successors.
 func (m *merge) giveHistory(t *target, n counts, written *ordinals) error {
 	if err := m.cutMine(t, n, " AND t."+t.ended()+" IS NULL"); err != nil {
 		return err
@@ -228,11 +224,10 @@ func (m *merge) giveHistory(t *target, n counts, written *ordinals) error {
 	return m.shift(t)
 }
 
-// synced is the assignment by which a row that changes gets the commit's time.
+// synced returns the assignment that gives a changed row the commit's time.
 func (m *merge) synced() string { return ident(schemas.ColSyncedAt) + " = " + timestamp(m.when) }
 
-// endChildren ends what hangs from records and stands, at a time but not before
-// it began.
+// endChildren ends the current child rows of records at the given time, but not before they began.
 func (m *merge) endChildren(t *target, records, at string, deleted bool) error {
 	for _, c := range m.children(t) {
 		key, link := m.linkOf(t, c)
@@ -250,9 +245,8 @@ func (m *merge) endChildren(t *target, records, at string, deleted bool) error {
 	return nil
 }
 
-// shift corrects from when versions are valid that were written as if from when
-// they were synced: one that took the place of another is valid since that was,
-// and none before the one before it has ended.
+// shift corrects the start of validity of versions that were written as valid from their synced_at. A version that
+// replaced another in place keeps that one's start, and no version starts before the previous one has ended.
 func (m *merge) shift(t *target) error {
 	moved := "s.st < " + isUnchanged + " AND s.f <> s.y"
 	from := ident(schemas.ColValidFrom)
@@ -271,8 +265,7 @@ func (m *merge) shift(t *target) error {
 	return nil
 }
 
-// own writes rows of penstock's own tables: with a key they are replaced, else
-// appended.
+// own writes rows of penstock's own tables: it replaces rows of tables with a key, and appends others.
 func (m *merge) own(t *target) error {
 	if err := m.db.step("ledger"); err != nil {
 		return err

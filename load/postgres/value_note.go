@@ -13,10 +13,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxRaw is how much of a value a reject keeps.
+// maxRaw is the most bytes of a value that a reject keeps.
 const maxRaw = 64 << 10
 
-// flaw notes a value that could not be stored as it is. // Invariant 11
+// flaw records a value that could not be stored as it is. // Invariant 11
 func (m *merge) flaw(t *target, b arrow.RecordBatch, column string, row int, raw, reason string) {
 	if load.IsInternal(t.Name) {
 		return
@@ -41,8 +41,7 @@ func (m *merge) flaw(t *target, b arrow.RecordBatch, column string, row int, raw
 	})
 }
 
-// recordID tells the record of a row apart from others of the stream: its key as
-// JSON, else the hash of the record.
+// recordID identifies the record of a row within the stream: its key as JSON, or the hash of the record.
 func recordID(t *target, b arrow.RecordBatch, row int) string {
 	key := slices.DeleteFunc(slices.Clone(t.Key), func(name string) bool { return name == schemas.ColSource })
 	if load.Child(t.Columns) {
@@ -73,8 +72,7 @@ func recordID(t *target, b arrow.RecordBatch, row int) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// elementOf is the pointer from the record to the element of it that a row of a
-// child table was made of.
+// elementOf returns the JSON pointer from the record to the element that a child row was made from.
 func elementOf(t *target, b arrow.RecordBatch, row int) string {
 	if !load.Child(t.Columns) {
 		return ""
@@ -107,7 +105,7 @@ func cellText(b arrow.RecordBatch, column string, row int) string {
 	return ""
 }
 
-// reject writes down the values that could not be stored as they are.
+// reject writes the recorded values that could not be stored as they are.
 func (m *merge) reject() error {
 	if len(m.flaws) == 0 {
 		return nil

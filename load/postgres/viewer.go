@@ -12,10 +12,9 @@ import (
 // Schema implements [load.Viewer].
 func (d *DB) Schema() string { return d.o.Schema }
 
-// View implements [load.Viewer]. The query names tables with their schema: all other
-// names in it are the server's own, so that nothing others have made gets into the view.
-// Whoever has rights on the view keeps them. One whose columns have changed must go and
-// come back, and with somebody else's view upon it cannot.
+// View implements [load.Viewer]. The query names tables with their schema. All other names in it resolve to built-in
+// objects, so that nothing made by other roles becomes part of the view. Grants on the view stay. If its columns have
+// changed, the view is dropped and recreated, which fails if another view depends on it.
 func (d *DB) View(ctx context.Context, name, query string) error {
 	err := d.change(ctx, func(m *merge) (bool, error) {
 		c, err := d.readCatalog(ctx, m.s, []string{name})
@@ -28,7 +27,7 @@ func (d *DB) View(ctx context.Context, name, query string) error {
 		if err := m.view(name, query); err != nil || c.views[name] {
 			return true, err
 		}
-		return true, m.record([]load.Change{{Table: name, Action: load.ActionView, Reason: "asked for"}})
+		return true, m.record([]load.Change{{Table: name, Action: load.ActionView, Reason: "requested"}})
 	})
 	if err != nil {
 		return fmt.Errorf("view %s: %w", name, err)
@@ -36,7 +35,7 @@ func (d *DB) View(ctx context.Context, name, query string) error {
 	return nil
 }
 
-// view makes a view, in the place of one of ours.
+// view creates a view or replaces one of ours.
 func (m *merge) view(name, query string) error {
 	create, err := m.createView(name, query)
 	if err != nil {
@@ -63,13 +62,12 @@ func (m *merge) view(name, query string) error {
 	return m.s.run(m.ctx, "DROP VIEW "+m.db.place(name)+"; "+create+"; "+strings.Join(grants, "; "))
 }
 
-// invokerVersion is the first server whose views can read with the rights of who asks,
-// as server_version_num.
+// invokerVersion is the first server version, as server_version_num, with views that use the rights of the querying
+// role.
 const invokerVersion = 150000
 
-// createView is the statement that makes a view. A new one reads tables with the rights
-// of who asks, where the server can do that. One that is there keeps its options: whom it
-// lets see what it shows goes on seeing it.
+// createView returns the statement that creates a view. A new view reads tables with the rights of the querying role,
+// if the server supports that. An existing view keeps its options, so that its readers keep their access.
 func (m *merge) createView(name, query string) (string, error) {
 	options, err := m.s.strings(m.ctx, "SELECT coalesce((SELECT "+optionsSQL("c")+" FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass("+literal(m.db.place(name))+")), "+
 		"CASE WHEN pg_catalog.to_regclass("+literal(m.db.place(name))+") IS NULL AND pg_catalog.current_setting('server_version_num')::int >= "+strconv.Itoa(invokerVersion)+" THEN 'security_invoker = true' ELSE '' END)")

@@ -11,8 +11,7 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// A view is made, made anew with its grants, and recorded once; what others have
-// made is left alone.
+// A view is created, replaced with its grants kept, and recorded once. Objects of users are not touched.
 func TestView(t *testing.T) {
 	server := pgtest.Start(t)
 	d, err := Open(t.Context(), Options{URL: server.URL(), Schema: "Kit"})

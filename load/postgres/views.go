@@ -6,24 +6,23 @@ import (
 	"strings"
 )
 
-// view is somebody's view, or one of our own, with all that makes it what it is.
+// view is a user's view or one of our own, with all its properties.
 type view struct {
 	oid        string
-	name       string // quoted, with its schema
+	name       string // quoted and qualified
 	columns    []string
 	options    string
 	definition string
 	owner      string
-	granted    bool     // somebody has granted or revoked something on the whole of it
+	granted    bool     // privileges on the view as a whole were granted or revoked
 	grants     []string // statements
 	comments   []string // statements
-	print      string   // what must be the same when it was put back
+	print      string   // what must be equal after the view was recreated
 }
 
-// aside runs f, which changes the types of columns of table, while the views
-// that stand on them, and on those, are out of the way: the database refuses it
-// else. They come back in the same transaction, as they were, with their owners,
-// grants, options and comments. What cannot be put back ends it. // Invariant 16
+// aside runs f, which changes the types of columns of table. It first drops the views that depend on them, directly
+// or not, because Postgres refuses the change otherwise. It recreates them in the same transaction, with their
+// owners, grants, options and comments. If one cannot be recreated, the transaction fails. // Invariant 16
 func (m *merge) aside(table string, columns []string, f func() error) error {
 	if len(columns) == 0 {
 		return f()
@@ -34,7 +33,7 @@ func (m *merge) aside(table string, columns []string, f func() error) error {
 	}
 	for i := len(views) - 1; i >= 0; i-- {
 		if err := m.s.run(m.ctx, "DROP VIEW "+views[i].name); err != nil {
-			return fmt.Errorf("widen column %s: put view %s aside: %w", strings.Join(columns, ", "), views[i].name, err)
+			return fmt.Errorf("widen column %s: drop view %s: %w", strings.Join(columns, ", "), views[i].name, err)
 		}
 	}
 	if err := f(); err != nil {
@@ -42,14 +41,13 @@ func (m *merge) aside(table string, columns []string, f func() error) error {
 	}
 	for _, v := range views {
 		if err := m.putBack(v); err != nil {
-			return fmt.Errorf("widen column %s: put back view %s: %w", strings.Join(columns, ", "), v.name, err)
+			return fmt.Errorf("widen column %s: recreate view %s: %w", strings.Join(columns, ", "), v.name, err)
 		}
 	}
 	return nil
 }
 
-// dependents are the views that stand on columns of a table, those that others
-// stand on first.
+// dependents returns the views that depend on columns of a table. A view comes before those that depend on it.
 func (m *merge) dependents(table string, columns []string) ([]view, error) {
 	oids, err := m.s.strings(m.ctx, `WITH RECURSIVE v (oid, depth) AS (
 		SELECT r.ev_class, 1 FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_rewrite r ON r.oid = d.objid
@@ -75,8 +73,8 @@ func (m *merge) dependents(table string, columns []string) ([]view, error) {
 	return views, nil
 }
 
-// replaceable refuses what stands on a column and is no plain view, or a view
-// with something attached that would be lost.
+// replaceable returns an error if the dependent object is not a plain view, or has something attached that would be
+// lost.
 func (m *merge) replaceable(oid string) error {
 	in, err := m.s.strings(m.ctx, `SELECT pg_catalog.pg_describe_object('pg_class'::regclass, oid, 0) FROM pg_catalog.pg_class WHERE oid = `+oid+` AND relkind <> 'v'
 		UNION ALL SELECT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid) FROM pg_catalog.pg_depend d
@@ -88,7 +86,7 @@ func (m *merge) replaceable(oid string) error {
 	if err != nil || in == nil {
 		return err
 	}
-	return fmt.Errorf("%s stands on it and cannot be made again as it was: drop it, let the next run widen the column, and make it anew", in[0])
+	return fmt.Errorf("%s depends on it and cannot be recreated as it was: drop it, let the next run widen the column, then create it again", in[0])
 }
 
 func (m *merge) readView(oid string) (view, error) {
@@ -117,12 +115,12 @@ func (m *merge) readView(oid string) (view, error) {
 	return v, err
 }
 
-// optionsSQL selects the options of the view c as CREATE VIEW takes them.
+// optionsSQL selects the options of the view c in the syntax of CREATE VIEW.
 func optionsSQL(c string) string {
 	return `(SELECT pg_catalog.string_agg(pg_catalog.split_part(o, '=', 1) || ' = ' || pg_catalog.quote_literal(pg_catalog.substr(o, pg_catalog.strpos(o, '=') + 1)), ', ') FROM pg_catalog.unnest(` + c + `.reloptions) AS o)`
 }
 
-// grantsSQL writes the statements that grant on a view what is granted on it.
+// grantsSQL returns a query for the statements that repeat the grants on a view.
 func grantsSQL(oid, name string) string {
 	to := `CASE grantee WHEN 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(grantee)) END || CASE WHEN is_grantable THEN ' WITH GRANT OPTION' ELSE '' END`
 	return `SELECT 'GRANT ' || privilege_type || ' ON ' || ` + literal(name) + ` || ' TO ' || ` + to + `
@@ -138,8 +136,8 @@ func commentsSQL(oid, name string) string {
 		WHERE d.classoid = 'pg_class'::regclass AND d.objoid = ` + oid
 }
 
-// fingerprint is all about a view but its definition, which the database spells
-// anew where a column has another type.
+// fingerprint returns all properties of a view except its definition, which Postgres spells differently after the
+// type of a column has changed.
 func (m *merge) fingerprint(oid string) (string, error) {
 	out, err := m.s.strings(m.ctx, `SELECT pg_catalog.json_build_array(c.relname, c.relnamespace, c.relowner, c.reloptions, pg_catalog.obj_description(c.oid, 'pg_class'),
 		(SELECT pg_catalog.array_agg(x::text ORDER BY x::text) FROM pg_catalog.unnest(c.relacl) AS x),
@@ -149,7 +147,7 @@ func (m *merge) fingerprint(oid string) (string, error) {
 	return strings.Join(out, ""), err
 }
 
-// putBack makes a view as it was, and checks that it is.
+// putBack recreates a view, and checks that its properties are unchanged.
 func (m *merge) putBack(v view) error {
 	with := ""
 	if v.options != "" {
@@ -162,8 +160,7 @@ func (m *merge) putBack(v view) error {
 	if err := m.s.run(m.ctx, strings.Join(append(statements, v.comments...), "; ")); err != nil {
 		return err
 	}
-	// What default privileges have granted was not there; and where something was
-	// granted, what the owner has by default may not have been.
+	// Revoke what default privileges have granted. If there were explicit grants, also revoke the owner's defaults.
 	acl := "c.relacl"
 	if v.granted {
 		acl = "coalesce(c.relacl, pg_catalog.acldefault('r', c.relowner))"
@@ -182,7 +179,7 @@ func (m *merge) putBack(v view) error {
 	}
 	print, err := m.fingerprint(oids[0])
 	if err == nil && print != v.print {
-		return errors.New("its grants, owner or comments would not be what they were")
+		return errors.New("its grants, owner or comments would change")
 	}
 	return err
 }

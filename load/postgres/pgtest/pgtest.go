@@ -1,9 +1,8 @@
 //go:build unix
 
-// Package pgtest gives tests a Postgres of their own: a server started from the
-// installed programs in a temporary folder, by a user who is not root, or a
-// database in the server that the environment variable PENSTOCK_TEST_POSTGRES
-// names. Where there is neither, the test is skipped.
+// Package pgtest provides tests with their own Postgres: a server started from the installed programs in a temporary
+// folder, by a user who is not root, or a database in the server that the environment variable PENSTOCK_TEST_POSTGRES
+// names. If neither is available, the test is skipped.
 package pgtest
 
 import (
@@ -27,23 +26,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Env names the server to use instead of a fresh one, as a URL.
+// Env names the variable with the URL of a server to use instead of a new one.
 const Env = "PENSTOCK_TEST_POSTGRES"
 
 // Server is a database that belongs to one test.
 type Server struct {
 	t        testing.TB
 	url      *url.URL
-	bin, dir string // empty where the server is another's
+	bin, dir string // empty if the server was not started by the test
 	settings []string
 	process  *exec.Cmd
-	exited   chan struct{} // closed when the process is gone
+	exited   chan struct{} // closed when the process has ended
 }
 
-// Start starts a server, or makes a database in the one that the environment
-// names, until t has ended. Settings are name=value, as in postgresql.conf; by
-// default nothing is synced to disk, which spares time and loses nothing but in
-// a power cut.
+// Start starts a server, or creates a database in the server that the environment names, until t ends. Settings are
+// name=value, as in postgresql.conf. By default nothing is synced to disk, which saves time and only loses data in a
+// power cut.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	if at := os.Getenv(Env); at != "" {
@@ -59,7 +57,7 @@ func Start(t testing.TB, settings ...string) *Server {
 	return s
 }
 
-// programs is the folder of the newest Postgres that is installed.
+// programs returns the folder of the newest installed Postgres.
 func programs(t testing.TB) string {
 	t.Helper()
 	if path, err := exec.LookPath("initdb"); err == nil {
@@ -88,7 +86,7 @@ func freePort(t testing.TB) string {
 	return port
 }
 
-// folder makes the server's folder, which belongs to the user it runs as.
+// folder creates the server's folder, owned by the user that the server runs as.
 func (s *Server) folder() string {
 	dir, err := os.MkdirTemp("", "penstock-postgres-")
 	require.NoError(s.t, err)
@@ -101,7 +99,7 @@ func (s *Server) folder() string {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// credential is whom to become: Postgres does not run as root.
+// credential returns the user to run as: Postgres refuses to run as root.
 func credential(t testing.TB) *syscall.Credential {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -116,7 +114,7 @@ func credential(t testing.TB) *syscall.Credential {
 		gid, _ := strconv.Atoi(u.Gid)
 		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	}
-	t.Skip("no Postgres: it does not run as root, and there is no user to become")
+	t.Skip("no Postgres: it does not run as root, and there is no other user to run as")
 	return nil
 }
 
@@ -174,34 +172,34 @@ func (s *Server) answers() bool {
 	return c.Close(ctx) == nil
 }
 
-// URL is where the database is, with a role that may do everything.
+// URL returns the URL of the database, for a superuser role.
 func (s *Server) URL() string { return s.url.String() }
 
-// As is the URL for another role.
+// As returns the URL for another role.
 func (s *Server) As(role, password string) string {
 	u := *s.url
 	u.User = url.UserPassword(role, password)
 	return u.String()
 }
 
-// Via is the URL for somebody in between, who listens at the address host:port.
+// Via returns the URL through a proxy that listens at the address host:port.
 func (s *Server) Via(address string) string {
 	u := *s.url
 	u.Host = address
 	return u.String()
 }
 
-// Address is the host:port at which the server listens.
+// Address returns the host:port at which the server listens.
 func (s *Server) Address() string { return s.url.Host }
 
-// Stop ends the server at once, as an accident would. Stopping twice is fine.
+// Stop stops the server immediately, as a crash would. It may be called twice.
 func (s *Server) Stop() {
 	s.own()
 	_ = s.process.Process.Signal(syscall.SIGQUIT)
 	<-s.exited
 }
 
-// Restart stops the server, at once or in an orderly way, and starts it again.
+// Restart stops the server, immediately or in an orderly way, and starts it again.
 func (s *Server) Restart(immediate bool) {
 	s.own()
 	signal := syscall.SIGINT
@@ -221,11 +219,11 @@ func (s *Server) Resume() {
 
 func (s *Server) own() {
 	if s.process == nil {
-		s.t.Skipf("the server of %s cannot be stopped, nor its log be read", Env)
+		s.t.Skipf("cannot stop the server of %s or read its log", Env)
 	}
 }
 
-// Log is what the server has written to its log.
+// Log returns the server's log.
 func (s *Server) Log() string {
 	s.t.Helper()
 	s.own()
@@ -234,15 +232,14 @@ func (s *Server) Log() string {
 	return string(text)
 }
 
-// For is the same server for a part of the test, the target of a fuzz test for instance,
-// that ends before the server does.
+// For returns the same server for a part of the test that ends before the server, such as the target of a fuzz test.
 func (s *Server) For(t testing.TB) *Server {
 	part := *s
 	part.t = t
 	return &part
 }
 
-// Exec runs statements as the role that may do everything.
+// Exec runs statements as a superuser role.
 func (s *Server) Exec(sql string) {
 	s.t.Helper()
 	ctx := context.Background()
@@ -253,7 +250,7 @@ func (s *Server) Exec(sql string) {
 	require.NoError(s.t, err, sql)
 }
 
-// Text is the first value a query gives, as text; "" for null or no row.
+// Text returns the first value of a query's result as text, or "" for null or no row.
 func (s *Server) Text(sql string) string {
 	s.t.Helper()
 	ctx := context.Background()
@@ -269,7 +266,7 @@ func (s *Server) Text(sql string) string {
 	return strings.Clone(string(last.Rows[0][0]))
 }
 
-// borrow makes a database in another's server.
+// borrow creates a database in an existing server.
 func borrow(t testing.TB, at string) *Server {
 	t.Helper()
 	u, err := url.Parse(at)
