@@ -10,46 +10,45 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// TableBatch is a batch of rows and the table they belong to. Whoever receives
-// it releases Batch.
+// TableBatch is a batch of rows and their table. The receiver releases Batch.
 type TableBatch struct {
 	Table schemas.Table
 	Batch arrow.RecordBatch
 }
 
-// Reject is a record, or a value of a record that was kept, which no column can
-// hold. It carries what is needed to repair it.
+// Reject is a record, or a value of a record, that no column can hold, with the data needed to repair
+// it.
 type Reject struct {
 	Stream  string
-	Stage   string // that refused it: one of the Stage constants
-	ID      string // tells the record apart from others of the stream in every pass: its key as JSON, else a hash of what it holds
-	Ordinal int64  // which record of the pass
-	Key     string // the record's key as JSON, where it has one
+	Stage   string // stage that rejected it: one of the Stage constants
+	ID      string // identifies the record among all records of the stream, in every pass: its key as JSON, else a hash of its content
+	Ordinal int64  // number of the record in the pass
+	Key     string // the record's key as JSON, if it has one
 	Pointer string // JSON pointer to the value; "" for the whole record
-	Wanted  string // what was expected there
-	Raw     string // the value as it came; bytes that are not UTF-8 as \xNN
+	Wanted  string // expected type or content
+	Raw     string // the original value; bytes that are not UTF-8 as \xNN
 	Reason  string
-	Record  bool // the record was left out, not only the value
+	Record  bool // the whole record is rejected, not only the value
 }
 
-// The stages that refuse records and values.
+// The stages that reject records and values.
 const (
-	StageExtract   = "extract"   // the source does not give it
+	StageExtract   = "extract"   // the source does not deliver it
 	StageTransform = "transform" // no column can hold it
-	StageContract  = "contract"  // the stream's contract keeps it out, as the user wishes
+	StageContract  = "contract"  // excluded by the stream's contract, as configured
 	StageLoad      = "load"      // the destination's type cannot hold it
 	StageWebhook   = "webhook"   // an event about it was given up
 )
 
-// HashID is an [Reject].ID for a record without a key, made of what is kept of it.
+// HashID returns a [Reject].ID for a record without a key, derived from its content.
 func HashID(raw string) string {
 	h := xxh3.HashString128(raw).Bytes()
 	return "#" + hex.EncodeToString(h[:])
 }
 
-// Stamp is what every row of a pass has in common.
+// Stamp is what all rows of a pass have in common.
 type Stamp struct {
 	Run      string
-	SyncedAt time.Time // when the records are read; a destination puts the time of its commit in its place
+	SyncedAt time.Time // when the records are read; a destination replaces it by the time of its commit
 	Via      string    // poll, webhook or backfill
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// rootColumns are penstock's own columns that differ from record to record.
+// rootColumns are penstock's own columns whose values differ between records.
 type rootColumns struct{ ordinal, hash *column }
 
 func newRootColumns(mem memory.Allocator) rootColumns {
@@ -56,8 +56,8 @@ func (o *rootColumns) free() {
 	o.hash.free()
 }
 
-// constants are the columns in which all rows are alike. They are made once,
-// for the longest batch so far, and sliced.
+// constants are the columns with the same value in all rows. They are built once, for the longest batch
+// so far, and sliced.
 type constants struct {
 	stamp   Stamp
 	rows    int
@@ -67,8 +67,7 @@ type constants struct {
 	via     arrow.Array
 }
 
-// reserve makes the constants at least this long. Their memory is Go's own, so
-// that nobody has to give it back.
+// reserve extends the constants to at least this many rows. It uses Go memory, which needs no release.
 func (c *constants) reserve(rows int) {
 	if rows <= c.rows {
 		return
@@ -101,7 +100,7 @@ func fixedArray(t arrow.DataType, rows int, valid, values []byte, more ...[]byte
 	return array.MakeFromData(data)
 }
 
-// sameText is an array of texts that are all s.
+// sameText returns an array in which every value is s.
 func sameText(s string, rows int) arrow.Array {
 	offsets := make([]int32, rows+1)
 	data := make([]byte, 0, rows*len(s)+1)
@@ -112,15 +111,15 @@ func sameText(s string, rows int) arrow.Array {
 	return fixedArray(schemas.Text, rows, nil, arrow.Int32Traits.CastToBytes(offsets), data[:cap(data)])
 }
 
-// slice is the first rows of the columns that stand in every table, with hash
-// among them. Whoever calls it releases them.
+// slice returns the first rows of penstock's own columns of every table, with hash among them. The
+// caller releases them.
 func (c *constants) slice(hash arrow.Array, rows int) []arrow.Array {
 	cut := func(a arrow.Array) arrow.Array { return array.NewSlice(a, 0, int64(rows)) }
 	return []arrow.Array{cut(c.synced), cut(c.run), hash, cut(c.deleted), cut(c.via)}
 }
 
-// ownFields are penstock's own columns of a table so many levels below the
-// root, whose key has the type key.
+// ownFields returns penstock's own columns of a table that is level levels below the root table. key is
+// the type of the root table's key.
 func ownFields(level int, key arrow.DataType) []arrow.Field {
 	field := func(name string, t arrow.DataType) arrow.Field {
 		return arrow.Field{Name: name, Type: t, Nullable: true}

@@ -6,26 +6,26 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A source may send any number of member names. A stream has at most so many columns
-// and child tables; what comes after them is one JSON value of the record, see
-// rest.go. A column counts once it has a type. The columns that the destination's
-// tables have count first, so that the order in which members come decides nothing
-// once the bound is reached. // Invariant 6
+// A source may send any number of member names, so the columns and child tables of a stream are
+// limited. Values beyond the limit are stored as one JSON value per record, see rest.go. A column
+// counts once it has a type. Columns of the destination's tables count first, so that the order of
+// members is irrelevant once the limit is reached.
+// // Invariant 6
 
 const (
-	maxNameBytes = 1024 // of a member that gets a column
-	spareFields  = 2000 // fields beside the columns: objects, and members that were never more than null
+	maxNameBytes = 1024 // longer member names get no column
+	spareFields  = 2000 // fields besides the columns: objects, and members that have only been null
 )
 
 // bound counts the columns and child tables of a stream.
 type bound struct {
 	maxColumns, maxTables int
 	columns, tables       int
-	fields                int       // learned, whether they have a column or not
+	fields                int       // fields created, with or without a column
 	admitted              []*column // columns counted since the page began
-	exceeded              bool      // the record at hand has more than fits
-	beyond                []string  // the first few pointers of what did not fit
-	nothing               field     // a member that has no value, and no field
+	exceeded              bool      // the current record has values beyond the limit
+	beyond                []string  // pointers of the first few fields beyond the limit
+	nothing               field     // shared field of members that have no value and no field
 }
 
 func newBound(s schemas.Stream, known []schemas.Table) bound {
@@ -47,7 +47,7 @@ func newBound(s schemas.Stream, known []schemas.Table) bound {
 	return b
 }
 
-// admit counts c, unless the destination has it. It reports false where there is no place for it.
+// admit counts c, unless the destination has it. It returns false if the limit is reached.
 func (b *bound) admit(c *column) bool {
 	if c.counted {
 		return true
@@ -61,7 +61,7 @@ func (b *bound) admit(c *column) bool {
 	return true
 }
 
-// dismiss takes back the columns that were admitted after the first n.
+// dismiss uncounts the columns that were admitted after the first n.
 func (b *bound) dismiss(n int) {
 	for _, c := range b.admitted[n:] {
 		c.counted = false
@@ -77,8 +77,8 @@ func (b *bound) use(t *table) {
 	}
 }
 
-// roomFor reports whether a member of this name may have a field where most have one
-// at most, and counts it.
+// roomFor reports whether a member of this name may get a field, with at most most fields in total, and
+// counts it.
 func (b *bound) roomFor(name string, most int) bool {
 	if len(name) > maxNameBytes || b.fields >= most {
 		return false
@@ -87,8 +87,8 @@ func (b *bound) roomFor(name string, most int) bool {
 	return true
 }
 
-// unnamed is the field of a member that may have none: a shared one where the value
-// at i holds nothing that a column could store, else nil.
+// unnamed returns the field for a member beyond the limit: a shared one if the value at i is empty,
+// else nil.
 func (m *Mapper) unnamed(o *object, i int) *field {
 	if _, void := m.void(i, 0); !void {
 		return nil
@@ -99,8 +99,8 @@ func (m *Mapper) unnamed(o *object, i int) *field {
 	return f
 }
 
-// void reports whether the value at i is null, [], {} or an object of such values,
-// and where it ends.
+// void reports whether the value at i is null, [], {} or an object with only such values, and where it
+// ends.
 func (m *Mapper) void(i, depth int) (end int, ok bool) {
 	b := m.raw
 	switch b[i] {
@@ -139,7 +139,7 @@ func (m *Mapper) void(i, depth int) (end int, ok bool) {
 	return i, false
 }
 
-// note keeps the pointers of a few fields that are beyond the bound, to show them.
+// note remembers the pointers of a few fields beyond the limit, for display.
 func (b *bound) note(pointers []string) {
 	for _, p := range pointers {
 		if len(b.beyond) < maxBeyond && !slices.Contains(b.beyond, p) {
@@ -148,11 +148,11 @@ func (b *bound) note(pointers []string) {
 	}
 }
 
-// maxBeyond is how many of them are shown.
+// maxBeyond is how many of them are remembered.
 const maxBeyond = 3
 
-// always reports whether the field at a pointer of t has a column whatever the
-// bound: the stream or its rules name it.
+// always reports whether the field at a pointer of t gets a column regardless of the limit, because the
+// stream or its rules name it.
 func (m *Mapper) always(t *table, pointer string) bool {
 	path := schemas.Column(t.path + pointer)
 	if _, declared := m.declared[path]; declared || m.rulings.filters(path) {
@@ -165,7 +165,7 @@ func (m *Mapper) always(t *table, pointer string) bool {
 	return name == contextName || m.volatile[name] || slices.Contains(m.stream.Key, path)
 }
 
-// Beyond are pointers of some fields that have neither a column nor a child table,
-// because the stream has as many as it may: their values are in [schemas.ColRest].
-// There is none as long as everything fits.
+// Beyond returns the pointers of some fields that have neither a column nor a child table because the
+// stream has reached its limit. Their values are in [schemas.ColRest]. It returns none while everything
+// fits.
 func (m *Mapper) Beyond() []string { return m.bound.beyond }

@@ -7,8 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// appendText appends the value that a key column has in row, in its canonical
-// spelling.
+// appendText appends the value of a key column in row, in canonical spelling.
 func (c *column) appendText(dst []byte, row int) []byte {
 	switch c.kind {
 	case kindText, kindJSON:
@@ -21,7 +20,7 @@ func (c *column) appendText(dst []byte, row int) []byte {
 	return c.appendJSON(dst, row)
 }
 
-// appendJSON appends the value that a key column has in row, as JSON.
+// appendJSON appends the value of a key column in row as JSON.
 func (c *column) appendJSON(dst []byte, row int) []byte {
 	switch c.kind {
 	case kindBool:

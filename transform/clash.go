@@ -7,44 +7,42 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Clash is a record that has the key of an earlier record of the pass and other
-// content. The context that a record is told (its parent, its stage) is no part
-// of the content, nor is a volatile field.
+// Clash is a record that has the same key as an earlier record of the pass, but other content. The
+// content excludes volatile fields and the context that penstock adds to the record (its parent, its
+// stage).
 type Clash struct {
 	Hash     uint64 // of the key; the same in every process
 	Key      string // as JSON
-	SamePage bool   // both records came on one page
-	Record   []byte // the later one, as it came; valid until the judge returns
+	SamePage bool   // both records were on one page
+	Record   []byte // the later one, as received; valid until the judge returns
 }
 
-// Repeats says what came of the records whose key an earlier record of the pass
-// had.
+// Repeats counts the records whose key an earlier record of the pass had.
 type Repeats struct {
 	Same     int64 // the same content
 	Changed  int64 // other content, judged as Changed
 	Open     int64 // other content, judged as Open
 	Rejected int64 // other content, judged as Refuted
-	Lossy    bool  // there were too many keys to remember: some records were not compared
+	Lossy    bool  // there were too many keys to remember, so some records were not compared
 }
 
-// Compared is how many of the records that were kept have been compared.
+// Compared returns how many of the kept records were compared.
 func (r Repeats) Compared() int64 { return r.Same + r.Changed + r.Open }
 
 // Judgement says what a Clash means.
 type Judgement int
 
-// The judgements. The record is kept, as the later version, unless it is Refuted.
+// The record is kept as the later version, unless it is Refuted.
 const (
-	Open    Judgement = iota // nobody knows yet
-	Changed                  // it is the same record, which changed while it was read
-	Refuted                  // it is another record: it is rejected
+	Open    Judgement = iota // not known yet
+	Changed                  // the same record, which changed while the list was read
+	Refuted                  // a different record: it is rejected
 )
 
-// CompareKeys makes m compare records of one key from now on. judge decides about
-// each that has other content than the first record of its key. A page may be read
-// more than once, so judge may be called more than once for a record. CompareKeys
-// must come before the first Append. m remembers as many keys as fit into most slots,
-// a power of two: [MostKeySlots] unless memory is scarcer.
+// CompareKeys makes m compare records with the same key. judge decides about each record whose content
+// differs from the first record with its key. judge may be called more than once for a record, because
+// a page may be read more than once. CompareKeys must be called before the first Append. m remembers
+// keys in at most most slots, a power of two: use [MostKeySlots] unless memory is scarce.
 func (m *Mapper) CompareKeys(judge func(Clash) Judgement, most int) {
 	m.clashes = &clashes{judge: judge, seen: keyTable{most: most}}
 }
@@ -57,18 +55,18 @@ func (m *Mapper) Repeats() Repeats {
 	return m.clashes.repeats
 }
 
-// clashes finds records that have one key and other content.
+// clashes finds records with the same key and different content.
 type clashes struct {
 	judge func(Clash) Judgement
 	seen  keyTable
-	key   []byte // of the record at hand
-	page  uint32 // ordinal of the first record of the page being read
+	key   []byte // of the current record
+	page  uint32 // ordinal of the first record of the current page
 
 	repeats Repeats
-	before  Repeats // as of the beginning of the batch
+	before  Repeats // as of the start of the batch
 }
 
-// pageFirst is the ordinal of the first record of the page that was read last.
+// pageFirst returns the ordinal of the first record of the last page.
 func (c *clashes) pageFirst() int64 {
 	if c == nil {
 		return 0
@@ -76,32 +74,32 @@ func (c *clashes) pageFirst() int64 {
 	return int64(c.page)
 }
 
-// begin notes the ordinal of the first record of the page that is read next.
+// begin sets the ordinal of the first record of the next page.
 func (c *clashes) begin(ordinal int64) {
 	if c != nil {
 		c.page = uint32(ordinal)
 	}
 }
 
-// undo takes the counts back to the beginning of the batch.
+// undo resets the counts to those at the start of the batch.
 func (c *clashes) undo() {
 	if c != nil {
 		c.repeats = c.before
 	}
 }
 
-// flush notes that a batch was handed away.
+// flush records that a batch is complete.
 func (c *clashes) flush() {
 	if c != nil {
 		c.before = c.repeats
 	}
 }
 
-// contextName is the member in which a record is told where it was found.
+// contextName is the member that penstock adds to say where a record was found.
 const contextName = "_context"
 
-// clashing reports whether the record raw[begin:end], stored in row, must be
-// rejected because an earlier record has its key.
+// clashing reports whether the record raw[begin:end], stored in row, must be rejected because an
+// earlier record has its key.
 func (m *Mapper) clashing(begin, end, row int) bool {
 	c := m.clashes
 	if c == nil || m.stale || len(m.key) == 0 {
@@ -115,7 +113,7 @@ func (m *Mapper) clashing(begin, end, row int) bool {
 	first, known := c.seen.put(hash, keyEntry{m.content(), uint32(m.fetched)})
 	c.repeats.Lossy = c.seen.lossy
 	switch {
-	case !known, first.ordinal == uint32(m.fetched): // the record itself is read again
+	case !known, first.ordinal == uint32(m.fetched): // the same record is read again
 		return false
 	case first.content == m.content():
 		c.repeats.Same++
@@ -133,7 +131,7 @@ func (m *Mapper) clashing(begin, end, row int) bool {
 	return false
 }
 
-// content is the hash of the record at hand without the context it was told.
+// content returns a hash of the current record without its context.
 func (m *Mapper) content() uint32 {
 	added, mixed := m.sum.added, m.sum.mixed
 	if h := m.contextHash; h != 0 {
@@ -144,8 +142,8 @@ func (m *Mapper) content() uint32 {
 	return uint32(v ^ v>>32)
 }
 
-// appendKeyPart appends the value of row as text. A number and the text of it are
-// one key: the column may grow to text while the pass goes on.
+// appendKeyPart appends the value of row as text. A number and its text are the same key, because the
+// column may be widened to text during the pass.
 func (c *column) appendKeyPart(dst []byte, row int) []byte {
 	switch c.kind {
 	case kindInt:
@@ -156,19 +154,20 @@ func (c *column) appendKeyPart(dst []byte, row int) []byte {
 	return c.appendJSON(dst, row)
 }
 
-// keyEntry is what is remembered of the first record of a key.
+// keyEntry is what is remembered about the first record with a key.
 type keyEntry struct{ content, ordinal uint32 }
 
-// keyTable maps hashes of keys to entries, in open addressing. Beyond its most slots a
-// new key replaces an old one. // Invariant 6
+// keyTable maps hashes of keys to entries, with open addressing. When it has most slots, new keys
+// replace old ones.
+// // Invariant 6
 type keyTable struct {
-	most  int // slots
+	most  int // maximum of slots
 	slots []keySlot
 	used  int
 	lossy bool
 }
 
-// keySlot is 16 bytes, so that a look takes one line of the cache.
+// keySlot has 16 bytes, so that a lookup touches one cache line.
 type keySlot struct {
 	hash uint64 // 0: free
 	keyEntry
@@ -176,7 +175,7 @@ type keySlot struct {
 
 const keySlotsFirst = 1 << 8
 
-// MostKeySlots is how many slots the comparison of keys takes at most: 16 MiB.
+// MostKeySlots is the maximum of slots for comparing keys: 16 MiB.
 const MostKeySlots = 1 << 20
 
 // put returns the entry of hash and true, or stores e and returns false.
@@ -206,7 +205,7 @@ func (t *keyTable) put(hash uint64, e keyEntry) (keyEntry, bool) {
 	return e, false
 }
 
-// keyProbes is how many slots a full table looks at for a key.
+// keyProbes is how many slots are probed for a key in a full table.
 const keyProbes = 16
 
 func (t *keyTable) full() bool { return t.used >= len(t.slots)/4*3 }

@@ -10,12 +10,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// kind is how a column stores its values, which follows from its type.
+// kind is how a column stores its values. It follows from the column's type.
 type kind uint8
 
 const (
 	kindNone  kind = iota // no type yet: nothing is stored
-	kindStale             // the type has grown in this page: nothing is stored until the rebuild
+	kindStale             // the type was widened in this page: nothing is stored until the batch is read again
 	kindBool
 	kindInt
 	kindDecimal
@@ -53,7 +53,7 @@ func kindOf(t arrow.DataType) kind {
 	return kindNone
 }
 
-// width is the bytes a row takes in the column's fixed buffer.
+// width returns the bytes per row in the column's fixed buffer.
 func (k kind) width() int {
 	switch k {
 	case kindInt, kindTime, kindFloat:
@@ -66,21 +66,20 @@ func (k kind) width() int {
 	return 0
 }
 
-// column collects the values of one field in the buffers that Arrow will take
-// over. Rows without a value cost nothing: whoever writes row n fills up the
-// rows since the last value, and only a column that has such rows has a
-// validity bitmap.
+// column collects the values of one field in buffers that Arrow takes over. Rows without a value cost
+// nothing: writing row n first fills the rows since the last value with nulls, and only columns with
+// nulls have a validity bitmap.
 type column struct {
 	mem  memory.Allocator
 	kind kind
-	n    int // rows so far; the last one has a value unless the row was given up
-	room int // rows that fit into the buffers
+	n    int // rows so far; the last one has a value unless the row was truncated
+	room int // capacity of the buffers in rows
 
-	used  int    // bytes used of data
-	data  []byte // texts, one behind the other
-	valid []byte // nil: no row is null
+	used  int    // used bytes of data
+	data  []byte // texts, one after the other
+	valid []byte // validity bitmap; nil: no row is null
 
-	// One of these, a view of fixed.
+	// One of these is used; it is a view of fixed.
 	ints     []int64
 	decimals []decimal128.Num
 	floats   []float64
@@ -89,32 +88,32 @@ type column struct {
 	bits     []byte
 
 	elem  *column // a list's elements
-	items int     // how many there are
+	items int     // number of elements
 
 	fixed    []byte
-	declared arrow.DataType // in the catalogue, or nil
+	declared arrow.DataType // in the catalogue; may be nil
 	scale    int32          // of a decimal
-	whole    int32          // digits before the point that a decimal holds
-	anyInt   bool           // a decimal that takes integers as they come
-	quoted   bool           // strings that spell plain decimals are taken for numbers
+	whole    int32          // integer digits of a decimal
+	anyInt   bool           // a decimal that accepts every integer
+	quoted   bool           // strings that spell plain decimals are stored as numbers
 
 	typ      arrow.DataType // a type of the lattice
-	key      bool           // part of the table's key: takes scalars only
-	verbatim bool           // scalars are kept as they are spelled
+	key      bool           // part of the table's key: accepts only scalars
+	verbatim bool           // scalars are kept in their original spelling
 	name     string
 	source   string // JSON pointer within the table's row
 	scratch  []byte
-	empty    bool // a list without values came, which the type could not hold
-	counted  bool // among the columns of the stream; see bound
-	always   bool // it has a place whatever the bound
+	empty    bool // an empty list came, which the type could not hold
+	counted  bool // counts as a column of the stream; see bound
+	always   bool // exempt from the limit
 
-	rowHint, byteHint int // what the last batch took
+	rowHint, byteHint int // sizes of the last batch
 }
 
-// Rows a column has room for when it begins.
+// firstRoom is a column's first capacity in rows.
 const firstRoom = 64
 
-// settle makes the column store values of its type. What was stored is gone.
+// settle prepares the column for values of its type. It drops stored values.
 func (c *column) settle() {
 	k := kindOf(c.typ)
 	if k != c.kind {
@@ -140,7 +139,7 @@ func (c *column) settle() {
 
 func isDecimal(t arrow.DataType) bool { return t != nil && t.ID() == arrow.DECIMAL128 }
 
-// clear forgets the rows and keeps the buffers.
+// clear drops the rows and keeps the buffers.
 func (c *column) clear() {
 	c.n, c.used, c.items, c.empty = 0, 0, 0, false
 	c.release(&c.valid)
@@ -150,7 +149,7 @@ func (c *column) clear() {
 	}
 }
 
-// free gives the buffers back.
+// free releases the buffers.
 func (c *column) free() {
 	c.release(&c.fixed)
 	c.release(&c.data)
@@ -170,8 +169,7 @@ func (c *column) release(b *[]byte) {
 	}
 }
 
-// at makes row the next one to write: rows before it that have no value become
-// null.
+// at prepares the column for writing row: rows before it without a value become null.
 func (c *column) at(row int) {
 	if row != c.n || row >= c.room {
 		c.reach(row)
@@ -187,7 +185,7 @@ func (c *column) reach(row int) {
 	}
 }
 
-// pad makes the rows from the last value to row null.
+// pad makes the rows from the last value up to row null.
 func (c *column) pad(row int) {
 	if c.valid == nil {
 		c.valid = c.bitmap()
@@ -209,7 +207,7 @@ func fill(s []int32, v int32) {
 	}
 }
 
-// set says that row, which is the last one, has a value.
+// set marks row, the last one, as having a value.
 func (c *column) set(row int) {
 	if c.valid != nil {
 		c.valid[row>>3] |= 1 << (row & 7)
@@ -217,7 +215,7 @@ func (c *column) set(row int) {
 	c.n = row + 1
 }
 
-// has reports whether row, the last one of the table, was given a value.
+// has reports whether row, the last one of the table, has a value.
 func (c *column) has(row int) bool { return c.n == row+1 }
 
 // null reports whether row has no value.
@@ -225,7 +223,7 @@ func (c *column) null(row int) bool {
 	return row >= c.n || c.valid != nil && c.valid[row>>3]&(1<<(row&7)) == 0
 }
 
-// grow makes room for row and as many again.
+// grow makes room for row, at least doubling the capacity.
 func (c *column) grow(row int) {
 	room := max(firstRoom, c.rowHint, 2*c.room, row+1)
 	room = (room + 63) &^ 63
@@ -265,7 +263,7 @@ func (c *column) resize(b *[]byte, size int) {
 	*b = c.mem.Reallocate(size, *b)
 }
 
-// view lets the typed slice of the kind see the fixed buffer.
+// view sets the typed slice of the column's kind to the fixed buffer.
 func (c *column) view() {
 	c.ints, c.decimals, c.floats, c.dates, c.offsets, c.bits = nil, nil, nil, nil, nil, nil
 	if c.fixed == nil {
@@ -287,20 +285,20 @@ func (c *column) view() {
 	}
 }
 
-// bitmap is a cleared bitmap for as many rows as there is room for.
+// bitmap returns a cleared bitmap for the column's capacity.
 func (c *column) bitmap() []byte {
 	b := c.mem.Allocate(c.room / 8)
 	clear(b)
 	return b
 }
 
-// stretch makes room for at least n bytes of text behind the first used ones.
+// stretch makes room for at least n bytes of text after the first used ones.
 func (c *column) stretch(used, n int) {
 	size := max(2*len(c.data), c.byteHint, used+n, firstRoom*8)
 	c.resize(&c.data, (size+63)&^63)
 }
 
-// truncate gives up the rows from row on.
+// truncate removes the rows from row on.
 func (c *column) truncate(row int) {
 	if c.n <= row {
 		return
@@ -321,7 +319,7 @@ func (c *column) truncate(row int) {
 	c.n = row
 }
 
-// bytes is the size of what is stored.
+// bytes returns the size of the stored values.
 func (c *column) bytes() int64 {
 	if c.kind <= kindStale {
 		return 0
@@ -353,7 +351,7 @@ func clearBits(b []byte, begin, end int) {
 	}
 }
 
-// countBits counts the bits among the first n that are set.
+// countBits counts the set bits among the first n.
 func countBits(b []byte, n int) int {
 	count := 0
 	for _, v := range b[:n>>3] {

@@ -10,18 +10,17 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// note is a reject in the making: what a contract keeps out.
+// note is a reject in preparation, caused by a contract.
 type note struct {
 	row     int    // of the root table
-	pointer string // "" where it is the whole record
+	pointer string // "": the whole record
 	wanted  string
 	reason  string
-	hidden  bool   // its value must not be seen
-	raw     string // the value, where the pointer does not lead to it
+	hidden  bool   // the value must not be shown
+	raw     string // the value, if the pointer does not lead to it
 }
 
-// hold holds the batches against the contract. Nothing but a frozen one is an
-// error.
+// hold checks the batches against the contract. Only violations of a frozen contract are errors.
 func (w *work) hold() error {
 	var diff []string
 	for _, t := range w.sheets {
@@ -44,15 +43,15 @@ func (w *work) hold() error {
 	return nil
 }
 
-// holdTable deals with a table that would be one more. Of the root table no
-// record can be loaded; of a child table none of its rows.
+// holdTable handles a table that would be new. If it is the root table, all records are left out; if it
+// is a child table, all of its rows.
 func (w *work) holdTable(t *openBatch) (diff []string) {
 	rows := w.standing(t, nil)
 	if len(rows) == 0 {
 		return nil
 	}
 	policy := w.m.stream.Rules.Contract.Tables
-	reason := "a contract keeps out the new table " + t.table.Name
+	reason := "the contract does not allow the new table " + t.table.Name
 	if policy == schemas.Freeze {
 		return []string{"table " + t.table.Name + " is new"}
 	}
@@ -64,13 +63,13 @@ func (w *work) holdTable(t *openBatch) (diff []string) {
 		}
 		t.gone[row] = true
 		if w.within(t) {
-			continue // what it hangs from says it
+			continue // the parent table's reject includes it
 		}
 		w.add(t, row, xxh3.HashString("without "+t.table.Name)^w.position(t, row))
 		pointer := w.pointer(t, row)
 		if policy == schemas.DiscardValue {
 			if t.place.ints[row] > 0 {
-				continue // its array is noted
+				continue // the reject for its array includes it
 			}
 			pointer = pointer[:len(pointer)-len("/0")]
 		}
@@ -79,16 +78,16 @@ func (w *work) holdTable(t *openBatch) (diff []string) {
 	return nil
 }
 
-// within reports whether t hangs from a table that is kept out itself.
+// within reports whether t is a child of a table that is itself left out.
 func (w *work) within(t *openBatch) bool {
 	return slices.ContainsFunc(w.sheets, func(o *openBatch) bool { return o.fresh && o.node == t.node.parent })
 }
 
-// holdColumn deals with a column that would be one more. One that nobody has a
-// value in is no violation, and is not made either.
+// holdColumn handles a column that would be new. A column without values is no violation, and is not
+// created.
 func (w *work) holdColumn(t *openBatch, st step) (diff []string) {
 	typ := schemas.TypeName(schemas.TypeOf(st.field))
-	reason := fmt.Sprintf("a contract keeps out the new column %s of %s", st.field.Name, t.table.Name)
+	reason := fmt.Sprintf("the contract does not allow the new column %s of %s", st.field.Name, t.table.Name)
 	rows := w.standing(t, w.view(t, st.column))
 	policy := w.m.stream.Rules.Contract.Columns
 	if len(rows) > 0 && policy == schemas.Freeze {
@@ -99,8 +98,8 @@ func (w *work) holdColumn(t *openBatch, st step) (diff []string) {
 	return nil
 }
 
-// holdType deals with a column whose type has grown: the values that its table
-// can hold go on, in the type that it has there.
+// holdType handles a column whose type was widened. Values that fit the table's present type are kept
+// in that type.
 func (w *work) holdType(t *openBatch, st step) (diff []string) {
 	policy := w.m.stream.Rules.Contract.Types
 	narrowed := w.narrow(t, st)
@@ -113,7 +112,7 @@ func (w *work) holdType(t *openBatch, st step) (diff []string) {
 	if slices.Contains(t.keys, st.column) && t == w.root {
 		policy, w.keyed = schemas.DiscardRow, true
 	}
-	reason := fmt.Sprintf("a contract keeps the column %s of %s %s", st.field.Name, t.table.Name, want)
+	reason := fmt.Sprintf("the contract keeps the column %s of %s as %s", st.field.Name, t.table.Name, want)
 	w.keepOut(t, st, rows, policy, note{wanted: want, reason: reason, hidden: st.ruling.hides()})
 	for _, row := range narrowed.flat {
 		w.noted = append(w.noted, note{row: t.recordOf(int(row)), pointer: w.pointer(t, int(row)) + schemas.Source(st.field), wanted: want, reason: minusZero})
@@ -131,7 +130,7 @@ func (w *work) keepOut(t *openBatch, st step, rows []int, policy schemas.Policy,
 			w.refuse(t.recordOf(row), n.wanted, n.reason)
 			continue
 		}
-		// A row that has lost a value is another one once it is allowed it.
+		// Change the hash: the row must be written again once the contract allows the value.
 		w.add(t, row, h^w.position(t, row))
 		n.row, n.pointer = t.recordOf(row), w.pointer(t, row)+schemas.Source(st.field)
 		if st.field.Name == schemas.ColRest {
@@ -154,8 +153,8 @@ func (w *work) refuse(row int, wanted, reason string) {
 	w.noted = append(w.noted, note{row: row, wanted: wanted, reason: reason})
 }
 
-// standing are the rows of t that are still to be loaded and have a value in
-// src, if that is given.
+// standing returns the rows of t that are still to be loaded and, if src is not nil, have a value in
+// src.
 func (w *work) standing(t *openBatch, src *column) (rows []int) {
 	for row := range t.rows {
 		if !w.gone[t.recordOf(row)] && (src == nil || !src.nothing(row)) {
@@ -165,7 +164,7 @@ func (w *work) standing(t *openBatch, src *column) (rows []int) {
 	return rows
 }
 
-// pointer is the JSON pointer from the record to what a row of t was made of.
+// pointer returns the JSON pointer from the record to the source of a row of t.
 func (w *work) pointer(t *openBatch, row int) string {
 	if t.node.parent == nil {
 		return ""
@@ -174,7 +173,7 @@ func (w *work) pointer(t *openBatch, row int) string {
 	return spread(t.node, path)
 }
 
-// spread puts the members between the positions of a path.
+// spread inserts the member names between the array positions of a path.
 func spread(t *table, path string) string {
 	if t.parent == nil {
 		return ""

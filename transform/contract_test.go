@@ -32,9 +32,9 @@ func TestContractTypes(t *testing.T) {
 	require.NoError(t, out.err)
 	require.Equal(t, "7 null 8 9 null null null null null", out.column("t", "n"))
 	require.Equal(t, []Reject{
-		{Stream: "m.t", Stage: StageContract, ID: "2", Ordinal: 1, Key: "2", Pointer: "/n", Wanted: "int64", Raw: `"seven"`, Reason: "a contract keeps the column n of t int64"},
-		{Stream: "m.t", Stage: StageContract, ID: "5", Ordinal: 4, Key: "5", Pointer: "/n", Wanted: "int64", Raw: `9.5`, Reason: "a contract keeps the column n of t int64"},
-		{Stream: "m.t", Stage: StageContract, ID: "7", Ordinal: 6, Key: "7", Pointer: "/n", Wanted: "int64", Raw: `[1]`, Reason: "a contract keeps the column n of t int64"},
+		{Stream: "m.t", Stage: StageContract, ID: "2", Ordinal: 1, Key: "2", Pointer: "/n", Wanted: "int64", Raw: `"seven"`, Reason: "the contract keeps the column n of t as int64"},
+		{Stream: "m.t", Stage: StageContract, ID: "5", Ordinal: 4, Key: "5", Pointer: "/n", Wanted: "int64", Raw: `9.5`, Reason: "the contract keeps the column n of t as int64"},
+		{Stream: "m.t", Stage: StageContract, ID: "7", Ordinal: 6, Key: "7", Pointer: "/n", Wanted: "int64", Raw: `[1]`, Reason: "the contract keeps the column n of t as int64"},
 	}, out.rejects)
 	require.Zero(t, out.rejected)
 
@@ -44,7 +44,7 @@ func TestContractTypes(t *testing.T) {
 	require.Equal(t, "7 8 9 null null null", out.column("t", "n"))
 	require.EqualValues(t, 3, out.rejected)
 	require.Equal(t, Reject{Stream: "m.t", Stage: StageContract, ID: "5", Ordinal: 4, Key: "5", Wanted: "int64", Raw: `{"id":5,"n":9.5}`,
-		Reason: "a contract keeps the column n of t int64", Record: true}, out.rejects[1])
+		Reason: "the contract keeps the column n of t as int64", Record: true}, out.rejects[1])
 
 	s.Rules.Contract.Types = freeze
 	out = shape(t, s, known, page)
@@ -114,7 +114,7 @@ func TestContractColumns(t *testing.T) {
 	require.Equal(t, []string{"id: 1 2", "n: null null", "d: null null", "when: null null", "b: null null", "s: null null", "l: null null"}, out.cells("t"))
 	require.Equal(t, []string{"a: 1 2 3"}, out.cells("t__items"))
 	require.Len(t, out.rejects, 2)
-	require.Equal(t, Reject{Stream: "m.t", Stage: StageContract, ID: "1", Ordinal: 0, Key: "1", Pointer: "/extra", Wanted: "nothing", Raw: "5", Reason: "a contract keeps out the new column extra of t"}, out.rejects[0])
+	require.Equal(t, Reject{Stream: "m.t", Stage: StageContract, ID: "1", Ordinal: 0, Key: "1", Pointer: "/extra", Wanted: "nothing", Raw: "5", Reason: "the contract does not allow the new column extra of t"}, out.rejects[0])
 	require.Equal(t, "/items/1/more/x", out.rejects[1].Pointer)
 	require.Equal(t, `"y"`, out.rejects[1].Raw)
 

@@ -8,13 +8,12 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 )
 
-// The functions of this file read one value of the kind their column has,
-// straight from the page into the column's buffers. They return the position
-// after it, or decline and leave a value of any other kind, or an unusual
-// spelling of theirs, to [Mapper.store].
+// The functions in this file read one value of the column's kind directly from the page into the
+// column's buffers. They return the position after the value. For other kinds and unusual spellings
+// they return decline, and [Mapper.store] handles the value.
 
-// text stores the string whose opening quote stands before b[i]. It copies
-// while it scans: eight bytes are read, stored and looked at together.
+// text stores the string whose opening quote is before b[i]. It copies while it scans, eight bytes at a
+// time.
 func (c *column) text(row int, b []byte, i int) (end int) {
 	c.at(row)
 	dst, d := c.data, c.used
@@ -63,8 +62,7 @@ func (c *column) text(row int, b []byte, i int) (end int) {
 	return i + 1
 }
 
-// The most digits a number may have for the fast functions: any such fits into
-// an int64.
+// fastDigits is the maximum of digits in the fast functions: every such number fits into an int64.
 const fastDigits = 18
 
 // int stores the integer at i.
@@ -98,7 +96,7 @@ func (c *column) int(row int, b []byte, i int) (end int) {
 	return i
 }
 
-// decimal stores the number at i, in quotes where the column takes those.
+// decimal stores the number at i, which may be quoted if the column accepts quoted decimals.
 func (c *column) decimal(row int, b []byte, i int) (end int) {
 	quoted := b[i] == '"'
 	if quoted {
@@ -127,9 +125,9 @@ func (c *column) decimal(row int, b []byte, i int) (end int) {
 	return i
 }
 
-// shortDecimal reads a plain number of few digits: its digits as an integer,
-// and how many of them stand before and behind the point. whole is 0 for a
-// number that is not plain or not short, and for negative zero.
+// shortDecimal reads a plain number with few digits. It returns the digits as an integer, and how many
+// are before and after the point. whole is 0 for a number that is not plain or not short, and for
+// negative zero.
 func shortDecimal(b []byte, i int) (v int64, whole, scale, end int) {
 	negative := b[i] == '-'
 	if negative {
@@ -166,11 +164,11 @@ var pow10 = [fastDigits + 1]int64{
 	1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
 }
 
-// times is the 128-bit product of v and p, which is positive.
+// times returns the 128-bit product of v and p. p must be positive.
 func times(v, p int64) decimal128.Num {
 	hi, lo := bits.Mul64(uint64(v), uint64(p))
 	if v < 0 {
-		hi -= uint64(p) // the unsigned product counts v as v + 2^64
+		hi -= uint64(p) // the unsigned product uses v + 2^64 for v
 	}
 	return decimal128.New(int64(hi), lo)
 }
@@ -201,7 +199,7 @@ func (c *column) putBool(row int, v bool) {
 	c.set(row)
 }
 
-// time stores the instant whose opening quote stands at i.
+// time stores the instant whose opening quote is at i.
 func (c *column) time(row int, b []byte, i int) (end int) {
 	if b[i] != '"' || i+1+longestTime > len(b) {
 		return decline
@@ -216,7 +214,7 @@ func (c *column) time(row int, b []byte, i int) (end int) {
 	return i + n + 2
 }
 
-// date stores the date whose opening quote stands at i.
+// date stores the date whose opening quote is at i.
 func (c *column) date(row int, b []byte, i int) (end int) {
 	if b[i] != '"' || b[i+11] != '"' {
 		return decline

@@ -14,20 +14,20 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// condition is one test of a filter with its limits taken apart.
+// condition is one test of a filter with parsed limits.
 type condition struct {
 	schemas.Condition
 	in       []limit // or not in
 	min, max *limit
 }
 
-// limit is a value of the filter as everything it can be compared as.
+// limit is a value of the filter in all forms in which it can be compared.
 type limit struct {
 	text   string
-	number *big.Rat // nil: it spells none
-	time   *int64   // microseconds; nil: it is neither a date nor an instant
+	number *big.Rat // nil: not a number
+	time   *int64   // microseconds; nil: neither a date nor an instant
 
-	units *units // the number in those of the column compared with last
+	units *units // the number in the units of the column that was compared last
 	scale int32
 }
 
@@ -51,8 +51,7 @@ func newLimit(text string) limit {
 	return limit{text: text, number: numberIn([]byte(text)), time: timeIn([]byte(text))}
 }
 
-// numberIn is the number that a text spells in the form of JSON, if it does, in
-// the range of floats.
+// numberIn returns the number that a text spells as JSON, if it is in the range of floats; else nil.
 func numberIn(text []byte) *big.Rat {
 	if len(text) == 0 || len(text) > 64 || !isDigit(text[len(text)-1]) {
 		return nil
@@ -70,7 +69,7 @@ func numberIn(text []byte) *big.Rat {
 	return v
 }
 
-// timeIn is the instant, or the beginning of the day in UTC, that a text spells.
+// timeIn returns the instant that a text spells; for a date, the beginning of the day in UTC.
 func timeIn(text []byte) *int64 {
 	if len(text) > longestTime {
 		return nil
@@ -110,9 +109,10 @@ func (w *work) filter() error {
 	return nil
 }
 
-// filterColumn is where the column of a condition stands; -1 where no record of
-// the batch has a value in it. A column that no record ever had is a slip,
-// unless its absence is what is asked for. // Invariant 11
+// filterColumn returns the index of a condition's column; -1 if no record of the batch has a value in
+// it. It returns an error for a column that no record ever had, because it is probably a typing error,
+// unless the condition matches missing values.
+// // Invariant 11
 func (w *work) filterColumn(c *condition) (at int, err error) {
 	for i, f := range w.root.table.Columns.Fields() {
 		if source, ok := sourceOf(f); ok && schemas.Column(source) == c.Column {
@@ -126,9 +126,9 @@ func (w *work) filterColumn(c *condition) (at int, err error) {
 	return -1, nil
 }
 
-// met reports whether the value in row meets the condition; src is nil where no
-// row has one. The answer is the value's alone: it does not depend on the type
-// that the values around it have led to. // Invariant 8
+// met reports whether the value in row meets the condition; src is nil if no row has a value. The
+// result depends only on the value, not on the type to which other values have widened the column.
+// // Invariant 8
 func (c *condition) met(src *column, row int) bool {
 	if src == nil || src.nothing(row) {
 		return c.Null != nil && *c.Null || c.NotIn != nil
@@ -158,8 +158,8 @@ func (c *condition) among(src *column, row int) bool {
 	return false
 }
 
-// nothing reports whether there is no value in row, or a list without any, which
-// is none in a column of scalars.
+// nothing reports whether row has no value, or a list without values, which counts as no value in a
+// column of scalars.
 func (c *column) nothing(row int) bool {
 	switch {
 	case c.null(row):
@@ -178,8 +178,7 @@ func (c *column) nothing(row int) bool {
 	return false
 }
 
-// compare orders the value in row and a limit; ok is false where they are not
-// of a kind.
+// compare compares the value in row with a limit; ok is false if they are not comparable.
 func (c *column) compare(row int, l *limit) (order int, ok bool) {
 	switch c.kind {
 	case kindText:
@@ -208,8 +207,8 @@ func compareTime(micros int64, l *limit) (order int, ok bool) {
 	return cmp.Compare(micros, *l.time), true
 }
 
-// compareText compares a text as what it spells: numbers and instants with
-// their like, true and false with 1 and 0 as well, what is neither as text.
+// compareText compares a text by what it spells: numbers with numbers, instants with instants, true and
+// false also with 1 and 0, anything else as text.
 func compareText(text []byte, l *limit) (order int, ok bool) {
 	number, time := numberIn(text), timeIn(text)
 	switch {
@@ -238,8 +237,7 @@ func compareJSON(v jsontext.Value, l *limit) (order int, ok bool) {
 	return compareText(bytes.TrimSpace(v), l)
 }
 
-// compareNumber compares with the limit in the column's own units, if it is a
-// number of them, else in fractions.
+// compareNumber compares with the limit in the column's units if possible, else as fractions.
 func (c *column) compareNumber(row int, l *limit) int {
 	if c.kind != kindFloat {
 		if l.units == nil || l.scale != c.scale {
@@ -255,7 +253,7 @@ func (c *column) compareNumber(row int, l *limit) int {
 	return c.rat(row).Cmp(l.number)
 }
 
-// units is a number as a decimal of some scale, if it is one.
+// units is a number as a decimal of some scale; ok is false if it is none.
 type units struct {
 	n  decimal128.Num
 	ok bool
@@ -269,7 +267,7 @@ func unitsOf(v *big.Rat, scale int32) *units {
 	return &units{n: decimal128.FromBigInt(scaled.Num()), ok: true}
 }
 
-// rat is the number in row, exactly.
+// rat returns the exact number in row.
 func (c *column) rat(row int) *big.Rat {
 	switch c.kind {
 	case kindInt:

@@ -8,8 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// finish hands the column's buffers to an array of so many rows. The column
-// begins anew, with room for about as many.
+// finish hands the column's buffers to an array of rows rows. The column becomes empty.
 func (c *column) finish(rows int) arrow.Array {
 	data := c.finishData(rows)
 	defer data.Release()
@@ -53,7 +52,7 @@ func (c *column) finishData(rows int) arrow.ArrayData {
 	return data
 }
 
-// hand makes a buffer that owns b, and forgets b.
+// hand returns a buffer that owns b, and clears b.
 func (c *column) hand(b *[]byte) *memory.Buffer {
 	if *b == nil {
 		return nil
@@ -63,7 +62,7 @@ func (c *column) hand(b *[]byte) *memory.Buffer {
 	return buf
 }
 
-// storage is the type of a column's arrays.
+// storage returns the Arrow type of a column's arrays.
 func storage(t arrow.DataType) arrow.DataType {
 	if kindOf(t) == kindJSON {
 		return schemas.Text
@@ -71,7 +70,7 @@ func storage(t arrow.DataType) arrow.DataType {
 	return t
 }
 
-// discard gives back what is buffered.
+// discard releases the buffers.
 func (t *table) discard() {
 	for _, c := range t.columns {
 		c.free()

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// describe is t as a batch or a destination has it.
+// describe returns t as a table of a batch or a destination.
 func (m *Mapper) describe(t *table) schemas.Table {
 	if t.layout != m.layout {
 		t.schema = m.schemaOf(t)
@@ -24,7 +24,7 @@ func (m *Mapper) describe(t *table) schemas.Table {
 	return schemas.Table{Name: t.name, Key: key, Columns: t.schema, Mode: m.stream.Mode}
 }
 
-// schemaOf has a column for each field that has a type by now.
+// schemaOf returns a schema with a column for each field that has a type so far.
 func (m *Mapper) schemaOf(t *table) *arrow.Schema {
 	var fields []arrow.Field
 	for _, c := range t.columns {
@@ -36,7 +36,7 @@ func (m *Mapper) schemaOf(t *table) *arrow.Schema {
 	return m.complete(t, fields)
 }
 
-// complete puts penstock's own columns behind the source's.
+// complete appends penstock's own columns.
 func (m *Mapper) complete(t *table, fields []arrow.Field) *arrow.Schema {
 	fields = append(fields, ownFields(t.level, m.keyType())...)
 	keys, values := []string{schemas.SourceKey}, []string{t.place}
@@ -47,8 +47,8 @@ func (m *Mapper) complete(t *table, fields []arrow.Field) *arrow.Schema {
 	return arrow.NewSchema(fields, &md)
 }
 
-// promise is the root table as the catalogue declares it, for a stream of which
-// nothing has come: the columns that cannot be a child table's.
+// promise returns the root table as declared in the catalogue, for a stream without any records. It
+// omits columns that could belong to a child table.
 func (m *Mapper) promise() schemas.Table {
 	var fields []arrow.Field
 	for _, path := range slices.Sorted(maps.Keys(m.declared)) {
@@ -60,7 +60,7 @@ func (m *Mapper) promise() schemas.Table {
 	return schemas.Table{Name: m.root.name, Key: m.stream.Key, Columns: m.complete(m.root, fields), Mode: m.stream.Mode}
 }
 
-// batches hands the rows of all tables away.
+// batches returns the rows of all tables and empties the columns.
 func (m *Mapper) batches() []TableBatch {
 	var below []*lineage
 	for _, child := range m.root.children {
@@ -89,8 +89,7 @@ func (m *Mapper) batches() []TableBatch {
 	return batches
 }
 
-// batch hands the rows of t away, with penstock's own columns behind the
-// source's.
+// batch returns the rows of t, with penstock's own columns after the source's.
 func (m *Mapper) batch(t *table, own []arrow.Array) TableBatch {
 	arrays := make([]arrow.Array, 0, len(t.columns)+len(own))
 	for _, c := range t.columns {

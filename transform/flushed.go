@@ -1,14 +1,13 @@
 package transform
 
-// flushed are the pages of the batch that was handed away last. They stay where
-// they are until the next page comes.
+// flushed has the pages of the last batch. Its bytes are valid until the next page is appended.
 type flushed struct {
 	raw   []byte
 	pages []span
 	first int64 // ordinal of the first record
 }
 
-// records calls each with those of the records whose ordinals are given, rising.
+// records calls each with the records that have the given ordinals, in ascending order.
 func (l *flushed) records(ordinals []int64, walk *walker, each func(ordinal int64, begin, end int)) {
 	at := l.first
 	for _, p := range l.pages {
@@ -22,7 +21,7 @@ func (l *flushed) records(ordinals []int64, walk *walker, each func(ordinal int6
 			}
 			end, _, ok := walk.value(l.raw, i)
 			if !ok {
-				return // it was read once, so it never is
+				return // cannot happen: the page was parsed before
 			}
 			if at == ordinals[0] {
 				each(at, i, end)

@@ -9,11 +9,10 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 )
 
-// rounding makes numbers multiples of a power of ten, halves away from zero,
-// and takes dates and instants back to the beginning of their day, month or
-// year in UTC.
+// rounding rounds numbers to multiples of a power of ten, halves away from zero, and truncates dates
+// and instants to the beginning of their day, month or year in UTC.
 type rounding struct {
-	zeros int // the power of ten
+	zeros int // exponent of the power of ten
 	span  string
 }
 
@@ -29,7 +28,7 @@ func newRounding(to string) *rounding {
 	return r
 }
 
-// int64 rounds down where the multiple above is out of range.
+// int64 rounds down if the multiple above is out of range.
 func (r *rounding) int64(v int64) int64 {
 	unit := pow10[r.zeros]
 	down := v - v%unit
@@ -42,11 +41,11 @@ func (r *rounding) int64(v int64) int64 {
 	return down
 }
 
-// decimal does so with a number of this many digits.
+// decimal rounds a decimal of the given precision and scale.
 func (r *rounding) decimal(v decimal128.Num, precision, scale int32) decimal128.Num {
 	places := int(scale) + r.zeros
 	if places > 38 {
-		return decimal128.Num{} // less than half a unit, whatever it is
+		return decimal128.Num{} // less than half a unit, whatever its value
 	}
 	unit := decimal128.GetScaleMultiplier(places)
 	_, rest := v.Div(unit)
@@ -66,7 +65,7 @@ func (r *rounding) decimal(v decimal128.Num, precision, scale int32) decimal128.
 
 func (r *rounding) float64(v float64) float64 {
 	unit := float64(pow10[r.zeros])
-	return math.Round(v/unit)*unit + 0 // no negative zero
+	return math.Round(v/unit)*unit + 0 // + 0 turns negative zero into zero
 }
 
 func (r *rounding) time(t time.Time) time.Time {
@@ -87,8 +86,8 @@ func (r *rounding) days(v int32) int32 {
 	return int32(r.time(time.Unix(int64(v)*86400, 0)).Unix() / 86400)
 }
 
-// appendText rounds what a text spells; ok is false where that is neither a
-// number nor a date nor an instant.
+// appendText rounds the value that a text spells; ok is false if it is neither a number nor a date nor
+// an instant.
 func (r *rounding) appendText(dst, text []byte) (out []byte, ok bool) {
 	padded := append(slices.Clone(text), zeros[:]...)
 	if len(text) <= 64 && number(padded, 0) == len(text) {
@@ -106,7 +105,7 @@ func (r *rounding) appendText(dst, text []byte) (out []byte, ok bool) {
 	return dst, false
 }
 
-// maxZeros is how many zeros an exponent may stand for.
+// maxZeros is the largest exponent that is expanded to zeros.
 const maxZeros = 400
 
 func (n *numeral) sign(dst []byte) []byte {
@@ -116,10 +115,9 @@ func (n *numeral) sign(dst []byte) []byte {
 	return dst
 }
 
-// appendNumeral works on the digits, of which there may be more than any type
-// holds.
+// appendNumeral rounds the decimal digits, of which there may be more than any type holds.
 func (r *rounding) appendNumeral(dst []byte, n *numeral) []byte {
-	gone := n.scale + r.zeros // digits at the end
+	gone := n.scale + r.zeros // digits to drop
 	kept := []byte{}
 	if gone <= 0 && n.scale < -maxZeros {
 		return append(dst, n.raw...)
@@ -142,7 +140,7 @@ func (r *rounding) appendNumeral(dst []byte, n *numeral) []byte {
 	return append(append(dst, kept...), bytes.Repeat([]byte{'0'}, r.zeros)...)
 }
 
-// increment adds one to a number of digits.
+// increment adds one to a decimal number.
 func increment(digits []byte) []byte {
 	for i := len(digits) - 1; i >= 0; i-- {
 		if digits[i] < '9' {

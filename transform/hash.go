@@ -2,10 +2,9 @@ package transform
 
 import "math/bits"
 
-// sum is the hash of a record: that of each member's bytes, name and value as
-// they stand, added up so that the order of members makes no difference. It has
-// 72 bits and is written in twelve characters, which is the most that DuckDB
-// keeps inside a string's reference.
+// sum is the hash of a record: a sum over the hashes of its members' bytes, name and value as received,
+// so that the order of members is irrelevant. It has 72 bits and is written as twelve characters, which
+// is the longest string that DuckDB stores inline.
 type sum struct{ added, mixed uint64 }
 
 const (
@@ -20,7 +19,7 @@ func (s *sum) add(h uint64) {
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// write spells the hash.
+// write encodes the hash.
 func (s *sum) write(dst []byte) {
 	_ = dst[hashSize-1]
 	v := s.added
@@ -28,7 +27,7 @@ func (s *sum) write(dst []byte) {
 		dst[i] = alphabet[v&63]
 		v >>= 6
 	}
-	// Four bits are left of the first word, eight come from the second.
+	// The first word has four bits left; eight more come from the second.
 	v |= s.mixed >> 56 << 4
 	dst[10] = alphabet[v&63]
 	dst[11] = alphabet[v>>6&63]

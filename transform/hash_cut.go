@@ -2,8 +2,8 @@ package transform
 
 import "github.com/zeebo/xxh3"
 
-// cut is a stretch of the page that the record's hash must not depend on, and
-// what it depends on instead.
+// cut is a range of the page that the record's hash must not depend on, and its replacement in the
+// hash.
 type cut struct {
 	begin, end int
 	with       []byte
@@ -13,8 +13,7 @@ func (m *Mapper) hashCut(begin, end int, with []byte) {
 	m.cuts = append(m.cuts, cut{begin, end, with})
 }
 
-// special reads the value at i of a field that the record's hash does not simply
-// depend on.
+// special reads the value at i of a field whose bytes are not hashed as they are.
 func (m *Mapper) special(f *field, begin, i, row int) (end int) {
 	if f.void {
 		end, _ = m.void(i, 0)
@@ -32,8 +31,7 @@ func (m *Mapper) special(f *field, begin, i, row int) (end int) {
 	return end
 }
 
-// pieces adds a member raw[begin:end] to the record's hash, without what was cut
-// out of it.
+// pieces adds a member raw[begin:end] to the record's hash, with the cuts applied.
 func (m *Mapper) pieces(begin, end int) {
 	left := m.left[:0]
 	for _, c := range m.cuts {

@@ -6,18 +6,18 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Many sources write amounts as text: "1250.00". A column of nothing else is a
-// column of decimals. That is decided once, with the first batch of a table that
-// no destination has yet, and from enough values; a column that is a decimal in
-// the destination takes such texts from then on. A later value of another form
-// widens the column to text, and is kept. // Invariant 11
+// Many sources write amounts as text: "1250.00". A column with only such texts becomes a decimal
+// column. That is decided once, with the first batch of a table that no destination has yet, if there
+// are enough values. A column that is a decimal in the destination accepts such texts afterwards. A
+// later value of another form is kept, and widens the column to text.
+// // Invariant 11
 
-// quotedDecimals is how many texts a column must have, all of which spell plain
-// decimals of one scale, to be a column of decimals.
+// quotedDecimals is how many texts a column must have to become a decimal column. All of them must be
+// plain decimals of one scale.
 const quotedDecimals = 1000
 
-// inferDecimals makes such columns of the batch decimals. It reports whether there
-// are any: then the batch has to be read again.
+// inferDecimals makes such columns of the batch decimals. It reports whether there are any: then the
+// batch must be read again.
 func (m *Mapper) inferDecimals() bool {
 	m.root.each(func(t *table) {
 		if t.known {
@@ -37,8 +37,8 @@ func (m *Mapper) inferDecimals() bool {
 	return m.stale
 }
 
-// decimalOfTexts is the decimal type that holds all texts of c; false where there
-// are too few of them, or one is no plain decimal of the scale of the others.
+// decimalOfTexts returns the decimal type that holds all texts of c; false if there are too few, or one
+// is not a plain decimal of the same scale.
 func (c *column) decimalOfTexts() (arrow.DataType, bool) {
 	texts, scale, whole := 0, 0, 0
 	for row := range c.n {

@@ -7,19 +7,19 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// TrackLeft makes s keep the keys of the records that the filter leaves out, for
-// [Shaper.Left]. The stream's key must not be masked or renamed.
+// TrackLeft makes s keep the keys of the records that the filter excludes, for [Shaper.Left]. The
+// stream's key must not be masked or renamed.
 func (s *Shaper) TrackLeft() { s.tracks = true }
 
-// Left hands over the keys of the records that the filter has left out since the
-// last call: batches of the key columns and the ordinal. The caller releases them.
+// Left returns the keys of the records that the filter has excluded since the last call, as batches
+// with the key columns and the ordinal. The caller releases them.
 func (s *Shaper) Left() []TableBatch {
 	left := s.left
 	s.left = nil
 	return left
 }
 
-// leave keeps the keys of the rows that are gone.
+// leave stores the keys of the excluded rows.
 func (w *work) leave() {
 	var rows []int32
 	for row, gone := range w.gone {

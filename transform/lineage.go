@@ -8,19 +8,19 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// lineage is where the rows of a child table come from, and the columns which
-// follow from that.
+// lineage relates the rows of a child table to their parents, and has the columns that follow from
+// that.
 type lineage struct {
 	table   *table
-	parent  *lineage // nil where the parent is the root table
+	parent  *lineage // nil: the parent is the root table
 	rootRow []int32
-	index   []int32 // of each row in its parent's array
+	index   []int32 // position of each row in its parent's array
 
 	hash arrow.Array
 	own  []arrow.Array // parent, index, root, ordinal
 }
 
-// trace appends the lineage of t and of the tables below it that have rows.
+// trace appends the lineages of t and of the tables below it that have rows.
 func (m *Mapper) trace(below []*lineage, t *table, parent *lineage) []*lineage {
 	if t.rows == 0 {
 		return below
@@ -39,7 +39,7 @@ func (m *Mapper) trace(below []*lineage, t *table, parent *lineage) []*lineage {
 	return below
 }
 
-// finish makes the columns. keys has the key of each row of the root table.
+// finish builds the columns. keys has the key of each row of the root table.
 func (l *lineage) finish(m *Mapper, keys *column) {
 	l.hash = gather(m.own.hash, l.rootRow)
 	key := gather(keys, l.rootRow)
@@ -63,8 +63,8 @@ func (l *lineage) indexColumn(m *Mapper) *column {
 	return c
 }
 
-// parents is the key of each row's parent: that of the parent's own parent and
-// its position there.
+// parents returns the key of each row's parent: the key of the parent's own parent, and the position in
+// it.
 func (l *lineage) parents(keys *column) arrow.Array {
 	c := ownColumn(keys.mem, schemas.Text)
 	var buf []byte
@@ -86,7 +86,7 @@ func (l *lineage) path(dst []byte, row int, keys *column) []byte {
 	return strconv.AppendInt(dst, int64(l.index[row]), 10)
 }
 
-// gather is an array of the values of src in rows.
+// gather returns an array of the values of src in the given rows.
 func gather(src *column, rows []int32) arrow.Array {
 	dst := ownColumn(src.mem, src.typ)
 	dst.rowHint = len(rows)
@@ -99,7 +99,7 @@ func gather(src *column, rows []int32) arrow.Array {
 	return dst.finish(len(rows))
 }
 
-// copyFrom stores in row what src, a column of the same type, has in from.
+// copyFrom copies the value of src in row from to row. src has the same type.
 func (c *column) copyFrom(row int, src *column, from int) {
 	switch c.kind {
 	case kindText, kindJSON:
@@ -126,11 +126,11 @@ func (c *column) copyFrom(row int, src *column, from int) {
 	c.set(row)
 }
 
-// cell is the text in row.
+// cell returns the text in row.
 func (c *column) cell(row int) []byte { return c.data[c.offsets[row]:c.offsets[row+1]] }
 
-// plainKey reports whether a row's key is the value of one column; else it is
-// written as text.
+// plainKey reports whether the key of a row is the value of one column; otherwise keys are written as
+// text.
 func (m *Mapper) plainKey() bool {
 	return len(m.key) == 1 && m.key[0] != nil && m.key[0].kind > kindStale
 }
@@ -142,8 +142,8 @@ func (m *Mapper) keyType() arrow.DataType {
 	return schemas.Text
 }
 
-// rootKeys is a column with the key of each row of the root table: of a row
-// without one its hash and ordinal.
+// rootKeys returns a column with the key of each row of the root table; for rows without a key, hash
+// and ordinal.
 func (m *Mapper) rootKeys() *column {
 	if m.plainKey() {
 		return m.key[0]
@@ -161,7 +161,7 @@ func (m *Mapper) rootKeys() *column {
 	return c
 }
 
-// keyOf is the key of a row of the root table as JSON.
+// keyOf returns the key of a row of the root table as JSON.
 func (m *Mapper) keyOf(row int) string {
 	if len(m.key) == 0 {
 		return ""
@@ -173,13 +173,13 @@ func (m *Mapper) keyOf(row int) string {
 	return joinKey(values)
 }
 
-// appendKeyless appends what stands for the key of a row without one.
+// appendKeyless appends the substitute for the key of a row without one.
 func appendKeyless(dst, hash []byte, ordinal int64) []byte {
 	dst = append(append(dst, hash...), '-')
 	return strconv.AppendInt(dst, ordinal, 10)
 }
 
-// appendKey appends a key of several columns as a JSON array.
+// appendKey appends a composite key as a JSON array.
 func appendKey(dst []byte, key []*column, row int) []byte {
 	for i, c := range key {
 		if i == 0 {

@@ -13,8 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// masker makes, of a value's text, the text that is stored in its place.
-// Columns are full of equal values, so it remembers what it made of some.
+// masker replaces texts. It caches some results, because columns are full of equal values.
 type masker struct {
 	mask  schemas.Mask
 	make  func(dst, text []byte) []byte
@@ -23,17 +22,17 @@ type masker struct {
 	found int
 }
 
-// Bounds on what a masker remembers, and when it gives remembering up.
+// Bounds of the cache.
 const (
 	maxKnown  = 8 << 10
 	maxMemory = 64 // bytes of one value
-	fewest    = 16 // one in so many must have been known
+	fewest    = 16 // the cache is dropped if fewer than one lookup in so many succeeds
 )
 
-// errNoKey is what a mask with a key says that has none.
+// errNoKey is the error for an hmac mask without a key.
 var errNoKey = errors.New("mask hmac has no key")
 
-// newMasker is nil for masks that make no text.
+// newMasker returns nil for masks that do not produce text.
 func newMasker(m schemas.Mask, key schemas.MaskKey) (*masker, error) {
 	k := &masker{mask: m, known: map[string]string{}}
 	switch m.Action {
@@ -64,8 +63,7 @@ func newMasker(m schemas.Mask, key schemas.MaskKey) (*masker, error) {
 	return k, nil
 }
 
-// append appends what stands for text. There is nothing to hide in an empty
-// one.
+// append appends the replacement for text. An empty text stays empty.
 func (k *masker) append(dst, text []byte) []byte {
 	if len(text) == 0 {
 		return dst
@@ -84,12 +82,12 @@ func (k *masker) append(dst, text []byte) []byte {
 	case len(k.known) < maxKnown:
 		k.known[string(text)] = string(dst[from:])
 	case k.found < k.asked/fewest:
-		k.known = nil // a column of values that hardly recur
+		k.known = nil // values hardly repeat
 	}
 	return dst
 }
 
-// digested writes h's sum of a text.
+// digested returns a function that appends h's digest of a text.
 func digested(h hash.Hash, encoding string) func(dst, text []byte) []byte {
 	var sum [sha256.Size]byte
 	return func(dst, text []byte) []byte {
@@ -103,10 +101,10 @@ func digested(h hash.Hash, encoding string) func(dst, text []byte) []byte {
 	}
 }
 
-// hidden stands for characters, however many they were.
+// hidden replaces any number of characters.
 const hidden = "***"
 
-// maskEmail keeps the domain of what looks like one address.
+// maskEmail keeps the domain of a text that looks like one address.
 func maskEmail(dst, text []byte) []byte {
 	dst = append(dst, hidden...)
 	at := bytes.IndexByte(text, '@')
@@ -116,7 +114,7 @@ func maskEmail(dst, text []byte) []byte {
 	return append(dst, text[at:]...)
 }
 
-// maskPartial keeps the last characters, but never more than half of them.
+// maskPartial keeps the last characters, at most half of them.
 func maskPartial(dst, text []byte, keep int) []byte {
 	keep = min(keep, utf8.RuneCount(text)/2)
 	from := len(text)

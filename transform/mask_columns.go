@@ -12,8 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// mask drops and masks columns, and adds to the hash of each row what the masks
-// have made of its values.
+// mask drops and masks columns, and adds the masked values to the hash of each row.
 func (w *work) mask() {
 	for _, t := range w.sheets {
 		for _, st := range t.steps {
@@ -56,14 +55,14 @@ func (w *work) maskColumn(t *openBatch, st step) {
 		}
 		value = dst.appendCanonical(value[:0], row)
 		if nothingBut(value) {
-			continue // the mapper has let it stand
+			continue // the mapper has not excluded it from the hash
 		}
 		w.add(t, row, xxh3.HashSeed(value, seed^w.position(t, row)))
 	}
 	t.put(st.column, dst.finish(t.rows))
 }
 
-// opaqueMask masks the cells of a column of JSON text.
+// opaqueMask masks the cells of a JSON column.
 type opaqueMask struct {
 	redactor
 	at          *place
@@ -76,8 +75,8 @@ func (x *opaqueMask) cell(v []byte) []byte {
 	return x.out
 }
 
-// copy stores in row of dst what the mask makes of what src has in from; it
-// reports false, and stores nothing, where that is nothing.
+// copy stores the masked value of src in row from to row of dst. If the mask yields no value, it stores
+// nothing and returns false.
 func (k *fieldRule) copy(dst *column, row int, src *column, from int) bool {
 	switch src.kind {
 	case kindText:
@@ -122,20 +121,18 @@ func (r *rounding) copy(dst *column, row int, src *column, from int) bool {
 	return true
 }
 
-// What begins the canonical spelling of a list, and what spells no value.
+// Markers in canonical spellings: the start of a list, and a missing value.
 const (
 	listMark    = 1
 	nothingMark = 2
 )
 
-// nothingBut reports whether a canonical spelling is that of no value, or of a
-// list without any.
+// nothingBut reports whether a canonical spelling is that of no value, or of a list without values.
 func nothingBut(v []byte) bool {
 	return len(v) > 0 && len(bytes.Trim(v, "\x00\x01\x02")) == 0
 }
 
-// appendCanonical spells a value such that it reads the same in every type that
-// holds it.
+// appendCanonical appends a spelling of the value that is the same for all types that can hold it.
 func (c *column) appendCanonical(dst []byte, row int) []byte {
 	switch c.kind {
 	case kindDecimal:
@@ -163,7 +160,7 @@ func (c *column) appendCanonical(dst []byte, row int) []byte {
 	return c.appendText(dst, row)
 }
 
-// appendCanonicalJSON spells a value as columns of the other types would.
+// appendCanonicalJSON spells a value like columns of the other types.
 func appendCanonicalJSON(dst []byte, v jsontext.Value) []byte {
 	switch v.Kind() {
 	case 'n':
@@ -181,8 +178,7 @@ func appendCanonicalJSON(dst []byte, v jsontext.Value) []byte {
 	return append(dst, v...)
 }
 
-// mark adds to the hash of each row that has a value in a column what says that
-// something else was done with it.
+// mark adds a hash of what to the hash of each row with a value in a column.
 func (w *work) mark(t *openBatch, column int, what string) {
 	src := w.view(t, column)
 	h := xxh3.HashString(what)
@@ -201,8 +197,8 @@ func (w *work) add(t *openBatch, row int, h uint64) {
 	w.sums[t.recordOf(row)].add(h)
 }
 
-// position tells the rows of a record apart in one table: a number made of the
-// row's place in its parent's array, and its parent's in theirs.
+// position returns a number that distinguishes the rows of a record in one table. It is derived from
+// the row's position in its parent's array and the positions of its ancestors.
 func (w *work) position(t *openBatch, row int) uint64 {
 	if t.node.parent == nil {
 		return 0
@@ -214,8 +210,8 @@ func (w *work) position(t *openBatch, row int) uint64 {
 	return p * 0x9e3779b97f4a7c15
 }
 
-// parents is where the parent of a row stands: the positions in their arrays,
-// from the record down, each behind a slash.
+// parents returns the path of a row's parent: the array positions from the record down, each after a
+// slash.
 func (t *openBatch) parents(row int) []byte {
 	if t.node.level < 2 {
 		return nil

@@ -9,17 +9,17 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// narrowed is a column in the type that its table has.
+// narrowed is a column converted to its table's type.
 type narrowed struct {
 	array  arrow.Array
-	misfit []bool  // rows whose value that type does not hold: they are null
-	flat   []int32 // rows whose zero has lost its sign
+	misfit []bool  // rows whose value does not fit the type; they are null
+	flat   []int32 // rows with a negative zero that was stored as zero
 }
 
-// narrow stores each value of a column in the narrower type, if it is one of
-// that type's. How a number is spelled does not matter, and not whether it came
-// in quotes, so that the outcome is the same whatever type the values around it
-// have led to. // Invariant 8
+// narrow stores each value of a column that also fits the narrower type. The spelling and quotes of
+// numbers do not matter, so the result does not depend on the type to which other values have widened
+// the column.
+// // Invariant 8
 func (w *work) narrow(t *openBatch, st step) narrowed {
 	src := w.view(t, st.column)
 	dst := ownColumn(w.m.mem, st.known)
@@ -42,15 +42,15 @@ func (w *work) narrow(t *openBatch, st step) narrowed {
 	return out
 }
 
-// narrower moves values into narrower columns, one at a time.
+// narrower copies values to narrower columns, one at a time.
 type narrower struct {
 	padded []byte
 	text   []byte
 	flat   bool
 }
 
-// store stores what src has in from; it reports whether dst holds it. A list
-// without values is nothing where dst is no list.
+// store copies the value of src in row from, and reports whether dst can hold it. A list without values
+// counts as no value if dst is not a list.
 func (n *narrower) store(dst *column, row int, src *column, from int) bool {
 	switch src.kind {
 	case kindList:
@@ -85,7 +85,7 @@ func (n *narrower) list(dst *column, row, size int, element func(i int) bool) bo
 	return true
 }
 
-// json stores the value of a cell of JSON text.
+// json stores the value of a JSON cell.
 func (n *narrower) json(dst *column, row int, cell jsontext.Value) bool {
 	switch cell.Kind() {
 	case '{':
@@ -114,7 +114,7 @@ func itemsOf(array jsontext.Value) (items []jsontext.Value) {
 	return items
 }
 
-// scalar stores what a text spells.
+// scalar stores the value that a text spells.
 func (n *narrower) scalar(dst *column, row int, text []byte) bool {
 	n.padded = append(append(n.padded[:0], text...), zeros[:]...)
 	switch dst.kind {

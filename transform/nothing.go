@@ -6,12 +6,12 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// nothings are the arrays of columns that have no value in a batch: of a table with a
-// thousand columns and a million rows, most have none. They share one buffer of zeros.
+// nothings makes the arrays of columns without any value in a batch, which is most columns of a wide
+// table. They share one buffer of zeros.
 // // Invariant 6
 type nothings struct{ zeros *memory.Buffer }
 
-// array is the array of a column without a value.
+// array returns the array of a column without values.
 func (z *nothings) array(c *column, rows int) arrow.Array {
 	if size := (rows + 1) * max(1, c.kind.width()); z.zeros == nil || z.zeros.Len() < size {
 		z.zeros = memory.NewBufferBytes(make([]byte, size))

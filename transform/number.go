@@ -12,22 +12,21 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// numeral is a number as it was written: digits × 10^-scale. A plain one keeps
-// the zeros it was written with, one with an exponent has none at its end, so
-// that its scale is the smallest that is exact.
+// numeral is a number as written: digits × 10^-scale. Without an exponent it keeps trailing zeros. With
+// an exponent it has none, so that its scale is the smallest exact one.
 type numeral struct {
 	raw      []byte
 	digits   []byte // without leading zeros; empty for zero
-	scale    int    // of one with an exponent, also negative
+	scale    int    // may be negative for a number with an exponent
 	negative bool
 	exponent bool
-	fraction bool // written with a point
+	fraction bool // written with a decimal point
 }
 
-// No exponent of more digits than this matters: every type has given up by then.
+// farExponent is the maximum of significant digits in an exponent. Every type overflows before that.
 const farExponent = 6
 
-// parseNumeral takes raw, which the grammar allows, apart.
+// parseNumeral parses raw, which must be a valid number.
 func parseNumeral(raw []byte, scratch []byte) numeral {
 	n := numeral{raw: raw, digits: scratch[:0]}
 	for i, c := range raw {
@@ -72,7 +71,7 @@ func (n *numeral) shift(exponent []byte) {
 	n.scale -= sign * e
 }
 
-// trim takes away the zeros behind the point that say nothing.
+// trim removes trailing zeros after the point.
 func (n *numeral) trim() {
 	for n.scale > 0 && len(n.digits) > 0 && n.digits[len(n.digits)-1] == '0' {
 		n.digits = n.digits[:len(n.digits)-1]
@@ -85,17 +84,16 @@ func (n *numeral) trim() {
 	n.exponent = n.scale < 0
 }
 
-// integer reports whether n is written, or with its exponent is, a whole
-// number.
+// integer reports whether n is a whole number as written, or with its exponent.
 func (n *numeral) integer() bool { return !n.fraction && !n.exponent || n.exponent && n.scale <= 0 }
 
-// whole is the number of digits before the point, behind the point is scale.
+// whole returns the number of digits before the point. The number after the point is scale.
 func (n *numeral) whole() int { return max(1, len(n.digits)-n.scale) }
 
-// minusZero reports whether n is a zero with a sign, which only text can hold.
+// minusZero reports whether n is a negative zero, which only text can hold.
 func (n *numeral) minusZero() bool { return n.negative && len(n.digits) == 0 }
 
-// int64 is n as an integer, if it is one in range.
+// int64 returns n as an integer; ok is false if it is not one, or out of range.
 func (n *numeral) int64() (v int64, ok bool) {
 	if !n.integer() || n.whole() > 19 {
 		return 0, false
@@ -116,7 +114,7 @@ func (n *numeral) int64() (v int64, ok bool) {
 	return 0, false
 }
 
-// decimal is n as a decimal of this scale, which n has or less.
+// decimal returns n as a decimal of the given scale, which must be at least the scale of n.
 func (n *numeral) decimal(scale int32) decimal128.Num {
 	var hi, lo uint64
 	step := func(d uint64) {
@@ -137,7 +135,7 @@ func (n *numeral) decimal(scale int32) decimal128.Num {
 	return v
 }
 
-// float is n as a float64 whose shortest form has the very digits of n.
+// float returns n as a float64. ok is false unless the float's shortest form has the same digits as n.
 func (n *numeral) float() (v float64, ok bool) {
 	v, err := strconv.ParseFloat(string(n.raw), 64)
 	if err != nil || n.minusZero() {
@@ -153,7 +151,7 @@ func (n *numeral) float() (v float64, ok bool) {
 	return v, bytes.Equal(f.digits, digits) && (len(digits) == 0 || f.scale == n.scale-zeros)
 }
 
-// typ is the type of an undeclared number.
+// typ returns the type of an undeclared number.
 func (n *numeral) typ() arrow.DataType {
 	if _, ok := n.int64(); ok {
 		return schemas.Int64

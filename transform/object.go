@@ -7,44 +7,44 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Limits on what a record may be. // Invariant 6
+// Limits of a record.
+// // Invariant 6
 const (
-	maxDepth  = 3       // names in a column's path; what is nested deeper is JSON text
-	maxLevels = 1000    // containers inside one another
+	maxDepth  = 3       // names in a column's path; deeper values are JSON text
+	maxLevels = 1000    // nested containers
 	maxRecord = 8 << 20 // bytes
 )
 
-// object is what was learned of the objects at one place of the records: their
-// members, and the order in which they came last. The order costs one
-// comparison for each member that keeps it.
+// object describes the objects at one place of the records: their members, and the order of the members
+// in the last object. While the order stays the same, finding a member costs one comparison.
 type object struct {
 	table   *table
-	pointer string // within the table's row
-	depth   int    // of its members' paths
-	level   int    // containers around its members, itself included
+	pointer string // pointer within the table's row
+	depth   int    // depth of its members' paths
+	level   int    // number of containers around its members, including itself
 	fields  map[string]*field
-	first   field  // stands before the first member
-	serial  uint64 // of the object being read
+	first   field  // precedes the first member
+	serial  uint64 // number of the current object
 	root    bool   // the record itself, whose members are hashed
 }
 
-// field is one member of an object, and what it may hold: a value, an object,
-// rows. A field that does not always hold the same has a place for each.
+// field is one member of an object. It can have a column, an object and child rows, because values of
+// one field may have different types.
 type field struct {
 	word, mask [2]uint64 // the first bytes of `"name":`
-	rest       []byte    // those behind them
-	size       int       // of all of it
-	seen       uint64    // serial of the object in which it was met last
+	rest       []byte    // the remaining bytes
+	size       int       // length of all bytes
+	seen       uint64    // serial of the last object that had this member
 
-	next    *field // that followed it last
+	next    *field // the field that followed it last
 	column  *column
-	special bool // volatile, or with a ruling
+	special bool // volatile, or with a rule
 
-	void     bool // it stands for a member without a value and without a field
+	void     bool // stands for members without a value and without a field
 	volatile bool
-	context  bool       // what the record is told of where it was found
-	ruling   *fieldRule // nil: loaded as it is
-	inside   *place     // of its JSON text
+	context  bool       // the context that penstock adds to a record
+	ruling   *fieldRule // nil: loaded unchanged
+	inside   *place     // for JSON text in this field
 
 	object *object
 	rows   *table
@@ -52,16 +52,15 @@ type field struct {
 	owner  *object
 }
 
-// newObject makes the object at pointer within the rows of t.
+// newObject returns the object at pointer within the rows of t.
 func newObject(t *table, pointer string, depth, level int) *object {
 	o := &object{table: t, pointer: pointer, depth: depth, level: level, fields: map[string]*field{}}
 	o.first.next = &field{}
-	o.first.next.expect("") // nothing
+	o.first.next.expect("") // never matches
 	return o
 }
 
-// members reads the members of an object, from the byte after its brace, into
-// row of its table.
+// members reads the members of an object, from the byte after its opening brace, into row of its table.
 func (m *Mapper) members(o *object, i, row int) (end int) {
 	b := m.raw
 	o.serial++
@@ -126,13 +125,12 @@ func (m *Mapper) members(o *object, i, row int) (end int) {
 	return i + 1
 }
 
-// hasRest reports whether what stands at i is the rest of a long name.
+// hasRest reports whether the bytes at i are the rest of a long name.
 func (f *field) hasRest(b []byte, i int) bool {
 	return f.rest == nil || i+len(f.rest) <= len(b) && string(b[i:i+len(f.rest)]) == string(f.rest)
 }
 
-// name reads the name at i, which is not the one that was expected, and its
-// colon.
+// name reads the name at i, which is not the expected one, and its colon.
 func (m *Mapper) name(o *object, i int) (f *field, end int) {
 	b := m.raw
 	if b[i] != '"' {
@@ -160,8 +158,9 @@ func (m *Mapper) name(o *object, i int) (f *field, end int) {
 	return f, end + 1
 }
 
-// learn makes the field for a member seen for the first time, whose value is at i. It
-// is nil where the stream has too many fields already. // Invariant 6
+// learn creates the field for a new member, whose value is at i. It returns nil if the stream has too
+// many fields.
+// // Invariant 6
 func (m *Mapper) learn(o *object, name string, i int) *field {
 	pointer := o.pointer + "/" + escapePointer(name)
 	if _, known := o.table.sources[pointer]; !known && !m.bound.roomFor(name, m.bound.maxColumns+spareFields) {
@@ -178,11 +177,11 @@ func (m *Mapper) learn(o *object, name string, i int) *field {
 	return f
 }
 
-// expect prepares the comparison with a name as it usually stands. One that has
-// to be escaped never stands so; it is always looked up.
+// expect prepares the fast comparison with an unescaped name. Names that need escapes never match and
+// are always looked up.
 func (f *field) expect(name string) {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
-		f.word[0], f.mask[0] = ^uint64(0), ^uint64(0) // no text begins like this
+		f.word[0], f.mask[0] = ^uint64(0), ^uint64(0) // matches no input
 		return
 	}
 	literal := `"` + name + `":`
@@ -247,7 +246,7 @@ func (m *Mapper) value(f *field, i, row int) (end int) {
 	return end
 }
 
-// nothing goes over a null: a row that nobody writes is null.
+// nothing skips a null: rows that are not written are null.
 func (m *Mapper) nothing(i int) (end int) {
 	if binary.LittleEndian.Uint32(m.raw[i:]) != wordNull {
 		return refuseSyntax
@@ -259,7 +258,7 @@ func (m *Mapper) nothing(i int) (end int) {
 func (m *Mapper) nested(f *field, i, row int) (end int) {
 	b := m.raw
 	if k := space(b, i+1); b[k] == '}' && !f.column.declaredJSON() {
-		return k + 1 // it has no columns to be in
+		return k + 1 // an empty object has no columns
 	}
 	if f.owner.depth >= maxDepth || f.column.declaredJSON() || m.numericNames(i) {
 		if f.column.key {
@@ -274,8 +273,8 @@ func (m *Mapper) nested(f *field, i, row int) (end int) {
 	return m.members(f.object, i+1, row)
 }
 
-// numericNames reports whether every name of the object at i is a number: it is
-// a map, and its names are data.
+// numericNames reports whether all names of the object at i are numbers. Such an object is a map, and
+// its names are data.
 func (m *Mapper) numericNames(i int) bool {
 	b := m.raw
 	i = space(b, i+1)
@@ -293,7 +292,7 @@ func (m *Mapper) numericNames(i int) bool {
 		}
 		var ok bool
 		if i, _, ok = m.walk.value(b, space(b, i+1)); !ok {
-			return false // the strict path will say where
+			return false // the strict path reports the position
 		}
 		if i = space(b, i); b[i] != ',' {
 			return true

@@ -6,7 +6,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// opaque stores the value at i as it stands in a column of JSON text.
+// opaque stores the value at i unchanged in a JSON column.
 func (m *Mapper) opaque(f *field, i, row int) (end int) {
 	end, depth, ok := m.walk.value(m.raw, i)
 	if !ok {
@@ -34,9 +34,8 @@ func (m *Mapper) opaque(f *field, i, row int) (end int) {
 
 func (c *column) declaredJSON() bool { return c.declared != nil && kindOf(c.declared) == kindJSON }
 
-// strict is the strict path: it reads a value, which the grammar allows and
-// which is not too deep, with jsontext, and says why a record with such a value
-// cannot be kept; 0 where it can.
+// strict checks a value with jsontext and returns the reason for which a record with this value cannot
+// be stored; 0 if it can. The value must be valid JSON and not too deep.
 func strict(value jsontext.Value) (code int) {
 	if value.IsValid() {
 		return 0

@@ -7,14 +7,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// SyntaxError is returned for a page that is no JSON array.
+// SyntaxError is the error for a page that is not a JSON array.
 type SyntaxError struct {
-	Offset int    // of the byte in the page that cannot stand there
-	Record int64  // how many records of the page came before it
-	Reason string // what was wrong
+	Offset int    // offset of the invalid byte in the page
+	Record int64  // number of records before it in the page
+	Reason string // what is wrong
 }
 
-// Error tells where the page is broken.
+// Error returns the reason and the position.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("parse records: %s at byte %d (record %d)", e.Reason, e.Offset, e.Record)
 }
@@ -34,7 +34,7 @@ func (m *Mapper) page(p span) (taken int, err error) {
 	i := space(b, begin)
 	rest := b[i] == ','
 	if b[i] != '[' && !rest {
-		return broken(i, "no array")
+		return broken(i, "not an array")
 	}
 	taken = begin
 	if i = space(b, i+1); b[i] != ']' || rest {
@@ -63,15 +63,14 @@ func (m *Mapper) page(p span) (taken int, err error) {
 		return broken(i, "invalid JSON")
 	}
 	if i = space(b, i+1); i != end {
-		return broken(i, "something behind the array")
+		return broken(i, "data after the array")
 	}
 	return end, nil
 }
 
-// record reads the record at begin into the next row, or rejects it. Where the
-// grammar is broken ok is false and end is the position of the break. A page
-// that is long may hide a record of excessive length, which is to be left out
-// before it fills the buffers.
+// record reads the record at begin into the next row, or rejects it. If the JSON is invalid, ok is
+// false and end is the position of the error. long is set if the page is long enough to contain an
+// oversized record, which must be rejected before it fills the buffers.
 func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	row := m.root.rows
 	k := m.mark()
@@ -120,15 +119,14 @@ func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	return end, true
 }
 
-// keep makes row, which is filled, a row of the root table. Rejects since k are
-// about its values.
+// keep adds row to the root table. Rejects since k belong to its values.
 func (m *Mapper) keep(k checkpoint, row int) {
 	m.own.append(row, m.fetched, &m.sum)
 	m.root.rows++
 	m.keyRejects(k, row)
 }
 
-// weigh refuses a record that is too long; 0 if it is not.
+// weigh rejects a record that is too long. It returns 0 if it is not.
 func (m *Mapper) weigh(begin int, long bool) int {
 	if !long {
 		return 0
@@ -158,7 +156,7 @@ func (m *Mapper) fill(i, row int) (end int) {
 	return m.scalar(i, row)
 }
 
-// scalar reads a record that is no object: the one value of its row.
+// scalar reads a record that is not an object: the only value of its row.
 func (m *Mapper) scalar(i, row int) (end int) {
 	if m.scalars == nil {
 		m.scalars = &field{owner: m.root.object, ruling: m.rulings.at(""), column: m.columnAt(m.root, "")}
@@ -179,7 +177,7 @@ func (m *Mapper) hasKey(row int) bool {
 	return true
 }
 
-// longKey reports whether the key of row is longer than an index can hold.
+// longKey reports whether the key of row is too long for an index.
 func (m *Mapper) longKey(row int) bool {
 	n := 0
 	for _, c := range m.key {
@@ -187,12 +185,12 @@ func (m *Mapper) longKey(row int) bool {
 			n += len(c.cell(row))
 		}
 	}
-	const escaped = 6 // bytes that JSON takes for one
+	const escaped = 6 // bytes per escaped byte in JSON
 	return n*escaped > schemas.MaxKeyBytes && len(m.keyOf(row)) > schemas.MaxKeyBytes
 }
 
-// keyRejects says of the values of row that were rejected since k whose they are:
-// the record's key, or its hash where it has none.
+// keyRejects sets the key and the identity of row in its rejects since k: the record's key, or its hash
+// if it has none.
 func (m *Mapper) keyRejects(k checkpoint, row int) {
 	if k.rejects == len(m.rejects) || m.stale {
 		return

@@ -9,31 +9,30 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// plan is what is to be done with the batches of one table, as long as they have
-// one schema.
+// plan is what to do with the batches of one table while they have the same schema.
 type plan struct {
-	schema *arrow.Schema // it was made for
+	schema *arrow.Schema // the schema of the batches
 	node   *table
 	types  []arrow.DataType
-	index  map[string]int // of penstock's own columns
-	steps  []step         // what there is to do, in the order of the columns
-	keys   []int          // of the root table's key in the batch
-	fresh  bool           // a contract says something of this table, which is not there yet
+	index  map[string]int // indexes of penstock's own columns
+	steps  []step         // what to do, in the order of the columns
+	keys   []int          // indexes of the root table's key columns in the batch
+	fresh  bool           // a contract applies to this table, which does not exist yet
 }
 
-// step is what is to be done with one column.
+// step is what to do with one column.
 type step struct {
 	column int
 	field  arrow.Field
 	path   string
 	ruling *fieldRule
-	known  arrow.DataType // what a contract holds the values to; nil: nothing
-	fresh  bool           // a contract says something of this column, which is not there yet
+	known  arrow.DataType // the type that a contract requires; nil: none
+	fresh  bool           // a contract applies to this column, which does not exist yet
 }
 
 func (p *plan) idle() bool { return len(p.steps) == 0 && !p.fresh }
 
-// planFor is the plan for t, made anew when the mapper has learned more.
+// planFor returns the plan for t. It is rebuilt when the mapper has changed the schema.
 func (s *Shaper) planFor(t schemas.Table) *plan {
 	if p := s.plans[t.Name]; p != nil && p.schema == t.Columns {
 		return p
@@ -70,10 +69,10 @@ func (s *Shaper) planFor(t schemas.Table) *plan {
 	return p
 }
 
-// evolves reports whether a policy asks for anything.
+// evolves reports whether a policy restricts changes.
 func evolves(p schemas.Policy) bool { return p != "" && p != schemas.Evolve }
 
-// held notes what the contract says of a column of a table that is there.
+// held sets what the contract requires of a column of an existing table.
 func (st *step) held(have schemas.Table, contract schemas.Contract) {
 	if st.ruling != nil && st.ruling.Drop {
 		return
@@ -94,7 +93,7 @@ func (st *step) held(have schemas.Table, contract schemas.Contract) {
 	}
 }
 
-// known is a table as the destination has it.
+// known returns a table as the destination has it.
 func (s *Shaper) known(name string) (t schemas.Table, ok bool) {
 	i := slices.IndexFunc(s.m.known, func(t schemas.Table) bool { return t.Name == name })
 	if i < 0 || s.m.known[i].Columns == nil {
@@ -103,8 +102,8 @@ func (s *Shaper) known(name string) (t schemas.Table, ok bool) {
 	return s.m.known[i], true
 }
 
-// newTable reports whether a table that the destination does not have is one
-// more, rather than one of the first that are loaded.
+// newTable reports whether a table that the destination does not have counts as new, and is not part of
+// the first load.
 func (s *Shaper) newTable(t *table) bool {
 	if t.parent == nil {
 		return s.settled
@@ -122,16 +121,16 @@ func (m *Mapper) tableNamed(name string) (found *table) {
 	return found
 }
 
-// keyColumn is where a column of the key stands in the root table's batch.
+// keyColumn returns the index of a key column in the root table's batch.
 func (m *Mapper) keyColumn(s *arrow.Schema, name string) int {
 	i := slices.Index(m.stream.Key, name)
 	if c := m.key[i]; c != nil {
 		return s.FieldIndices(c.name)[0]
 	}
-	return -1 // no record had one; there are no rows either
+	return -1 // no record had a value; there are no rows either
 }
 
-// rename gives the columns of t the names they have in their table.
+// rename sets the column names of t as configured.
 func (t *openBatch) rename() error {
 	t.names = make([]string, len(t.arrays))
 	for i, f := range t.table.Columns.Fields() {
@@ -143,7 +142,7 @@ func (t *openBatch) rename() error {
 		}
 		name := st.ruling.Rename
 		if i := slices.Index(t.names, name); i >= 0 && t.arrays[i] != nil && i != st.column {
-			return fmt.Errorf("rename column %s of %s: there is a column %s already", st.field.Name, t.table.Name, name)
+			return fmt.Errorf("rename column %s of %s: a column %s already exists", st.field.Name, t.table.Name, name)
 		}
 		t.names[st.column] = name
 	}

@@ -4,8 +4,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// realign brings penstock's own columns in line with what has become of the
-// rows: the hashes, and the keys that child tables have of their records.
+// realign updates penstock's own columns after changes of the rows: the hashes, and the record keys in
+// child tables.
 func (w *work) realign() {
 	if w.root.rows == 0 {
 		return
@@ -25,8 +25,8 @@ func (w *work) realign() {
 	}
 }
 
-// rehash adds the sums to the hashes of the records, and gives the child
-// tables' rows those.
+// rehash adds the sums to the hashes of the records, and copies the new hashes to the rows of child
+// tables.
 func (w *work) rehash() {
 	i := w.root.index[schemas.ColHash]
 	old := w.view(w.root, i)
@@ -45,7 +45,7 @@ func (w *work) rehash() {
 	}
 }
 
-// keys is a column with the key of each record, as child tables have it.
+// keys returns a column with the key of each record, in the form that child tables use.
 func (w *work) keys() *column {
 	var columns []*column
 	for _, i := range w.root.keys {
@@ -68,7 +68,7 @@ func (w *work) keys() *column {
 	return c
 }
 
-// rekey gives t's rows the keys of their records.
+// rekey sets the keys of the records in t's rows.
 func (w *work) rekey(t *openBatch, keys *column) {
 	own := schemas.ColParent
 	if t.node.level > 1 {
@@ -86,7 +86,7 @@ func (w *work) rekey(t *openBatch, keys *column) {
 	t.put(i, gather(keys, t.rootRow))
 }
 
-// join adds a hash that was written to s.
+// join adds an encoded hash to s.
 func (s *sum) join(spelled []byte) {
 	var v uint64
 	for i := range 10 {
@@ -98,7 +98,7 @@ func (s *sum) join(spelled []byte) {
 	s.mixed ^= last >> 4 << 56
 }
 
-// sextet is the place of c in the alphabet.
+// sextet returns the index of c in the alphabet.
 func sextet(c byte) uint64 {
 	switch {
 	case c >= 'a':

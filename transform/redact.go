@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// place is a field within JSON text, where no column stands for it.
+// place is a field within JSON text, which has no column.
 type place struct {
 	pointer string
 	verdict schemas.Verdict
@@ -17,7 +17,7 @@ type place struct {
 	members map[string]*place
 }
 
-// maxPlaces bounds the places that are remembered: names can be data.
+// maxPlaces limits the cached places, because names can be data.
 const maxPlaces = 4 << 10
 
 func (r *fieldRules) place(pointer string) *place {
@@ -34,8 +34,8 @@ func onlyDigits(name []byte) bool {
 	return true
 }
 
-// member is the place of a member of the object at p. Maps have as many names
-// as there are numbers; they are one place.
+// member returns the place of a member of the object at p. All numeric names share one place: they are
+// keys of a map.
 func (r *fieldRules) member(p *place, name []byte) *place {
 	if onlyDigits(name) {
 		name = name[:0]
@@ -60,8 +60,8 @@ func (r *fieldRules) member(p *place, name []byte) *place {
 	return c
 }
 
-// longestPointer is the pointer of a member, its last part where the names are deep or
-// long: no rule means that much. Time stays linear in the bytes.
+// longestPointer returns the pointer of a member, cut to its last part if names are deep or long. No
+// rule has such a long pointer, and the time stays linear in the size of the input.
 func longestPointer(of string, name []byte) string {
 	if len(name) == 0 {
 		return of
@@ -73,18 +73,17 @@ func longestPointer(of string, name []byte) string {
 	return p
 }
 
-// redactor writes JSON text anew as the rulings of what is in it demand. The
-// text is one that the grammar allows.
+// redactor rewrites JSON text according to the rules for the fields in it. The text must be valid JSON.
 type redactor struct {
 	rulings *fieldRules
-	reject  bool // say only that something was masked
+	reject  bool // hide values completely, for a reject
 	touched bool
 	walk    walker
 	name    []byte
 	text    []byte
 }
 
-// value appends the value at i, which stands at p.
+// value appends the value at i, whose place is p.
 func (x *redactor) value(dst, b []byte, i int, p *place, depth int) (out []byte, end int) {
 	switch {
 	case depth > maxLevels:
@@ -104,7 +103,7 @@ func (x *redactor) value(dst, b []byte, i int, p *place, depth int) (out []byte,
 	return x.scalar(dst, b, i, end, p.ruling), end
 }
 
-// scalar appends what stands for the scalar b[i:end].
+// scalar appends the replacement for the scalar b[i:end].
 func (x *redactor) scalar(dst, b []byte, i, end int, k *fieldRule) []byte {
 	if x.reject || k.Drop {
 		return append(dst, `"`+masked+`"`...)
@@ -166,7 +165,7 @@ func (x *redactor) object(dst, b []byte, i int, p *place, depth int) (out []byte
 	return append(dst, '}'), i + 1
 }
 
-// plain is what the string b[begin:end] stands for.
+// plain returns the content of the string b[begin:end].
 func (x *redactor) plain(b []byte, begin, end int) []byte {
 	if bytes.IndexByte(b[begin:end], '\\') < 0 {
 		return b[begin+1 : end-1]
@@ -175,8 +174,8 @@ func (x *redactor) plain(b []byte, begin, end int) []byte {
 	return x.name
 }
 
-// opaqueRuled is what is stored of the JSON text raw[i:end], a value of f. What
-// is in it is masked here, what it is itself by the [Shaper].
+// opaqueRuled returns the JSON text to store for raw[i:end], a value of f. Fields inside are masked
+// here; f itself is masked by the [Shaper].
 func (m *Mapper) opaqueRuled(f *field, i, end int) []byte {
 	value := m.raw[i:end]
 	m.opaqued = f
@@ -199,8 +198,7 @@ func (m *Mapper) opaqueRuled(f *field, i, end int) []byte {
 	return out[from:]
 }
 
-// redacted is the record raw[begin:end] as a reject may show it, and whether
-// anything of it had to be left out.
+// redacted returns the record raw[begin:end] for display in a reject, and whether anything was hidden.
 func (m *Mapper) redacted(raw []byte, begin, end int) (record []byte, lossy bool) {
 	if !m.rulings.any() {
 		return raw[begin:end], false

@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// rejects makes rejects of what was noted, with the records as they came.
-// Values of a record that is left out as a whole are in there.
+// rejects returns the rejects for the notes, with the original records. It omits rejects of single
+// values if the whole record is rejected.
 func (w *work) rejects() []Reject {
 	if len(w.noted) == 0 {
 		return nil
@@ -56,7 +56,7 @@ func (w *work) reject(n note, ordinal int64, begin, end int) Reject {
 	return r
 }
 
-// shownValue is the value at a pointer into a record as a reject keeps it.
+// shownValue returns the value at a pointer into a record, for display in a reject.
 func (m *Mapper) shownValue(record []byte, pointer string) string {
 	v := memberIn(record, pointer)
 	padded := append(slices.Clone([]byte(v)), zeros[:]...)

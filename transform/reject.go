@@ -13,27 +13,27 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// How much a reject keeps of a value, and of a record, which should be whole so
-// that it can be read again.
+// How many bytes a reject keeps of a value, and of a record, which should be complete so that it can be
+// read again.
 const (
 	maxRaw       = 64 << 10
 	maxRawRecord = 1 << 20
 )
 
-// What the reason of a reject ends with if its record is not there as it came,
-// and reading it again would give another one.
+// Endings of a reject's reason if the reject does not have the original record, so that reading it
+// again would give another record.
 const (
 	lost      = ", and cannot be read again"
-	notMasked = "; kept without what is masked" + lost
+	notMasked = "; kept without masked values" + lost
 	notWhole  = "; kept in part" + lost
-	notText   = `; kept with \xNN for what is no text` + lost
+	notText   = `; kept with \xNN for bytes that are not UTF-8` + lost
 )
 
-// Whole reports whether a record-level reject with this reason keeps the record
-// byte for byte, so that appending it to a mapper again can repair it.
+// Whole reports whether a record-level reject with this reason has the original record, so that
+// appending the record to a mapper again can repair it.
 func Whole(reason string) bool { return !strings.HasSuffix(reason, lost) }
 
-// reasons of refusals, for people.
+// reasons has the texts for refusal codes.
 var reasons = map[int]string{
 	refuseDuplicate: "a name occurs twice in one object",
 	refuseEncoding:  "a string is not UTF-8 or has half of a surrogate pair",
@@ -42,13 +42,13 @@ var reasons = map[int]string{
 	refuseSize:      fmt.Sprintf("longer than %d MiB", maxRecord>>20),
 	refuseKey:       "no value in a key column",
 	refuseLong:      fmt.Sprintf("the key is longer than %d bytes, which no index can hold; choose another key for the stream", schemas.MaxKeyBytes),
-	refuseClash:     "another record of the same reading has the same key and other content",
-	refuseSyntax:    "not understood",
+	refuseClash:     "another record of the same pass has the same key and different content",
+	refuseSyntax:    "not readable",
 	refuseNull:      "null in place of a record",
 	refuseBound:     "more members than the stream may have columns",
 }
 
-// rejectRecord notes that the record at begin was left out.
+// rejectRecord adds a reject for the record at begin.
 func (m *Mapper) rejectRecord(begin, end, code int) {
 	m.refused++
 	raw, hash, note := m.shown(m.raw, begin, end)
@@ -74,7 +74,7 @@ func (m *Mapper) rejectRecord(begin, end, code int) {
 	})
 }
 
-// indexed returns rejects whose identities an index can hold.
+// indexed shortens the identities and pointers of rejects so that an index can hold them.
 func indexed(rejects []Reject) []Reject {
 	for i := range rejects {
 		r := &rejects[i]
@@ -83,8 +83,8 @@ func indexed(rejects []Reject) []Reject {
 	return rejects
 }
 
-// shown is the record page[begin:end] as a reject keeps it, what tells it apart from
-// others, and what to say where that is not what came.
+// shown returns the record page[begin:end] for display in a reject, its hash, and a note if the text is
+// not the original.
 func (m *Mapper) shown(page []byte, begin, end int) (raw, hash, note string) {
 	record, lossy := m.redacted(page, begin, end)
 	raw = printable(record, maxRawRecord)
@@ -102,7 +102,7 @@ func (m *Mapper) shown(page []byte, begin, end int) (raw, hash, note string) {
 	return raw, hash, note
 }
 
-// keptValue is a value as a reject keeps it.
+// keptValue returns a value for display in a reject.
 func keptValue(v []byte) string {
 	most := mostShown(len(v), maxRaw)
 	s := printable(v, most)
@@ -112,34 +112,34 @@ func keptValue(v []byte) string {
 	return s
 }
 
-// mostShown is how many bytes a reject keeps of n bytes, most at most. Bytes that are no
-// text take four bytes each: an answer of these would take four times its size.
+// mostShown returns how many bytes a reject keeps of n bytes, at most most. Bytes that are not UTF-8
+// take four bytes each, so without this limit a page of them would take four times its size.
 // // Invariant 6
 func mostShown(n, most int) int { return min(most, n+n/8+64) }
 
-// rejectValue notes that the value of f in row could not be stored as it came.
+// rejectValue adds a reject for the value of f in row, which could not be stored unchanged.
 func (m *Mapper) rejectValue(f *field, row int, raw []byte, reason string) {
 	m.rejectAt(f, f.owner.table.pointer(row)+f.column.source, schemas.TypeName(f.column.typ), raw, reason)
 }
 
-// rejectElement does so for the element of a list that is in m.tok.
+// rejectElement adds a reject for the list element in m.tok.
 func (m *Mapper) rejectElement(f *field, row, index int) {
 	m.rejectAt(f, f.element(row, index), schemas.TypeName(f.column.elem.typ), m.tok.raw, minusZero)
 }
 
-// rejectNull does so for a null among the objects of a list.
+// rejectNull adds a reject for a null in a list of objects.
 func (m *Mapper) rejectNull(f *field, row, index int) {
 	m.rejectAt(f, f.element(row, index), "object", []byte("null"), "null in a list of objects")
 }
 
-// element is the pointer from the record to an element of the value of f in row.
+// element returns the pointer from the record to an element of the value of f in row.
 func (f *field) element(row, index int) string {
 	return f.owner.table.pointer(row) + f.column.source + "/" + strconv.Itoa(index)
 }
 
 func (m *Mapper) rejectAt(f *field, pointer, wanted string, raw []byte, reason string) {
 	if f.ruling != nil && f.ruling.Drop {
-		return // it would not be stored anyway
+		return // it is not loaded anyway
 	}
 	shown := masked
 	if !f.ruling.hides() {
@@ -156,9 +156,9 @@ func (m *Mapper) rejectAt(f *field, pointer, wanted string, raw []byte, reason s
 	})
 }
 
-const minusZero = "a column of numbers has no negative zero: 0 was stored"
+const minusZero = "a numeric column cannot hold negative zero: 0 was stored"
 
-// pointer is the JSON pointer from the record to what row of t was made of.
+// pointer returns the JSON pointer from the record to the source of row of t.
 func (t *table) pointer(row int) string {
 	if t.parent == nil {
 		return ""
@@ -166,8 +166,8 @@ func (t *table) pointer(row int) string {
 	return t.parent.pointer(int(t.parentRow[row])) + t.within + "/" + strconv.Itoa(int(t.position[row]))
 }
 
-// keyIn is the key of a record that was not stored, as JSON, as far as it can
-// be found: the first value of each member.
+// keyIn returns the key of a record that was not stored, as JSON; "" if it cannot be found. Of
+// duplicate members it uses the first.
 func (m *Mapper) keyIn(record []byte) string {
 	var values []string
 	for i := range m.stream.Key {
@@ -180,8 +180,8 @@ func (m *Mapper) keyIn(record []byte) string {
 	return joinKey(values)
 }
 
-// keyValue is what a record has for the i-th key column; nil for nothing. As long
-// as no record had one, its place is found by the names of the members.
+// keyValue returns the value of a record for the i-th key column; nil if there is none. Until a record
+// has had one, the member is found by its name.
 func (m *Mapper) keyValue(record []byte, i int) []byte {
 	if m.key[i] != nil {
 		return memberIn(record, m.key[i].source)
@@ -197,7 +197,7 @@ func (m *Mapper) keyValue(record []byte, i int) []byte {
 	return nil
 }
 
-// maskedKey is the value v of the i-th key column, as JSON, as it may be shown.
+// maskedKey returns the value v of the i-th key column, as JSON, with its mask applied.
 func (m *Mapper) maskedKey(i int, v []byte) []byte {
 	k := m.rulings.at(m.keySource(i))
 	if !k.hides() {
@@ -214,7 +214,7 @@ func (m *Mapper) maskedKey(i int, v []byte) []byte {
 	return out
 }
 
-// keySource is the pointer of the i-th key column, as far as it is known.
+// keySource returns the pointer of the i-th key column, as far as it is known.
 func (m *Mapper) keySource(i int) string {
 	if c := m.key[i]; c != nil {
 		return c.source
@@ -222,7 +222,7 @@ func (m *Mapper) keySource(i int) string {
 	return schemas.PathPointer(m.stream.Key[i])
 }
 
-// joinKey is a key of one value, or of several as a JSON array.
+// joinKey returns a single value, or several as a JSON array.
 func joinKey(values []string) string {
 	if len(values) == 1 {
 		return values[0]
@@ -233,9 +233,8 @@ func joinKey(values []string) string {
 	return "[" + strings.Join(values, ",") + "]"
 }
 
-// memberIn is the first value at a pointer into a record, which the
-// grammar allows; nil where there is none. The record need not be fit for
-// anything else.
+// memberIn returns the first value at a pointer into a record; nil if there is none. The record must be
+// valid JSON, but may have duplicate names and invalid UTF-8.
 func memberIn(record []byte, pointer string) []byte {
 	names := namesIn(pointer)
 	d := jsontext.NewDecoder(bytes.NewBuffer(record),
@@ -253,7 +252,7 @@ func memberIn(record []byte, pointer string) []byte {
 	return v
 }
 
-// namesOf are the names of a record's members, as far as they can be read.
+// namesOf returns the names of a record's members, as far as they can be read.
 func namesOf(record []byte) []string {
 	d := jsontext.NewDecoder(bytes.NewBuffer(record),
 		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -276,7 +275,7 @@ func namesOf(record []byte) []string {
 
 var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
 
-// namesIn are the steps of a pointer.
+// namesIn returns the parts of a pointer.
 func namesIn(pointer string) []string {
 	if pointer == "" {
 		return nil
@@ -288,8 +287,8 @@ func namesIn(pointer string) []string {
 	return names
 }
 
-// enter goes into the object d stands before, up to the value of a member, or
-// into the array, up to an element.
+// enter moves d into the next object up to the value of a member, or into the next array up to an
+// element.
 func enter(d *jsontext.Decoder, name string) bool {
 	if d.PeekKind() == '[' {
 		return enterArray(d, name)
@@ -326,7 +325,7 @@ func enterArray(d *jsontext.Decoder, name string) bool {
 	return err == nil && d.PeekKind() != ']'
 }
 
-// printable is b as text: bytes that are not UTF-8 as \xNN, cut at most bytes.
+// printable returns b as text of at most most bytes. Bytes that are not UTF-8 become \xNN.
 func printable(b []byte, most int) string {
 	if len(b) <= most && utf8.Valid(b) {
 		return string(b)

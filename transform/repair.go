@@ -9,9 +9,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A record with values that no column can hold is written anew without them: each
-// of them is null, and stands in the rejects. The fast path never comes here.
-// Invariant 11
+// A record with values that no column can hold is rewritten without them: they become null, and are
+// kept as rejects. The fast path does not use this file. Invariant 11
 
 // fault is a value that no column can hold.
 type fault struct {
@@ -21,14 +20,13 @@ type fault struct {
 	reason  string
 }
 
-// repairable reports whether a record that was refused so can be stored without
-// some of its values.
+// repairable reports whether a record with this refusal code can be stored without some of its values.
 func repairable(code int) bool {
 	return code == refuseEncoding || code == refuseDuplicate || code == refuseDepth
 }
 
-// repair stores the record raw[begin:end], an object, in row without the values
-// that no column can hold. It reports false where nothing of it can be stored.
+// repair stores the record raw[begin:end], an object, in row without the values that no column can
+// hold. It returns false if the record cannot be stored at all.
 func (m *Mapper) repair(begin, end, row int) bool {
 	if m.raw[begin] != '{' {
 		return false
@@ -53,30 +51,30 @@ func (m *Mapper) repair(begin, end, row int) bool {
 	return true
 }
 
-// repairer writes a record anew. It keeps the bytes of every value in which
-// nothing is wrong.
+// repairer rewrites a record. It keeps the bytes of every value without faults.
 type repairer struct {
 	b       []byte
 	rulings *fieldRules
 	walk    walker
 	faults  []fault
-	changed int // values that were changed or left out
+	changed int // number of values that were changed or omitted
 }
 
-// maxRepaired is the level up to which single values are left out; of what is deeper, the
-// object or list at that level is. Each level goes over all that is in it. // Invariant 15
+// maxRepaired is the level up to which single values are omitted. Below it, the whole object or list at
+// that level is omitted, because each level scans everything inside it again.
+// // Invariant 15
 const maxRepaired = 20
 
-// valuePath is where a value stands.
+// valuePath is the position of a value in the record.
 type valuePath struct {
 	pointer string // from the record
-	below   *place // what the stream's rules say of it; of an array, of its elements
-	level   int    // of containers, of the value if it is one
-	hidden  bool   // it is within something that must not be seen
-	dropped bool   // or that is not loaded
+	below   *place // rules for the value; for an array, for its elements
+	level   int    // number of nested containers, including the value if it is one
+	hidden  bool   // inside a field that must not be shown
+	dropped bool   // inside a field that is not loaded
 }
 
-// member is the site of a member of the object at s.
+// member returns the path of a member of the object at s.
 func (x *repairer) member(s valuePath, name []byte) valuePath {
 	in := valuePath{pointer: s.pointer + "/" + escapePointer(string(name)), below: s.below, level: s.level + 1, hidden: s.hidden, dropped: s.dropped}
 	if x.rulings.any() {
@@ -87,14 +85,14 @@ func (x *repairer) member(s valuePath, name []byte) valuePath {
 	return in
 }
 
-// element is the site of an element of the array at s.
+// element returns the path of an element of the array at s.
 func (s valuePath) element(i int) valuePath {
 	s.pointer += "/" + strconv.Itoa(i)
 	s.level++
 	return s
 }
 
-// value appends the value at i, which stands at s.
+// value appends the value at i, whose path is s.
 func (x *repairer) value(dst []byte, i int, s valuePath) (out []byte, end int) {
 	b := x.b
 	end, depth, _ := x.walk.value(b, i)
@@ -123,11 +121,11 @@ func (x *repairer) without(dst []byte, i, end int, s valuePath, wanted, reason s
 	return append(dst, "null"...)
 }
 
-// refuse notes the values that are left out at s.
+// refuse records a fault for the values that are omitted at s.
 func (x *repairer) refuse(s valuePath, wanted, reason string, values ...[]byte) {
 	x.changed++
 	if s.dropped {
-		return // they would not be stored anyway
+		return // they are not loaded anyway
 	}
 	raw := masked
 	if !s.hidden {
@@ -146,7 +144,7 @@ func (x *repairer) refuse(s valuePath, wanted, reason string, values ...[]byte) 
 	x.faults = append(x.faults, fault{s.pointer, wanted, raw, reason})
 }
 
-// shown is the value v at s as a reject may show it.
+// shown returns the value v at s for display in a reject.
 func (x *repairer) shown(v []byte, s valuePath) []byte {
 	if !x.rulings.any() {
 		return v
@@ -178,12 +176,12 @@ func (x *repairer) array(dst []byte, i, end int, s valuePath) []byte {
 
 // part is one member of an object.
 type part struct {
-	name       []byte // as it stands, with its quotes
-	text       string // what that stands for
+	name       []byte // as written, with its quotes
+	text       string // the decoded name
 	begin, end int    // of the value
-	broken     bool   // the name is no text
-	first      int    // the part that has this name first
-	others     int    // of that part: how many have the same name and another value
+	broken     bool   // the name is not valid UTF-8
+	first      int    // index of the first part with this name
+	others     int    // in the first part: number of parts with the same name and another value
 }
 
 // object appends the object b[i:end].
@@ -220,7 +218,8 @@ func (x *repairer) object(dst []byte, i, end int, s valuePath) []byte {
 	return append(dst, '}')
 }
 
-// valuesOf are all values of each name that has several, by the part that has it first.
+// valuesOf returns all values of each name with several values, by the index of the first part with
+// this name.
 func valuesOf(b []byte, parts []part) map[int][][]byte {
 	var values map[int][][]byte
 	for _, p := range parts {
@@ -235,10 +234,10 @@ func valuesOf(b []byte, parts []part) map[int][][]byte {
 	return values
 }
 
-// parts are the members of the object at i.
+// parts returns the members of the object at i.
 func (x *repairer) parts(i int) []part {
 	var all []part
-	first := map[uint64]int{} // by the hash of the name
+	first := map[uint64]int{} // index of the first part by the hash of its name
 	for at := space(x.b, i+1); x.b[at] != '}'; {
 		if x.b[at] == ',' {
 			at = space(x.b, at+1)
@@ -268,9 +267,8 @@ func (x *repairer) parts(i int) []part {
 	return all
 }
 
-// escapeControls makes of a page with raw control characters in its strings, which
-// the grammar forbids, one in which they are escaped. It reports false where
-// there are none.
+// escapeControls escapes raw control characters in strings of a page, which JSON forbids. It returns
+// false if there are none.
 func escapeControls(page []byte) (out []byte, ok bool) {
 	inside := false
 	for i := 0; i < len(page); i++ {

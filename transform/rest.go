@@ -9,13 +9,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A record with more members than the stream may have columns is written anew as two
-// records: the members that have a column or a child table, and the rest, in the
-// same nesting. The rest is JSON text in [schemas.ColRest]. Its members are sorted by
-// name at every level, so that one record gives one text. The fast path never comes
-// here. Invariants 6 and 11
+// A record with more members than the stream may have columns is split into two records with the same
+// nesting: one with the members that have a column or a child table, and the rest. The rest is stored
+// as JSON text in [schemas.ColRest]. Its members are sorted by name at every level, so that equal
+// records give equal texts. The fast path does not use this file. Invariants 6 and 11
 
-// fit reads the record at i into row, what is beyond the bound into its rest.
+// fit reads the record at i into row. Members beyond the limit go to the rest.
 func (m *Mapper) fit(i, row int) (end int) {
 	k := m.mark()
 	if end = m.fill(i, row); end != refuseBound {
@@ -47,9 +46,9 @@ func (m *Mapper) fit(i, row int) (end int) {
 	return end
 }
 
-// storeRest stores what is beyond the bound in row. The record's hash depends on it,
-// so that a row is written again once a larger bound gives its members columns. It
-// reports false where there is nothing to store.
+// storeRest stores the rest of a record in row and adds it to the record's hash, so that the row is
+// written again when a larger limit gives its members columns. It returns false if there is nothing to
+// store.
 func (m *Mapper) storeRest(row int, rest []byte) bool {
 	if rest != nil && m.rulings.any() {
 		x := redactor{rulings: m.rulings}
@@ -68,7 +67,7 @@ func (m *Mapper) storeRest(row int, rest []byte) bool {
 
 const restSeed = 0x7265_7374
 
-// addRest makes the column for what is beyond the bound.
+// addRest adds the column for the rest.
 func (t *table) addRest(m *Mapper) {
 	t.rest = &column{mem: m.mem, name: schemas.ColRest, typ: schemas.JSON}
 	t.rest.settle()
@@ -76,36 +75,35 @@ func (t *table) addRest(m *Mapper) {
 	m.layout++
 }
 
-// splitter writes a record anew in two parts. The record is one that the grammar
-// allows.
+// splitter splits a record. The record must be valid JSON.
 type splitter struct {
 	m      *Mapper
 	b      []byte
 	walk   walker
-	beyond []string // pointers of the first few fields that have no place
-	tables []string // child tables that this record is to begin
-	left   int      // values that are not kept, so far
-	code   int      // why it cannot be stored; 0 as long as it can
+	beyond []string // pointers of the first few fields beyond the limit
+	tables []string // child tables that this record begins
+	left   int      // number of values in the rest so far
+	code   int      // refusal code; 0: the record can be stored
 }
 
-// spot is where a value stands.
+// spot is the position of a value.
 type spot struct {
 	table   *table
-	pointer string // within the table's row
-	depth   int    // of its members' columns
-	level   int    // containers around its members
+	pointer string // pointer within the table's row
+	depth   int    // depth of its members' columns
+	level   int    // number of containers around its members
 }
 
-// restMember is a member of an object, or what is left of it.
+// restMember is a member of an object, with the part of its value that goes to the rest.
 type restMember struct {
-	name  []byte // as it stands, with its quotes
-	text  string // what that stands for
-	value []byte // nil: all of it has a place
+	name  []byte // as written, with its quotes
+	text  string // the decoded name
+	value []byte // nil: nothing of it
 }
 
-// object splits the object at i, which stands at s. kept is nil where nothing of it
-// has a place, rest where everything has. What is kept whole keeps its bytes, so that
-// the record's hash is the same on the fast path.
+// object splits the object at i, whose position is s. kept is nil if everything goes to the rest, rest
+// is nil if nothing does. A value that is kept completely keeps its bytes, so that the record's hash is
+// the same as on the fast path.
 func (x *splitter) object(i int, s spot) (kept, rest []byte, end int) {
 	start, left := i, x.left
 	kept = append(kept, '{')
@@ -153,7 +151,7 @@ func (s spot) member(name string) spot {
 	return s
 }
 
-// sorted is an object of what is left of the members; nil where that is nothing.
+// sorted returns an object with the rest of the members; nil if there is none.
 func (x *splitter) sorted(parts []restMember) []byte {
 	slices.SortFunc(parts, func(a, b restMember) int { return strings.Compare(a.text, b.text) })
 	var out []byte
@@ -184,7 +182,7 @@ func (x *splitter) value(i int, s spot) (kept, rest []byte, end int) {
 	whole := x.b[i:end]
 	switch _, void := x.void(i); {
 	case m.rulings.drops && m.leavesOut(m.rulings.peek(s.table.path+s.pointer), i):
-		x.left++ // it needs no place
+		x.left++ // it is not loaded
 		return nil, nil, end
 	case void:
 		return whole, nil, end
@@ -219,13 +217,13 @@ func (x *splitter) nested(i int, s spot) (kept, rest []byte, end int) {
 	in.depth, in.level = s.depth+1, s.level+1
 	kept, rest, end = x.object(i, in)
 	if kept != nil && s.table.sources[s.pointer] == nil {
-		x.m.columnAt(s.table, s.pointer) // it has none, but its members have
+		x.m.columnAt(s.table, s.pointer) // the object has no column, but its members have
 	}
 	return kept, rest, end
 }
 
-// array splits the objects of the array at i, which are rows of t. The rest has null
-// for those of which everything has a place.
+// array splits the objects of the array at i, which are rows of t. In the rest, objects that are kept
+// completely are null.
 func (x *splitter) array(i int, t *table, s spot) (kept, rest []byte, end int) {
 	start, left := i, x.left
 	kept, rest = append(kept, '['), append(rest, '[')
@@ -242,7 +240,7 @@ func (x *splitter) array(i int, t *table, s spot) (kept, rest []byte, end int) {
 			here, i = []byte("null"), i+len("null")
 		}
 		if here == nil {
-			here = []byte("{}") // its row stays
+			here = []byte("{}") // keep its row
 		}
 		if some = some || beyond != nil; beyond == nil {
 			beyond = []byte("null")
@@ -258,8 +256,8 @@ func (x *splitter) array(i int, t *table, s spot) (kept, rest []byte, end int) {
 	return append(kept, ']'), append(rest, ']'), i + 1
 }
 
-// rows reports whether the elements of the array at i are rows of a child table:
-// objects, and nulls among them.
+// rows reports whether the elements of the array at i are rows of a child table: objects, possibly with
+// nulls.
 func (x *splitter) rows(i int) bool {
 	objects := false
 	for i = space(x.b, i+1); ; i = space(x.b, i+1) {
@@ -277,8 +275,7 @@ func (x *splitter) rows(i int) bool {
 	}
 }
 
-// table is the child table for the array at s; nil where the stream has as many as
-// it may.
+// table returns the child table for the array at s; nil if the stream has reached its limit.
 func (x *splitter) table(s spot) *table {
 	m, path := x.m, s.table.path+s.pointer
 	if slices.Contains(x.tables, path) || slices.ContainsFunc(s.table.children, func(t *table) bool { return t.within == s.pointer && t.used }) {
@@ -297,7 +294,7 @@ func (x *splitter) table(s spot) *table {
 	return m.childTable(s.table, s.pointer, s.depth, s.level)
 }
 
-// roomFor reports whether the member at s may have a field.
+// roomFor reports whether the member at s may get a field.
 func (x *splitter) roomFor(s spot) bool {
 	b := &x.m.bound
 	return b.roomFor(s.pointer[strings.LastIndexByte(s.pointer, '/')+1:], 2*b.maxColumns+spareFields)
@@ -308,6 +305,6 @@ func (m *Mapper) knows(path string) bool {
 	return slices.ContainsFunc(m.known, func(t schemas.Table) bool { return strings.TrimSuffix(placeOf(t), "/") == path })
 }
 
-// void and numbered read the record, which need not be in the mapper's page.
+// These methods of the mapper can read a record that is not in the mapper's page.
 func (x *splitter) void(i int) (end int, ok bool) { return x.m.void(i, 0) }
 func (x *splitter) numbered(i int) bool           { return x.m.numericNames(i) }

@@ -10,24 +10,23 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// fieldRule is what becomes of one field: the verdict of the stream's rules, made
-// ready to be carried out.
+// fieldRule is the verdict of the stream's rules on one field, with its mask prepared.
 type fieldRule struct {
 	schemas.Verdict
-	text   *masker   // of a mask that makes text
-	round  *rounding // of one that rounds
-	needed bool      // dropped, but the filter looks at it
+	text   *masker   // for a mask that produces text
+	round  *rounding // for a mask that rounds
+	needed bool      // dropped, but used by the filter
 }
 
-// fieldRules are the stream's rules as they are met. A field has its ruling from
-// when it is learned, so that reading costs nothing where there is none.
+// fieldRules caches the rules by field. A field gets its rule when it is first seen, so fields without
+// rules cost nothing while reading.
 type fieldRules struct {
 	stream schemas.Stream
-	known  map[string]*fieldRule // by pointer from the record, arrays leaving no mark
-	below  *place                // of the record; see redact
+	known  map[string]*fieldRule // by pointer from the record, without array positions
+	below  *place                // the record itself; see redact.go
 	places int
-	drops  bool  // some field may be left out
-	err    error // the first one met
+	drops  bool  // some fields may be left out
+	err    error // the first error
 }
 
 func newRulings(s schemas.Stream) *fieldRules {
@@ -36,7 +35,7 @@ func newRulings(s schemas.Stream) *fieldRules {
 	r.drops = s.Rules.Select != nil || slices.ContainsFunc(s.Rules.Masks, func(m schemas.MaskRule) bool { return m.Mask.Action == schemas.MaskDrop })
 	for _, name := range s.Key {
 		if v := s.Verdict(schemas.PathPointer(name)); v.Drop || !v.Mask.Keyable() {
-			r.fail("key column %s: only hmac and hash leave a key what it is", name)
+			r.fail("key column %s: only the masks hmac and hash keep a key unique", name)
 		}
 	}
 	if slices.ContainsFunc(s.Rules.Masks, func(m schemas.MaskRule) bool { return m.Mask.Action == schemas.MaskHMAC }) && s.Rules.MaskKey == "" {
@@ -51,12 +50,12 @@ func (r *fieldRules) fail(format string, args ...any) {
 	}
 }
 
-// any reports whether some field may have a ruling.
+// any reports whether there are rules for fields.
 func (r *fieldRules) any() bool {
 	return len(r.stream.Rules.Masks) > 0 || r.stream.Rules.Select != nil || len(r.stream.Rules.Rename) > 0
 }
 
-// at is the ruling of the field at a pointer; nil where it is loaded as it is.
+// at returns the rule for the field at a pointer; nil if the field is loaded unchanged.
 func (r *fieldRules) at(pointer string) *fieldRule {
 	if !r.any() {
 		return nil
@@ -69,7 +68,7 @@ func (r *fieldRules) at(pointer string) *fieldRule {
 	return k
 }
 
-// peek is at for a field that is not learned: its name may be data.
+// peek is at without caching, for fields whose names may be data.
 func (r *fieldRules) peek(pointer string) *fieldRule {
 	if !r.any() {
 		return nil
@@ -84,8 +83,7 @@ func (r *fieldRules) make(pointer string) *fieldRule {
 	return r.carryOut(r.stream.Verdict(pointer), pointer)
 }
 
-// carryOut makes a verdict on the field at a pointer ready; nil where there is nothing
-// to do.
+// carryOut prepares a verdict on the field at a pointer; nil if there is nothing to do.
 func (r *fieldRules) carryOut(v schemas.Verdict, pointer string) *fieldRule {
 	if !v.Touched() {
 		return nil
@@ -95,7 +93,7 @@ func (r *fieldRules) carryOut(v schemas.Verdict, pointer string) *fieldRule {
 	return k
 }
 
-// ready makes the mask. Where that fails nothing is let through.
+// ready prepares the mask. If that fails, the field is redacted.
 func (k *fieldRule) ready(r *fieldRules) {
 	if !k.Masked() {
 		return
@@ -111,23 +109,21 @@ func (k *fieldRule) ready(r *fieldRules) {
 	}
 }
 
-// filters reports whether the filter looks at a column, or at one within.
+// filters reports whether the filter uses a column, or one nested in it.
 func (r *fieldRules) filters(path string) bool {
 	return slices.ContainsFunc(r.stream.Rules.Filter, func(c schemas.Condition) bool { return c.Column == path || strings.HasPrefix(c.Column, path+"__") })
 }
 
-// hides reports whether the values of a field must not be seen anywhere but
-// where a mask puts them.
+// hides reports whether the values of a field must not appear anywhere except as the result of a mask.
 func (k *fieldRule) hides() bool { return k != nil && (k.Drop || k.Masked()) }
 
-// verbatim reports whether the field's values are kept in the source's own
-// spelling, for a mask that makes text of them: what it makes must not depend
-// on the type that the other values have given the column. // Invariant 8
+// verbatim reports whether the field's values are stored in their original spelling, for a mask that
+// produces text. The result must not depend on the type to which other values have widened the column.
+// // Invariant 8
 func (k *fieldRule) verbatim() bool { return k != nil && k.text != nil }
 
-// rule makes a column ready for its ruling. What is dropped has no type, so
-// that no batch has it. What is kept verbatim is text: a type of the table that
-// is narrower is from before there was the rule.
+// rule prepares a column for its rule. A dropped column has no type, so no batch has it. A verbatim
+// column is text; a narrower type in the destination's table was made before the rule existed.
 func (c *column) rule(k *fieldRule) {
 	switch {
 	case k.Drop && !k.needed:
@@ -141,9 +137,9 @@ func (c *column) rule(k *fieldRule) {
 	}
 }
 
-// ruled reads the value at i of a field with a ruling. The record's hash is not
-// to depend on what is not loaded, nor on what a mask hides: such a value is cut
-// out of it, and what the mask makes is added by the [Shaper].
+// ruled reads the value at i of a field with a rule. The record's hash must not depend on values that
+// are not loaded, nor on masked values. Such a value is cut out of the hash, and the [Shaper] adds the
+// mask's result.
 func (m *Mapper) ruled(f *field, begin, i, row int) (end int) {
 	k := f.ruling
 	switch {
@@ -167,13 +163,13 @@ func (m *Mapper) ruled(f *field, begin, i, row int) (end int) {
 	return end
 }
 
-// leavesOut reports whether a ruling drops the value at i, all of it.
+// leavesOut reports whether a rule drops the value at i completely.
 func (m *Mapper) leavesOut(k *fieldRule, i int) bool {
 	return k != nil && k.Drop && !k.needed && !(k.Outer && m.contains(i))
 }
 
-// nothingIn reports whether the value at i is null, or a list of such at most:
-// there is nothing to hide, and whether it is stored depends on the column.
+// nothingIn reports whether the value at i is null, or a list of nulls. Such a value hides nothing, and
+// whether it is stored depends on the column.
 func (m *Mapper) nothingIn(i int) bool {
 	b := m.raw
 	switch b[i] {
@@ -194,8 +190,8 @@ func (m *Mapper) nothingIn(i int) bool {
 	return false
 }
 
-// contains reports whether the value at i is an object or a list of objects,
-// whose members have rulings of their own.
+// contains reports whether the value at i is an object or a list of objects, whose members have their
+// own rules.
 func (m *Mapper) contains(i int) bool {
 	if m.raw[i] == '[' {
 		i = space(m.raw, i+1)
@@ -203,10 +199,10 @@ func (m *Mapper) contains(i int) bool {
 	return m.raw[i] == '{'
 }
 
-// pointerOf is the pointer of f from the record.
+// pointerOf returns the pointer of f from the record.
 func (f *field) pointerOf() string { return f.owner.table.path + f.column.source }
 
-// maskText is what a mask makes of a text; of one that makes no text, nothing.
+// maskText appends the result of the mask for a text; ok is false if the mask yields no text.
 func (k *fieldRule) maskText(dst, text []byte) (out []byte, ok bool) {
 	switch {
 	case k.text != nil:
@@ -217,5 +213,5 @@ func (k *fieldRule) maskText(dst, text []byte) (out []byte, ok bool) {
 	return dst, false
 }
 
-// masked stands in rejects for a value that must not be seen.
+// masked replaces a hidden value in rejects.
 const masked = "[masked]"

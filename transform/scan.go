@@ -6,29 +6,29 @@ import (
 	"unicode/utf8"
 )
 
-// The scanner works on bytes that end in padding: whoever calls it has put
-// [padding] zero bytes behind the page, so that eight or sixteen bytes can be
-// loaded anywhere, and a NUL, which JSON allows nowhere, stops every loop.
+// The scanner needs input that ends with padding: the caller appends [padding] zero bytes to the page.
+// So eight or sixteen bytes can be loaded at any position, and a NUL, which is invalid in JSON, ends
+// every loop.
 const padding = 32
 
-// What the tokenizer returns in place of a position when it will not go on.
-// The strict path then says whether the page is broken or only the record is.
+// Negative results of the tokenizer, in place of a position. The strict path then determines whether
+// the page is invalid or only the record.
 const (
-	refuseSyntax    = -1 - iota // not what the grammar allows
-	refuseDuplicate             // a name twice in one object
+	refuseSyntax    = -1 - iota // invalid JSON
+	refuseDuplicate             // duplicate name in an object
 	refuseEncoding              // not UTF-8, or half of a surrogate pair
 	refuseDepth                 // nested deeper than maxLevels
 	refuseSize                  // longer than maxRecord
 	refuseKey                   // no value in a key column
-	refuseClash                 // the key of another record, and other content
+	refuseClash                 // the key of another record with different content
 	refuseNull                  // null in place of a record
-	refuseLong                  // a key that no index can hold
-	refuseBound                 // more columns or child tables than a stream may have
+	refuseLong                  // a key that is too long for an index
+	refuseBound                 // more columns or child tables than the stream may have
 	refuseWide                  // more memory for the columns than a record may take
 )
 
-// decline is what a column's fast function returns for a value that it leaves
-// to the general one. Nothing was stored.
+// decline is the result of a column's fast function for a value that it leaves to the general function.
+// It has stored nothing.
 const decline = 0
 
 const (
@@ -41,15 +41,15 @@ const (
 
 func load(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
 
-// special marks, in the high bit of its byte, the first byte of w that is a
-// quote, a backslash or a control character. Marks above the first may be false.
+// special marks the first byte of w that is a quote, a backslash or a control character, in the byte's
+// high bit. Marks above the first may be false.
 func special(w uint64) uint64 {
 	q := w ^ quotes
 	b := w ^ backslash
 	return ((q-ones)&^q | (b-ones)&^b | (w-blanks)&^w) & highs
 }
 
-// space is the position of the first byte from i on that is no white space.
+// space returns the position of the first byte from i on that is not white space.
 func space(b []byte, i int) int {
 	for b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t' {
 		i++
@@ -57,8 +57,8 @@ func space(b []byte, i int) int {
 	return i
 }
 
-// text scans a string from the byte after its opening quote to the one after
-// its closing quote. plain says that it has no escapes.
+// text scans a string from the byte after its opening quote. It returns the position after its closing
+// quote; plain reports that it has no escapes.
 func text(b []byte, i int) (end int, plain bool) {
 	start, plain := i, true
 	var high uint64
@@ -91,8 +91,8 @@ func text(b []byte, i int) (end int, plain bool) {
 	}
 }
 
-// escape reads the escape sequence at i: the character it stands for and its
-// length, or why there is none.
+// escape reads the escape sequence at i and returns its character and length, or a negative code if it
+// is invalid.
 func escape(b []byte, i int) (r rune, n int) {
 	switch c := b[i+1]; c {
 	case '"', '\\', '/':
@@ -133,7 +133,7 @@ func unicodeEscape(b []byte, i int) (r rune, n int) {
 	return (r-0xd800)<<10 | (low - 0xdc00) + 0x10000, 12
 }
 
-// hex4 is the number that four hexadecimal digits spell; -1 where they do not.
+// hex4 returns the value of four hexadecimal digits; -1 if they are invalid.
 func hex4(b []byte, i int) rune {
 	var r rune
 	for _, c := range b[i : i+4] {
@@ -150,8 +150,8 @@ func hex4(b []byte, i int) rune {
 	return r
 }
 
-// unescape appends what the string between the quotes of b[i:] stands for,
-// which [text] has found to be well formed.
+// unescape appends the decoded string from the byte after its opening quote. The string must have been
+// checked by [text].
 func unescape(dst, b []byte, i int) []byte {
 	for b[i] != '"' {
 		if b[i] != '\\' {
@@ -161,7 +161,7 @@ func unescape(dst, b []byte, i int) []byte {
 		}
 		r, n := escape(b, i)
 		if n <= 0 {
-			r, n = utf8.RuneError, 2 // of a string that [text] has not found well formed
+			r, n = utf8.RuneError, 2 // [text] has rejected this string
 		}
 		dst = utf8.AppendRune(dst, r)
 		i += n

@@ -7,8 +7,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// prune leaves out what the filter and the contract do not let through, and
-// with each row what hangs from it.
+// prune removes the rows that the filter and the contract exclude, and their child rows.
 func (w *work) prune() {
 	for _, t := range w.sheets {
 		kept := make([]int32, 0, t.rows)
@@ -30,7 +29,7 @@ func (w *work) prune() {
 	}
 }
 
-// keep reduces t to some of its rows.
+// keep reduces t to the given rows.
 func (w *work) keep(t *openBatch, rows []int32) {
 	for i, a := range t.arrays {
 		if a != nil {
@@ -51,7 +50,7 @@ func kept(sums []sum, gone []bool) []sum {
 	return sums[:n]
 }
 
-// batches makes record batches of the sheets that have rows.
+// batches returns record batches of the tables that have rows.
 func (w *work) batches() ([]TableBatch, error) {
 	for _, t := range w.sheets {
 		if err := t.rename(); err != nil {

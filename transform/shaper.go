@@ -10,14 +10,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Shaper is the stage behind a [Mapper]: it filters, masks, drops and renames
-// what the mapper has made of the records, and holds it against the stream's
-// contract. It works on whole columns, and does nothing where the stream's rules
-// ask for nothing. It belongs to its mapper's goroutine.
+// Shaper is the stage after a [Mapper]: it filters, masks, drops and renames columns, and enforces the
+// stream's contract. It works on whole columns, and does nothing if the stream has no rules. It must be
+// used by its mapper's goroutine.
 //
-// A row's hash covers what is stored: it does not depend on what is dropped, and
-// on what is masked only by what the mask makes of it. So a change of the rules
-// changes the hashes of the rows it concerns, and nothing else does.
+// A row's hash covers what is stored: it excludes dropped values, and includes masked values only as
+// masked. So a change of the rules changes only the hashes of the rows that it affects.
 type Shaper struct {
 	m          *Mapper
 	settled    bool
@@ -30,11 +28,10 @@ type Shaper struct {
 	left   []TableBatch
 }
 
-// NewShaper makes the stage behind m, before m reads its first record. The
-// rules are those of m's stream, the tables that a contract holds records
-// against are those m was made with. settled says that the destination has
-// tables of this pipeline already, so that the stream's own would be a new one.
-// The error is one of the rules.
+// NewShaper returns the stage after m. It must be called before m reads its first record. The rules are
+// those of m's stream, and contracts refer to the tables that m was created with. settled says that the
+// destination already has tables of this pipeline, so that the stream's table would be a new one.
+// NewShaper returns an error for invalid rules.
 func NewShaper(m *Mapper, settled bool) (*Shaper, error) {
 	if m.rulings.err != nil {
 		return nil, fmt.Errorf("shape %s: %w", m.stream.Name, m.rulings.err)
@@ -46,13 +43,12 @@ func NewShaper(m *Mapper, settled bool) (*Shaper, error) {
 	return s, nil
 }
 
-// Shape does so with the batches of m's last Flush, before the next Append. It
-// takes them over: they are handed on or released. What it returns is for the
-// destination; rejects are those of the contract, beside the mapper's own.
+// Shape shapes the batches of m's last Flush. It must be called before the next Append. It takes
+// ownership of the batches. The returned batches are for the destination; the rejects are those of the
+// contract, in addition to the mapper's.
 //
-// With an error nothing is returned, and the stream has to stop before anything
-// of these batches is written: a [*ContractError], or one of rules that cannot
-// be kept.
+// If Shape returns an error, the stream must stop before any of these batches is written. The error is
+// a [*ContractError], or the rules cannot be applied.
 func (s *Shaper) Shape(batches []TableBatch) ([]TableBatch, []Reject, error) {
 	if s.idle(batches) {
 		return batches, nil, nil
@@ -81,19 +77,18 @@ func (s *Shaper) Shape(batches []TableBatch) ([]TableBatch, []Reject, error) {
 	return out, indexed(rejects), nil
 }
 
-// Filtered is the number of records so far that the filter has left out. They
-// count as fetched from the source, and as nothing else.
+// Filtered returns the number of records that the filter has excluded so far. They count as fetched,
+// and in no other count.
 func (s *Shaper) Filtered() int64 { return s.filtered }
 
-// Rejected is the number of records so far that the contract has left out,
-// which are beside those of [Mapper.Rejected].
+// Rejected returns the number of records that the contract has excluded so far. [Mapper.Rejected] does
+// not include them.
 func (s *Shaper) Rejected() int64 { return s.rejected }
 
-// ContractError is what a frozen contract does not allow. Its text has names
-// and types, and no values.
+// ContractError reports violations of a frozen contract. Its text has names and types, but no values.
 type ContractError struct {
 	Stream string
-	Diff   []string // one line a difference
+	Diff   []string // one line per difference
 }
 
 // Error lists the differences.
@@ -101,7 +96,7 @@ func (e *ContractError) Error() string {
 	return fmt.Sprintf("schema of %s is frozen: %s", e.Stream, strings.Join(e.Diff, "; "))
 }
 
-// idle reports whether there is nothing to do with batches like these.
+// idle reports whether there is nothing to do with these batches.
 func (s *Shaper) idle(batches []TableBatch) bool {
 	if len(batches) == 0 {
 		return true
@@ -113,13 +108,13 @@ func (s *Shaper) idle(batches []TableBatch) bool {
 	return idle
 }
 
-// work is one Shape under way.
+// work is the state of one call of Shape.
 type work struct {
 	*Shaper
-	sheets []*openBatch // the root table's first
+	sheets []*openBatch // the root table first
 	root   *openBatch
 
-	gone     []bool // rows of the root table that are left out
+	gone     []bool // rows of the root table that are excluded
 	filtered int64
 	refused  int64
 	noted    []note
@@ -127,24 +122,24 @@ type work struct {
 	keyed    bool  // key values have changed
 }
 
-// openBatch is one batch under way.
+// openBatch is one batch that is being shaped.
 type openBatch struct {
 	*plan
 	table   schemas.Table
 	batch   arrow.RecordBatch
 	types   []arrow.DataType
 	names   []string
-	arrays  []arrow.Array // of the batch, or in their place; nil: dropped
-	made    []arrow.Array // of arrays, those to release
+	arrays  []arrow.Array // of the batch, or their replacements; nil: dropped
+	made    []arrow.Array // the replacements, to be released
 	rows    int
-	rootRow []int32 // whose record's row each row belongs to
-	gone    []bool  // rows of a child table that are left out though their record is not
+	rootRow []int32 // index of the record's row in the root table, for each row
+	gone    []bool  // rows of a child table that are excluded although their record is not
 
-	// Of a child table: where its rows hang from.
+	// For a child table: the columns that relate rows to their parents.
 	parent, place *column
 }
 
-// lay spreads batches out to be worked on.
+// lay prepares the work on batches.
 func (s *Shaper) lay(batches []TableBatch) *work {
 	w := &work{Shaper: s}
 	for _, b := range batches {
@@ -159,8 +154,7 @@ func (s *Shaper) lay(batches []TableBatch) *work {
 	return w
 }
 
-// align finds the root table's row of each row, by the record's ordinal, which
-// never falls.
+// align finds the root table's row for each row by the record's ordinal. Ordinals are ascending.
 func (w *work) align() {
 	ordinals := w.root.own(schemas.ColOrdinal).ints
 	for _, t := range w.sheets[1:] {
@@ -176,18 +170,18 @@ func (w *work) align() {
 	}
 }
 
-// put sets a column to an array that the sheet is to release.
+// put replaces a column by an array, which release will release.
 func (t *openBatch) put(i int, a arrow.Array) {
 	t.arrays[i] = a
 	t.made = append(t.made, a)
 }
 
-// view reads a column.
+// view returns a reader of a column.
 func (w *work) view(t *openBatch, i int) *column {
 	return viewOf(t.arrays[i], t.types[i], w.m.mem)
 }
 
-// own reads one of penstock's own columns.
+// own returns a reader of one of penstock's own columns.
 func (t *openBatch) own(name string) *column {
 	i := t.index[name]
 	return viewOf(t.arrays[i], t.types[i], nil)
@@ -202,7 +196,7 @@ func (w *work) release() {
 	}
 }
 
-// recordOf is the root table's row that a row of t belongs to.
+// recordOf returns the root table's row that a row of t belongs to.
 func (t *openBatch) recordOf(row int) int {
 	if t.rootRow == nil {
 		return row

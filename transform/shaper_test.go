@@ -178,7 +178,7 @@ func TestShaperRename(t *testing.T) {
 	require.Equal(t, `"5"`, again.column("t", "mail"))
 
 	s.Rules.Rename = map[string]string{"name": "id"}
-	require.ErrorContains(t, shape(t, s, nil, nestedPage).err, "rename column name of t: there is a column id already")
+	require.ErrorContains(t, shape(t, s, nil, nestedPage).err, "rename column name of t: a column id already exists")
 }
 
 func tablesOf(s shaped) (tables []schemas.Table) {

@@ -2,16 +2,14 @@ package transform
 
 import "math/bits"
 
-// walker goes over a whole JSON value of any depth without recursion. It
-// checks the grammar to the letter; names that occur twice and the encoding of
-// strings are left to the strict path.
+// walker scans a whole JSON value of any depth without recursion. It checks the JSON grammar strictly,
+// but not duplicate names and the encoding of strings, which the strict path checks.
 type walker struct {
-	stack []bool // open containers, true for an object
+	stack []bool // open containers; true for an object
 }
 
-// value returns the end of the value at i and how deep containers are nested
-// in it: 0 for a scalar. Where the grammar is broken ok is false and end is the
-// position of the break.
+// value returns the end of the value at i and its depth of nesting; 0 for a scalar. If the JSON is
+// invalid, ok is false and end is the position of the error.
 func (w *walker) value(b []byte, i int) (end, depth int, ok bool) {
 	w.stack = w.stack[:0]
 	for {
@@ -22,7 +20,7 @@ func (w *walker) value(b []byte, i int) (end, depth int, ok bool) {
 			depth = max(depth, len(w.stack))
 			i = space(b, i+1)
 			if b[i] == '}' && object || b[i] == ']' && !object {
-				break // closed by after
+				break // after consumes the closing bracket
 			}
 			if object {
 				if i, ok = w.name(b, i); !ok {
@@ -42,8 +40,8 @@ func (w *walker) value(b []byte, i int) (end, depth int, ok bool) {
 	}
 }
 
-// after goes on from the end of a value, or from the bracket that closes an
-// empty container, to the beginning of the next value, if there is more.
+// after continues at the end of a value, or at the bracket that closes an empty container. It returns
+// the start of the next value, if there is more.
 func (w *walker) after(b []byte, i int) (next int, more, ok bool) {
 	for len(w.stack) > 0 {
 		object := w.stack[len(w.stack)-1]
@@ -66,7 +64,7 @@ func (w *walker) after(b []byte, i int) (next int, more, ok bool) {
 	return i, false, true
 }
 
-// name goes over a member's name and colon to its value.
+// name scans a member's name and colon, up to its value.
 func (w *walker) name(b []byte, i int) (next int, ok bool) {
 	if b[i] != '"' {
 		return i, false
@@ -96,7 +94,7 @@ func (w *walker) scalar(b []byte, i int) (end int, ok bool) {
 	return end, true
 }
 
-// looseText is [text] for strings whose encoding does not matter.
+// looseText is [text] without a check of the encoding.
 func looseText(b []byte, i int) (end int, ok bool) {
 	for {
 		m := special(load(b, i))

@@ -6,9 +6,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// store stores the scalar m.tok as the value of f, whose column's type grows if it
-// must. The one value that no type but text holds, a negative zero, is noted.
-// It reports false where the column has become one of JSON text. // Invariant 11
+// store stores the scalar m.tok as the value of f, and widens the column's type if necessary. A
+// negative zero in a numeric column is stored as zero and reported. store returns false if the column
+// has become a JSON column.
+// // Invariant 11
 func (m *Mapper) store(f *field, row int) bool {
 	c, t := f.column, &m.tok
 	if !c.store(row, t) {
@@ -17,7 +18,7 @@ func (m *Mapper) store(f *field, row int) bool {
 			return false
 		}
 		if c.kind != kindStale && !c.store(row, t) {
-			// Not while store and typeOf agree. Text holds anything.
+			// Unreachable as long as store and typeOf agree. Text holds anything.
 			m.widen(c, schemas.Join(c.typ, schemas.Text))
 			c.store(row, t)
 		}
@@ -32,7 +33,7 @@ func (m *Mapper) store(f *field, row int) bool {
 	return true
 }
 
-// typeOf is the least type of the column that holds t.
+// typeOf returns the narrowest type of the column that holds t.
 func (c *column) typeOf(t *token) arrow.DataType {
 	if c.verbatim {
 		return schemas.Text
@@ -40,7 +41,7 @@ func (c *column) typeOf(t *token) arrow.DataType {
 	return c.scalarType(t)
 }
 
-// scalarType is the least type that holds t in c, whatever masks there are.
+// scalarType returns the narrowest type that holds t in c, without regard to masks.
 func (c *column) scalarType(t *token) arrow.DataType {
 	if c.quoted && t.what == '"' {
 		if n, ok := t.plainNumber(); ok && n.fraction {
@@ -52,7 +53,7 @@ func (c *column) scalarType(t *token) arrow.DataType {
 	return typeOf(c.declared, t)
 }
 
-// flattens reports whether t, which c stored, is a zero that lost its sign.
+// flattens reports whether t, which c has stored, is a negative zero.
 func (c *column) flattens(t *token) bool {
 	if c.kind != kindInt && c.kind != kindDecimal {
 		return false
@@ -61,7 +62,7 @@ func (c *column) flattens(t *token) bool {
 	return n.minusZero()
 }
 
-// store stores t if the column's type holds it.
+// store stores t if the column's type can hold it.
 func (c *column) store(row int, t *token) bool {
 	switch c.kind {
 	case kindText:
@@ -91,8 +92,7 @@ func (c *column) store(row int, t *token) bool {
 	return false
 }
 
-// spelling is t as a text column holds it: what a string stands for, anything
-// else as it came.
+// spelling returns t as text: the content of a string, anything else as written.
 func (t *token) spelling() []byte {
 	if t.what == '"' {
 		return t.text
@@ -100,7 +100,7 @@ func (t *token) spelling() []byte {
 	return t.raw
 }
 
-// number is the number of a token whose type is numeric.
+// number returns the number in a token whose type is numeric.
 func (t *token) number() numeral {
 	if t.what == '"' {
 		n, _ := t.plainNumber()

@@ -12,8 +12,8 @@ import (
 // table collects the rows of the root table or of a child table.
 type table struct {
 	name   string
-	path   string // JSON pointer from the record, arrays leaving no mark; "" for the root
-	place  string // path, with a slash behind it where another table has the path: see childTable
+	path   string // JSON pointer from the record, without array positions; "" for the root
+	place  string // path, with a trailing slash if another table has the same path: see childTable
 	within string // JSON pointer from the parent's row
 	parent *table // nil for the root
 	level  int    // 0 for the root
@@ -22,13 +22,13 @@ type table struct {
 	children []*table
 
 	rows      int
-	parentRow []int32 // of a child: whose row each row hangs from
-	position  []int32 // likewise: its position in the parent's array
-	used      bool    // it had rows once, or the destination has it
+	parentRow []int32 // of a child table: the parent row of each row
+	position  []int32 // of a child table: the position in the parent's array
+	used      bool    // it has had rows, or the destination has it
 	known     bool    // the destination has it
 
 	columns []*column
-	rest    *column // of the root, once a record has something beyond the bound
+	rest    *column // of the root, once a record has members beyond the limit
 	sources map[string]*column
 	namer   *schemas.Namer
 
@@ -36,8 +36,7 @@ type table struct {
 	layout int
 }
 
-// newTable makes the table called name, starting from the columns that the
-// destination has, if it has one of that name.
+// newTable returns the table of that name, with the columns of the destination's table if there is one.
 func (m *Mapper) newTable(name, path string, parent *table) *table {
 	t := &table{name: name, path: path, parent: parent, sources: map[string]*column{}, layout: -1}
 	fields, found := m.knownFields(name)
@@ -50,7 +49,7 @@ func (m *Mapper) newTable(name, path string, parent *table) *table {
 		}
 		known[source] = f
 		if names[source] = f.Name; m.renamed(path+source) == f.Name {
-			delete(names, source) // it has its own name here, and that one from the shaper
+			delete(names, source) // its own name here; the shaper renames it
 		}
 	}
 	t.namer = schemas.NewNamer(names)
@@ -72,7 +71,7 @@ func (m *Mapper) newTable(name, path string, parent *table) *table {
 	return t
 }
 
-// renamed is what the stream's rules call a field's column; "" where they do not.
+// renamed returns the column name that the stream's rules give a field; "" if they do not rename it.
 func (m *Mapper) renamed(pointer string) string {
 	if k := m.rulings.at(pointer); k != nil {
 		return k.Rename
@@ -80,8 +79,8 @@ func (m *Mapper) renamed(pointer string) string {
 	return ""
 }
 
-// stillNamed reports whether f is the column of its field, rather than other,
-// which is one of that field as well: from before it was called otherwise.
+// stillNamed reports whether f is the current column of its field. other is an earlier candidate: a
+// column from before the field was renamed.
 func (m *Mapper) stillNamed(pointer string, f, other arrow.Field) bool {
 	name := m.renamed(pointer)
 	if name == "" {
@@ -90,11 +89,11 @@ func (m *Mapper) stillNamed(pointer string, f, other arrow.Field) bool {
 	return other.Name == "" || f.Name == name
 }
 
-// childTable is the table for the objects in the arrays at a pointer within the rows
-// of parent, which are so deep. Where a
-// member is an array of objects in one record and an object in another, what
-// hangs from the array's rows and what hangs from the record itself have one
-// path, but not one kind of parent: they are two tables. // Invariant 17
+// childTable returns the table for the objects in the arrays at a pointer within the rows of parent.
+// depth and level are those of the array. If a member is an array of objects in one record and an
+// object in another, child rows of the array's rows and of the record itself have the same path but
+// different parents. They are stored in two tables.
+// // Invariant 17
 func (m *Mapper) childTable(parent *table, within string, depth, level int) *table {
 	for _, t := range parent.children {
 		if t.within == within {
@@ -113,8 +112,8 @@ func (m *Mapper) childTable(parent *table, within string, depth, level int) *tab
 	return t
 }
 
-// taken reports whether the place at path is that of a table of the other kind:
-// deep ones hang from the rows of another child table.
+// taken reports whether a table of the other kind already uses path: deep tables are children of child
+// tables.
 func (m *Mapper) taken(path string, deep bool) (taken bool) {
 	m.root.each(func(t *table) {
 		taken = taken || t.place == path && (t.level > 1) != deep
@@ -125,7 +124,7 @@ func (m *Mapper) taken(path string, deep bool) (taken bool) {
 	return taken
 }
 
-// placeOf is what [Mapper.complete] has put into a table's metadata.
+// placeOf returns the place that [Mapper.complete] has stored in a table's metadata.
 func placeOf(t schemas.Table) string {
 	if t.Columns == nil {
 		return ""
@@ -143,9 +142,9 @@ func (m *Mapper) knownFields(name string) (fields []arrow.Field, found bool) {
 	return m.known[i].Columns.Fields(), true
 }
 
-// sourceOf is the pointer of the field that a known column holds; ok is false
-// for penstock's own columns and for those that somebody added. The column of
-// records that are no objects has the pointer "", and one name.
+// sourceOf returns the pointer of the field in a known column. ok is false for penstock's own columns
+// and for columns that users added. The column for records that are not objects has the pointer "" and
+// a fixed name.
 func sourceOf(f arrow.Field) (source string, ok bool) {
 	source = schemas.Source(f)
 	if source == "" {
@@ -154,7 +153,7 @@ func sourceOf(f arrow.Field) (source string, ok bool) {
 	return source, !strings.HasPrefix(f.Name, "_penstock_")
 }
 
-// columnAt is the column of t for the field at source.
+// columnAt returns the column of t for the field at source.
 func (m *Mapper) columnAt(t *table, source string) *column {
 	if c, ok := t.sources[source]; ok {
 		return c
@@ -164,8 +163,8 @@ func (m *Mapper) columnAt(t *table, source string) *column {
 
 func (m *Mapper) addColumn(t *table, name, source string, typ arrow.DataType) *column {
 	c := &column{mem: m.mem, name: name, source: source, typ: typ}
-	// Of fields whose names differ in case only, one has the plain name. Which
-	// one it is must not decide about types.
+	// Of fields whose names differ only in case, one has the plain name. Types must not depend on which
+	// one it is.
 	c.counted, c.always = kindOf(typ) != kindNone, m.always(t, source)
 	if d, ok := m.declared[schemas.Column(t.path+source)]; ok {
 		c.declared = d
@@ -182,7 +181,7 @@ func (m *Mapper) addColumn(t *table, name, source string, typ arrow.DataType) *c
 	t.columns = append(t.columns, c)
 	t.sources[source] = c
 	if m.renamed(t.path+source) != "" {
-		name = schemas.Column(source) // the key names columns as the source does
+		name = schemas.Column(source) // the key uses the names of the source
 	}
 	if i := slices.Index(m.stream.Key, name); i >= 0 && t.parent == nil {
 		m.key[i], c.key = c, true
@@ -191,7 +190,7 @@ func (m *Mapper) addColumn(t *table, name, source string, typ arrow.DataType) *c
 	return c
 }
 
-// add begins a row that hangs from parentRow, of the element at index of its array.
+// add adds a row for the element at index of the array in parentRow.
 func (t *table) add(parentRow, index int) (row int) {
 	row = t.rows
 	t.rows++
@@ -201,7 +200,7 @@ func (t *table) add(parentRow, index int) (row int) {
 	return row
 }
 
-// truncate gives up the rows from row on, and what hangs from them.
+// truncate removes the rows from row on, and their child rows.
 func (t *table) truncate(row int) {
 	t.rows = row
 	if t.parent != nil {
@@ -219,7 +218,7 @@ func (t *table) truncate(row int) {
 	}
 }
 
-// clear forgets all rows and makes each column store what its type says.
+// clear removes all rows and prepares each column for its present type.
 func (t *table) clear() {
 	t.rows = 0
 	t.parentRow, t.position = t.parentRow[:0], t.position[:0]

@@ -8,15 +8,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// token is a scalar as it came.
+// token is a scalar of the input.
 type token struct {
-	raw     []byte  // as it stands in the page
-	text    []byte  // of a string: what it stands for
+	raw     []byte  // as written in the page
+	text    []byte  // of a string: its decoded content
 	numeral numeral // of a number
 	what    byte    // '"', '0', 't' or 'f'
 }
 
-// tokens scans scalars one at a time. The token lives until the next one.
+// tokens scans scalars one at a time. A token is valid until the next scan.
 type tokens struct {
 	tok       token
 	unescaped []byte
@@ -54,8 +54,7 @@ func (m *tokens) scan(b []byte, i int) (end int) {
 	return end
 }
 
-// plainNumber is the number that a string spells, without an exponent, in the
-// form that JSON prescribes.
+// plainNumber returns the number that a string spells in JSON syntax without an exponent.
 func (t *token) plainNumber() (n numeral, ok bool) {
 	s := t.text
 	if len(s) == 0 || len(s) > 64 || bytes.ContainsAny(s, "eE") {
@@ -69,9 +68,9 @@ func (t *token) plainNumber() (n numeral, ok bool) {
 	return parseNumeral(s, make([]byte, 0, len(s))), true
 }
 
-// typeOf is the least type that holds t in a column which the catalogue
-// declares as declared, or does not (nil). It depends on nothing else, so that
-// the order of values makes no difference. // Invariant 8
+// typeOf returns the narrowest type that holds t in a column with the type declared in the catalogue;
+// nil: not declared. It depends on nothing else, so the order of values is irrelevant.
+// // Invariant 8
 func typeOf(declared arrow.DataType, t *token) arrow.DataType {
 	switch t.what {
 	case 't', 'f':
@@ -93,8 +92,8 @@ func typeOf(declared arrow.DataType, t *token) arrow.DataType {
 	return schemas.Text
 }
 
-// takesNumbers reports whether strings that spell numbers are taken for numbers
-// in a column declared so.
+// takesNumbers reports whether a column of this declared type stores strings that spell numbers as
+// numbers.
 func takesNumbers(declared arrow.DataType) bool {
 	switch kindOf(orNull(declared)) {
 	case kindBool, kindInt, kindDecimal:
@@ -110,7 +109,7 @@ func orNull(t arrow.DataType) arrow.DataType {
 	return t
 }
 
-// numberType is the type of a number in a column that is declared as declared.
+// numberType returns the type of a number in a column of this declared type.
 func numberType(declared arrow.DataType, raw []byte, n *numeral) arrow.DataType {
 	switch kindOf(orNull(declared)) {
 	case kindBool:
@@ -129,7 +128,7 @@ func numberType(declared arrow.DataType, raw []byte, n *numeral) arrow.DataType 
 	return n.typ()
 }
 
-// flag is the truth that 0 and 1 stand for in a column of flags.
+// flag returns the boolean that 0 or 1 stands for in a boolean column.
 func flag(b []byte) (v, ok bool) {
 	if len(b) != 1 || b[0] != '0' && b[0] != '1' {
 		return false, false

@@ -5,9 +5,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// viewOf is a column that reads an array of type typ, as this package makes
-// them: from its first element, in one of the kinds that columns have. It is for
-// reading only, and as long as the array lives.
+// viewOf returns a read-only column over an array of type typ that this package has made. It is valid
+// as long as the array.
 func viewOf(a arrow.Array, typ arrow.DataType, mem memory.Allocator) *column {
 	return viewData(a.Data(), typ, mem)
 }

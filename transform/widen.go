@@ -6,15 +6,13 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A type grows by looking at values one at a time, yet a column of text has to
-// hold every value as it was written, those too which were stored as numbers
-// or instants before. So nothing stored is converted: the pages of the batch
-// are kept as they came, and once the page is read in which some type grew, all
-// of them are read again in the types known by then. Types are a lattice of
-// bounded height, so this ends, and in the steady state it never begins.
+// Types are widened by single values, but a text column must hold every value as written, including
+// values that were stored as numbers or instants before. So stored values are not converted: the mapper
+// keeps the pages of the batch, and after a page in which a type was widened, it reads all of them
+// again with the new types. Types form a lattice of bounded height, so this terminates; in the steady
+// state it never happens.
 
-// change is one growth of a type, to be taken back if the record or page that
-// caused it is not kept.
+// change records the state before a type was widened, to restore it if the record or page is not kept.
 type change struct {
 	column *column
 	typ    arrow.DataType
@@ -23,7 +21,7 @@ type change struct {
 	empty  bool
 }
 
-// widen gives c the type t.
+// widen widens the type of c to t.
 func (m *Mapper) widen(c *column, t arrow.DataType) {
 	if schemas.SameType(c.typ, t) {
 		return
@@ -47,7 +45,7 @@ func (m *Mapper) widen(c *column, t arrow.DataType) {
 	c.empty = empty
 }
 
-// checkpoint is a point to which the mapper can go back.
+// checkpoint is a state to which the mapper can return.
 type checkpoint struct {
 	changes, rejects, cuts, admitted int
 	stale                            bool
@@ -57,8 +55,7 @@ func (m *Mapper) mark() checkpoint {
 	return checkpoint{len(m.changes), len(m.rejects), len(m.cuts), len(m.bound.admitted), m.stale}
 }
 
-// undo takes back what types and rejects have become since k, for row of t and
-// what comes after it.
+// undo restores types and rejects as of k, and removes the rows of t from row on.
 func (m *Mapper) undo(k checkpoint, t *table, row int) {
 	for i := len(m.changes) - 1; i >= k.changes; i-- {
 		c := m.changes[i]
@@ -79,7 +76,7 @@ func (m *Mapper) undo(k checkpoint, t *table, row int) {
 	t.truncate(row)
 }
 
-// rebuild reads the pages of the batch again until no type grows any more.
+// rebuild reads the pages of the batch again until no type is widened any more.
 func (m *Mapper) rebuild() {
 	m.again = true
 	defer func() { m.again = false }()
@@ -88,7 +85,7 @@ func (m *Mapper) rebuild() {
 		m.changes, m.bound.admitted = m.changes[:0], m.bound.admitted[:0]
 		m.clear()
 		for _, p := range m.pages {
-			// It was valid the first time, so it is now.
+			// It cannot fail: the page was valid the first time.
 			_, _ = m.page(p)
 		}
 	}

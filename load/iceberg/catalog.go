@@ -20,29 +20,29 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// Properties of a snapshot's summary, beside those of [parquet.Commit].Says.
+// Properties in the summary of a snapshot, besides those of [parquet.Commit].Says.
 const (
 	sayPrefix   = "penstock."
-	sayCommit   = sayPrefix + "commit"   // the id of the commit
-	saySequence = sayPrefix + "sequence" // its number
-	sayManifest = sayPrefix + "manifest" // the file that tells what the stream holds
-	sayTables   = sayPrefix + "tables"   // of the table that heads a stream: the snapshot of each of its tables, as JSON
-	saySource   = sayPrefix + "source"   // whose commit it is, where sources share the tables
-	sayNumber   = sayPrefix + "number"   // of all commits of the stream, where sources share the tables: that in the names of files
+	sayCommit   = sayPrefix + "commit"   // ID of the commit
+	saySequence = sayPrefix + "sequence" // sequence number of the commit
+	sayManifest = sayPrefix + "manifest" // name of the manifest that lists the stream's files
+	sayTables   = sayPrefix + "tables"   // head table only: the current snapshot ID of each table of the stream, as JSON
+	saySource   = sayPrefix + "source"   // shared tables only: the source that committed
+	sayNumber   = sayPrefix + "number"   // shared tables only: number among the stream's commits of all sources, as used in file names
 )
 
-// catalog holds the commits of a lake in Iceberg tables.
+// catalog records the commits of a lake in Iceberg tables.
 type catalog struct {
 	files    parquet.Files
 	pointers *pointers
 	step     func(name string) error
 
 	mu    sync.Mutex
-	seen  map[string]known         // metadata by table, as last read or written
-	turns map[string]chan struct{} // by stream: of those in this process, one after the other
+	seen  map[string]known         // metadata by table name, as last read or written
+	turns map[string]chan struct{} // by stream: held by the commit in progress of this process
 }
 
-// known is metadata, and where it lies.
+// known is a table's metadata and its location.
 type known struct {
 	at   string
 	meta table.Metadata
@@ -70,7 +70,7 @@ func (c *catalog) Locate(ctx context.Context, name string) (string, error) {
 	return c.pointers.of(ctx, name)
 }
 
-// load reads metadata that lies at a place.
+// load reads the metadata at a location.
 func (c *catalog) load(ctx context.Context, name, at string) (table.Metadata, error) {
 	c.mu.Lock()
 	k := c.seen[name]
@@ -80,11 +80,11 @@ func (c *catalog) load(ctx context.Context, name, at string) (table.Metadata, er
 	}
 	file, ours := c.files.Name(at)
 	if !ours {
-		return nil, &load.ForeignChange{Table: name, Diff: []string{"its metadata is at " + at + ", not in the warehouse"}}
+		return nil, &load.ForeignChange{Table: name, Diff: []string{"its metadata is at " + at + ", outside of the warehouse"}}
 	}
 	text, err := c.files.Read(ctx, file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &load.ForeignChange{Table: name, Diff: []string{"its metadata " + at + " is gone"}}
+		return nil, &load.ForeignChange{Table: name, Diff: []string{"its metadata " + at + " is missing"}}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", at, err)
@@ -103,16 +103,16 @@ func (c *catalog) learn(name, at string, meta table.Metadata) {
 	c.seen[name] = known{at, meta}
 }
 
-// head is where a stream stands, as its head table says.
+// head is the state of a stream, as recorded in its head table.
 type head struct {
-	*parquet.Head                          // nil: nothing was committed yet, by the source where some share the tables
-	tables        map[string]int64         // the snapshots of the stream's tables, by name
-	sources       map[string]*parquet.Head // of those that share them, by name; nil where they are one source's
-	number        int64                    // of commits, so far
-	at            string                   // "": there is no such stream
+	*parquet.Head                          // nil: no commit yet; in shared tables, none of this source
+	tables        map[string]int64         // current snapshot IDs of the stream's tables, by name
+	sources       map[string]*parquet.Head // last commits of the sources that share the tables; nil: not shared
+	number        int64                    // number of commits so far
+	at            string                   // location of the metadata; "": the stream does not exist
 }
 
-// head reads the head table of a stream, whose metadata lies at the place given.
+// head reads the head table of a stream from the metadata at a location.
 func (c *catalog) head(ctx context.Context, stream, source, at string) (*head, error) {
 	h := &head{at: at}
 	if at == "" {
@@ -125,7 +125,7 @@ func (c *catalog) head(ctx context.Context, stream, source, at string) (*head, e
 	}
 	says := saysOf(meta.CurrentSnapshot())
 	if says[sayCommit] == "" {
-		return nil, &load.ForeignChange{Table: name, Diff: []string{"somebody else has written to it"}}
+		return nil, &load.ForeignChange{Table: name, Diff: []string{"another program has written to it"}}
 	}
 	h.number = meta.LastSequenceNumber()
 	if err := json.Unmarshal([]byte(says[sayTables]), &h.tables); err != nil {
@@ -144,7 +144,7 @@ func (c *catalog) head(ctx context.Context, stream, source, at string) (*head, e
 	return h, nil
 }
 
-// headOf is head as it is now.
+// headOf reads the present head of a stream.
 func (c *catalog) headOf(ctx context.Context, stream, source string) (h *head, err error) {
 	name, before := parquet.HeadTable(stream), ""
 	for {
@@ -156,11 +156,11 @@ func (c *catalog) headOf(ctx context.Context, stream, source string) (h *head, e
 		if err == nil || at == before {
 			return h, err
 		}
-		before = at // others may have moved it so often since that the file is gone: it is asked once more
+		before = at // the file may have been removed by later commits: read the new one
 	}
 }
 
-// saysOf is the summary of a snapshot; nil where there is none.
+// saysOf returns the summary of a snapshot; nil if there is none.
 func saysOf(s *table.Snapshot) map[string]string {
 	if s == nil || s.Summary == nil {
 		return nil
@@ -186,8 +186,9 @@ func (c *catalog) Head(ctx context.Context, stream, source string) (*parquet.Hea
 	return h.Head, nil
 }
 
-// Named implements [parquet.Catalog]. Of files that are older than all commits
-// which are kept, those of a table's oldest snapshot are the only ones left.
+// Named implements [parquet.Catalog]. It lists all metadata files and manifest lists, but only the
+// oldest snapshot's manifests: a manifest older than every kept commit is needed only if the oldest
+// snapshot has it.
 func (c *catalog) Named(ctx context.Context, stream string) (map[string]parquet.Names, error) {
 	h, err := c.headOf(ctx, stream, "")
 	if err != nil || h.at == "" {
@@ -200,7 +201,7 @@ func (c *catalog) Named(ctx context.Context, stream string) (map[string]parquet.
 	out := map[string]parquet.Names{}
 	for name := range h.tables {
 		if at[name] == "" {
-			continue // somebody has dropped it
+			continue // another program has dropped it
 		}
 		meta, err := c.load(ctx, name, at[name])
 		if err != nil {
@@ -214,8 +215,7 @@ func (c *catalog) Named(ctx context.Context, stream string) (map[string]parquet.
 	return out, nil
 }
 
-// named are the files that the metadata of a table, which lies at the place given,
-// needs.
+// named returns the files that a table's metadata refers to, including the metadata file itself.
 func (c *catalog) named(ctx context.Context, at string, meta table.Metadata) (out parquet.Names, err error) {
 	add := func(location string) {
 		if name, ok := c.files.Name(location); ok {
@@ -233,7 +233,7 @@ func (c *catalog) named(ctx context.Context, at string, meta table.Metadata) (ou
 	if len(all) == 0 {
 		return out, nil
 	}
-	out.Upto, _ = strconv.ParseInt(saysOf(&all[0])[sayNumber], 10, 64) // none: 0
+	out.Upto, _ = strconv.ParseInt(saysOf(&all[0])[sayNumber], 10, 64) // 0 if missing
 	list, err := c.list(ctx, all[0])
 	for _, m := range list {
 		add(m.FilePath())

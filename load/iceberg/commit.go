@@ -21,13 +21,13 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// commit is one commit of a stream in the making.
+// commit is a commit of a stream in preparation.
 type commit struct {
 	*catalog
 	of        parquet.Commit
 	head      *head
-	number    int64            // of the commit: the names of what is written for it begin with it
-	snapshots map[string]int64 // of the tables, by name
+	number    int64            // number of the commit, which begins the names of the files written for it
+	snapshots map[string]int64 // new snapshot IDs of the tables, by name
 	made      map[string]known
 }
 
@@ -47,7 +47,7 @@ func (c *catalog) Commit(ctx context.Context, of parquet.Commit) error {
 	return c.insist(ctx, of)
 }
 
-// turn is held by who commits to a stream, of this process.
+// turn returns the semaphore that commits of this process to a stream hold.
 func (c *catalog) turn(stream string) chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,14 +58,14 @@ func (c *catalog) turn(stream string) chan struct{} {
 }
 
 const (
-	patience  = 2 * time.Minute // with others who commit to the same tables
+	patience  = 2 * time.Minute // time to retry against concurrent commits to the same tables
 	firstWait = 10 * time.Millisecond
 	lastWait  = time.Second
 )
 
-// insist tries a commit until no other source has come before it. Each time it is
-// made of what the tables have become: the files of its source stay, and with them
-// whatever others have committed. // Invariant 15
+// insist retries a commit as long as other sources commit first. Each attempt is based on the present
+// tables. It keeps its own source's data files, and everything that others have committed.
+// // Invariant 15
 func (c *catalog) insist(ctx context.Context, of parquet.Commit) error {
 	begun := time.Now()
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
@@ -75,10 +75,10 @@ func (c *catalog) insist(ctx context.Context, of parquet.Commit) error {
 		}
 		now, asked := c.pointers.of(ctx, parquet.HeadTable(of.Stream))
 		if asked != nil || now == at {
-			return err // nobody came before it
+			return err // no other commit came first
 		}
 		if time.Since(begun) > patience {
-			return fmt.Errorf("other sources commit to the tables of %s all the time: %w", of.Stream, err)
+			return fmt.Errorf("cannot commit to the tables of %s, to which other sources keep committing: %w", of.Stream, err)
 		}
 		select {
 		case <-time.After(wait/2 + rand.N(wait)):
@@ -88,7 +88,7 @@ func (c *catalog) insist(ctx context.Context, of parquet.Commit) error {
 	}
 }
 
-// try makes a commit of what there is, which at says.
+// try makes one attempt. at is the location of the head table that it was based on.
 func (c *catalog) try(ctx context.Context, of parquet.Commit) (at string, err error) {
 	all, err := c.pointers.all(ctx)
 	if err != nil {
@@ -108,9 +108,9 @@ func (c *catalog) try(ctx context.Context, of parquet.Commit) (at string, err er
 	}
 	switch {
 	case last.ID == of.ID:
-		return at, nil // it was made, though nobody said so. Invariant 1
+		return at, nil // it was made; only the answer was lost. Invariant 1
 	case last.ID != of.Parent:
-		return at, fmt.Errorf("%w: another has committed to %s", state.ErrMoved, of.Stream)
+		return at, fmt.Errorf("%w: another process has committed to %s", state.ErrMoved, of.Stream)
 	case h.unseen(of):
 		return at, parquet.ErrBeside
 	}
@@ -122,8 +122,8 @@ func (c *catalog) try(ctx context.Context, of parquet.Commit) (at string, err er
 	return at, w.make(ctx, all)
 }
 
-// make writes what becomes of the tables, whose metadata lies where at says, and
-// then moves all pointers.
+// make writes the new metadata of the tables and then swaps all pointers. at has the present metadata
+// locations.
 func (w *commit) make(ctx context.Context, at map[string]string) error {
 	if err := load.Step(w.step, "metadata"); err != nil {
 		return err
@@ -161,13 +161,14 @@ func (w *commit) make(ctx context.Context, at map[string]string) error {
 	return nil
 }
 
-// edit begins the next edition of a table, whose metadata lies at the place
-// given, and refuses one that somebody else has written to. // Invariant 16
+// edit starts the next edition of a table. It returns an error if another program has written to the
+// table.
+// // Invariant 16
 func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*edition, error) {
 	want, ours := w.head.tables[t.Name]
 	switch {
 	case at == "" && t.Was != nil:
-		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{"it is not in the catalog any more"}}
+		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{"it is no longer in the catalog"}}
 	case at != "" && !ours:
 		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{"another table of that name is in the catalog"}}
 	case at == "":
@@ -178,12 +179,12 @@ func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*ed
 		return nil, err
 	}
 	if s := meta.CurrentSnapshot(); s == nil || s.SnapshotID != want {
-		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{"somebody else has written to it"}}
+		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{"another program has written to it"}}
 	}
 	return nextEdition(t, w.of, at, meta)
 }
 
-// follow writes what becomes of a table. The one that heads the stream comes last.
+// follow writes the new metadata of a table. The head table comes last.
 func (w *commit) follow(ctx context.Context, e *edition, heads bool) error {
 	if e.base == nil || heads || len(e.t.Added)+len(e.t.Removed) > 0 {
 		if err := w.snapshot(ctx, e, heads); err != nil {
@@ -258,7 +259,8 @@ func (w *commit) snapshot(ctx context.Context, e *edition, heads bool) error {
 	return e.do(table.NewSetSnapshotRefUpdate(table.MainBranch, id, table.BranchRef, 0, 0, 0))
 }
 
-// summary is what a snapshot says of itself. // Invariant 2
+// summary returns the summary of a snapshot.
+// // Invariant 2
 func (w *commit) summary(e *edition, totals iceberg.Properties, heads bool) (*table.Summary, error) {
 	op := table.OpAppend
 	switch {

@@ -16,13 +16,13 @@ import (
 	"github.com/penstock-data/penstock/load/loadtest"
 )
 
-// houses are the warehouses of tests, and who has opened which.
+// houses are the warehouses of tests.
 type houses struct {
 	place
 	kept, opened sync.Map
 }
 
-// options are those of a test's warehouse.
+// options returns the options of a test's warehouse.
 func (h *houses) options(t testing.TB) Options {
 	o, ok := h.kept.Load(t)
 	if !ok {
@@ -32,8 +32,8 @@ func (h *houses) options(t testing.TB) Options {
 	return o.(Options)
 }
 
-// located are the tables of that name in the catalog, one of each stream where
-// they are penstock's own: their metadata.
+// located returns the metadata locations of the tables of that name in the catalog. An internal table
+// has one per stream.
 func located(t testing.TB, o Options, name string) (out []string) {
 	t.Helper()
 	p := catalogOf(t, o)
@@ -49,8 +49,8 @@ func located(t testing.TB, o Options, name string) (out []string) {
 	return out
 }
 
-// read reads a table as iceberg-go does for anybody: through its metadata, its
-// manifests and the numbers of its columns.
+// read reads a table with iceberg-go, as other programs do: through its metadata, its manifests and the
+// field IDs.
 func read(t testing.TB, o Options, name string) (rows []loadtest.Row) {
 	t.Helper()
 	for _, at := range located(t, o, name) {
@@ -69,7 +69,7 @@ func read(t testing.TB, o Options, name string) (rows []loadtest.Row) {
 	return rows
 }
 
-// comment is what the catalog tells of a column, or of the table.
+// comment returns the comment of a column or of the table in the catalog.
 func comment(t testing.TB, o Options, name, column string) string {
 	t.Helper()
 	if len(located(t, o, name)) == 0 {
@@ -84,7 +84,7 @@ func comment(t testing.TB, o Options, name, column string) string {
 	return f.Doc
 }
 
-// driver is how the suite reaches the destination.
+// driver returns the driver for the conformance suite.
 func driver(at place) loadtest.Driver {
 	h := houses{place: at}
 	return loadtest.Driver{
@@ -107,7 +107,7 @@ func driver(at place) loadtest.Driver {
 	}
 }
 
-// TestConformance holds the tables to the contract, as another reader has them.
+// TestConformance runs the conformance suite, with tables read by iceberg-go.
 func TestConformance(t *testing.T) { everywhere(t, conformance) }
 
 func conformance(t *testing.T, at place) {

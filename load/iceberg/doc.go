@@ -1,64 +1,60 @@
-// Package iceberg lands tables in Apache Iceberg, for any engine that reads it.
+// Package iceberg loads tables into Apache Iceberg, for any engine that reads it.
 //
-// An Iceberg table is Parquet files and a list of them, and so a destination here
-// is a lake of package parquet whose commits an Iceberg catalog holds: the tables
-// of a namespace in a SQL catalog, as Iceberg's own JDBC catalog keeps it, in a
-// SQLite file or in Postgres. Rows that change are deleted and appended by
+// An Iceberg table is a list of Parquet files. So this destination is a lake of package parquet whose
+// commits are recorded in an Iceberg catalog: the tables of a namespace in a SQL catalog, with the
+// layout of Iceberg's JDBC catalog, in a SQLite file or in Postgres. Changed rows are written by
 // replacing their files (copy on write), in one snapshot of each table.
 //
-// # What is one commit
+// # Atomic commits
 //
-// All tables of a stream move together: the metadata of every table that a commit
-// changes is written beside the old, and then all pointers to it are swapped in
-// one transaction of the catalog's database, each only where it still is what the
-// commit was made from. Readers find all of a commit or nothing. // Invariants 1, 7
+// All tables of a stream change together. A commit writes new metadata files for every table that it
+// changes. Then it swaps all pointers to them in one transaction of the catalog's database, each on the
+// condition that it has not changed since. Readers see all of a commit or nothing.
+// // Invariants 1, 7
 //
-// The cursor stands in the summaries of the snapshots (penstock.cursor), of each
-// table that the commit has changed, and so does what else people may want to know
-// of it. What counts is the one of _penstock_state__<stream>, which every commit
-// changes: whoever would commit after another finds its pointer moved, and writes
-// nothing. // Invariants 2, 13
+// The summaries of the snapshots that a commit makes have the cursor (penstock.cursor) and further
+// properties for people. The authoritative cursor is that of the head table, _penstock_state__<stream>,
+// which every commit changes. If two commits follow the same one, the second finds the head table's
+// pointer changed, and has no effect.
+// // Invariants 2, 13
 //
-// # What is in the catalog
+// # Tables in the catalog
 //
-// Every table is called as penstock calls it; penstock's own tables are those of a
-// stream each, and have its name behind theirs (_penstock_rejects__<stream>).
-// Columns have numbers, in the catalog and in the files: one that is added, or a
-// decimal that gets more digits, leaves all files as they are. A column that is
-// widened in a way that Iceberg does not know has a new number, and its rows are
-// written again. Who else writes to these tables stops
-// their stream with a diff. // Invariant 16
+// Tables have the same names as elsewhere in penstock. Internal tables exist per stream, with the
+// stream's name as a suffix (_penstock_rejects__<stream>). Columns have field IDs in the catalog and in
+// the files, so a new column, or more digits for a decimal, needs no rewrite of files. A column that is
+// widened in a way that Iceberg does not support gets a new ID, and its rows are rewritten. If another
+// program writes to these tables, the stream stops with a diff.
+// // Invariant 16
 //
-// Of each file the least and the greatest value of its columns are told, and how
-// many are null, so that engines pass over those in which they look for nothing.
+// The manifests have the bounds and null counts of each file's columns, so that engines can skip files.
 //
-// Small files become larger ones as commits go. Snapshots stay as long as
-// generations of a lake do ([parquet.Options].Keep and KeepFor), and what only
-// they named is removed by the first commit of a run.
+// Commits merge small files. Snapshots are kept as long as the generations of a lake
+// ([parquet.Options].Keep and KeepFor). The first commit of a run removes files that only expired
+// snapshots used.
 //
 // # Sources that share tables
 //
-// A table that several sources share is one in the catalog, divided by
-// _penstock_source, its first column, beside the dates it may be divided by. Each
-// source has its own line of commits: the files of its rows lie in a folder of
-// its own, a manifest of penstock's tells which they are, and a property of the
-// head table (penstock.source.<name>) names the last of these, in the same swap of
-// pointers as the rows and the snapshot that tells the cursor. A commit that finds
-// the pointers moved by another source is made again of what the tables have
-// become. It changes no file, and no entry of a manifest of Iceberg's, but of its
-// own source; where that source itself has moved, it is refused. // Invariants 2, 13
+// A table that several sources share is one table in the catalog, partitioned by _penstock_source, its
+// first column, and by dates if configured. Each source has its own sequence of commits: its data files
+// are in its own folder, a manifest of penstock lists them, and a property of the head table
+// (penstock.source.<name>) names the source's last manifest. The property changes in the same swap as
+// the rows and the cursor. If another source commits first, the commit is repeated on top of the new
+// state of the tables. It changes only files and manifest entries of its own source. If another process
+// has committed for the same source, it fails.
+// // Invariants 2, 13
 //
-// Columns are those of all sources together, and their numbers are hashes of their
-// names and types, so that two who find a new column at once mean the same one.
-// Where a commit brings a type that the table's column cannot take, its rows and
-// those of all other sources are written in one that both fit in, as commits of
-// each in one swap: no cursor moves, and who has begun a transaction goes on.
+// A shared table has the columns of all sources. Field IDs are hashes of the columns' names and types,
+// so that two sources that add the same column at the same time give it the same ID. If a commit has a
+// type that the table's column cannot hold, its rows and those of all other sources are rewritten with
+// a type that holds both, as one commit of each source in one swap. Their cursors stay the same, and
+// transactions in progress can continue.
 //
-// What is written beside the rows (metadata, lists, manifests of Iceberg's) has in
-// its name the number of the commit, of any source, that it was made for. What is
-// under way has one to come, so that nothing of it is taken for a leftover. A
-// snapshot stays while every source keeps the files it names, and no more than a
-// hundred do; files stay as long as their source keeps them all the same.
+// The names of metadata files, manifest lists and Iceberg manifests begin with the number of the
+// commit, of any source, that they were written for. A commit in progress uses a higher number than all
+// finished commits, so its files are never taken for leftovers. A snapshot is kept while every source
+// keeps its files, but at most a hundred snapshots are kept. Data files are kept as long as their
+// source keeps them.
 package iceberg
 
 import (
@@ -67,16 +63,16 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// Options says where tables are. All but the warehouse may be left out.
+// Options configures the destination. All fields except the warehouse are optional.
 type Options struct {
-	parquet.Options // of the warehouse: Path or Bucket, and how files are written and kept
+	parquet.Options // the warehouse: Path or Bucket, and how files are written and kept
 
-	// Catalog is the database of the catalog: sqlite:PATH or postgres://…; "" is a
-	// file catalog.db in the warehouse, which must then be a folder.
+	// Catalog is the database of the catalog: sqlite:PATH or postgres://…; "": the file catalog.db in
+	// the warehouse, which must then be a local folder.
 	Catalog   string
-	Name      string // of the catalog, as others that use the database call it; "penstock"
-	Namespace string // of the tables; "penstock"
+	Name      string // name of the catalog in the database; "": penstock
+	Namespace string // namespace of the tables; "": penstock
 }
 
-// ErrNotBuilt is returned by a binary that was built without Iceberg.
+// ErrNotBuilt is the error of a binary that was built without Iceberg.
 var ErrNotBuilt = errors.New("this binary was built without Iceberg (build tag iceberg)")

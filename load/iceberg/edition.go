@@ -15,32 +15,32 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// formatVersion is that of the tables: the one that all engines read.
+// formatVersion is the table format: version 2, which all engines can read.
 const formatVersion = 2
 
-// edition is the next metadata of a table in the making.
+// edition is the next metadata of a table in preparation.
 type edition struct {
 	t       parquet.TableFiles
-	base    table.Metadata // nil where the table is new
-	shared  bool           // by sources
+	base    table.Metadata // nil: the table is new
+	shared  bool           // several sources share the table
 	b       *table.MetadataBuilder
 	changed bool
-	to      string // where it lies, once it is written; "" where nothing was changed
+	to      string // location of the written metadata; "": nothing has changed
 }
 
-// do makes a change.
+// do applies a change.
 func (e *edition) do(u table.Update) error {
 	e.changed = true
 	return u.Apply(e.b)
 }
 
-// keepMetadata is how many earlier files of metadata a table names.
+// keepMetadata is how many earlier metadata files a table refers to.
 const keepMetadata = "10"
 
-// commentKey is the property by which engines tell what a table is.
+// commentKey is the property that engines show as a table's comment.
 const commentKey = "comment"
 
-// about is what readers are told of a table.
+// about returns the comment of a table.
 func about(t parquet.TableFiles, stream string) string {
 	if load.IsInternal(t.Table) || load.Child(t.Columns) {
 		return load.About(t.Columns)
@@ -48,7 +48,7 @@ func about(t parquet.TableFiles, stream string) string {
 	return load.Comment(load.About(t.Columns), "records of "+stream)
 }
 
-// newEdition makes a table.
+// newEdition returns the metadata of a new table.
 func newEdition(c *catalog, t parquet.TableFiles, of parquet.Commit) (*edition, error) {
 	b, err := table.NewMetadataBuilder(formatVersion)
 	if err != nil {
@@ -84,7 +84,7 @@ func newEdition(c *catalog, t parquet.TableFiles, of parquet.Commit) (*edition, 
 	return e, all
 }
 
-// nextEdition follows the metadata that lies at a place.
+// nextEdition returns the metadata that follows base, which is at the location at.
 func nextEdition(t parquet.TableFiles, of parquet.Commit, at string, base table.Metadata) (*edition, error) {
 	b, err := table.MetadataBuilderFromBase(base, at)
 	if err != nil {
@@ -105,7 +105,7 @@ func nextEdition(t parquet.TableFiles, of parquet.Commit, at string, base table.
 	return e, e.do(table.NewSetPropertiesUpdate(iceberg.Properties{commentKey: text}))
 }
 
-// evolve gives the table its columns and its division.
+// evolve updates the columns and the partitioning of the table.
 func (e *edition) evolve() error {
 	schema, err := schemaOf(e.t.Columns)
 	if err != nil {
@@ -131,7 +131,8 @@ func (e *edition) evolve() error {
 	return nil
 }
 
-// respect leaves what somebody else has said of a column. // Invariant 16
+// respect keeps comments of columns that were not written by penstock.
+// // Invariant 16
 func (e *edition) respect(want *iceberg.Schema) *iceberg.Schema {
 	fields := want.Fields()
 	for i, f := range fields {
@@ -144,7 +145,7 @@ func (e *edition) respect(want *iceberg.Schema) *iceberg.Schema {
 	return iceberg.NewSchema(0, fields...)
 }
 
-// sameColumns compares columns in all that Iceberg keeps of them.
+// sameColumns compares columns, including their comments.
 func sameColumns(a, b *iceberg.Schema) bool {
 	x, y := a.Fields(), b.Fields()
 	if len(x) != len(y) {

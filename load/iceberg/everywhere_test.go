@@ -20,11 +20,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// place makes the options of a new warehouse.
+// place returns the options of a new warehouse.
 type place func(testing.TB) Options
 
-// everywhere runs a test of tables in a folder with its own catalog, and of those in
-// a bucket whose catalog is in Postgres.
+// everywhere runs a test in a folder with its own catalog, and in a bucket with a catalog in Postgres.
 func everywhere(t *testing.T, f func(*testing.T, place)) {
 	t.Run("folder", func(t *testing.T) { f(t, warehouse) })
 	t.Run("bucket", func(t *testing.T) {
@@ -36,7 +35,7 @@ func everywhere(t *testing.T, f func(*testing.T, place)) {
 	})
 }
 
-// filesOf reads files of the warehouse as any engine does.
+// filesOf returns access to the files of the warehouse for another engine.
 func filesOf(o Options) func(context.Context) (iceio.IO, error) {
 	if o.Bucket == "" {
 		return iceio.LoadFSFunc(nil, "file:///")
@@ -44,7 +43,7 @@ func filesOf(o Options) func(context.Context) (iceio.IO, error) {
 	return func(context.Context) (iceio.IO, error) { return storeIO(o.Store.Endpoint), nil }
 }
 
-// storeIO reads files of an object store that answers at a URL.
+// storeIO reads files of the object store at this URL.
 type storeIO string
 
 // Open implements [iceio.IO].
@@ -76,7 +75,7 @@ func (s storeIO) Remove(name string) error {
 	return &fs.PathError{Op: "remove", Path: name, Err: fs.ErrPermission}
 }
 
-// storeFile is a file of a store, read whole.
+// storeFile is a file of a store in memory.
 type storeFile struct {
 	*bytes.Reader
 	name string
@@ -90,7 +89,7 @@ func (f storeFile) ModTime() time.Time         { return time.Time{} }
 func (f storeFile) IsDir() bool                { return false }
 func (f storeFile) Sys() any                   { return nil }
 
-// stored are the files of a folder of the warehouse in whose names a word is.
+// stored returns the files of a folder of the warehouse whose names contain word.
 func stored(t testing.TB, o Options, folder, word string) (out []string) {
 	t.Helper()
 	if o.Bucket == "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/apache/iceberg-go/table"
 )
 
-// expire takes out snapshots that nobody needs any more.
+// expire removes snapshots that are no longer needed.
 func (w *commit) expire(e *edition) error {
 	if e.base == nil {
 		return nil
@@ -31,7 +31,7 @@ func (w *commit) expire(e *edition) error {
 	return e.do(table.NewRemoveSnapshotsUpdate(gone, false))
 }
 
-// needed are, of each of the commits that are kept, the last snapshot up to it.
+// needed returns, for each kept commit, the last snapshot up to it.
 func (w *commit) needed(all []table.Snapshot) map[int64]bool {
 	out := map[int64]bool{}
 	for _, kept := range w.of.Kept {
@@ -46,19 +46,19 @@ func (w *commit) needed(all []table.Snapshot) map[int64]bool {
 	return out
 }
 
-// manySnapshots is how many a table has that sources share: all are written down
-// with each commit, and a thousand sources soon make a thousand.
+// manySnapshots limits the snapshots of a shared table. Every commit writes all of them to the
+// metadata, and a thousand sources soon make a thousand snapshots.
 const manySnapshots = 100
 
-// neededOfAll are the snapshots of a table that sources share in which all files
-// still stand: those from the last one on that the commit's source has made up to
-// the oldest commit that it keeps. Those before it may have files that it gives up.
+// neededOfAll returns the snapshots of a shared table whose files all exist. It starts with the last
+// snapshot that the commit's source made up to its oldest kept commit. Earlier snapshots may have files
+// that the source removes.
 func (w *commit) neededOfAll(e *edition, all []table.Snapshot) map[int64]bool {
 	first := max(0, len(all)-manySnapshots)
 	switch {
 	case e.t.Anew, len(w.of.Kept) == 0 && w.of.Sequence > 1:
 		first = len(all)
-	case len(w.of.Kept) > 0 && w.of.Kept[0] > 1: // else nothing was given up yet
+	case len(w.of.Kept) > 0 && w.of.Kept[0] > 1: // otherwise no files were removed yet
 		for i, s := range all {
 			if saysOf(&s)[saySource] == w.of.Source && numberOf(s) <= w.of.Kept[0] {
 				first = max(first, i)
@@ -72,11 +72,11 @@ func (w *commit) neededOfAll(e *edition, all []table.Snapshot) map[int64]bool {
 	return out
 }
 
-// numberOf is the number of the commit that made a snapshot.
+// numberOf returns the sequence number of the commit that made a snapshot.
 func numberOf(s table.Snapshot) int64 {
 	n, err := strconv.ParseInt(saysOf(&s)[saySequence], 10, 64)
 	if err != nil {
-		return math.MaxInt64 // somebody else's
+		return math.MaxInt64 // made by another program
 	}
 	return n
 }

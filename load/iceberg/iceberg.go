@@ -12,16 +12,16 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// Built reports whether this binary has the destination.
+// Built reports whether this binary includes the destination.
 const Built = true
 
 const (
 	defaultName      = "penstock"
 	defaultNamespace = "penstock"
-	catalogFile      = "catalog.db" // of a warehouse that is a folder
+	catalogFile      = "catalog.db" // in a warehouse that is a local folder
 )
 
-// Open opens the tables of a namespace. The lake closes the catalog.
+// Open opens the tables of a namespace. Closing the lake closes the catalog.
 func Open(ctx context.Context, o Options) (*parquet.Lake, error) {
 	o, err := o.settled()
 	if err != nil {
@@ -37,14 +37,14 @@ func Open(ctx context.Context, o Options) (*parquet.Lake, error) {
 	return parquet.Open(ctx, o.Options)
 }
 
-// settled are the options with what was left out.
+// settled returns the options with defaults set.
 func (o Options) settled() (Options, error) {
 	o.Name, o.Namespace = cmp.Or(o.Name, defaultName), cmp.Or(o.Namespace, defaultNamespace)
 	if o.Catalog != "" {
 		return o, nil
 	}
 	if o.Path == "" {
-		return o, errors.New("one in a bucket wants a catalog: sqlite:PATH or postgres://…")
+		return o, errors.New("a warehouse in a bucket needs a catalog: sqlite:PATH or postgres://…")
 	}
 	path, err := filepath.Abs(filepath.Join(o.Path, catalogFile))
 	o.Catalog = "sqlite:" + path

@@ -42,14 +42,14 @@ func TestKilledChild(t *testing.T) {
 		}
 		if name == *killedAt {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			time.Sleep(time.Minute) // until it comes
+			time.Sleep(time.Minute) // until the signal arrives
 		}
 		return nil
 	}
 	must(t, of(t, open(t, o), "berlin"), state.Cursor(fmt.Sprint("at ", *killedBy-1)), *killedBy, *killedBy)
 }
 
-// child runs it.
+// child runs TestKilledChild in a new process.
 func child(t *testing.T, o Options, step string, batch int) (killed bool, steps []string) {
 	t.Helper()
 	in := []string{"-killed-in", o.Path}
@@ -71,10 +71,10 @@ func child(t *testing.T, o Options, step string, batch int) (killed bool, steps 
 	return killed, steps
 }
 
-// TestSharedKilled kills a process that commits for one source, at each step of a
-// commit, while another source has its rows in the same tables: these and their
-// cursor stay, those of the killed are there whole or not at all, as their cursor
-// says, and both go on. // Invariants 1, 2
+// TestSharedKilled kills a process that commits for one source, at each step of a commit, while another
+// source has rows in the same tables. The other source's rows and cursor stay. The rows of the killed
+// process are all there or all missing, as its cursor says, and both sources can continue.
+// // Invariants 1, 2
 func TestSharedKilled(t *testing.T) { everywhere(t, sharedKilled) }
 
 func sharedKilled(t *testing.T, warehouse place) {
@@ -91,7 +91,7 @@ func sharedKilled(t *testing.T, warehouse place) {
 	for _, step := range steps {
 		killed, _ := child(t, o, step, batch+1)
 		if !killed {
-			batch++ // the step comes with a first commit alone
+			batch++ // only a first commit has this step
 			continue
 		}
 		now, err := of(t, l, "berlin").Cursor(t.Context(), key)

@@ -16,11 +16,11 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// manyManifests is how many a snapshot names, of each source, before they become
+// manyManifests is the number of manifests of a source in a snapshot from which they are merged into
 // one.
 const manyManifests = 16
 
-// list reads the manifests of a snapshot.
+// list reads the manifest list of a snapshot.
 func (c *catalog) list(ctx context.Context, s table.Snapshot) ([]iceberg.ManifestFile, error) {
 	text, err := c.read(ctx, s.ManifestList)
 	if err != nil {
@@ -41,14 +41,14 @@ func (c *catalog) read(ctx context.Context, location string) ([]byte, error) {
 	return c.files.Read(ctx, name)
 }
 
-// rewriting gathers entries of manifests. Those of several sources never come
-// together: who commits for one leaves the manifests of the others as they are.
+// rewriting collects entries for new manifests. Entries of different sources are never in one manifest,
+// so a commit of one source leaves the manifests of the others unchanged.
 type rewriting map[bundle][]iceberg.ManifestEntry
 
-// bundle is what the entries of a manifest have in common.
+// bundle is what the entries of one manifest have in common.
 type bundle struct {
 	spec   int
-	source string // "": the table is not divided by sources
+	source string // "": the table is not partitioned by source
 }
 
 func (r rewriting) add(spec int, source string, e iceberg.ManifestEntry) {
@@ -56,7 +56,7 @@ func (r rewriting) add(spec int, source string, e iceberg.ManifestEntry) {
 	r[b] = append(r[b], e)
 }
 
-// sourceOf is the source whose files a manifest names.
+// sourceOf returns the source whose files a manifest lists.
 func (e *edition) sourceOf(m iceberg.ManifestFile) (string, error) {
 	spec, err := e.b.GetSpecByID(int(m.PartitionSpecID()))
 	if err != nil {
@@ -69,8 +69,8 @@ func (e *edition) sourceOf(m iceberg.ManifestFile) (string, error) {
 	return string(*of[0].LowerBound), nil
 }
 
-// manifestsOf are those of a table's next snapshot, and what its summary says of
-// them. Manifests whose files all stand stay as they are.
+// manifestsOf returns the manifests of a table's next snapshot and the totals for its summary.
+// Manifests without removed files stay unchanged.
 func (w *commit) manifestsOf(ctx context.Context, e *edition, parent *table.Snapshot, id int64) (out []iceberg.ManifestFile, says iceberg.Properties, err error) {
 	var list []iceberg.ManifestFile
 	if parent != nil {
@@ -106,7 +106,7 @@ func (w *commit) manifestsOf(ctx context.Context, e *edition, parent *table.Snap
 	return out, totals(e, parent), nil
 }
 
-// tell tells what values a file has.
+// tell adds the value counts and bounds of a file.
 func tell(b *iceberg.DataFileBuilder, f parquet.DataFile) {
 	rows, nulls := map[int]int64{}, map[int]int64{}
 	low, high := map[int][]byte{}, map[int][]byte{}
@@ -122,8 +122,7 @@ func tell(b *iceberg.DataFileBuilder, f parquet.DataFile) {
 	b.ValueCounts(rows).NullValueCounts(nulls).LowerBoundValues(low).UpperBoundValues(high)
 }
 
-// carry sorts the manifests there are into those that stay and entries that are
-// written anew.
+// carry keeps the manifests that stay unchanged, and adds the entries of the others to anew.
 func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestFile, id int64, anew rewriting) (kept []iceberg.ManifestFile, err error) {
 	gone, losing := map[string]bool{}, map[string]bool{}
 	for _, f := range e.t.Removed {
@@ -159,13 +158,13 @@ func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestF
 		}
 	}
 	if left > 0 {
-		return nil, &load.ForeignChange{Table: e.t.Table, Diff: []string{fmt.Sprintf("%d of its files are not in its snapshot", left)}}
+		return nil, &load.ForeignChange{Table: e.t.Table, Diff: []string{fmt.Sprintf("%d of its files are missing in its snapshot", left)}}
 	}
 	return kept, nil
 }
 
-// standing are the entries of a manifest as the next one has them, n of them for
-// files that are gone.
+// standing returns the entries of a manifest for its successor. n is the number of entries that are
+// marked as deleted.
 func (w *commit) standing(ctx context.Context, m iceberg.ManifestFile, id int64, gone map[string]bool) (out []iceberg.ManifestEntry, n int, err error) {
 	text, err := w.read(ctx, m.FilePath())
 	if err != nil {
@@ -186,7 +185,7 @@ func (w *commit) standing(ctx context.Context, m iceberg.ManifestFile, id int64,
 	return out, n, nil
 }
 
-// writeManifest writes entries of files of one spec.
+// writeManifest writes entries of one partition spec as a manifest.
 func (w *commit) writeManifest(ctx context.Context, e *edition, of int, id int64, entries []iceberg.ManifestEntry) (iceberg.ManifestFile, error) {
 	spec, err := e.b.GetSpecByID(of)
 	if err != nil {
@@ -201,7 +200,7 @@ func (w *commit) writeManifest(ctx context.Context, e *edition, of int, id int64
 	return m, w.files.Write(ctx, name, text.Bytes())
 }
 
-// writeList writes the list of a snapshot's manifests.
+// writeList writes the manifest list of a snapshot.
 func (w *commit) writeList(ctx context.Context, e *edition, s table.Snapshot, list []iceberg.ManifestFile) (string, error) {
 	name := fmt.Sprintf("%s/metadata/%08d-snap-%d-%s.avro", e.t.Folder, w.number, s.SnapshotID, uuid.New())
 	var text bytes.Buffer
@@ -212,12 +211,12 @@ func (w *commit) writeList(ctx context.Context, e *edition, s table.Snapshot, li
 	return w.files.Location(name), w.files.Write(ctx, name, text.Bytes())
 }
 
-// totals are the counts that readers expect in a summary.
+// totals returns the counts that readers expect in a summary.
 func totals(e *edition, parent *table.Snapshot) iceberg.Properties {
 	before := saysOf(parent)
 	out := iceberg.Properties{"total-delete-files": "0", "total-position-deletes": "0", "total-equality-deletes": "0"}
 	count := func(what string, change int64) {
-		n, _ := strconv.ParseInt(before[what], 10, 64) // none before: 0
+		n, _ := strconv.ParseInt(before[what], 10, 64) // 0 if missing
 		out[what] = strconv.FormatInt(n+change, 10)
 	}
 	var rows, bytes, gone, freed int64

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// bucket is a warehouse in an S3 store.
+// bucket returns a warehouse in an S3 store.
 func bucket(t testing.TB) parquet.Options {
 	backend := s3mem.New()
 	require.NoError(t, backend.CreateBucket("lake"))
@@ -31,8 +31,8 @@ func bucketAt(t testing.TB, endpoint string) parquet.Options {
 	}
 }
 
-// TestBucket keeps files in a store and the catalog in Postgres, where two
-// warehouses' owners find each other moved.
+// TestBucket commits from two lakes to one bucket, with the catalog in SQLite or Postgres: a commit
+// based on an outdated cursor fails.
 func TestBucket(t *testing.T) {
 	for name, catalog := range map[string]func(testing.TB) string{
 		"sqlite":   func(t testing.TB) string { return "sqlite:" + t.TempDir() + "/catalog.db" },
@@ -62,8 +62,7 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-// TestDurable commits durably in a catalog whose server would answer before.
-// Invariant 2
+// TestDurable checks that commits are durable even if the server's default is asynchronous. Invariant 2
 func TestDurable(t *testing.T) {
 	server := pgtest.Start(t, "synchronous_commit=off")
 	o := warehouse(t)
@@ -77,7 +76,7 @@ func TestDurable(t *testing.T) {
 	must(t, l, at, 2, 4)
 }
 
-// TestNamespaces keeps apart what two namespaces of one catalog hold.
+// TestNamespaces checks that two namespaces of one catalog are independent.
 func TestNamespaces(t *testing.T) {
 	catalog := "sqlite:" + t.TempDir() + "/catalog.db"
 	for _, name := range []string{"one", "other"} {
@@ -91,12 +90,12 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// TestWarehouses refuses places that other engines could not be told.
+// TestWarehouses rejects warehouses that other engines could not find.
 func TestWarehouses(t *testing.T) {
 	_, err := Open(t.Context(), Options{Options: parquet.Options{Path: t.TempDir() + "/50%"}})
-	require.ErrorContains(t, err, "a path with %, # or ? in it")
+	require.ErrorContains(t, err, "the path contains %, # or ?")
 	_, err = Open(t.Context(), Options{Options: parquet.Options{Bucket: "s3://lake/x"}})
-	require.ErrorContains(t, err, "wants a catalog")
+	require.ErrorContains(t, err, "needs a catalog")
 	_, err = Open(t.Context(), Options{Options: parquet.Options{Path: t.TempDir()}, Catalog: "postgres://user:secret@host:port/x"})
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "secret") // Invariant 5

@@ -21,22 +21,22 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// pointers are the rows of a namespace in a SQL catalog, as Iceberg's JDBC catalog
-// lays it out: of each table, where its metadata lies.
+// pointers accesses the rows of a namespace in a SQL catalog with the layout of Iceberg's JDBC catalog:
+// the location of the metadata of each table.
 type pointers struct {
 	db        *sql.DB
-	dollars   bool // places in statements are $1, not ?
+	dollars   bool // placeholders are $1, not ?
 	catalog   string
 	namespace string
 }
 
-// swap moves the pointer of a table, if it still is where it was.
+// swap changes the pointer of a table, provided that it is still from.
 type swap struct {
 	table    string
-	from, to string // "" where there was, or is to be, no such table
+	from, to string // "": the table does not exist, or is dropped
 }
 
-// layout makes the catalog, as others do that find none.
+// layout creates the tables of the catalog like other Iceberg libraries.
 var layout = []string{
 	`CREATE TABLE IF NOT EXISTS iceberg_tables (
 		catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT NULL, table_name VARCHAR(255) NOT NULL,
@@ -48,8 +48,7 @@ var layout = []string{
 		PRIMARY KEY (catalog_name, namespace, property_key))`,
 }
 
-// openPointers opens the catalog's database, and makes the namespace where it is
-// not there.
+// openPointers opens the catalog's database, and creates the namespace if it does not exist.
 func openPointers(ctx context.Context, o Options) (*pointers, error) {
 	p := &pointers{catalog: o.Name, namespace: o.Namespace}
 	var err error
@@ -68,8 +67,7 @@ func openPointers(ctx context.Context, o Options) (*pointers, error) {
 	return p, nil
 }
 
-// openSQLite opens a file, in which one transaction at a time writes, and is
-// durable when it has.
+// openSQLite opens a file with durable commits and one writer at a time.
 func openSQLite(path string) (*sql.DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -89,12 +87,12 @@ func openSQLite(path string) (*sql.DB, error) {
 func openPostgres(at string) (*sql.DB, error) {
 	c, err := pgx.ParseConfig(at)
 	if err != nil {
-		return nil, errors.New("want sqlite:PATH or postgres://…") // the cause may repeat the password. Invariant 5
+		return nil, errors.New("want sqlite:PATH or postgres://…") // the cause may contain the password. Invariant 5
 	}
 	return stdlib.OpenDB(*c), nil
 }
 
-// prepare makes the catalog's tables and the namespace.
+// prepare creates the catalog's tables and the namespace.
 func (p *pointers) prepare(ctx context.Context) error {
 	var there int
 	err := p.db.QueryRowContext(ctx, p.say("SELECT count(*) FROM iceberg_namespace_properties WHERE catalog_name = ? AND namespace = ?"), p.catalog, p.namespace).Scan(&there)
@@ -111,7 +109,7 @@ func (p *pointers) prepare(ctx context.Context) error {
 	return err
 }
 
-// say writes a statement in the database's words.
+// say converts the placeholders of a statement for the database.
 func (p *pointers) say(q string) string {
 	if !p.dollars {
 		return q
@@ -131,7 +129,7 @@ func (p *pointers) say(q string) string {
 
 const mine = " WHERE catalog_name = ? AND table_namespace = ?"
 
-// all are the pointers of the namespace's tables, by name.
+// all returns the metadata locations of the namespace's tables, by name.
 func (p *pointers) all(ctx context.Context) (map[string]string, error) {
 	rows, err := p.db.QueryContext(ctx, p.say("SELECT table_name, metadata_location FROM iceberg_tables"+mine+" AND metadata_location IS NOT NULL"), p.catalog, p.namespace)
 	if err != nil {
@@ -152,7 +150,7 @@ func (p *pointers) all(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// of is where the metadata of a table lies; "" where there is none.
+// of returns the metadata location of a table; "" if there is none.
 func (p *pointers) of(ctx context.Context, table string) (at string, err error) {
 	err = p.db.QueryRowContext(ctx, p.say("SELECT metadata_location FROM iceberg_tables"+mine+" AND table_name = ?"), p.catalog, p.namespace, table).Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -164,16 +162,17 @@ func (p *pointers) of(ctx context.Context, table string) (at string, err error) 
 	return at, nil
 }
 
-// swap moves all pointers in one transaction, or none: state.ErrMoved where one
-// is not where it was. // Invariants 1, 13
+// swap changes all pointers in one transaction, or none. It returns state.ErrMoved if a pointer has
+// changed.
+// // Invariants 1, 13
 func (p *pointers) swap(ctx context.Context, all []swap) error {
-	slices.SortFunc(all, func(a, b swap) int { return strings.Compare(a.table, b.table) }) // two who meet wait for each other in one order
+	slices.SortFunc(all, func(a, b swap) int { return strings.Compare(a.table, b.table) }) // the same order in all transactions prevents deadlocks
 	tx, err := p.db.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	if p.dollars { // durable once it is committed, whatever the database's own setting. Invariant 2
+	if p.dollars { // commit durably, whatever the database's default. Invariant 2
 		if _, err := tx.ExecContext(ctx, "SET LOCAL synchronous_commit = on"); err != nil {
 			return fmt.Errorf("begin: %w", err)
 		}

@@ -22,8 +22,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// pyiceberg prints all tables of a namespace, as Iceberg's library for Python
-// opens the catalog and reads them.
+// pyiceberg prints all tables of a namespace, as read by Iceberg's Python library.
 const pyiceberg = `
 import json, sys
 from pyiceberg.catalog.sql import SqlCatalog
@@ -41,7 +40,7 @@ for name in catalog.list_tables("penstock"):
 print(json.dumps(out))
 `
 
-// pyTable is a table as Python has read it.
+// pyTable is a table as read by Python.
 type pyTable struct {
 	Rows      []map[string]string
 	Cursor    string
@@ -49,15 +48,15 @@ type pyTable struct {
 	Types     map[string]string
 }
 
-// python reads the warehouse, or skips the test where there is no pyiceberg:
-// PENSTOCK_TEST_PYTHON names an interpreter that has it.
+// python reads the warehouse. It skips the test if there is no pyiceberg: PENSTOCK_TEST_PYTHON names an
+// interpreter that has it.
 func python(t *testing.T, o Options) (out map[string]pyTable) {
 	t.Helper()
 	ask(t, &out, pyiceberg, filepath.Join(o.Path, catalogFile), o.Path)
 	return out
 }
 
-// ask has a program in Python print JSON.
+// ask runs a Python program that prints JSON.
 func ask(t *testing.T, answer any, text string, args ...string) {
 	t.Helper()
 	program := cmp.Or(os.Getenv("PENSTOCK_TEST_PYTHON"), "python3")
@@ -71,8 +70,8 @@ func ask(t *testing.T, answer any, text string, args ...string) {
 	require.NoError(t, json.Unmarshal(out, answer))
 }
 
-// TestPython has pyiceberg read what was loaded: rows that were merged, what hangs
-// from them, divided by month, and every snapshot that is kept.
+// TestPython reads with pyiceberg what was loaded: merged rows and child rows, partitioned by month,
+// and every kept snapshot.
 func TestPython(t *testing.T) {
 	o := warehouse(t)
 	o.PartitionBy = "on:month"
@@ -90,8 +89,8 @@ func TestPython(t *testing.T) {
 	require.Equal(t, string(at), got["_penstock_state__crm.leads"].Rows[0]["cursor"])
 }
 
-// TestPythonTypes has it read every type of the lattice, and columns that were
-// added and widened: in the same column where Iceberg can, else in a new one.
+// TestPythonTypes reads every type of the lattice, and columns that were added or widened: in the same
+// column if Iceberg supports the change, else in a new one.
 func TestPythonTypes(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)
@@ -134,11 +133,10 @@ func TestPythonTypes(t *testing.T) {
 		[]string{byID["1"]["flag"], byID["1"]["money"], byID["1"]["score"], byID["1"]["day"], byID["1"]["doc"], byID["1"]["tags"], byID["1"]["count"]})
 	require.Equal(t, []string{"1234567890.25", "many", "new"}, []string{byID["2"]["money"], byID["2"]["count"], byID["2"]["note"]})
 	require.Equal(t, []string{"decimal(16, 2)", "string"}, []string{after.Types["money"], after.Types["count"]}, fmt.Sprint(after.Types))
-	require.Equal(t, []int64{1, 2}, after.Snapshots, "the older snapshot is read in its own columns")
+	require.Equal(t, []int64{1, 2}, after.Snapshots, "the older snapshot is read with its own columns")
 }
 
-// pyplan prints, for each filter of a table, how many files are read and how many
-// rows are found.
+// pyplan prints, for each filter, how many files of a table are read and how many rows are found.
 const pyplan = `
 import json, sys
 from pyiceberg.catalog.sql import SqlCatalog
@@ -150,8 +148,8 @@ for f in sys.argv[4:]:
 print(json.dumps(out))
 `
 
-// TestPythonPlans has it pass over files by their source, by the bounds of their
-// columns and by their nulls.
+// TestPythonPlans checks that pyiceberg skips files by their source, by the bounds of their columns and
+// by null counts.
 func TestPythonPlans(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)

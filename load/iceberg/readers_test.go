@@ -30,7 +30,7 @@ import (
 
 var key = state.Key{Pipeline: "crm", Stream: "crm.leads"}
 
-// leads are records with what hangs from them.
+// leads has one child table.
 var (
 	leads = schemas.Table{Name: "leads", Key: []string{"id"}, Columns: arrow.NewSchema(append([]arrow.Field{
 		schemas.Field("id", schemas.Int64, "/id"), schemas.Field("batch", schemas.Int64, "/batch"), schemas.Field("on", schemas.Timestamp, "/on"),
@@ -47,7 +47,7 @@ var (
 
 func run(n int) string { return fmt.Sprintf("run-%04d", n) }
 
-// put is one commit of n leads with a mail each, all of the batch.
+// put commits n leads of the batch, with a mail each.
 func put(ctx context.Context, d load.Destination, from state.Cursor, batch, n int) (state.Cursor, error) {
 	next := state.Cursor(fmt.Sprint("at ", batch))
 	x, err := d.Begin(ctx, key, from, load.Pass{Run: run(batch), Whole: true})
@@ -95,15 +95,15 @@ func must(t testing.TB, d load.Destination, from state.Cursor, batch, n int) sta
 	return next
 }
 
-// warehouse is a new one, in a folder.
+// warehouse returns a new warehouse in a folder.
 func warehouse(t testing.TB) Options {
-	dir, err := os.MkdirTemp("", "it's a [lake] *") // the names of subtests have # in them
+	dir, err := os.MkdirTemp("", "it's a [lake] *") // names of subtests contain #
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	return Options{Options: parquet.Options{Path: filepath.Join(dir, "lake"), TempDir: t.TempDir()}}
 }
 
-// metadata is that of the only table of that name.
+// metadata returns the only table of that name.
 func metadata(t testing.TB, o Options, name string) *table.Table {
 	t.Helper()
 	at := located(t, o, name)
@@ -113,8 +113,8 @@ func metadata(t testing.TB, o Options, name string) *table.Table {
 	return tbl
 }
 
-// TestSummary finds the cursor in the snapshots of all that a commit has changed,
-// and one snapshot of a table for a commit that deletes and appends.
+// TestSummary finds the cursor in the snapshots of all tables that a commit has changed, and one
+// snapshot per table for a commit that deletes and appends.
 func TestSummary(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)
@@ -132,9 +132,8 @@ func TestSummary(t *testing.T) {
 	require.Equal(t, []string{"3", "1", "3", "3"}, []string{says["total-records"], says["total-data-files"], says["added-records"], says["deleted-records"]})
 }
 
-// TestReaders has another reader look at two tables while commits replace all
-// rows: of each it finds one batch, and pointers of both tables that were read at
-// once are of one commit.
+// TestReaders reads two tables while commits replace all rows: each table has one batch, and if the
+// pointers of both tables are read at once, the batches are the same.
 func TestReaders(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)
@@ -169,7 +168,7 @@ func TestReaders(t *testing.T) {
 	require.Positive(t, looked)
 }
 
-// batchAt is the only batch of the n rows that lie at a place.
+// batchAt returns the batch of the n rows at a location; all rows must have the same one.
 func batchAt(t *testing.T, at string, n int64) string {
 	tbl, err := table.NewFromLocation(t.Context(), nil, at, iceio.LoadFSFunc(nil, at), nil)
 	if err != nil {
@@ -207,7 +206,7 @@ func catalogOf(t testing.TB, o Options) *pointers {
 	return p
 }
 
-// TestForeignWriter stops a stream whose table another program has written to.
+// TestForeignWriter checks that a stream stops if another program has written to its table.
 // // Invariant 16
 func TestForeignWriter(t *testing.T) {
 	o := warehouse(t)
@@ -229,7 +228,7 @@ func TestForeignWriter(t *testing.T) {
 	require.ErrorContains(t, err, `column "batch" is string, was long`)
 }
 
-// TestPartitions divides a table by the months of a column of dates.
+// TestPartitions partitions a table by the months of a timestamp column.
 func TestPartitions(t *testing.T) {
 	o := warehouse(t)
 	o.PartitionBy = "on:month"
@@ -251,8 +250,7 @@ func TestPartitions(t *testing.T) {
 	require.Zero(t, pruned("2026-12-01T00:00:00+00:00"))
 }
 
-// TestExpiry keeps as many snapshots as were asked for, and no file that none of
-// them names.
+// TestExpiry checks that only as many snapshots as configured are kept, and only their files.
 func TestExpiry(t *testing.T) {
 	o := warehouse(t)
 	o.Keep, o.KeepFor = 2, -1
@@ -283,7 +281,7 @@ func TestExpiry(t *testing.T) {
 	require.LessOrEqual(t, lists, 5)
 }
 
-// repoint makes a table's metadata what somebody else has written.
+// repoint makes other metadata the current metadata of a table, as another program might.
 func repoint(t testing.TB, o Options, name, from string, meta table.Metadata) {
 	t.Helper()
 	text, err := json.Marshal(meta)
@@ -293,8 +291,8 @@ func repoint(t testing.TB, o Options, name, from string, meta table.Metadata) {
 	require.NoError(t, catalogOf(t, o).swap(t.Context(), []swap{{table: name, from: from, to: to}}))
 }
 
-// TestColumnsAreAdded leaves files as they are when a column is added or a decimal
-// gets more digits, and reads the rows in them as the table has them now.
+// TestColumnsAreAdded adds a column and widens a decimal: existing files stay, and their rows are read
+// with the present columns.
 func TestColumnsAreAdded(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)
@@ -315,7 +313,7 @@ func TestColumnsAreAdded(t *testing.T) {
 		from = state.Cursor(fmt.Sprint("at ", ordinal))
 		require.NoError(t, x.Commit(t.Context(), from))
 	}
-	files := func() []string { // the folder's name has brackets, which a pattern would read
+	files := func() []string { // not filepath.Glob: the folder's name has brackets
 		data, err := fs.Glob(os.DirFS(filepath.Join(o.Path, "crm.leads", "things")), "*.parquet")
 		require.NoError(t, err)
 		return data

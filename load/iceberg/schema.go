@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// schemaOf are a table's columns as Iceberg knows them, under their numbers.
+// schemaOf returns the Iceberg schema of a table's columns, with their field IDs.
 func schemaOf(columns *arrow.Schema) (*iceberg.Schema, error) {
 	fields := make([]iceberg.NestedField, columns.NumFields())
 	for i, f := range columns.Fields() {
@@ -26,7 +26,7 @@ func schemaOf(columns *arrow.Schema) (*iceberg.Schema, error) {
 	return iceberg.NewSchema(0, fields...), nil
 }
 
-// typeOf is the type in Iceberg of one of the lattice.
+// typeOf returns the Iceberg type for a type of the lattice.
 func typeOf(t arrow.DataType) (iceberg.Type, error) {
 	switch t := t.(type) {
 	case *arrow.BooleanType:
@@ -47,13 +47,14 @@ func typeOf(t arrow.DataType) (iceberg.Type, error) {
 		of, err := typeOf(t.Elem())
 		return &iceberg.ListType{ElementID: parquet.FieldNumber(t.ElemField()), Element: of}, err
 	}
-	return nil, fmt.Errorf("no type of Iceberg holds %s", t)
+	return nil, fmt.Errorf("Iceberg has no type for %s", t)
 }
 
-// compare refuses columns that are not as penstock left them. // Invariant 16
+// compare returns an error if another program has changed the columns.
+// // Invariant 16
 func (e *edition) compare() error {
 	if e.t.Was == nil {
-		return nil // it is the first of its source's
+		return nil // this source's first commit to the table
 	}
 	was, err := schemaOf(e.t.Was)
 	if err != nil {
@@ -67,7 +68,7 @@ func (e *edition) compare() error {
 	return load.Compare(e.t.Table, types(was), now)
 }
 
-// types are the types of columns by their names.
+// types returns the types of columns by their names.
 func types(s *iceberg.Schema) map[string]string {
 	out := map[string]string{}
 	for _, f := range s.Fields() {
@@ -76,7 +77,7 @@ func types(s *iceberg.Schema) map[string]string {
 	return out
 }
 
-// specOf is how a table is divided.
+// specOf returns the partition spec of a table.
 func specOf(t parquet.TableFiles) iceberg.PartitionSpec {
 	var all []iceberg.PartitionField
 	add := func(column, name string, by iceberg.Transform) {
@@ -98,7 +99,7 @@ func specOf(t parquet.TableFiles) iceberg.PartitionSpec {
 	return iceberg.NewPartitionSpec(all...)
 }
 
-// partition is the partition of a file, by the number of the spec's field.
+// partition returns the partition values of a file, by the spec's field IDs.
 func partition(spec iceberg.PartitionSpec, f parquet.DataFile) map[int]any {
 	out := map[int]any{}
 	for _, of := range spec.Fields() {

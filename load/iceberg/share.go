@@ -17,14 +17,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A table that sources share has the columns of all of them, and its head names the
-// last commit of each: a property of the table for every source, which changes with
-// the snapshot of its commit. // Invariant 2
+// A shared table has the columns of all sources. Its head table names the last commit of each source in
+// a property, which changes together with the snapshot of the commit.
+// // Invariant 2
 
-// propSource is what the names of those properties begin with.
+// propSource is the prefix of those properties.
 const propSource = sayPrefix + "source."
 
-// sourcesOf are the last commits of all sources.
+// sourcesOf returns the last commits of all sources.
 func sourcesOf(meta table.Metadata) (map[string]*parquet.Head, error) {
 	out := map[string]*parquet.Head{}
 	for name, text := range meta.Properties() {
@@ -41,7 +41,7 @@ func sourcesOf(meta table.Metadata) (map[string]*parquet.Head, error) {
 	return out, nil
 }
 
-// headsOf are the properties that a commit sets.
+// headsOf returns the properties that a commit sets.
 func headsOf(of parquet.Commit) (iceberg.Properties, error) {
 	out := iceberg.Properties{}
 	for _, c := range append([]parquet.Commit{of}, of.Beside...) {
@@ -54,8 +54,8 @@ func headsOf(of parquet.Commit) (iceberg.Properties, error) {
 	return out, nil
 }
 
-// unseen reports whether a source has committed since those in of.Among were
-// looked at. // Invariant 13
+// unseen reports whether another source has committed since of.Among was read.
+// // Invariant 13
 func (h *head) unseen(of parquet.Commit) bool {
 	if of.Among == nil {
 		return false
@@ -68,8 +68,8 @@ func (h *head) unseen(of parquet.Commit) bool {
 	return false
 }
 
-// together are the tables of a commit with what is beside it, the one that heads
-// the stream last.
+// together returns the tables of a commit, combined with the commits beside it. The head table comes
+// last.
 func together(of parquet.Commit) []parquet.TableFiles {
 	if of.Beside == nil {
 		return of.Tables
@@ -83,7 +83,7 @@ func together(of parquet.Commit) []parquet.TableFiles {
 		for _, t := range c.Tables {
 			i, ok := at[t.Name]
 			if !ok {
-				continue // nothing is changed about what the commit does not have
+				continue // the commit does not have this table, so it is not changed
 			}
 			out[i].Added = append(out[i].Added[:len(out[i].Added):len(out[i].Added)], t.Added...)
 			out[i].Removed = append(out[i].Removed[:len(out[i].Removed):len(out[i].Removed)], t.Removed...)
@@ -93,9 +93,9 @@ func together(of parquet.Commit) []parquet.TableFiles {
 	return out
 }
 
-// joined are the columns that a table has, and those of a commit's that it has not
-// yet. Where two of one name are of types that cannot be one column, the commit's
-// count if all agree on them.
+// joined returns the columns of the table, and those of the commit that are new. If a column has a type
+// that cannot be combined with the table's, it returns a [parquet.Disagreement]; if t.Anew is set, the
+// commit's type is used.
 func joined(t parquet.TableFiles, live, want *iceberg.Schema) (*iceberg.Schema, error) {
 	fields := append([]iceberg.NestedField{}, live.Fields()...)
 	var apart []arrow.Field
@@ -121,7 +121,7 @@ func joined(t parquet.TableFiles, live, want *iceberg.Schema) (*iceberg.Schema, 
 		return nil, &parquet.Disagreement{Table: t.Table, Columns: arrow.NewSchema(apart, nil)}
 	}
 	if a, b, ok := twice(fields); ok {
-		return nil, fmt.Errorf("columns %q and %q have one number\nhint: mask one of them with drop", a, b)
+		return nil, fmt.Errorf("columns %q and %q have the same field ID\nhint: mask one of them with drop", a, b)
 	}
 	return iceberg.NewSchema(0, fields...), nil
 }
@@ -135,8 +135,8 @@ func position(fields []iceberg.NestedField, name string) int {
 	return -1
 }
 
-// twice finds two columns that have one number. Numbers are hashes, and of a
-// hundred columns two meet in one table of two hundred thousand.
+// twice finds two columns that have the same field ID. IDs are hashes: of tables with a hundred
+// columns, one in two hundred thousand has a collision.
 func twice(fields []iceberg.NestedField) (a, b string, ok bool) {
 	seen := map[int]string{}
 	for _, f := range fields {
@@ -154,7 +154,7 @@ func twice(fields []iceberg.NestedField) (a, b string, ok bool) {
 	return "", "", false
 }
 
-// wider is the one of two types, under one number, that holds the values of both.
+// wider returns the one of two types with the same field ID that holds the values of both.
 func wider(a, b iceberg.Type) iceberg.Type {
 	switch x := a.(type) {
 	case iceberg.DecimalType:
@@ -169,7 +169,7 @@ func wider(a, b iceberg.Type) iceberg.Type {
 	return b
 }
 
-// latticeOf is the type of the lattice of one in Iceberg: [typeOf] the other way.
+// latticeOf returns the type of the lattice for an Iceberg type. It is the inverse of [typeOf].
 func latticeOf(t iceberg.Type) (arrow.DataType, error) {
 	switch t := t.(type) {
 	case iceberg.BooleanType:
@@ -190,10 +190,10 @@ func latticeOf(t iceberg.Type) (arrow.DataType, error) {
 		of, err := latticeOf(t.Element)
 		return arrow.ListOf(of), err
 	}
-	return nil, fmt.Errorf("%s is no type that penstock writes", t)
+	return nil, fmt.Errorf("penstock does not write the type %s", t)
 }
 
-// expected are, of the columns that a shared table has, those that a source knows.
+// expected returns the live types of the columns that a source knows, by name.
 func expected(was, live *iceberg.Schema) map[string]string {
 	out := map[string]string{}
 	for _, f := range was.Fields() {
@@ -201,7 +201,7 @@ func expected(was, live *iceberg.Schema) map[string]string {
 		switch {
 		case !ok:
 		case now.ID == f.ID && wider(f.Type, now.Type).Equals(now.Type):
-			out[f.Name] = f.Type.String() // that others have more digits is no change
+			out[f.Name] = f.Type.String() // a decimal that other sources have widened counts as unchanged
 		default:
 			out[f.Name] = now.Type.String()
 		}
@@ -209,7 +209,8 @@ func expected(was, live *iceberg.Schema) map[string]string {
 	return out
 }
 
-// checkPlacement refuses a source to whose placement the stream does not keep.
+// checkPlacement returns an error if the stream was loaded in the other way: shared instead of
+// unshared, or the reverse.
 func (h *head) checkPlacement(source string) error {
 	if h.at == "" {
 		return nil

@@ -21,7 +21,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// of is the destination as a source sees it.
+// of returns the part of the destination that belongs to a source.
 func of(t testing.TB, l *parquet.Lake, source string) load.Destination {
 	t.Helper()
 	d, err := load.Share(l, source)
@@ -29,7 +29,7 @@ func of(t testing.TB, l *parquet.Lake, source string) load.Destination {
 	return d
 }
 
-// bySource are how many rows of a table each source has, in the snapshot given.
+// bySource returns the number of rows of each source in a snapshot.
 func bySource(t testing.TB, tbl *table.Table, snapshot int64) map[string]int {
 	t.Helper()
 	rows, err := tbl.Scan(table.WithSelectedFields(schemas.ColSource), table.WithSnapshotID(snapshot)).ToArrowTable(t.Context())
@@ -44,9 +44,8 @@ func bySource(t testing.TB, tbl *table.Table, snapshot int64) map[string]int {
 	return out
 }
 
-// TestSharedCommits lets sources commit to one table at the same time, each through
-// a lake of its own as another process would: none fails for another, and each
-// snapshot there is holds whole commits of all.
+// TestSharedCommits lets sources commit to one table at the same time, each through its own lake as
+// another process would. All commits succeed, and each snapshot has only whole commits.
 func TestSharedCommits(t *testing.T) { everywhere(t, sharedCommits) }
 
 func sharedCommits(t *testing.T, warehouse place) {
@@ -93,7 +92,7 @@ func sharedCommits(t *testing.T, warehouse place) {
 	}
 }
 
-// TestSharedPruning reads the files of one source alone where one is asked for.
+// TestSharedPruning checks that a query for one source reads only its files.
 func TestSharedPruning(t *testing.T) { everywhere(t, sharedPruning) }
 
 func sharedPruning(t *testing.T, warehouse place) {
@@ -108,8 +107,8 @@ func sharedPruning(t *testing.T, warehouse place) {
 	require.Contains(t, files[0].File.FilePath(), "/crm.leads/_penstock_source=bern/leads/")
 }
 
-// TestRanges passes over files by the bounds of their columns, also of files that a
-// later commit has only carried on.
+// TestRanges checks that files are skipped by the bounds of their columns, including files that a later
+// commit has carried over.
 func TestRanges(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)
@@ -132,8 +131,9 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestSharedFence lets nobody commit who was overtaken by another of the same
-// source, whatever other sources do. // Invariant 13
+// TestSharedFence checks that a commit fails if another process has committed for the same source,
+// whatever other sources do.
+// // Invariant 13
 func TestSharedFence(t *testing.T) { everywhere(t, sharedFence) }
 
 func sharedFence(t *testing.T, warehouse place) {
@@ -150,8 +150,7 @@ func sharedFence(t *testing.T, warehouse place) {
 	require.EqualValues(t, "at 2", now)
 }
 
-// stopped is a warehouse's lake that calls at once, in the next commit, as soon as
-// that has come to the step.
+// stopped returns a lake that calls *at once, when the next commit reaches the step.
 func stopped(t testing.TB, o Options, step string, at *func()) *parquet.Lake {
 	o.Step = func(name string) error {
 		if f := *at; f != nil && name == step {
@@ -163,8 +162,7 @@ func stopped(t testing.TB, o Options, step string, at *func()) *parquet.Lake {
 	return open(t, o)
 }
 
-// tidied begins a run of each source, in a process of its own, and ends it before it
-// has done more than to tidy up.
+// tidied begins a run of each source in its own lake, and rolls back after tidying up.
 func tidied(t testing.TB, o Options, sources ...string) {
 	t.Helper()
 	for _, source := range sources {
@@ -178,7 +176,7 @@ func tidied(t testing.TB, o Options, sources ...string) {
 	}
 }
 
-// readable reads every snapshot that tables have.
+// readable reads every snapshot of the tables.
 func readable(t testing.TB, o Options, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -190,9 +188,8 @@ func readable(t testing.TB, o Options, names ...string) {
 	}
 }
 
-// TestSharedExpiry overtakes a commit, between what it has written and the moment
-// when it counts, by commits of another source and their tidying up: it is made
-// all the same, and every snapshot that is left can be read.
+// TestSharedExpiry lets another source commit and tidy up after a commit has written its files and
+// before it takes effect. The commit succeeds, and every remaining snapshot can be read.
 func TestSharedExpiry(t *testing.T) { everywhere(t, sharedExpiry) }
 
 func sharedExpiry(t *testing.T, warehouse place) {
@@ -208,7 +205,7 @@ func sharedExpiry(t *testing.T, warehouse place) {
 	for n := range rounds {
 		at = must(t, slow, at, 1+2*n, 3)
 		meanwhile = func() {
-			for i := range 3 { // each as another process, which tidies up first
+			for i := range 3 { // each like another process, which tidies up first
 				l := open(t, o)
 				other = must(t, of(t, l, "boston"), other, 1+3*n+i, 4)
 				require.NoError(t, l.Close())
@@ -226,7 +223,7 @@ func sharedExpiry(t *testing.T, warehouse place) {
 	require.LessOrEqual(t, len(stored(t, o, "crm.leads/_tables/leads/metadata", "-snap-")), 12, "of twenty commits")
 }
 
-// counted is one commit of things with a count of a type.
+// counted commits things with a count of the given type.
 func counted(t testing.TB, d load.Destination, from, next state.Cursor, of arrow.DataType, rows ...loadtest.Row) error {
 	things := schemas.Table{Name: "things", Key: []string{"id"}, Columns: arrow.NewSchema(append([]arrow.Field{
 		schemas.Field("id", schemas.Int64, "/id"), schemas.Field("count", of, "/count"),
@@ -247,7 +244,7 @@ func counted(t testing.TB, d load.Destination, from, next state.Cursor, of arrow
 	return x.Commit(t.Context(), next)
 }
 
-// counts are what a table has, as a reader finds it.
+// counts returns the counts in the table as read by iceberg-go.
 func counts(t testing.TB, o Options) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -257,9 +254,8 @@ func counts(t testing.TB, o Options) map[string]string {
 	return out
 }
 
-// TestSharedTypes gives a column that two sources have of different types the one
-// that both fit in, in the rows of both, whoever comes with the wider: no value is
-// lost, and no cursor moves.
+// TestSharedTypes loads a column with different types from two sources: the rows of both get a type
+// that holds both, no value is lost, and no cursor changes.
 func TestSharedTypes(t *testing.T) { everywhere(t, sharedTypes) }
 
 func sharedTypes(t *testing.T, warehouse place) {
@@ -269,7 +265,7 @@ func sharedTypes(t *testing.T, warehouse place) {
 		berlin, boston   arrow.DataType
 		a, b             string
 		want             string
-		berlin2, boston2 string // what the values are then
+		berlin2, boston2 string // the values in the common type
 	}{
 		{"the second is wider", schemas.Int64, schemas.Text, "7", "many", "string", "7", "many"},
 		{"the first is wider", schemas.Text, schemas.Int64, "many", "7", "string", "many", "7"},
@@ -292,7 +288,7 @@ func sharedTypes(t *testing.T, warehouse place) {
 			require.EqualValues(t, "at 1", now)
 			tidied(t, o, "berlin")
 			readable(t, o, "things", "_penstock_state")
-			require.NoError(t, begun.Commit(t.Context(), "at 2"), "that it was widened beside is no commit of berlin's")
+			require.NoError(t, begun.Commit(t.Context(), "at 2"), "widening by another source does not count as a commit of berlin")
 			require.NoError(t, counted(t, berlin, "at 2", "at 3", tt.berlin, loadtest.Row{"id": "2", "count": tt.a}))
 			require.NoError(t, counted(t, boston, "at 1", "at 2", tt.boston, loadtest.Row{"id": "2", "count": tt.b}))
 			require.Equal(t, map[string]string{"berlin1": tt.berlin2, "berlin2": tt.berlin2, "boston1": tt.boston2, "boston2": tt.boston2}, counts(t, o))
@@ -301,8 +297,8 @@ func sharedTypes(t *testing.T, warehouse place) {
 	}
 }
 
-// TestSharedTypesAmid has a transaction, whose rows are in files by now, go on though
-// another source widens its columns before it commits.
+// TestSharedTypesAmid checks that a transaction can commit although another source has widened its
+// columns after it wrote its files.
 func TestSharedTypesAmid(t *testing.T) { everywhere(t, sharedTypesAmid) }
 
 func sharedTypesAmid(t *testing.T, warehouse place) {
@@ -330,8 +326,8 @@ func amid(t *testing.T, o Options, step string) {
 	require.Equal(t, want, counts(t, o))
 }
 
-// TestSharedTypesMeet has a source commit just when another has widened its rows
-// and is about to commit that: it is asked again, and both are kept.
+// TestSharedTypesMeet lets a source commit while another source is about to commit widened rows of it.
+// The widening is repeated, and both commits are kept.
 func TestSharedTypesMeet(t *testing.T) { everywhere(t, sharedTypesMeet) }
 
 func sharedTypesMeet(t *testing.T, warehouse place) {
@@ -342,7 +338,7 @@ func sharedTypesMeet(t *testing.T, warehouse place) {
 	times := 0
 	var again func()
 	again = func() {
-		if times++; times == 2 { // the first is before boston has heard of it
+		if times++; times == 2 { // the first call comes before the conflict of types is known
 			require.NoError(t, counted(t, berlin, "at 1", "at 2", schemas.Int64, loadtest.Row{"id": "2", "count": "8"}))
 			return
 		}
@@ -354,7 +350,7 @@ func sharedTypesMeet(t *testing.T, warehouse place) {
 	require.Equal(t, map[string]string{"berlin1": "7", "berlin2": "8", "boston1": "many"}, counts(t, o))
 }
 
-// TestSharedPlacement finds no table twice, and all of one source's under one name.
+// TestSharedPlacement checks that a shared table is listed once.
 func TestSharedPlacement(t *testing.T) { everywhere(t, sharedPlacement) }
 
 func sharedPlacement(t *testing.T, warehouse place) {

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// Built reports whether this binary has the destination.
+// Built reports whether this binary includes the destination.
 const Built = false
 
 // Open returns [ErrNotBuilt].

@@ -117,8 +117,8 @@ type TableFiles struct {
 	PartitionBy string // the date column that partitions the table; "": not partitioned
 	Months      bool   // partitioned by months, not by days
 
-	// Anew reports that the table's earlier state can no longer be read with Columns, and that Columns
-	// has the columns of all sources.
+	// Anew reports that earlier snapshots of the table can no longer be read and must be removed, and that
+	// Columns has the types that all sources have now.
 	Anew bool
 
 	Added, Removed []DataFile

@@ -9,16 +9,16 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Alerts is who is told when something needs a person, and of what.
+// Alerts says who is notified when something needs attention, and of what.
 type Alerts struct {
 	At     Pos
-	To     []wire.Secret // shoutrrr URLs; their form is the sender's to judge
-	ToAt   []Pos         // where each of them stands
+	To     []wire.Secret // shoutrrr URLs; the sender checks their form
+	ToAt   []Pos         // position of each
 	On     []string      // some of AlertKinds
-	Digest time.Duration // how long what follows may join a message; 0: the default. Of all pipelines
+	Digest time.Duration // how long later alerts may join a message; 0: the default. Only in the file's block
 }
 
-// AlertKinds are what there are alerts of; each is told unless `on` is given.
+// AlertKinds returns the kinds of alerts. All are sent unless `on` is given.
 func AlertKinds() []string {
 	return []string{"failed", "late", "held", "drift", "signature", "contradicted", "access", "grant"}
 }
@@ -32,16 +32,15 @@ func (r *reader) alerts(n ast.Node) Alerts {
 	return a
 }
 
-// pipelineAlerts reads the block of a pipeline, which takes from the file's what
-// it leaves out.
+// pipelineAlerts reads the block of a pipeline. Missing keys default to those of the file's block.
 func (r *reader) pipelineAlerts(n ast.Node, what string, general Alerts) *Alerts {
 	a := general
 	a.At = posOf(n)
 	if a.On == nil {
-		a.On = AlertKinds() // the file has no block of its own
+		a.On = AlertKinds() // the file has no such block
 	}
 	if r.mapping(n, what, r.alertFields(&a, what)) && len(a.To) == 0 && len(a.On) > 0 {
-		r.fault(a.At, "%s tells nobody: it has no `to`, and neither has `alerts` of the file", what)
+		r.fault(a.At, "%s has no recipients: set `to` here, or in `alerts` of the file", what)
 	}
 	return &a
 }

@@ -53,17 +53,17 @@ func TestAlertFaults(t *testing.T) {
 		"alerts: {to: 'x://y', digest: 25h}":                "want a duration of up to a day",
 		"alerts: {to: '${NONE}'}":                           "environment variable NONE is not set",
 		"alerts: {tell: me}":                                `unknown key "tell" in alerts`,
-		"serve: {otlp: 'ftp://x'}":                          "serve otlp is no URL",
-		"serve: {otlp: 'http://me:hush@x'}":                 "serve otlp holds a user, a password or a query",
+		"serve: {otlp: 'ftp://x'}":                          "serve otlp is not a URL",
+		"serve: {otlp: 'http://me:hush@x'}":                 "serve otlp contains a user, a password or a query",
 		"serve: {openlineage: {token: t}}":                  "serve openlineage has no url",
-		"serve: {openlineage: {url: 'http://x', token: t}}": "its token would travel in clear text",
+		"serve: {openlineage: {url: 'http://x', token: t}}": "would send its token in clear text",
 	} {
 		_, err := Parse([]byte(minimal+block+"\n"), input())
 		require.ErrorContains(t, err, want, block)
 		require.NotContains(t, err.Error(), "hush")
 	}
 	_, err := Parse([]byte(strings.Replace(minimal, "to: warehouse}", "to: warehouse, alerts: {on: failed}}", 1)), input())
-	require.ErrorContains(t, err, "pipeline nightly alerts tells nobody")
+	require.ErrorContains(t, err, "pipeline nightly alerts has no recipients")
 }
 
 func TestCollectors(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// share reads a share of a limit: 20%.
+// share reads a share of a limit, such as 20%.
 func (r *reader) share(n ast.Node, what string) float64 {
 	s, ok := r.text(n, what)
 	if !ok {
@@ -23,8 +23,8 @@ func (r *reader) share(n ast.Node, what string) float64 {
 	return float64(v) / 100
 }
 
-// The bounds of max_wait. What is longer than a day is asked again a day later
-// in any case.
+// The bounds of max_wait. After a longer wait than a day, the request is sent again a day later in any
+// case.
 const (
 	leastMaxWait = time.Second
 	mostMaxWait  = 24 * time.Hour

@@ -14,19 +14,20 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Client is a client that a run needs: the options it is made with and what it
-// is for, a surface or one stream that has an origin or a credential of its own.
+// Client is a client that a run needs: its options, and what it is for, which is a surface or one
+// stream with an origin or a credential of its own.
 type Client struct {
 	Name    string      // v2, app, or the stream's name
-	Account wire.Secret // what the server counts by: the same for clients with one governor
+	Account wire.Secret // the identity by which the server counts requests: the same for clients with one governor
 	wire.Options
 }
 
-// Clients are the clients that reading these streams of a source takes, those
-// for their parents included. What each may request is the routes of its
-// streams, and of those that say whether a record of theirs is still there, and
-// nothing else. // Invariant 9
-//
+// Clients returns the clients for reading these streams of a source and their parents. Each client may
+// request only the routes of its streams, and of the detail streams that check whether a record still
+// exists.
+// // Invariant 9
+// //
+// Tokens that are renewed are stored in the vault.
 // Tokens that change by themselves are kept in the vault.
 func (c *Config) Clients(source string, streams []Stream, vault *state.Vault) ([]Client, error) {
 	src, _ := c.Source(source)
@@ -64,14 +65,14 @@ func (c *Config) Clients(source string, streams []Stream, vault *state.Vault) ([
 	return clients, nil
 }
 
-// SignIn is what signing in to one surface of a source takes.
+// SignIn has the options for signing in to one surface of a source.
 type SignIn struct {
 	Surface schemas.Surface
-	Account wire.Secret // as of a Client
+	Account wire.Secret // as in Client
 	wire.Options
 }
 
-// SignIns are the surfaces of a source whose credential somebody signs in with.
+// SignIns returns the surfaces of a source that need a sign-in.
 func (c *Config) SignIns(source string, vault *state.Vault) ([]SignIn, error) {
 	src, _ := c.Source(source)
 	shared := &accounts{c: c, source: src, vault: vault, byWord: map[wire.Secret]*account{}}
@@ -92,15 +93,16 @@ func (c *Config) SignIns(source string, vault *state.Vault) ([]SignIn, error) {
 	return all, nil
 }
 
-// account is what the server counts requests by, and whom it lets in.
+// account is an identity by which the server counts and authorizes requests.
 type account struct {
-	word       wire.Secret // the same for two that the server would count as one
+	word       wire.Secret // the same for two credentials that the server would count together
 	credential wire.Credential
 	governor   *wire.Governor
 }
 
-// accounts has one for each that the server tells apart. Two that sign in with
-// the same user would end each other's tokens. // Invariant 4
+// accounts has one account for each identity. Two clients that sign in as the same user would
+// invalidate each other's tokens.
+// // Invariant 4
 type accounts struct {
 	c      *Config
 	source Source
@@ -108,9 +110,8 @@ type accounts struct {
 	byWord map[wire.Secret]*account
 }
 
-// of is the account of a credential at a surface, or at none, made as the
-// surface says if it is the first. Requests without a credential are counted by
-// where they go.
+// of returns the account of a credential. If it is the first one for the identity, it gets the rate
+// limit of the surface at, which may be nil. Requests without a credential are counted by their target.
 func (as *accounts) of(a Auth, at *Surface, base string) (*account, error) {
 	cred, word, err := as.credential(a, at)
 	if err != nil {
@@ -129,8 +130,8 @@ func (as *accounts) of(a Auth, at *Surface, base string) (*account, error) {
 	return as.byWord[word], nil
 }
 
-// credential makes what authorises requests, and a word that is the same for
-// two credentials which the server would count as one.
+// credential returns the credential for requests, and a word that is equal for credentials which the
+// server would count together.
 func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secret, error) {
 	switch {
 	case a.APIKey != "":
@@ -138,7 +139,7 @@ func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secre
 	case a.Token != "":
 		return wire.Rotating(a.Token, a.again), a.Token, nil
 	case a.Login != nil:
-		// One user has one token, whatever the source is called.
+		// one user has one token, under whatever source name
 		slot := as.vault.Slot("login-" + digest(at.BaseURL, a.Login.Email)).For(originOf(at))
 		return wire.NewLogin(a.Login.Email, a.Login.Password, slot), wire.Secret(a.Login.Email), nil
 	case a.OAuth != nil:
@@ -147,8 +148,8 @@ func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secre
 	return wire.None(), "", nil
 }
 
-// oauth makes the grant of a surface. Each surface has one of its own: they are other
-// servers, or take other scopes.
+// oauth returns the OAuth credential of a surface. Each surface has its own, because its server or
+// scopes differ.
 func (as *accounts) oauth(o *OAuth, at *Surface) (wire.Credential, wire.Secret, error) {
 	surface, server := schemas.SurfaceV2, cmp.Or(o.TokenURL, o.Issuer)
 	words := []string{as.source.Name, server, o.ClientID}
@@ -168,7 +169,7 @@ func (as *accounts) oauth(o *OAuth, at *Surface) (wire.Credential, wire.Secret, 
 	return cred, wire.Secret(strings.Join(append([]string{"oauth", server, o.ClientID}, words[3:]...), " ")), nil
 }
 
-// originOf is the scheme and host of a surface, "" of none.
+// originOf returns scheme and host of a surface; "" for nil.
 func originOf(at *Surface) string {
 	if at == nil {
 		return ""
@@ -180,13 +181,13 @@ func originOf(at *Surface) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// digest tells apart what words cannot, in the name of a file.
+// digest returns a hash of words for use in a file name.
 func digest(words ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
 	return hex.EncodeToString(sum[:8])
 }
 
-// withParents adds the parents that are read for their keys alone.
+// withParents adds the parents, which are read for their keys.
 func (c *Config) withParents(streams []Stream) []Stream {
 	all := slices.Clone(streams)
 	for i := 0; i < len(all); i++ {
@@ -201,8 +202,8 @@ func (c *Config) withParents(streams []Stream) []Stream {
 	return all
 }
 
-// details are the streams that say of one record of a list whether it is there:
-// a run asks them about rows that the list lacks.
+// details returns the detail streams that show whether one record of a list exists. A run requests them
+// for rows that are missing in the list.
 func (c *Config) details(lists []Stream) []Stream {
 	var all []Stream
 	for _, s := range c.Streams {
@@ -214,12 +215,12 @@ func (c *Config) details(lists []Stream) []Stream {
 	return all
 }
 
-// Stream is the stream named name.
+// Stream returns the stream named name.
 func (c *Config) Stream(name string) (Stream, bool) {
 	return find(c.Streams, func(s Stream) bool { return s.Name == name })
 }
 
-// Surface is how one of the source's two APIs is reached; nil where it is not.
+// Surface returns how to reach one of the source's two APIs; nil if it is not configured.
 func (s Source) Surface(which schemas.Surface) *Surface {
 	if which == schemas.SurfaceV2 {
 		return s.V2
@@ -227,18 +228,18 @@ func (s Source) Surface(which schemas.Surface) *Surface {
 	return s.App
 }
 
-// Apart reports whether a stream cannot go through its surface's client: it has an
-// origin, a credential or headers of its own.
+// Apart reports whether a stream needs a client of its own, because it has its own origin, credential
+// or headers.
 func (s Stream) Apart() bool { return s.Origin != "" || s.Credential.set() || s.Headers != nil }
 
 func (a Auth) set() bool { return a.APIKey != "" || a.Token != "" || a.Login != nil || a.OAuth != nil }
 
-// kept reports whether somebody signs in with it, and its tokens are kept.
+// kept reports whether the credential requires a sign-in, so that its tokens are stored.
 func (a Auth) kept() bool { return a.Login != nil || a.OAuth != nil }
 
-// client is that of a stream which has one of its own. An origin that is a
-// surface's gets that surface's credential and headers, any other none but the
-// stream's own. // Invariant 10
+// client returns the client of a stream that needs its own. If its origin is that of a surface, it uses
+// the surface's credential and headers; otherwise only the stream's own.
+// // Invariant 10
 func (s Source) client(st Stream, shared *accounts) (Client, error) {
 	o := wire.Options{Name: s.Name + " " + st.Name, BaseURL: st.Origin, Allow: []wire.Route{{Method: st.Method, Path: st.Path}}}
 	surface := s.Surface(st.Surface)
@@ -267,7 +268,7 @@ func (s Source) client(st Stream, shared *accounts) (Client, error) {
 	return Client{st.Name, a.word, o}, nil
 }
 
-// at is the surface with this origin, if any.
+// at returns the surface with this origin; nil if there is none.
 func (s Source) at(origin string) *Surface {
 	for _, f := range []*Surface{s.V2, s.App} {
 		if f != nil && (f.BaseURL == origin || strings.HasPrefix(f.BaseURL, origin+"/")) {

@@ -9,14 +9,14 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Collector is where the daemon sends what others gather: traces, run events.
+// Collector is where the daemon sends traces or run events.
 type Collector struct {
 	At    Pos
-	URL   string      // http or https, with the path where it has one
+	URL   string      // http or https, with an optional path
 	Token wire.Secret // sent as a bearer token; "" for none
 }
 
-// collector reads a URL, or a block with one and a token.
+// collector reads a URL, or a block with a URL and a token.
 func (r *reader) collector(n ast.Node, what string) *Collector {
 	c := &Collector{At: posOf(n)}
 	if _, block := r.resolve(n).(ast.MapNode); !block {
@@ -31,13 +31,13 @@ func (r *reader) collector(n ast.Node, what string) *Collector {
 		r.require(n, what, "url")
 	}
 	if u, err := url.Parse(c.URL); err == nil && u.Scheme == "http" && c.Token != "" && !isLoopback(u.Hostname()) {
-		r.fault(c.At, "%s is http; its token would travel in clear text, only localhost may use it", what)
+		r.fault(c.At, "%s is http, which would send its token in clear text; use https, or http only for localhost", what)
 	}
 	return c
 }
 
-// collectorURL reads an address to which no credential of the source goes, so
-// that http is as good as https within a network of one's own.
+// collectorURL reads a URL to which no credential of a source is sent, so http is allowed, for example
+// within a private network.
 func (r *reader) collectorURL(n ast.Node, what string) string {
 	s, ok := r.text(n, what)
 	if !ok {
@@ -46,10 +46,10 @@ func (r *reader) collectorURL(n ast.Node, what string) string {
 	u, err := url.Parse(strings.TrimSpace(s.value))
 	switch {
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
-		r.fault(s.at, "%s is no URL; want such as http://127.0.0.1:4318", what)
+		r.fault(s.at, "%s is not a URL; want for example http://127.0.0.1:4318", what)
 		return ""
 	case u.User != nil, u.RawQuery != "", u.Fragment != "":
-		r.fault(s.at, "%s holds a user, a password or a query; put a credential under token", what)
+		r.fault(s.at, "%s contains a user, a password or a query; put a credential under token", what)
 		return ""
 	}
 	return strings.TrimRight(u.String(), "/")

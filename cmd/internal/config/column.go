@@ -11,17 +11,17 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// ColumnMask is what a stream says of one of its columns.
+// ColumnMask is a stream's own mask for one of its columns.
 type ColumnMask struct {
 	At     Pos
-	Column string // its path
+	Column string // path of the column
 	Mask   schemas.Mask
 }
 
 var typeWords = []string{"bool", "int64", "float64", "decimal(p,s)", "date", "timestamp", "text", "json"}
 
-// columns reads what a stream says of its columns, by their paths: a type, a
-// mask, or a mapping of type, description, rename and mask.
+// columns reads a stream's settings of columns, by their paths: a type, a mask, or a mapping of type,
+// description, rename and mask.
 func (r *reader) columns(s *Stream, n ast.Node, what string) {
 	s.Types = maps.Clone(s.Types)
 	if s.Types == nil {
@@ -31,7 +31,7 @@ func (r *reader) columns(s *Stream, n ast.Node, what string) {
 	for _, e := range es {
 		what := what + " " + e.key
 		if !columnPath.MatchString(e.key) {
-			r.fault(e.at, "%s: no column has such a path; want lower case, __ between an object and its member", what)
+			r.fault(e.at, "%s: not a valid column path; want lower case, __ between an object and its member", what)
 			continue
 		}
 		if _, block := r.resolve(e.value).(ast.MapNode); block {
@@ -60,7 +60,7 @@ func (r *reader) columnType(s *Stream, path string, v scalar, what string) {
 	s.Types[path] = v.value
 }
 
-// column reads one column's mapping.
+// column reads the mapping of one column.
 func (r *reader) column(s *Stream, e entry, what string) {
 	var m schemas.Mask
 	typed := Pos{}
@@ -92,18 +92,18 @@ func (r *reader) column(s *Stream, e entry, what string) {
 		s.Columns = append(s.Columns, ColumnMask{At: e.at, Column: e.key, Mask: m})
 	}
 	if m.Textual() && typed != (Pos{}) {
-		r.fault(typed, "%s: mask %s makes text, whatever the type; leave type out", what, m.Action)
+		r.fault(typed, "%s: mask %s always produces text; remove type", what, m.Action)
 	}
 }
 
-// rename reads a column's name, which must be one that a database leaves alone.
+// rename reads a column name, which every database must store unchanged.
 func (r *reader) rename(s *Stream, path string, n ast.Node, what string) {
 	v, ok := r.text(n, what)
 	if !ok {
 		return
 	}
 	if schemas.Column(schemas.PathPointer(v.value)) != v.value {
-		r.fault(v.at, "%s %q: want lower-case letters, digits and single underscores, at most %d, and no name of penstock's own", what, v.raw, schemas.MaxName)
+		r.fault(v.at, "%s %q: want lower-case letters, digits and single underscores, at most %d, and not a name that penstock uses itself", what, v.raw, schemas.MaxName)
 		return
 	}
 	all := maps.Clone(s.Rules.Rename)
@@ -112,7 +112,7 @@ func (r *reader) rename(s *Stream, path string, n ast.Node, what string) {
 	}
 	for other, name := range all {
 		if name == v.value {
-			r.fault(v.at, "%s: %s is called %q as well", what, other, v.raw)
+			r.fault(v.at, "%s: %s has the name %q too", what, other, v.raw)
 		}
 	}
 	all[path] = v.value
@@ -125,7 +125,7 @@ func (r *reader) selects(n ast.Node, what string) []string {
 	for _, v := range r.texts(n, what) {
 		switch {
 		case !columnPath.MatchString(v.value):
-			r.fault(v.at, "%s %q: no column has such a path", what, v.raw)
+			r.fault(v.at, "%s %q: not a valid column path", what, v.raw)
 		case slices.Contains(all, v.value):
 			r.fault(v.at, "%s names %q twice", what, v.raw)
 		default:
@@ -177,7 +177,7 @@ func (r *reader) condition(n ast.Node, what string) (c schemas.Condition, ok boo
 		if v, ok := r.text(n, what+" column"); ok {
 			c.Column = v.value
 			if !columnPath.MatchString(v.value) {
-				r.fault(v.at, "%s column %q: no column has such a path", what, v.raw)
+				r.fault(v.at, "%s column %q: not a valid column path", what, v.raw)
 			}
 		}
 	}
@@ -186,7 +186,7 @@ func (r *reader) condition(n ast.Node, what string) (c schemas.Condition, ok boo
 	}
 	r.require(n, what, "column")
 	if tests != 1 {
-		r.fault(posOf(n), "%s has %d tests for one column; want one of in, not_in, min, max or null, and a further entry for each other", what, tests)
+		r.fault(posOf(n), "%s has %d tests for one column; want one of in, not_in, min, max or null, and a separate entry for each further test", what, tests)
 	}
 	return c, true
 }
@@ -201,7 +201,7 @@ func (r *reader) operand(n ast.Node, what string) (string, bool) {
 	return s.value, ok
 }
 
-// operands reads the values of a list, which may be empty texts.
+// operands reads a list of values, which may be empty texts.
 func (r *reader) operands(n ast.Node, what string) []string {
 	all := []string{}
 	for _, v := range r.list(n, what) {

@@ -7,35 +7,36 @@ import (
 	"time"
 )
 
-// rereadEvery bounds how often a command runs again because a server refuses what it
-// printed, however many sources take their credential from it.
+// rereadEvery limits how often a command runs again after a server has refused its output, however many
+// sources use it.
 const rereadEvery = 30 * time.Second
 
-// failingTime is how long failing commands may take together while the configuration is
-// read. After it no other command runs. Each of thousands of sources may have a command of
-// its own, and a locked secret manager lets each of them time out. // Invariant 15
+// failingTime limits the total time of failing commands while the configuration is read. After that, no
+// further command runs. Each of thousands of sources may have its own command, and a locked secret
+// manager lets each of them time out.
+// // Invariant 15
 const failingTime = time.Minute
 
-// commands runs the commands of ${cmd:…}. Each runs once while the configuration is read:
-// a template may name the same one for thousands of sources. It is safe for concurrent use.
+// commands runs the commands of ${cmd:…}. Each runs once while the configuration is read, because a
+// template may name the same command for thousands of sources. It is safe for concurrent use.
 type commands struct {
 	run func(argv []string) (string, error)
 
 	mu     sync.Mutex
-	all    map[string]*output // by the words of the command
-	failed time.Duration      // what commands took that failed in once
+	all    map[string]*output // by the command's words
+	failed time.Duration      // total time of commands that failed in once
 }
 
-// output is what a command printed, or why it failed.
+// output is the output of a command, or its error.
 type output struct {
 	mu    sync.Mutex // held while the command runs
 	text  string
 	err   error
 	ran   bool
-	again time.Time // when it last ran in again
+	again time.Time // time of the last run by again
 }
 
-// once returns what a command printed, and runs it if it did not run yet.
+// once returns the output of a command, which it runs at most once.
 func (c *commands) once(argv []string) (string, error) {
 	o := c.of(argv)
 	o.mu.Lock()
@@ -44,7 +45,7 @@ func (c *commands) once(argv []string) (string, error) {
 		return o.text, o.err
 	}
 	if c.failing(0) >= failingTime {
-		return "", fmt.Errorf("not run, as other commands of the configuration failed for %s", failingTime)
+		return "", fmt.Errorf("not run, because other commands of the configuration failed for %s", failingTime)
 	}
 	began := time.Now()
 	o.text, o.err = c.run(argv)
@@ -55,7 +56,7 @@ func (c *commands) once(argv []string) (string, error) {
 	return o.text, o.err
 }
 
-// failing adds to what commands took that failed, and returns it.
+// failing adds to the total time of failed commands, and returns it.
 func (c *commands) failing(more time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,8 +64,7 @@ func (c *commands) failing(more time.Duration) time.Duration {
 	return c.failed
 }
 
-// again returns what a command prints now. It runs the command unless again has done so
-// in the last [rereadEvery].
+// again runs a command again and returns its output, unless it did so within the last [rereadEvery].
 func (c *commands) again(argv []string) (string, error) {
 	o := c.of(argv)
 	o.mu.Lock()

@@ -88,7 +88,7 @@ pipelines: {all: {from: "*", to: lake}}
 		require.Equal(t, 2, runs)
 		require.Equal(t, failingTime, time.Since(began))
 		require.ErrorContains(t, c.Sources[1].Faults, "did not end in 30s")
-		require.ErrorContains(t, c.Sources[999].Faults, "not run, as other commands of the configuration failed for 1m0s")
+		require.ErrorContains(t, c.Sources[999].Faults, "not run, because other commands of the configuration failed for 1m0s")
 
 		runs, fault = 0, nil
 		c, err = Parse([]byte(text), in)

@@ -1,8 +1,7 @@
-// Package config turns pipelines.yaml into values. It is pure: bytes, two
-// look-up functions and the catalogue go in; a [Config], or every fault of the
-// file with its line and column, comes out. It opens nothing, dials nothing and
-// knows no driver; begin with [Parse], then ask [Config.Select] for the streams
-// of a pipeline.
+// Package config parses pipelines.yaml. It has no side effects of its own: it gets the file's bytes,
+// functions for look-ups and the catalogue, and returns a [Config], or all faults of the file with line
+// and column. It opens no files or connections, and does not depend on drivers. Start with [Parse];
+// [Config.Select] returns the streams of a pipeline.
 package config
 
 import (
@@ -17,74 +16,72 @@ import (
 
 // Input is what Parse needs besides the file's bytes.
 type Input struct {
-	File      string                              // name of the file, for messages
-	Env       func(name string) (string, bool)    // os.LookupEnv, or a test's
-	Read      func(path string) (string, error)   // content of a ${file:…}
-	Run       func(argv []string) (string, error) // what the command of a ${cmd:…} prints
-	Places    bool                                // only destinations and state are wanted: commands for other secrets are not run
-	Rows      func(Listing) ([]Row, error)        // what a listing lists; nil: no source is made of it
-	Catalogue []schemas.Stream                    // every endpoint, writes too
-	Schemes   []string                            // of the destinations' URLs
+	File      string                              // file name for messages
+	Env       func(name string) (string, bool)    // os.LookupEnv, or a substitute in tests
+	Read      func(path string) (string, error)   // returns the content for ${file:…}
+	Run       func(argv []string) (string, error) // runs the command of ${cmd:…} and returns its output
+	Places    bool                                // only destinations and state are needed: commands for other secrets are not run
+	Rows      func(Listing) ([]Row, error)        // returns the rows of a listing; nil: listings yield no sources
+	Catalogue []schemas.Stream                    // all endpoints, including writes
+	Schemes   []string                            // URL schemes of the destinations
 }
 
-// Config is a configuration without a fault. Whoever holds it does not change
-// it.
+// Config is a valid configuration. It must not be modified.
 type Config struct {
 	File         string
 	Version      int
-	Sources      []Source      // in the file's order, as are the others; those of Listing last
-	Listing      *Listing      // nil: all of them stand in the file
-	Destinations []Destination // ditto
-	Pipelines    []Pipeline    // ditto
-	Streams      []Stream      // the catalogue, overridden, then the file's own
+	Sources      []Source      // in the file's order; those of Listing last
+	Listing      *Listing      // nil: all sources are in the file
+	Destinations []Destination // in the file's order
+	Pipelines    []Pipeline    // in the file's order
+	Streams      []Stream      // the catalogue with overrides, then the file's own streams
 	Serve        Serve
 	Alerts       Alerts
 	State        State
-	Secrets      []wire.Secret // every credential of the file: none may be seen
+	Secrets      []wire.Secret // all credentials of the file; they must never be shown
 
 	presets *schemas.Presets
 }
 
-// Default values of what a file leaves out.
+// Defaults for missing settings.
 const (
 	DefaultState  = ".penstock"
 	DefaultListen = "127.0.0.1:8080"
 )
 
-// State is where caches, locks and the inbox are kept.
+// State is where caches, locks and the inbox are stored.
 type State struct {
 	At  Pos
-	Dir string      // a directory; "" where URL is set
-	URL wire.Secret // a postgres:// database that several workers share
+	Dir string      // a directory; "" if URL is set
+	URL wire.Secret // a postgres:// a postgres:// database that several workers share
 
-	Key     wire.Secret // age identities, one a line, that tokens in a database are encrypted with
-	Keyring bool        // tokens are kept in the keyring of the operating system
+	Key     wire.Secret // age identities, one per line, which encrypt tokens in a database
+	Keyring bool        // store tokens in the keyring of the operating system
 }
 
-// Serve is how the daemon listens.
+// Serve configures the daemon.
 type Serve struct {
 	At     Pos
 	Listen string
-	Hosts  []string     // names that browsers know it by, besides those of this machine
-	Tokens []ServeToken // that open the dashboard, its API and the metrics; none: whoever is on this machine
-	TLS    *ServeTLS    // nil: without
+	Hosts  []string     // names under which browsers reach it, besides those of this machine
+	Tokens []ServeToken // for the dashboard, its API and metrics; none: open to all users of this machine
+	TLS    *ServeTLS    // nil: no TLS
 
-	OTLP        *Collector // where traces go; nil: as the environment says, or nowhere
-	OpenLineage *Collector // where run events go; nil: nowhere
+	OTLP        *Collector // where traces are sent; nil: as the environment variables say, or nowhere
+	OpenLineage *Collector // where run events are sent; nil: nowhere
 }
 
-// ServeToken opens the dashboard and its API, or only the metrics.
+// ServeToken gives access to the dashboard and its API, or only to the metrics.
 type ServeToken struct {
-	Name   string // for the log; unique
+	Name   string // unique name for the log
 	Secret wire.Secret
 	Role   string // one of ServeRoles
 }
 
-// ServeRoles are what the holder of a token may do; each includes those before it.
+// ServeRoles returns the roles of tokens; each includes those before it.
 func ServeRoles() []string { return []string{"metrics", "read", "operate"} }
 
-// Parse reads a whole configuration. Its error is [Faults], unless the program
-// itself is broken.
+// Parse reads a configuration. The error is [Faults], except for defects of the program itself.
 func Parse(data []byte, in Input) (*Config, error) {
 	r := &reader{Input: in, commands: &commands{run: in.Run}}
 	if in.Run != nil {
@@ -105,8 +102,8 @@ func Parse(data []byte, in Input) (*Config, error) {
 	return c, nil
 }
 
-// root reads the sources before the streams, these before the pipelines, and all after what they name,
-// wherever they stand in the file.
+// root reads the keys in an order in which references can be checked, whatever their order in the file:
+// destinations before sources, sources before streams, streams before pipelines.
 func (r *reader) root(c *Config, root ast.Node) {
 	later := map[string]ast.Node{}
 	keep := func(key string) func(ast.Node) { return func(n ast.Node) { later[key] = n } }
@@ -122,7 +119,7 @@ func (r *reader) root(c *Config, root ast.Node) {
 		"state":        func(n ast.Node) { r.place = true; c.State = r.state(n); r.place = false },
 		"alerts":       func(n ast.Node) { c.Alerts = r.alerts(n) },
 	})
-	if c.State.At == (Pos{}) { // no state: in the file
+	if c.State.At == (Pos{}) { // not in the file
 		c.State = r.stateKey(c.State, "")
 	}
 	if n := later["sources"]; n != nil {
@@ -142,29 +139,29 @@ func (r *reader) root(c *Config, root ast.Node) {
 	}
 }
 
-// Fault makes an error that points at p in the file.
+// Fault returns an error that points at p in the file.
 func (c *Config) Fault(p Pos, message string) error {
 	return Faults{{File: c.File, Pos: p, Message: message}}
 }
 
-// Source is the source named name.
+// Source returns the source named name.
 func (c *Config) Source(name string) (Source, bool) {
 	return find(c.Sources, func(s Source) bool { return s.Name == name })
 }
 
-// MayRead reports whether there is a source of this name, or may be one because the list of
-// sources was not read.
+// MayRead reports whether a source of this name exists, or may exist because the list of sources was
+// not read.
 func (c *Config) MayRead(source string) bool {
 	_, known := c.Source(source)
 	return known || c.Listing != nil && c.Listing.Unread && isName(source)
 }
 
-// Destination is the destination named name.
+// Destination returns the destination named name.
 func (c *Config) Destination(name string) (Destination, bool) {
 	return find(c.Destinations, func(d Destination) bool { return d.Name == name })
 }
 
-// Pipeline is the pipeline named name.
+// Pipeline returns the pipeline named name.
 func (c *Config) Pipeline(name string) (Pipeline, bool) {
 	return find(c.Pipelines, func(p Pipeline) bool { return p.Name == name })
 }
@@ -177,7 +174,7 @@ func find[T any](all []T, is func(T) bool) (T, bool) {
 	return none, false
 }
 
-// named reads a mapping whose keys are names of the user's choice.
+// named reads a mapping whose keys are names chosen by the user.
 func named[T any](r *reader, n ast.Node, what string, read func(entry) T) []T {
 	es, ok := r.entries(n, what)
 	if ok && len(es) == 0 {
@@ -186,7 +183,7 @@ func named[T any](r *reader, n ast.Node, what string, read func(entry) T) []T {
 	var all []T
 	for _, e := range es {
 		if !isName(e.key) {
-			r.fault(e.at, "%s: %q is no name; want letters, digits, - and _", what, e.key)
+			r.fault(e.at, "%s: %q is not a valid name; want letters, digits, - and _", what, e.key)
 			continue
 		}
 		all = append(all, read(e))
@@ -194,7 +191,7 @@ func named[T any](r *reader, n ast.Node, what string, read func(entry) T) []T {
 	return all
 }
 
-// IsName reports whether a source, destination or pipeline may be called so.
+// IsName reports whether s is a valid name of a source, destination or pipeline.
 func IsName(s string) bool { return isName(s) }
 
 func isName(s string) bool {

@@ -13,12 +13,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// SchemaURL is where the JSON Schema of a configuration can be had.
+// SchemaURL is the address of the JSON Schema of configurations.
 const SchemaURL = "https://raw.githubusercontent.com/penstock-data/penstock/main/cmd/penstock/pipelines.schema.json"
 
-// Describe gives the JSON Schema of configurations, for editors. It is found out
-// by asking the reader itself, value by value, what it does to one; the words
-// that go with a key stand in keys.yaml.
+// Describe returns the JSON Schema of configurations, for editors. It is derived by giving the reader
+// test values and observing how it reads them. The descriptions of the keys are in keys.yaml.
 func Describe() ([]byte, error) {
 	d, err := newDescriber()
 	if err != nil {
@@ -36,7 +35,7 @@ func Describe() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// jsonSchema is the part of JSON Schema that configurations take.
+// jsonSchema is the part of JSON Schema that is needed.
 type jsonSchema struct {
 	Dialect     string                 `json:"$schema,omitempty"`
 	ID          string                 `json:"$id,omitempty"`
@@ -54,13 +53,13 @@ type jsonSchema struct {
 	Pattern     string                 `json:"pattern,omitempty"`
 }
 
-// describer asks the reader.
+// describer builds the schema.
 type describer struct {
 	config *Config
-	words  map[string]string // about the value at a place, or at all that end so
-	used   map[string]bool   // of words
-	mute   []string          // keys that nothing is said of
-	above  [][]string        // the keys of the mappings around
+	words  map[string]string // descriptions by place, or by the end of a place
+	used   map[string]bool   // keys of words that were used
+	mute   []string          // keys without a description
+	above  [][]string        // the keys of the enclosing mappings
 }
 
 //go:embed keys.yaml
@@ -75,10 +74,10 @@ func newDescriber() (*describer, error) {
 	return d, yaml.Unmarshal(keyWords, &d.words)
 }
 
-// probes are values of each kind.
+// probes has a value of each kind.
 var probes = []string{"{}", "[]", "probe", "~"}
 
-// describe gives what may stand at a place: one kind of value, or several.
+// describe returns the schema of the values that are allowed at a place: one kind or several.
 func (d *describer) describe(p place) (*jsonSchema, error) {
 	out := &jsonSchema{}
 	in := Input{
@@ -109,7 +108,7 @@ func (d *describer) describe(p place) (*jsonSchema, error) {
 	return out, nil
 }
 
-// wordsFor are those about the longest end of a place that has any.
+// wordsFor returns the description for the longest suffix of a place that has one.
 func (d *describer) wordsFor(p place) string {
 	for i := range p {
 		end := p[i:].String()
@@ -121,7 +120,7 @@ func (d *describer) wordsFor(p place) string {
 	return ""
 }
 
-// kinds are what a sighting stands for.
+// kinds returns the schemas for a sighting.
 func (d *describer) kinds(p place, s sighting) ([]*jsonSchema, error) {
 	switch {
 	case s.mapping:
@@ -153,7 +152,7 @@ func (d *describer) mapping(p place, s sighting) (*jsonSchema, error) {
 		return m, d.properties(m, p, s.beside)
 	}
 	if slices.ContainsFunc(d.above, func(keys []string) bool { return slices.Equal(keys, s.keys) }) {
-		return &jsonSchema{Type: "object"}, nil // it has been described, around this
+		return &jsonSchema{Type: "object"}, nil // it has already been described by an enclosing schema
 	}
 	d.above = append(d.above, s.keys)
 	defer func() { d.above = d.above[:len(d.above)-1] }()
@@ -162,7 +161,7 @@ func (d *describer) mapping(p place, s sighting) (*jsonSchema, error) {
 	return m, d.properties(m, p, s.keys)
 }
 
-// properties adds what may stand under each key of a mapping.
+// properties adds the schemas of the keys of a mapping.
 func (d *describer) properties(m *jsonSchema, p place, keys []string) error {
 	for _, key := range keys {
 		of, err := d.describe(append(slices.Clone(p), key))
@@ -177,11 +176,11 @@ func (d *describer) properties(m *jsonSchema, p place, keys []string) error {
 	return nil
 }
 
-// reference is a value that is filled in from elsewhere, ${…} or a {field} of a
-// row, so that only the reader can say whether it fits.
+// reference returns the schema of a value that contains ${…} or the {field} of a row. Only the reader
+// can check such a value.
 func reference() *jsonSchema { return &jsonSchema{Type: "string", Pattern: `\{`} }
 
-// enum are words as YAML has them: true is no text there.
+// enum returns words as YAML values: true is also a boolean.
 func enum(words []string) []any {
 	var all []any
 	for _, w := range words {

@@ -12,20 +12,20 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Destination is a place tables land in. Its URL may hold a password and is
-// kept as a secret; Scheme and Shown may be printed.
+// Destination is where tables are stored. URL may contain a password and is a secret; Scheme and Shown
+// may be printed.
 type Destination struct {
 	At      Pos
 	Name    string
 	Scheme  string
 	URL     wire.Secret
-	Shown   string // the URL without user, password and query
+	Shown   string // URL without user, password and query
 	Schema  string
-	Publish string      // where readers get a copy
-	Mode    fs.FileMode // of files that it makes; 0: as the umask says, never writable by others
-	Files   string      // folder of the files that rows are about; "" for the scheme's own
+	Publish string      // path of the copy for readers
+	Mode    fs.FileMode // mode of created files; 0: as the umask allows, never writable by others
+	Files   string      // folder for files that rows refer to; "": the scheme's default
 
-	AccessKey, SecretKey wire.Secret // of an object store; "": what its own tools would find
+	AccessKey, SecretKey wire.Secret // for an object store; "": the credentials that its own tools would use
 }
 
 func (r *reader) destinations(n ast.Node) []Destination {
@@ -60,7 +60,7 @@ func (r *reader) destinations(n ast.Node) []Destination {
 	})
 }
 
-// fileMode reads the mode of files in octal digits. Their owner can read and write them.
+// fileMode reads an octal file mode, which must let the owner read and write.
 func (r *reader) fileMode(n ast.Node, what string) fs.FileMode {
 	s, ok := r.text(n, what)
 	if !ok {
@@ -74,8 +74,8 @@ func (r *reader) fileMode(n ast.Node, what string) fs.FileMode {
 	return fs.FileMode(mode)
 }
 
-// destinationURL reads scheme:rest. Which schemes there are is the caller's
-// table, so that a new destination is one line there and none here.
+// destinationURL reads scheme:rest. The caller supplies the known schemes, so that a new destination
+// needs no change here.
 func (r *reader) destinationURL(d *Destination, n ast.Node, what string) {
 	s, ok := r.text(n, what)
 	if !ok {
@@ -84,21 +84,21 @@ func (r *reader) destinationURL(d *Destination, n ast.Node, what string) {
 	scheme, rest, found := strings.Cut(s.value, ":")
 	switch {
 	case !found:
-		r.fault(s.at, "%s %q has no scheme; want such as duckdb:warehouse.duckdb", what, s.raw)
+		r.fault(s.at, "%s %q has no scheme; want for example duckdb:warehouse.duckdb", what, s.raw)
 	case !slices.Contains(r.Schemes, scheme):
 		shown := s.raw
 		if s.raw == s.value {
-			shown = scheme // the rest may hold a password
+			shown = scheme // the rest may contain a password
 		}
 		r.fault(s.at, "%s: no destination for %q%s", what, shown, meantOr(scheme, r.Schemes))
 	case rest == "":
-		r.fault(s.at, "%s names no place after %s:", what, scheme)
+		r.fault(s.at, "%s has nothing after %s:", what, scheme)
 	default:
 		d.Scheme, d.URL, d.Shown = scheme, wire.Secret(s.value), shownURL(s.value)
 	}
 }
 
-// shownURL leaves out what may be a secret.
+// shownURL removes the parts of a URL that may be secret.
 func shownURL(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {

@@ -4,9 +4,9 @@ import (
 	"strings"
 )
 
-// expand replaces ${NAME} and ${env:NAME} by a variable of the environment, ${file:PATH} by the
-// content of a file, and ${cmd:PROGRAM ARGUMENTS} by what a program prints, without line breaks
-// at the end. `$${` is a literal `${`. Text that was filled in is not expanded again.
+// expand replaces ${NAME} and ${env:NAME} by environment variables, ${file:PATH} by the content of a
+// file, and ${cmd:PROGRAM ARGUMENTS} by the output of a program, without trailing line breaks. `$${` is
+// a literal `${`. Inserted text is not expanded again.
 func (r *reader) expand(raw string, at Pos) (string, bool) {
 	var b strings.Builder
 	ok := true
@@ -23,7 +23,7 @@ func (r *reader) expand(raw string, at Pos) (string, bool) {
 		}
 		name, after, closed := strings.Cut(tail, "}")
 		if !closed {
-			r.fault(at, "${ without its }")
+			r.fault(at, "${ without a closing }")
 			return "", false
 		}
 		v, set := r.reference(strings.TrimSpace(name), at)
@@ -33,8 +33,8 @@ func (r *reader) expand(raw string, at Pos) (string, bool) {
 	}
 }
 
-// reference looks one ${…} up. An empty value is as good as a missing one: an
-// empty credential would only fail later and less clearly.
+// reference resolves one ${…}. An empty value is a fault, because an empty credential would fail later
+// with a less clear message.
 func (r *reader) reference(name string, at Pos) (string, bool) {
 	if path, file := strings.CutPrefix(name, "file:"); file {
 		v, err := r.Read(strings.TrimSpace(path))
@@ -53,7 +53,7 @@ func (r *reader) reference(name string, at Pos) (string, bool) {
 	}
 	name = strings.TrimSpace(strings.TrimPrefix(name, "env:"))
 	if !isEnvName(name) {
-		r.fault(at, "${%s} is no variable's name; want ${NAME}, ${file:PATH} or ${cmd:PROGRAM ARGUMENTS}", name)
+		r.fault(at, "${%s} is not a valid variable name; want ${NAME}, ${file:PATH} or ${cmd:PROGRAM ARGUMENTS}", name)
 		return "", false
 	}
 	v, set := r.Env(name)
@@ -76,13 +76,13 @@ func isEnvName(s string) bool {
 	return s != ""
 }
 
-// printed is what a command prints. Only credentials, destinations and the state may name a
-// command. A verb that reads no source runs the commands of destinations and of the state only.
+// printed returns the output of a command. Commands are allowed only in credentials, destinations and
+// the state. Verbs that read no source run only the commands of destinations and of the state.
 func (r *reader) printed(command string, at Pos) (string, bool) {
 	argv, ok := words(command)
 	switch {
 	case !ok || len(argv) == 0:
-		r.fault(at, "${cmd:%s}: want a program and its arguments, with both quotes around an argument that has spaces", command)
+		r.fault(at, "${cmd:%s}: want a program and its arguments, with quotes around an argument that has spaces", command)
 		return "", false
 	case !r.asSecret && !r.place:
 		r.fault(at, "${cmd:…} is for credentials, destinations and the state; here, want ${NAME} or ${file:PATH}")
@@ -96,18 +96,17 @@ func (r *reader) printed(command string, at Pos) (string, bool) {
 		return "", false
 	}
 	if v = strings.TrimRight(v, "\r\n"); v == "" {
-		r.fault(at, "${cmd:%s}: it printed nothing", command)
+		r.fault(at, "${cmd:%s}: the command printed nothing", command)
 		return "", false
 	}
 	return v, true
 }
 
-// unread is the value of a credential whose command is not run, since the verb does not need
-// the credential.
+// unread is the value of a credential whose command is not run because the verb does not need it.
 const unread = "not read"
 
-// words splits a command into words at spaces and tabs. Quotes keep an argument with spaces
-// together; nothing else has a meaning, unlike in a shell.
+// words splits a command at spaces and tabs. Quotes group an argument with spaces. Unlike in a shell,
+// nothing else has a special meaning.
 func words(command string) (all []string, ok bool) {
 	var word strings.Builder
 	begun, quote := false, rune(0)

@@ -8,19 +8,19 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Pos is a place in the file, counted from 1. The zero Pos is no place.
+// Pos is a position in the file; lines and columns count from 1. The zero Pos is unknown.
 type Pos struct{ Line, Col int }
 
-// Fault is one thing wrong with a configuration. It never holds a value that
-// came out of the environment or a secret's file, only the text that asked for
-// it. // Invariant 5
+// Fault is one error in a configuration. It never contains a value from the environment or a secret's
+// file, only the text that refers to it.
+// // Invariant 5
 type Fault struct {
 	File string
 	Pos
 	Message string
 }
 
-// Error is file:line:col: message, as far as the place is known.
+// Error returns file:line:col: message, as far as the position is known.
 func (f Fault) Error() string {
 	switch {
 	case f.File == "":
@@ -31,10 +31,10 @@ func (f Fault) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Col, f.Message)
 }
 
-// Faults is everything wrong with a configuration, in the order of the file.
+// Faults has all errors in a configuration, in the order of the file.
 type Faults []Fault
 
-// Error is one fault a line.
+// Error returns one fault per line.
 func (fs Faults) Error() string {
 	lines := make([]string, len(fs))
 	for i, f := range fs {
@@ -43,7 +43,7 @@ func (fs Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap gives each fault, for errors.As.
+// Unwrap returns the faults, for errors.As.
 func (fs Faults) Unwrap() []error {
 	errs := make([]error, len(fs))
 	for i, f := range fs {
@@ -52,8 +52,8 @@ func (fs Faults) Unwrap() []error {
 	return errs
 }
 
-// sorted brings faults into the order of the file, each once, and no more than
-// a person will read.
+// sorted returns the faults in the order of the file, without duplicates, and at most maxFaults of
+// them.
 func (fs Faults) sorted() Faults {
 	slices.SortStableFunc(fs, func(a, b Fault) int {
 		if a.Line != b.Line {
@@ -63,13 +63,13 @@ func (fs Faults) sorted() Faults {
 	})
 	fs = slices.Compact(fs)
 	if more := len(fs) - maxFaults; more > 0 {
-		fs = append(fs[:maxFaults:maxFaults], Fault{File: fs[0].File, Message: fmt.Sprintf("and %d faults more", more)})
+		fs = append(fs[:maxFaults:maxFaults], Fault{File: fs[0].File, Message: fmt.Sprintf("and %d more faults", more)})
 	}
 	return fs
 }
 
-// posOf is where n begins. A block mapping's own token is its first colon, so
-// its first key is asked instead.
+// posOf returns the position of n. The token of a block mapping is its first colon, so posOf uses its
+// first key.
 func posOf(n ast.Node) Pos {
 	switch m := n.(type) {
 	case *ast.MappingNode:
@@ -86,8 +86,8 @@ func posOf(n ast.Node) Pos {
 	return Pos{Line: p.Line, Col: p.Column}
 }
 
-// meant is `; did you mean "x"?` for the one of known that is nearest to a
-// mistyped word, or nothing where none is near.
+// meant returns `; did you mean "x"?` for the word in known that is nearest to a misspelled word; "" if
+// none is near.
 func meant(word string, known []string) string {
 	best, least := "", max(1, len(word)/3)+1
 	for _, k := range known {
@@ -101,8 +101,8 @@ func meant(word string, known []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// distance is the number of letters to insert, delete, replace or swap with
-// their neighbour to turn a into b, case aside.
+// distance returns the number of letters to insert, delete, replace or swap with a neighbor to turn a
+// into b, ignoring case.
 func distance(a, b string) int {
 	s, t := []rune(strings.ToLower(a)), []rune(strings.ToLower(b))
 	before, last, row := make([]int, len(t)+1), make([]int, len(t)+1), make([]int, len(t)+1)

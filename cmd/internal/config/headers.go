@@ -11,11 +11,12 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// secretName is what headers are called that hold a secret, however it is written.
+// secretName matches the names of headers that usually contain a secret.
 var secretName = regexp.MustCompile(`(?i)key|token|secret|auth|session|passw|sign`)
 
-// headers reads headers by their names. A value that comes out of the environment, a file
-// or a command is a secret, and so is one whose header says so. // Invariant 5
+// headers reads headers by their names. A value is a secret if it comes from the environment, a file or
+// a command, or if its header's name suggests a secret.
+// // Invariant 5
 func (r *reader) headers(n ast.Node, what string) map[string]wire.Secret {
 	es, ok := r.entries(n, what)
 	if !ok {
@@ -46,7 +47,7 @@ func (r *reader) headers(n ast.Node, what string) map[string]wire.Secret {
 	return all
 }
 
-// authHeader reads the name of the header that a credential goes in.
+// authHeader reads the name of the header for a credential.
 func (r *reader) authHeader(n ast.Node, what string) *scalar {
 	s, ok := r.text(n, what)
 	if !ok {
@@ -59,7 +60,7 @@ func (r *reader) authHeader(n ast.Node, what string) *scalar {
 	return &s
 }
 
-// authScheme reads the word before a credential, which may be none.
+// authScheme reads the word before a credential, which may be empty.
 func (r *reader) authScheme(n ast.Node, what string) *scalar {
 	s, ok := r.scalar(n, what)
 	if !ok {
@@ -72,14 +73,14 @@ func (r *reader) authScheme(n ast.Node, what string) *scalar {
 	return &s
 }
 
-// placeAuth says how a credential is sent: behind Bearer in Authorization, and in another
-// header as it is, unless the file says so.
+// placeAuth sets how a credential is sent. The defaults are Bearer in Authorization, and no scheme in
+// another header.
 func (r *reader) placeAuth(a *Auth, header, scheme *scalar, what string) {
 	if header == nil && scheme == nil {
 		return
 	}
 	if a.Login != nil || a.OAuth != nil {
-		r.fault(a.At, "%s: header and scheme go with a token or key", what)
+		r.fault(a.At, "%s: header and scheme are only for a token or key", what)
 		return
 	}
 	a.Header = "Authorization"
@@ -94,15 +95,15 @@ func (r *reader) placeAuth(a *Auth, header, scheme *scalar, what string) {
 	}
 }
 
-// apartFromAuth faults a header that is the credential's.
+// apartFromAuth reports a header that is also the credential's.
 func (r *reader) apartFromAuth(n ast.Node, what string, headers map[string]wire.Secret, a Auth) {
 	if _, both := headers[a.Header]; both {
-		r.fault(posOf(n), "%s: header %s is that of its credential", what, a.Header)
+		r.fault(posOf(n), "%s: header %s is already used for the credential", what, a.Header)
 	}
 }
 
-// joinHeaders are those of a surface under those of a stream, without the one that the
-// stream's credential goes in.
+// joinHeaders merges the headers of a surface and a stream, without the header of the stream's
+// credential.
 func joinHeaders(surface, stream map[string]wire.Secret, credential string) map[string]wire.Secret {
 	all := maps.Clone(surface)
 	if all == nil {

@@ -71,11 +71,11 @@ func TestHeaderFaults(t *testing.T) {
 		{`{X-Tenant: "42"}`, `{X-Tenant: "42", x-tenant: "43"}`, "7:33: source main app headers: X-Tenant stands there twice"},
 		{`{X-Tenant: "42"}`, `{X-Tenant: ""}`, "7:27: source main app headers X-Tenant is empty"},
 		{`{X-Tenant: "42"}`, `{X-Tenant: "${NOWHERE}"}`, "7:27: "},
-		{`{X-Tenant: "42"}`, `{X-Api-Key: "42"}`, "5:7: source main app: header X-Api-Key is that of its credential"},
+		{`{X-Tenant: "42"}`, `{X-Api-Key: "42"}`, "5:7: source main app: header X-Api-Key is already used for the credential"},
 		{`{X-Tenant: "42"}`, `[X-Tenant]`, "7:16: "},
 		{`header: x-api-key`, `header: Content-Length`, `6:54: source main app auth header "Content-Length" cannot be set: it follows from the body`},
 		{`header: x-api-key`, `scheme: a b`, `6:54: source main app auth scheme "a b": want one word, or "" for none`},
-		{`{token: "${PENSTOCK_APP_TOKEN}", header: x-api-key}`, `{login: {email: a@b.example, password: p}, scheme: Token}`, "6:13: source main app auth: header and scheme go with a token or key"},
+		{`{token: "${PENSTOCK_APP_TOKEN}", header: x-api-key}`, `{login: {email: a@b.example, password: p}, scheme: Token}`, "6:13: source main app auth: header and scheme are only for a token or key"},
 		{`{X-Region: eu}`, `{Authorization: x}`, "13:113: stream own.away headers: Authorization cannot be set: it is a credential; put it under auth"},
 	} {
 		text := strings.Replace(withHeaders, tt.old, tt.new, 1)

@@ -8,8 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// incremental reads how a stream is asked for what has changed: auto, or in
-// detail.
+// incremental reads how to request only changed records: auto, or in detail.
 func (r *reader) incremental(n ast.Node, what string) schemas.Incremental {
 	var i schemas.Incremental
 	if _, block := r.resolve(n).(ast.MapNode); !block {
@@ -35,12 +34,12 @@ func (r *reader) incremental(n ast.Node, what string) schemas.Incremental {
 		r.require(n, what, "field")
 	}
 	if i.Until != "" && i.Param == "" {
-		r.fault(posOf(n), "%s has until and no param: a range has a beginning", what)
+		r.fault(posOf(n), "%s has until but no param; a range needs a beginning", what)
 	}
 	return i
 }
 
-// duration reads a length of time above nothing: 90s, 15m, 24h, or 7d.
+// duration reads a positive duration: 90s, 15m, 24h or 7d.
 func (r *reader) duration(n ast.Node, what string) time.Duration {
 	s, ok := r.text(n, what)
 	if !ok {

@@ -12,41 +12,41 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Listing says where the sources of a configuration are listed, beside those
-// that stand in it: in a file, in the answer to a query or in what a command
-// prints. Each row is one source, of which the template is made. Exactly one of
-// File, Query and Command is set.
+// Listing says where further sources of a configuration are listed: in a file, in the result of a query
+// or in the output of a command. The template makes one source of each row. Exactly one of File, Query
+// and Command is set.
 type Listing struct {
 	At      Pos
-	File    string      // of .csv, .yaml or .json
-	Query   string      // SELECT, asked of Of, or of the database at URL
-	To      Ref         // a destination of the file
-	Of      Destination // that
-	URL     wire.Secret // of a database that is no destination
-	Command []string    // and its arguments; no shell reads them
+	File    string      // path of a .csv, .yaml or .json file
+	Query   string      // a SELECT, which runs in Of or in the database at URL
+	To      Ref         // name of a destination of the file
+	Of      Destination // that destination
+	URL     wire.Secret // of a database that is not a destination
+	Command []string    // program and arguments, run without a shell
 	Timeout time.Duration
 
-	Name   string   // the field that names the source
-	Unread bool     // the command was not run, since the verb needs no sources
-	Hosts  []string // patterns of hosts that its sources may be at; nil: any that the template allows
-	Secret []string // fields that are never shown, wherever they stand
+	Name   string   // field with the source's name
+	Unread bool     // the command was not run, because the verb needs no sources
+	Hosts  []string // patterns of allowed hosts; nil: any that the template allows
+	Secret []string // fields that are never shown
 }
 
 // Row is one row of a listing.
 type Row struct {
-	File   string // where it stands; "" for an answer
+	File   string // file of the row; "" for a query or command
 	Line   int
 	Fields map[string]string
 }
 
-// ErrUnread is what [Input.Rows] returns for a list that the verb does not need. The
-// configuration is then without the sources of the list, which is no fault.
+// ErrUnread is what [Input.Rows] returns for a list that the verb does not need. The configuration then
+// lacks the sources of the list, which is not a fault.
 var ErrUnread = errors.New("the list of sources is not read")
 
-// DefaultListingTimeout is how long a query or a command may take.
+// DefaultListingTimeout is the default time limit of a query or a command.
 const DefaultListingTimeout = 30 * time.Second
 
-// mostSources is more than any configuration has. // Invariant 15
+// mostSources is the maximum of listed sources.
+// // Invariant 15
 const mostSources = 100_000
 
 func (r *reader) sources(n ast.Node, c *Config) []Source {
@@ -64,20 +64,20 @@ func (r *reader) sources(n ast.Node, c *Config) []Source {
 		case e.key == "template":
 			template = e.value
 		case !isName(e.key):
-			r.fault(e.at, "sources: %q is no name; want letters, digits, - and _", e.key)
+			r.fault(e.at, "sources: %q is not a valid name; want letters, digits, - and _", e.key)
 		default:
 			all = append(all, r.source(e))
 		}
 	}
 	if r.seen != nil && template != nil {
-		r.source(entry{key: "template", at: posOf(template), value: template}) // who describes it has no rows
+		r.source(entry{key: "template", at: posOf(template), value: template}) // without rows, the schema describes the template as a source
 	}
 	switch l := c.Listing; {
 	case l == nil && template == nil:
 	case l == nil:
-		r.fault(posOf(template), "sources: a template without from, which lists the sources it is for")
+		r.fault(posOf(template), "sources: template needs from, which lists the sources")
 	case template == nil:
-		r.fault(l.At, "sources: from without a template, of which each source is made")
+		r.fault(l.At, "sources: from needs a template, from which each source is made")
 	case len(r.faults) == 0:
 		all = append(all, r.listed(l, template, all)...)
 	}
@@ -135,14 +135,14 @@ func (r *reader) listing(n ast.Node, c *Config) *Listing {
 	case ways != 1:
 		r.fault(l.At, "%s holds %d lists; want one of file, query or command", what, ways)
 	case l.Query != "" && l.To.Text == "" && l.URL == "":
-		r.fault(l.At, "%s: a query wants `of`: a destination, or the URL of a database", what)
+		r.fault(l.At, "%s: a query needs `of`: a destination, or the URL of a database", what)
 	case l.Query == "" && (l.To.Text != "" || l.URL != ""):
-		r.fault(l.At, "%s: only a query is asked of something", what)
+		r.fault(l.At, "%s: `of` is only for a query", what)
 	}
 	return l
 }
 
-// listingTimeout reads how long a query or a command may take.
+// listingTimeout reads the time limit of a query or a command.
 func (r *reader) listingTimeout(n ast.Node, what string) time.Duration {
 	s, ok := r.text(n, what)
 	if !ok {
@@ -155,7 +155,7 @@ func (r *reader) listingTimeout(n ast.Node, what string) time.Duration {
 	return d
 }
 
-// listingOf reads what a query is asked of.
+// listingOf reads the database for a query.
 func (r *reader) listingOf(l *Listing, n ast.Node, what string, c *Config) {
 	s, ok := r.text(n, what)
 	switch {
@@ -171,11 +171,11 @@ func (r *reader) listingOf(l *Listing, n ast.Node, what string, c *Config) {
 	}
 }
 
-// listed makes the sources of a listing. One that cannot be made is there all
-// the same, with what is wrong with it: it stops no other.
+// listed makes the sources of a listing. A source with faults is included with them, so that it does
+// not affect the others.
 func (r *reader) listed(l *Listing, template ast.Node, before []Source) []Source {
 	if r.Rows == nil {
-		return nil // whoever reads the file has nowhere to look
+		return nil // the caller cannot read listings
 	}
 	rows, err := r.Rows(*l)
 	if errors.Is(err, ErrUnread) {
@@ -199,7 +199,7 @@ func (r *reader) listed(l *Listing, template ast.Node, before []Source) []Source
 		name := row.Fields[l.Name]
 		switch {
 		case !isName(name):
-			r.rowFault(row, "%q is no name of a source; want a letter, then letters, digits, - and _ in the field %s", name, l.Name)
+			r.rowFault(row, "%q is not a valid source name; want a letter, then letters, digits, - and _ in the field %s", name, l.Name)
 			continue
 		case taken[name]:
 			r.rowFault(row, "source %s stands there twice", name)
@@ -219,7 +219,7 @@ func (r *reader) rowFault(row Row, format string, args ...any) {
 	}
 }
 
-// fromRow makes one source of the template.
+// fromRow makes one source from the template.
 func (r *reader) fromRow(l *Listing, row Row, template ast.Node) Source {
 	for _, field := range l.Secret {
 		if v := row.Fields[field]; v != "" {
@@ -230,7 +230,7 @@ func (r *reader) fromRow(l *Listing, row Row, template ast.Node) Source {
 	r.row, r.rowOf, r.rowName = &row, l, row.Fields[l.Name]
 	s := r.source(entry{key: r.rowName, at: posOf(template), value: template})
 	r.row, r.rowOf, r.rowName = nil, nil, ""
-	r.visited = visited // the template is one, however many are made of it
+	r.visited = visited // count the template once, however many sources it makes
 	if len(r.faults) > told {
 		s.Faults = slices.Clone(r.faults[told:])
 		r.faults = r.faults[:told]
@@ -238,15 +238,14 @@ func (r *reader) fromRow(l *Listing, row Row, template ast.Node) Source {
 	return s
 }
 
-// templateWord is what a template's text may hold besides letters that stand for
-// themselves: an escape, something that is looked up, or a field of the row.
+// templateWord matches the special parts of a template's text: an escape, a reference, or a field of
+// the row.
 var templateWord = regexp.MustCompile(`\$\$\{|\$\{(?:[^{}]|\{name\})*\}|\{[^{}]*\}`)
 
-// fill puts the fields of the row at hand into a template's text: {field}, and
-// in what is looked up, as ${KEY_{name}} or ${file:keys/{name}}, the source's name
-// alone, which is safe there. What a row holds is never looked up itself, whatever
-// it stands beside: the template's own words are expanded apart from it. Text that
-// is of no template is expanded as it is.
+// fill replaces {field} in a template's text by the field of the current row. Inside a reference, such
+// as ${KEY_{name}} or ${file:keys/{name}}, it replaces only {name}, which is safe there. Values of a
+// row are never expanded as references: the template's own text is expanded separately. Without a row,
+// the text is only expanded.
 func (r *reader) fill(raw string, at Pos) (string, bool) {
 	if r.row == nil {
 		return r.expand(raw, at)
@@ -276,7 +275,7 @@ func (r *reader) fill(raw string, at Pos) (string, bool) {
 	return b.String(), all
 }
 
-// field is a field of the row at hand.
+// field returns a field of the current row.
 func (r *reader) field(name string, at Pos) (string, bool) {
 	if name == "name" {
 		return r.rowName, true

@@ -9,24 +9,25 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Credentials are sent to the address that a template makes of a row. The row may come from
-// a person who must not choose the host, such as a customer who filled in a form. So the
-// template names the host, and a row fills in at most one part of it. // Invariant 10
+// Credentials are sent to the address that a template and a row make. The row may come from someone who
+// must not choose the host, such as a customer who filled in a form. So the template names the host,
+// and a row fills in at most one label of it.
+// // Invariant 10
 var (
 	label  = regexp.MustCompile(`^[A-Za-z0-9_-]{0,63}$`)
-	labels = regexp.MustCompile(`^[A-Za-z0-9_.-]{0,253}$`) // where hosts: limits what they lead to
+	labels = regexp.MustCompile(`^[A-Za-z0-9_.-]{0,253}$`) // allowed if hosts: limits the result
 )
 
-// urlText reads a text that is an address.
+// urlText reads a text that is a URL.
 func (r *reader) urlText(n ast.Node, what string) (scalar, bool) {
 	r.url = what
 	defer func() { r.url = "" }()
 	return r.text(n, what)
 }
 
-// fitsURL reports whether the value of a field may stand in an address, between the text
-// before it and the template's text after it. Its faults hold no value, which may be
-// secret. // Invariant 5
+// fitsURL reports whether the value of a field may be inserted into a URL between before and the
+// template's text after. Its faults do not contain the value, which may be secret.
+// // Invariant 5
 func (r *reader) fitsURL(field, value, before, after string) bool {
 	_, rest, hasScheme := strings.Cut(before, "://")
 	hosts := r.rowOf.Hosts != nil
@@ -37,7 +38,7 @@ func (r *reader) fitsURL(field, value, before, after string) bool {
 		}
 		return r.unfit("the field {%s} is the scheme of an address; want https", field)
 	case before == "" && (after == "" || after[0] == '/'):
-		return true // the row has the whole address, which is judged as one
+		return true // the row has the whole URL, which hostFits checks
 	case hasScheme && strings.ContainsAny(rest, `/?#\`):
 		if !strings.ContainsAny(value, `?#\`) && !dotted(value) {
 			return true
@@ -46,26 +47,26 @@ func (r *reader) fitsURL(field, value, before, after string) bool {
 	case label.MatchString(value) || hosts && labels.MatchString(value):
 		return true
 	case hosts:
-		return r.unfit("the field {%s} is in the host of an address: want letters, digits, - and dots; a path wants a / before the field", field)
+		return r.unfit("the field {%s} is in the host of an address: want letters, digits, - and dots; a path needs a / before the field", field)
 	}
 	return r.unfit("the field {%s} is in the host of an address: want one part of a host, of letters, digits and -; "+
-		"`hosts:` under from allows several parts, a path wants a / before the field", field)
+		"`hosts:` under from allows several parts, a path needs a / before the field", field)
 }
 
-// dotted reports whether a part of a path leads to where it is, or up.
+// dotted reports whether a path has a . or .. segment.
 func dotted(path string) bool {
 	plain, err := url.PathUnescape(path)
 	return err != nil || slices.ContainsFunc(strings.Split(plain, "/"), func(part string) bool { return part == "." || part == ".." })
 }
 
-// unfit adds a fault of the row at hand, and reports false.
+// unfit adds a fault for the current row, and returns false.
 func (r *reader) unfit(format string, args ...any) bool {
 	r.rowFault(*r.row, "source %s: %s: "+format, append([]any{r.rowName, r.url}, args...)...)
 	return false
 }
 
-// hostFits reports whether the address that a template and a row make leads to a host that
-// the list may name. An address that stands in the file is its owner's.
+// hostFits reports whether the host of the URL made from a template and a row is allowed. URLs in the
+// file itself are always allowed.
 func (r *reader) hostFits(u *url.URL, what string) bool {
 	if r.row == nil {
 		return true
@@ -77,13 +78,13 @@ func (r *reader) hostFits(u *url.URL, what string) bool {
 	case strings.Contains("."+host, ".."):
 		return r.unfit("its host has an empty part")
 	case r.rowOf.Hosts != nil && !slices.ContainsFunc(r.rowOf.Hosts, func(p string) bool { return hostMatches(p, host) }):
-		return r.unfit("its host is none of `hosts:` under from; add it there, or *.example.com for all hosts below one")
+		return r.unfit("its host is not in `hosts:` under from; add it there, or use *.example.com for all hosts below a domain")
 	}
 	return true
 }
 
-// hostMatches reports whether a pattern stands for the host: *.example.com for every host
-// below example.com, and else for itself.
+// hostMatches reports whether a pattern matches the host. *.example.com matches every host below
+// example.com.
 func hostMatches(pattern, host string) bool {
 	if below, ok := strings.CutPrefix(pattern, "*"); ok {
 		return len(host) > len(below) && strings.HasSuffix(host, below)
@@ -93,7 +94,7 @@ func hostMatches(pattern, host string) bool {
 
 var hostPattern = regexp.MustCompile(`^(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*$`)
 
-// listingHosts reads which hosts the sources of a list may be at.
+// listingHosts reads the allowed hosts for the sources of a list.
 func (r *reader) listingHosts(n ast.Node, what string) []string {
 	hosts := []string{}
 	for _, s := range r.texts(n, what) {

@@ -10,12 +10,11 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// ofSource stands in a destination's words for the name of the source whose
-// place it is.
+// ofSource is the placeholder in a destination for the name of a source that has its own place there.
 const ofSource = "{source}"
 
-// readsFrom reads which sources a pipeline reads: names, or patterns as for streams,
-// of which the last that matches a source decides.
+// readsFrom reads the sources of a pipeline: names, or patterns as for streams. The last pattern that
+// matches a source decides.
 func (r *reader) readsFrom(p *Pipeline, n ast.Node, what string, c *Config) {
 	var patterns []Ref
 	known := sourceNames(c)
@@ -38,12 +37,12 @@ func (r *reader) readsFrom(p *Pipeline, n ast.Node, what string, c *Config) {
 		r.fault(posOf(n), "%s is empty", what)
 	}
 	if p.From = chosenSources(known, patterns); len(p.From) == 0 && len(r.faults) == 0 && c.Listing == nil {
-		r.fault(posOf(n), "%s chooses no source", what)
+		r.fault(posOf(n), "%s selects no source", what)
 	}
 }
 
-// chosenSources are the names that patterns choose, in the order of the names.
-// Patterns that only take away start from all.
+// chosenSources returns the names that patterns select, in the order of names. If all patterns are
+// exclusions, they start from all names.
 func chosenSources(names []string, patterns []Ref) []Ref {
 	if !slices.ContainsFunc(patterns, func(r Ref) bool { return !strings.HasPrefix(r.Text, "!") }) && patterns != nil {
 		patterns = append([]Ref{{At: patterns[0].At, Text: "*"}}, patterns...)
@@ -68,7 +67,7 @@ func chosenSources(names []string, patterns []Ref) []Ref {
 	return chosen
 }
 
-// Of is the pipeline over one of its sources alone.
+// Of returns the pipeline restricted to one of its sources.
 func (p Pipeline) Of(source string) Pipeline {
 	i := slices.IndexFunc(p.From, func(r Ref) bool { return r.Text == source })
 	if i < 0 {
@@ -84,8 +83,8 @@ func (p Pipeline) Reads(source string) bool {
 	return slices.ContainsFunc(p.From, func(r Ref) bool { return r.Text == source })
 }
 
-// Key names what no two processes may run at once: the pipeline, or of one over
-// several sources the part that [Pipeline.Of] has given.
+// Key returns a name that at most one process may run at a time: the pipeline, or one source of it as
+// returned by [Pipeline.Of].
 func (p Pipeline) Key() string {
 	if !p.Many || len(p.From) != 1 {
 		return p.Name
@@ -93,12 +92,12 @@ func (p Pipeline) Key() string {
 	return p.Name + "@" + p.From[0].Text
 }
 
-// Apart reports whether each source has a place of its own in d.
+// Apart reports whether each source has its own place in d.
 func (d Destination) Apart() bool {
 	return strings.Contains(d.URL.Reveal(), ofSource) || strings.Contains(d.Schema, ofSource)
 }
 
-// For is the place of a source in d: d itself where it says {source} nowhere.
+// For returns the place of a source in d: d itself if it does not contain {source}.
 func (d Destination) For(source string) Destination {
 	of := strings.NewReplacer(ofSource, source)
 	d.URL, d.Shown = wire.Secret(of.Replace(d.URL.Reveal())), of.Replace(d.Shown)
@@ -106,9 +105,8 @@ func (d Destination) For(source string) Destination {
 	return d
 }
 
-// Shared reports whether sources share the tables in a destination: some
-// pipeline brings several there, and they have no places of their own, one of
-// which d may be.
+// Shared reports whether sources share the tables in a destination: some pipeline loads several sources
+// into it, and they have no places of their own. d may be the place of one source.
 func (c *Config) Shared(d Destination) bool {
 	d, _ = c.Destination(d.Name)
 	return !d.Apart() && slices.ContainsFunc(c.Pipelines, func(p Pipeline) bool {
@@ -116,7 +114,7 @@ func (c *Config) Shared(d Destination) bool {
 	})
 }
 
-// From are the names of the sources that pipelines bring to a destination.
+// From returns the names of the sources that pipelines load into a destination.
 func (c *Config) From(d Destination) (names []string) {
 	seen := map[string]bool{}
 	for _, p := range c.Pipelines {
@@ -133,21 +131,22 @@ func (c *Config) From(d Destination) (names []string) {
 	return names
 }
 
-// alike faults sources that a file system or a database which makes no
-// difference between upper and lower case would take for one. // Invariant 17
+// alike reports sources that a file system or a database with case-insensitive names could not
+// distinguish.
+// // Invariant 17
 func (r *reader) alike(sources []Source) {
 	seen := map[string]string{}
 	for _, s := range sources {
 		fold := strings.ToLower(s.Name)
 		if other, taken := seen[fold]; taken && other != s.Name {
-			r.fault(s.At, "sources %s and %s differ in upper and lower case alone", other, s.Name)
+			r.fault(s.At, "sources %s and %s differ only in upper and lower case", other, s.Name)
 		}
 		seen[fold] = s.Name
 	}
 }
 
-// placed faults places of sources whose names would be too long, or whose files
-// readers would find under one name.
+// placed reports places of sources whose names are too long, or whose published copies would have the
+// same name.
 func (r *reader) placed(c *Config) {
 	for _, p := range c.Pipelines {
 		for _, to := range p.To {
@@ -158,13 +157,13 @@ func (r *reader) placed(c *Config) {
 				}
 			}
 			if p.Many && d.Apart() && d.Publish != "" && !strings.Contains(d.Publish, ofSource) {
-				r.fault(d.At, "destination %s: each source has a place of its own, and publish has none; put {source} in it", d.Name)
+				r.fault(d.At, "destination %s: each source has its own place, but publish is the same for all; put {source} in it", d.Name)
 			}
 		}
 	}
 }
 
-// overlap is a pair of pipelines that would write one table of one place.
+// overlap reports whether two pipelines can write to the same place of a destination.
 func (c *Config) overlap(d Destination, p, q Pipeline) bool {
 	if !d.Apart() && !c.Shared(d) {
 		return true
@@ -174,8 +173,7 @@ func (c *Config) overlap(d Destination, p, q Pipeline) bool {
 	})
 }
 
-// Pick are the sources of p that names and patterns choose; all of them where
-// there are none.
+// Pick returns the sources of p that names and patterns select; all of them if there are none.
 func (c *Config) Pick(p Pipeline, only []string) ([]Ref, error) {
 	if len(only) == 0 {
 		return p.From, nil

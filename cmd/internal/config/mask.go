@@ -12,12 +12,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Mask is what a pipeline stores in place of a column's values.
+// Mask is a pipeline's mask for a column.
 type Mask struct {
 	At     Pos
 	Stream string // pattern
-	Column string // pattern; "" with a preset
-	Preset string // a set of masks; "" with Mask
+	Column string // pattern; "" for a preset
+	Preset string // a set of masks; "" if Mask is set
 	Mask   schemas.Mask
 }
 
@@ -25,12 +25,11 @@ func (m Mask) rule() schemas.MaskRule {
 	return schemas.MaskRule{Column: m.Column, Exact: !strings.Contains(m.Stream+m.Column, "*"), Mask: m.Mask}
 }
 
-// shortestKey is how long a key must be that nobody is to guess.
+// shortestKey is the least length of a key in bytes.
 const shortestKey = 16
 
-// masks reads `stream.column: mask`, either with *, and `stream: personal`. An
-// entry without any * means one column of one stream; others mean the columns
-// within objects and lists as well.
+// masks reads `stream.column: mask`, both optionally with *, and `stream: personal`. An entry without *
+// applies to one column of one stream; others also apply to columns within objects and lists.
 func (r *reader) masks(n ast.Node, what string, all []Stream) []Mask {
 	var masks []Mask
 	es, _ := r.entries(n, what)
@@ -47,7 +46,7 @@ func (r *reader) masks(n ast.Node, what string, all []Stream) []Mask {
 			}
 			m.Stream, m.Column = e.key[:i], e.key[i+1:]
 			if !schemas.ColumnPattern(m.Column) {
-				r.fault(e.at, "%s %q: %q names no column; want its path in lower case, * for any letters", what, e.key, m.Column)
+				r.fault(e.at, "%s %q: %q is not a column path; want lower case, * for any letters", what, e.key, m.Column)
 				continue
 			}
 		}
@@ -60,8 +59,8 @@ func (r *reader) masks(n ast.Node, what string, all []Stream) []Mask {
 	return masks
 }
 
-// mask reads an action, or a mapping of one and its parameters. also is what
-// else could have been meant.
+// mask reads an action, or a mapping of an action and its parameters. also has further words for the
+// error message.
 func (r *reader) mask(n ast.Node, what string, also ...string) schemas.Mask {
 	var m schemas.Mask
 	if _, block := r.resolve(n).(ast.MapNode); !block {
@@ -95,15 +94,16 @@ func (r *reader) maskFields(m *schemas.Mask, what string) fields {
 
 func (r *reader) checkMask(m schemas.Mask, at Pos, what string) {
 	if m.Action == "" {
-		return // a fault of its own
+		return // reported elsewhere
 	}
 	if err := m.Check(); err != nil {
 		r.fault(at, "%s: %v", what, err)
 	}
 }
 
-// maskKey reads a key of masks. It is a secret. Its spaces are kept, since every masked
-// value changes with the key. // Invariant 5
+// maskKey reads a mask key, which is a secret. Spaces are kept, because every masked value depends on
+// the exact key.
+// // Invariant 5
 func (r *reader) maskKey(n ast.Node, what string) wire.Secret {
 	r.asSecret = true
 	s, ok := r.text(n, what)
@@ -113,7 +113,7 @@ func (r *reader) maskKey(n ast.Node, what string) wire.Secret {
 	case !ok:
 		return ""
 	case key == unread:
-		return key // its length is not known
+		return key // its length is unknown
 	case len(s.value) < shortestKey:
 		r.fault(s.at, "%s is shorter than %d characters", what, shortestKey)
 	}
@@ -121,9 +121,9 @@ func (r *reader) maskKey(n ast.Node, what string) wire.Secret {
 	return key
 }
 
-// masksFor are the masks of a stream in a pipeline, the weightiest last: sets,
-// patterns of columns, what is never loaded unless it is named, columns by name,
-// columns of one stream by name, and what the stream itself says.
+// masksFor returns the masks of a stream in a pipeline, in ascending priority: presets, patterns of
+// columns, credentials that are never loaded unless named, columns by name, columns of one stream by
+// name, and the stream's own masks.
 func (c *Config) masksFor(p Pipeline, s Stream) []schemas.MaskRule {
 	var sets, patterns, names, exact []schemas.MaskRule
 	for _, m := range p.Mask {
@@ -150,7 +150,7 @@ func (c *Config) masksFor(p Pipeline, s Stream) []schemas.MaskRule {
 	return slices.Concat(sets, patterns, never, names, exact, own)
 }
 
-// checkMasks faults masks that a key cannot have.
+// checkMasks reports masks that are not allowed for key columns.
 func (c *Config) checkMasks(p Pipeline, streams []Stream, say func(Pos, string, ...any)) {
 	said := map[Pos]bool{}
 	for _, s := range streams {
@@ -158,7 +158,7 @@ func (c *Config) checkMasks(p Pipeline, streams []Stream, say func(Pos, string, 
 			if v := s.Verdict(schemas.PathPointer(name)); v.Drop || !v.Mask.Keyable() {
 				at, by := c.blame(p, s, name)
 				if !said[at] {
-					say(at, "%s %s, the key of %s; a key can have hmac, hash or keep", by, name, s.Name)
+					say(at, "%s %s, the key of %s; a key allows only hmac, hash or keep", by, name, s.Name)
 				}
 				said[at] = true
 			}
@@ -166,14 +166,14 @@ func (c *Config) checkMasks(p Pipeline, streams []Stream, say func(Pos, string, 
 	}
 }
 
-// MasksKeyed reports whether any of the streams is masked with a key.
+// MasksKeyed reports whether any of the streams has a mask with a key.
 func MasksKeyed(streams []Stream) bool {
 	return slices.ContainsFunc(streams, func(s Stream) bool {
 		return slices.ContainsFunc(s.Rules.Masks, func(m schemas.MaskRule) bool { return m.Mask.Action == schemas.MaskHMAC })
 	})
 }
 
-// blame finds what in the file does to a key column what cannot be done.
+// blame returns the setting that masks or drops a key column.
 func (c *Config) blame(p Pipeline, s Stream, key string) (Pos, string) {
 	unfit := func(rules ...schemas.MaskRule) bool {
 		alone := s.Stream

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// months reads how a list is asked for one month: by which parameters, or none.
+// months reads which parameters select one month of a list, or none.
 func (r *reader) months(n ast.Node, what string) schemas.Months {
 	var m schemas.Months
 	if _, block := r.resolve(n).(ast.MapNode); !block {
@@ -41,13 +41,13 @@ func (r *reader) months(n ast.Node, what string) schemas.Months {
 	return m
 }
 
-// checkMonths wants what a reading by months needs of a stream.
+// checkMonths checks that a stream can be read by months.
 func (r *reader) checkMonths(s Stream) {
 	switch {
 	case !s.Months.Set():
 	case s.Parent != "":
 		r.fault(s.At, "stream %s hangs from %s and cannot be read by months", s.Name, s.Parent)
 	case s.Incremental != (schemas.Incremental{}):
-		r.fault(s.At, "stream %s is read either by months or by incremental; with months: none the latter holds", s.Name)
+		r.fault(s.At, "stream %s has both months and incremental; keep one, or set months: none", s.Name)
 	}
 }

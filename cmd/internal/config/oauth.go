@@ -10,22 +10,22 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// OAuth is how a grant is asked for and kept alive: OAuth 2.0, authorization
-// code with PKCE. Somebody gives the grant with `penstock login`.
+// OAuth configures a grant of OAuth 2.0: authorization code with PKCE. A user gives the grant with
+// `penstock login`.
 type OAuth struct {
 	ClientID     string
 	ClientSecret wire.Secret // "" for a public client
-	ClientAuth   string      // basic or post; "" as the issuer says
+	ClientAuth   string      // basic or post; "": as the issuer's metadata says
 
-	Issuer       string // states the addresses that are not given here
+	Issuer       string // its metadata has the addresses that are not set here
 	AuthorizeURL string
 	TokenURL     string
 	RevokeURL    string
 	DeviceURL    string
 
-	AuthorizeParams map[string]string // of the sign-in page, over those of every sign-in
-	RedirectURI     string            // "" for the default
-	Scopes          []string          // instead of those that the selected streams need
+	AuthorizeParams map[string]string // for the authorization page, in addition to the standard ones
+	RedirectURI     string            // "": the default
+	Scopes          []string          // replaces the scopes that the selected streams need
 	RefreshGrace    time.Duration     // see [wire.OAuthOptions]
 }
 
@@ -68,12 +68,12 @@ func (r *reader) oauth(n ast.Node, what string) *OAuth {
 	if issuer == nil {
 		r.require(n, what, "authorize_url", "token_url")
 	} else if o.AuthorizeURL == "" || o.TokenURL == "" {
-		r.address(issuer, what+" issuer") // its metadata is requested
+		r.address(issuer, what+" issuer") // its metadata will be requested
 	}
 	return o
 }
 
-// ownParams are the parameters of a sign-in page that penstock sets.
+// ownParams are the parameters of the authorization page that penstock sets.
 var ownParams = []string{"client_id", "response_type", "redirect_uri", "scope", "state", "code_challenge", "code_challenge_method"}
 
 func (r *reader) authorizeParams(n ast.Node, what string) map[string]string {
@@ -106,7 +106,7 @@ func (r *reader) redirectURI(n ast.Node, what string) string {
 	return s.value
 }
 
-// refreshGrace reads how long a server takes a used refresh token again.
+// refreshGrace reads how long a server still accepts a used refresh token.
 func (r *reader) refreshGrace(n ast.Node, what string) time.Duration {
 	if s, ok := r.scalar(n, what); ok && s.value == "always" {
 		return wire.GraceAlways
@@ -114,7 +114,7 @@ func (r *reader) refreshGrace(n ast.Node, what string) time.Duration {
 	return r.duration(n, what)
 }
 
-// address reads an absolute URL that secrets travel to, with its path.
+// address reads an absolute URL, to which secrets are sent.
 func (r *reader) address(n ast.Node, what string) string {
 	s, ok := r.urlText(n, what)
 	if !ok {
@@ -131,13 +131,13 @@ func (r *reader) address(n ast.Node, what string) string {
 	return u.String()
 }
 
-// scopes reads a list of scopes, none of which may change anything.
+// scopes reads a list of scopes. Scopes that allow changes are rejected.
 // // Invariant 9
 func (r *reader) scopes(n ast.Node, what string) []string {
 	var all []string
 	for _, s := range r.texts(n, what) {
 		if wire.Writes(s.value) {
-			r.fault(s.at, "%s: %q is more than reading, and penstock only reads", what, s.raw)
+			r.fault(s.at, "%s: %q allows more than reading; penstock only reads", what, s.raw)
 			continue
 		}
 		all = append(all, wire.ScopeWords(s.value)...)
@@ -145,9 +145,8 @@ func (r *reader) scopes(n ast.Node, what string) []string {
 	return all
 }
 
-// Scopes are those that the grant of a source's surface is asked for: the file's own or,
-// of the versioned surface, the least that its pipelines need. The application surface
-// documents none.
+// Scopes returns the scopes to request for a source's surface: those in the file, or, for the versioned
+// surface, the least that its pipelines need. The application surface documents none.
 func (c *Config) Scopes(source string, surface schemas.Surface) []string {
 	src, _ := c.Source(source)
 	from := src.Surface(surface)
@@ -164,7 +163,7 @@ func (c *Config) Scopes(source string, surface schemas.Surface) []string {
 		}
 		streams, err := c.Select(p, nil)
 		if err != nil {
-			continue // its own fault, told where the pipeline is used
+			continue // reported where the pipeline is used
 		}
 		for _, s := range append(c.details(streams), c.withParents(streams)...) {
 			if s.Surface == schemas.SurfaceV2 && !s.Apart() {
@@ -176,8 +175,8 @@ func (c *Config) Scopes(source string, surface schemas.Surface) []string {
 	return slices.Compact(all)
 }
 
-// scope is what reading a stream takes. Of one that the catalogue does not know
-// the module's own is the best guess.
+// scope returns the scope for reading a stream. For a stream that is not in the catalogue, it guesses
+// that of the module.
 func (s Stream) scope() string {
 	if s.Scope != "" {
 		return s.Scope

@@ -9,9 +9,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// params reads what a stream's requests carry: a mapping of names to constants
-// or to {in, from, value}, or the catalogue's list of {name, in, from, value}.
-// A parameter that is not named stays as it was.
+// params reads the parameters of a stream's requests: a mapping of names to constants or to {in, from,
+// value}, or the catalogue's list of {name, in, from, value}. Other parameters of the stream are
+// unchanged.
 func (r *reader) params(n ast.Node, s *Stream, what string) []schemas.Param {
 	what += " params"
 	all := slices.Clone(s.Params)
@@ -50,7 +50,7 @@ func (r *reader) params(n ast.Node, s *Stream, what string) []schemas.Param {
 	return all
 }
 
-// param reads one parameter; a single value is a constant.
+// param reads one parameter; a scalar is a constant.
 func (r *reader) param(n ast.Node, p schemas.Param, what string) (schemas.Param, bool) {
 	if _, block := r.resolve(n).(ast.MapNode); !block {
 		v, ok := r.text(n, what+" "+p.Name)
@@ -83,8 +83,8 @@ func (r *reader) param(n ast.Node, p schemas.Param, what string) (schemas.Param,
 	return p, ok && p.Name != ""
 }
 
-// defaultIn is where a parameter goes that does not say: into the path if that
-// has a place for it, else where the method carries parameters.
+// defaultIn returns where a parameter without `in` goes: into the path if that has a placeholder for
+// it, else where the method carries parameters.
 func defaultIn(name string, s *Stream) string {
 	switch {
 	case strings.Contains(s.Path, "{"+name+"}"):
@@ -111,8 +111,7 @@ func (r *reader) body(n ast.Node, what string) []schemas.Param {
 	return all
 }
 
-// checkStreams holds what the file says of streams against the catalogue and
-// against itself.
+// checkStreams checks the file's streams against the catalogue and against each other.
 func (r *reader) checkStreams(all []Stream, at map[string]int) {
 	tables := map[string]string{}
 	for _, s := range all {
@@ -131,8 +130,9 @@ func (r *reader) checkStreams(all []Stream, at map[string]int) {
 	}
 }
 
-// checkRoute refuses what the catalogue knows to change data, whatever name
-// or parameters it is given here. // Invariant 9
+// checkRoute rejects endpoints that the catalogue classes as writes, under any name and with any
+// parameters.
+// // Invariant 9
 func (r *reader) checkRoute(s Stream) {
 	for _, c := range r.Catalogue {
 		if !c.Class.Readable() && strings.EqualFold(c.Method, s.Method) && sameRoute(c.Path, s.Path) {
@@ -147,7 +147,7 @@ func (r *reader) checkRoute(s Stream) {
 	}
 }
 
-// sameRoute reports whether two path templates can name one path.
+// sameRoute reports whether two path templates can match the same path.
 func sameRoute(a, b string) bool {
 	as, bs := strings.Split(strings.Trim(a, "/"), "/"), strings.Split(strings.Trim(b, "/"), "/")
 	if len(as) != len(bs) {
@@ -161,12 +161,12 @@ func sameRoute(a, b string) bool {
 	return true
 }
 
-// checkParent faults a parent that is unknown or leads in a circle, and
-// parameters that come from a parent which is not there.
+// checkParent reports a parent that is unknown or part of a cycle, and parameters from a parent if
+// there is none.
 func (r *reader) checkParent(s Stream, all []Stream, at map[string]int) {
 	if s.Parent == "" {
 		if slices.ContainsFunc(s.Params, func(p schemas.Param) bool { return p.From != "" }) {
-			r.fault(s.At, "stream %s takes parameters from a parent and names none", s.Name)
+			r.fault(s.At, "stream %s takes parameters from a parent but has no parent", s.Name)
 		}
 		return
 	}

@@ -11,31 +11,31 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Pipeline says what goes where, and when.
+// Pipeline says what is loaded where, and when.
 type Pipeline struct {
 	At       Pos
 	Name     string
-	From     []Ref // the sources, patterns resolved
-	Many     bool  // it reads several sources, even where only one is there for now
+	From     []Ref // the sources; patterns are resolved
+	Many     bool  // it can read several sources, even if there is only one now
 	To       []Ref
-	Streams  []Ref // patterns: a name, a name with *, either with ! before it
+	Streams  []Ref // patterns: a name, a name with *, or either after !
 	Schedule *Schedule
-	Mode     Ref // merge where the file is silent
+	Mode     Ref // default: merge
 	Schema   Contract
 	Mask     []Mask
-	MaskKey  wire.Secret // of masks with a key
-	Changes  bool        // what becomes of each row is kept in a log
-	Alerts   *Alerts     // nil: those of the whole file
+	MaskKey  wire.Secret // for masks with a key
+	Changes  bool        // keep a log of the changes of each row
+	Alerts   *Alerts     // nil: those of the file
 }
 
-// Ref is a word of the file and where it stands.
+// Ref is a word of the file and its position.
 type Ref struct {
 	At   Pos
 	Text string
 }
 
-// Contract is what may happen to a table's schema. A part that is not set is
-// evolve, in a stream the pipeline's.
+// Contract says which changes of a table's schema are allowed. Missing parts default to the pipeline's
+// in a stream, and to evolve in a pipeline.
 type Contract struct {
 	At Pos
 	schemas.Contract
@@ -83,7 +83,7 @@ func destinationNames(c *Config) []string {
 	return ns
 }
 
-// refs reads names which must be among known.
+// refs reads names, which must be in known.
 func (r *reader) refs(n ast.Node, what, kind string, known []string) []Ref {
 	var all []Ref
 	for _, s := range r.texts(n, what) {
@@ -102,8 +102,8 @@ func (r *reader) refs(n ast.Node, what, kind string, known []string) []Ref {
 	return all
 }
 
-// patterns reads which streams a pipeline carries. A pattern that chooses
-// nothing is a fault: it is a slip, or the stream has gone.
+// patterns reads the streams of a pipeline. A pattern without matches is a fault, because it is
+// probably misspelled or the stream no longer exists.
 func (r *reader) patterns(n ast.Node, what string, all []Stream) []Ref {
 	refs := []Ref{}
 	for _, s := range r.texts(n, what) {
@@ -131,7 +131,7 @@ func (r *reader) contract(n ast.Node, what string) Contract {
 	return c
 }
 
-// collisions faults two pipelines that would write one table of one place.
+// collisions reports pipelines that would write to the same table in the same place.
 func (r *reader) collisions(c *Config) {
 	tables := make([]map[string]bool, len(c.Pipelines))
 	for i, p := range c.Pipelines {
@@ -150,8 +150,8 @@ func (r *reader) collisions(c *Config) {
 	}
 }
 
-// collides faults the last of some pipelines, whose tables these are, for what
-// it would write into the place that one before it writes.
+// collides reports tables that the last pipeline of tables would write to the same place as an earlier
+// one.
 func (r *reader) collides(c *Config, tables []map[string]bool, p Pipeline, to Ref) {
 	d, _ := c.Destination(to.Text)
 	mine := tables[len(tables)-1]
@@ -177,7 +177,7 @@ func (r *reader) collides(c *Config, tables []map[string]bool, p Pipeline, to Re
 	}
 }
 
-// few names up to three of many.
+// few joins up to three of the names.
 func few(all []string) string {
 	if len(all) <= 3 {
 		return strings.Join(all, ", ")

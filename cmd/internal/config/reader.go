@@ -16,36 +16,36 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// What a file may hold, so that no file can exhaust the process that reads it.
+// Limits of a file, so that no file can exhaust the process.
 const (
-	maxBytes  = 1 << 20 // of file
+	maxBytes  = 1 << 20 // of the file
 	maxTokens = 50_000  // the parser's time grows with their square
 	maxDepth  = 64      // of nested mappings and lists
-	maxNodes  = 20_000  // visited, aliases followed
-	maxFaults = 100     // told
+	maxNodes  = 20_000  // visited, with aliases followed
+	maxFaults = 100     // reported
 )
 
-// reader walks a parsed file and collects what is wrong with it. It never
-// stops at a fault: what follows is read as far as it makes sense.
+// reader walks a parsed file and collects its faults. It does not stop at a fault, but continues as far
+// as it can.
 type reader struct {
 	Input
 	anchors map[string]ast.Node
 	visited int
 	faults  Faults
 	secrets []wire.Secret
-	seen    func(ast.Node, sighting) // told how values are read; nil but for Describe
+	seen    func(ast.Node, sighting) // observes how values are read; set only by Describe
 
-	row      *Row     // of a listing, while a source is made of it
-	rowOf    *Listing // that
-	rowName  string   // and what the source is called
-	asSecret bool     // a credential is being read,
-	place    bool     // a destination or the state
-	looked   bool     // something was looked up; see again
+	row      *Row     // of a listing, while a source is made from it
+	rowOf    *Listing // the listing of row
+	rowName  string   // the name of the source
+	asSecret bool     // a credential is being read
+	place    bool     // a destination or the state is being read
+	looked   bool     // a reference was resolved; see again
 
 	commands *commands // of [Parse]; nil elsewhere
-	url      string    // the address that is being read; "" for other texts
+	url      string    // the name of the URL that is being read; "" for other texts
 
-	maxColumns, maxTables int // of a stream that states none; 0: the default
+	maxColumns, maxTables int // defaults for streams that set none; 0: the built-in default
 }
 
 // entry is one key of a mapping with its value.
@@ -55,24 +55,23 @@ type entry struct {
 	value ast.Node
 }
 
-// fields says what may stand in a mapping, and who reads it.
+// fields has the allowed keys of a mapping, with the functions that read their values.
 type fields map[string]func(ast.Node)
 
 func (r *reader) fault(p Pos, format string, args ...any) {
 	r.faults = append(r.faults, Fault{File: r.File, Pos: p, Message: fmt.Sprintf(format, args...)})
 }
 
-// document parses data and gives its root; nil with a fault where it is no
-// YAML document.
+// document parses data and returns its root; nil, after a fault, if it is not a YAML document.
 func (r *reader) document(data []byte) ast.Node {
 	if len(data) > maxBytes {
-		r.fault(Pos{}, "larger than %d bytes; a configuration is never that large", maxBytes)
+		r.fault(Pos{}, "larger than %d bytes, the maximum for a configuration", maxBytes)
 		return nil
 	}
-	// The lexer counts the end of a comment twice where it is \r\n.
+	// The lexer counts the end of a comment twice if it is \r\n.
 	tokens := lexer.Tokenize(strings.ReplaceAll(string(data), "\r\n", "\n"))
 	if len(tokens) > maxTokens {
-		r.fault(Pos{}, "more than %d words and signs; sources by the thousand are better listed: `sources: {from: {file: …}, template: {…}}`", maxTokens)
+		r.fault(Pos{}, "more than %d words and signs; list thousands of sources instead: `sources: {from: {file: …}, template: {…}}`", maxTokens)
 		return nil
 	}
 	if p, deep := tooDeep(tokens); deep {
@@ -85,7 +84,7 @@ func (r *reader) document(data []byte) ast.Node {
 		return nil
 	}
 	if len(f.Docs) > 1 && f.Docs[1].Body != nil {
-		r.fault(posOf(f.Docs[1].Body), "a second document; the file holds one")
+		r.fault(posOf(f.Docs[1].Body), "a second document; want only one")
 	}
 	if len(f.Docs) == 0 || f.Docs[0].Body == nil {
 		r.fault(Pos{Line: 1, Col: 1}, "empty; start with `version: 1`")
@@ -96,8 +95,8 @@ func (r *reader) document(data []byte) ast.Node {
 	return f.Docs[0].Body
 }
 
-// tooDeep reports where brackets, or entries that share a line, nest beyond
-// maxDepth; the parser recurses and must not see such a file.
+// tooDeep reports where brackets, or entries on one line, are nested deeper than maxDepth. The parser
+// is recursive and must not see such a file.
 func tooDeep(tokens token.Tokens) (Pos, bool) {
 	open, inline, line := 0, 0, 0
 	for _, t := range tokens {
@@ -119,7 +118,7 @@ func tooDeep(tokens token.Tokens) (Pos, bool) {
 	return Pos{}, false
 }
 
-// syntax turns a parser's error into a fault at its token.
+// syntax converts a parser's error into a fault at its token.
 func (r *reader) syntax(err error) {
 	var se *yaml.SyntaxError
 	if !errors.As(err, &se) || se.Token == nil || se.Token.Position == nil {
@@ -139,10 +138,10 @@ func firstLine(s string) string {
 	return s
 }
 
-// anchorer collects the named nodes of a document.
+// anchorer collects the anchors of a document.
 type anchorer map[string]ast.Node
 
-// Visit notes anchors.
+// Visit records anchors.
 func (a anchorer) Visit(n ast.Node) ast.Visitor {
 	if an, ok := n.(*ast.AnchorNode); ok && an.Name != nil {
 		a[an.Name.String()] = an.Value
@@ -150,8 +149,8 @@ func (a anchorer) Visit(n ast.Node) ast.Visitor {
 	return a
 }
 
-// resolve strips anchors and tags and follows aliases. It counts, so that a
-// file of aliases to aliases ends here and not in memory.
+// resolve strips anchors and tags and follows aliases. It counts visits, so that nested aliases cannot
+// exhaust memory.
 func (r *reader) resolve(n ast.Node) ast.Node {
 	for range maxDepth {
 		if r.visited++; r.visited > maxNodes {
@@ -168,7 +167,7 @@ func (r *reader) resolve(n ast.Node) ast.Node {
 		case *ast.AliasNode:
 			to, ok := r.anchors[v.Value.String()]
 			if !ok {
-				r.fault(posOf(n), "alias *%s names no anchor", v.Value)
+				r.fault(posOf(n), "alias *%s has no anchor", v.Value)
 				return nil
 			}
 			n = to
@@ -176,12 +175,12 @@ func (r *reader) resolve(n ast.Node) ast.Node {
 			return n
 		}
 	}
-	r.fault(posOf(n), "alias of an alias of itself")
+	r.fault(posOf(n), "alias refers to itself")
 	return nil
 }
 
-// entries lists a mapping's keys in the file's order, those that `<<` brings
-// in last. Duplicates are faults.
+// entries returns a mapping's entries in the file's order; those merged with `<<` come last. Duplicate
+// keys are faults.
 func (r *reader) entries(n ast.Node, what string) ([]entry, bool) {
 	m, ok := r.resolve(n).(ast.MapNode)
 	if !ok {
@@ -198,7 +197,7 @@ func (r *reader) entries(n ast.Node, what string) ([]entry, bool) {
 		}
 		e := entry{key: keyText(it.Key()), at: posOf(it.Key()), value: it.Value()}
 		if first, twice := seen[e.key]; twice {
-			r.fault(e.at, "key %q stands twice in %s, first in line %d", e.key, what, first.Line)
+			r.fault(e.at, "key %q occurs twice in %s, first in line %d", e.key, what, first.Line)
 			continue
 		}
 		seen[e.key] = e.at
@@ -213,7 +212,7 @@ func (r *reader) entries(n ast.Node, what string) ([]entry, bool) {
 	return own, true
 }
 
-// merged are the entries of what a `<<` names: one mapping or a list of them.
+// merged returns the entries that `<<` merges: those of one mapping or of a list of mappings.
 func (r *reader) merged(n ast.Node, what string) []entry {
 	parts := []ast.Node{n}
 	if s, ok := r.resolve(n).(*ast.SequenceNode); ok {
@@ -235,8 +234,8 @@ func keyText(k ast.MapKeyNode) string {
 	return k.GetToken().Value
 }
 
-// mapping reads the keys of n that f knows and faults every other. It reports
-// whether there was none: only then is it worth saying what n lacks.
+// mapping reads the keys of n with the functions of f and reports unknown keys as faults. It returns
+// whether all keys were known; only then should the caller report missing keys.
 func (r *reader) mapping(n ast.Node, what string, f fields) bool {
 	es, ok := r.entries(n, what)
 	if !ok {
@@ -261,7 +260,7 @@ func (r *reader) mapping(n ast.Node, what string, f fields) bool {
 	return complete
 }
 
-// meantOr suggests the nearest word, or lists them all where none is near.
+// meantOr suggests the nearest word, or lists the known ones if none is near.
 func meantOr(word string, known []string) string {
 	if s := meant(word, known); s != "" {
 		return s
@@ -279,7 +278,7 @@ func oneOf(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
-// list gives the values of a list; a single value stands for a list of one.
+// list returns the values of a list; a scalar counts as a list of one.
 func (r *reader) list(n ast.Node, what string) []ast.Node {
 	switch v := r.resolve(n).(type) {
 	case *ast.SequenceNode:
@@ -296,8 +295,8 @@ func (r *reader) list(n ast.Node, what string) []ast.Node {
 	return nil
 }
 
-// wrong faults a value of another kind than wanted. An absent value was
-// already a fault of whoever resolved it.
+// wrong reports a value of the wrong kind. If the value could not be resolved, that was already
+// reported.
 func (r *reader) wrong(n ast.Node, what, wanted string) {
 	if v := r.resolve(n); v != nil {
 		r.saw(n, sighting{refused: true})
@@ -321,14 +320,13 @@ func kindOf(n ast.Node) string {
 	return "text"
 }
 
-// scalar is a value as it stood in the file, and with its ${…} filled in.
-// Messages quote raw alone.
+// scalar is a value as written, and with its ${…} expanded. Messages quote only raw.
 type scalar struct {
 	raw, value string
 	at         Pos
 }
 
-// scalar reads any single value as text: 0644 stays 0644.
+// scalar reads any scalar as text: 0644 stays 0644.
 func (r *reader) scalar(n ast.Node, what string) (scalar, bool) {
 	s := scalar{at: posOf(n)}
 	switch v := r.resolve(n).(type) {
@@ -348,7 +346,7 @@ func (r *reader) scalar(n ast.Node, what string) (scalar, bool) {
 	return s, ok
 }
 
-// text reads a value that may not be empty.
+// text reads a value that must not be empty.
 func (r *reader) text(n ast.Node, what string) (scalar, bool) {
 	s, ok := r.scalar(n, what)
 	if ok && strings.TrimSpace(s.value) == "" {
@@ -358,7 +356,7 @@ func (r *reader) text(n ast.Node, what string) (scalar, bool) {
 	return s, ok
 }
 
-// choice reads one of a few words; "" after a fault.
+// choice reads one of the words; "" after a fault.
 func (r *reader) choice(n ast.Node, what string, words ...string) string {
 	s, ok := r.text(n, what)
 	if !ok {
@@ -372,7 +370,7 @@ func (r *reader) choice(n ast.Node, what string, words ...string) string {
 	return ""
 }
 
-// texts reads a list of values that may not be empty.
+// texts reads a list of values that must not be empty.
 func (r *reader) texts(n ast.Node, what string) []scalar {
 	var all []scalar
 	for _, v := range r.list(n, what) {

@@ -15,15 +15,15 @@ type Schedule struct {
 	At      Pos
 	Cron    string
 	Zone    *time.Location
-	CatchUp string // of slots that nobody was there for, the newest is run: once; each: all; none: none
+	CatchUp string // which missed slots are run: once (the newest), all or none
 
-	Jitter   time.Duration // a run begins up to so much after its slot
-	Deadline time.Duration // a run is stopped after so long; 0: it is not
+	Jitter   time.Duration // a run starts up to this long after its slot
+	Deadline time.Duration // a run is stopped after this time; 0: never
 
 	Slots schedule.Schedule // Cron in Zone
 }
 
-// Bounds of a schedule's durations: a slip of the pen is seen.
+// Bounds of a schedule's durations, to detect typing errors.
 const (
 	mostJitter    = 24 * time.Hour
 	leastDeadline = time.Second
@@ -47,12 +47,12 @@ func (r *reader) schedule(n ast.Node, what string) *Schedule {
 		return s
 	}
 	if least := leastGap(s.Slots); s.Jitter > 0 && s.Jitter >= least {
-		r.fault(jitter.at, "%s jitter %q: want less than the %s from one run to the next", what, jitter.raw, least)
+		r.fault(jitter.at, "%s jitter %q: want less than the %s between two runs", what, jitter.raw, least)
 	}
 	return s
 }
 
-// leastGap is the shortest time between two of the next slots.
+// leastGap returns the shortest time between two of the next slots.
 func leastGap(s schedule.Schedule) time.Duration {
 	least := time.Duration(1<<63 - 1)
 	next := s.Upcoming(time.Unix(0, 0), 50)
@@ -69,14 +69,13 @@ func (r *reader) zone(n ast.Node, what string, s *Schedule) {
 	}
 	z, err := time.LoadLocation(v.value)
 	if err != nil || z == time.Local {
-		r.fault(v.at, "%s %q is unknown; want such as Europe/Berlin or UTC", what, v.raw)
+		r.fault(v.at, "%s %q is unknown; want for example Europe/Berlin or UTC", what, v.raw)
 		return
 	}
 	s.Zone = z
 }
 
-// catchUp reads what becomes of missed slots. What other programs call to skip
-// them is none.
+// catchUp reads which missed slots are run. Other programs' words for none get a hint.
 func (r *reader) catchUp(n ast.Node, what string) string {
 	if s, ok := r.resolve(n).(*ast.StringNode); ok && (s.Value == "skip" || s.Value == "never") {
 		r.fault(posOf(n), "%s %q is unknown; did you mean %q?", what, s.Value, "none")
@@ -85,7 +84,7 @@ func (r *reader) catchUp(n ast.Node, what string) string {
 	return r.choice(n, what, "once", "all", "none")
 }
 
-// span reads a length of time between two.
+// span reads a duration within bounds.
 func (r *reader) span(n ast.Node, what string, least, most time.Duration) (scalar, time.Duration) {
 	s, ok := r.text(n, what)
 	if !ok {
@@ -99,7 +98,7 @@ func (r *reader) span(n ast.Node, what string, least, most time.Duration) (scala
 	return s, d
 }
 
-// cron reads a schedule with the parser that the daemon goes by.
+// cron reads a schedule with the parser of the daemon.
 func (r *reader) cron(s *Schedule, text scalar, what string) bool {
 	f := strings.Fields(text.value)
 	switch {

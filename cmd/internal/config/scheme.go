@@ -9,9 +9,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/signature"
 )
 
-// ParsePin reads a scheme as `webhooks learn` keeps it: what stands under
-// webhooks in a configuration, with no key but scheme. header is that of a
-// scheme which names none. The error is [Faults].
+// ParsePin reads a scheme as stored by `webhooks learn`: the form that it has under webhooks in a
+// configuration, with scheme as the only key. header is the default header. The error is [Faults].
 func ParsePin(file string, data []byte, header string) (signature.Scheme, error) {
 	r := &reader{Input: Input{File: file, Env: func(string) (string, bool) { return "", false }}}
 	var s signature.Scheme
@@ -28,7 +27,7 @@ func ParsePin(file string, data []byte, header string) (signature.Scheme, error)
 	return s, nil
 }
 
-// block reads a scheme that is spelled out.
+// block reads a scheme that is written out.
 func (r *reader) block(n ast.Node, w *Webhooks, what string, place int) signature.Scheme {
 	s := signature.Scheme{Name: "custom", Header: w.Header, PublicURL: w.PublicURL, EventID: signature.FromJSON("/id")}
 	if place > 0 {
@@ -73,7 +72,7 @@ func (r *reader) block(n ast.Node, w *Webhooks, what string, place int) signatur
 	return s
 }
 
-// unset reports whether a value is ~, which says what leaving the key out does.
+// unset reports whether a value is ~, which has the same effect as no key.
 func (r *reader) unset(n ast.Node) bool {
 	_, null := r.resolve(n).(*ast.NullNode)
 	if null {
@@ -82,14 +81,14 @@ func (r *reader) unset(n ast.Node) bool {
 	return null
 }
 
-// word reads a text that may not be empty.
+// word reads a text that must not be empty.
 func (r *reader) word(n ast.Node, what string, to *string) {
 	if s, ok := r.text(n, what); ok {
 		*to = s.value
 	}
 }
 
-// choiceOf reads one of a few words of a type.
+// choiceOf reads one of several typed words.
 func choiceOf[T ~string](r *reader, n ast.Node, what string, of []T) T {
 	words := make([]string, len(of))
 	for i, w := range of {
@@ -98,7 +97,7 @@ func choiceOf[T ~string](r *reader, n ast.Node, what string, of []T) T {
 	return T(r.choice(n, what, words...))
 }
 
-// grammar reads how a signature header is taken apart. Blanks count in it.
+// grammar reads how to parse a signature header. Spaces are significant.
 func (r *reader) grammar(n ast.Node, what string) signature.Parse {
 	var p signature.Parse
 	raw := func(key string, to *string) func(ast.Node) {
@@ -194,13 +193,13 @@ func (r *reader) token(n ast.Node, what string) (signature.Token, bool) {
 	quoted := v != nil && (v.Token.Type == token.DoubleQuoteType || v.Token.Type == token.SingleQuoteType)
 	switch {
 	case quoted && known:
-		r.fault(s.at, "%s: %q in quotes is a literal, and nobody signs that word; take the quotes away", what, s.raw)
+		r.fault(s.at, "%s: %q in quotes is a literal; remove the quotes to use the token of that name", what, s.raw)
 	case quoted:
 		return signature.Literal(s.value), true
 	case known:
 		return t, true
 	default:
-		r.fault(s.at, "%s: %q is unknown%s; literals stand in quotes", what, s.raw, meantOr(s.raw, signature.TokenNames()))
+		r.fault(s.at, "%s: %q is unknown%s; put literals in quotes", what, s.raw, meantOr(s.raw, signature.TokenNames()))
 	}
 	return signature.Token{}, false
 }

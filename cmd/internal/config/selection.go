@@ -11,12 +11,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Select gives the streams of a pipeline, parents before their children. A
-// name chooses its stream even where "*" would not; a pattern with * chooses
-// the enabled ones that the source has a surface for; of several patterns that
-// match a stream the last decides. With only, patterns of the command line, the
-// choice is narrowed to them. Each stream has the mode and the rules that the
-// pipeline gives it. The error is [Faults].
+// Select returns the streams of a pipeline, parents before their children. A name selects its stream
+// even if "*" would not. A pattern with * selects the enabled streams whose surface the source has. If
+// several patterns match a stream, the last one decides. only has patterns of the command line that
+// narrow the selection. The streams get the mode and the rules of the pipeline. The error is [Faults].
 func (c *Config) Select(p Pipeline, only []string) ([]Stream, error) {
 	var faults Faults
 	chosen := c.choose(p, p.Streams, &faults)
@@ -34,7 +32,7 @@ func (c *Config) Select(p Pipeline, only []string) ([]Stream, error) {
 		}
 		chosen = slices.DeleteFunc(chosen, func(s Stream) bool { return !named[s.Name] })
 		if len(chosen) == 0 && len(faults) == 0 {
-			faults = append(faults, Fault{Message: fmt.Sprintf("pipeline %s carries no stream %s", p.Name, few(only))})
+			faults = append(faults, Fault{Message: fmt.Sprintf("pipeline %s has no stream %s", p.Name, few(only))})
 		}
 	}
 	for i := range chosen {
@@ -49,7 +47,7 @@ func (c *Config) Select(p Pipeline, only []string) ([]Stream, error) {
 	return parentsFirst(chosen), nil
 }
 
-// ruled is a stream as this pipeline loads it.
+// ruled returns a stream with the settings of this pipeline.
 func (c *Config) ruled(p Pipeline, s Stream) Stream {
 	s.Table.Mode = s.Mode.Or(schemas.Mode(p.Mode.Text))
 	s.Rules.Contract = schemas.Contract{
@@ -66,8 +64,7 @@ func (c *Config) ruled(p Pipeline, s Stream) Stream {
 	return s
 }
 
-// choose applies patterns to the streams. Patterns that only take away start
-// from everything.
+// choose applies patterns to the streams. If all patterns are exclusions, they start from all streams.
 func (c *Config) choose(p Pipeline, patterns []Ref, faults *Faults) []Stream {
 	if !slices.ContainsFunc(patterns, func(r Ref) bool { return !strings.HasPrefix(r.Text, "!") }) {
 		patterns = append([]Ref{{Text: "*"}}, patterns...)
@@ -94,7 +91,7 @@ func (c *Config) choose(p Pipeline, patterns []Ref, faults *Faults) []Stream {
 			continue
 		}
 		if need := c.unmet(p, s); need != "" && p.Many && len(p.From) == 1 {
-			continue // others of the pipeline's sources have it
+			continue // other sources of the pipeline meet the need
 		} else if need != "" {
 			*faults = append(*faults, Fault{File: c.File, Pos: by.At, Message: fmt.Sprintf("stream %s %s", s.Name, need)})
 			continue
@@ -104,14 +101,14 @@ func (c *Config) choose(p Pipeline, patterns []Ref, faults *Faults) []Stream {
 	return chosen
 }
 
-// unmet says what a stream needs and this configuration does not give.
+// unmet returns what a stream needs and this configuration lacks; "" if nothing.
 func (c *Config) unmet(p Pipeline, s Stream) string {
 	if s.Auth == schemas.AuthWhiteLabel && !s.Credential.set() {
-		return fmt.Sprintf("needs a white-label token; give it under streams: %s: {auth: {token: …}}", s.Name)
+		return fmt.Sprintf("needs a white-label token; set it under streams: %s: {auth: {token: …}}", s.Name)
 	}
 	for _, param := range s.Params {
 		if param.From == "" && param.Value == "" {
-			return fmt.Sprintf("needs a value for %s; give it under streams: %s: {params: {%s: …}}", param.Name, s.Name, param.Name)
+			return fmt.Sprintf("needs a value for %s; set it under streams: %s: {params: {%s: …}}", param.Name, s.Name, param.Name)
 		}
 	}
 	if s.Origin != "" {
@@ -121,25 +118,24 @@ func (c *Config) unmet(p Pipeline, s Stream) string {
 		src, _ := c.Source(from.Text)
 		switch has := src.Surface(s.Surface) != nil; {
 		case has && p.Many:
-			return "" // of several sources, some may lack a surface
+			return "" // some of several sources may lack a surface
 		case !has && !p.Many:
-			return fmt.Sprintf("is of the surface %s, which source %s does not configure", s.Surface, from.Text)
+			return fmt.Sprintf("belongs to the surface %s, which source %s does not configure", s.Surface, from.Text)
 		}
 	}
 	if p.Many && len(p.From) > 0 {
-		return fmt.Sprintf("is of the surface %s, which no source of the pipeline configures", s.Surface)
+		return fmt.Sprintf("belongs to the surface %s, which no source of the pipeline configures", s.Surface)
 	}
 	return ""
 }
 
-// matches holds a stream's name against a pattern, in which * stands for any
-// letters.
+// matches reports whether a stream's name matches a pattern, in which * matches any letters.
 func matches(pattern, name string) bool {
 	ok, err := path.Match(pattern, name)
 	return err == nil && ok
 }
 
-// badPattern says why a pattern chooses no stream; "" where it does.
+// badPattern returns why a pattern selects no stream; "" if it does.
 func badPattern(text string, all []Stream) string {
 	name := strings.TrimPrefix(text, "!")
 	if strings.ContainsAny(name, `?[]\`) {
@@ -159,8 +155,7 @@ func badPattern(text string, all []Stream) string {
 	return fmt.Sprintf("no stream %q%s", name, hint)
 }
 
-// parentsFirst keeps the order but for children that stand before the stream
-// that feeds them.
+// parentsFirst moves parents before their children and keeps the order otherwise.
 func parentsFirst(all []Stream) []Stream {
 	at := map[string]int{}
 	for i, s := range all {
@@ -185,7 +180,7 @@ func parentsFirst(all []Stream) []Stream {
 	return ordered
 }
 
-// selectionFaults takes over the faults of a selection.
+// selectionFaults adds the faults of a selection.
 func (r *reader) selectionFaults(err error) {
 	if fs, ok := errors.AsType[Faults](err); ok {
 		r.faults = append(r.faults, fs...)

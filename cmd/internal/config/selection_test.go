@@ -64,7 +64,7 @@ func TestSelectRefuses(t *testing.T) {
 	for only, want := range map[string]string{
 		"crm.leeds":       `no stream "crm.leeds"; did you mean "crm.leads"?`,
 		"crm.lead_create": "crm.lead_create is a write endpoint and can never be read",
-		"hr.employees":    "pipeline all carries no stream hr.employees",
+		"hr.employees":    "pipeline all has no stream hr.employees",
 		"crm.[ab]":        `"crm.[ab]": only * is a wildcard`,
 	} {
 		_, err := c.Select(c.Pipelines[0], []string{only})

@@ -8,17 +8,16 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// ServeTLS is the certificate that the daemon answers with.
+// ServeTLS is the daemon's TLS certificate.
 type ServeTLS struct {
 	At        Pos
-	Cert, Key string // files, in PEM
+	Cert, Key string // PEM files
 }
 
-// unixPrefix begins an address that is a socket of this machine.
+// unixPrefix is the prefix of the address of a unix socket.
 const unixPrefix = "unix:"
 
-// Socket returns the path of the unix socket that the daemon listens on, "" where it
-// listens on a port.
+// Socket returns the path of the unix socket that the daemon listens on; "" if it listens on a port.
 func (s Serve) Socket() string {
 	path, _ := strings.CutPrefix(s.Listen, unixPrefix)
 	if path == s.Listen {
@@ -27,7 +26,7 @@ func (s Serve) Socket() string {
 	return path
 }
 
-// serve reads the daemon's part.
+// serve reads the daemon's block.
 func (r *reader) serve(n ast.Node) Serve {
 	s := Serve{At: posOf(n), Listen: DefaultListen}
 	var at Pos
@@ -47,7 +46,7 @@ func (r *reader) serve(n ast.Node) Serve {
 	return s
 }
 
-// listens holds that the daemon can listen there, and may.
+// listens checks that the daemon can listen on the address, and that it may do so.
 func (r *reader) listens(s Serve, at Pos) {
 	if strings.HasPrefix(s.Listen, unixPrefix) {
 		switch {
@@ -64,7 +63,7 @@ func (r *reader) listens(s Serve, at Pos) {
 	case err != nil || perr != nil || p < 0 || p >= 1<<16:
 		r.fault(at, "serve listen: want host:port, such as %s, or unix:PATH", DefaultListen)
 	case !isLoopback(host) && len(s.Tokens) == 0:
-		r.fault(at, "serve listen is open to other machines and serve auth has no token; want auth: {token: ${PENSTOCK_DASHBOARD_TOKEN}}, or listen: %s", DefaultListen)
+		r.fault(at, "serve listen is open to other machines, but serve auth has no token; want auth: {token: ${PENSTOCK_DASHBOARD_TOKEN}}, or listen: %s", DefaultListen)
 	}
 }
 

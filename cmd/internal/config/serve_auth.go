@@ -8,11 +8,11 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// minServeToken is how many bytes a token has at least, also on loopback: programs of other
-// users of this machine may guess, and so may clients of a proxy.
+// minServeToken is the least length of a token in bytes. It also applies on loopback, because other
+// users' programs and a proxy's clients could guess tokens.
 const minServeToken = 16
 
-// ownerToken is the name of the token that `serve: {auth: {token: …}}` gives.
+// ownerToken is the name of the token in `serve: {auth: {token: …}}`.
 const ownerToken = "owner"
 
 // serveAuth reads the tokens of the daemon.
@@ -46,8 +46,7 @@ func (r *reader) serveAuth(n ast.Node) []ServeToken {
 	return all
 }
 
-// serveToken reads one entry of the list. Its name and its secret differ from those
-// of the others.
+// serveToken reads one entry of the list. Names and secrets must be unique.
 func (r *reader) serveToken(n ast.Node, others []ServeToken) (t ServeToken, ok bool) {
 	const what = "serve auth tokens"
 	t.Role = "read"
@@ -75,11 +74,11 @@ func (r *reader) serveToken(n ast.Node, others []ServeToken) (t ServeToken, ok b
 	return t, true
 }
 
-// serveSecret reads a token that is long enough.
+// serveSecret reads a token and checks its length.
 func (r *reader) serveSecret(n ast.Node, what string) wire.Secret {
 	s := r.secret(n, what)
 	if s == unread {
-		return s // its length is not known
+		return s // its length is unknown
 	}
 	if has := len(s.Reveal()); has > 0 && has < minServeToken {
 		r.fault(posOf(n), "%s has %d bytes; want %d or more, such as `openssl rand -hex 16` prints", what, has, minServeToken)

@@ -9,21 +9,21 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// sighting is one thing that the reader does to a value: the reader's own code
-// is what says which files it takes, and there is no second description of it.
+// sighting records how the reader reads a value. The JSON Schema is derived from sightings, so that the
+// reader is the only description of the file's format.
 type sighting struct {
 	mapping bool
-	keys    []string // of a mapping that knows its keys; nil for one with keys of the user's choice
-	needs   []string // keys that a mapping cannot do without
-	beside  []string // keys with a meaning of their own beside those of the user's choice
+	keys    []string // of a mapping with known keys; nil if the user chooses the keys
+	needs   []string // required keys of a mapping
+	beside  []string // keys with a fixed meaning besides those that the user chooses
 	list    bool
 	single  bool
-	words   []string // of which a single value is one
-	number  bool     // a single value is a whole number
+	words   []string // the allowed words of a scalar
+	number  bool     // a scalar is a whole number
 	low     int      // of number
 	high    int      // of number
-	null    bool     // ~ is fine
-	refused bool     // the value is of the wrong kind
+	null    bool     // ~ is allowed
+	refused bool     // the value has the wrong kind
 }
 
 func (r *reader) saw(n ast.Node, s sighting) {
@@ -32,7 +32,7 @@ func (r *reader) saw(n ast.Node, s sighting) {
 	}
 }
 
-// add joins what is seen of one value at several places.
+// add merges sightings of one value.
 func (s *sighting) add(o sighting) {
 	s.mapping, s.list, s.single = s.mapping || o.mapping, s.list || o.list, s.single || o.single
 	s.null, s.refused = s.null || o.null, s.refused || o.refused
@@ -48,20 +48,20 @@ func (s *sighting) add(o sighting) {
 	}
 }
 
-// The steps of a place that are no key: of a list's entry, and of a mapping's
-// value whose keys the user chooses.
+// Steps of a place that are not keys: an entry of a list, and a value under a key that the user
+// chooses.
 const (
 	anyEntry = "[]"
 	anyKey   = "*"
 )
 
-// place is where in a file a value stands.
+// place is the position of a value in a file.
 type place []string
 
-// String reads sources.*.v2.
+// String returns the form sources.*.v2.
 func (p place) String() string { return strings.Join(p, ".") }
 
-// file is the smallest one that has this value there.
+// file returns the smallest file with this value at p.
 func (p place) file(value string) string {
 	for _, step := range slices.Backward(p) {
 		switch step {
@@ -76,7 +76,7 @@ func (p place) file(value string) string {
 	return value
 }
 
-// node is the value itself in the parsed file.
+// node returns the value at p in the parsed file.
 func (p place) node(root ast.Node) (ast.Node, error) {
 	for _, step := range p {
 		switch n := root.(type) {
@@ -93,8 +93,7 @@ func (p place) node(root ast.Node) (ast.Node, error) {
 	return root, nil
 }
 
-// look reads a file with a value of one kind at a place, and says what the
-// reader did to that value.
+// look reads a file with a value of one kind at a place, and returns how the reader read that value.
 func look(c *Config, in Input, p place, value string) (sighting, error) {
 	var all sighting
 	r := &reader{Input: in}

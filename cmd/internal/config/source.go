@@ -9,30 +9,30 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Source is one workspace of the platform, seen through one surface or both.
+// Source is one workspace of the platform, with one or both surfaces.
 type Source struct {
 	At       Pos
 	Name     string
 	V2, App  *Surface // nil: not configured
 	Webhooks *Webhooks
 
-	// Faults are why a source that a listing names cannot be read. The others can.
+	// Faults are the reasons why a listed source cannot be read. Other sources are not affected.
 	Faults Faults
 }
 
-// Surface is how one of the two APIs is reached.
+// Surface says how to reach one of the two APIs.
 type Surface struct {
 	At      Pos
-	BaseURL string // scheme://host[:port], and a path where the platform lives below one
-	BaseAt  Pos    // where the file states it
+	BaseURL string // scheme://host[:port], with a path if the platform is below one
+	BaseAt  Pos    // its position in the file
 	Auth    Auth
-	Plan    string    // free, pro, business or agency; "" where none is given
-	Rate    wire.Rate // the configured one, or the plan's; zero: to be learned
+	Plan    string    // free, pro, business or agency; "": not given
+	Rate    wire.Rate // as configured, or the plan's; zero: to be learned
 
-	Headers map[string]wire.Secret // of every request
+	Headers map[string]wire.Secret // sent with every request
 
-	Reserve float64       // share of the limit that is left to the user's other programs
-	MaxWait time.Duration // the longest wait that a run sleeps through; 0: the default
+	Reserve float64       // share of the limit reserved for the user's other programs
+	MaxWait time.Duration // the longest time that a run sleeps; 0: the default
 }
 
 // Auth is one credential; at most one of APIKey, Token, Login and OAuth is set.
@@ -45,7 +45,7 @@ type Auth struct {
 
 	Header, Scheme string // as in [wire.Options]
 
-	again func() (wire.Secret, error) // reads APIKey or Token once more; nil for one that is written in the configuration
+	again func() (wire.Secret, error) // reads APIKey or Token again; nil for a literal value
 }
 
 // Login signs in with an account of the application surface.
@@ -62,7 +62,7 @@ var planRates = map[string]wire.Rate{
 	"agency":   {Limit: 2000, Window: time.Second},
 }
 
-// surface reads one surface, which takes credentials of these kinds.
+// surface reads one surface, which accepts these kinds of credentials.
 func (r *reader) surface(n ast.Node, what string, kinds ...string) *Surface {
 	s := &Surface{At: posOf(n)}
 	var rate Pos
@@ -89,7 +89,7 @@ func (r *reader) surface(n ast.Node, what string, kinds ...string) *Surface {
 	return s
 }
 
-// require faults keys that a mapping does not have.
+// require reports missing keys of a mapping.
 func (r *reader) require(n ast.Node, what string, keys ...string) {
 	es, _ := r.entries(n, what)
 	r.saw(n, sighting{needs: keys})
@@ -100,7 +100,7 @@ func (r *reader) require(n ast.Node, what string, keys ...string) {
 	}
 }
 
-// auth reads the one credential that stands there, of the kinds allowed.
+// auth reads a credential of one of the allowed kinds.
 func (r *reader) auth(n ast.Node, what string, kinds ...string) Auth {
 	a := Auth{At: posOf(n)}
 	set := 0
@@ -141,8 +141,8 @@ func (r *reader) login(n ast.Node, what string) *Login {
 	return l
 }
 
-// secret reads a credential. One that a header cannot carry is a fault here
-// rather than a puzzle later; the message does not repeat it.
+// secret reads a credential. It rejects characters that a header cannot carry. The message does not
+// contain the value.
 func (r *reader) secret(n ast.Node, what string) wire.Secret {
 	r.asSecret = true
 	s, ok := r.text(n, what)
@@ -151,20 +151,20 @@ func (r *reader) secret(n ast.Node, what string) wire.Secret {
 		return ""
 	}
 	if strings.ContainsFunc(s.value, func(c rune) bool { return c < ' ' || c == 0x7f }) {
-		r.fault(s.at, "%s holds a control character or a line break", what)
+		r.fault(s.at, "%s contains a control character or a line break", what)
 		return ""
 	}
 	known := wire.Secret(strings.TrimSpace(s.value))
 	if known == unread {
-		return known // no secret
+		return known // not a secret
 	}
 	r.secrets = append(r.secrets, known)
 	return known
 }
 
-// again returns a function that reads a credential once more: when a server refuses it, the
-// secret manager, the file or .env may have a new one. It returns nil for a credential that is
-// written in the configuration. The function is safe for concurrent use if those of [Input] are.
+// again returns a function that reads a credential again, for use after a server has refused it: the
+// secret manager, the file or .env may have a new one. It returns nil for a literal value. The function
+// is safe for concurrent use if those of [Input] are.
 func (r *reader) again(n ast.Node, what string) func() (wire.Secret, error) {
 	from := reader{Input: r.Input, anchors: r.anchors, row: r.row, rowOf: r.rowOf, rowName: r.rowName}
 	if r.Run != nil {

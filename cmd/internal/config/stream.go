@@ -13,20 +13,20 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Stream is a stream of the catalogue as this configuration wants it, or one of
-// the user's own.
+// Stream is a stream of the catalogue with the settings of this configuration, or a stream that the
+// configuration adds.
 type Stream struct {
 	schemas.Stream
 
-	At         Pos                    // where the file speaks of it; zero where it does not
-	Origin     string                 // scheme://host of an absolute path; "" for the surface's own
+	At         Pos                    // its entry in the file; zero if it has none
+	Origin     string                 // scheme://host of an absolute path; "": that of the surface
 	Credential Auth                   // the stream's own credential, if any
-	Headers    map[string]wire.Secret // of each of its requests, over those of its surface
-	Mode       schemas.Mode           // "" for the pipeline's
-	Schema     Contract               // over the pipeline's
-	Changes    *bool                  // nil for the pipeline's
-	Columns    []ColumnMask           // ditto, the weightiest masks
-	Written    []Setting              // what the file says of it, to say it again
+	Headers    map[string]wire.Secret // sent with each of its requests; overrides those of the surface
+	Mode       schemas.Mode           // "": the pipeline's
+	Schema     Contract               // overrides the pipeline's
+	Changes    *bool                  // nil: the pipeline's
+	Columns    []ColumnMask           // its own masks, which override those of the pipeline
+	Written    []Setting              // its entry in the file, for display
 }
 
 var (
@@ -37,8 +37,8 @@ var (
 // Modes of writing, as the file names them.
 var modes = []string{"merge", "append", "replace", "history"}
 
-// streams is the catalogue with the file's overrides, then the file's own
-// streams in its order.
+// streams returns the catalogue with the file's overrides, then the file's own streams in the file's
+// order.
 func (r *reader) streams(n ast.Node, sources []Source) []Stream {
 	all := make([]Stream, 0, len(r.Catalogue)+8)
 	at := map[string]int{}
@@ -63,15 +63,14 @@ func (r *reader) streams(n ast.Node, sources []Source) []Stream {
 	return r.bounded(all)
 }
 
-// The most columns and child tables that a stream may be allowed. An engine has limits
-// of its own, which may be lower. // Invariant 6
+// The maximum of columns and child tables that can be configured. A destination may have lower limits.
+// // Invariant 6
 const (
 	maxColumns = 20_000
 	maxTables  = 2000
 )
 
-// bounded gives the streams that state no bound of columns or child tables the bound
-// of the file.
+// bounded applies the file's limits of columns and child tables to the streams that have none.
 func (r *reader) bounded(all []Stream) []Stream {
 	for i := range all {
 		s := &all[i]
@@ -80,8 +79,7 @@ func (r *reader) bounded(all []Stream) []Stream {
 	return all
 }
 
-// addition is a stream that the catalogue does not know, before its fields are
-// read.
+// addition returns a stream that is not in the catalogue, before its fields are read.
 func (r *reader) addition(e entry, all []Stream) Stream {
 	if !streamName.MatchString(e.key) || len(e.key) > 63 {
 		r.fault(e.at, "stream %q: want module.resource in lower case%s", e.key, meant(e.key, names(all)))
@@ -106,7 +104,7 @@ func names(all []Stream) []string {
 	return ns
 }
 
-// override reads the fields of one entry over s.
+// override reads the fields of one entry into s.
 func (r *reader) override(s *Stream, e entry, known bool) {
 	s.At = e.at
 	what := "stream " + e.key
@@ -116,7 +114,7 @@ func (r *reader) override(s *Stream, e entry, known bool) {
 	}
 	pathSet, ok := r.imported(s, e, what)
 	f := r.streamFields(s, what, schemas.StatedConfigured, &pathSet)
-	f["imported"] = func(ast.Node) {} // has been read, as what weighs less
+	f["imported"] = func(ast.Node) {} // already read, with lower priority
 	for key, read := range map[string]func(ast.Node){
 		"headers":     func(n ast.Node) { s.Headers = r.headers(n, what+" headers") },
 		"select":      func(n ast.Node) { s.Rules.Select = r.selects(n, what+" select") },
@@ -139,8 +137,7 @@ func (r *reader) override(s *Stream, e entry, known bool) {
 	}
 }
 
-// streamFields read what a person may state of a stream as well as a published
-// description.
+// streamFields are the fields that both users and imported descriptions can set.
 func (r *reader) streamFields(s *Stream, what, by string, pathSet *bool) fields {
 	stated := func(fact string) {
 		s.Stated = maps.Clone(s.Stated)
@@ -183,8 +180,7 @@ func (r *reader) streamFields(s *Stream, what, by string, pathSet *bool) fields 
 	}
 }
 
-// streamMapping reads a stream's fields, and after them its parameters, which
-// depend on its path and method.
+// streamMapping reads a stream's fields, and then its parameters, which depend on its path and method.
 func (r *reader) streamMapping(s *Stream, n ast.Node, f fields, what string) bool {
 	var body, params ast.Node
 	f["body"] = func(n ast.Node) { body = n }
@@ -196,8 +192,8 @@ func (r *reader) streamMapping(s *Stream, n ast.Node, f fields, what string) boo
 	return ok
 }
 
-// imported reads what a description that somebody has published says of the
-// stream: before what stands beside it, which weighs more.
+// imported reads the imported description of the stream. It is read first, because the user's own
+// settings override it.
 func (r *reader) imported(s *Stream, e entry, what string) (pathSet, ok bool) {
 	m, isMap := r.resolve(e.value).(ast.MapNode)
 	if !isMap {
@@ -209,7 +205,7 @@ func (r *reader) imported(s *Stream, e entry, what string) (pathSet, ok bool) {
 		}
 		what += " imported"
 		f := r.streamFields(s, what, schemas.StatedImported, &pathSet)
-		delete(f, "method") // Invariant 9: nothing but the catalogue makes a read of a POST
+		delete(f, "method") // Invariant 9: only the catalogue can class a POST as a read
 		f["from"] = func(n ast.Node) { r.scalar(n, what+" from") }
 		f["operation"] = func(n ast.Node) { r.scalar(n, what+" operation") }
 		f["off"] = func(n ast.Node) {
@@ -226,8 +222,7 @@ func (r *reader) imported(s *Stream, e entry, what string) (pathSet, ok bool) {
 	return false, true
 }
 
-// unfed are the places in the path of a stream that is off which nothing gives
-// a value yet.
+// unfed returns parameters for the placeholders in the path of a disabled stream that have no value.
 func unfed(s *Stream) []schemas.Param {
 	var all []schemas.Param
 	for _, m := range placeholder.FindAllStringSubmatch(s.Path, -1) {
@@ -254,8 +249,8 @@ func values(all []scalar) []string {
 	return vs
 }
 
-// path reads a path below the surface's host, or an absolute URL, which is an
-// origin of its own. What credential goes there is [Config.Clients]' business.
+// path reads a path below the surface's host, or an absolute URL with an origin of its own.
+// [Config.Clients] selects the credential for it.
 func (r *reader) path(s *Stream, n ast.Node, what string) {
 	v, ok := r.text(n, what)
 	if !ok {
@@ -285,7 +280,7 @@ func (r *reader) path(s *Stream, n ast.Node, what string) {
 	}
 }
 
-// pointers reads one JSON pointer or several to try.
+// pointers reads one JSON pointer, or several that are tried in turn.
 func (r *reader) pointers(n ast.Node, what string) []string {
 	var all []string
 	for _, v := range r.list(n, what) {
@@ -328,13 +323,12 @@ func (r *reader) pagination(n ast.Node, what string) schemas.Pagination {
 	return p
 }
 
-// streamAuth reads the name of a credential the surface has, or a credential
-// of the stream's own.
+// streamAuth reads the name of one of the surface's credentials, or a credential of the stream's own.
 func (r *reader) streamAuth(s *Stream, n ast.Node, what string) {
 	if _, block := r.resolve(n).(ast.MapNode); block {
 		s.Credential = r.auth(n, what, "token", "api_key")
 		if s.Auth == schemas.AuthNone {
-			s.Auth = schemas.AuthBearer // else it would not be sent
+			s.Auth = schemas.AuthBearer // otherwise it would not be sent
 		}
 		return
 	}

@@ -11,8 +11,9 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// baseURL reads the address of a surface: scheme, host, port and, where the
-// platform lives below one, a path. Credentials go only there. // Invariant 10
+// baseURL reads the address of a surface: scheme, host, port and, if the platform is below one, a path.
+// Credentials are sent only there.
+// // Invariant 10
 func (r *reader) baseURL(n ast.Node, what string) string {
 	s, ok := r.urlText(n, what)
 	if !ok {
@@ -22,11 +23,11 @@ func (r *reader) baseURL(n ast.Node, what string) string {
 	if bad == "" {
 		u.Path = strings.TrimRight(u.Path, "/")
 		if last := u.Path[strings.LastIndexByte(u.Path, '/')+1:]; last == "v2" || last == "api" {
-			bad = "ends in /" + last + "; leave that out, it is added to it"
+			bad = "ends in /" + last + "; remove that, penstock adds it"
 		}
 	}
 	if bad == "" && (u.RawQuery != "" || u.ForceQuery) {
-		bad = "holds a query"
+		bad = "contains a query"
 	}
 	if bad != "" {
 		r.fault(s.at, "%s %s", what, bad)
@@ -38,31 +39,31 @@ func (r *reader) baseURL(n ast.Node, what string) string {
 	return u.Scheme + "://" + u.Host + u.EscapedPath()
 }
 
-// origin parses an absolute URL and says what makes it unfit to send
-// credentials to. The message never repeats the URL, which may hold a secret.
+// origin parses an absolute URL. It returns the reason if credentials must not be sent to it. The
+// reason never contains the URL, which may contain a secret.
 func origin(s string) (*url.URL, string) {
 	u, err := url.Parse(strings.TrimSpace(s))
 	if err != nil {
-		return nil, "is no URL"
+		return nil, "is not a URL"
 	}
 	u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)
 	switch host := u.Hostname(); {
 	case u.Scheme != "https" && u.Scheme != "http":
 		return nil, "has no http or https scheme; want https://host"
 	case u.User != nil:
-		return nil, "holds a user or password; put credentials under auth"
+		return nil, "contains a user or password; put credentials under auth"
 	case host == "":
 		return nil, "has no host"
 	case !isASCII(host):
-		return nil, "has a host of other than ASCII letters; write its xn-- form"
+		return nil, "has a host with non-ASCII letters; write its xn-- form"
 	case strings.HasSuffix(host, "."):
 		return nil, "has a host that ends in a dot"
 	case !isPort(u):
-		return nil, "has a port that is none; want 1 to 65535"
+		return nil, "has an invalid port; want 1 to 65535"
 	case u.Fragment != "" || strings.HasSuffix(s, "#"):
-		return nil, "holds a fragment"
+		return nil, "contains a fragment"
 	case u.Scheme == "http" && !isLoopback(host):
-		return nil, "is http; credentials would travel in clear text, only localhost may use it"
+		return nil, "is http, which would send credentials in clear text; use https, or http only for localhost"
 	}
 	return u, ""
 }
@@ -84,12 +85,12 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// hosts reads names as they stand in an address, without scheme and port.
+// hosts reads host names without scheme and port.
 func (r *reader) hosts(n ast.Node, what string) []string {
 	var all []string
 	for _, s := range r.texts(n, what) {
 		if strings.ContainsAny(s.value, "/:*@ ") {
-			r.fault(s.at, "%s %q: want a name alone, such as penstock.example.org", what, s.raw)
+			r.fault(s.at, "%s %q: want only a host name, such as penstock.example.org", what, s.raw)
 			continue
 		}
 		all = append(all, s.value)
@@ -97,8 +98,8 @@ func (r *reader) hosts(n ast.Node, what string) []string {
 	return all
 }
 
-// state reads a directory, or the URL of a database; or a block with one of
-// them as its path, and where tokens are kept.
+// state reads a directory or the URL of a database, or a block with one of them as its path and the
+// storage of tokens.
 func (r *reader) state(n ast.Node) State {
 	if _, block := r.resolve(n).(ast.MapNode); !block {
 		return r.stateKey(r.statePath(n), "")
@@ -113,16 +114,15 @@ func (r *reader) state(n ast.Node) State {
 	})
 	st.Keyring = tokens == "keyring"
 	if st.Keyring && st.URL != "" {
-		r.fault(st.At, "state tokens: a database that others share keeps them itself, encrypted; leave keyring out")
+		r.fault(st.At, "state tokens: a shared database stores tokens itself, encrypted; remove keyring")
 	}
 	return r.stateKey(st, key)
 }
 
-// StateKeyName is the variable that holds the key of the state unless the file
-// names another.
+// StateKeyName is the default environment variable with the key of the state.
 const StateKeyName = "PENSTOCK_STATE_KEY"
 
-// stateKey gives the state its key.
+// stateKey sets the key of the state.
 func (r *reader) stateKey(st State, key wire.Secret) State {
 	if text, set := r.Env(StateKeyName); set && key == "" {
 		key = wire.Secret(strings.TrimSpace(text))
@@ -132,7 +132,7 @@ func (r *reader) stateKey(st State, key wire.Secret) State {
 	return st
 }
 
-// identity reads age identities, of which a file may have several lines.
+// identity reads age identities; a file may have several lines of them.
 func (r *reader) identity(n ast.Node, what string) wire.Secret {
 	s, ok := r.text(n, what)
 	if !ok {

@@ -11,30 +11,30 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/signature"
 )
 
-// Webhooks is how deliveries of a source are verified.
+// Webhooks configures how deliveries of a source are verified.
 type Webhooks struct {
 	At      Pos
-	Schemes []signature.Scheme // explicit ones; none: to be learned
+	Schemes []signature.Scheme // explicit schemes; none: to be learned
 	Keys    []signature.Key    // at least one
 
-	Header    string // that carries the signature, of a scheme that names no other
-	PublicURL string // of this endpoint as the sender calls it, ditto; "" where nobody needs it
+	Header    string // default header with the signature
+	PublicURL string // URL of this endpoint as the sender calls it, for schemes that sign it; "" if none does
 
-	// Refresh are the streams that are read again when a delivery comes that is not
-	// verified, once a minute at most; none unless `unverified: hint` says so.
+	// Refresh lists the streams that are read again after an unverified delivery, at most once a
+	// minute; none unless `unverified: hint` is set.
 	Refresh []string
 
-	header bool // was given
+	header bool // Header was given
 }
 
-// DefaultSignatureHeader carries the signature unless a file says otherwise.
+// DefaultSignatureHeader is the default header with the signature.
 const DefaultSignatureHeader = "Service-Signature"
 
-// learn is the scheme of a source whose sender has yet to be found out.
+// learn is the scheme of a source whose signature scheme is not known yet.
 const learn = "learn"
 
-// ownHeaders are those of presets whose senders agree on one. They are read
-// beside the default header, unless the file names the header.
+// ownHeaders are the usual headers of presets. They are accepted besides the default header, unless the
+// file names a header.
 var ownHeaders = map[string]string{"standard": "Webhook-Signature", "slack": "X-Slack-Signature"}
 
 func (r *reader) webhooks(n ast.Node, what string) *Webhooks {
@@ -75,8 +75,8 @@ func (r *reader) webhooks(n ast.Node, what string) *Webhooks {
 	return w
 }
 
-// hints reads what deliveries may do that are not verified. They say nothing, so
-// that the streams they have read must be listed.
+// hints reads what unverified deliveries may trigger. Their content is not trusted, so the streams to
+// read must be listed.
 func (r *reader) hints(w *Webhooks, later map[string]ast.Node, what string) {
 	by, streams := later["unverified"], later["refresh"]
 	hint := by != nil && r.choice(by, what+" unverified", "ignore", "hint") == "hint"
@@ -87,27 +87,27 @@ func (r *reader) hints(w *Webhooks, later map[string]ast.Node, what string) {
 	}
 	switch {
 	case hint && len(w.Refresh) == 0:
-		r.fault(posOf(by), "%s unverified: hint wants the streams that may be read again: refresh: [v2.contacts]", what)
+		r.fault(posOf(by), "%s unverified: hint needs the streams that may be read again: refresh: [v2.contacts]", what)
 	case !hint && streams != nil:
-		r.fault(posOf(streams), "%s refresh is of no use without unverified: hint", what)
+		r.fault(posOf(streams), "%s refresh has no effect without unverified: hint", what)
 	}
 }
 
-// schemes reads a list of them, each under a name of its own.
+// schemes reads a list of schemes with unique names.
 func (r *reader) schemes(n ast.Node, w *Webhooks, what string) []signature.Scheme {
 	var all []signature.Scheme
 	for i, n := range r.list(n, what) {
 		of := r.scheme(n, w, what, i)
 		if of == nil && len(r.faults) == 0 {
-			r.fault(posOf(n), "%s: %s stands alone, as `scheme: %s`", what, learn, learn)
+			r.fault(posOf(n), "%s: %s cannot be in a list; want `scheme: %s`", what, learn, learn)
 		}
 		all = append(all, of...)
 	}
 	return all
 }
 
-// scheme reads a preset or a block; nothing of the word learn. place tells the
-// schemes of a list apart.
+// scheme reads a preset or a block; nil for the word learn. place is the index in a list, and makes
+// names unique.
 func (r *reader) scheme(n ast.Node, w *Webhooks, what string, place int) []signature.Scheme {
 	if _, block := r.resolve(n).(ast.MapNode); block {
 		return []signature.Scheme{r.block(n, w, what, place)}
@@ -125,8 +125,7 @@ func (r *reader) scheme(n ast.Node, w *Webhooks, what string, place int) []signa
 	return all
 }
 
-// webhookKeys reads what deliveries are verified with, and says where each
-// stands.
+// webhookKeys reads the keys for verification, and returns the position of each.
 func (r *reader) webhookKeys(w *Webhooks, later map[string]ast.Node, what string) []Pos {
 	var places []Pos
 	if n := later["secret"]; n != nil {
@@ -138,7 +137,7 @@ func (r *reader) webhookKeys(w *Webhooks, later map[string]ast.Node, what string
 			k := r.webhookKey(n, what+" secrets", i)
 			for _, other := range w.Keys {
 				if other.Label == k.Label {
-					r.fault(posOf(n), "%s secrets: label %q stands twice", what, k.Label)
+					r.fault(posOf(n), "%s secrets: label %q occurs twice", what, k.Label)
 				}
 			}
 			w.Keys = append(w.Keys, k)
@@ -176,7 +175,7 @@ func (r *reader) webhookKey(n ast.Node, what string, i int) signature.Key {
 	return k
 }
 
-// label reads a name that metrics and logs show.
+// label reads a name that is shown in metrics and logs.
 func (r *reader) label(n ast.Node, what string) string {
 	s, ok := r.text(n, what)
 	const good = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
@@ -187,8 +186,8 @@ func (r *reader) label(n ast.Node, what string) string {
 	return s.value
 }
 
-// checkWebhooks holds keys against the schemes that use them: one that could
-// verify nothing is better known now than with the first delivery.
+// checkWebhooks checks that each key fits the schemes that use it, so that a useless key is reported
+// now and not with the first delivery.
 func (r *reader) checkWebhooks(w *Webhooks, places []Pos, what string) {
 	before := len(r.faults)
 	if len(w.Keys) == 0 {
@@ -196,12 +195,12 @@ func (r *reader) checkWebhooks(w *Webhooks, places []Pos, what string) {
 	}
 	for _, s := range w.Schemes {
 		if len(s.Faults()) > 0 {
-			continue // told where the scheme stands
+			continue // reported at the scheme
 		}
 		served := 0
 		for i, k := range w.Keys {
 			if k.Secret == "" && k.PublicKey == "" {
-				served++ // a fault already
+				served++ // already reported
 				continue
 			}
 			if !k.Serves(s) {
@@ -209,28 +208,28 @@ func (r *reader) checkWebhooks(w *Webhooks, places []Pos, what string) {
 			}
 			served++
 			if k.Secret == unread {
-				continue // its form is not known
+				continue // its form is unknown
 			}
 			if err := k.Check(s); err != nil {
 				r.fault(places[i], "%s: secret %s %v, which scheme %s wants", what, k.Label, err, s.Name)
 			}
 		}
 		if served == 0 && len(r.faults) == before {
-			r.fault(w.At, "%s has no key for scheme %s: a MAC wants a secret, %s, %s and %s a public_key",
+			r.fault(w.At, "%s has no key for scheme %s: a MAC needs a secret, %s, %s and %s a public_key",
 				what, s.Name, signature.Ed25519, signature.ECDSAP256, signature.RSASHA256)
 		}
 	}
 }
 
-// unread faults a source whose webhooks no pipeline reads: its events would be
-// kept for ever, in the room that those of all sources share.
+// unread reports a source whose webhooks no pipeline reads: its events would be kept forever, in space
+// that all sources share.
 func (r *reader) unread(c *Config) {
 	for _, s := range c.Sources {
 		read := func(p Pipeline) bool {
 			return p.Reads(s.Name)
 		}
 		if s.Webhooks != nil && !slices.ContainsFunc(c.Pipelines, read) {
-			r.fault(s.Webhooks.At, "source %s receives webhooks, and no pipeline reads it", s.Name)
+			r.fault(s.Webhooks.At, "source %s receives webhooks, but no pipeline reads it", s.Name)
 		}
 	}
 }

@@ -129,33 +129,33 @@ func TestWebhooksFaults(t *testing.T) {
 		{"empty secret", `{secret: ""}`, "5:24: source main webhooks secret is empty"},
 		{"blank secret", `{secret: "  "}`, "5:24: source main webhooks secret is empty"},
 		{"empty secret of several", `{secrets: [{secret: " "}]}`, "5:35: source main webhooks secrets secret is empty"},
-		{"secret with a line break", `{secret: "a\nb"}`, "5:24: source main webhooks secret holds a control character"},
+		{"secret with a line break", `{secret: "a\nb"}`, "5:24: source main webhooks secret contains a control character"},
 		{"empty list", "{secrets: []}", "5:15: source main webhooks has no secret"},
 		{"typo", "{secert: x}", `5:16: unknown key "secert" in source main webhooks; did you mean "secret"?`},
 		{"preset typo", "{secret: s, scheme: strip}", `5:35: source main webhooks scheme "strip" is unknown; did you mean "stripe"?`},
 		{"both", "{secret: s, secrets: [{secret: t}]}", "has secret and secrets; keep one"},
 		{"both schemes", "{secret: s, scheme: hex, schemes: [hex]}", "has scheme and schemes; keep one"},
-		{"learn in a list", "{secret: s, schemes: [learn]}", "5:37: source main webhooks schemes: learn stands alone"},
+		{"learn in a list", "{secret: s, schemes: [learn]}", "5:37: source main webhooks schemes: learn cannot be in a list"},
 		{"secret of another kind", "{secret: s_hush, scheme: standard}", "5:24: source main webhooks: secret 1 is not whsec_base64, which scheme standard wants"},
 		{"secret of nothing", "{secret: whsec_, scheme: standard}", "secret 1 is empty, which scheme standard wants"},
-		{"label twice", "{secrets: [{secret: a, label: x}, {secret: b, label: x}]}", `label "x" stands twice`},
+		{"label twice", "{secrets: [{secret: a, label: x}, {secret: b, label: x}]}", `label "x" occurs twice`},
 		{"label", "{secrets: [{secret: a, label: 'x y'}]}", `label "x y": want letters`},
 		{"not after", "{secrets: [{secret: a, not_after: 2026-11-30}]}", `5:49: source main webhooks secrets not_after "2026-11-30": want a time with its zone`},
 		{"two in one", "{secrets: [{secret: a, public_key: b}]}", "want a secret or a public_key"},
 		{"no public key", "{secret: s, scheme: {content: [body], algorithm: ed25519}}", "has no key for scheme custom"},
 		{"public key of nothing", "{secrets: [{public_key: zz}], scheme: {content: [body], algorithm: ed25519}}", "secret 1 is not pem, which scheme custom wants"},
 
-		{"hint at nothing", "{secret: s, unverified: hint}", "5:39: source main webhooks unverified: hint wants the streams that may be read again"},
+		{"hint at nothing", "{secret: s, unverified: hint}", "5:39: source main webhooks unverified: hint needs the streams that may be read again"},
 		{"hint typo", "{secret: s, unverified: hnit}", `did you mean "hint"?`},
-		{"refresh without a hint", "{secret: s, refresh: [v2.contacts]}", "5:36: source main webhooks refresh is of no use without unverified: hint"},
-		{"refresh that is ignored", "{secret: s, unverified: ignore, refresh: [v2.contacts]}", "refresh is of no use without unverified: hint"},
+		{"refresh without a hint", "{secret: s, refresh: [v2.contacts]}", "5:36: source main webhooks refresh has no effect without unverified: hint"},
+		{"refresh that is ignored", "{secret: s, unverified: ignore, refresh: [v2.contacts]}", "refresh has no effect without unverified: hint"},
 
 		{"no content", "{secret: s, scheme: {encoding: hex}}", "5:35: source main webhooks scheme has no content"},
 		{"empty content", "{secret: s, scheme: {content: []}}", "scheme content is empty"},
 		{"content without the body", "{secret: s, scheme: {content: [method]}}", "5:45: source main webhooks scheme content does not hold the body"},
 		{"token typo", "{secret: s, scheme: {content: [bdoy]}}", `5:46: source main webhooks scheme content: "bdoy" is unknown; did you mean "body"?`},
 		{"token in quotes", `{secret: s, scheme: {content: ["body"]}}`, `"body" in quotes is a literal`},
-		{"literal without quotes", "{secret: s, scheme: {content: [body, v0]}}", "literals stand in quotes"},
+		{"literal without quotes", "{secret: s, scheme: {content: [body, v0]}}", "put literals in quotes"},
 		{"ts from nowhere", "{secret: s, scheme: {content: [ts, body]}}", "content holds ts, and timestamp does not say where"},
 		{"url from nowhere", "{secret: s, scheme: {content: [url, body]}}", "set public_url"},
 		{"digest of a digest", "{secret: s, scheme: {content: [body, {sha256raw: [sha256hex(body)]}]}}", "digest of a digest"},
@@ -189,6 +189,6 @@ func TestWebhooksFaults(t *testing.T) {
 func TestWebhooksThatNoPipelineReads(t *testing.T) {
 	unread := strings.Replace(hooked("{secret: s}"), "sources:\n", "sources:\n  spare: {app: {base_url: 'https://spare.example', auth: {token: t}}, webhooks: {secret: s}}\n", 1)
 	_, err := Parse([]byte(unread), input())
-	require.ErrorContains(t, err, "source spare receives webhooks, and no pipeline reads it")
+	require.ErrorContains(t, err, "source spare receives webhooks, but no pipeline reads it")
 	parsed(t, strings.Replace(unread, ", webhooks: {secret: s}}\n", "}\n", 1))
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Setting is one key of a stream as the file has it.
+// Setting is one key of a stream's entry in the file.
 type Setting struct {
 	Key   string
-	Value string // as YAML on one line; a ${…} in it is not filled in
+	Value string // as YAML on one line; ${…} is not expanded
 }
 
-// settings are the keys of a stream's entry, in the file's order, aliases
-// followed. Nothing in them is wrong: they have been read.
+// settings returns the keys of a stream's entry in the file's order, with aliases followed. The entry
+// must already have been read without faults.
 func (r *reader) settings(n ast.Node) []Setting {
 	es, _ := r.entries(n, "")
 	var all []Setting
@@ -24,7 +24,7 @@ func (r *reader) settings(n ast.Node) []Setting {
 	return all
 }
 
-// line is a value as YAML on one line.
+// line returns a value as YAML on one line.
 func (r *reader) line(n ast.Node) string {
 	switch v := r.resolve(n).(type) {
 	case ast.MapNode:
@@ -51,7 +51,7 @@ func (r *reader) line(n ast.Node) string {
 	}
 }
 
-// Quote is a text as YAML: bare where it can be nothing else.
+// Quote returns a text as YAML, unquoted if that is unambiguous.
 func Quote(text string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 	switch strings.ToLower(text) {
@@ -64,6 +64,6 @@ func Quote(text string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(text) // a string always encodes, and JSON's are YAML's
+	_ = e.Encode(text) // a string always encodes, and JSON strings are valid YAML
 	return strings.TrimSpace(b.String())
 }
