@@ -15,7 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// flushRows is when the benchmark cuts a batch, as a pipeline would.
+// flushRows is the size of a batch, as in a pipeline.
 const flushRows = 10_000
 
 func BenchmarkMapper(b *testing.B) {
@@ -46,8 +46,8 @@ func BenchmarkMapper(b *testing.B) {
 	}
 }
 
-// The scale beside it: what reading the same bytes costs without making
-// anything of them, and what the standard library's way costs.
+// BenchmarkBaseline measures, for comparison, reading the same bytes without results, and the standard
+// library.
 func BenchmarkBaseline(b *testing.B) {
 	pages := contacts(20, 1000)
 	b.Run("copy", func(b *testing.B) {
@@ -76,7 +76,7 @@ func BenchmarkBaseline(b *testing.B) {
 	})
 }
 
-// perRecord reports, beside wall time, CPU time: the machine may be shared.
+// perRecord reports wall time and CPU time, because the machine may be shared.
 func perRecord(b *testing.B, pages [][]byte, size int, read func(page []byte)) {
 	for _, p := range pages {
 		read(p)

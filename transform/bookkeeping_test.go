@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// lines spells a column, one cell after the other.
+// lines spells the cells of a column.
 func lines(a arrow.Array) string {
 	var cells []string
 	for row := range a.Len() {
@@ -134,7 +134,7 @@ func TestKnownTables(t *testing.T) {
 	m := NewMapper(keyedStream, testStamp, known)
 	m.SetAllocator(mem)
 	require.Equal(t, known[0].Columns.String(), m.Tables()[0].Columns.String())
-	// In another order, with less, and with other types.
+	// The members have another order, some are missing, and some types differ.
 	require.NoError(t, appendAll(m, []byte(`[{"name":"q","id":"k"},{"Name":"r","id":2,"a":null,"i":[{"p":2}]}]`)))
 	batches, rejects := m.Flush()
 	require.Empty(t, rejects)
@@ -207,7 +207,8 @@ func TestTypesOutliveBatches(t *testing.T) {
 	m.Close()
 }
 
-// Counters and ordinals go on over flushes: a pass has many batches.
+// TestCountersOutliveAFlush checks that counters and ordinals continue after a flush, because a pass
+// has many batches.
 func TestCountersOutliveAFlush(t *testing.T) {
 	m := NewMapper(schemas.Stream{Name: "a.b", Table: schemas.Table{Name: "a_b", Key: []string{"id"}}}, Stamp{Run: "r", Via: "poll"}, nil)
 	defer m.Close()

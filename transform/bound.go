@@ -9,8 +9,7 @@ import (
 // A source may send any number of member names, so the columns and child tables of a stream are
 // limited. Values beyond the limit are stored as one JSON value per record, see rest.go. A column
 // counts once it has a type. Columns of the destination's tables count first, so that the order of
-// members is irrelevant once the limit is reached.
-// // Invariant 6
+// members is irrelevant once the limit is reached. // Invariant 6
 
 const (
 	maxNameBytes = 1024 // longer member names get no column

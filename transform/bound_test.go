@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// bounded is a stream of few columns and child tables.
+// bounded returns a stream that may have few columns and child tables.
 func bounded(columns, tables int) schemas.Stream {
 	return schemas.Stream{
 		Table: schemas.Table{Name: "x_records", Key: []string{"id"}}, Name: "x.records",
@@ -21,7 +21,7 @@ func bounded(columns, tables int) schemas.Stream {
 	}
 }
 
-// restOf is what is beyond the bound in each row of the root table; "" for nothing.
+// restOf returns the rest of each row of the root table; "" for none.
 func restOf(out mapped) (all []string) {
 	a, _ := out.batches[0].own(schemas.ColRest).(*array.String)
 	for row := range int(out.batches[0].Batch.NumRows()) {
@@ -49,7 +49,7 @@ func tablesMapped(out mapped) (all []schemas.Table) {
 	return all
 }
 
-// mapKnown maps a page with the tables of an earlier pass.
+// mapKnown maps a page, starting from the tables of an earlier pass.
 func mapKnown(t require.TestingT, s schemas.Stream, known []schemas.Table, page string) mapped {
 	m := NewMapper(s, testStamp, known)
 	require.NoError(t, appendAll(m, []byte(page)))
@@ -59,7 +59,7 @@ func mapKnown(t require.TestingT, s schemas.Stream, known []schemas.Table, page 
 	return out
 }
 
-func TestMembersBeyondTheBoundAreTheRestOfTheRecord(t *testing.T) {
+func TestMembersBeyondTheLimit(t *testing.T) {
 	for _, tt := range []struct {
 		name            string
 		columns, tables int
@@ -86,7 +86,7 @@ func TestMembersBeyondTheBoundAreTheRestOfTheRecord(t *testing.T) {
 	}
 }
 
-func TestWhatNoColumnHoldsIsRejectedInTheRestToo(t *testing.T) {
+func TestRestRejectsInvalidValues(t *testing.T) {
 	out := mustMap(t, bounded(1, 1), `[{"id":1,"a":1,"a":2,"b":3},{"id":2,"c":"\ud800","d":4},{"id":3,"e":{"f":1,"f":2},"g":5}]`)
 	defer out.release()
 	require.Equal(t, []string{`{"b":3}`, `{"d":4}`, `{"g":5}`}, restOf(out))
@@ -97,7 +97,7 @@ func TestWhatNoColumnHoldsIsRejectedInTheRestToo(t *testing.T) {
 	require.Equal(t, []string{"1/a", "2/c", "3/e/f"}, at)
 }
 
-func TestMasksReachTheRest(t *testing.T) {
+func TestRestIsMasked(t *testing.T) {
 	s := bounded(1, 1)
 	s.Rules = schemas.Rules{Masks: masks("b", "redact", "o__c", "drop", "l__d", "redact")}
 	out := mustMap(t, s, `[{"id":1,"a":1,"b":"secret","o":{"c":"secret","e":1},"l":[{"d":"secret"}]}]`)
@@ -106,8 +106,9 @@ func TestMasksReachTheRest(t *testing.T) {
 	require.Contains(t, restOf(out)[0], `"a":1`)
 }
 
-// A member that the stream's rules leave out takes no place from one that they load.
-func TestWhatIsDroppedTakesNoPlace(t *testing.T) {
+// TestDroppedMembersDoNotCount checks that members dropped by the stream's rules do not count as
+// columns.
+func TestDroppedMembersDoNotCount(t *testing.T) {
 	s := bounded(2, 1)
 	s.Rules = schemas.Rules{Masks: masks("x", "drop", "o__y", "drop")}
 	out := mustMap(t, s, `[{"id":1,"x":1,"o":{"y":2},"a":3,"b":4},{"id":2,"o":{"y":[{"z":1}]},"a":5,"b":6}]`)
@@ -115,8 +116,9 @@ func TestWhatIsDroppedTakesNoPlace(t *testing.T) {
 	require.Equal(t, []string{`{"b":4}`, `{"b":6}`}, restOf(out))
 }
 
-// A record that fits has one hash, whether it is written anew or not.
-func TestARecordWithoutARestKeepsItsHash(t *testing.T) {
+// TestRecordWithoutRestKeepsHash checks that the slow path gives a record without a rest the same hash
+// as the fast path.
+func TestRecordWithoutRestKeepsHash(t *testing.T) {
 	var nulls strings.Builder
 	for i := range spareFields + 50 {
 		fmt.Fprintf(&nulls, `,"n%d":null`, i)
@@ -131,7 +133,7 @@ func TestARecordWithoutARestKeepsItsHash(t *testing.T) {
 	require.Equal(t, hashesOf(anew)[1], hashesOf(fast)[0])
 }
 
-func TestALargerBoundWritesOnlyRowsWithARest(t *testing.T) {
+func TestLargerLimitChangesOnlyRowsWithRest(t *testing.T) {
 	page := `[{"id":1,"a":1},{"id":2,"a":1,"b":2}]`
 	small := mustMap(t, bounded(2, 1), page)
 	defer small.release()
@@ -145,9 +147,9 @@ func TestALargerBoundWritesOnlyRowsWithARest(t *testing.T) {
 	require.NotEqual(t, hashesOf(small)[1], hashesOf(large)[1])
 }
 
-// The columns that the tables have keep their place: what comes first in a later pass
-// decides nothing.
-func TestOrderDecidesNothingOnceTheBoundIsReached(t *testing.T) {
+// TestLimitDoesNotDependOnOrder checks that columns of existing tables stay, in whatever order a later
+// pass brings members.
+func TestLimitDoesNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		records := rapid.SliceOfN(rapid.Custom(drawWide), 1, 12).Draw(t, "records")
 		s := bounded(rapid.IntRange(1, 8).Draw(t, "columns"), rapid.IntRange(1, 2).Draw(t, "tables"))
@@ -176,7 +178,7 @@ func TestOrderDecidesNothingOnceTheBoundIsReached(t *testing.T) {
 	})
 }
 
-// drawWide draws the members of a record behind its id.
+// drawWide draws the members of a record after its id.
 func drawWide(t *rapid.T) string {
 	var b strings.Builder
 	for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(0, 9), 0, 6, rapid.ID[int]).Draw(t, "names") {
@@ -186,8 +188,7 @@ func drawWide(t *rapid.T) string {
 	return b.String()
 }
 
-// lossless checks that each member of a record without objects in it is in a column or in
-// the rest, and never in both.
+// lossless checks that each member of a record without objects is either in a column or in the rest.
 func lossless(t require.TestingT, s schemas.Stream, records []string, out mapped) {
 	columns := 0
 	for _, b := range out.batches {
@@ -197,7 +198,7 @@ func lossless(t require.TestingT, s schemas.Stream, records []string, out mapped
 			}
 		}
 	}
-	require.LessOrEqual(t, columns, s.MaxColumns+1) // the key has a place whatever the bound
+	require.LessOrEqual(t, columns, s.MaxColumns+1) // the key is exempt from the limit
 	require.LessOrEqual(t, len(out.batches)-1, s.MaxTables)
 	for row, raw := range records {
 		var record, rest map[string]json.RawMessage
@@ -220,9 +221,9 @@ func lossless(t require.TestingT, s schemas.Stream, records []string, out mapped
 	}
 }
 
-// What a mapper holds is bounded by the columns a stream may have, whatever names
-// come. // Invariant 6
-func TestNamesWithoutEndFillNoMemory(t *testing.T) {
+// TestUnlimitedNamesAreBounded checks that the memory of a mapper is limited by the columns that a
+// stream may have, whatever names the source sends. // Invariant 6
+func TestUnlimitedNamesAreBounded(t *testing.T) {
 	for name, member := range map[string]string{
 		"values": `"k%d":1`, "nulls": `"k%d":null`, "objects": `"k%d":{"a":1}`, "lists": `"k%d":[{"a":1}]`, "long": `"k%0300d":1`,
 	} {

@@ -158,8 +158,7 @@ func (c *column) appendKeyPart(dst []byte, row int) []byte {
 type keyEntry struct{ content, ordinal uint32 }
 
 // keyTable maps hashes of keys to entries, with open addressing. When it has most slots, new keys
-// replace old ones.
-// // Invariant 6
+// replace old ones. // Invariant 6
 type keyTable struct {
 	most  int // maximum of slots
 	slots []keySlot

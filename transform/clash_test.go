@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// compared maps pages and returns what was flushed.
+// compared maps pages and returns the ids in the flushed batches.
 func compared(t *testing.T, s schemas.Stream, judge func(Clash) Judgement, flush bool, pages ...string) (ids string, rejects []Reject, r Repeats) {
 	t.Helper()
 	m := NewMapper(s, Stamp{Run: "r"}, nil)
@@ -40,7 +40,7 @@ func compared(t *testing.T, s schemas.Stream, judge func(Clash) Judgement, flush
 	return strings.TrimSpace(ids), rejects, m.Repeats()
 }
 
-func TestRecordsOfOneKeyAreCompared(t *testing.T) {
+func TestCompareKeys(t *testing.T) {
 	all := func(Clash) Judgement { return Refuted }
 	none := func(Clash) Judgement { return Open }
 	changed := func(Clash) Judgement { return Changed }
@@ -87,9 +87,9 @@ func TestRecordsOfOneKeyAreCompared(t *testing.T) {
 	}
 }
 
-// A page that is appended in parts is one page to the comparison, also when it is read
-// again because a type has grown.
-func TestPartsOfAPageAreComparedAsOne(t *testing.T) {
+// TestCompareKeysAppendMore checks that a page appended in parts counts as one page, also when it is
+// read again because a type was widened.
+func TestCompareKeysAppendMore(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
 	for _, flush := range []bool{false, true} {
 		var same []bool
@@ -119,9 +119,9 @@ func TestPartsOfAPageAreComparedAsOne(t *testing.T) {
 	}
 }
 
-// The rest of a page whose beginning was flushed belongs to that page when it is read again
-// with the page behind it. // Invariant 11
-func TestRestOfAPageReadAgainBelongsToIt(t *testing.T) {
+// TestCompareKeysAfterFlush checks that the rest of a page whose beginning was flushed still belongs to
+// that page when it is read again together with the next page. // Invariant 11
+func TestCompareKeysAfterFlush(t *testing.T) {
 	var same []bool
 	m := NewMapper(schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}, Stamp{Run: "r"}, nil)
 	defer m.Close()
@@ -148,7 +148,8 @@ func TestRestOfAPageReadAgainBelongsToIt(t *testing.T) {
 	require.EqualValues(t, 1, m.Repeats().Rejected)
 }
 
-// Keys are remembered in bounded memory, and what is not is told. // Invariant 6
+// TestKeyTableIsBounded checks that keys are remembered in limited memory, and that forgotten keys are
+// reported. // Invariant 6
 func TestKeyTableIsBounded(t *testing.T) {
 	table := keyTable{most: MostKeySlots}
 	for i := range uint64(MostKeySlots / 2) {

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// contacts writes pages of contact-like records: 25 top-level fields, 32
-// leaves, about 709 bytes of compact JSON each.
+// contacts returns pages of contact-like records with 25 top-level fields and 32 leaves, about 709
+// bytes of compact JSON each.
 func contacts(pages, size int) [][]byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	out := make([][]byte, pages)
@@ -74,7 +74,7 @@ func TestContactsAreAsMeasured(t *testing.T) {
 	require.InDelta(t, 709, len(page)/1000, 12)
 }
 
-// Long batches, columns that grow late, and nulls that come late.
+// TestContactsAgreeWithTheOracle covers long batches, columns that are widened late, and late nulls.
 func TestContactsAgreeWithTheOracle(t *testing.T) {
 	var pages []string
 	for _, p := range contacts(3, 300) {

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// contracted is a stream that was loaded before, with a few columns.
+// contracted returns a stream with a few columns that was loaded before.
 func contracted(t *testing.T, c schemas.Contract) (schemas.Stream, []schemas.Table) {
 	s := ruledStream(schemas.Rules{Contract: c})
 	first := shape(t, s, nil, `[{"id":1,"n":5,"d":1.25,"when":"2026-01-01T00:00:00Z","b":true,"s":"x","l":[1],"items":[{"a":1}]}]`)
@@ -24,7 +24,7 @@ const (
 )
 
 func TestContractTypes(t *testing.T) {
-	// Every record's n, and what becomes of it where the column is an int64.
+	// Values of n, for a column that is an int64.
 	const page = `[{"id":1,"n":7},{"id":2,"n":"seven"},{"id":3,"n":"8"},{"id":4,"n":9.0},{"id":5,"n":9.5},{"id":6,"n":null},{"id":7,"n":[1]},{"id":8,"n":[]},{"id":9,"n":{"z":null}}]`
 
 	s, known := contracted(t, schemas.Contract{Types: discardValue})
@@ -160,7 +160,7 @@ func TestContractTables(t *testing.T) {
 	out = shape(t, s, known, page)
 	require.EqualError(t, out.err, "schema of m.t is frozen: table t__other is new; table t__other__sub is new; table t__items__tags is new")
 
-	// The first tables of a stream are none too many, unless the pipeline has others.
+	// The first tables of a stream count as new only if the pipeline already has tables.
 	out = shape(t, s, nil, page)
 	require.NoError(t, out.err)
 	require.Len(t, out.batches, 5)
@@ -212,7 +212,8 @@ func TestContractWithFilterAndMasks(t *testing.T) {
 	require.False(t, Whole(out.rejects[0].Reason))
 }
 
-// A record that a contract kept out goes in as it was, once it may.
+// TestRejectsOfRecordsCanBeReadAgain checks that a record that a contract excluded can be loaded
+// unchanged once the contract allows it.
 func TestRejectsOfRecordsCanBeReadAgain(t *testing.T) {
 	s, known := contracted(t, schemas.Contract{Columns: discardRow})
 	const record = `{"id":1, "extra" : [1,{"ü":"\u00fc"}],"d":1.50}`
@@ -233,7 +234,7 @@ func TestRejectsOfRecordsCanBeReadAgain(t *testing.T) {
 	}
 }
 
-func TestContractKeepsOutTheRest(t *testing.T) {
+func TestContractExcludesRest(t *testing.T) {
 	const page = `[{"id":1,"extra":5,"more":"x"},{"id":2}]`
 	s, known := contracted(t, schemas.Contract{Columns: discardValue})
 	s.MaxColumns = 7 // as many as the table has

@@ -111,8 +111,7 @@ func (w *work) filter() error {
 
 // filterColumn returns the index of a condition's column; -1 if no record of the batch has a value in
 // it. It returns an error for a column that no record ever had, because it is probably a typing error,
-// unless the condition matches missing values.
-// // Invariant 11
+// unless the condition matches missing values. // Invariant 11
 func (w *work) filterColumn(c *condition) (at int, err error) {
 	for i, f := range w.root.table.Columns.Fields() {
 		if source, ok := sourceOf(f); ok && schemas.Column(source) == c.Column {
@@ -127,8 +126,7 @@ func (w *work) filterColumn(c *condition) (at int, err error) {
 }
 
 // met reports whether the value in row meets the condition; src is nil if no row has a value. The
-// result depends only on the value, not on the type to which other values have widened the column.
-// // Invariant 8
+// result depends only on the value, not on the type to which other values have widened the column. // Invariant 8
 func (c *condition) met(src *column, row int) bool {
 	if src == nil || src.nothing(row) {
 		return c.Null != nil && *c.Null || c.NotIn != nil

@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Comparing is an order, and the same whether the value stands in a column of
-// text or of JSON.
+// FuzzCompare checks that comparing is an order, and has the same result for text and JSON columns.
 func FuzzCompare(f *testing.F) {
 	for _, s := range []string{"", "1", "-0", "1.50", "1e3", "1e999999999", "99999999999999999999999", "2026-01-31", "2026-01-31T12:00:00+02:00", "true", "open", "0x10", "1_000", "٣"} {
 		f.Add(s, "1.5")
@@ -30,7 +29,7 @@ func FuzzCompare(f *testing.F) {
 			require.Equal(t, order, bare)
 		}
 		if a == "true" || a == "false" || b == "true" || b == "false" {
-			return // they are numbers and texts
+			return // both are numbers and texts
 		}
 		back, backOK := compareText([]byte(b), &la)
 		require.Equal(t, ok, backOK)

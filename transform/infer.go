@@ -9,8 +9,7 @@ import (
 // Many sources write amounts as text: "1250.00". A column with only such texts becomes a decimal
 // column. That is decided once, with the first batch of a table that no destination has yet, if there
 // are enough values. A column that is a decimal in the destination accepts such texts afterwards. A
-// later value of another form is kept, and widens the column to text.
-// // Invariant 11
+// later value of another form is kept, and widens the column to text. // Invariant 11
 
 // quotedDecimals is how many texts a column must have to become a decimal column. All of them must be
 // plain decimals of one scale.

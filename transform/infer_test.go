@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// amounts is a page of records from id on whose column a has these values.
+// amounts returns a page of records, numbered from id, with these values in column a.
 func amounts(id int, values ...string) string {
 	records := make([]string, len(values))
 	for i, v := range values {
@@ -27,7 +27,7 @@ func quoted(n int, format string) []string {
 	return values
 }
 
-func TestDecimalsInQuotes(t *testing.T) {
+func TestQuotedDecimals(t *testing.T) {
 	sound := quoted(quotedDecimals, `"%d.50"`)
 	for _, tt := range []struct {
 		name   string
@@ -59,10 +59,9 @@ func TestDecimalsInQuotes(t *testing.T) {
 	}
 }
 
-// A column that is a decimal in the destination takes decimals in quotes, as few as
-// there are; any other value widens it, and is kept. A table that is there as text
-// stays text.
-func TestDecimalsInQuotesOfATableThatIsThere(t *testing.T) {
+// TestQuotedDecimalsOfKnownTable checks that a column that is a decimal in the destination accepts any
+// number of quoted decimals, and that other values widen it and are kept. A text column stays text.
+func TestQuotedDecimalsOfKnownTable(t *testing.T) {
 	table := func(typ string) schemas.Table {
 		m := NewMapper(keyedStream, testStamp, nil)
 		defer m.Close()
@@ -99,8 +98,9 @@ func TestDecimalsInQuotesOfATableThatIsThere(t *testing.T) {
 	}
 }
 
-// The size of pages makes no difference, nor do later batches of the pass.
-func TestDecimalsInQuotesOverPages(t *testing.T) {
+// TestQuotedDecimalsOverPages checks that neither the size of pages nor later batches of the pass
+// matter.
+func TestQuotedDecimalsOverPages(t *testing.T) {
 	m := NewMapper(keyedStream, testStamp, nil)
 	defer m.Close()
 	for i := 0; i < 1200; i += 100 {

@@ -16,15 +16,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// mapped is what a mapper made of some pages, spelled out.
+// mapped is the result of mapping some pages.
 type mapped struct {
 	batches []TableBatch
 	rejects []Reject
-	mem     *memory.CheckedAllocator // nil: nobody watched
-	key     string                   // the field that gives the key's first column
+	mem     *memory.CheckedAllocator // nil: not checked
+	key     string                   // the field for the key's first column
 }
 
-// mapPages maps pages into one batch, with the allocator watching.
+// mapPages maps pages into one batch with a checking allocator.
 func mapPages(t require.TestingT, s schemas.Stream, pages ...string) (mapped, error) {
 	mem := memory.NewCheckedAllocator(memory.NewGoAllocator())
 	m := NewMapper(s, testStamp, nil)
@@ -55,7 +55,7 @@ func mapPages(t require.TestingT, s schemas.Stream, pages ...string) (mapped, er
 	return out, failed
 }
 
-// release gives the batches back, and finds out what else was not.
+// release releases the batches, and panics if other memory was not released.
 func (out mapped) release() {
 	for _, b := range out.batches {
 		b.Batch.Release()
@@ -81,7 +81,7 @@ func (out mapped) table(path string) *TableBatch {
 	return nil
 }
 
-// column is the array of a table's field; nil where it has none.
+// column returns the array for a field; nil if the table has none.
 func (b *TableBatch) column(source string) (arrow.Array, arrow.DataType) {
 	for i, f := range b.Table.Columns.Fields() {
 		if s, ok := f.Metadata.GetValue(schemas.SourceKey); ok && s == source {
@@ -91,7 +91,7 @@ func (b *TableBatch) column(source string) (arrow.Array, arrow.DataType) {
 	return nil, schemas.Null
 }
 
-// own is one of penstock's own columns.
+// own returns one of penstock's own columns.
 func (b *TableBatch) own(name string) arrow.Array {
 	i := b.Batch.Schema().FieldIndices(name)
 	if len(i) == 0 {
@@ -100,7 +100,7 @@ func (b *TableBatch) own(name string) arrow.Array {
 	return b.Batch.Column(i[0])
 }
 
-// compare holds what the mapper made against the oracle, cell by cell.
+// compare compares the mapper's result with the oracle's, cell by cell.
 func compare(t require.TestingT, o *oracle, out mapped) {
 	refused := map[int64]bool{}
 	for _, r := range out.rejects {
@@ -139,7 +139,7 @@ func compareTable(t require.TestingT, o *oracle, path string, want *oracleTable,
 		}
 	}
 	for i, f := range got.Table.Columns.Fields() {
-		// A declared column that only refused records had is there, and null.
+		// A declared column exists even if only rejected records had values for it; it is then null.
 		if !strings.HasPrefix(f.Name, "_penstock_") && (want.types[schemas.Source(f)] != nil || got.Batch.Column(i).NullN() < len(want.rows)) {
 			columns--
 		}
@@ -154,7 +154,7 @@ func compareTable(t require.TestingT, o *oracle, path string, want *oracleTable,
 	}
 }
 
-// check maps pages both ways and compares.
+// check maps pages with the mapper and the oracle and compares the results.
 func check(t require.TestingT, s schemas.Stream, pages ...string) {
 	o := newOracle(s)
 	bad := 0
@@ -171,13 +171,12 @@ func check(t require.TestingT, s schemas.Stream, pages ...string) {
 		require.Error(t, err, "%.200q", pages)
 	}
 	if out.key != "" && out.key != "/"+s.Key[0] {
-		return // spelled otherwise, Id for id; the oracle knows nothing of that
+		return // the names differ in case, which the oracle does not handle
 	}
 	compare(t, o, out)
 }
 
-// anyStream has no key, so that any record will do; typedStream declares some
-// columns.
+// anyStream has no key, so that it accepts any record; typedStream declares some columns.
 var (
 	anyStream   = schemas.Stream{Table: schemas.Table{Name: "t"}, Name: "m.t"}
 	keyedStream = schemas.Stream{Table: schemas.Table{Name: "t", Key: []string{"id"}}, Name: "m.t"}
@@ -195,7 +194,7 @@ func TestMapperAgreesWithTheOracle(t *testing.T) {
 	}
 }
 
-// corpus has one line for each thing that may go wrong; the fuzzer begins here.
+// corpus has a line for each possible difficulty, and is the fuzzer's seed.
 var corpus = [][]string{
 	{``}, {`[`}, {`]`}, {`[]`}, {` [ ] `}, {`[] x`}, {`[],`}, {`{}`}, {`null`}, {`[{}]`}, {`[{},{}]`}, {`[{},]`}, {`[,{}]`}, {"\ufeff[]"},
 	{`[null]`, `[1,"a",true,[1,2],[{"a":1}],[]]`}, {`[{"":1}]`}, {`[{"a":1}{"a":2}]`}, {`[{"a" 1}]`}, {`[{"a":}]`}, {`[{"a":1,}]`}, {`[{a:1}]`},
@@ -255,7 +254,7 @@ func TestTruncatedPageIsRefused(t *testing.T) {
 	m.Close()
 }
 
-func TestOrderMakesNoDifference(t *testing.T) {
+func TestTypesDoNotDependOnOrder(t *testing.T) {
 	values := []string{
 		`null`, `true`, `0`, `1`, `-7`, `2.5`, `1.50`, `1e5`, `1e-30`, `9223372036854775808`, `"x"`, `"1"`, `"2.50"`, `"2026-11-20"`,
 		`"2026-11-20T10:00:00Z"`, `"2026-11-20T10:00:00.5+01:00"`, `[]`, `{}`, `[1]`, `[1.5]`, `["a"]`, `[null]`, `[true,null]`, `[[1]]`,
@@ -290,8 +289,7 @@ func TestOrderMakesNoDifference(t *testing.T) {
 	})
 }
 
-// summary has the types of all columns and the rows of all tables, sorted,
-// hashes included.
+// summary returns the types of all columns and the sorted rows of all tables, including hashes.
 func summary(out mapped) []string {
 	var lines []string
 	for _, b := range out.batches {

@@ -18,8 +18,7 @@ type narrowed struct {
 
 // narrow stores each value of a column that also fits the narrower type. The spelling and quotes of
 // numbers do not matter, so the result does not depend on the type to which other values have widened
-// the column.
-// // Invariant 8
+// the column. // Invariant 8
 func (w *work) narrow(t *openBatch, st step) narrowed {
 	src := w.view(t, st.column)
 	dst := ownColumn(w.m.mem, st.known)

@@ -7,8 +7,7 @@ import (
 )
 
 // nothings makes the arrays of columns without any value in a batch, which is most columns of a wide
-// table. They share one buffer of zeros.
-// // Invariant 6
+// table. They share one buffer of zeros. // Invariant 6
 type nothings struct{ zeros *memory.Buffer }
 
 // array returns the array of a column without values.

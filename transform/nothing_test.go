@@ -13,9 +13,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A batch of a table with many columns takes memory for those that have a value in it,
-// and the others are null in it. // Invariants 6 and 11
-func TestColumnsWithoutAValueTakeNoMemory(t *testing.T) {
+// TestColumnsWithoutValuesTakeNoMemory checks that in a wide table only columns with values take
+// memory, and that the other columns are null. // Invariants 6 and 11
+func TestColumnsWithoutValuesTakeNoMemory(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
 	mem := memory.NewCheckedAllocator(memory.DefaultAllocator)
 	defer mem.AssertSize(t, 0)
@@ -62,8 +62,8 @@ func TestColumnsWithoutAValueTakeNoMemory(t *testing.T) {
 	release(batches, nil)
 }
 
-// A record whose rows would take more memory than a record may is rejected with its
-// reason, and the records beside it are kept. // Invariants 6 and 11
+// TestRecordOfManyWideRows checks that a record whose rows need too much memory is rejected, and that
+// other records are kept. // Invariants 6 and 11
 func TestRecordOfManyWideRows(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
 	m := NewMapper(s, Stamp{Run: "r"}, nil)

@@ -7,8 +7,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Limits of a record.
-// // Invariant 6
+// Limits of a record. // Invariant 6
 const (
 	maxDepth  = 3       // names in a column's path; deeper values are JSON text
 	maxLevels = 1000    // nested containers
@@ -159,8 +158,7 @@ func (m *Mapper) name(o *object, i int) (f *field, end int) {
 }
 
 // learn creates the field for a new member, whose value is at i. It returns nil if the stream has too
-// many fields.
-// // Invariant 6
+// many fields. // Invariant 6
 func (m *Mapper) learn(o *object, name string, i int) *field {
 	pointer := o.pointer + "/" + escapePointer(name)
 	if _, known := o.table.sources[pointer]; !known && !m.bound.roomFor(name, m.bound.maxColumns+spareFields) {

@@ -16,31 +16,31 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The oracle maps records the naive way: it makes a tree of every record, gives
-// each column the join of its values' types, and only then spells the cells. It
-// shares nothing with the mapper but the lattice and the rules.
+// The oracle maps records in the simplest way: it parses every record into a tree, joins the types of
+// each column's values, and then spells the cells. It shares only the lattice and the rules with the
+// mapper.
 
 // node is a JSON value.
 type node struct {
 	kind    jsontext.Kind
 	raw     string
 	text    string // of a string
-	bad     bool   // it is a string that is not text
+	bad     bool   // a string that is not valid UTF-8
 	names   []string
 	members map[string]*node
 	items   []*node
 
-	parts []oraclePart // of an object, as they came
+	parts []oraclePart // of an object, in the original order
 }
 
 // oraclePart is one member of an object.
 type oraclePart struct {
 	raw, name string
-	bad       bool // the name is not text
+	bad       bool // the name is not valid UTF-8
 	value     *node
 }
 
-// parseNode reads a value that may have duplicate names and bad encoding.
+// parseNode reads a value that may have duplicate names and invalid UTF-8.
 func parseNode(raw string) (*node, error) {
 	d := jsontext.NewDecoder(strings.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	v, err := d.ReadValue()
@@ -92,11 +92,11 @@ func parseNode(raw string) (*node, error) {
 	return n, nil
 }
 
-// null is what stands in place of a value that no column can hold.
+// null replaces a value that no column can hold.
 func null() *node { return &node{kind: 'n', raw: "null"} }
 
-// repair takes out of the tree what no column can hold, and reports whether there
-// was anything. Containers around it are spelled without white space.
+// repair removes values that no column can hold, and reports whether there were any. The spelling of
+// their containers loses white space.
 func (n *node) repair(level int) (fixed *node, changed bool) {
 	if level-1+n.depth() > maxLevels && (n.kind != '{' || level > maxDepth) || n.bad {
 		return null(), true
@@ -158,7 +158,7 @@ func (n *node) depth() int {
 	return deepest
 }
 
-// oracle is what a page or several should become.
+// oracle has the expected result for some pages.
 type oracle struct {
 	stream  schemas.Stream
 	tables  map[string]*oracleTable // by path
@@ -169,7 +169,7 @@ type oracle struct {
 type oracleTable struct {
 	types map[string]arrow.DataType // by source
 	rows  []map[string]*node
-	// Of each row: its parent's row and its own place there.
+	// For each row: the parent's row and the position in it.
 	parent, index []int
 	ordinal       []int64
 }
@@ -185,7 +185,7 @@ func (o *oracle) table(path string) *oracleTable {
 	return o.tables[path]
 }
 
-// page maps a page, or says that it is no JSON array.
+// page maps a page; it returns an error if that is not a JSON array.
 func (o *oracle) page(raw []byte) error {
 	loose := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 	if !jsontext.Value(raw).IsValid(loose...) {
@@ -212,7 +212,7 @@ func (o *oracle) page(raw []byte) error {
 	return nil
 }
 
-// A string with raw control characters in it, and these.
+// Strings, and raw control characters in them.
 var (
 	controlInString = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*"`)
 	control         = regexp.MustCompile(`[\x00-\x1f]`)
@@ -237,7 +237,7 @@ func (o *oracle) fault(record *node) string {
 	return ""
 }
 
-// row adds one row, and what is nested in it.
+// row adds one row and its nested values.
 func (o *oracle) row(t *oracleTable, path string, record *node, parent, index int) {
 	t.rows = append(t.rows, map[string]*node{})
 	t.parent = append(t.parent, parent)
@@ -330,7 +330,7 @@ func (o *oracle) declared(path, pointer string) arrow.DataType {
 	return t
 }
 
-// listType is the type of an array as one column; nil for rows.
+// listType returns the type of an array stored in one column; nil if its elements are rows.
 func listType(v *node) arrow.DataType {
 	if len(v.items) == 0 {
 		return schemas.Empty
@@ -452,8 +452,7 @@ func plainType(s, whole, fraction string, declared kind) arrow.DataType {
 	return schemas.Text
 }
 
-// oracleFloat reports whether the shortest spelling of the nearest float has
-// the same value as s, in decimal.
+// oracleFloat reports whether the shortest spelling of the nearest float has exactly the value of s.
 func oracleFloat(s string) bool {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil || v == 0 && strings.HasPrefix(s, "-") {
@@ -464,7 +463,7 @@ func oracleFloat(s string) bool {
 	return ok && a.Cmp(b) == 0
 }
 
-// rat is the value of a number that fits into a decimal.
+// rat returns the value of a number that fits into a decimal.
 func rat(s string) *big.Rat {
 	if mantissa, _, _ := strings.Cut(strings.ToLower(s), "e"); strings.Trim(mantissa, "-0.") == "" {
 		return new(big.Rat)
@@ -473,7 +472,7 @@ func rat(s string) *big.Rat {
 	return r
 }
 
-// cell spells the value v of a column of type t; "null" where it has none.
+// cell spells the value v of a column of type t; "null" if there is none.
 func cell(v *node, t arrow.DataType) string {
 	k := kindOf(t)
 	switch {
@@ -518,7 +517,7 @@ func cell(v *node, t arrow.DataType) string {
 	return "?"
 }
 
-// arrowCell spells a cell of a batch in the same way.
+// arrowCell spells a cell of a batch in the same form.
 func arrowCell(a arrow.Array, row int) string {
 	if a.IsNull(row) {
 		return "null"

@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A member is a list of objects in one record and an object in another: what
-// hangs from either has a table of its own, in whatever order they come.
-func TestOneOrMany(t *testing.T) {
+// TestListOrObject checks a member that is a list of objects in one record and an object in another:
+// the child rows of each have their own table, in whatever order the records come.
+func TestListOrObject(t *testing.T) {
 	many := `{"id":1,"items":[{"n":1,"taxes":[{"v":1}]}]}`
 	one := `{"id":2,"items":{"n":2,"taxes":[{"v":2}]}}`
 	s := schemas.Stream{Table: schemas.Table{Name: "x", Key: []string{"id"}}, Name: "x.x"}

@@ -113,8 +113,7 @@ func keptValue(v []byte) string {
 }
 
 // mostShown returns how many bytes a reject keeps of n bytes, at most most. Bytes that are not UTF-8
-// take four bytes each, so without this limit a page of them would take four times its size.
-// // Invariant 6
+// take four bytes each, so without this limit a page of them would take four times its size. // Invariant 6
 func mostShown(n, most int) int { return min(most, n+n/8+64) }
 
 // rejectValue adds a reject for the value of f in row, which could not be stored unchanged.

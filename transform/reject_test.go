@@ -56,7 +56,7 @@ func TestRejects(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			out := mustMap(t, tt.stream, tt.page)
 			tt.want.Stream, tt.want.Stage, tt.want.ID = tt.stream.Name, StageTransform, tt.want.Key
-			if tt.want.Key == "" { // a hash of what the record holds
+			if tt.want.Key == "" { // a hash of the record's content
 				require.Regexp(t, `^#.+`, out.rejects[0].ID)
 				tt.want.ID = out.rejects[0].ID
 			}
@@ -66,8 +66,8 @@ func TestRejects(t *testing.T) {
 	}
 }
 
-// TestLongestKey holds that a key of the greatest length is one, and that a longer one costs
-// its record only. The length is that of the JSON text.
+// TestLongestKey checks that a key of the maximum length is accepted, and that only the record of a
+// longer one is rejected. The length is that of the JSON text.
 func TestLongestKey(t *testing.T) {
 	longest := strings.Repeat("k", schemas.MaxKeyBytes-len(`""`))
 	for _, long := range []string{longest + "k", strings.Repeat(`\u0001`, schemas.MaxKeyBytes/6+1), strings.Repeat("l", 1<<20)} {
@@ -81,8 +81,7 @@ func TestLongestKey(t *testing.T) {
 	}
 }
 
-// TestLongPointer holds that a rejected value below long names is identified by a short text,
-// and two of them by two.
+// TestLongPointer checks that rejected values below long names have short and distinct identities.
 func TestLongPointer(t *testing.T) {
 	name := strings.Repeat("n", 1000)
 	at := func(last string) string {
@@ -96,7 +95,7 @@ func TestLongPointer(t *testing.T) {
 	require.NotEqual(t, out.rejects[0].Pointer, out.rejects[1].Pointer)
 }
 
-// A part of the key is a column, in whatever way the source spells its member.
+// TestKeyIsFoundByItsColumn checks that a key column is found, however the source spells its member.
 func TestKeyIsFoundByItsColumn(t *testing.T) {
 	for _, name := range []string{"id", "ID", "Id", "objectId", "order-no", "KundenNr"} {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +108,7 @@ func TestKeyIsFoundByItsColumn(t *testing.T) {
 			require.Equal(t, reasons[refuseKey], out.rejects[0].Reason)
 			require.Equal(t, "2", out.rejects[1].Key)
 
-			before := mustMap(t, s, `[{"`+name+`":7,"`+name+`":8}]`) // no record had the column yet
+			before := mustMap(t, s, `[{"`+name+`":7,"`+name+`":8}]`) // no record has had the column yet
 			require.Equal(t, "7", before.rejects[0].Key)
 		})
 	}
@@ -136,8 +135,8 @@ func TestHugeRecordIsRejectedAlone(t *testing.T) {
 
 func deep(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
-// A value that no column can hold costs that value: its record is stored, and so
-// is the rest of a list, an object or JSON text that it stands in.
+// TestValueIsRejectedAlone checks that only a value that no column can hold is rejected: its record is
+// stored, with the rest of the list, object or JSON text around it.
 func TestValueIsRejectedAlone(t *testing.T) {
 	for _, tt := range []struct {
 		name, value, want string // of column a, beside a sound record
@@ -171,8 +170,8 @@ func TestValueIsRejectedAlone(t *testing.T) {
 	}
 }
 
-// A null in a list of objects has no row, and the others keep their places: the
-// first element may be one.
+// TestNullsInAListOfObjects checks that a null in a list of objects has no row, and that the other
+// elements keep their positions.
 func TestNullsInAListOfObjects(t *testing.T) {
 	out := mustMap(t, keyedStream, `[{"id":1,"items":[null,{"n":1},null,{"n":2}]},{"id":2,"items":[{"n":3}]},{"id":3,"items":[null]}]`)
 	items := out.table("/items")
@@ -183,7 +182,7 @@ func TestNullsInAListOfObjects(t *testing.T) {
 	require.Equal(t, []string{"/items/0", "/items/2"}, []string{out.rejects[0].Pointer, out.rejects[1].Pointer})
 }
 
-// What is masked is masked in the rejects of values, too.
+// TestRejectedValuesAreMasked checks that masks apply to the rejects of values.
 func TestRejectedValuesAreMasked(t *testing.T) {
 	s := keyedStream
 	s.Rules = schemas.Rules{Masks: masks("secret", "redact")}
@@ -206,8 +205,8 @@ func TestDeepValueIsRejectedAlone(t *testing.T) {
 	require.Equal(t, "/x", out.rejects[0].Pointer)
 }
 
-// A record with many names that stand twice, and one with a broken value far inside, are
-// repaired in time that grows with their size. // Invariants 11 and 15
+// TestRepairOfLargeRecords checks that a record with many duplicate names, and one with an invalid
+// value deep inside, are repaired in linear time. // Invariants 11 and 15
 func TestRepairOfLargeRecords(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
 	m := NewMapper(s, Stamp{Run: "r"}, nil)
@@ -228,10 +227,10 @@ func TestRepairOfLargeRecords(t *testing.T) {
 	require.Equal(t, "/deep/a/a/a", rejects[150_001].Pointer)
 }
 
-// Bytes that are no text take four each in a reject. An answer of these takes no more
-// than it has; a value with a few of them is kept whole, as is one that is text.
+// TestRejectsOfInvalidUTF8AreBounded checks that a reject of bytes that are not UTF-8, which take four
+// bytes each, takes no more space than the page. A value with a few such bytes is kept completely.
 // // Invariants 6 and 11
-func TestRejectsOfBytesThatAreNoTextAreBounded(t *testing.T) {
+func TestRejectsOfInvalidUTF8AreBounded(t *testing.T) {
 	for name, tt := range map[string]struct {
 		page   string
 		most   int
@@ -257,5 +256,5 @@ func TestRejectsOfBytesThatAreNoTextAreBounded(t *testing.T) {
 	first := mustMap(t, keyedStream, `[{"b":"`+strings.Repeat("\xff", 1000)+`1"}]`).rejects[0]
 	second := mustMap(t, keyedStream, `[{"b":"`+strings.Repeat("\xff", 1000)+`2"}]`).rejects[0]
 	require.Equal(t, first.Raw, second.Raw)
-	require.NotEqual(t, first.ID, second.ID) // which are told apart by all that came
+	require.NotEqual(t, first.ID, second.ID) // identities depend on the complete value
 }

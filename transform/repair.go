@@ -61,8 +61,7 @@ type repairer struct {
 }
 
 // maxRepaired is the level up to which single values are omitted. Below it, the whole object or list at
-// that level is omitted, because each level scans everything inside it again.
-// // Invariant 15
+// that level is omitted, because each level scans everything inside it again. // Invariant 15
 const maxRepaired = 20
 
 // valuePath is the position of a value in the record.

@@ -118,8 +118,7 @@ func (r *fieldRules) filters(path string) bool {
 func (k *fieldRule) hides() bool { return k != nil && (k.Drop || k.Masked()) }
 
 // verbatim reports whether the field's values are stored in their original spelling, for a mask that
-// produces text. The result must not depend on the type to which other values have widened the column.
-// // Invariant 8
+// produces text. The result must not depend on the type to which other values have widened the column. // Invariant 8
 func (k *fieldRule) verbatim() bool { return k != nil && k.text != nil }
 
 // rule prepares a column for its rule. A dropped column has no type, so no batch has it. A verbatim

@@ -11,8 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// What the stage behind the mapper costs, beside the mapper's own cost: the
-// pages are those of BenchmarkMapper.
+// BenchmarkJSONText measures the cost of rules for JSON text.
 func BenchmarkJSONText(b *testing.B) {
 	for name, rules := range map[string]schemas.Rules{"no rules": {}, "rules": {Masks: masks("password", "drop", "*_token", "drop")}} {
 		b.Run(name, func(b *testing.B) {

@@ -9,12 +9,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// hashes are those of the root table's rows.
+// hashes returns the hashes of the root table's rows.
 func hashes(t *testing.T, s schemas.Stream, known []schemas.Table, page string) []string {
 	return strings.Fields(shape(t, s, known, page).column("t", schemas.ColHash))
 }
 
-func TestHashOfWhatIsDroppedOrMasked(t *testing.T) {
+func TestHashWithDropsAndMasks(t *testing.T) {
 	with := func(rules ...string) schemas.Stream { return ruledStream(schemas.Rules{Masks: masks(rules...)}) }
 	one := func(s schemas.Stream, record string) string { return hashes(t, s, nil, "["+record+"]")[0] }
 
@@ -61,8 +61,8 @@ func TestHashOfWhatIsDroppedOrMasked(t *testing.T) {
 	require.NotEqual(t, one(selected, `{"id":1,"x":1,"y":2}`), one(with(), `{"id":1,"x":1,"y":2}`))
 }
 
-// Whatever types the values around it have led to, and whatever the destination
-// has by now, a record that is as it was has the hash it had.
+// TestHashDoesNotDependOnTheBatch checks that an unchanged record keeps its hash, whatever types the
+// other values and the destination have.
 func TestHashDoesNotDependOnTheBatch(t *testing.T) {
 	s := ruledStream(schemas.Rules{Masks: append(masks("x", "hash", "id", "hmac"), schemas.MaskRule{Column: "y", Mask: schemas.Mask{Action: "round"}})})
 	const records = `{"id":1,"x":5.50,"y":149},{"id":2,"x":true,"y":150.00},{"id":3,"x":"2026-01-01","y":1}`
@@ -86,7 +86,7 @@ func TestHashOfARowThatLostAValue(t *testing.T) {
 	require.Equal(t, hashes(t, s, known, `[{"id":1,"n":"5"},{"id":2,"n":"x"}]`)[0], hashes(t, open, known, `[{"id":1,"n":"5"}]`)[0])
 }
 
-func TestSumJoinsWhatWasWritten(t *testing.T) {
+func TestSumJoin(t *testing.T) {
 	for i := range uint64(1000) {
 		var a, b, both, again sum
 		a.add(i * 0x9e3779b97f4a7c15)

@@ -12,13 +12,13 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// What must not be seen anywhere stands in members called secret.
+// Values of members called secret, which must not appear anywhere.
 const (
 	rawText   = "RAWVALUE"
 	rawNumber = "9977553311"
 )
 
-// secretValue is something to hide, or something that hides it.
+// secretValue draws a value to hide, or a container of such values.
 func secretValue(depth int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		kinds := []string{`"` + rawText + `"`, `"x ` + rawText + `"`, rawNumber, rawNumber + ".5", `"` + rawNumber + `"`, "null", "true", "[]", "{}", `""`}
@@ -30,7 +30,7 @@ func secretValue(depth int) *rapid.Generator[string] {
 	})
 }
 
-// ruledRecord is a record with secrets, and with what else may come.
+// ruledRecord draws a record with secrets and other members.
 func ruledRecord(id int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		object := func(depth int, more ...string) string {
@@ -91,8 +91,7 @@ func someRules(t *rapid.T) schemas.Rules {
 	return rules
 }
 
-// run reads pages, flushing before those that cuts says, and closes what it
-// opened.
+// run reads pages and releases what it opened. Without together, it flushes after each page.
 func run(t *rapid.T, s schemas.Stream, known []schemas.Table, pages []string, together bool) (out shaped, fetched, refused int64) {
 	m := NewMapper(s, testStamp, known)
 	defer m.Close()
@@ -114,7 +113,7 @@ func run(t *rapid.T, s schemas.Stream, known []schemas.Table, pages []string, to
 	return out, m.Fetched(), m.Rejected()
 }
 
-// everything is all that is shown of a run.
+// everything returns all visible output of a run.
 func (s shaped) everything() string {
 	var b strings.Builder
 	for _, t := range s.batches {
@@ -128,7 +127,7 @@ func (s shaped) everything() string {
 	return b.String()
 }
 
-// hashesByOrdinal are those of the records.
+// hashesByOrdinal returns the hashes of the records.
 func (s shaped) hashesByOrdinal() map[int64]string {
 	all := map[int64]string{}
 	for _, b := range s.batches {
@@ -217,8 +216,7 @@ func TestShaperWithoutRulesDoesNothing(t *testing.T) {
 	}
 }
 
-// onAnyPages shapes pages, whatever they are, with one kind of rule for every
-// column, and counts what comes of them.
+// onAnyPages shapes arbitrary pages, with one kind of rule for every column, and checks the counts.
 func onAnyPages(t *testing.T, action string, pages ...string) {
 	s := schemas.Stream{Table: schemas.Table{Name: "t"}, Name: "m.t", Rules: schemas.Rules{Masks: masks("*", action)}}
 	m := NewMapper(s, testStamp, nil)

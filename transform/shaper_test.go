@@ -12,14 +12,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// shaped is what a mapper and its shaper made of one page.
+// shaped is the result of a mapper and its shaper.
 type shaped struct {
 	mapped
 	filtered, rejected int64
 	err                error
 }
 
-// shape reads pages with the rules of s, each flushed on its own.
+// shape reads pages with the rules of s and flushes after each.
 func shape(t *testing.T, s schemas.Stream, known []schemas.Table, pages ...string) shaped {
 	t.Helper()
 	mem := memory.NewCheckedAllocator(memory.NewGoAllocator())
@@ -48,7 +48,7 @@ func shape(t *testing.T, s schemas.Stream, known []schemas.Table, pages ...strin
 	return out
 }
 
-// cells spells the columns of a table but penstock's own: `name: cells`.
+// cells spells the columns of a table, without penstock's own, as `name: cells`.
 func (s shaped) cells(table string) []string {
 	var out []string
 	for _, b := range s.batches {
@@ -73,7 +73,7 @@ func (s shaped) column(table, name string) string {
 	return ""
 }
 
-// ruledStream has a key, children and grandchildren.
+// ruledStream returns a stream with a key.
 func ruledStream(r schemas.Rules) schemas.Stream {
 	r.MaskKey = "0123456789abcdef"
 	return schemas.Stream{Name: "m.t", Table: schemas.Table{Name: "t", Key: []string{"id"}}, Rules: r}
@@ -140,7 +140,7 @@ const nestedPage = `[{"id":1,"name":"Ann","contact":{"email":"a@x.y","city":"Bon
 	"items":[{"note":"n1","email":"i@x.y","taxes":[{"rate":5,"email":"t@x.y"},{"rate":7}]},{"note":"n2","taxes":[{"rate":9}]}]},
 	{"id":2,"name":"Bob","contact":"a@x.y","items":[]}]`
 
-func TestShaperReachesEverything(t *testing.T) {
+func TestShaperNested(t *testing.T) {
 	out := shape(t, ruledStream(schemas.Rules{Masks: masks("email", "email", "items__note", "drop")}), nil, nestedPage)
 	require.NoError(t, out.err)
 	require.Equal(t, []string{`id: 1 2`, `name: "Ann" "Bob"`, `contact: null "a@x.y"`, `contact__email: "***@x.y" null`, `contact__city: "Bonn" null`,
@@ -149,7 +149,7 @@ func TestShaperReachesEverything(t *testing.T) {
 	require.Equal(t, []string{`rate: 5 7 9`, `email: "***@x.y" null null`}, out.cells("t__items__taxes"))
 }
 
-func TestShaperMaskOfAnObjectIsForAllOfIt(t *testing.T) {
+func TestShaperMaskOfObject(t *testing.T) {
 	out := shape(t, ruledStream(schemas.Rules{Masks: append(masks("contact", "redact", "items", "drop"), schemas.MaskRule{Column: "contact__city", Mask: schemas.Mask{Action: "keep"}})}), nil, nestedPage)
 	require.Equal(t, []string{`id: 1 2`, `name: "Ann" "Bob"`, `contact: null "[redacted]"`, `contact__email: "[redacted]" null`, `contact__city: "Bonn" null`,
 		`contact__deep__very: "{\"email\":\"[redacted]\",\"n\":\"[redacted]\"}" null`}, out.cells("t"))

@@ -8,8 +8,7 @@ import (
 
 // store stores the scalar m.tok as the value of f, and widens the column's type if necessary. A
 // negative zero in a numeric column is stored as zero and reported. store returns false if the column
-// has become a JSON column.
-// // Invariant 11
+// has become a JSON column. // Invariant 11
 func (m *Mapper) store(f *field, row int) bool {
 	c, t := f.column, &m.tok
 	if !c.store(row, t) {

@@ -92,8 +92,7 @@ func (m *Mapper) stillNamed(pointer string, f, other arrow.Field) bool {
 // childTable returns the table for the objects in the arrays at a pointer within the rows of parent.
 // depth and level are those of the array. If a member is an array of objects in one record and an
 // object in another, child rows of the array's rows and of the record itself have the same path but
-// different parents. They are stored in two tables.
-// // Invariant 17
+// different parents. They are stored in two tables. // Invariant 17
 func (m *Mapper) childTable(parent *table, within string, depth, level int) *table {
 	for _, t := range parent.children {
 		if t.within == within {

@@ -69,8 +69,7 @@ func (t *token) plainNumber() (n numeral, ok bool) {
 }
 
 // typeOf returns the narrowest type that holds t in a column with the type declared in the catalogue;
-// nil: not declared. It depends on nothing else, so the order of values is irrelevant.
-// // Invariant 8
+// nil: not declared. It depends on nothing else, so the order of values is irrelevant. // Invariant 8
 func typeOf(declared arrow.DataType, t *token) arrow.DataType {
 	switch t.what {
 	case 't', 'f':

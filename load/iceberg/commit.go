@@ -64,8 +64,7 @@ const (
 )
 
 // insist retries a commit as long as other sources commit first. Each attempt is based on the present
-// tables. It keeps its own source's data files, and everything that others have committed.
-// // Invariant 15
+// tables. It keeps its own source's data files, and everything that others have committed. // Invariant 15
 func (c *catalog) insist(ctx context.Context, of parquet.Commit) error {
 	begun := time.Now()
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
@@ -162,8 +161,7 @@ func (w *commit) make(ctx context.Context, at map[string]string) error {
 }
 
 // edit starts the next edition of a table. It returns an error if another program has written to the
-// table.
-// // Invariant 16
+// table. // Invariant 16
 func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*edition, error) {
 	want, ours := w.head.tables[t.Name]
 	switch {
@@ -259,8 +257,7 @@ func (w *commit) snapshot(ctx context.Context, e *edition, heads bool) error {
 	return e.do(table.NewSetSnapshotRefUpdate(table.MainBranch, id, table.BranchRef, 0, 0, 0))
 }
 
-// summary returns the summary of a snapshot.
-// // Invariant 2
+// summary returns the summary of a snapshot. // Invariant 2
 func (w *commit) summary(e *edition, totals iceberg.Properties, heads bool) (*table.Summary, error) {
 	op := table.OpAppend
 	switch {

@@ -9,14 +9,12 @@
 //
 // All tables of a stream change together. A commit writes new metadata files for every table that it
 // changes. Then it swaps all pointers to them in one transaction of the catalog's database, each on the
-// condition that it has not changed since. Readers see all of a commit or nothing.
-// // Invariants 1, 7
+// condition that it has not changed since. Readers see all of a commit or nothing. // Invariants 1, 7
 //
 // The summaries of the snapshots that a commit makes have the cursor (penstock.cursor) and further
 // properties for people. The authoritative cursor is that of the head table, _penstock_state__<stream>,
 // which every commit changes. If two commits follow the same one, the second finds the head table's
-// pointer changed, and has no effect.
-// // Invariants 2, 13
+// pointer changed, and has no effect. // Invariants 2, 13
 //
 // # Tables in the catalog
 //
@@ -24,8 +22,7 @@
 // stream's name as a suffix (_penstock_rejects__<stream>). Columns have field IDs in the catalog and in
 // the files, so a new column, or more digits for a decimal, needs no rewrite of files. A column that is
 // widened in a way that Iceberg does not support gets a new ID, and its rows are rewritten. If another
-// program writes to these tables, the stream stops with a diff.
-// // Invariant 16
+// program writes to these tables, the stream stops with a diff. // Invariant 16
 //
 // The manifests have the bounds and null counts of each file's columns, so that engines can skip files.
 //
@@ -41,8 +38,7 @@
 // (penstock.source.<name>) names the source's last manifest. The property changes in the same swap as
 // the rows and the cursor. If another source commits first, the commit is repeated on top of the new
 // state of the tables. It changes only files and manifest entries of its own source. If another process
-// has committed for the same source, it fails.
-// // Invariants 2, 13
+// has committed for the same source, it fails. // Invariants 2, 13
 //
 // A shared table has the columns of all sources. Field IDs are hashes of the columns' names and types,
 // so that two sources that add the same column at the same time give it the same ID. If a commit has a

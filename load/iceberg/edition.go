@@ -131,8 +131,7 @@ func (e *edition) evolve() error {
 	return nil
 }
 
-// respect keeps comments of columns that were not written by penstock.
-// // Invariant 16
+// respect keeps comments of columns that were not written by penstock. // Invariant 16
 func (e *edition) respect(want *iceberg.Schema) *iceberg.Schema {
 	fields := want.Fields()
 	for i, f := range fields {

@@ -73,8 +73,7 @@ func child(t *testing.T, o Options, step string, batch int) (killed bool, steps 
 
 // TestSharedKilled kills a process that commits for one source, at each step of a commit, while another
 // source has rows in the same tables. The other source's rows and cursor stay. The rows of the killed
-// process are all there or all missing, as its cursor says, and both sources can continue.
-// // Invariants 1, 2
+// process are all there or all missing, as its cursor says, and both sources can continue. // Invariants 1, 2
 func TestSharedKilled(t *testing.T) { everywhere(t, sharedKilled) }
 
 func sharedKilled(t *testing.T, warehouse place) {

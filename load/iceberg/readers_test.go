@@ -206,8 +206,7 @@ func catalogOf(t testing.TB, o Options) *pointers {
 	return p
 }
 
-// TestForeignWriter checks that a stream stops if another program has written to its table.
-// // Invariant 16
+// TestForeignWriter checks that a stream stops if another program has written to its table. // Invariant 16
 func TestForeignWriter(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)

@@ -50,8 +50,7 @@ func typeOf(t arrow.DataType) (iceberg.Type, error) {
 	return nil, fmt.Errorf("Iceberg has no type for %s", t)
 }
 
-// compare returns an error if another program has changed the columns.
-// // Invariant 16
+// compare returns an error if another program has changed the columns. // Invariant 16
 func (e *edition) compare() error {
 	if e.t.Was == nil {
 		return nil // this source's first commit to the table

@@ -18,8 +18,7 @@ import (
 )
 
 // A shared table has the columns of all sources. Its head table names the last commit of each source in
-// a property, which changes together with the snapshot of the commit.
-// // Invariant 2
+// a property, which changes together with the snapshot of the commit. // Invariant 2
 
 // propSource is the prefix of those properties.
 const propSource = sayPrefix + "source."
@@ -54,8 +53,7 @@ func headsOf(of parquet.Commit) (iceberg.Properties, error) {
 	return out, nil
 }
 
-// unseen reports whether another source has committed since of.Among was read.
-// // Invariant 13
+// unseen reports whether another source has committed since of.Among was read. // Invariant 13
 func (h *head) unseen(of parquet.Commit) bool {
 	if of.Among == nil {
 		return false

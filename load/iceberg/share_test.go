@@ -132,8 +132,7 @@ func TestRanges(t *testing.T) {
 }
 
 // TestSharedFence checks that a commit fails if another process has committed for the same source,
-// whatever other sources do.
-// // Invariant 13
+// whatever other sources do. // Invariant 13
 func TestSharedFence(t *testing.T) { everywhere(t, sharedFence) }
 
 func sharedFence(t *testing.T, warehouse place) {

@@ -28,8 +28,7 @@ import (
 //
 // A commit stores its files, and then creates the next manifest on the condition that no object of that
 // name exists. If two writers follow the same generation, one wins. Nothing is ever renamed, linked or
-// locked.
-// // Invariants 1, 13
+// locked. // Invariants 1, 13
 type bucket struct {
 	o       objects
 	url     string // for messages, without the prefix: s3://name

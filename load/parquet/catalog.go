@@ -30,8 +30,7 @@ type Catalog interface {
 	// is not c.Parent, and a [*load.ForeignChange] if another program has written to one of the tables.
 	// If sources share the tables, c is the last commit of its source only, and does not conflict with
 	// concurrent commits of other sources. In that case Commit may return a [*Disagreement] or
-	// [ErrBeside]; it has then changed nothing. After any other error the outcome is unknown.
-	// // Invariants 1, 2, 13
+	// [ErrBeside]; it has then changed nothing. After any other error the outcome is unknown. // Invariants 1, 2, 13
 	Commit(ctx context.Context, c Commit) error
 
 	// Named returns the files that the catalog itself has written for the stream and that readers may

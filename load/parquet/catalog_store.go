@@ -210,8 +210,7 @@ func (s *tableStore) draft(context.Context) (pendingGeneration, error) {
 }
 
 // catalogName returns the name of a table in the catalog. Each stream has internal tables of its own
-// there.
-// // Invariant 17
+// there. // Invariant 17
 func (s *tableStore) catalogName(table string) string {
 	if load.IsInternal(table) {
 		return table + "__" + s.stream

@@ -30,8 +30,7 @@ type tableGeneration struct {
 }
 
 // publish implements [pendingGeneration]. It may be called again after a [*Disagreement] or
-// [ErrBeside].
-// // Invariants 1, 2, 13
+// [ErrBeside]. // Invariants 1, 2, 13
 func (d *tableGeneration) publish(ctx context.Context, m *manifest) error {
 	c, err := d.commitAfter(ctx, m, d.goOn)
 	if err != nil {
@@ -156,8 +155,7 @@ func (d *tableGeneration) store(ctx context.Context, m *manifest) error {
 	return d.Write(ctx, m.name, append(text, '\n'))
 }
 
-// resolve finds out whether a commit took effect after its answer was an error or was lost.
-// // Invariant 13
+// resolve finds out whether a commit took effect after its answer was an error or was lost. // Invariant 13
 func (d *tableGeneration) resolve(ctx context.Context, m *manifest, cause error) error {
 	if _, ok := errors.AsType[*Disagreement](cause); ok || errors.Is(cause, ErrBeside) {
 		d.unsure = false

@@ -225,8 +225,7 @@ func (s *dirStore) read(gen string) (*manifest, error) {
 }
 
 // hold implements [streamStore]. It locks the folder: only this process commits to it, until it
-// releases the lock or exits. A stopped process keeps the lock.
-// // Invariant 13
+// releases the lock or exits. A stopped process keeps the lock. // Invariant 13
 func (s *dirStore) hold(ctx context.Context) (func() error, error) {
 	for _, step := range []func() error{
 		func() error { return unlinked(s.directory.path, s.root) }, // before anything is created behind a link

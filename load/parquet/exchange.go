@@ -119,8 +119,7 @@ func (e *exchange) once(ctx context.Context, a ask) (*answer, error) {
 	return &answer{status: resp.StatusCode, header: resp.Header, body: text}, err
 }
 
-// withoutURL strips the URL from an error, because the URL may contain a signature.
-// // Invariant 5
+// withoutURL strips the URL from an error, because the URL may contain a signature. // Invariant 5
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err

@@ -64,8 +64,7 @@ func (c condition) diff() []string {
 }
 
 // sound returns an error for tables that another program has changed. A table whose folder was removed
-// is loaded again.
-// // Invariant 16
+// is loaded again. // Invariant 16
 func (x *tx) sound(ctx context.Context) error {
 	all := map[*table]condition{}
 	for _, t := range x.next.Tables {

@@ -100,8 +100,7 @@ func (d *dirGeneration) sweep(wanted map[string]bool) error {
 
 // publish implements [pendingGeneration]. It renames the folder to the next generation, and makes this
 // generation current. The caller holds the lock, and has held it since it checked the fence, so no
-// other process can have moved the link.
-// // Invariant 13
+// other process can have moved the link. // Invariant 13
 func (d *dirGeneration) publish(_ context.Context, m *manifest) error {
 	gen := genName(m.Sequence)
 	if err := os.Rename(d.work, filepath.Join(d.root, gen)); err != nil {

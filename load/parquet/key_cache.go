@@ -18,8 +18,7 @@ import (
 // keyCache caches the keys of a stream's rows, by the name of their file, so that a pass of many
 // transactions reads the key columns of each file once. Most passes visit files in order and need only
 // the last few lists. So long lists are evicted when others are added. A list that is needed again
-// after its eviction is kept in the scratch file.
-// // Invariant 6
+// after its eviction is kept in the scratch file. // Invariant 6
 type keyCache struct {
 	lists  map[string]*keylist
 	recent []string        // names of the long lists in memory, oldest first

@@ -29,8 +29,7 @@ const (
 const longestFolder = 180
 
 // folderOf returns the folder name for a stream or a table. Bytes that are special to file systems or
-// file name patterns are written as %XX. The mapping is injective.
-// // Invariant 17
+// file name patterns are written as %XX. The mapping is injective. // Invariant 17
 func folderOf(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
@@ -51,8 +50,7 @@ func folderOf(name string) string {
 }
 
 // located returns a folder name for engines that find files by location: some of them decode %XX. No
-// other name contains a ~.
-// // Invariant 17
+// other name contains a ~. // Invariant 17
 func located(folder string) string { return strings.ReplaceAll(folder, "%", "~") }
 
 func plain(c byte) bool {

@@ -16,8 +16,7 @@ type objects interface {
 
 	// create stores a small object, provided that no object of that name exists; otherwise the error
 	// wraps errTaken. After any other error the outcome is unknown, and the object may still appear
-	// later.
-	// // Invariant 13
+	// later. // Invariant 13
 	create(ctx context.Context, key string, text []byte) error
 
 	// get reads n bytes of an object from an offset, or the whole object if n is 0. It also returns the

@@ -18,8 +18,7 @@ import (
 
 // position is the progress of a stream since its current generation was made, by commits that had no
 // rows to write. Such a commit has only a cursor. It is stored in a file beside the link, and is valid
-// only for that generation. So no reader ever sees a cursor beside rows that it was not committed with.
-// // Invariant 2
+// only for that generation. So no reader ever sees a cursor beside rows that it was not committed with. // Invariant 2
 type position struct {
 	Of     generation `json:"of"`
 	Moves  int64      `json:"moves"` // number of such commits
@@ -79,8 +78,7 @@ func (x *tx) moved() *manifest {
 }
 
 // move implements [pendingGeneration]. It makes only the cursor durable. The caller has held the lock
-// since it checked the fence.
-// // Invariants 2, 13
+// since it checked the fence. // Invariants 2, 13
 func (d *dirGeneration) move(_ context.Context, m *manifest) error {
 	p := position{Of: generation{Sequence: m.Sequence, At: m.At}, Moves: m.Moves, Cursor: m.Cursor, Run: m.Run, At: m.MovedAt}
 	text, err := json.Marshal(p)

@@ -43,8 +43,7 @@ func TestCursorOnlyCommits(t *testing.T) {
 }
 
 // TestCursorOnlyFence commits only a cursor, even the same one, while another transaction is in
-// progress.
-// // Invariant 13
+// progress. // Invariant 13
 func TestCursorOnlyFence(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lake")
 	l, other := openLake(t, path, Options{}), openLake(t, path, Options{})
@@ -85,8 +84,7 @@ func TestPositionOfOther(t *testing.T) {
 }
 
 // TestCursorOnlySyncFails makes every sync of a cursor-only commit fail in turn. The cursor is the old
-// or the new one, and the next commit succeeds.
-// // Invariant 1
+// or the new one, and the next commit succeeds. // Invariant 1
 func TestCursorOnlySyncFails(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
 	at := must(t, l, 1, "", before...)

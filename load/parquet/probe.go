@@ -167,8 +167,7 @@ func (h *batchIndex) outside(f *file) bool {
 
 // meet finds the matching row of the table for each staged row. A pass in the order of the previous one
 // finds its rows in the segment where the previous transaction found its last ones. meet stops when all
-// rows are found.
-// // Invariant 6
+// rows are found. // Invariant 6
 func (m *merge) meet(ctx context.Context, t *table, h *batchIndex) error {
 	segs := m.next.of(t.Name)
 	buf := make([]uint64, chunkRows*wordsRow)

@@ -8,8 +8,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// commit makes rows, tables and cursor durable in one step.
-// // Invariants 1, 2
+// commit makes rows, tables and cursor durable in one step. // Invariants 1, 2
 func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	x.next.Cursor, x.next.Run, x.next.At = string(next), x.of.Run, x.when
 	if err := x.lake.step("state"); err != nil {

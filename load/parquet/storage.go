@@ -63,8 +63,7 @@ type pendingGeneration interface {
 	// it names are in place.
 	assemble(ctx context.Context, m *manifest) error
 	// publish makes m the current manifest. If another commit came first, the error wraps
-	// state.ErrMoved.
-	// // Invariant 13
+	// state.ErrMoved. // Invariant 13
 	publish(ctx context.Context, m *manifest) error
 	// move commits only a cursor. m is the manifest that the transaction began from, with a new cursor.
 	// After move, only discard may be called. move may return state.ErrMoved like publish.

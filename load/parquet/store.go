@@ -33,8 +33,7 @@ const (
 	storePatience = time.Minute
 )
 
-// limited returns a context that limits a request which transfers size bytes.
-// // Invariant 15
+// limited returns a context that limits a request which transfers size bytes. // Invariant 15
 func limited(ctx context.Context, size int64) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, storePatience+time.Duration(size/storeSlowest)*time.Second)
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweep counts the rows that the pass has not seen, and deletes them if requested.
-// // Invariant 12
+// sweep counts the rows that the pass has not seen, and deletes them if requested. // Invariant 12
 func (m *merge) sweep(ctx context.Context, s load.Sweep) error {
 	if s.Table == "" {
 		return nil

@@ -118,8 +118,7 @@ func (x *tx) take(ctx context.Context) error {
 	return nil
 }
 
-// unmoved checks the fence: the folder's generation is still the one that the transaction began from.
-// // Invariant 13
+// unmoved checks the fence: the folder's generation is still the one that the transaction began from. // Invariant 13
 func (x *tx) unmoved(ctx context.Context) error {
 	now, err := x.head(ctx)
 	if err != nil {

@@ -75,8 +75,7 @@ func (d *bucketGeneration) move(ctx context.Context, m *manifest) error {
 // lineage is how many commit IDs a manifest keeps.
 const lineage = 16
 
-// commit stores the manifest, provided that no other manifest follows its parent yet.
-// // Invariants 1, 2, 13
+// commit stores the manifest, provided that no other manifest follows its parent yet. // Invariants 1, 2, 13
 func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 	d.finds(nil)
 	id := randomName()

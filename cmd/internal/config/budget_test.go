@@ -22,8 +22,8 @@ streams:
   mine.two: {path: "https://elsewhere.example/b", key: [id]}
 `
 
-// Each credential has one governor, which keeps what the surface says; requests
-// without one are counted by where they go.
+// TestBudgets checks that each credential has one governor with the limits of its surface, and that
+// requests without a credential are counted by their target.
 func TestBudgets(t *testing.T) {
 	c, err := Parse([]byte(budgets), input())
 	require.NoError(t, err)

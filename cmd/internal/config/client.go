@@ -24,11 +24,9 @@ type Client struct {
 
 // Clients returns the clients for reading these streams of a source and their parents. Each client may
 // request only the routes of its streams, and of the detail streams that check whether a record still
-// exists.
-// // Invariant 9
-// //
+// exists. // Invariant 9
+//
 // Tokens that are renewed are stored in the vault.
-// Tokens that change by themselves are kept in the vault.
 func (c *Config) Clients(source string, streams []Stream, vault *state.Vault) ([]Client, error) {
 	src, _ := c.Source(source)
 	if src.Faults != nil {
@@ -101,8 +99,7 @@ type account struct {
 }
 
 // accounts has one account for each identity. Two clients that sign in as the same user would
-// invalidate each other's tokens.
-// // Invariant 4
+// invalidate each other's tokens. // Invariant 4
 type accounts struct {
 	c      *Config
 	source Source
@@ -238,8 +235,7 @@ func (a Auth) set() bool { return a.APIKey != "" || a.Token != "" || a.Login != 
 func (a Auth) kept() bool { return a.Login != nil || a.OAuth != nil }
 
 // client returns the client of a stream that needs its own. If its origin is that of a surface, it uses
-// the surface's credential and headers; otherwise only the stream's own.
-// // Invariant 10
+// the surface's credential and headers; otherwise only the stream's own. // Invariant 10
 func (s Source) client(st Stream, shared *accounts) (Client, error) {
 	o := wire.Options{Name: s.Name + " " + st.Name, BaseURL: st.Origin, Allow: []wire.Route{{Method: st.Method, Path: st.Path}}}
 	surface := s.Surface(st.Surface)

@@ -13,8 +13,7 @@ const rereadEvery = 30 * time.Second
 
 // failingTime limits the total time of failing commands while the configuration is read. After that, no
 // further command runs. Each of thousands of sources may have its own command, and a locked secret
-// manager lets each of them time out.
-// // Invariant 15
+// manager lets each of them time out. // Invariant 15
 const failingTime = time.Minute
 
 // commands runs the commands of ${cmd:…}. Each runs once while the configuration is read, because a

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCommandsRunOnce: a command that the sources of a list share runs once while the
-// configuration is read, and once more for all of them when servers refuse what it printed.
+// TestCommandsRunOnce checks that a command that listed sources share runs once while the configuration
+// is read, and once more for all of them when servers refuse its output.
 func TestCommandsRunOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const text = `version: 1
@@ -59,8 +59,8 @@ pipelines: {all: {from: "*", to: lake}}
 	})
 }
 
-// TestCommandsThatHang: of a thousand commands that do not end only the first few run.
-// Commands that succeed may take as long as they do.
+// TestCommandsThatHang checks that of a thousand commands that hang only the first few are run.
+// Commands that succeed may take any time.
 func TestCommandsThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const text = `version: 1
@@ -98,8 +98,8 @@ pipelines: {all: {from: "*", to: lake}}
 	})
 }
 
-// TestCommandsAreForCredentials: credentials, headers, destinations and the state may name a
-// command. Any other text that names one is a fault with its place, and nothing runs.
+// TestCommandsAreForCredentials checks that only credentials, headers, destinations and the state may
+// name a command. In any other text a command is a fault with its position, and is not run.
 func TestCommandsAreForCredentials(t *testing.T) {
 	const text = `version: 1
 sources: {main: {app: {base_url: "https://api.example.com", headers: {X-Key: "%s"}, auth: {token: "%s"}}}}

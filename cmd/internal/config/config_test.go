@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// input is a small catalogue and an environment for tests.
+// input returns a small catalogue and an environment.
 func input() Input {
 	env := map[string]string{
 		"PENSTOCK_V2_URL":          "https://api.example.com",
@@ -66,7 +66,7 @@ func catalogue() []schemas.Stream {
 	}
 }
 
-// minimal is a configuration to which a test adds a fault.
+// minimal is a configuration to which tests add faults.
 const minimal = `version: 1
 sources:
   main:
@@ -328,7 +328,7 @@ func TestParseFaults(t *testing.T) {
 	}
 }
 
-// A file written on Windows has its faults where an editor shows them.
+// TestParseWindowsLines checks that a file with Windows line ends has its faults at the same positions.
 func TestParseWindowsLines(t *testing.T) {
 	text := strings.Replace(contract, "mode: merge ", "mode: melt ", 1)
 	_, unix := Parse([]byte(text), input())
@@ -346,7 +346,7 @@ func TestParseReportsEveryFault(t *testing.T) {
 	require.True(t, faults[0].Line < faults[1].Line && faults[1].Line < faults[2].Line, "in the order of the file")
 }
 
-func TestParseNeverQuotesWhatWasFilledIn(t *testing.T) {
+func TestFaultsHideReferencedValues(t *testing.T) {
 	for _, field := range []string{"plan", "rate", "base_url"} {
 		yaml := strings.Replace(minimal, "auth:", field+`: "${PENSTOCK_API_KEY}", auth:`, 1)
 		_, err := Parse([]byte(yaml), input())
@@ -359,7 +359,7 @@ func TestParseNeverQuotesWhatWasFilledIn(t *testing.T) {
 	require.NotContains(t, err.Error(), "hush")
 }
 
-func TestParseFillsIn(t *testing.T) {
+func TestParseReferences(t *testing.T) {
 	for _, tt := range []struct{ raw, want string }{
 		{`"${file:key}"`, "sk_file"},
 		{`"a${PENSTOCK_API_KEY}b${PENSTOCK_API_KEY}"`, "ask_hushbsk_hush"},

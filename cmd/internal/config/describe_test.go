@@ -22,9 +22,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-var update = flag.Bool("update", false, "write the JSON Schema anew")
+var update = flag.Bool("update", false, "rewrite the JSON Schema")
 
-// shippedSchema is the file that SchemaURL leads to.
+// shippedSchema is the file that SchemaURL refers to.
 const shippedSchema = "../../penstock/pipelines.schema.json"
 
 func TestShippedSchemaIsFresh(t *testing.T) {
@@ -35,7 +35,7 @@ func TestShippedSchemaIsFresh(t *testing.T) {
 	}
 	got, err := os.ReadFile(shippedSchema)
 	require.NoError(t, err)
-	require.True(t, bytes.Equal(want, got), "the reader takes other keys now: go test ./cmd/internal/config -run Shipped -update")
+	require.True(t, bytes.Equal(want, got), "the reader accepts other keys now; run go test ./cmd/internal/config -run Shipped -update")
 }
 
 func TestEveryKeyIsDescribed(t *testing.T) {
@@ -48,7 +48,7 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 	require.ElementsMatch(t, slices.Collect(maps.Keys(d.words)), slices.Collect(maps.Keys(d.used)), "lines of keys.yaml")
 }
 
-// judge is the JSON Schema, as an editor applies it.
+// judge returns a function that validates a configuration against the JSON Schema, as an editor does.
 func judge(t *testing.T) func(text []byte) error {
 	t.Helper()
 	text, err := Describe()
@@ -73,7 +73,7 @@ func judge(t *testing.T) func(text []byte) error {
 	}
 }
 
-// reading gives what reads a configuration with every reference filled in.
+// reading returns a function that parses a configuration, with all references resolved.
 func reading(t *testing.T) func(text []byte) error {
 	t.Helper()
 	catalogue, err := schemas.Load()
@@ -94,10 +94,9 @@ func reading(t *testing.T) func(text []byte) error {
 	}
 }
 
-// TestWhatIsReadIsValid holds every configuration of this repository, of its
-// README and of its scripts against the schema: what the reader takes is valid,
-// and a key that the reader does not know is not.
-func TestWhatIsReadIsValid(t *testing.T) {
+// TestValidConfigurations validates every configuration in this repository, its README and its scripts
+// against the schema: configurations that the reader accepts are valid, and unknown keys are not.
+func TestValidConfigurations(t *testing.T) {
 	t.Parallel()
 	valid, parse := judge(t), reading(t)
 	unknown := regexp.MustCompile(`unknown key "`)
@@ -147,9 +146,9 @@ func everyConfiguration(t *testing.T) map[string][]byte {
 	return all
 }
 
-// TestSchemaKnowsWhatTheReaderKnows puts every key of the schema, with an unknown
-// one beside it, before both.
-func TestSchemaKnowsWhatTheReaderKnows(t *testing.T) {
+// TestSchemaMatchesReader checks every key of the schema, together with an unknown key, with the schema
+// and the reader.
+func TestSchemaMatchesReader(t *testing.T) {
 	t.Parallel()
 	valid, parse := judge(t), reading(t)
 	text, err := Describe()
@@ -160,7 +159,7 @@ func TestSchemaKnowsWhatTheReaderKnows(t *testing.T) {
 	var walk func(s *jsonSchema, p place)
 	walk = func(s *jsonSchema, p place) {
 		if slices.Equal(p, place{"sources", "template"}) {
-			return // it is read with the rows of a list: see TestListedSourcesAreValid
+			return // only read with the rows of a list: see TestListedSourcesAreValid
 		}
 		for _, one := range s.AnyOf {
 			walk(one, p)
@@ -193,7 +192,7 @@ func TestSchemaKnowsWhatTheReaderKnows(t *testing.T) {
 	require.Greater(t, places, 30)
 }
 
-// schemaOf is what additionalProperties allows, nil for nothing.
+// schemaOf returns the schema in additionalProperties; nil if there is none.
 func schemaOf(t *testing.T, v any) *jsonSchema {
 	t.Helper()
 	if _, ok := v.(map[string]any); !ok {
@@ -206,8 +205,8 @@ func schemaOf(t *testing.T, v any) *jsonSchema {
 	return s
 }
 
-// TestListedSourcesAreValid holds a list of sources and its template against the
-// schema: fields of a row may stand where words are wanted, and other keys may not.
+// TestListedSourcesAreValid validates a list of sources and its template: fields of a row are allowed
+// in place of words, unknown keys are not.
 func TestListedSourcesAreValid(t *testing.T) {
 	t.Parallel()
 	valid := judge(t)

@@ -12,8 +12,7 @@ import (
 type Pos struct{ Line, Col int }
 
 // Fault is one error in a configuration. It never contains a value from the environment or a secret's
-// file, only the text that refers to it.
-// // Invariant 5
+// file, only the text that refers to it. // Invariant 5
 type Fault struct {
 	File string
 	Pos

@@ -15,8 +15,7 @@ import (
 var secretName = regexp.MustCompile(`(?i)key|token|secret|auth|session|passw|sign`)
 
 // headers reads headers by their names. A value is a secret if it comes from the environment, a file or
-// a command, or if its header's name suggests a secret.
-// // Invariant 5
+// a command, or if its header's name suggests a secret. // Invariant 5
 func (r *reader) headers(n ast.Node, what string) map[string]wire.Secret {
 	es, ok := r.entries(n, what)
 	if !ok {

@@ -28,8 +28,8 @@ streams:
   own.open: {path: "https://fourth.example/list"}
 `
 
-// Headers and the way a credential is sent belong to the origin that they stand at.
-// Invariants 5, 10
+// TestHeaders checks that headers, and the way to send a credential, apply only to the origin that they
+// are configured for. Invariants 5, 10
 func TestHeaders(t *testing.T) {
 	c := parsed(t, withHeaders)
 	clients, err := c.Clients("main", c.Streams, state.NewVault(t.TempDir(), nil))

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// What a description states comes before the catalogue and behind a person,
-// wherever in the entry it stands.
+// TestImported checks that an imported description overrides the catalogue, and that the user's
+// settings override it, in whatever order the entry has them.
 func TestImported(t *testing.T) {
 	c := parsed(t, `
 version: 1

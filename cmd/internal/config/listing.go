@@ -45,8 +45,7 @@ var ErrUnread = errors.New("the list of sources is not read")
 // DefaultListingTimeout is the default time limit of a query or a command.
 const DefaultListingTimeout = 30 * time.Second
 
-// mostSources is the maximum of listed sources.
-// // Invariant 15
+// mostSources is the maximum of listed sources. // Invariant 15
 const mostSources = 100_000
 
 func (r *reader) sources(n ast.Node, c *Config) []Source {

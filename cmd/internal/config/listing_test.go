@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTemplateLooksNothingUpOfARow fills rows into a template whose values are, by
-// themselves or beside each other, what would be looked up if it stood there.
-func TestTemplateLooksNothingUpOfARow(t *testing.T) {
+// TestTemplateExpandsNoRow fills rows into a template with values that look like references, alone or
+// combined with adjacent text.
+func TestTemplateExpandsNoRow(t *testing.T) {
 	in := input()
 	in.Env = func(name string) (string, bool) { return "env-" + name, true }
 	in.Read = func(path string) (string, error) { return "file-" + path, nil }

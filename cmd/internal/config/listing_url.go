@@ -11,8 +11,7 @@ import (
 
 // Credentials are sent to the address that a template and a row make. The row may come from someone who
 // must not choose the host, such as a customer who filled in a form. So the template names the host,
-// and a row fills in at most one label of it.
-// // Invariant 10
+// and a row fills in at most one label of it. // Invariant 10
 var (
 	label  = regexp.MustCompile(`^[A-Za-z0-9_-]{0,63}$`)
 	labels = regexp.MustCompile(`^[A-Za-z0-9_.-]{0,253}$`) // allowed if hosts: limits the result
@@ -26,8 +25,7 @@ func (r *reader) urlText(n ast.Node, what string) (scalar, bool) {
 }
 
 // fitsURL reports whether the value of a field may be inserted into a URL between before and the
-// template's text after. Its faults do not contain the value, which may be secret.
-// // Invariant 5
+// template's text after. Its faults do not contain the value, which may be secret. // Invariant 5
 func (r *reader) fitsURL(field, value, before, after string) bool {
 	_, rest, hasScheme := strings.Cut(before, "://")
 	hosts := r.rowOf.Hosts != nil

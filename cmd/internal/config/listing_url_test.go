@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// listedAt is the only source that a template of base_url and a row make.
+// listedAt returns the source made from a template of base_url and one row.
 func listedAt(t testing.TB, template, hosts string, row map[string]string) Source {
 	t.Helper()
 	in := input()
@@ -28,8 +28,8 @@ func listedAt(t testing.TB, template, hosts string, row map[string]string) Sourc
 	return conf.Sources[0]
 }
 
-// TestRowsChooseNoHost holds what a row may put into the address of a template: a part of the
-// host, and no other host. // Invariant 10
+// TestRowsChooseNoHost checks what a row may insert into the URL of a template: one label of the host,
+// and no other host. // Invariant 10
 func TestRowsChooseNoHost(t *testing.T) {
 	const label = "https://{ws}.example.com"
 	for _, c := range []struct{ template, hosts, ws, want, fault string }{
@@ -98,8 +98,7 @@ func TestHostPatterns(t *testing.T) {
 	}
 }
 
-// fuzzTemplates are addresses that lead to one host, or to one below example.com, whatever
-// the row.
+// fuzzTemplates are URLs that lead to one host, or to one below example.com, whatever the row contains.
 var fuzzTemplates = []struct {
 	text string
 	host *regexp.Regexp
@@ -118,8 +117,8 @@ var fuzzTemplates = []struct {
 	{"{a}{b}.example.com", regexp.MustCompile(`^$`), ""},
 }
 
-// FuzzListTemplate puts two fields into templates. An address that comes out of it leads where the
-// template says, as two readers of addresses see it.
+// FuzzListTemplate inserts two fields into templates. The resulting URL must lead to the template's
+// host, according to two URL parsers.
 func FuzzListTemplate(f *testing.F) {
 	for _, s := range [][2]string{
 		{"acme", "eu"}, {"evil.test/", ""}, {"me:pw@evil.test/", "x"}, {`evil.test\`, "@evil.test"}, {"https", "a"}, {"https://evil.test/?", "//evil.test"},
@@ -140,7 +139,7 @@ func FuzzListTemplate(f *testing.F) {
 		require.Regexp(t, c.host, u.Hostname())
 		require.Nil(t, u.User)
 		require.Empty(t, u.RawQuery+u.Fragment)
-		// What a browser takes for the authority: up to the first of these, \ included.
+		// The authority as a browser parses it: up to the first of these characters, including \.
 		authority := strings.TrimPrefix(strings.TrimPrefix(s.App.BaseURL, "https://"), "http://")
 		if i := strings.IndexAny(authority, `/\?#`); i >= 0 {
 			authority = authority[:i]

@@ -132,8 +132,7 @@ func (c *Config) From(d Destination) (names []string) {
 }
 
 // alike reports sources that a file system or a database with case-insensitive names could not
-// distinguish.
-// // Invariant 17
+// distinguish. // Invariant 17
 func (r *reader) alike(sources []Source) {
 	seen := map[string]string{}
 	for _, s := range sources {

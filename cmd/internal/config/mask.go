@@ -102,8 +102,7 @@ func (r *reader) checkMask(m schemas.Mask, at Pos, what string) {
 }
 
 // maskKey reads a mask key, which is a secret. Spaces are kept, because every masked value depends on
-// the exact key.
-// // Invariant 5
+// the exact key. // Invariant 5
 func (r *reader) maskKey(n ast.Node, what string) wire.Secret {
 	r.asSecret = true
 	s, ok := r.text(n, what)

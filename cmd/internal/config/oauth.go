@@ -131,8 +131,7 @@ func (r *reader) address(n ast.Node, what string) string {
 	return u.String()
 }
 
-// scopes reads a list of scopes. Scopes that allow changes are rejected.
-// // Invariant 9
+// scopes reads a list of scopes. Scopes that allow changes are rejected. // Invariant 9
 func (r *reader) scopes(n ast.Node, what string) []string {
 	var all []string
 	for _, s := range r.texts(n, what) {

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// granting is a configuration whose versioned surface has this oauth block.
+// granting returns a configuration whose versioned surface has this oauth block.
 func granting(oauth string) string {
 	return `version: 1
 sources:
@@ -79,7 +79,7 @@ func TestOAuthFaults(t *testing.T) {
 	}
 }
 
-// A grant is asked for what the pipelines read, and for nothing else. (S15)
+// TestScopesAreTheLeast checks that a grant requests only the scopes that the pipelines need. (S15)
 func TestScopesAreTheLeast(t *testing.T) {
 	cat, err := schemas.Load()
 	require.NoError(t, err)
@@ -109,8 +109,9 @@ func TestScopesAreTheLeast(t *testing.T) {
 	require.Nil(t, parsed(t, both).Scopes("main", schemas.SurfaceV2))
 }
 
-// Clients of one user share one credential: two would end each other's token.
-func TestClientsShareWhoSignsIn(t *testing.T) {
+// TestClientsShareLogin checks that clients of one user share a credential: two would invalidate each
+// other's tokens.
+func TestClientsShareLogin(t *testing.T) {
 	vault := state.NewVault(t.TempDir(), nil)
 	c := parsed(t, granting(oauthBlock)+`streams: {my.extra: {path: "https://app.example.com/api/extra"}}`)
 	streams, err := c.Select(Pipeline{From: []Ref{{Text: "main"}}, Streams: []Ref{{Text: "crm.leads"}, {Text: "my.extra"}, {Text: "v2.contacts"}}}, nil)
@@ -144,7 +145,7 @@ func TestStateBlock(t *testing.T) {
 	require.ErrorContains(t, err, `state tokens "keychain" is unknown`)
 }
 
-// Both surfaces may have a grant: each of its own, with scopes of its own.
+// TestOAuthOnBothSurfaces checks that both surfaces may have their own grant with their own scopes.
 func TestOAuthOnBothSurfaces(t *testing.T) {
 	text := `version: 1
 sources:

@@ -131,8 +131,7 @@ func (r *reader) checkStreams(all []Stream, at map[string]int) {
 }
 
 // checkRoute rejects endpoints that the catalogue classes as writes, under any name and with any
-// parameters.
-// // Invariant 9
+// parameters. // Invariant 9
 func (r *reader) checkRoute(s Stream) {
 	for _, c := range r.Catalogue {
 		if !c.Class.Readable() && strings.EqualFold(c.Method, s.Method) && sameRoute(c.Path, s.Path) {

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// both is a configuration of both surfaces, to which a test adds streams.
+// both is a configuration of both surfaces to which tests add streams.
 const both = `version: 1
 sources:
   main:
@@ -72,7 +72,7 @@ func TestSelectRefuses(t *testing.T) {
 	}
 }
 
-func TestSelectWhatIsOffUntilItsNeedsAreMet(t *testing.T) {
+func TestSelectUnmetNeeds(t *testing.T) {
 	named := strings.Replace(both, "to: warehouse", "to: warehouse, streams: ['*', wl.partners]", 1)
 	_, err := Parse([]byte(named), input())
 	require.ErrorContains(t, err, "stream wl.partners needs a white-label token")

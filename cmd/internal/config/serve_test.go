@@ -13,7 +13,7 @@ destinations: {lake: "parquet:lake"}
 pipelines: {all: {from: main, to: lake}}
 serve: `
 
-// TestServe: what the daemon's part may say, and what is wrong with other values.
+// TestServe checks valid and invalid settings of the daemon.
 func TestServe(t *testing.T) {
 	const long, other = "owner-token-0123456789", "other-token-0123456789"
 	for text, want := range map[string]string{
@@ -47,8 +47,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestStateKeyOfEnvironment: PENSTOCK_STATE_KEY is the key of the state, however the file names
-// the state, and if it does not.
+// TestStateKeyOfEnvironment checks that PENSTOCK_STATE_KEY is the key of the state, whether or not the
+// file configures the state.
 func TestStateKeyOfEnvironment(t *testing.T) {
 	in := input()
 	in.Env = func(name string) (string, bool) { return "AGE-SECRET-KEY-1", name == StateKeyName }
@@ -60,8 +60,8 @@ func TestStateKeyOfEnvironment(t *testing.T) {
 	}
 }
 
-// TestSecretsLeftUnread: a verb that reads destinations only runs no command for a secret
-// that it does not need, and finds no fault with it. Another one runs each, and shows none.
+// TestSecretsLeftUnread checks that a verb that reads only destinations runs no command for other
+// secrets, and reports no fault about them. Other verbs run each command and show none of the secrets.
 func TestSecretsLeftUnread(t *testing.T) {
 	const text = `version: 1
 sources:

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// ruledBy is a stream of the catalogue as the first pipeline loads it, with
-// add in the pipeline and streams behind.
+// ruledBy returns a stream as the first pipeline loads it. add is added to the pipeline, streams to the
+// end of the file.
 func ruledBy(t *testing.T, stream, add, streams string) Stream {
 	t.Helper()
 	c := parsed(t, strings.Replace(minimal, "to: warehouse", "to: warehouse, "+add, 1)+streams)
@@ -60,7 +60,7 @@ func TestSelectGivesStreamsTheirRules(t *testing.T) {
 	require.Equal(t, schemas.Contract{Tables: "evolve", Columns: "evolve", Types: "evolve"}, other.Rules.Contract)
 }
 
-func TestMasksByWeight(t *testing.T) {
+func TestMaskPriority(t *testing.T) {
 	const key = `mask_key: "0123456789abcdef"`
 	for _, tt := range []struct {
 		name, mask, streams, column, want string

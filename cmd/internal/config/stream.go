@@ -63,8 +63,7 @@ func (r *reader) streams(n ast.Node, sources []Source) []Stream {
 	return r.bounded(all)
 }
 
-// The maximum of columns and child tables that can be configured. A destination may have lower limits.
-// // Invariant 6
+// The maximum of columns and child tables that can be configured. A destination may have lower limits. // Invariant 6
 const (
 	maxColumns = 20_000
 	maxTables  = 2000

@@ -12,8 +12,7 @@ import (
 )
 
 // baseURL reads the address of a surface: scheme, host, port and, if the platform is below one, a path.
-// Credentials are sent only there.
-// // Invariant 10
+// Credentials are sent only there. // Invariant 10
 func (r *reader) baseURL(n ast.Node, what string) string {
 	s, ok := r.urlText(n, what)
 	if !ok {

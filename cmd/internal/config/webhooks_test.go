@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/signature"
 )
 
-// hooked is minimal with a block of webhooks in line 5.
+// hooked returns minimal with a webhooks block in line 5.
 func hooked(block string) string {
 	return strings.Replace(minimal, "token: t}}\n", "token: t}}\n    webhooks: "+block+"\n", 1)
 }
@@ -86,8 +86,8 @@ func TestWebhooksBlock(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Whatever a scheme is, its block reads as the same scheme.
-func TestParsePinReadsWhatASchemeWrites(t *testing.T) {
+// TestParsePinRoundTrip checks that a written scheme is read as the same scheme.
+func TestParsePinRoundTrip(t *testing.T) {
 	for _, s := range []signature.Scheme{
 		{Name: "a", Header: "S", Content: []signature.Token{{Kind: signature.Body}}, EventID: signature.None},
 		{Name: "b", Header: "S", Parse: signature.Parse{Style: signature.KV, PairSep: "; ", Sig: []string{"v1", "v2"}, TS: "t", Ignore: []string{"v0"}},
@@ -114,7 +114,8 @@ func TestParsePinReadsWhatASchemeWrites(t *testing.T) {
 	require.Error(t, err)
 }
 
-// What is not verified does nothing unless the file says so, and names the streams.
+// TestWebhooksUnverified checks that unverified deliveries have no effect unless the file enables it
+// and names the streams.
 func TestWebhooksUnverified(t *testing.T) {
 	require.Empty(t, webhooksOf(t, "{secret: s}").Refresh)
 	require.Empty(t, webhooksOf(t, "{secret: s, unverified: ignore}").Refresh)

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What a stream's entry says, said again, is read as the same, and no secret is
-// told.
+// TestWrittenReadsTheSame checks that the written form of a stream's entry is read as the same stream,
+// and contains no secret.
 func TestWrittenReadsTheSame(t *testing.T) {
 	t.Parallel()
 	const head = `version: 1
@@ -43,7 +43,7 @@ pipelines: {p: {from: main, to: w}}
 	again := stream(text)
 	require.ElementsMatch(t, s.Written, again.Written)
 	for _, s := range []*Stream{&s, &again} {
-		s.At, s.Written, s.Columns = Pos{}, nil, nil // places in the file
+		s.At, s.Written, s.Columns = Pos{}, nil, nil // positions in the file
 	}
 	require.Equal(t, s, again)
 }
