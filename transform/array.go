@@ -8,8 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// array reads an array that is a value of f: rows of a child table, a list, or
-// JSON text.
+// array reads an array that is a value of f: child rows, a list, or JSON text.
 func (m *Mapper) array(f *field, i, row int) (end int) {
 	b := m.raw
 	c := f.column
@@ -35,8 +34,8 @@ func (m *Mapper) array(f *field, i, row int) (end int) {
 	return m.anyArray(f, i, row)
 }
 
-// emptyList stores [], which is null in a column of scalars: this platform
-// writes it for "no such object" as well.
+// emptyList stores []. In a column of scalars it is null, because the platform also writes [] for "no
+// such object".
 func (m *Mapper) emptyList(c *column, row int) {
 	switch c.kind {
 	case kindList:
@@ -49,11 +48,11 @@ func (m *Mapper) emptyList(c *column, row int) {
 			c.empty = true
 		}
 	default:
-		c.empty = true // should the column become JSON, it is read again as []
+		c.empty = true // if the column becomes JSON, it is read again as []
 	}
 }
 
-// list reads the elements of a list of scalars, from the first of them on.
+// list reads the elements of a list of scalars, starting at the first.
 func (m *Mapper) list(f *field, i, row int) (end int) {
 	b := m.raw
 	c := f.column
@@ -113,8 +112,7 @@ func (m *Mapper) element(e *column, i, n int) (end int) {
 	return end
 }
 
-// objectAfterNulls reports whether the elements from i on are nulls and then an
-// object.
+// objectAfterNulls reports whether the elements from i on are nulls followed by an object.
 func objectAfterNulls(b []byte, i int) bool {
 	for binary.LittleEndian.Uint32(b[i:]) == wordNull {
 		if i = space(b, i+4); b[i] != ',' {
@@ -125,9 +123,8 @@ func objectAfterNulls(b []byte, i int) bool {
 	return b[i] == '{'
 }
 
-// children reads objects, from the first of them on, into rows of the table of
-// f. Nulls among them cost themselves alone. It declines an array that has
-// anything else in it.
+// children reads objects, starting at the first, into rows of the table of f. Nulls among them are
+// rejected. It declines an array with any other elements.
 func (m *Mapper) children(f *field, i, row int) (end int) {
 	b := m.raw
 	if f.rows == nil {
@@ -169,8 +166,7 @@ func (m *Mapper) children(f *field, i, row int) (end int) {
 	}
 }
 
-// anyArray reads an array which is no list of the column's type and has not
-// only objects in it.
+// anyArray reads an array that is neither a list of the column's type nor consists of objects.
 func (m *Mapper) anyArray(f *field, i, row int) (end int) {
 	c := f.column
 	if c.kind == kindJSON {
@@ -196,13 +192,13 @@ func (m *Mapper) anyArray(f *field, i, row int) (end int) {
 		return m.opaque(f, i, row)
 	default:
 		c.empty = true
-		m.rejectValue(f, row, m.raw[i:end], "a list of nulls in a column that is no list")
+		m.rejectValue(f, row, m.raw[i:end], "a list of nulls in a column that is not a list")
 	}
 	return end
 }
 
-// typeOfElement is the least type of a list's elements that holds t. What is
-// declared of the column says nothing about them.
+// typeOfElement returns the narrowest element type that holds t. The column's declared type does not
+// apply to elements.
 func (c *column) typeOfElement(t *token) arrow.DataType {
 	if c.verbatim {
 		return schemas.Text
@@ -210,8 +206,7 @@ func (c *column) typeOfElement(t *token) arrow.DataType {
 	return typeOf(nil, t)
 }
 
-// elementType is the type of the array at i as a list in c; nil where some element
-// is no scalar.
+// elementType returns the list type of the array at i for column c; nil if an element is not a scalar.
 func (m *Mapper) elementType(c *column, i int) (list arrow.DataType, end int) {
 	b := m.raw
 	elem := schemas.Null

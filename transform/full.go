@@ -2,27 +2,26 @@ package transform
 
 import "fmt"
 
-// A row of few bytes takes its place in every column of its table. So the columns of a
-// batch may take a thousand times what its records took in their page, and a batch ends
-// where they are full. A record is refused only if it fills them alone: what other
-// records came with it does not matter. Invariants 1 and 6
+// A row takes space in every column of its table, however few bytes it has in the page. So the columns
+// of a batch may take a thousand times the size of the page, and a batch ends when they are full. A
+// record is rejected only if it alone is too large; other records do not matter. Invariants 1 and 6
 
 const (
-	fullBytes      = 32 << 20  // of columns, at which a batch ends
-	maxColumnBytes = 128 << 20 // of columns, that one record may take
+	fullBytes      = 32 << 20  // size of the columns at which a batch ends
+	maxColumnBytes = 128 << 20 // size of the columns that one record may take
 	measuredRows   = 256       // rows between two measurements
 )
 
-// capacity is what a mapper holds in columns.
+// capacity limits the columns of a mapper.
 type capacity struct {
 	batch, record int64 // bytes
-	rows          int   // between two measurements
+	rows          int   // rows between two measurements
 }
 
-var tooWide = fmt.Sprintf("so many rows in a table of so many columns that they take more than %d MiB (max_columns of the stream allows fewer)", maxColumnBytes>>20)
+var tooWide = fmt.Sprintf("its rows take more than %d MiB in the columns of their table; lower max_columns of the stream", maxColumnBytes>>20)
 
-// overflows reports whether the columns take more than they may. Amid a record, m.full
-// then says whether the record fits into a batch of its own.
+// overflows reports whether the columns are too large. Within a record, it sets m.full if the record
+// must wait for the next batch.
 func (m *Mapper) overflows() bool {
 	if m.unmeasured++; m.unmeasured < m.capacity.rows {
 		return false
@@ -35,8 +34,8 @@ func (m *Mapper) overflows() bool {
 	return m.full
 }
 
-// columnBytes is the size of the columns. The rows without a value take their place in
-// a batch, too; a column whose type has grown has the size that it is about to have.
+// columnBytes returns the size of the columns. It includes rows without a value, which take space in a
+// batch. A column whose type was widened counts with its new size.
 func (m *Mapper) columnBytes() (n int64) {
 	m.root.each(func(t *table) {
 		for _, c := range t.columns {

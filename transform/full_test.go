@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// appendAll appends a page that has to fit into one batch.
+// appendAll appends a page that must fit into one batch.
 func appendAll(m *Mapper, page []byte) error {
 	rest, err := m.Append(page)
 	return wholly(rest, err)
@@ -31,8 +31,8 @@ func wholly(rest []byte, err error) error {
 	return err
 }
 
-// flushWhenFull appends pages and flushes when the mapper is full. It returns how many
-// batches of the root table there were, and calls each for every flush.
+// flushWhenFull appends pages and flushes when the mapper is full. It calls each for every flush, and
+// returns the number of flushes.
 func flushWhenFull(t require.TestingT, m *Mapper, pages []string, each func([]TableBatch, []Reject)) (flushes int) {
 	for _, p := range pages {
 		rest, err := m.Append([]byte(p))
@@ -47,8 +47,8 @@ func flushWhenFull(t require.TestingT, m *Mapper, pages []string, each func([]Ta
 	return flushes + 1
 }
 
-// identities are what the rows and rejects of batches are told apart by. Neither
-// depends on where a batch ends. A negative zero does, as no text column rejects it.
+// identities collects what identifies the rows and rejects of batches. It does not depend on where a
+// batch ends, except for negative zeros, which text columns do not reject.
 func identities(into *[]string) func([]TableBatch, []Reject) {
 	return func(batches []TableBatch, rejects []Reject) {
 		for _, b := range batches {
@@ -67,7 +67,7 @@ func identities(into *[]string) func([]TableBatch, []Reject) {
 	}
 }
 
-// byKind joins the rows of what is of one kind, in their order.
+// byKind joins the rows of each kind in their order.
 func byKind(all []string) map[string]string {
 	out := map[string]string{}
 	for _, line := range all {
@@ -77,7 +77,7 @@ func byKind(all []string) map[string]string {
 	return out
 }
 
-// Where a batch ends, because the columns are full, changes no row and no reject.
+// TestFullColumnsChangeNoRow checks that rows and rejects do not depend on where a batch ends.
 // Invariant 1
 func TestFullColumnsChangeNoRow(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
@@ -109,9 +109,9 @@ func TestFullColumnsChangeNoRow(t *testing.T) {
 	require.NotZero(t, split)
 }
 
-// Records that fill the columns together, and not alone, are all kept, whatever stands
-// beside them. // Invariants 1 and 6
-func TestNeighboursRefuseNoRecord(t *testing.T) {
+// TestNeighborsRejectNoRecord checks that records that fill the columns only together are all kept.
+// Invariants 1 and 6
+func TestNeighborsRejectNoRecord(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
 	m := NewMapper(s, Stamp{Run: "r"}, nil)
 	m.capacity = capacity{batch: 2 << 20, record: 8 << 20, rows: 16}

@@ -1,16 +1,16 @@
-// Package transform turns pages of raw records into Arrow record batches: one
-// pass over the bytes, straight into column buffers.
+// Package transform converts pages of raw records to Arrow record batches. It reads the bytes once,
+// directly into column buffers.
 //
-// A [Mapper] learns the shape of a stream's records while it reads them. Types
-// are those of the lattice in package schemas, and depend on the values alone,
-// not on their order; a value is stored exactly, or its column's type grows
-// until it can be, or it is a [Reject]. Nested objects are flattened, arrays of
-// objects become rows of child tables, everything else is a list or JSON text.
+// A [Mapper] learns the shape of a stream's records while it reads them. Types are those of the lattice
+// in package schemas, and depend only on the values, not on their order. A value is stored exactly: its
+// column's type is widened if necessary, and a value that no column can hold is a [Reject]. Nested
+// objects are flattened, arrays of objects become rows of child tables, and everything else is a list
+// or JSON text.
 //
-// A [Shaper] behind the mapper makes of the columns what the stream's rules say:
-// it filters, masks, drops and renames, and holds the schema to its contract.
+// A [Shaper] after the mapper applies the stream's rules to the columns: it filters, masks, drops and
+// renames, and enforces the contract.
 //
-// The package knows nothing about where pages come from or batches go.
+// The package does not depend on where pages come from or batches go.
 package transform
 
 import (
@@ -22,9 +22,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Mapper turns the records of one pass over a stream into record batches: of
-// the stream's table, and of child tables for arrays of objects. It belongs to
-// one goroutine.
+// Mapper converts the records of one pass over a stream to record batches: of the stream's table, and
+// of child tables for arrays of objects. It is not safe for concurrent use.
 type Mapper struct {
 	stream     schemas.Stream
 	stamp      Stamp
@@ -36,37 +35,37 @@ type Mapper struct {
 	mem        memory.Allocator
 
 	root     *table
-	scalars  *field    // of records that are no objects
+	scalars  *field    // for records that are not objects
 	key      []*column // of the root table; nil until the field was seen
 	own      rootColumns
 	fixed    constants
 	nothings nothings
-	layout   int // changes whenever a table gains a column or a type grows
+	layout   int // changes when a table gains a column or a type is widened
 
-	raw         []byte // the pages of the batch, each with padding behind it
+	raw         []byte // the pages of the batch, each followed by padding
 	pages       []span
 	last        flushed
-	sum         sum      // of the record being read
-	contextHash uint64   // the part of its contextHash in sum; 0 for none
-	clashes     *clashes // nil: records of one key are not compared
-	cuts        []cut    // of the member being read
-	left        []byte   // of a member that was cut
-	opaqued     *field   // whose value was stored as JSON text last
-	inner       redactor // of what is in JSON text
-	patched     []byte   // JSON text of the record as the redactor has left it
+	sum         sum      // of the current record
+	contextHash uint64   // the part of the record's context in sum; 0: none
+	clashes     *clashes // nil: records with the same key are not compared
+	cuts        []cut    // of the current member
+	left        []byte   // of a member with cuts
+	opaqued     *field   // the field whose value was last stored as JSON text
+	inner       redactor // for JSON text
+	patched     []byte   // JSON text of the record after redaction
 
 	changes []change
-	stale   bool // some type grew: what is buffered has to be read again
-	again   bool // it is being read again
+	stale   bool // a type was widened: the pages must be read again
+	again   bool // the pages are being read again
 
-	full       bool // the record at hand has to wait for the next batch
+	full       bool // the current record must wait for the next batch
 	unmeasured int  // rows since the columns were measured
 	capacity   capacity
 
 	rejects  []Reject
-	fetched  int64 // records so far: the ordinal of the one being read
-	refused  int64 // records left out so far
-	fetched0 int64 // both as of the beginning of the batch
+	fetched  int64 // records so far: the ordinal of the current one
+	refused  int64 // records rejected so far
+	fetched0 int64 // both as of the start of the batch
 	refused0 int64
 
 	bound bound
@@ -74,16 +73,14 @@ type Mapper struct {
 	tokens
 }
 
-// span is a stretch of raw: a page, or further records of the page before.
+// span is a range of raw: a page, or further records of the previous page.
 type span struct {
 	begin, end int
 	first      int64 // ordinal of the first record of the page
 }
 
-// NewMapper makes a mapper for one pass over s. It starts from the tables as
-// the destination has them, from their types and from the columns that their
-// metadata gives to the source's fields: known holds any of the stream's tables.
-// Types that s declares wrongly are taken as not declared.
+// NewMapper returns a mapper for one pass over s. It starts from the types and columns of the
+// destination's tables: known has any of the stream's tables. Invalid types in s are ignored.
 func NewMapper(s schemas.Stream, stamp Stamp, known []schemas.Table) *Mapper {
 	m := &Mapper{
 		stream:   s,
@@ -109,7 +106,7 @@ func NewMapper(s schemas.Stream, stamp Stamp, known []schemas.Table) *Mapper {
 	return m
 }
 
-// begin makes the root table.
+// begin creates the root table.
 func (m *Mapper) begin() {
 	m.tableNamer = schemas.NewTableNamer(m.stream.Table.Name, m.knownPaths())
 	m.root = m.newTable(m.stream.Table.Name, "", nil)
@@ -120,8 +117,8 @@ func (m *Mapper) begin() {
 	m.fixed = constants{stamp: m.stamp}
 }
 
-// knownPaths are the names of the child tables whose place in the record is
-// known from the metadata of their schema.
+// knownPaths returns the names of the known child tables by their place in the record, which is in
+// their metadata.
 func (m *Mapper) knownPaths() map[string]string {
 	paths := map[string]string{}
 	for _, t := range m.known {
@@ -132,23 +129,22 @@ func (m *Mapper) knownPaths() map[string]string {
 	return paths
 }
 
-// SetAllocator makes m take its buffers from mem instead of Arrow's default. It
-// must come before the first Append.
+// SetAllocator makes m allocate its buffers from mem instead of Arrow's default allocator. It must be
+// called before the first Append.
 func (m *Mapper) SetAllocator(mem memory.Allocator) {
 	m.mem = mem
 	m.begin()
 }
 
-// Append adds the records of one page, a JSON array. It stops when the columns are
-// full: rest is what it did not add, and is empty where it added everything. The
-// caller calls Flush, and then AppendMore with rest. The bytes are copied; they may be
-// reused. An error is a [*SyntaxError] and means that nothing of records was kept; a
-// record that cannot be kept is a [Reject] and no error. Raw control characters in
-// strings are taken for what they stand for.
+// Append adds the records of one page, a JSON array. It stops when the columns are full: rest has the
+// records that it did not add, and is empty if it added all. The caller then calls Flush, and
+// AppendMore with rest. Append copies the bytes, which may be reused. It returns a [*SyntaxError] if it
+// kept no record; a record that cannot be stored is a [Reject], not an error. Raw control characters in
+// strings are accepted.
 func (m *Mapper) Append(records []byte) (rest []byte, err error) { return m.append(records, false) }
 
-// AppendMore is Append for further records of the page that was appended last: another
-// array, or the rest that Append or AppendMore has returned.
+// AppendMore is Append for further records of the last page: another array, or the rest that Append or
+// AppendMore has returned.
 func (m *Mapper) AppendMore(records []byte) (rest []byte, err error) { return m.append(records, true) }
 
 func (m *Mapper) append(records []byte, more bool) (rest []byte, err error) {
@@ -196,15 +192,14 @@ func (m *Mapper) append(records []byte, more bool) (rest []byte, err error) {
 
 var zeros [padding]byte
 
-// maxBuffered keeps the offsets of a column of text within 32 bits.
+// maxBuffered keeps the offsets of a text column within 32 bits.
 const maxBuffered = 1 << 30
 
-// Rows is the number of rows of the root table that are buffered.
+// Rows returns the number of buffered rows of the root table.
 func (m *Mapper) Rows() int { return m.root.rows }
 
-// Bytes is the size of what is buffered in columns and rejects, the rows without a
-// value among them, which take their place in a batch. As much again, at most, is
-// held of the pages.
+// Bytes returns the size of the buffered columns and rejects. It includes rows without a value, which
+// take space in a batch. The buffered pages take at most as much again.
 func (m *Mapper) Bytes() int64 {
 	var n int64
 	for i := range m.rejects {
@@ -213,18 +208,17 @@ func (m *Mapper) Bytes() int64 {
 	return n + m.columnBytes()
 }
 
-// rejectBytes is what a reject takes beside its raw value.
+// rejectBytes is the size of a reject without its raw value.
 const rejectBytes = 256
 
-// Fetched is the number of records appended so far.
+// Fetched returns the number of records appended so far.
 func (m *Mapper) Fetched() int64 { return m.fetched }
 
-// Rejected is the number of records left out so far.
+// Rejected returns the number of records rejected so far.
 func (m *Mapper) Rejected() int64 { return m.refused }
 
-// Tables are the stream's tables as they are known by now, the root table
-// first. Before any record was seen, the root table has the columns that the
-// catalogue declares.
+// Tables returns the stream's tables as known so far, the root table first. Before the first record,
+// the root table has the columns declared in the catalogue.
 func (m *Mapper) Tables() []schemas.Table {
 	if m.fetched == 0 && len(m.root.columns) == 0 {
 		return []schemas.Table{m.promise()}
@@ -238,9 +232,8 @@ func (m *Mapper) Tables() []schemas.Table {
 	return tables
 }
 
-// Flush hands everything buffered away: a batch for each table that has rows,
-// the root table's first, and what was rejected. Whoever calls it releases the
-// batches.
+// Flush returns everything buffered: a batch for each table with rows, the root table's first, and the
+// rejects. The caller releases the batches.
 func (m *Mapper) Flush() ([]TableBatch, []Reject) {
 	if m.fetched0 == 0 && m.inferDecimals() {
 		m.rebuild()
@@ -263,10 +256,10 @@ func (m *Mapper) Flush() ([]TableBatch, []Reject) {
 	return batches, indexed(rejects)
 }
 
-// keepRaw is the most that is kept of a buffer for pages.
+// keepRaw is the largest page buffer that is kept for reuse.
 const keepRaw = 64 << 20
 
-// clear forgets what is buffered, but for the pages.
+// clear drops everything buffered except the pages.
 func (m *Mapper) clear() {
 	m.root.clear()
 	m.own.clear()
@@ -275,8 +268,8 @@ func (m *Mapper) clear() {
 	m.clashes.undo()
 }
 
-// Close gives back what is buffered and was not flushed, and all memory that only
-// further records would need. The counts stay.
+// Close releases everything buffered, and the memory that only further records would need. The counts
+// stay available.
 func (m *Mapper) Close() {
 	m.root.discard()
 	m.own.free()

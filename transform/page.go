@@ -19,8 +19,8 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("parse records: %s at byte %d (record %d)", e.Reason, e.Offset, e.Record)
 }
 
-// page reads the records of p, an array or the rest of one, until the columns are full.
-// taken is where it stopped: at the end, or at the comma before a record.
+// page reads the records of p, an array or the rest of one, until the columns are full. taken is the
+// position where it stopped: the end, or the comma before a record.
 func (m *Mapper) page(p span) (taken int, err error) {
 	b, begin, end := m.raw, p.begin, p.end
 	first := m.fetched

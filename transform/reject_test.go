@@ -50,7 +50,7 @@ func TestRejects(t *testing.T) {
 		{"negative zero in quotes", typedStream, `[{"a":"-0.00"}]`,
 			Reject{Pointer: "/a", Wanted: "decimal(16,2)", Raw: `"-0.00"`, Reason: minusZero}},
 		{"list of nulls", anyStream, `[{"x":[null, null]},{"x":1}]`,
-			Reject{Pointer: "/x", Wanted: "int64", Raw: "[null, null]", Reason: "a list of nulls in a column that is no list"}},
+			Reject{Pointer: "/x", Wanted: "int64", Raw: "[null, null]", Reason: "a list of nulls in a column that is not a list"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
