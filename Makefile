@@ -104,6 +104,10 @@ fuzz: ## each fuzz target in turn (T=30s)
 man: ## the manual: a page for every verb in bin/man, to be read with man -l
 	$(GO) test -tags $(TAGS) -run '^TestManual$$' -count=1 ./cmd/penstock -man $(CURDIR)/bin/man
 
+.PHONY: docs
+docs: ## the documentation as a site that can be searched, in bin/docs (needs Python 3; fetches Sphinx once)
+	@sh .ci/docs $(CURDIR)/bin/docs
+
 .PHONY: release
 release: ## the files of a release in dist: archive, SBOM (CycloneDX), provenance (SLSA), sums; in a clean clone
 	rm -rf dist

@@ -220,16 +220,47 @@ const (
 	ColDeletedAt = "_penstock_deleted_at"
 	ColVia       = "_penstock_via"
 
-	ColParent = "_penstock_parent" // key of the parent row
-	ColIndex  = "_penstock_index"  // position in the parent's array, from 0
-	ColRoot   = "_penstock_root"   // key of the record, in tables more than one level down
+	ColParent = "_penstock_parent"
+	ColIndex  = "_penstock_index"
+	ColRoot   = "_penstock_root"
 
-	ColValidFrom = "_penstock_valid_from" // mode history: when this version was first seen
-	ColValidTo   = "_penstock_valid_to"   // mode history: when the next version was seen, or the record was gone; null: current
+	ColValidFrom = "_penstock_valid_from"
+	ColValidTo   = "_penstock_valid_to"
 
-	ColRest = "_penstock_rest" // JSON: the record's members beyond the bounds of columns and child tables
+	ColRest = "_penstock_rest"
 
-	ColSource = "_penstock_source" // where sources share a table: the row's source; first column of every key
+	ColSource = "_penstock_source"
 
 	ColOrdinal = "_penstock_ordinal" // number of the record within the pass, int64, increasing
 )
+
+// Meaning returns what one of penstock's own columns means, "" for any other column.
+func Meaning(column string) string {
+	switch column {
+	case ColSource:
+		return "the source of the row, where sources share a table; the first column of every key"
+	case ColSyncedAt:
+		return "time of the commit that wrote this row; it grows with every commit to the table"
+	case ColRun:
+		return "the run that wrote this row"
+	case ColHash:
+		return "hash of the record, by which a later run finds out whether it has changed"
+	case ColDeletedAt:
+		return "when the source was found to have deleted the record; null for a living row"
+	case ColVia:
+		return "how the row came: poll, webhook or backfill"
+	case ColParent:
+		return "key of the row that this child row belongs to"
+	case ColIndex:
+		return "position in the parent's list, from 0"
+	case ColRoot:
+		return "key of the record, in tables more than one level down"
+	case ColRest:
+		return "JSON of the record's members beyond max_columns and max_tables of the stream"
+	case ColValidFrom:
+		return "mode history: when this version was first seen"
+	case ColValidTo:
+		return "mode history: when the next version was first seen, or the record was gone; null for the current version"
+	}
+	return ""
+}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/modfile"
 )
 
 // moduleRoot is the folder of the module, seen from this package.
@@ -195,4 +196,23 @@ func TestTroubleshootingMessages(t *testing.T) {
 		}
 	}
 	require.Greater(t, found, 5)
+}
+
+// TestDependenciesAreExplained compares docs/dependencies.md with the direct dependencies of go.mod.
+func TestDependenciesAreExplained(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(moduleRoot, "go.mod"))
+	require.NoError(t, err)
+	mod, err := modfile.Parse("go.mod", text, nil)
+	require.NoError(t, err)
+	var direct, explained []string
+	for _, r := range mod.Require {
+		if !r.Indirect {
+			direct = append(direct, r.Mod.Path)
+		}
+	}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(pages(t)["docs/dependencies.md"], -1) {
+		explained = append(explained, m[1])
+	}
+	require.ElementsMatch(t, direct, explained)
 }

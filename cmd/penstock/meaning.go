@@ -12,24 +12,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// ownColumns says what penstock's own columns mean.
-var ownColumns = map[string]string{
-	schemas.ColSyncedAt:  "time of the commit that wrote this row; it grows with every commit to the table",
-	schemas.ColRun:       "the run that has written it",
-	schemas.ColHash:      "hash of the record it came from",
-	schemas.ColDeletedAt: "when the source was found not to have it any more; null while it stands",
-	schemas.ColVia:       "how it came: poll, webhook or backfill",
-	schemas.ColParent:    "key of the row it hangs from",
-	schemas.ColIndex:     "its place in the parent's list, from 0",
-	schemas.ColRoot:      "key of the record it is part of",
-	schemas.ColRest:      "what of the record is beyond max_columns and max_tables of the stream",
-	schemas.ColValidFrom: "when this version was first seen",
-	schemas.ColValidTo:   "when the next version was, or that it was gone; null for the current one",
-}
-
 // meaning says where a column's values come from.
 func meaning(f arrow.Field) string {
-	if own, ok := ownColumns[f.Name]; ok {
+	if own := schemas.Meaning(f.Name); own != "" {
 		return own
 	}
 	path := strings.Split(strings.TrimPrefix(schemas.Source(f), "/"), "/")

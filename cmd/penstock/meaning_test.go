@@ -19,7 +19,7 @@ func TestMeaning(t *testing.T) {
 	} {
 		require.Equal(t, want, meaning(schemas.Field("column", schemas.Text, source)), source)
 	}
-	require.Contains(t, meaning(schemas.Field(schemas.ColDeletedAt, schemas.Timestamp, "")), "null while it stands")
+	require.Contains(t, meaning(schemas.Field(schemas.ColDeletedAt, schemas.Timestamp, "")), "null for a living row")
 }
 
 func TestSQLType(t *testing.T) {

@@ -171,7 +171,7 @@ func (m *merge) comment(p load.Plan) error {
 	for _, f := range slices.Concat(p.Add, p.Tell) {
 		from := schemas.Source(f)
 		if from == "" {
-			from = meanings[f.Name]
+			from = schemas.Meaning(f.Name)
 		}
 		if text := load.Comment(schemas.Described(f), from); text != "" && load.OwnComment(theirs[f.Name], from) {
 			all = append(all, "COMMENT ON COLUMN "+table+"."+ident(f.Name)+" IS "+literal(text))
@@ -206,22 +206,6 @@ func (m *merge) comments(p load.Plan) (map[string]string, error) {
 		return nil
 	})
 	return all, err
-}
-
-// meanings are the comments on penstock's own columns.
-var meanings = map[string]string{
-	schemas.ColSource:    "the source of this row",
-	schemas.ColSyncedAt:  "time of the commit that wrote this row; grows with every commit to the table",
-	schemas.ColRun:       "the run that wrote this row",
-	schemas.ColHash:      "hash of the record, to detect changes",
-	schemas.ColDeletedAt: "when the record was found to be deleted; null: it exists",
-	schemas.ColVia:       "how the row arrived: poll, webhook or backfill",
-	schemas.ColParent:    "the key of the row that this one belongs to",
-	schemas.ColIndex:     "its position in that row, from 0",
-	schemas.ColRoot:      "the key of the record",
-	schemas.ColRest:      "the fields of the record beyond max_columns and max_tables",
-	schemas.ColValidFrom: "when this version was first seen",
-	schemas.ColValidTo:   "when the next version was first seen, or the record was deleted; null: current",
 }
 
 // record stores changes where [DB.readChanges] finds them. All changes of a transaction have one time, later than any
