@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Backup is a copy of a state folder: what its manifest tells.
+// Backup is the manifest of a copy of a state folder.
 type Backup struct {
 	Made  time.Time      `json:"made_at"`
 	Files []BackedUpFile `json:"files"`
@@ -25,31 +25,30 @@ type Backup struct {
 
 // BackedUpFile is one file of a backup.
 type BackedUpFile struct {
-	Name   string `json:"name"` // below the folder, with slashes
+	Name   string `json:"name"` // relative to the folder, with slashes
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 }
 
 // Errors of backups.
 var (
-	// ErrOccupied is returned where a folder that was to be filled holds something.
+	// ErrOccupied is returned if the folder to fill is not empty.
 	ErrOccupied = errors.New("the folder is not empty")
-	// ErrDamaged is returned where a backup is not what its manifest says.
+	// ErrDamaged is returned if a backup does not match its manifest.
 	ErrDamaged = errors.New("the backup is damaged")
 )
 
 const (
 	manifestName = "backup.json"
-	budgetFolder = "budget" // of the moment: see Governor.Share
+	budgetFolder = "budget" // only valid for the moment: see Governor.Share
 )
 
-// MakeBackup copies the state folder dir into the folder to, which must be
-// empty or not there. Whoever works with the state folder may go on: databases
-// are copied as they were at one moment, files that are replaced whole are
-// copied whole. The manifest comes last, so that a copy without one is not
-// finished. When it returns, a power cut cannot take it back.
+// MakeBackup copies the state folder dir to the folder to, which must be empty or missing. Processes may keep using
+// the state folder: databases are copied as of one moment, and files that are replaced as a whole are copied as a
+// whole. The manifest is written last, so a copy without one is incomplete. When MakeBackup returns, the copy is
+// durable.
 //
-// A backup holds secrets as the folder does, and only its owner can read it.
+// A backup contains the secrets of the folder. Only its owner can read it.
 func MakeBackup(ctx context.Context, dir, to string) (Backup, error) {
 	b := Backup{Made: time.Now().UTC().Truncate(time.Second), Files: []BackedUpFile{}}
 	if err := vacant(to); err != nil {
@@ -89,8 +88,8 @@ func MakeBackup(ctx context.Context, dir, to string) (Backup, error) {
 	return b, syncFolder(filepath.Dir(to))
 }
 
-// CheckBackup reads a backup and holds every file against the manifest. It
-// returns [ErrDamaged], wrapped, where they differ.
+// CheckBackup reads a backup and compares each file with the manifest. It returns [ErrDamaged], wrapped, if they
+// differ.
 func CheckBackup(from string) (Backup, error) {
 	var b Backup
 	text, err := ReadNote(filepath.Join(from, manifestName))
@@ -98,7 +97,7 @@ func CheckBackup(from string) (Backup, error) {
 	case err != nil:
 		return b, err
 	case text == nil:
-		return b, fmt.Errorf("%w: no %s; it was not finished, or is none", ErrDamaged, manifestName)
+		return b, fmt.Errorf("%w: no %s; it is incomplete or not a backup", ErrDamaged, manifestName)
 	}
 	if err := json.Unmarshal(text, &b); err != nil {
 		return b, fmt.Errorf("%w: read %s: %w", ErrDamaged, manifestName, err)
@@ -112,14 +111,14 @@ func CheckBackup(from string) (Backup, error) {
 			return b, fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 		if now != f {
-			return b, fmt.Errorf("%w: %s is not as it was written", ErrDamaged, f.Name)
+			return b, fmt.Errorf("%w: %s has changed since it was written", ErrDamaged, f.Name)
 		}
 	}
 	return b, nil
 }
 
-// RestoreBackup makes the state folder dir of a backup, once that was checked.
-// dir must be empty or not there. It is there whole or not at all.
+// RestoreBackup checks a backup and creates the state folder dir from it. dir must be empty or missing. It is created
+// completely or not at all.
 func RestoreBackup(from, dir string) (Backup, error) {
 	b, err := CheckBackup(from)
 	if err != nil {
@@ -128,7 +127,7 @@ func RestoreBackup(from, dir string) (Backup, error) {
 	if err := vacant(dir); err != nil {
 		return b, fmt.Errorf("restore to %s: %w", dir, err)
 	}
-	fresh := strings.TrimRight(dir, `/\`) + ".restoring" // left behind by a process that was killed, perhaps
+	fresh := strings.TrimRight(dir, `/\`) + ".restoring" // possibly left by a killed process
 	if err := os.RemoveAll(fresh); err != nil {
 		return b, fmt.Errorf("restore to %s: %w", dir, err)
 	}
@@ -155,7 +154,7 @@ func RestoreBackup(from, dir string) (Backup, error) {
 	return b, syncFolder(filepath.Dir(dir))
 }
 
-// vacant returns ErrOccupied unless there is no such folder, or an empty one.
+// vacant returns ErrOccupied unless the folder is missing or empty.
 func vacant(dir string) error {
 	in, err := os.ReadDir(dir)
 	switch {
@@ -167,7 +166,7 @@ func vacant(dir string) error {
 	return err
 }
 
-// kept are the files of a state folder that outlive a process, in order.
+// kept returns the names of a state folder's files that outlive a process, sorted.
 func kept(dir string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -187,8 +186,8 @@ func kept(dir string) ([]string, error) {
 	return names, err
 }
 
-// passing reports whether a file belongs to a process, not to the state: locks,
-// logs of databases, and what is being written.
+// passing reports whether a file belongs to a process and not to the state: locks, logs of databases, and files being
+// written.
 func passing(name string) bool {
 	if strings.HasPrefix(name, ".") {
 		return true
@@ -201,8 +200,7 @@ func passing(name string) bool {
 	return false
 }
 
-// copySQLite writes the database at from, as it is at one moment and whoever
-// writes it, to the new file to.
+// copySQLite writes the database at from, as of one moment and regardless of writers, to the new file to.
 func copySQLite(ctx context.Context, from, to string) error {
 	if _, err := os.Lstat(from); err != nil {
 		return err
@@ -221,7 +219,7 @@ func copySQLite(ctx context.Context, from, to string) error {
 	return settle(to)
 }
 
-// settle gives a file to its owner alone and has it on the disk.
+// settle makes a file readable by its owner only, and durable.
 func settle(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

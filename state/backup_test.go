@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fillState makes a state folder with a bit of everything, whose inbox is held.
+// fillState creates a state folder with some files of each kind, and holds its inbox open.
 func fillState(t *testing.T) (dir string, b *InboxFile) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "state")
@@ -30,9 +30,8 @@ func fillState(t *testing.T) (dir string, b *InboxFile) {
 	return dir, b
 }
 
-// TestBackupOfAnInboxInUse has events stored without a pause while copies are
-// made: each copy holds every event that was acknowledged before it began, in
-// one unbroken row.
+// TestBackupOfAnInboxInUse makes copies while events are stored continuously. Each copy has all events that were
+// acknowledged before it began, without gaps.
 func TestBackupOfAnInboxInUse(t *testing.T) {
 	dir, b := fillState(t)
 	var stored sync.WaitGroup
@@ -75,12 +74,11 @@ func TestBackupOfAnInboxInUse(t *testing.T) {
 	require.Positive(t, acknowledged)
 }
 
-// TestBackupBesideAWriter: a copy is made, and what is kept is read, while somebody
-// is in the middle of writing; neither waits for the writer's turn to end.
+// TestBackupBesideAWriter makes a copy, and reads, during a write transaction. Neither waits for the writer.
 func TestBackupBesideAWriter(t *testing.T) {
 	dir, b := fillState(t)
 	defer b.Close()
-	tx, err := b.file.write.BeginTx(t.Context(), nil) // which no other writer passes
+	tx, err := b.file.write.BeginTx(t.Context(), nil) // blocks all other writers
 	require.NoError(t, err)
 	defer tx.Rollback()
 	_, err = MakeBackup(t.Context(), dir, filepath.Join(t.TempDir(), "backup"))
@@ -111,11 +109,10 @@ func TestBackupHoldsWhatOutlivesAProcess(t *testing.T) {
 	_, err = MakeBackup(t.Context(), dir, to)
 	require.ErrorIs(t, err, ErrOccupied)
 	_, err = RestoreBackup(to, dir)
-	require.ErrorIs(t, err, ErrOccupied, "a state folder in use is not written over")
+	require.ErrorIs(t, err, ErrOccupied, "a state folder in use is not overwritten")
 }
 
-// TestBackupDamaged changes each file of a backup in turn: none of these is
-// restored, not even in part.
+// TestBackupDamaged changes each file of a backup in turn. None of the copies is restored, not even in part.
 func TestBackupDamaged(t *testing.T) {
 	dir, b := fillState(t)
 	defer b.Close()

@@ -5,29 +5,28 @@ import (
 	"time"
 )
 
-// Bounds of the captures of one source. Nothing has verified them, and anybody who
-// knows the address can send some. // Invariant 6
+// Limits for the captures of one source. Captures are not verified, and anyone who knows the address can send them.
+// // Invariant 6
 const (
 	CaptureLimit = 100
 	CaptureBytes = 32 << 20
 	CaptureAge   = 24 * time.Hour
 
-	captureEach = 20 // of one sender: the rest of the room is for others
+	captureEach = 20 // per sender: the remaining room is for others
 )
 
-// Captured is what is known of a capture when room is made for another.
+// Captured describes a capture when room is needed for another.
 type Captured struct {
-	Capture int64 // its number: older ones have lower ones
+	Capture int64 // its number: older captures have lower numbers
 	From    string
 	Likely  bool
 	Size    int
 }
 
-// CaptureRoom returns the captures of a source that give way to a new one: of its
-// own sender, once that has its share; then those without the signature header;
-// then those of the sender with the most; of these the oldest first. So neither a
-// flood from few addresses nor one without signatures keeps a scheme from being
-// learned. all is in the order of its numbers.
+// CaptureRoom returns the captures of a source to delete for a new one: first those of the same sender, if it has
+// used its share; then those without the signature header; then those of the sender with the most captures; in each
+// case the oldest first. So neither a flood from few addresses nor one without signatures prevents a scheme from
+// being learned. all must be sorted by number.
 func CaptureRoom(all []Captured, more Captured) (gone []int64) {
 	drop := func(which func(Captured) bool) bool {
 		i := slices.IndexFunc(all, which)
@@ -47,7 +46,7 @@ func CaptureRoom(all []Captured, more Captured) (gone []int64) {
 	own := func(c Captured) bool { return c.From == more.From }
 	unlikely := func(c Captured) bool { return !c.Likely }
 	for countOf(all, more.From) >= captureEach {
-		drop(func(c Captured) bool { return own(c) && unlikely(c) }) // or else
+		drop(func(c Captured) bool { return own(c) && unlikely(c) }) // otherwise any of its own
 		if countOf(all, more.From) >= captureEach {
 			drop(own)
 		}
@@ -71,7 +70,7 @@ func countOf(all []Captured, from string) (n int) {
 	return n
 }
 
-// mostCaptures is the sender that has the most; of several the one with the oldest.
+// mostCaptures returns the sender with the most captures, the one with the oldest if several have as many.
 func mostCaptures(all []Captured) (from string) {
 	n := map[string]int{}
 	for _, c := range all {

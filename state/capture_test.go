@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// captures are those of a source, as they come one after the other.
+// captures holds the captures of a source in order of arrival.
 type captures struct {
 	all  []Captured
 	next int64
@@ -25,8 +25,8 @@ func (c *captures) come(from string, likely bool, size int) {
 
 func (c *captures) of(from string) int { return countOf(c.all, from) }
 
-// TestCaptureRoom: whatever junk comes, before and after, the deliveries of the
-// sender stay, and the bounds hold.
+// TestCaptureRoom checks that the real sender's deliveries stay whatever junk arrives before and after, and that the
+// limits hold.
 func TestCaptureRoom(t *testing.T) {
 	for name, junk := range map[string]func(i int) (from string, likely bool, size int){
 		"one address":                         func(int) (string, bool, int) { return "evil", true, 10 },

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// as calls do as another user: on a thread of its own, which has these ids.
+// as runs do as another user, on its own thread with these ids.
 func as(t *testing.T, uid, gid int, do func() error) error {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -21,7 +21,7 @@ func as(t *testing.T, uid, gid int, do func() error) error {
 	}
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and not unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
 		_, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0)
 		if errno == 0 {
 			_, _, errno = unix.RawSyscall(unix.SYS_SETRESGID, uintptr(gid), uintptr(gid), uintptr(gid))
@@ -38,7 +38,7 @@ func as(t *testing.T, uid, gid int, do func() error) error {
 	return <-done
 }
 
-// reachable is a folder that every user reaches.
+// reachable returns a folder that every user can reach.
 func reachable(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "penstock-state-*")
 	require.NoError(t, err)
@@ -47,8 +47,8 @@ func reachable(t *testing.T) string {
 	return dir
 }
 
-// TestReadOnlyMount: files of another user on a mount that nobody writes to, as a
-// container has its configuration, are safe; on one that is written to they are not.
+// TestReadOnlyMount checks that files of another user are safe on a read-only mount, such as a container's
+// configuration, and not safe on a writable one.
 func TestReadOnlyMount(t *testing.T) {
 	const theirs, ours = 65533, 65534
 	dir := reachable(t)
@@ -70,11 +70,11 @@ func TestReadOnlyMount(t *testing.T) {
 	require.ErrorIs(t, as(t, ours, ours, both), ErrExposed)
 	require.NoError(t, syscall.Mount("", to, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	require.NoError(t, as(t, ours, ours, both))
-	require.ErrorIs(t, as(t, ours, ours, func() error { return OnlyOurs(from) }), ErrExposed, "where it can be written to")
+	require.ErrorIs(t, as(t, ours, ours, func() error { return OnlyOurs(from) }), ErrExposed, "on a writable mount")
 }
 
-// TestVolumeOfGroup: a volume that belongs to root and to the group of the process, as
-// those of Kubernetes do, is refused with the way out, and that is one.
+// TestVolumeOfGroup checks a volume that belongs to root and to the process's group, as in Kubernetes. It is refused
+// with a remedy, and the remedy works.
 func TestVolumeOfGroup(t *testing.T) {
 	const user, group = 65534, 65533
 	volume := filepath.Join(reachable(t), "data")
@@ -101,7 +101,7 @@ func TestVolumeOfGroup(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 
-	require.NoError(t, os.Chmod(below, 0o770|os.ModeSetgid)) // as a mount does for fsGroup, if it may
+	require.NoError(t, os.Chmod(below, 0o770|os.ModeSetgid)) // as a mount with fsGroup does, if it is allowed to
 	err = use(below)
 	require.ErrorIs(t, err, ErrExposed)
 	require.ErrorContains(t, err, "fsGroupChangePolicy: OnRootMismatch")

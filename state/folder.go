@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// Folder is the [Store] of one machine: SQLite files, small files and locks in one
-// folder that only its owner can enter. It is made once something is written.
+// Folder is the [Store] of one machine: SQLite files, small files and locks in one folder that only its owner can
+// enter. The first write creates it.
 type Folder struct {
 	Dir  string
-	Ring Ring   // where tokens are kept; nil: in the folder
-	Keys string // age identities, one a line, that files of tokens are encrypted with; "": they are not
+	Ring Ring   // where tokens are stored; nil: in the folder
+	Keys string // age identities, one per line, that encrypt the token files; "": no encryption
 }
 
 var _ Store = (*Folder)(nil)
@@ -98,7 +98,7 @@ func (f *Folder) Lease(ctx context.Context, pipeline, source string, wait time.D
 	return l, nil
 }
 
-// LeaseName names what a lease is for. Names of pipelines and sources hold no @.
+// LeaseName returns the name of a lease. Names of pipelines and sources contain no @.
 func LeaseName(pipeline, source string) string {
 	if source == "" {
 		return pipeline
@@ -118,23 +118,23 @@ func (f *Folder) Now() time.Time { return time.Now() }
 // Close implements [Store].
 func (f *Folder) Close() error { return nil }
 
-// folderNotes are files of the state folder; a / in a name is one in the path.
+// folderNotes stores notes as files in the state folder. A / in a name is a path separator.
 type folderNotes struct{ dir string }
 
 var _ Notes = folderNotes{}
 
-// noteWait is how long somebody else may be about a note.
+// noteWait limits the wait for another process that is changing a note.
 const noteWait = 10 * time.Second
 
 func (n folderNotes) path(name string) (string, error) {
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
-		return "", fmt.Errorf("%q is no name of a note", name)
+		return "", fmt.Errorf("%q is not a valid note name", name)
 	}
 	return filepath.Join(n.dir, filepath.FromSlash(name)), nil
 }
 
-// Note implements [Notes]. A file that others may read or that is none is
-// [ErrExposed], wrapped: whoever may write there says who is believed.
+// Note implements [Notes]. It returns [ErrExposed], wrapped, if others can read the file or it is not a regular file:
+// someone who can write there could forge the note.
 func (n folderNotes) Note(_ context.Context, name string) ([]byte, error) {
 	path, err := n.path(name)
 	if err != nil {
@@ -177,8 +177,8 @@ func (n folderNotes) SetNote(ctx context.Context, name string, was, text []byte)
 	return syncFolder(filepath.Dir(path))
 }
 
-// NoteNames implements [Notes]. Files of the folder that are none are not told by
-// their names, so that a prefix should end in a slash.
+// NoteNames implements [Notes]. It cannot tell notes from other files of the folder, so a prefix should end in a
+// slash.
 func (n folderNotes) NoteNames(_ context.Context, prefix string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(filepath.Join(n.dir, filepath.FromSlash(prefix[:strings.LastIndexByte(prefix, '/')+1])), func(path string, e fs.DirEntry, err error) error {

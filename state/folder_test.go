@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A note is its owner's alone: whoever may write there says who is believed.
+// Only its owner may access a note: someone who can write there could forge it.
 func TestFolderNotesAreExposedToNobody(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("modes are of Unix")
+		t.Skip("only Unix has modes")
 	}
 	ctx, f := t.Context(), &Folder{Dir: t.TempDir()}
 	path := filepath.Join(f.Dir, "webhooks", "main.yaml")

@@ -10,60 +10,58 @@ import (
 	"time"
 )
 
-// Event is one webhook delivery as it was received.
+// Event is one webhook delivery as received.
 type Event struct {
-	Ordinal  int64             // its place in the inbox, from 1 upwards, never reused; given by Append
-	Source   string            // which source of the configuration it came for
-	ID       string            // the event's own id; "" where the delivery has none
-	Type     string            // its dotted type, "" where there is none
-	Received time.Time         // by the clock of this machine, to the microsecond: for people, never for order
-	Scheme   string            // the label of what verified it; "" for a capture, which nothing has verified
-	Header   map[string]string // those of its header fields that matter
+	Ordinal  int64             // its position in the inbox, from 1 upwards, never reused; set by Append
+	Source   string            // the source of the configuration that it came for
+	ID       string            // the event's own id; "" if the delivery has none
+	Type     string            // its dotted type; "" if there is none
+	Received time.Time         // by this machine's clock, in microseconds; for display, never for ordering
+	Scheme   string            // label of the scheme that verified it; "" for a capture, which is not verified
+	Header   map[string]string // the relevant header fields
 	Body     []byte            // raw, as signed
-	From     string            // of a capture: whom it came from, as far as bounds tell senders apart
-	Likely   bool              // of a capture: it has the header that signatures are expected in
-	Conflict bool              // another delivery had the same id and another body: a hint, never data
+	From     string            // of a capture: its sender, as far as the limits distinguish senders
+	Likely   bool              // of a capture: it has the header that should contain the signature
+	Conflict bool              // another delivery had the same id and another body; a hint, not data
 }
 
-// Appended is what became of a delivery.
+// Appended is the outcome of Append.
 type Appended string
 
 const (
-	// Stored is a delivery that is new.
+	// Stored means that the delivery is new.
 	Stored Appended = "stored"
-	// Duplicate is one that was there already: same id, same body. Nothing was added.
+	// Duplicate means that a delivery with the same id and body exists. Nothing was added.
 	Duplicate Appended = "duplicate"
-	// Conflicting is one whose id was there with another body. Both are kept, and
-	// neither is to be applied as data: see [Event.Conflict].
+	// Conflicting means that a delivery with the same id has another body. Both are stored, and neither may be
+	// applied as data: see [Event.Conflict].
 	Conflicting Appended = "conflict"
 )
 
 var (
-	// ErrInboxFull is returned while the quota or the disk has no room. Nothing was
-	// kept; there is room again once events were applied, or the disk has space.
+	// ErrInboxFull is returned if the quota is used up or the disk is full. Nothing was stored. Events that are
+	// applied, or space on the disk, make room again.
 	ErrInboxFull = errors.New("inbox is full")
-	// ErrInboxClosed is returned once the inbox was closed. Nothing was kept.
+	// ErrInboxClosed is returned after the inbox was closed. Nothing was stored.
 	ErrInboxClosed = errors.New("inbox is closed")
-	// ErrNoEvent is returned where an ordinal names no event that is kept.
+	// ErrNoEvent is returned if no event with the ordinal is stored.
 	ErrNoEvent = errors.New("no such event is kept")
 )
 
-// InboxOptions are the bounds of an inbox. The zero value is fine.
+// InboxOptions limits an inbox. The zero value is valid.
 type InboxOptions struct {
-	Quota int64         // bytes of events kept, dead letters among them; 0 is 1 GiB
-	Wait  time.Duration // how long to wait for another process that has the inbox
+	Quota int64         // bytes of stored events, including dead letters; 0 means 1 GiB
+	Wait  time.Duration // how long to wait for another process that holds the inbox
 }
 
-// defaultQuota is more than a million events of usual size.
+// defaultQuota holds more than a million events of typical size.
 const defaultQuota = 1 << 30
 
-// InboxFile keeps webhook deliveries from the moment they are acknowledged until
-// every destination has their effect. It is an SQLite file of the state folder
-// which one process at a time may write. Events of all sources stand in one
-// order, that of their ordinals.
+// InboxFile stores webhook deliveries from their acknowledgement until all destinations have applied them. It is an
+// SQLite file in the state folder with one writing process at a time. The events of all sources have one order, that
+// of their ordinals.
 //
-// Opening reads a few thousand rows at most, however much is kept. An InboxFile is
-// safe for concurrent use.
+// Opening reads at most a few thousand rows, however much is stored. An InboxFile is safe for concurrent use.
 type InboxFile struct {
 	file     *sqliteFile
 	compiled map[string]*sql.Stmt
@@ -73,16 +71,15 @@ type InboxFile struct {
 	groups *Groups
 	close  func() error
 
-	mu      sync.Mutex // held by whoever changes the file
-	account *account   // what the file says; nil where that has to be read again
+	mu      sync.Mutex // held while the file is changed
+	account *account   // the file's bookkeeping; nil if it must be read again
 }
 
-// inboxPath is where the inbox of a state folder is.
+// inboxPath returns the path of the inbox in a state folder.
 func inboxPath(dir string) string { return filepath.Join(dir, "inbox.db") }
 
-// OpenInbox opens the inbox of the state folder dir for writing, and makes it
-// where there is none. It returns [ErrLocked], wrapped, while another process
-// has it. Close it when nobody appends any more.
+// OpenInbox opens the inbox of the state folder dir for writing, and creates it if it is missing. It returns
+// [ErrLocked], wrapped, while another process holds it. Close it after the last Append.
 func OpenInbox(ctx context.Context, dir string, o InboxOptions) (*InboxFile, error) {
 	f, err := openSQLite(ctx, inboxPath(dir), o.Wait, inboxSchema)
 	if err != nil {
@@ -104,9 +101,8 @@ func OpenInbox(ctx context.Context, dir string, o InboxOptions) (*InboxFile, err
 	return b, nil
 }
 
-// ReadInbox opens the inbox of the state folder dir for reading while another
-// process may be writing it. It returns [fs.ErrNotExist], wrapped, where there
-// is none. What would change the inbox fails.
+// ReadInbox opens the inbox of the state folder dir for reading; another process may be writing it. It returns
+// [fs.ErrNotExist], wrapped, if there is none. Methods that change the inbox fail.
 func ReadInbox(ctx context.Context, dir string) (*InboxFile, error) {
 	f, err := readSQLite(ctx, inboxPath(dir), inboxSchema)
 	if err != nil {
@@ -118,21 +114,18 @@ func ReadInbox(ctx context.Context, dir string) (*InboxFile, error) {
 	return b, nil
 }
 
-// Quota is how many bytes of events are kept at most, of all sources together; 0
-// for an inbox that was opened for reading.
+// Quota returns the limit of stored event bytes, over all sources; 0 for an inbox that was opened for reading.
 func (b *InboxFile) Quota() int64 { return b.quota }
 
-// Close waits for the deliveries that are being written, and gives the inbox up.
-// Doing so twice is fine.
+// Close waits for the deliveries that are being written and closes the inbox. It may be called twice.
 func (b *InboxFile) Close() error { return b.close() }
 
-// Append keeps a delivery. When it returns without an error, the delivery, or
-// the one it repeats, survives a power cut: it may be acknowledged. // Invariant 3
+// Append stores a delivery. When it returns without an error, the delivery, or the one it repeats, is durable and may
+// be acknowledged. // Invariant 3
 //
-// Deliveries that come at the same time are written and synced together. A
-// repetition is known by its source and id for 90 days at least, whether its
-// body was trimmed or not; a delivery without an id is always new. With a
-// cancelled ctx the delivery may have been kept or not.
+// Concurrent deliveries are written and synced together. A repetition is recognized by its source and id for at least
+// 90 days, even after the first one was trimmed. A delivery without an id is always new. If ctx is cancelled, the
+// delivery may or may not have been stored.
 func (b *InboxFile) Append(ctx context.Context, e Event) (Appended, error) {
 	return b.groups.Append(ctx, e)
 }

@@ -7,11 +7,9 @@ import (
 	"time"
 )
 
-// Capture keeps a delivery that nothing has verified, so that its signature can
-// be learned from. It is no event, and is never applied. Of each source 100 are
-// kept, of 32 MiB together, for 24 hours; where there is no room for one, others
-// give way: see [CaptureRoom]. When it returns without an error the capture survives
-// a power cut.
+// Capture stores an unverified delivery, so that the signature scheme can be learned from it. A capture is not an
+// event and is never applied. 100 captures per source are kept, at most 32 MiB together, for 24 hours; older ones are
+// deleted for new ones, see [CaptureRoom]. When Capture returns without an error, the capture is durable.
 func (b *InboxFile) Capture(ctx context.Context, e Event) error {
 	header, err := json.Marshal(e.Header)
 	if err != nil {
@@ -42,7 +40,7 @@ func (b *InboxFile) Capture(ctx context.Context, e Event) error {
 	return nil
 }
 
-// capturesOf are the captures of a source, the oldest first.
+// capturesOf returns the captures of a source, oldest first.
 func capturesOf(ctx context.Context, tx inboxTx, source string) (all []Captured, err error) {
 	rows, err := tx.QueryContext(ctx, "SELECT capture, sender, likely, length(header) + length(body) FROM captures WHERE source = ? ORDER BY capture", []byte(source))
 	if err != nil {
@@ -56,8 +54,7 @@ func capturesOf(ctx context.Context, tx inboxTx, source string) (all []Captured,
 	})
 }
 
-// Captured is how many deliveries of a source are kept to learn from, and how many
-// there may be.
+// Captured returns the number of a source's captures, and the limit of that number.
 func (b *InboxFile) Captured(ctx context.Context, source string) (n, most int, err error) {
 	err = b.file.read.QueryRowContext(ctx, "SELECT count(*) FROM captures WHERE source = ? AND received > ?",
 		[]byte(source), time.Now().Add(-CaptureAge).UnixMicro()).Scan(&n)
@@ -67,8 +64,8 @@ func (b *InboxFile) Captured(ctx context.Context, source string) (n, most int, e
 	return n, CaptureLimit, nil
 }
 
-// Captures returns the deliveries of a source that were captured in the last 24
-// hours, oldest first. Their ordinals are their own, not those of events.
+// Captures returns the deliveries of a source that were captured in the last 24 hours, oldest first. Their ordinals
+// are separate from those of events.
 func (b *InboxFile) Captures(ctx context.Context, source string) (captures []Event, err error) {
 	err = each(ctx, b.file.read, func(scan func(...any) error) error {
 		e := Event{Source: source}
@@ -88,8 +85,7 @@ func (b *InboxFile) Captures(ctx context.Context, source string) (captures []Eve
 	return captures, nil
 }
 
-// Forget takes out the captures of a source up to one of them: they became
-// events, or are of no use.
+// Forget deletes the captures of a source up to the given one: they became events, or are not needed.
 func (b *InboxFile) Forget(ctx context.Context, source string, through int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

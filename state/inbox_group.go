@@ -11,7 +11,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// conflictOf is the value of the column of this name.
+// conflictOf returns the value for the column conflict.
 func conflictOf(d *Delivery) int {
 	if d.Was == Conflicting {
 		return conflictLater
@@ -19,12 +19,11 @@ func conflictOf(d *Delivery) int {
 	return conflictNone
 }
 
-// commit has a group in the file and synced when it returns, or says in each of
-// the group why not. // Invariant 3
+// commit writes and syncs a group, or sets the error of each delivery of the group. // Invariant 3
 func (b *InboxFile) commit(group []*Delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	ctx := context.Background() // those who wait may leave, their group is written all the same
+	ctx := context.Background() // callers may stop waiting, but their group is still written
 	err := b.room(ctx, group)
 	if err == nil {
 		err = b.change(ctx, func(tx inboxTx, a *account) error {
@@ -40,32 +39,30 @@ func (b *InboxFile) commit(group []*Delivery) {
 	}
 }
 
-// spareSpace is what events leave free of a disk, half of a small one: to take
-// out what was applied needs room, too, and a journal without any is stuck.
+// spareSpace is the disk space that events must leave free, half of it on a small disk: deleting applied events needs
+// space too, and the database cannot work without any.
 const spareSpace = 64 << 20
 
-// roomFor returns [ErrInboxFull], wrapped, if a group would take the last of the
-// disk.
+// roomFor returns [ErrInboxFull], wrapped, if a group would use up the free space of the disk.
 func (b *InboxFile) roomFor(ctx context.Context, group []*Delivery) error {
 	free, all, ok := diskSpace(filepath.Dir(b.file.path))
 	for _, d := range group {
-		free -= 2 * d.Size // in the journal and in the file
+		free -= 2 * d.Size // in the WAL and in the file
 	}
 	spare := min(spareSpace, all/2)
 	if !ok || free >= spare {
 		return nil
 	}
-	empty, err := b.file.empty(ctx) // of the file, by what was trimmed
+	empty, err := b.file.empty(ctx) // free space in the file, from trimmed events
 	if err == nil && free+empty < spare {
 		err = fmt.Errorf("%w: the disk has no room", ErrInboxFull)
 	}
 	return err
 }
 
-// change runs do in a transaction, with an account that do may change along with
-// the file. mu is held. Where it fails the file is as before, and the account is
-// read again the next time: nobody knows what has become of a failed commit. So
-// the inbox recovers by itself from whatever the disk was short of.
+// change runs do in a transaction, with the account, which do may change along with the file. The caller holds mu. If
+// the transaction fails, the file is unchanged, and the account is read again the next time, because the outcome of a
+// failed commit is unknown. So the inbox recovers by itself when the disk has space again.
 func (b *InboxFile) change(ctx context.Context, do func(inboxTx, *account) error) error {
 	if b.file.write == nil {
 		return errors.New("it was opened for reading")

@@ -7,32 +7,32 @@ import (
 	"sync"
 )
 
-// A group is what is written and synced at once: whatever has come while the one
-// before it was.
+// A group is written and synced together. It consists of the deliveries that arrived while the previous group was
+// written.
 const (
 	groupEvents = 512
 	groupBytes  = 8 << 20
 )
 
-// eventOverhead is what the quota counts for a row beside its texts.
+// eventOverhead is what the quota counts for a row in addition to its texts.
 const eventOverhead = 128
 
-// Delivery is an event on its way into an inbox.
+// Delivery is an event that is being appended to an inbox.
 type Delivery struct {
 	Event  Event
 	Key    [16]byte // of its source and id; zero for an event without an id
 	Digest [16]byte // of its body
 	Header []byte   // as JSON
-	Size   int64    // bytes that the quota counts
+	Size   int64    // bytes counted by the quota
 
-	// What has become of it, for whoever writes its group to say.
+	// The outcome, set by the function that writes the group.
 	Was Appended
 	Err error
 
-	done chan struct{} // closed once that is known
+	done chan struct{} // closed when the outcome is known
 }
 
-// NewDelivery is an event with what it is known by.
+// NewDelivery returns an event with its key and digest.
 func NewDelivery(e Event) (*Delivery, error) {
 	header, err := json.Marshal(e.Header)
 	if err != nil {
@@ -46,18 +46,17 @@ func NewDelivery(e Event) (*Delivery, error) {
 	return d, nil
 }
 
-// Groups has the deliveries that come at the same time written and synced
-// together: the group commit of an inbox, whatever it is kept in. It is safe for
-// concurrent use.
+// Groups implements the group commit of an inbox, independent of its storage: deliveries that arrive at the same time
+// are written and synced together. It is safe for concurrent use.
 type Groups struct {
-	queue   chan *Delivery // unbuffered: who could send is sure of an answer
+	queue   chan *Delivery // unbuffered: a delivery that was sent gets an answer
 	closing chan struct{}
 	once    sync.Once
 	writers sync.WaitGroup
 }
 
-// NewGroups has groups written by commit, so many at once. When commit returns a
-// group is durable, or each of its deliveries says why not. // Invariant 3
+// NewGroups returns Groups with the given number of writers, which call commit. When commit returns, the group is
+// durable, or each of its deliveries has an error. // Invariant 3
 func NewGroups(writers int, commit func([]*Delivery)) *Groups {
 	g := &Groups{queue: make(chan *Delivery), closing: make(chan struct{})}
 	for range writers {
@@ -66,8 +65,8 @@ func NewGroups(writers int, commit func([]*Delivery)) *Groups {
 	return g
 }
 
-// Append hands in an event and waits until its group is written: see
-// [InboxFile.Append]. It returns [ErrInboxClosed], wrapped, after Close.
+// Append adds an event to a group and waits until the group is written: see [InboxFile.Append]. After Close it
+// returns [ErrInboxClosed], wrapped.
 func (g *Groups) Append(ctx context.Context, e Event) (Appended, error) {
 	d, err := NewDelivery(e)
 	if err != nil {
@@ -91,14 +90,13 @@ func (g *Groups) Append(ctx context.Context, e Event) (Appended, error) {
 	return d.Was, nil
 }
 
-// Close waits for the groups that are being written and takes no further
-// deliveries. Doing so twice is fine.
+// Close waits for the groups that are being written, and stops accepting deliveries. It may be called twice.
 func (g *Groups) Close() {
 	g.once.Do(func() { close(g.closing) })
 	g.writers.Wait()
 }
 
-// write writes groups until no more are taken.
+// write writes groups until Close is called.
 func (g *Groups) write(commit func([]*Delivery)) {
 	for {
 		select {
@@ -114,7 +112,7 @@ func (g *Groups) write(commit func([]*Delivery)) {
 	}
 }
 
-// gather returns first and whatever else waits.
+// gather returns first and all deliveries that are waiting, up to the limits of a group.
 func (g *Groups) gather(first *Delivery) []*Delivery {
 	group, size := []*Delivery{first}, first.Size
 	for len(group) < groupEvents && size < groupBytes {

@@ -13,17 +13,16 @@ import (
 )
 
 const (
-	// keepIDs is how long a repetition is known for one, at least.
+	// keepIDs is the minimum time for which repetitions are recognized.
 	keepIDs = 90 * 24 * time.Hour
-	// fileEvery is how many ids wait to be filed. Filed in bulk, in their order,
-	// they touch far fewer pages than one by one.
+	// fileEvery is the number of ids that are collected before they are filed. Filing them in bulk and in order
+	// touches far fewer pages than filing each one.
 	fileEvery = 8192
-	// sweeps is how many 256ths of the ids are looked through for old ones
-	// whenever some are filed.
+	// sweeps is how many 256ths of the ids are searched for old ones each time ids are filed.
 	sweeps = 2
 )
 
-// identity names an event of a source, and digest a body.
+// identity identifies an event of a source, and digest identifies a body.
 type (
 	identity [16]byte
 	digest   [16]byte
@@ -46,21 +45,20 @@ type known struct {
 	ordinal int64
 }
 
-// account is what has to be known of the file to write to it.
+// account is the bookkeeping of the file that writing needs.
 type account struct {
-	last    int64 // the ordinal given last
-	filed   int64 // up to here ids were filed; recent has the others
+	last    int64 // the last ordinal
+	filed   int64 // ids up to this ordinal are filed; recent has the others
 	swept   int
-	bytes   int64            // of events kept
-	sources map[string]int64 // their numbers in the file
+	bytes   int64            // size of the stored events
+	sources map[string]int64 // source numbers in the file, by name
 	recent  map[identity]known
 }
 
-// today counts days since 1970.
+// today returns the number of days since 1970.
 func today() int64 { return time.Now().Unix() / (24 * 60 * 60) }
 
-// readAccount reads the account of the inbox: some rows a source, and those of
-// the events whose ids were not filed.
+// readAccount reads the account of the inbox: a few rows per source, and one per event whose id is not yet filed.
 func readAccount(ctx context.Context, db *sql.DB) (*account, error) {
 	a := &account{sources: map[string]int64{}, recent: map[identity]known{}}
 	err := db.QueryRowContext(ctx, "SELECT last, filed, swept FROM inbox").Scan(&a.last, &a.filed, &a.swept)
@@ -89,14 +87,14 @@ func readAccount(ctx context.Context, db *sql.DB) (*account, error) {
 	return a, nil
 }
 
-// remember notes the first delivery with an id.
+// remember records the first delivery with an id.
 func (a *account) remember(id identity, k known) {
 	if _, there := a.recent[id]; !there {
 		a.recent[id] = k
 	}
 }
 
-// find returns what was filed for the ids of a group.
+// find returns the filed entries for the ids of a group.
 func (a *account) find(ctx context.Context, tx inboxTx, group []*Delivery) (map[identity]known, error) {
 	var ids []identity
 	for _, d := range group {
@@ -129,8 +127,7 @@ func (a *account) find(ctx context.Context, tx inboxTx, group []*Delivery) (map[
 	return found, nil
 }
 
-// file puts the ids of recent events into their table, in its order, and takes
-// some out that are old.
+// file stores the ids of recent events in the table ids, sorted, and deletes some old ones.
 func (a *account) file(ctx context.Context, tx inboxTx) error {
 	ids := slices.SortedFunc(maps.Keys(a.recent), func(x, y identity) int { return bytes.Compare(x[:], y[:]) })
 	for len(ids) > 0 {
@@ -157,7 +154,7 @@ func (a *account) file(ctx context.Context, tx inboxTx) error {
 	return nil
 }
 
-// sweep takes what is old out of the next 256th of the ids.
+// sweep deletes old ids from the next 256th of the ids.
 func (a *account) sweep(ctx context.Context, tx inboxTx) error {
 	a.swept = (a.swept + 1) % 256
 	first, last := []byte{byte(a.swept)}, bytes.Repeat([]byte{0xff}, len(identity{}))

@@ -7,13 +7,11 @@ import (
 	"fmt"
 )
 
-// trimRows is how many events one transaction takes out, so that deliveries
-// never wait long for it.
+// trimRows is the number of events deleted per transaction. It is small, so that deliveries never wait long.
 const trimRows = 500
 
-// Trim takes out the events of a source up to an ordinal. Call it only for what
-// every destination has applied durably. Dead letters stay, and so do the ids: a
-// repetition is still known for one. // Invariant 3
+// Trim deletes the events of a source up to an ordinal. The caller must ensure that all destinations have applied
+// them durably. Dead letters stay, and so do the ids: repetitions are still recognized. // Invariant 3
 func (b *InboxFile) Trim(ctx context.Context, source string, through int64) error {
 	for {
 		more, err := b.trim(ctx, source, through)
@@ -30,7 +28,7 @@ func (b *InboxFile) Trim(ctx context.Context, source string, through int64) erro
 	return nil
 }
 
-// trim takes out some events, and reports whether there may be more.
+// trim deletes some events, and reports whether there may be more.
 func (b *InboxFile) trim(ctx context.Context, source string, through int64) (more bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -45,7 +43,7 @@ func (b *InboxFile) trim(ctx context.Context, source string, through int64) (mor
 		if err != nil || n.Int64 == 0 {
 			return err
 		}
-		if last.Int64 > a.filed { // their ids stand nowhere else yet
+		if last.Int64 > a.filed { // their ids are stored nowhere else yet
 			if err := a.file(ctx, tx); err != nil {
 				return err
 			}
@@ -61,8 +59,7 @@ func (b *InboxFile) trim(ctx context.Context, source string, through int64) (mor
 	return more, err
 }
 
-// What a flood has left behind is given back to the disk a little at a time, and
-// some kept for the next.
+// Space left by a flood of events is returned to the disk in small steps, except for a reserve.
 const (
 	spareBytes  = 16 << 20
 	shrinkPages = 1 << 10
@@ -84,8 +81,7 @@ func (b *InboxFile) shrink(ctx context.Context) error {
 	}
 }
 
-// Quarantine puts an event aside, with the reason for people: it is a dead
-// letter from then on, until it is appended again.
+// Quarantine makes an event a dead letter, with a reason for people, until it is appended again.
 func (b *InboxFile) Quarantine(ctx context.Context, ordinal int64, reason string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,12 +90,12 @@ func (b *InboxFile) Quarantine(ctx context.Context, ordinal int64, reason string
 		return one(done, err)
 	})
 	if err != nil {
-		return fmt.Errorf("put event %d aside: %w", ordinal, err)
+		return fmt.Errorf("quarantine event %d: %w", ordinal, err)
 	}
 	return nil
 }
 
-// one returns an error unless a single row was changed.
+// one returns an error unless exactly one row was changed.
 func one(done sql.Result, err error) error {
 	if err != nil {
 		return err
@@ -110,8 +106,8 @@ func one(done sql.Result, err error) error {
 	return nil
 }
 
-// Again puts an event that is kept at the end of the inbox once more, so that it
-// is applied again, and returns its new ordinal. A dead letter is one no longer.
+// Again appends a stored event to the inbox again, so that it is applied once more, and returns its new ordinal. A
+// dead letter becomes a normal event.
 func (b *InboxFile) Again(ctx context.Context, ordinal int64) (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

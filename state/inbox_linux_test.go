@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A disk that is found full only when it is written to: nothing of a group is
-// kept, and the next one is, as soon as there is room.
+// A disk is only found to be full during a write. Nothing of the group is stored, and the next group is, as soon as
+// there is space.
 func TestInboxDiskFullInTheMiddle(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=8m,mode=700"); err != nil {
@@ -35,6 +35,6 @@ func TestInboxDiskFullInTheMiddle(t *testing.T) {
 	}
 	require.Len(t, events(t, b, "main", 0, 1e6), kept)
 	require.NoError(t, os.Remove(others))
-	require.Equal(t, Stored, appended(t, b, event(kept)), "the same again, and smaller")
+	require.Equal(t, Stored, appended(t, b, event(kept)), "the same event again, and smaller")
 	require.Len(t, events(t, b, "main", 0, 1e6), kept+1)
 }

@@ -11,10 +11,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is what an inbox should be, in a few lines.
+// model is a minimal model of an inbox.
 type model struct {
 	kept   []Event
-	bodies map[string][]string // by source and id, in the order they came
+	bodies map[string][]string // by source and id, in order of arrival
 	last   int64
 }
 
@@ -41,7 +41,7 @@ func (m *model) append(e Event) Appended {
 	return was
 }
 
-// memoryFolder is a folder whose syncs cost nothing, where there is one.
+// memoryFolder returns a folder in which syncs cost nothing, if there is one.
 func memoryFolder(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "penstock-inbox-")
 	if err != nil {
@@ -51,8 +51,7 @@ func memoryFolder(t *testing.T) string {
 	return dir
 }
 
-// Whatever is appended, trimmed and reopened in whatever order, the inbox says
-// what the model says.
+// Appends, trims and reopens in any order: the inbox must agree with the model.
 func TestInboxIsItsModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir := memoryFolder(t)
@@ -106,9 +105,8 @@ func brief(e Event) string {
 	return fmt.Sprint(e.Ordinal, " ", e.Source, " ", e.ID, " ", string(e.Body), " ", e.Conflict)
 }
 
-// Nothing that is asked while events come reads more of the inbox the more there
-// is of it: every query finds its rows by an index. A start is quick, however
-// much waits.
+// Queries that run while events arrive find their rows by an index, so their cost does not grow with the inbox.
+// Opening is quick however many events are stored.
 func TestInboxIsLazy(t *testing.T) {
 	b := openInbox(t, t.TempDir(), InboxOptions{})
 	appended(t, b, event(1))

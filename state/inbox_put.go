@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// grouping is the writing of one group in one transaction.
+// grouping writes one group in one transaction.
 type grouping struct {
 	tx      inboxTx
 	account *account
 	quota   int64
 
-	rows  []*Delivery     // to be inserted
-	heads map[string]head // of the sources that get some
+	rows  []*Delivery     // rows to insert
+	heads map[string]head // by source, for the sources in the group
 }
 
 // head is what a group adds to a source.
@@ -39,7 +39,7 @@ func (g *grouping) put(ctx context.Context, group []*Delivery) error {
 	return g.close(ctx)
 }
 
-// judge says what a delivery is, and takes it up if it is to be kept.
+// judge sets the outcome of a delivery, and adds it to the rows if it must be stored.
 func (g *grouping) judge(ctx context.Context, d *Delivery, filed map[identity]known) error {
 	first, again := g.account.recent[d.Key]
 	if !again {
@@ -69,7 +69,7 @@ func (g *grouping) judge(ctx context.Context, d *Delivery, filed map[identity]kn
 	return nil
 }
 
-// take gives the delivery its place.
+// take assigns the delivery its ordinal.
 func (g *grouping) take(d *Delivery) {
 	g.account.last++
 	g.account.bytes += d.Size
@@ -81,17 +81,17 @@ func (g *grouping) take(d *Delivery) {
 	g.rows = append(g.rows, d)
 }
 
-// conflict notes that two deliveries with one id differ.
+// conflict records that two deliveries with one id differ.
 func (g *grouping) conflict(ctx context.Context, d *Delivery, first known) error {
 	if err := g.flush(ctx); err != nil { // first may be in this group
 		return err
 	}
 	if _, err := g.tx.ExecContext(ctx, "UPDATE events SET conflict = ? WHERE ordinal = ?", conflictFirst, first.ordinal); err != nil {
-		return fmt.Errorf("note conflict: %w", err)
+		return fmt.Errorf("record conflict: %w", err)
 	}
 	_, err := g.tx.ExecContext(ctx, "INSERT INTO variants VALUES (?, ?, ?)", d.Key[:], d.Digest[:], today())
 	if err != nil {
-		return fmt.Errorf("note conflict: %w", err)
+		return fmt.Errorf("record conflict: %w", err)
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (g *grouping) variant(ctx context.Context, d *Delivery) (seen bool, err err
 	return seen, nil
 }
 
-// flush inserts the rows that were taken up.
+// flush inserts the collected rows.
 func (g *grouping) flush(ctx context.Context) error {
 	for len(g.rows) > 0 {
 		n, insert := atOnce(len(g.rows), insertEvent, insertEvents)
@@ -126,7 +126,7 @@ func (g *grouping) flush(ctx context.Context) error {
 	return nil
 }
 
-// blob is b as a value that is not null.
+// blob returns b, or an empty slice for nil, so that the value is not null.
 func blob(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -134,7 +134,7 @@ func blob(b []byte) []byte {
 	return b
 }
 
-// source returns the number of a source, giving it one if it is new.
+// source returns the number of a source, and assigns one to a new source.
 func (g *grouping) source(ctx context.Context, name string) (id int64, err error) {
 	id, ok := g.account.sources[name]
 	if ok {
@@ -147,7 +147,7 @@ func (g *grouping) source(ctx context.Context, name string) (id int64, err error
 	return id, nil
 }
 
-// close brings the accounts of the inbox and its sources up to the group.
+// close updates the positions of the inbox and of the group's sources.
 func (g *grouping) close(ctx context.Context) error {
 	if len(g.heads) == 0 {
 		return nil

@@ -9,16 +9,15 @@ import (
 	"time"
 )
 
-// eventsBytes is how much of events one call returns before it stops.
+// eventsBytes limits the size of the events that one call returns.
 const eventsBytes = 16 << 20
 
 const readEvents = `SELECT ordinal, name, id, type, received, scheme, header, body, conflict <> 0, coalesce(reason, '')
 	FROM events JOIN sources USING (source) `
 
-// Events returns the events of a source after an ordinal, in order, as long as
-// they are kept: at most limit, and fewer where those are of 16 MiB together. None
-// are left where it returns none. Dead letters are among them: what one reader gave
-// up, another may still have to apply. // Invariant 3
+// Events returns the stored events of a source after an ordinal, in order: at most limit, and fewer if they exceed 16
+// MiB together. It returns none only if there are no more. Dead letters are included: an event that one reader gave
+// up may still have to be applied by another. // Invariant 3
 func (b *InboxFile) Events(ctx context.Context, source string, after int64, limit int) ([]Event, error) {
 	letters, err := b.letters(ctx, readEvents+"WHERE name = ? AND ordinal > ? ORDER BY ordinal LIMIT ?", []byte(source), after, limit)
 	if err != nil {
@@ -31,14 +30,13 @@ func (b *InboxFile) Events(ctx context.Context, source string, after int64, limi
 	return events, nil
 }
 
-// DeadLetter is an event that was put aside.
+// DeadLetter is an event that was quarantined.
 type DeadLetter struct {
 	Event
 	Reason string
 }
 
-// DeadLetters returns what was put aside of a source after an ordinal, with the
-// bounds of [InboxFile.Events].
+// DeadLetters returns the dead letters of a source after an ordinal, with the limits of [InboxFile.Events].
 func (b *InboxFile) DeadLetters(ctx context.Context, source string, after int64, limit int) ([]DeadLetter, error) {
 	letters, err := b.letters(ctx, readEvents+"WHERE name = ? AND ordinal > ? AND reason IS NOT NULL ORDER BY ordinal LIMIT ?", []byte(source), after, limit)
 	if err != nil {
@@ -47,8 +45,8 @@ func (b *InboxFile) DeadLetters(ctx context.Context, source string, after int64,
 	return letters, nil
 }
 
-// Event returns one event, with the reason where it is a dead letter, or
-// [ErrNoEvent], wrapped, if it is not kept.
+// Event returns one event, with the reason if it is a dead letter. It returns [ErrNoEvent], wrapped, if the event is
+// not stored.
 func (b *InboxFile) Event(ctx context.Context, ordinal int64) (DeadLetter, error) {
 	letters, err := b.letters(ctx, readEvents+"WHERE ordinal = ?", ordinal)
 	if err == nil && len(letters) == 0 {
@@ -60,7 +58,7 @@ func (b *InboxFile) Event(ctx context.Context, ordinal int64) (DeadLetter, error
 	return letters[0], nil
 }
 
-// errEnough stops reading rows.
+// errEnough stops the reading of rows.
 var errEnough = errors.New("enough")
 
 func (b *InboxFile) letters(ctx context.Context, query string, args ...any) (letters []DeadLetter, err error) {
@@ -86,18 +84,18 @@ func (b *InboxFile) letters(ctx context.Context, query string, args ...any) (let
 	return letters, nil
 }
 
-// SourceBacklog is how the inbox stands with one source.
+// SourceBacklog describes one source's events in the inbox.
 type SourceBacklog struct {
 	Source      string
 	Head        int64     // the ordinal of its last event
-	Trimmed     int64     // events up to here are gone: they were applied
-	Bytes       int64     // of the events that are kept, dead letters among them
-	DeadLetters int64     // how many
-	Oldest      time.Time // when the first event that is kept was received; zero for none
+	Trimmed     int64     // events up to here were applied and deleted
+	Bytes       int64     // of the stored events, including dead letters
+	DeadLetters int64     // their number
+	Oldest      time.Time // when the oldest stored event was received; zero if there is none
 }
 
-// Standings returns how the inbox stands with each source that ever had an
-// event. It looks at a few rows a source, and at the keys of the dead letters.
+// Standings returns the backlog of each source that ever had an event. It reads a few rows per source, and the keys
+// of the dead letters.
 func (b *InboxFile) Standings(ctx context.Context) (all []SourceBacklog, err error) {
 	err = each(ctx, b.file.read, func(scan func(...any) error) error {
 		var s SourceBacklog

@@ -1,25 +1,24 @@
 package state
 
-// inboxSchema are the steps of the inbox's schema: see [openSQLite]. Texts that
-// come from outside are blobs, since they may hold anything.
+// inboxSchema lists the migrations of the inbox: see [openSQLite]. Texts from outside are stored as blobs, since they
+// may contain any bytes.
 //
-// An event with a reason is a dead letter, and in none of the queue's indexes.
-// The ids outlive the events: what was filed there is found by its key, half a
-// SHA-256 of source and id. Those of the events after inbox.filed are not there
-// yet; the events have them.
+// An event with a reason is a dead letter, and is not in the queue's index. Ids outlive their events: a filed id is
+// found by its key, half of the SHA-256 of source and id. The ids of events after inbox.filed are not filed yet; they
+// are in the events.
 var inboxSchema = []string{`
 CREATE TABLE inbox (
-	last  INTEGER NOT NULL, -- the ordinal given last
-	filed INTEGER NOT NULL, -- events up to here have their ids in the table of ids
-	swept INTEGER NOT NULL  -- which 256th of the ids was looked through last for old ones
+	last  INTEGER NOT NULL, -- the last ordinal
+	filed INTEGER NOT NULL, -- the ids of events up to here are in the table ids
+	swept INTEGER NOT NULL  -- the 256th of the ids that was last searched for old ones
 ) STRICT;
 INSERT INTO inbox VALUES (0, 0, 0);
 CREATE TABLE sources (
 	source  INTEGER PRIMARY KEY,
 	name    BLOB NOT NULL UNIQUE,
-	head    INTEGER NOT NULL DEFAULT 0, -- the last of its events
-	trimmed INTEGER NOT NULL DEFAULT 0, -- events up to here are gone
-	bytes   INTEGER NOT NULL DEFAULT 0  -- of events kept
+	head    INTEGER NOT NULL DEFAULT 0, -- ordinal of its last event
+	trimmed INTEGER NOT NULL DEFAULT 0, -- events up to here are deleted
+	bytes   INTEGER NOT NULL DEFAULT 0  -- of the stored events
 ) STRICT;
 CREATE TABLE events (
 	ordinal  INTEGER PRIMARY KEY,
@@ -30,20 +29,20 @@ CREATE TABLE events (
 	scheme   BLOB NOT NULL,
 	header   BLOB NOT NULL,    -- JSON
 	body     BLOB NOT NULL,
-	digest   BLOB NOT NULL,    -- half a SHA-256 of the body
+	digest   BLOB NOT NULL,    -- half of a SHA-256 of the body
 	conflict INTEGER NOT NULL,
-	size     INTEGER NOT NULL, -- of the row, as the quota counts it
+	size     INTEGER NOT NULL, -- of the row, as counted by the quota
 	reason   TEXT
 ) STRICT;
 CREATE INDEX events_queue ON events (source, ordinal) WHERE reason IS NULL;
 CREATE INDEX events_dead ON events (source, ordinal) WHERE reason IS NOT NULL;
 CREATE TABLE ids (
 	key     BLOB PRIMARY KEY,
-	digest  BLOB NOT NULL,    -- of the body that came first
+	digest  BLOB NOT NULL,    -- of the first body
 	ordinal INTEGER NOT NULL,
 	day     INTEGER NOT NULL  -- since 1970
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE variants ( -- other bodies that came with an id
+CREATE TABLE variants ( -- further bodies with the same id
 	key    BLOB NOT NULL,
 	digest BLOB NOT NULL,
 	day    INTEGER NOT NULL,

@@ -15,8 +15,7 @@ const (
 	conflictLater
 )
 
-// manyRows is how many rows one statement takes where there are so many: to run
-// a statement costs more than a row does.
+// manyRows is the number of rows per statement for large groups, because running a statement costs more than a row.
 const manyRows = 16
 
 const (
@@ -24,7 +23,7 @@ const (
 	idColumns    = 4
 )
 
-// What is run for every event is compiled once.
+// Statements that run for each event are prepared once.
 var (
 	insertEvent  = insertEventRows(1)
 	insertEvents = insertEventRows(manyRows)
@@ -40,13 +39,13 @@ func insertEventRows(n int) string {
 	return "INSERT INTO events (ordinal, source, id, type, received, scheme, header, body, digest, conflict, size) VALUES " + placeholders(n, eventColumns)
 }
 
-// placeholders returns rows of so many columns.
+// placeholders returns placeholders for the given numbers of rows and columns.
 func placeholders(rows, columns int) string {
 	row := ", (?" + strings.Repeat(", ?", columns-1) + ")"
 	return strings.Repeat(row, rows)[2:]
 }
 
-// atOnce returns how many of n rows the next statement takes, and which it is.
+// atOnce returns how many of n rows the next statement takes, and that statement.
 func atOnce(n int, one, many string) (int, string) {
 	if n >= manyRows {
 		return manyRows, many
@@ -54,18 +53,18 @@ func atOnce(n int, one, many string) (int, string) {
 	return 1, one
 }
 
-// inboxTx is a transaction of the inbox's file.
+// inboxTx is a transaction on the inbox's file.
 type inboxTx struct {
 	*sql.Tx
 	compiled map[string]*sql.Stmt
 }
 
-// often returns a statement that was compiled when the inbox was opened.
+// often returns a statement that was prepared when the inbox was opened.
 func (tx inboxTx) often(ctx context.Context, query string) *sql.Stmt {
 	return tx.StmtContext(ctx, tx.compiled[query])
 }
 
-// compile compiles what is run for every event.
+// compile prepares the statements that run for each event.
 func compile(ctx context.Context, db *sql.DB) (map[string]*sql.Stmt, error) {
 	compiled := map[string]*sql.Stmt{}
 	for _, query := range []string{insertEvent, insertEvents, insertID, insertIDs, findID, findIDs, moveHead, moveLast} {
@@ -78,7 +77,7 @@ func compile(ctx context.Context, db *sql.DB) (map[string]*sql.Stmt, error) {
 	return compiled, nil
 }
 
-// each has row called with the rows of a query, one after the other.
+// each calls row with each row of a query.
 func each(ctx context.Context, db *sql.DB, row func(scan func(...any) error) error, query string, args ...any) error {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {

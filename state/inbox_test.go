@@ -115,7 +115,7 @@ func TestInboxRepetitions(t *testing.T) {
 	for _, e := range events(t, b, "main", 0, 3) {
 		conflicts = append(conflicts, e.Conflict)
 	}
-	require.Equal(t, []bool{true, true, false}, conflicts, "both are marked")
+	require.Equal(t, []bool{true, true, false}, conflicts, "both deliveries are marked")
 
 	require.NoError(t, b.Close())
 	b = openInbox(t, dir, InboxOptions{})
@@ -129,7 +129,7 @@ func TestInboxRepetitions(t *testing.T) {
 	check("after trimming and a restart")
 }
 
-// A conflict whose first delivery came in the same group, before it was written.
+// A conflict with a first delivery in the same group, which is not written yet.
 func TestInboxConflictWithinAGroup(t *testing.T) {
 	b := openInbox(t, t.TempDir(), InboxOptions{})
 	var group []*Delivery
@@ -160,19 +160,19 @@ func TestInboxQuota(t *testing.T) {
 			require.ErrorIs(t, err, ErrInboxFull)
 			break
 		}
-		require.Less(t, n, 10, "1000 bytes hold no ten events")
+		require.Less(t, n, 10, "1000 bytes cannot hold ten events")
 	}
-	require.Equal(t, Duplicate, appended(t, b, event(1)), "what is kept can be acknowledged again")
+	require.Equal(t, Duplicate, appended(t, b, event(1)), "a stored event can be acknowledged again")
 	require.NoError(t, b.Close())
 	b = openInbox(t, dir, InboxOptions{Quota: 1000})
 	_, err := b.Append(t.Context(), event(100))
-	require.ErrorIs(t, err, ErrInboxFull, "after a restart, too")
+	require.ErrorIs(t, err, ErrInboxFull, "also after a restart")
 	require.NoError(t, b.Trim(t.Context(), "main", 1))
 	require.Equal(t, Stored, appended(t, b, event(100)), "there is room again")
 	require.NoError(t, b.Trim(t.Context(), "main", 1e9))
 	all, err := b.Standings(t.Context())
 	require.NoError(t, err)
-	require.Zero(t, all[0].Bytes, "nothing is counted that is not kept")
+	require.Zero(t, all[0].Bytes, "trimmed events are not counted")
 }
 
 func TestInboxDeadLetters(t *testing.T) {
@@ -182,11 +182,11 @@ func TestInboxDeadLetters(t *testing.T) {
 	}
 	require.NoError(t, b.Quarantine(ctx, 2, "no JSON"))
 	require.ErrorIs(t, b.Quarantine(ctx, 77, "x"), ErrNoEvent)
-	require.Len(t, events(t, b, "main", 0, 10), 3, "another reader may have to apply it yet")
+	require.Len(t, events(t, b, "main", 0, 10), 3, "another reader may still have to apply it")
 	require.NoError(t, b.Trim(ctx, "main", 3))
 	dead, err := b.DeadLetters(ctx, "main", 0, 10)
 	require.NoError(t, err)
-	require.Len(t, dead, 1, "trimming leaves it")
+	require.Len(t, dead, 1, "trimming keeps dead letters")
 	require.Equal(t, "no JSON", dead[0].Reason)
 	require.Equal(t, "evt_2", dead[0].ID)
 	require.Equal(t, Duplicate, appended(t, b, event(2)))
@@ -197,10 +197,10 @@ func TestInboxDeadLetters(t *testing.T) {
 	require.Equal(t, int64(4), events(t, b, "main", 3, 10)[0].Ordinal)
 	next, err = b.Again(ctx, 4)
 	require.NoError(t, err)
-	require.Len(t, events(t, b, "main", 3, 10), 2, "one that is queued is applied once more")
+	require.Len(t, events(t, b, "main", 3, 10), 2, "a queued event is applied once more")
 	require.Equal(t, int64(5), next)
 	_, err = b.Again(ctx, 1)
-	require.ErrorIs(t, err, ErrNoEvent, "it was trimmed")
+	require.ErrorIs(t, err, ErrNoEvent, "the event was trimmed")
 	require.Equal(t, Stored, appended(t, b, event(9)))
 	require.NoError(t, b.Trim(ctx, "main", 1e9))
 	all, err := b.Standings(ctx)
@@ -226,7 +226,7 @@ func TestInboxCaptures(t *testing.T) {
 		require.Equal(t, "0", string(all[0].Body))
 		require.Equal(t, e.Header, all[0].Header)
 		require.Empty(t, all[0].Scheme)
-		require.Empty(t, events(t, b, "main", 0, 10), "a capture is no event")
+		require.Empty(t, events(t, b, "main", 0, 10), "a capture is not an event")
 
 		require.NoError(t, b.Forget(ctx, "main", all[9].Ordinal))
 		all, err = b.Captures(ctx, "main")
@@ -266,7 +266,7 @@ func TestInboxClosed(t *testing.T) {
 	require.ErrorIs(t, err, ErrInboxClosed)
 }
 
-// Ids are filed in bulk, and those that are old are forgotten then.
+// Ids are filed in bulk, and old ones are deleted at the same time.
 func TestInboxForgetsOldIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -306,7 +306,7 @@ func TestInboxForgetsOldIDs(t *testing.T) {
 	})
 }
 
-// The file gets smaller after a flood.
+// The file shrinks after a flood.
 func TestInboxShrinks(t *testing.T) {
 	dir := t.TempDir()
 	b := openInbox(t, dir, InboxOptions{})
@@ -320,15 +320,15 @@ func TestInboxShrinks(t *testing.T) {
 	}
 	b.commit(group)
 	require.NoError(t, group[0].Err)
-	require.LessOrEqual(t, len(events(t, b, "main", 0, 100)), eventsBytes>>20, "a call returns so many bytes")
+	require.LessOrEqual(t, len(events(t, b, "main", 0, 100)), eventsBytes>>20, "the limit of bytes per call")
 	require.NoError(t, b.Trim(t.Context(), "main", 1e9))
-	require.NoError(t, b.Close()) // takes the journal into the file
+	require.NoError(t, b.Close()) // merges the WAL into the file
 	info, err := os.Stat(inboxPath(dir))
 	require.NoError(t, err)
 	require.LessOrEqual(t, info.Size(), int64(spareBytes+1<<20))
 }
 
-// Whoever takes the file away is told, instead of losing what comes.
+// If the file is removed, Append returns an error instead of losing events.
 func TestInboxTakenAway(t *testing.T) {
 	dir := t.TempDir()
 	b := openInbox(t, dir, InboxOptions{})

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFolderExposed holds that no part of a state folder is used where others may write to
-// it or where it belongs to another user, and that all of them work in one's own.
+// TestFolderExposed checks that no part of a state folder is used if others may write to it or it belongs to another
+// user, and that all parts work in the user's own folder.
 func TestFolderExposed(t *testing.T) {
 	spoils := map[string]func(dir string) error{
 		"for a group": func(dir string) error { return os.Chmod(dir, 0o770) },
@@ -41,7 +41,7 @@ func TestFolderExposed(t *testing.T) {
 	for use, do := range uses {
 		t.Run(use+" control", func(t *testing.T) {
 			require.NoError(t, do(t, &Folder{Dir: filepath.Join(t.TempDir(), "state")}))
-			mine := filepath.Join(t.TempDir(), "readable") // others may look into it, and find files of mode 0600
+			mine := filepath.Join(t.TempDir(), "readable") // others may list it and find files of mode 0600
 			require.NoError(t, os.Mkdir(mine, 0o755))
 			require.NoError(t, do(t, &Folder{Dir: mine}))
 		})
@@ -66,8 +66,8 @@ func closed[C interface{ Close() error }](c C, err error) error {
 	return c.Close()
 }
 
-// TestOnlyOurs holds what may name a program to run: a file or folder of this user or of
-// root that nobody else can write.
+// TestOnlyOurs checks the files that may name a program to run: a file or folder of this user or of root that no one
+// else can write.
 func TestOnlyOurs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipelines.yaml")
 	require.NoError(t, os.WriteFile(path, nil, 0o644))

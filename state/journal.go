@@ -9,23 +9,20 @@ import (
 	"time"
 )
 
-// JournalFile is the daemon's account of what was due and what became of it: every
-// slot of a schedule exactly once, which pipelines are paused, and the reports of
-// the last runs. It is kept in the state folder and is no authority on data: that
-// is each destination. What is written has been synced when a call returns.
+// JournalFile is the daemon's record of due slots and their outcomes: each slot of a schedule exactly once, which
+// pipelines are paused, and the reports of the last runs. It is a file in the state folder. For data, the
+// destinations are authoritative, not the journal. Writes are synced when a call returns.
 //
-// One process writes it; others can read meanwhile. It is safe for concurrent
-// use.
+// One process writes it; others can read it at the same time. It is safe for concurrent use.
 type JournalFile struct {
 	file     *sqliteFile
-	runBytes int // keptRunBytes, but in tests
+	runBytes int // keptRunBytes, except in tests
 }
 
-// journalName is the journal's file in the state folder.
+// journalName is the name of the journal in the state folder.
 const journalName = "journal.db"
 
-// What a journal keeps of each pipeline: 64 MiB of runs, besides the last one, and
-// at most 25 MiB of slots. // Invariant 6
+// Limits per pipeline: 64 MiB of runs, besides the last one, and at most 25 MiB of slots. // Invariant 6
 const (
 	keptSlots    = 5_000
 	keptRuns     = 500
@@ -33,7 +30,7 @@ const (
 	maxText      = 4 << 10  // of one reason or error
 )
 
-// bounded is text, its end left out where it is longer than a record keeps.
+// bounded returns text, truncated if it is longer than maxText.
 func bounded(text string) string {
 	if len(text) <= maxText {
 		return text
@@ -41,7 +38,7 @@ func bounded(text string) string {
 	return strings.ToValidUTF8(text[:maxText], "") + "…"
 }
 
-// journalSteps are the schema. Times are microseconds since 1970.
+// journalSteps are the migrations. Times are microseconds since 1970.
 var journalSteps = []string{`
 CREATE TABLE pipelines (
 	name     TEXT PRIMARY KEY,
@@ -92,7 +89,7 @@ CREATE TABLE units (
 	not_before INTEGER NOT NULL,
 	started    INTEGER NOT NULL DEFAULT 0,
 	ended      INTEGER NOT NULL DEFAULT 0,
-	beat       INTEGER NOT NULL DEFAULT 0, -- until then it is its worker's
+	beat       INTEGER NOT NULL DEFAULT 0, -- end of its worker's claim
 	report     BLOB NOT NULL DEFAULT x''
 );
 CREATE UNIQUE INDEX units_active ON units (pipeline, source, part) WHERE state IN ('waiting', 'running', 'parked');
@@ -113,14 +110,14 @@ CREATE TABLE audit (
 	refused INTEGER NOT NULL
 );
 CREATE INDEX audit_refused ON audit (refused, id);
-`} // units have a file of their own: see [UnitsFile]
+`} // units now have their own file: see [UnitsFile]
 
-// lastGasp is how long a process that was killed may still have its files: until
-// its memory is given back. Whoever starts the daemon again waits that long.
+// lastGasp is how long a killed process may still hold its files, until its memory is freed. A restarted daemon waits
+// that long.
 const lastGasp = 3 * time.Second
 
-// OpenJournal opens the journal of a state folder, and makes it where there is
-// none. It returns [ErrLocked], wrapped, while another process writes it.
+// OpenJournal opens the journal of a state folder, and creates it if it is missing. It returns [ErrLocked], wrapped,
+// while another process writes it.
 func OpenJournal(ctx context.Context, dir string) (*JournalFile, error) {
 	f, err := openSQLite(ctx, filepath.Join(dir, journalName), lastGasp, journalSteps)
 	if err != nil {
@@ -129,8 +126,8 @@ func OpenJournal(ctx context.Context, dir string) (*JournalFile, error) {
 	return &JournalFile{f, keptRunBytes}, nil
 }
 
-// ReadJournal opens the journal of a state folder for reading alone, whoever
-// writes it. It returns [fs.ErrNotExist], wrapped, where there is none.
+// ReadJournal opens the journal of a state folder for reading; another process may be writing it. It returns
+// [fs.ErrNotExist], wrapped, if there is none.
 func ReadJournal(ctx context.Context, dir string) (*JournalFile, error) {
 	f, err := readSQLite(ctx, filepath.Join(dir, journalName), journalSteps)
 	if err != nil {
@@ -139,12 +136,11 @@ func ReadJournal(ctx context.Context, dir string) (*JournalFile, error) {
 	return &JournalFile{f, keptRunBytes}, nil
 }
 
-// Close gives the journal up.
+// Close closes the journal.
 func (j *JournalFile) Close() error { return j.file.Close() }
 
-// Seen is the time up to which the slots of a pipeline have been looked at. A
-// pipeline that is new, or has another schedule than it had, begins at now:
-// what its schedule would have named before was never due.
+// Seen returns the time up to which the slots of a pipeline were processed. A pipeline that is new or has a new
+// schedule starts at now, because earlier slots of the new schedule were never due.
 func (j *JournalFile) Seen(ctx context.Context, pipeline, schedule string, now time.Time) (time.Time, error) {
 	var had string
 	var seen int64
@@ -164,8 +160,7 @@ func (j *JournalFile) Seen(ctx context.Context, pipeline, schedule string, now t
 	return timeOf(seen), err
 }
 
-// Pause has the pipeline's slots be skipped from at on, or, where at is the zero
-// time, no longer.
+// Pause skips the pipeline's slots from at on. The zero time ends the pause.
 func (j *JournalFile) Pause(ctx context.Context, pipeline string, at time.Time) error {
 	return j.change(ctx, "pause", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE pipelines SET paused = ? WHERE name = ?`, micros(at), pipeline)
@@ -173,7 +168,7 @@ func (j *JournalFile) Pause(ctx context.Context, pipeline string, at time.Time) 
 	})
 }
 
-// Paused is since when a pipeline is paused; the zero time if it is not.
+// Paused returns the time since which a pipeline is paused, or the zero time.
 func (j *JournalFile) Paused(ctx context.Context, pipeline string) (time.Time, error) {
 	var at int64
 	err := j.file.read.QueryRowContext(ctx, `SELECT paused FROM pipelines WHERE name = ?`, pipeline).Scan(&at)

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// AuditRecord says what somebody did, or tried to do, at a daemon.
+// AuditRecord records what a user did, or tried to do, on a daemon.
 type AuditRecord struct {
 	At      time.Time
-	Who     string // the name of the token; "" for a wrong one
+	Who     string // the name of the token; "" for an invalid token
 	What    string // sign in, run, pause, …
-	Object  string // what it was done to; "" where that says itself
-	From    string // the address
-	Outcome string // done, or why not
+	Object  string // its object; "" if What already says it
+	From    string // the client's address
+	Outcome string // done, or the reason why not
 	Refused bool   // the daemon did not allow it
 }
 
-// What a journal keeps of the audit log. Refused attempts are kept apart: those of
-// strangers do not push out what the owner did. // Invariant 6
+// Limits of the audit log. Refused attempts are counted separately, so that attempts of strangers do not displace the
+// owner's actions. // Invariant 6
 const (
 	KeptAudit        = 10_000
 	KeptAuditRefused = 2_000
 )
 
-// KeepAudit adds a record, and forgets the oldest of its kind that are too many.
+// KeepAudit adds a record, and deletes the oldest surplus records of its kind.
 func (j *JournalFile) KeepAudit(ctx context.Context, r AuditRecord) error {
 	return j.change(ctx, "audit", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO audit (at, who, what, object, address, outcome, refused) VALUES (?, ?, ?, ?, ?, ?, ?)`,
@@ -38,7 +38,7 @@ func (j *JournalFile) KeepAudit(ctx context.Context, r AuditRecord) error {
 	})
 }
 
-// AuditKept is how many records of a kind are kept.
+// AuditKept returns the number of records of a kind that are kept.
 func AuditKept(refused bool) int {
 	if refused {
 		return KeptAuditRefused
@@ -46,7 +46,7 @@ func AuditKept(refused bool) int {
 	return KeptAudit
 }
 
-// Audit returns records, the newest first, from offset on, and how many there are.
+// Audit returns records from offset on, newest first, and their total number.
 func (j *JournalFile) Audit(ctx context.Context, offset, limit int) (all []AuditRecord, total int, err error) {
 	if err := j.file.read.QueryRowContext(ctx, `SELECT count(*) FROM audit`).Scan(&total); err != nil {
 		return nil, 0, fmt.Errorf("read journal: %w", err)

@@ -8,32 +8,32 @@ import (
 	"time"
 )
 
-// RunRecord is what a journal keeps of a run. It serves those who look: the
-// tables of each destination say what was loaded.
+// RunRecord is a journal's record of a run. It is for display: the tables of each destination are authoritative for
+// what was loaded.
 type RunRecord struct {
 	Pipeline string
 	Run      string
-	Cause    string    // what has begun it
-	Due      time.Time // of its slot; zero: it had none
+	Cause    string    // what started it
+	Due      time.Time // of its slot; zero: it has no slot
 	Started  time.Time
-	Ended    time.Time // zero: under way, or the process has ended in the middle
+	Ended    time.Time // zero: running, or the process ended during the run
 	Status   string
-	Error    string          // what kept the run itself from its work
-	Report   json.RawMessage // as `penstock sync --json` prints it; nil where there is none
+	Error    string          // the error that kept the run itself from working
+	Report   json.RawMessage // as printed by `penstock sync --json`; nil if there is none
 	Log      []LogLine
 }
 
-// LogLine is one thing that was told about a run.
+// LogLine is one log entry of a run.
 type LogLine struct {
 	At     time.Time `json:"at"`
 	Level  string    `json:"level"`            // info, warn or error
-	Source string    `json:"source,omitempty"` // whose stream, in a run over several
+	Source string    `json:"source,omitempty"` // source of the stream, in a run over several sources
 	Stream string    `json:"stream,omitempty"`
 	Text   string    `json:"text"`
 }
 
-// KeepRun records a run, or what has become of one, and forgets the oldest of
-// its pipeline that are too many, or too large together. The last one stays.
+// KeepRun records a run or its outcome, and deletes the oldest runs of its pipeline that are too many or together too
+// large. The last run always stays.
 func (j *JournalFile) KeepRun(ctx context.Context, r RunRecord) error {
 	return j.change(ctx, "run", func(tx *sql.Tx) error { return j.keepRun(ctx, tx, r) })
 }
@@ -59,8 +59,7 @@ func (j *JournalFile) keepRun(ctx context.Context, tx *sql.Tx, r RunRecord) erro
 	return err
 }
 
-// BreakRuns says of the runs that are under way that they are not any more: the
-// process which made them has ended.
+// BreakRuns marks the running runs as stopped, because the process that made them has ended.
 func (j *JournalFile) BreakRuns(ctx context.Context, why string) error {
 	return j.change(ctx, "runs", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE runs SET status = 'stopped', error = ? WHERE status = 'running'`, why)
@@ -68,13 +67,13 @@ func (j *JournalFile) BreakRuns(ctx context.Context, why string) error {
 	})
 }
 
-// Runs are the last runs, the newest first, without their logs: of one pipeline,
-// or of all where it is "". Those before a run follow with its id; "" begins.
+// Runs returns the last runs without their logs, newest first: of one pipeline, or of all if pipeline is "". before
+// is the id of a run to continue after; "" starts with the newest.
 func (j *JournalFile) Runs(ctx context.Context, pipeline, before string, limit int) ([]RunRecord, error) {
 	return j.runs(ctx, `'[]'`, `WHERE (?1 = '' OR pipeline = ?1) AND (?2 = '' OR run < ?2) ORDER BY run DESC LIMIT ?3`, pipeline, before, limit)
 }
 
-// Run is one run with its log; false where the journal has none of this id.
+// Run returns one run with its log, or false if the journal does not have it.
 func (j *JournalFile) Run(ctx context.Context, run string) (RunRecord, bool, error) {
 	all, err := j.runs(ctx, `log`, `WHERE run = ?`, run)
 	if err != nil || len(all) == 0 {

@@ -7,36 +7,35 @@ import (
 	"time"
 )
 
-// SlotState is what has become of a slot.
+// SlotState is the state of a slot.
 type SlotState string
 
-// A slot waits, runs and has run; or it is skipped.
+// A slot waits, runs and has run, or it is skipped.
 const (
-	SlotWaiting SlotState = "waiting" // its run is to begin, or to go on after an interruption
-	SlotRunning SlotState = "running" // or the process has ended in the middle
+	SlotWaiting SlotState = "waiting" // its run must start, or continue after an interruption
+	SlotRunning SlotState = "running" // or the process ended during the run
 	SlotRan     SlotState = "ran"
 	SlotSkipped SlotState = "skipped"
 )
 
-// SlotRecord is the record of one instant at which a pipeline was due. There is one
-// for each, whatever happens to process, clock and machine. // Invariant 18
+// SlotRecord is the record of one time at which a pipeline was due. There is exactly one for each such time, whatever
+// happens to process, clock and machine. // Invariant 18
 type SlotRecord struct {
 	Pipeline string
 	Due      time.Time
 	State    SlotState
-	Why      string // of a skipped slot, or what its run has met
-	Cause    string // in a word what has begun the run, or has kept a skipped slot from being run
-	Run      string // id of the run, of the last one if it took several
+	Why      string // reason of a skipped slot, or problem of its run
+	Cause    string // a word for what started the run, or why the slot was skipped
+	Run      string // id of the run, the last one if there were several
 	Status   string // of the run
 	Started  time.Time
 	Ended    time.Time
-	Attempts int // runs it took
-	Broken   int // of them, those in whose middle the process has ended
-	Count    int // slots that the record stands for: 1, or more where too many were missed
+	Attempts int // number of runs
+	Broken   int // number of runs during which the process ended
+	Count    int // slots that the record covers: 1, or more if too many were missed
 }
 
-// AddSlots records the slots that have come up to a time, those that are not
-// recorded yet, and gives these. All of them are in, or none.
+// AddSlots records the slots due up to a time that are not recorded yet, and returns them. It adds all or none.
 func (j *JournalFile) AddSlots(ctx context.Context, pipeline string, through time.Time, slots []SlotRecord) (added []SlotRecord, err error) {
 	err = j.change(ctx, "slots", func(tx *sql.Tx) error {
 		added = nil
@@ -73,15 +72,15 @@ func (j *JournalFile) SetSlot(ctx context.Context, s SlotRecord, runs ...RunReco
 	})
 }
 
-// OpenSlots are the slots of a pipeline that wait or run, the oldest first.
+// OpenSlots returns the waiting and running slots of a pipeline, oldest first.
 func (j *JournalFile) OpenSlots(ctx context.Context, pipeline string) ([]SlotRecord, error) {
 	return j.slots(ctx, `WHERE pipeline = ? AND state IN ('waiting', 'running') ORDER BY due`, pipeline)
 }
 
-// Orphans implements [SlotBook]: one process at a time has the file.
+// Orphans implements [SlotBook]. It returns none, because only one process has the file.
 func (j *JournalFile) Orphans(context.Context, string) ([]SlotRecord, error) { return nil, nil }
 
-// Slots are the last records of a pipeline, the newest first.
+// Slots returns the last records of a pipeline, newest first.
 func (j *JournalFile) Slots(ctx context.Context, pipeline string, limit int) ([]SlotRecord, error) {
 	return j.slots(ctx, `WHERE pipeline = ? ORDER BY due DESC LIMIT ?`, pipeline, limit)
 }
@@ -108,7 +107,7 @@ func (j *JournalFile) slots(ctx context.Context, where string, args ...any) ([]S
 	return all, nil
 }
 
-// values are the columns of the table.
+// values returns the values of the table's columns.
 func (s SlotRecord) values() []any {
 	return []any{s.Pipeline, micros(s.Due), s.State, bounded(s.Why), s.Cause, s.Run, s.Status, micros(s.Started), micros(s.Ended), s.Attempts, s.Broken, s.Count}
 }

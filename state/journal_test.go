@@ -29,7 +29,7 @@ func TestJournalSlots(t *testing.T) {
 	j := openJournal(t, dir)
 	seen, err := j.Seen(ctx, "nightly", "@hourly", day(1))
 	require.NoError(t, err)
-	require.Equal(t, day(1), seen, "a new pipeline begins now")
+	require.Equal(t, day(1), seen, "a new pipeline starts now")
 
 	added, err := j.AddSlots(ctx, "nightly", day(3), []SlotRecord{
 		{Due: day(2), State: SlotSkipped, Why: "paused"}, {Due: day(3), State: SlotWaiting, Cause: "schedule"},
@@ -63,10 +63,10 @@ func TestJournalSlots(t *testing.T) {
 	require.Len(t, open, 1)
 	seen, err = j.Seen(ctx, "nightly", "@hourly", day(9))
 	require.NoError(t, err)
-	require.Equal(t, day(4), seen, "what was missed is known")
+	require.Equal(t, day(4), seen, "the missed time is known")
 	seen, err = j.Seen(ctx, "nightly", "@daily", day(9))
 	require.NoError(t, err)
-	require.Equal(t, day(9), seen, "another schedule missed nothing")
+	require.Equal(t, day(9), seen, "a new schedule has missed nothing")
 }
 
 func TestJournalPause(t *testing.T) {
@@ -81,7 +81,7 @@ func TestJournalPause(t *testing.T) {
 	}
 }
 
-// What a journal keeps does not grow with time. // Invariant 6
+// The journal does not grow with time. // Invariant 6
 func TestJournalForgets(t *testing.T) {
 	ctx, j := t.Context(), openJournal(t, t.TempDir())
 	_, err := j.Seen(ctx, "a", "@every 1s", day(0))
@@ -95,7 +95,7 @@ func TestJournalForgets(t *testing.T) {
 	require.NoError(t, err)
 	all, err := j.Slots(ctx, "a", 2*keptSlots)
 	require.NoError(t, err)
-	require.Len(t, all, keptSlots+1, "and the one that waits")
+	require.Len(t, all, keptSlots+1, "and the one waiting slot")
 	require.Equal(t, SlotWaiting, all[len(all)-1].State)
 }
 
@@ -115,7 +115,7 @@ func TestJournalRuns(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 3)
 	require.Equal(t, "r3", all[0].Run)
-	require.Empty(t, all[0].Log, "a list carries no logs")
+	require.Empty(t, all[0].Log, "a list has no logs")
 	require.JSONEq(t, `{"run":"r1"}`, string(all[2].Report))
 	require.Nil(t, all[1].Report)
 	before, err := j.Runs(ctx, "a", "r3", 10)
@@ -135,8 +135,7 @@ func TestJournalRuns(t *testing.T) {
 	require.False(t, ok)
 }
 
-// What one pipeline may take of the journal has a bound, however much its runs have
-// to tell. // Invariant 6
+// One pipeline's share of the journal is limited, however large its reports. // Invariant 6
 func TestJournalIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	j, err := OpenJournal(t.Context(), dir)
@@ -150,12 +149,12 @@ func TestJournalIsBounded(t *testing.T) {
 	}
 	all, err := j.Runs(t.Context(), "p", "", 100)
 	require.NoError(t, err)
-	require.Len(t, all, 7, "those that there is room for")
+	require.Len(t, all, 7, "the runs that fit")
 	require.Equal(t, "r19", all[0].Run)
 	require.Less(t, len(all[0].Error), 5<<10)
 	info, err := os.Stat(filepath.Join(dir, journalName))
 	require.NoError(t, err)
-	require.Less(t, info.Size(), int64(1<<20), "the room of those forgotten is used again")
+	require.Less(t, info.Size(), int64(1<<20), "the space of deleted runs is reused")
 
 	huge, err := json.Marshal(strings.Repeat("h", 641<<10))
 	require.NoError(t, err)
@@ -174,8 +173,7 @@ func TestJournalIsBounded(t *testing.T) {
 	require.Less(t, len(slots[0].Why), 5<<10)
 }
 
-// TestAuditIsBounded: attempts of strangers push out others of their kind, and
-// nothing that was done.
+// TestAuditIsBounded checks that refused attempts only displace other refused attempts.
 func TestAuditIsBounded(t *testing.T) {
 	ctx := t.Context()
 	j, err := OpenJournal(ctx, t.TempDir())

@@ -12,15 +12,14 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Lock is the right to be the only writer of something on this machine: of one
-// pipeline, say. The operating system takes it back when the process ends, in
-// whichever way. What several machines share is fenced by the destination's
-// sequence number instead. // Invariant 13
+// Lock is the exclusive right to write something on this machine, for example to one pipeline. The operating system
+// releases it when the process ends in any way. What several machines share is fenced by the destination's sequence
+// number instead. // Invariant 13
 type Lock struct {
 	file *flock.Flock
 }
 
-// Holder is who has a lock, as found in the file beside it.
+// Holder identifies the process that has a lock, as recorded in the file beside it.
 type Holder struct {
 	PID     int       `json:"pid"`
 	Host    string    `json:"host"`
@@ -36,12 +35,11 @@ func (h Holder) String() string {
 	return fmt.Sprintf("held by %s (pid %d on %s) since %s", h.Command, h.PID, h.Host, h.Since.Format(time.RFC3339))
 }
 
-// lockRetry is how often a lock held by another is tried again.
+// lockRetry is the pause between attempts to take a lock that another process holds.
 const lockRetry = 100 * time.Millisecond
 
-// Acquire takes the lock kept in the file path, which it makes together with
-// its folder where they are missing. It waits for up to wait while another
-// process has it, and then returns [ErrLocked], wrapped, with the holder's name.
+// Acquire takes the lock file path, and creates it and its folder if they are missing. While another process holds
+// it, Acquire waits for up to wait, then returns [ErrLocked], wrapped, with the holder's name.
 func Acquire(ctx context.Context, path string, wait time.Duration) (*Lock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
@@ -68,14 +66,14 @@ func Acquire(ctx context.Context, path string, wait time.Duration) (*Lock, error
 	return &Lock{file: f}, nil
 }
 
-// Token is 0: the operating system knows who has the lock.
+// Token returns 0: the operating system tracks the lock.
 func (l *Lock) Token() int64 { return 0 }
 
-// Lost is nil: the lock ends with the process.
+// Lost returns nil: the lock ends with the process.
 func (l *Lock) Lost() <-chan struct{} { return nil }
 
-// Release gives the lock back. Doing so twice is fine. The file stays: removing
-// it could take it from under a process that is just opening it.
+// Release releases the lock. It may be called twice. The file stays: removing it could break a process that is just
+// opening it.
 func (l *Lock) Release() error {
 	if err := l.file.Unlock(); err != nil {
 		return fmt.Errorf("unlock %s: %w", l.file.Path(), err)
@@ -83,8 +81,8 @@ func (l *Lock) Release() error {
 	return nil
 }
 
-// signed is the file that names the holder. It is not the locked one, which
-// some systems let nobody else read.
+// signed returns the path of the file that names the holder. It is not the locked file, which other processes cannot
+// read on some systems.
 func signed(path string) string { return path + ".holder" }
 
 func sign(path string) error {
@@ -101,7 +99,7 @@ func sign(path string) error {
 	return os.WriteFile(signed(path), append(text, '\n'), 0o600)
 }
 
-// holder reads who has the lock; the zero Holder where nothing tells.
+// holder returns the process that has the lock, or the zero Holder if it is unknown.
 func holder(path string) Holder {
 	var h Holder
 	text, err := os.ReadFile(signed(path))

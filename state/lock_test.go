@@ -26,7 +26,7 @@ func TestLock(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(start), 150*time.Millisecond)
 
 	require.NoError(t, first.Release())
-	require.NoError(t, first.Release(), "twice is fine")
+	require.NoError(t, first.Release(), "a second release does nothing")
 	second, err := Acquire(t.Context(), path, 0)
 	require.NoError(t, err)
 	require.NoError(t, second.Release())
@@ -64,7 +64,7 @@ func TestLockUnknownHolder(t *testing.T) {
 	require.ErrorContains(t, err, "holder unknown")
 }
 
-// TestLockOfTheDead lets a process die with the lock: it is free at once.
+// TestLockOfTheDead kills a process that holds the lock. The lock is free at once.
 func TestLockOfTheDead(t *testing.T) {
 	path := os.Getenv("PENSTOCK_TEST_LOCK")
 	if path != "" {

@@ -13,21 +13,20 @@ import (
 	"time"
 )
 
-// keyBytes is the size of a key, before it is written in hexadecimal digits.
+// keyBytes is the size of a key before hexadecimal encoding.
 const keyBytes = 32
 
-// MaskKey returns the key that is kept in the file path, and makes it, together with
-// the folder, where there is none yet: 64 hexadecimal digits that nobody else on
-// this machine may read. Of several processes that make it at once all get the
-// same one; a crash leaves the whole key or none. made says that it is new. A
-// file that is not such a key, or that others may read, is an error.
+// MaskKey returns the key stored in the file path. It creates the file, and its folder, if they are missing: 64
+// hexadecimal digits that only this user can read. If several processes create it at the same time, all get the same
+// key; a crash leaves the whole key or none. made reports whether the key is new. MaskKey returns an error if the
+// file is not such a key or others may read it.
 func MaskKey(path string) (key string, made bool, err error) {
 	key, err = readKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, false, err
 	}
 	if err := makeKey(path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", false, fmt.Errorf("make key: %w", err)
+		return "", false, fmt.Errorf("create key: %w", err)
 	} else if err == nil {
 		made = true
 	}
@@ -35,15 +34,15 @@ func MaskKey(path string) (key string, made bool, err error) {
 	return key, made, err
 }
 
-// maskKeyWait is how long another process may be about making the key.
+// maskKeyWait limits the wait for another process that is creating the key.
 const maskKeyWait = 10 * time.Second
 
-// MaskKeyIn is [MaskKey] for a key that is kept as a vault's secret.
+// MaskKeyIn is [MaskKey] for a key that is stored as a vault's secret.
 func MaskKeyIn(s *Slot) (key string, made bool, err error) {
 	key, made, err = maskKeyIn(s)
 	if errors.Is(err, ErrBound) {
-		return "", false, fmt.Errorf("the entry %s in %s is not used as the key of masks: another process has put it there, or an earlier version that did not say what it is for (%w). "+
-			"To keep the masked values, decrypt it with the key of the state (age --decrypt) and name it as mask_key:. To have a new key made, delete the entry: every masked value changes", s.Name(), s.Where(), err)
+		return "", false, fmt.Errorf("the entry %s in %s is not used as the key of masks: another process has written it, or an earlier version that did not record its purpose (%w). "+
+			"To keep the masked values, decrypt it with the key of the state (age --decrypt) and set it as mask_key:. To create a new key, delete the entry: every masked value then changes", s.Name(), s.Where(), err)
 	}
 	return key, made, err
 }
@@ -55,7 +54,7 @@ func maskKeyIn(s *Slot) (key string, made bool, err error) {
 	}
 	lock, err := s.Lock(context.Background(), maskKeyWait)
 	if err != nil {
-		return "", false, fmt.Errorf("make key: %w", err)
+		return "", false, fmt.Errorf("create key: %w", err)
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
 	if text, err = s.Secret(); err != nil || len(text) > 0 {
@@ -65,7 +64,7 @@ func maskKeyIn(s *Slot) (key string, made bool, err error) {
 	rand.Read(raw)
 	key = hex.EncodeToString(raw)
 	if err := s.SetSecret([]byte(key)); err != nil {
-		return "", false, fmt.Errorf("make key: %w", err)
+		return "", false, fmt.Errorf("create key: %w", err)
 	}
 	return key, true, nil
 }
@@ -87,13 +86,13 @@ func readKey(path string) (string, error) {
 	}
 	key := strings.TrimSpace(string(b))
 	if raw, err := hex.DecodeString(key); err != nil || len(raw) != keyBytes {
-		return "", fmt.Errorf("read key %s: not a key that penstock has made", path)
+		return "", fmt.Errorf("read key %s: not a key made by penstock", path)
 	}
 	return key, nil
 }
 
-// makeKey writes a new key beside path and then gives it that name, which fails
-// with [fs.ErrExist] where another has been faster.
+// makeKey writes a new key to a temporary file and links it to path. It fails with [fs.ErrExist] if another process
+// was faster.
 func makeKey(path string) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 )
 
-// maxNote is more than any note takes.
+// maxNote is larger than any note.
 const maxNote = 16 << 20
 
-// ReadNote reads a small file of the state folder, nil where there is none.
+// ReadNote reads a small file of the state folder. It returns nil if the file does not exist.
 func ReadNote(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	switch {
@@ -24,9 +24,8 @@ func ReadNote(path string) ([]byte, error) {
 	return readSmall(f, "note "+path, maxNote)
 }
 
-// WriteNote puts text in the place of the file path, whole or not at all, and
-// makes its folder where it is missing. Only this user can read it. When it
-// returns, a power cut cannot take it back.
+// WriteNote replaces the file path with text, completely or not at all, and creates its folder if it is missing. Only
+// this user can read the file. When WriteNote returns, the file is durable.
 func WriteNote(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("write note: %w", err)

@@ -4,8 +4,8 @@ package state
 
 import "io/fs"
 
-// fixed reports false where this is not known.
+// fixed returns false, because it is not known here.
 func fixed(string) bool { return false }
 
-// foreign reports false where modes do not tell who owns a file.
+// foreign returns false, because modes do not identify a file's owner here.
 func foreign(fs.FileInfo) (owner uint32, other bool) { return 0, false }

@@ -9,15 +9,14 @@ import (
 	"runtime"
 )
 
-// ErrExposed is returned where a secret lies, or would lie, within the reach of
-// others: a folder that all may write to, a file that all may read, a symbolic
-// link where a file should be. Nothing was read or written.
+// ErrExposed is returned if others can reach a secret, or the place for one: a folder that everyone may write to, a
+// file that others may read, a symbolic link in place of a file. Nothing was read or written.
 var ErrExposed = errors.New("not safe for secrets")
 
-// maxPrivate is more than any credential takes.
+// maxPrivate is larger than any credential.
 const maxPrivate = 64 << 10
 
-// readPrivate reads a small file that only its owner may read; nil for none.
+// readPrivate reads a small file that only its owner may read. It returns nil if the file does not exist.
 func readPrivate(path string) ([]byte, error) {
 	info, err := inspect(path)
 	if info == nil || err != nil {
@@ -34,7 +33,7 @@ func readPrivate(path string) ([]byte, error) {
 	return readSmall(f, path, maxPrivate)
 }
 
-// inspect looks at what stands at path without following it; nil for nothing.
+// inspect checks the file at path without following links. It returns nil if there is none.
 func inspect(path string) (fs.FileInfo, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -43,22 +42,22 @@ func inspect(path string) (fs.FileInfo, error) {
 	case err != nil:
 		return nil, fmt.Errorf("inspect: %w", err)
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is %w: it is no regular file; remove it", path, ErrExposed)
+		return nil, fmt.Errorf("%s is %w: it is not a regular file; remove it", path, ErrExposed)
 	case shared(info, 0o077):
 		return nil, fmt.Errorf("%s is %w: others may read it (mode %04o); chmod 600 it", path, ErrExposed, info.Mode().Perm())
 	}
 	return info, nil
 }
 
-// inspectFolder returns [ErrExposed], wrapped, if the state folder dir belongs to
-// another user, or if others may write to it: they could replace any file in it.
+// inspectFolder returns [ErrExposed], wrapped, if the state folder dir belongs to another user, or if others may
+// write to it: they could replace any file in it.
 func inspectFolder(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
 	case err != nil:
 		return fmt.Errorf("open state: %w", err)
 	case !info.IsDir():
-		return fmt.Errorf("open state: %s is no folder", dir)
+		return fmt.Errorf("open state: %s is not a folder", dir)
 	}
 	if owner, other := foreign(info); other {
 		return fmt.Errorf("state folder %s is %w: it belongs to user %d, and this process runs as user %d; run penstock as user %[3]d, or chown the folder, or name one below it, such as %[5]s, which is made on first use (of a volume of Kubernetes, too)",
@@ -73,9 +72,8 @@ func inspectFolder(dir string) error {
 	return nil
 }
 
-// OnlyOurs returns [ErrExposed], wrapped, where the file or folder at path belongs to
-// another user than this process's and root, or where others may write to it. A read-only
-// file system is written to by nobody.
+// OnlyOurs returns [ErrExposed], wrapped, if the file or folder at path belongs to a user other than this process's
+// and root, or if others may write to it. On a read-only file system, no one may.
 func OnlyOurs(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -92,7 +90,7 @@ func OnlyOurs(path string) error {
 	return nil
 }
 
-// inspectMade is [inspectFolder] for a folder that may be missing: it will be made safe.
+// inspectMade is [inspectFolder] for a folder that may be missing: it will be created safely.
 func inspectMade(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -100,20 +98,18 @@ func inspectMade(dir string) error {
 	return inspectFolder(dir)
 }
 
-// shared reports whether anyone else has one of these rights. Where rights are
-// not told by modes, nobody is said to.
+// shared reports whether other users have one of these rights. It returns false if modes do not describe rights.
 func shared(info fs.FileInfo, rights fs.FileMode) bool {
 	return runtime.GOOS != "windows" && info.Mode().Perm()&rights != 0
 }
 
-// writePrivate puts text in the place of the file path, whole or not at all,
-// readable by its owner alone whatever the umask. When it returns, a power cut
-// cannot take it back. Callers hold a lock. step is told how far it has come.
+// writePrivate replaces the file path with text, completely or not at all. Only its owner can read it, whatever the
+// umask. When it returns, the file is durable. The caller holds a lock. writePrivate reports its progress to step.
 func writePrivate(path string, text []byte, step func(string)) error {
 	if _, err := inspect(path); err != nil {
 		return err
 	}
-	fresh := path + ".new" // left behind by a process that was killed, perhaps
+	fresh := path + ".new" // possibly left by a killed process
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("write credential: %w", err)
 	}
@@ -131,8 +127,7 @@ func writePrivate(path string, text []byte, step func(string)) error {
 	return nil
 }
 
-// removePrivate removes a file that writePrivate has made, and what a killed process
-// left beside it.
+// removePrivate removes a file made by writePrivate, and what a killed process left beside it.
 func removePrivate(path string, step func(string)) error {
 	if _, err := inspect(path); err != nil {
 		return err
@@ -158,7 +153,7 @@ func removePrivate(path string, step func(string)) error {
 	return nil
 }
 
-// fill makes the file path with this text and has it on the disk.
+// fill creates the file path with this text and syncs it.
 func fill(path string, text []byte, step func(string)) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -177,7 +172,7 @@ func fill(path string, text []byte, step func(string)) error {
 // syncFolder makes a rename in the folder durable.
 func syncFolder(dir string) error {
 	if runtime.GOOS == "windows" {
-		return nil // folders cannot be opened for that there
+		return nil // Windows cannot open folders for this
 	}
 	d, err := os.Open(dir)
 	if err != nil {

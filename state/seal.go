@@ -11,12 +11,11 @@ import (
 	"filippo.io/age"
 )
 
-// ErrBound is returned for a secret that was kept for another slot, or for another origin:
-// somebody has put it in the place of this one, or the address has changed. It is never
-// used. // Invariant 10
-var ErrBound = errors.New("the secret was not kept for this place")
+// ErrBound is returned for a secret that was stored for another slot or another origin: someone has moved it here, or
+// the address has changed. Such a secret is never used. // Invariant 10
+var ErrBound = errors.New("the secret was not stored for this place")
 
-// boundTo begins a secret: which slot, and which origin, it was kept for.
+// boundTo starts a stored secret, followed by the slot and origin that it is for.
 const boundTo = "penstock-secret-1 "
 
 type binding struct {
@@ -24,7 +23,7 @@ type binding struct {
 	Origin string `json:"origin,omitempty"`
 }
 
-// bind is text with the place that it is for.
+// bind returns text with a header that names its place.
 func bind(b binding, text []byte) ([]byte, error) {
 	head, err := json.Marshal(b)
 	if err != nil {
@@ -33,8 +32,8 @@ func bind(b binding, text []byte) ([]byte, error) {
 	return bytes.Join([][]byte{[]byte(boundTo), head, []byte("\n"), text}, nil), nil
 }
 
-// unbind returns the text that was kept for a place, and [ErrBound] for any other. bound is
-// false for a text of a version that did not say so.
+// unbind returns the text if it was stored for the place b, otherwise [ErrBound]. bound is false for a text from a
+// version that did not record the place.
 func unbind(b binding, kept []byte) (text []byte, bound bool, err error) {
 	rest, bound := bytes.CutPrefix(kept, []byte(boundTo))
 	if !bound {
@@ -48,10 +47,10 @@ func unbind(b binding, kept []byte) (text []byte, bound bool, err error) {
 	return text, true, nil
 }
 
-// sealedMark begins what age has encrypted.
+// sealedMark is the start of a text encrypted with age.
 const sealedMark = "age-encryption.org/"
 
-// Seal encrypts text with the first of the age identities in keys, one a line.
+// Seal encrypts text with the first of the age identities in keys, one per line.
 func Seal(keys string, text []byte) ([]byte, error) {
 	all, err := Identities(keys)
 	if err != nil {
@@ -64,7 +63,7 @@ func Seal(keys string, text []byte) ([]byte, error) {
 	case *age.HybridIdentity:
 		to = k.Recipient()
 	default:
-		return nil, errors.New("the key of the state is of a kind that cannot be used")
+		return nil, errors.New("the key of the state has an unsupported type")
 	}
 	var sealed bytes.Buffer
 	w, err := age.Encrypt(&sealed, to)
@@ -85,16 +84,16 @@ func Unseal(keys string, text []byte) ([]byte, error) {
 	}
 	r, err := age.Decrypt(bytes.NewReader(text), all...)
 	if err != nil {
-		return nil, fmt.Errorf("it was encrypted with another key, which may follow on a line below the new one: %w", err)
+		return nil, fmt.Errorf("it was encrypted with another key; keep the old key on a line below the new one: %w", err)
 	}
 	return io.ReadAll(r)
 }
 
-// Identities parses age identities. Its error does not repeat them. // Invariant 5
+// Identities parses age identities. Its error does not include them. // Invariant 5
 func Identities(keys string) ([]age.Identity, error) {
 	all, err := age.ParseIdentities(strings.NewReader(keys))
 	if err != nil {
-		return nil, errors.New("the key of the state is no age identity; `age-keygen` makes one")
+		return nil, errors.New("the key of the state is not an age identity; create one with `age-keygen`")
 	}
 	return all, nil
 }

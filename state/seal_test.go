@@ -16,8 +16,8 @@ func newKey(t *testing.T) string {
 	return k.String()
 }
 
-// TestSecretsAreBound puts the file of one slot in the place of another, and asks for a slot's
-// secret for another origin: neither gets it. // Invariant 10
+// TestSecretsAreBound puts the file of one slot in place of another's, and reads a slot's secret for another origin.
+// Both fail. // Invariant 10
 func TestSecretsAreBound(t *testing.T) {
 	for name, keys := range map[string]string{"plain": "", "encrypted": newKey(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestSecretsAreBound(t *testing.T) {
 	}
 }
 
-// TestFilesOfTokensAreSealed holds what becomes of files when a key is set, replaced and lost.
+// TestFilesOfTokensAreSealed checks token files when a key is set, replaced and lost.
 func TestFilesOfTokensAreSealed(t *testing.T) {
 	dir, first, second := filepath.Join(t.TempDir(), "state"), newKey(t), newKey(t)
 	slot := func(keys string) *Slot {
@@ -69,13 +69,13 @@ func TestFilesOfTokensAreSealed(t *testing.T) {
 	set(first, "sealed")
 	text, err = slot(second + "\n" + first).Secret()
 	require.NoError(t, err)
-	require.Equal(t, "sealed", string(text), "a key that was replaced")
+	require.Equal(t, "sealed", string(text), "after the key was replaced")
 	_, err = slot("").Secret()
 	require.ErrorContains(t, err, "is encrypted, and the state has no key")
 	_, err = slot(second).Secret()
 	require.ErrorContains(t, err, "encrypted with another key")
 	_, err = slot("no key").Secret()
-	require.ErrorContains(t, err, "no age identity")
+	require.ErrorContains(t, err, "is not an age identity")
 	require.NotContains(t, err.Error(), "no key:")
 
 	require.NoError(t, os.WriteFile(slot("").Where(), []byte(`{"access":"of an older version"}`), 0o600))
@@ -84,8 +84,8 @@ func TestFilesOfTokensAreSealed(t *testing.T) {
 	require.JSONEq(t, `{"access":"of an older version"}`, string(text))
 }
 
-// TestMaskKeyOfAnotherPlace: a secret that was put in the place of the key of masks is not
-// used as one, and the error says what to do. What was kept as the key still is.
+// TestMaskKeyOfAnotherPlace checks that another secret in place of the mask key is not used as the key, and that the
+// error includes the remedy. The stored key still works.
 func TestMaskKeyOfAnotherPlace(t *testing.T) {
 	f := &Folder{Dir: filepath.Join(t.TempDir(), "state"), Keys: newKey(t)}
 	slot := f.Vault().Slot("mask-key")
@@ -108,7 +108,7 @@ func TestMaskKeyOfAnotherPlace(t *testing.T) {
 	key, _, err = MaskKeyIn(slot)
 	require.ErrorIs(t, err, ErrBound)
 	require.Empty(t, key)
-	for _, want := range []string{"the entry mask-key in " + slot.Where(), "name it as mask_key:", "delete the entry"} {
+	for _, want := range []string{"the entry mask-key in " + slot.Where(), "set it as mask_key:", "delete the entry"} {
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -11,11 +11,9 @@ import (
 	"time"
 )
 
-// LockedFile is a few kilobytes that processes of one machine read and change in
-// turns, as often as thousands of times a second. It is a file under an
-// advisory lock that the operating system takes back from a process that ends.
-// Nothing is synced: what is shared is for the moment, or can be found out
-// again.
+// LockedFile is a file of a few kilobytes that the processes of one machine read and change in turns, up to thousands
+// of times per second. It has an advisory lock that the operating system releases when a process ends. Writes are not
+// synced: the content is only valid for the moment, or can be determined again.
 //
 // It is safe for concurrent use.
 type LockedFile struct {
@@ -24,14 +22,13 @@ type LockedFile struct {
 	mu     sync.Mutex
 	file   *os.File
 	lease  sharedLease
-	looked time.Time // when the file was last seen to be the one at path
+	looked time.Time // when the file was last checked to be the one at path
 }
 
-// sharedLook is how often it is looked whether the file is still at its path.
+// sharedLook is the interval between checks that the file is still at its path.
 const sharedLook = time.Second
 
-// OpenShared opens the file at path, which it makes together with its folder
-// where they are missing. Only this user can read it.
+// OpenShared opens the file at path, and creates it and its folder if they are missing. Only this user can read it.
 func OpenShared(path string) (*LockedFile, error) {
 	s := &LockedFile{path: path}
 	if err := s.open(); err != nil {
@@ -52,13 +49,12 @@ func (s *LockedFile) open() error {
 	return nil
 }
 
-// Change reads the file into mem, lets change work on that and, if it reports
-// true, writes mem back, all while no other process does the same. It returns
-// false, at once, if another one is about it: that takes microseconds, so try
-// again soon, and after seconds take it for stopped.
+// Change reads the file into mem, calls change, and writes mem back if change returns true. Meanwhile no other
+// process can do the same. If another process holds the lock, Change returns false at once. The lock is usually held
+// for microseconds: the caller should try again soon, and treat the other process as stopped after seconds.
 //
-// What the file does not have of mem is zero: all of it in a new file. A process
-// that is killed in the middle may leave a part of what it wrote; mem should tell.
+// Bytes of mem beyond the end of the file are zero: all of them for a new file. A process that is killed during a
+// write may leave a part of it; the content of mem must allow to detect this.
 func (s *LockedFile) Change(mem []byte, change func() bool) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +85,7 @@ func (s *LockedFile) exchange(mem []byte, change func() bool) error {
 	return err
 }
 
-// lock takes the lock of the file that is at the path, if nobody has it.
+// lock takes the lock of the file at the path, if it is free.
 func (s *LockedFile) lock() (bool, error) {
 	for {
 		if s.file == nil {
@@ -101,15 +97,14 @@ func (s *LockedFile) lock() (bool, error) {
 		if same, err := s.current(); same || err != nil {
 			return err == nil, err
 		}
-		// Somebody has removed the file: the others have another one by now.
+		// The file was removed: other processes use a new one.
 		if err := errors.Join(s.lease.unlock(s.file), s.file.Close(), s.open()); err != nil {
 			return false, err
 		}
 	}
 }
 
-// current reports whether the file is still the one at the path; it looks once
-// in a while.
+// current reports whether the file is still the one at the path. It checks at intervals.
 func (s *LockedFile) current() (bool, error) {
 	if since := time.Since(s.looked); since >= 0 && since < sharedLook {
 		return true, nil
@@ -129,7 +124,7 @@ func (s *LockedFile) current() (bool, error) {
 	return os.SameFile(own, at), nil
 }
 
-// Sync waits until what was written would outlive a power cut.
+// Sync makes what was written durable.
 func (s *LockedFile) Sync() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +134,7 @@ func (s *LockedFile) Sync() error {
 	return s.file.Sync()
 }
 
-// Close gives the file up. The file stays, for the others and for the next.
+// Close closes the file. The file stays, for other processes.
 func (s *LockedFile) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

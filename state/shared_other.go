@@ -8,8 +8,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// sharedLease is the lock of a shared file: of one beside it, since these
-// systems let nobody read what is locked.
+// sharedLease is the lock of a shared file. It locks a second file, because on these systems other processes cannot
+// read a locked file.
 type sharedLease struct{ beside *flock.Flock }
 
 // tryLock takes the lock of f unless another process has it.

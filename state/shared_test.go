@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// change makes a change as soon as it can be made.
+// change makes a change as soon as the file is free.
 func change(t testing.TB, s *LockedFile, mem []byte, f func() bool) {
 	t.Helper()
 	for {
@@ -27,7 +27,7 @@ func change(t testing.TB, s *LockedFile, mem []byte, f func() bool) {
 	}
 }
 
-// count adds one to the number that the file holds.
+// count adds one to the number in the file.
 func count(t *testing.T, s *LockedFile) {
 	t.Helper()
 	mem := make([]byte, 16)
@@ -44,7 +44,7 @@ func counted(t *testing.T, s *LockedFile) (n int) {
 	return n
 }
 
-// No change is lost, by whichever process it is made.
+// No change is lost, whichever process makes it.
 func TestShared(t *testing.T) {
 	const each = 2000
 	if path := os.Getenv("PENSTOCK_TEST_SHARED"); path != "" {
@@ -78,7 +78,7 @@ func TestShared(t *testing.T) {
 	require.Equal(t, "-rw-------", fmt.Sprint(info.Mode()))
 }
 
-// A file that somebody has removed is made again, the same one by all.
+// A file that was removed is created again, and all processes use the same new one.
 func TestSharedRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "one")
 	a, err := OpenShared(path)
@@ -95,7 +95,7 @@ func TestSharedRemoved(t *testing.T) {
 	require.Equal(t, 2, counted(t, a))
 }
 
-// A holder is not waited for.
+// Change does not wait for a process that holds the file.
 func TestSharedHeld(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "one")
 	a, err := OpenShared(path)
@@ -110,7 +110,7 @@ func TestSharedHeld(t *testing.T) {
 	})
 	change(t, b, nil, func() bool { return false })
 	require.NoError(t, a.Close())
-	require.NoError(t, a.Close(), "twice is fine")
+	require.NoError(t, a.Close(), "a second close does nothing")
 	_, err = a.Change(nil, func() bool { return false })
 	require.Error(t, err)
 	require.NoError(t, b.Close())

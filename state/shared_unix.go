@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// sharedLease is the lock of a shared file: of the file itself, at one system
-// call for each step.
+// sharedLease is the lock of a shared file. It locks the file itself, with one system call per step.
 type sharedLease struct{}
 
 // tryLock takes the lock of f unless another process has it.

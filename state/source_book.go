@@ -5,45 +5,43 @@ import (
 	"time"
 )
 
-// Sources is what is kept of the sources of pipelines: which are paused, and what
-// became of each the last time. No row depends on it: the destinations say how far
-// each source has come. Whoever runs sources opens it for moments, reads or
-// writes, and closes it again. It is safe for concurrent use; what is written is
-// durable when a call returns.
+// Sources stores the state of the sources of pipelines: which are paused, and the outcome of each one's last run. No
+// row depends on it: the destinations record how far each source has come. Processes open it briefly to read or
+// write, and close it again. It is safe for concurrent use, and writes are durable when a call returns.
 type Sources interface {
-	// Pause has runs leave a source out, until it is resumed.
+	// Pause makes runs skip a source until it is resumed.
 	Pause(ctx context.Context, source string, p Pause) error
-	// Resume has runs take a source up again. It reports whether it was paused.
+	// Resume ends the pause of a source. It reports whether the source was paused.
 	Resume(ctx context.Context, source string) (was bool, err error)
-	// Paused are the sources that are paused.
+	// Paused returns the paused sources.
 	Paused(ctx context.Context) (map[string]Pause, error)
-	// Keep records what became of sources. Of each record Failures is 0 where the run
-	// was complete, else 1; those in a row, and when one was complete, are counted on,
-	// and a run that is recorded several times counts once.
+	// Keep records the outcomes of sources. Failures must be 0 in the record of a complete run, otherwise 1. Keep
+	// counts the failures in a row and keeps the time of the last complete run. A run that is recorded several times
+	// counts once.
 	Keep(ctx context.Context, records []SourceRecord) error
-	// Records are what became of the sources of a pipeline, by source; of all
-	// pipelines where it has no name, by pipeline and source.
+	// Records returns the outcomes of the sources of a pipeline, by source, or of all pipelines if pipeline is "", by
+	// pipeline and source.
 	Records(ctx context.Context, pipeline string) ([]SourceRecord, error)
-	// Close gives it up.
+	// Close closes it.
 	Close() error
 }
 
-// SourceRecord is what became of one source in a pipeline.
+// SourceRecord is the outcome of one source in a pipeline.
 type SourceRecord struct {
 	Pipeline string
 	Source   string
 	Run      string
-	Status   string // of its last run, as a report has it
-	Error    string // why it was not complete
+	Status   string // of its last run, as in a report
+	Error    string // why the run was not complete
 	At       time.Time
-	Complete time.Time // when it last was complete; zero: never
-	Failures int       // runs in a row that were not
-	Silent   bool      // its last run was not, and the source gave no answer in it
+	Complete time.Time // time of the last complete run; zero: never
+	Failures int       // number of incomplete runs in a row
+	Silent   bool      // the last run was incomplete, and the source did not answer during it
 	Rows     int64     // written by its last run
 	Requests int
 }
 
-// Pause is since when a source is paused, and why.
+// Pause is the start of a source's pause, and its reason.
 type Pause struct {
 	At  time.Time
 	Why string

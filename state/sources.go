@@ -37,13 +37,11 @@ CREATE TABLE outcomes (
 ) WITHOUT ROWID;
 `}
 
-// sourcesWait is how long whoever wants to write waits for others, who are done
-// in moments.
+// sourcesWait limits the wait for other writers, which take only moments.
 const sourcesWait = 5 * time.Second
 
-// OpenSources opens what a state folder keeps of sources, and makes it where
-// there is nothing. It returns [ErrLocked], wrapped, while another process
-// writes it for long.
+// OpenSources opens the sources file of a state folder, and creates it if it is missing. It returns [ErrLocked],
+// wrapped, if another process writes it for long.
 func OpenSources(ctx context.Context, dir string) (*SourcesFile, error) {
 	f, err := openSQLite(ctx, filepath.Join(dir, sourcesName), sourcesWait, sourcesSteps)
 	if err != nil {
@@ -52,8 +50,8 @@ func OpenSources(ctx context.Context, dir string) (*SourcesFile, error) {
 	return &SourcesFile{f}, nil
 }
 
-// ReadSources opens it for reading alone, whoever writes it. It returns
-// [fs.ErrNotExist], wrapped, where there is none.
+// ReadSources opens it for reading; other processes may be writing it. It returns [fs.ErrNotExist], wrapped, if there
+// is none.
 func ReadSources(ctx context.Context, dir string) (*SourcesFile, error) {
 	f, err := readSQLite(ctx, filepath.Join(dir, sourcesName), sourcesSteps)
 	if err != nil {

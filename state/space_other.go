@@ -2,6 +2,6 @@
 
 package state
 
-// diskSpace is not told here, on Windows above all: a disk without room is met when
-// a write fails. Deliveries are put off with 503 then, not before.
+// diskSpace is unknown here, in particular on Windows. A full disk is noticed when a write fails; only then are
+// deliveries refused with 503.
 func diskSpace(string) (free, all int64, ok bool) { return 0, 0, false }

@@ -4,8 +4,8 @@ package state
 
 import "syscall"
 
-// diskSpace returns how many bytes of the disk that dir is on are free for this
-// user, and how many it has. ok is false where that is not told.
+// diskSpace returns the free bytes, for this user, and the size of the disk that holds dir. ok is false if they are
+// unknown.
 func diskSpace(dir string) (free, all int64, ok bool) {
 	var s syscall.Statfs_t
 	if syscall.Statfs(dir, &s) != nil {

@@ -16,15 +16,14 @@ import (
 	"modernc.org/sqlite"
 )
 
-// ErrNewer is returned where a file of the state folder was written by a later
-// version of the program, which may mean other things by it. Nothing was changed.
+// ErrNewer is returned if a file of the state folder was written by a newer version of the program, which may use a
+// different format. Nothing was changed.
 var ErrNewer = errors.New("written by a newer version of this program")
 
-// sqliteFile is one SQLite database of the state folder. One process at a time
-// writes it, through one connection and with the right of a lock beside it, unless
-// it is shared: then they take turns. Processes that only read may do so meanwhile,
-// and never wait for the writer nor hold it up. What a transaction has committed
-// survives a power cut, the file itself is its owner's alone.
+// sqliteFile is an SQLite database in the state folder. One process at a time writes it, through one connection and
+// with a lock file beside it, unless it is shared: then writers take turns. Other processes can read at the same
+// time; they never wait for the writer or block it. Committed transactions are durable. Only the owner can access the
+// file.
 type sqliteFile struct {
 	path  string
 	write *sql.DB // one connection, whose transactions begin as writers; nil for a reader
@@ -32,14 +31,14 @@ type sqliteFile struct {
 	lock  *Lock
 
 	made   fs.FileInfo // the file that was opened
-	looked time.Time   // when it was last seen to be the one at path
+	looked time.Time   // when it was last checked to be the one at path
 }
 
-// sqliteReaders is how many may read at once in one process.
+// sqliteReaders is the number of concurrent readers in one process.
 const sqliteReaders = 4
 
-// sqlitePragmas hold for every connection. A commit has been synced when it
-// returns, on macOS down to the platter. // Invariant 3
+// sqlitePragmas apply to every connection. A commit is synced when it returns, on macOS down to the disk's platter.
+// // Invariant 3
 var sqlitePragmas = url.Values{
 	"_busy_timeout": {"10000"},
 	"_pragma":       {"journal_mode(WAL)", "synchronous(FULL)", "fullfsync(1)", "checkpoint_fullfsync(1)", "journal_size_limit(67108864)"},
@@ -47,14 +46,12 @@ var sqlitePragmas = url.Values{
 	"_error_rc":     {"1"},
 }
 
-// openSQLite opens the file at path for writing, and makes it, together with its
-// folder, where it is missing. migrations are the steps from nothing to the
-// schema of today, each some SQL: they are only ever added to, and those which
-// the file has not seen are taken now. The file counts them.
+// openSQLite opens the file at path for writing, and creates it and its folder if they are missing. migrations are
+// the SQL steps from an empty file to the current schema. Steps are only ever appended; openSQLite runs those that
+// the file has not had. The file stores their number.
 //
-// It returns [ErrLocked], wrapped, if another process still has the file after
-// wait, [ErrExposed] if others may reach it, and [ErrNewer] if it has seen more
-// steps than there are.
+// It returns [ErrLocked], wrapped, if another process still holds the file after wait, [ErrExposed] if others can
+// access it, and [ErrNewer] if it has had more steps than there are.
 func openSQLite(ctx context.Context, path string, wait time.Duration, migrations []string) (*sqliteFile, error) {
 	if err := makeSQLite(path); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
@@ -82,8 +79,8 @@ func openSQLite(ctx context.Context, path string, wait time.Duration, migrations
 	return f, nil
 }
 
-// shareSQLite opens the file at path as [openSQLite] does, for a process which leaves
-// it to others between its transactions: they write in turn.
+// shareSQLite opens the file at path like [openSQLite], but holds the lock only while opening: several processes
+// write in turns.
 func shareSQLite(ctx context.Context, path string, wait time.Duration, migrations []string) (*sqliteFile, error) {
 	f, err := openSQLite(ctx, path, wait, migrations)
 	if err != nil {
@@ -97,10 +94,9 @@ func shareSQLite(ctx context.Context, path string, wait time.Duration, migration
 	return f, nil
 }
 
-// readSQLite opens the file at path for reading, whoever writes it meanwhile.
-// It returns [fs.ErrNotExist], wrapped, where there is none, and else what
-// [openSQLite] does, except that it waits for nobody. A file which has not seen
-// all of the steps is refused, too: its writer has to open it once.
+// readSQLite opens the file at path for reading; another process may be writing it. It returns [fs.ErrNotExist],
+// wrapped, if there is none, and otherwise the errors of [openSQLite], but does not wait. It also returns an error if
+// migrations are missing: a writer has to open the file first.
 func readSQLite(ctx context.Context, path string, migrations []string) (*sqliteFile, error) {
 	if _, err := os.Lstat(path); err != nil {
 		return nil, fmt.Errorf("open state: %w", err)
@@ -108,8 +104,7 @@ func readSQLite(ctx context.Context, path string, migrations []string) (*sqliteF
 	if err := errors.Join(inspectFolder(filepath.Dir(path)), inspectSQLite(path)); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	// As a writer that never writes: the account of the journal is written by
-	// readers, too.
+	// Open it as a writer that never writes, because readers also write to the index of the WAL.
 	db, err := connect(path, sqliteReaders, url.Values{"_query_only": {"1"}})
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
@@ -121,7 +116,7 @@ func readSQLite(ctx context.Context, path string, migrations []string) (*sqliteF
 	case seen > len(migrations):
 		err = ErrNewer
 	case seen < len(migrations):
-		err = errors.New("written by an older version of this program, which has to be stopped first")
+		err = errors.New("written by an older version of this program, which must be stopped first")
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), f.Close())
@@ -129,8 +124,8 @@ func readSQLite(ctx context.Context, path string, migrations []string) (*sqliteF
 	return f, nil
 }
 
-// makeSQLite makes an empty file that only its owner can read, durably, unless
-// there is one; SQLite gives what it lays beside it the same rights.
+// makeSQLite durably creates an empty file that only its owner can read, unless it exists. SQLite gives its companion
+// files the same rights.
 func makeSQLite(path string) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -149,9 +144,8 @@ func makeSQLite(path string) error {
 	return errors.Join(f.Sync(), f.Close(), syncFolder(dir), syncFolder(filepath.Dir(dir)))
 }
 
-// layOut makes a database of an empty file, which gives room back as it is asked to
-// ever after. Only then: to say so of a database that is there, SQLite waits for
-// its turn to write, and whoever only reads would stand behind all writers.
+// layOut creates a database in an empty file, with incremental vacuum. This must happen before other connections are
+// opened: on an existing database, setting it waits for the write lock, and readers would wait behind all writers.
 func layOut(ctx context.Context, path string) error {
 	db, err := connect(path, 1, url.Values{"_auto_vacuum": {"INCREMENTAL"}})
 	if err != nil {
@@ -160,8 +154,8 @@ func layOut(ctx context.Context, path string) error {
 	return errors.Join(db.PingContext(ctx), db.Close())
 }
 
-// inspectSQLite returns [ErrExposed], wrapped, if the file or one that belongs
-// to it is not its owner's alone, or no file at all.
+// inspectSQLite returns [ErrExposed], wrapped, if others can access the database or one of its companion files, or if
+// one is not a regular file.
 func inspectSQLite(path string) error {
 	for _, ending := range []string{"", "-wal", "-shm"} {
 		if _, err := inspect(path + ending); err != nil {
@@ -171,7 +165,7 @@ func inspectSQLite(path string) error {
 	return nil
 }
 
-// connect returns a pool of at most n connections to a file that is there.
+// connect returns a pool of at most n connections to an existing file.
 func connect(path string, n int, more url.Values) (*sql.DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -196,7 +190,7 @@ func connect(path string, n int, more url.Values) (*sql.DB, error) {
 	return db, nil
 }
 
-// version returns how many steps of migration the file has seen.
+// version returns the number of migrations that the file has had.
 func (f *sqliteFile) version(ctx context.Context) (n int, err error) {
 	if err := f.read.QueryRowContext(ctx, "PRAGMA user_version").Scan(&n); err != nil {
 		return 0, fmt.Errorf("read version: %w", err)
@@ -204,7 +198,7 @@ func (f *sqliteFile) version(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// migrate takes the steps that the file has not seen, one transaction each.
+// migrate runs the steps that the file has not had, one transaction each.
 func (f *sqliteFile) migrate(ctx context.Context, steps []string) error {
 	seen, err := f.version(ctx)
 	if err != nil {
@@ -219,17 +213,17 @@ func (f *sqliteFile) migrate(ctx context.Context, steps []string) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("take step %d of its schema: %w", seen+i+1, err)
+			return fmt.Errorf("run migration %d: %w", seen+i+1, err)
 		}
 	}
 	return nil
 }
 
-// sqliteLook is how often it is looked whether a file is still at its path.
+// sqliteLook is the interval between checks that a file is still at its path.
 const sqliteLook = time.Second
 
-// there returns an error where the file was removed or replaced: what is written
-// to it now nobody would find again. Callers take turns.
+// there returns an error if the file was removed or replaced: what is written to it now would be lost. Calls must not
+// be concurrent.
 func (f *sqliteFile) there() error {
 	if since := time.Since(f.looked); since >= 0 && since < sqliteLook {
 		return nil
@@ -245,7 +239,7 @@ func (f *sqliteFile) there() error {
 	return nil
 }
 
-// empty returns how many bytes of the file hold nothing.
+// empty returns the number of unused bytes in the file.
 func (f *sqliteFile) empty(ctx context.Context) (n int64, err error) {
 	err = f.read.QueryRowContext(ctx, "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size").Scan(&n)
 	if err != nil {
@@ -254,8 +248,8 @@ func (f *sqliteFile) empty(ctx context.Context) (n int64, err error) {
 	return n, nil
 }
 
-// change runs do in a transaction. When it returns nil what do has changed
-// survives a power cut, else nothing of it has happened. // Invariant 3
+// change runs do in a transaction. When it returns nil, the changes are durable; otherwise nothing was changed.
+// // Invariant 3
 func (f *sqliteFile) change(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := f.write.BeginTx(ctx, nil)
 	if err != nil {
@@ -267,7 +261,7 @@ func (f *sqliteFile) change(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// rollback undoes a transaction, unless a cancelled context has done so.
+// rollback undoes a transaction, unless a cancelled context has already done so.
 func rollback(tx *sql.Tx) error {
 	if err := tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
 		return err
@@ -275,10 +269,10 @@ func rollback(tx *sql.Tx) error {
 	return nil
 }
 
-// Close gives the file and its lock up.
+// Close closes the file and releases its lock.
 func (f *sqliteFile) Close() error {
 	var errs []error
-	for _, db := range []*sql.DB{f.read, f.write} { // the writer last: it tidies up
+	for _, db := range []*sql.DB{f.read, f.write} { // the writer last, as it cleans up
 		if db != nil {
 			errs = append(errs, db.Close())
 		}

@@ -37,7 +37,7 @@ func TestSQLite(t *testing.T) {
 	_, err = openSQLite(ctx, path, 0, oneTable)
 	require.ErrorIs(t, err, ErrLocked, "one writer")
 	r, err := readSQLite(ctx, path, oneTable)
-	require.NoError(t, err, "readers may")
+	require.NoError(t, err, "readers can open the file")
 	require.Equal(t, 3, sum(t, r))
 
 	failed := errors.New("failed")
@@ -55,7 +55,7 @@ func TestSQLite(t *testing.T) {
 	require.NoError(t, f.Close())
 	f, err = openSQLite(ctx, path, 0, append(oneTable, "INSERT INTO t VALUES (10)"))
 	require.NoError(t, err)
-	require.Equal(t, 17, sum(t, f), "the first step is not taken again")
+	require.Equal(t, 17, sum(t, f), "the first migration does not run again")
 	require.NoError(t, f.Close())
 
 	_, err = openSQLite(ctx, path, 0, oneTable)
@@ -66,7 +66,7 @@ func TestSQLite(t *testing.T) {
 	require.ErrorContains(t, err, "an older version")
 }
 
-// Every connection has what makes a commit durable.
+// Every connection has the settings that make a commit durable.
 func TestSQLitePragmas(t *testing.T) {
 	f, err := openSQLite(t.Context(), filepath.Join(t.TempDir(), "x.db"), 0, oneTable)
 	require.NoError(t, err)
@@ -83,10 +83,10 @@ func TestSQLitePragmas(t *testing.T) {
 func TestSQLiteHalfMigrated(t *testing.T) {
 	ctx, path := t.Context(), filepath.Join(t.TempDir(), "x.db")
 	_, err := openSQLite(ctx, path, 0, append(oneTable, "INSERT INTO t VALUES (5); nonsense"))
-	require.ErrorContains(t, err, "take step 2 of its schema")
+	require.ErrorContains(t, err, "run migration 2")
 	f, err := openSQLite(ctx, path, 0, append(oneTable, "INSERT INTO t VALUES (7)"))
 	require.NoError(t, err)
-	require.Equal(t, 8, sum(t, f), "nothing is left of the step that failed")
+	require.Equal(t, 8, sum(t, f), "the failed migration leaves nothing")
 	require.NoError(t, f.Close())
 }
 
@@ -94,12 +94,12 @@ func TestReadSQLiteMissing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state", "x.db")
 	_, err := readSQLite(t.Context(), path, oneTable)
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.NoDirExists(t, filepath.Dir(path), "who reads makes nothing")
+	require.NoDirExists(t, filepath.Dir(path), "reading creates nothing")
 }
 
 func TestSQLiteIsPrivate(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("modes tell no rights here")
+		t.Skip("modes do not describe rights here")
 	}
 	ctx, dir := t.Context(), t.TempDir()
 	path := filepath.Join(dir, "made", "x.db")

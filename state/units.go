@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// UnitsFile is the [Ledger] of a state folder: of the runs that processes of one
-// machine make. All of them may write it at the same time.
+// UnitsFile is the [Ledger] of a state folder, for runs by processes of one machine. All of them may write it at the
+// same time.
 type UnitsFile struct{ file *sqliteFile }
 
-// unitsName is its file in the state folder.
+// unitsName is the name of the file in the state folder.
 const unitsName = "units.db"
 
-// unitsSteps are the schema. Times are microseconds since 1970.
+// unitsSteps are the migrations. Times are microseconds since 1970.
 var unitsSteps = []string{`
 CREATE TABLE units (
 	id         INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -32,17 +32,17 @@ CREATE TABLE units (
 	not_before INTEGER NOT NULL,
 	started    INTEGER NOT NULL DEFAULT 0,
 	ended      INTEGER NOT NULL DEFAULT 0,
-	beat       INTEGER NOT NULL DEFAULT 0, -- until then it is its worker's
+	beat       INTEGER NOT NULL DEFAULT 0, -- end of its worker's claim
 	report     BLOB NOT NULL DEFAULT x''
 );
 CREATE UNIQUE INDEX units_active ON units (pipeline, source, part) WHERE state IN ('waiting', 'running', 'parked');
 CREATE INDEX units_by_run ON units (pipeline, run);
 `}
 
-// unitsWait is how long whoever opens the file waits for one who makes it.
+// unitsWait limits the wait for a process that is creating the file.
 const unitsWait = 5 * time.Second
 
-// OpenUnits opens the ledger of a state folder, and makes it where there is none.
+// OpenUnits opens the units file of a state folder, and creates it if it is missing.
 func OpenUnits(ctx context.Context, dir string) (*UnitsFile, error) {
 	f, err := shareSQLite(ctx, filepath.Join(dir, unitsName), unitsWait, unitsSteps)
 	if err != nil {
@@ -51,8 +51,7 @@ func OpenUnits(ctx context.Context, dir string) (*UnitsFile, error) {
 	return &UnitsFile{f}, nil
 }
 
-// ReadUnits opens it for reading alone. It returns [fs.ErrNotExist], wrapped, where
-// there is none.
+// ReadUnits opens it for reading. It returns [fs.ErrNotExist], wrapped, if there is none.
 func ReadUnits(ctx context.Context, dir string) (*UnitsFile, error) {
 	f, err := readSQLite(ctx, filepath.Join(dir, unitsName), unitsSteps)
 	if err != nil {
@@ -71,10 +70,10 @@ func (l *UnitsFile) change(ctx context.Context, what string, do func(*sql.Tx) er
 	return nil
 }
 
-// unitColumns are what a unit is read from, in the order of scanUnit.
+// unitColumns are the columns of a unit, in the order of scanUnits.
 const unitColumns = `id, run, pipeline, source, part, state, attempt, broken, worker, not_before, started, ended, report`
 
-// activeUnits are those that have not ended.
+// activeUnits is the condition that a unit has not ended.
 const activeUnits = `state IN ('waiting', 'running', 'parked')`
 
 // AddUnits implements [Units].
@@ -99,7 +98,7 @@ func (l *UnitsFile) AddUnits(ctx context.Context, units []Unit) (added []Unit, e
 	return added, err
 }
 
-// forgetUnits takes out those that ended long ago, once in a run. // Invariant 6
+// forgetUnits deletes units that ended long ago, once per run. // Invariant 6
 func forgetUnits(ctx context.Context, tx *sql.Tx, begun []string) error {
 	for _, p := range begun {
 		_, err := tx.ExecContext(ctx, `DELETE FROM units WHERE pipeline = ?1 AND NOT `+activeUnits+` AND run < (SELECT min(run) FROM
@@ -112,7 +111,7 @@ func forgetUnits(ctx context.Context, tx *sql.Tx, begun []string) error {
 	return nil
 }
 
-// begunWith are the pipelines of whose runs units are the first.
+// begunWith returns the pipelines for which units are the first of their run.
 func begunWith(ctx context.Context, tx *sql.Tx, units []Unit) (begun []string, err error) {
 	looked := map[string]bool{}
 	for _, u := range units {
@@ -160,8 +159,7 @@ func (l *UnitsFile) ClaimUnits(ctx context.Context, c Claim) (units []Unit, err 
 	return units, err
 }
 
-// reviveUnits has units wait again whose worker has given no sign of life, or fail
-// if that was so too often.
+// reviveUnits makes units wait again whose worker has sent no sign of life, or fails them if that happened too often.
 func reviveUnits(ctx context.Context, tx *sql.Tx, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `UPDATE units SET broken = broken + 1, not_before = 0,
 		state = CASE WHEN broken + 1 < ?2 THEN 'waiting' ELSE 'failed' END, ended = CASE WHEN broken + 1 < ?2 THEN 0 ELSE ?1 END
@@ -169,7 +167,7 @@ func reviveUnits(ctx context.Context, tx *sql.Tx, now time.Time) error {
 	return err
 }
 
-// orAll is n as the LIMIT of a statement; 0 is none.
+// orAll returns n as the value of LIMIT; 0 means no limit.
 func orAll(n int) int {
 	if n == 0 {
 		return -1
@@ -223,7 +221,7 @@ func (l *UnitsFile) SettleUnits(ctx context.Context, units []Unit) error {
 	return err
 }
 
-// changed is how many rows a statement has changed.
+// changed returns the number of rows that a statement has changed.
 func changed(r sql.Result, err error) (int, error) {
 	if err != nil {
 		return 0, err
@@ -232,7 +230,7 @@ func changed(r sql.Result, err error) (int, error) {
 	return int(n), err
 }
 
-// ofFilter is the condition that a unit is one of a filter, which gives its values.
+// ofFilter is the condition that a unit matches a filter, whose values are its parameters.
 const ofFilter = `(?1 = '' OR run = ?1) AND (?2 = '' OR pipeline = ?2) AND (?3 IS NULL OR source = ?3) AND (NOT ?4 OR ` + activeUnits + `) AND id > ?5`
 
 func (f UnitFilter) values() []any { return []any{f.Run, f.Pipeline, f.Source, f.Active, f.After} }
@@ -248,7 +246,7 @@ func (l *UnitsFile) CancelUnits(ctx context.Context, f UnitFilter) (n int, err e
 	return n, err
 }
 
-// mostUnits is how many units one call returns where nothing else is said.
+// mostUnits is the default limit of units that one call returns.
 const mostUnits = 1000
 
 // Units implements [Units].

@@ -12,103 +12,97 @@ import (
 	"time"
 )
 
-// Vault keeps the credentials that change by themselves, the tokens of sign-ins
-// and grants, between runs. Every process that uses the same [Safe] shares them. A
-// Vault is safe for concurrent use. // Invariant 5
+// Vault stores, between runs, the credentials that change by themselves: the tokens of sign-ins and grants. All
+// processes that use the same [Safe] share them. A Vault is safe for concurrent use. // Invariant 5
 type Vault struct {
 	safe Safe
 	step func(string)
 }
 
-// Safe is where a vault keeps what it has: in a folder, or in a database.
+// Safe is the storage of a vault: a folder or a database.
 type Safe interface {
-	// Check returns why the place is not safe for secrets; nil if it is.
+	// Check returns an error if the place is not safe for secrets.
 	Check() error
-	// Lock takes the place named name for this process: see [Slot.Lock].
+	// Lock takes the slot name for this process: see [Slot.Lock].
 	Lock(ctx context.Context, name string, wait time.Duration) (Lease, error)
-	// Read returns what is kept, nil for nothing.
+	// Read returns the stored text, or nil if there is none.
 	Read(name string, what Entry) ([]byte, error)
-	// Write keeps text in the place of what was kept, and is called by who has the
-	// lock; no text removes what was kept. It has not changed anything, or is durable,
-	// when it returns; step is told its steps.
+	// Write replaces the stored text; an empty text removes it. The caller holds the lock. When Write returns, the
+	// change is durable, or on an error nothing was changed. Write reports its progress to step.
 	Write(name string, what Entry, text []byte, step func(string)) error
-	// Where says in words for people where the secret is kept.
+	// Where describes, for people, where the secret is stored.
 	Where(name string) string
-	// Now is the time of day for all that share the place: see [Store].
+	// Now returns the current time by the clock that all users of the place share: see [Store].
 	Now() time.Time
 }
 
-// Entry is one of the two texts of a place.
+// Entry is one of the two texts of a slot.
 type Entry string
 
-// The texts of a place.
+// The texts of a slot.
 const (
 	EntrySecret Entry = "secret"
-	EntryNote   Entry = "note" // what has become of the secret; holds none
+	EntryNote   Entry = "note" // the state of the secret, without secrets
 )
 
-// Ring is a place for secrets that is not the vault's own files. Its methods
-// are those of a map from names to texts that outlives the process.
+// Ring is a place for secrets outside the vault's files. It maps names to texts and outlives the process.
 type Ring interface {
-	// Get returns the text, "" if there is none.
+	// Get returns the text, or "" if there is none.
 	Get(name string) (string, error)
-	// Set keeps the text in the place of any other; "" removes it.
+	// Set replaces the text; "" removes it.
 	Set(name, text string) error
 }
 
-// NewVault returns the vault of a state folder, which only its owner can enter:
-// one file of mode 0600 for each text. Nothing is made or opened before it is
-// needed. Secrets go to ring if it is not nil; locks and notes are files in either
-// case.
+// NewVault returns the vault of a state folder, which only its owner can enter: one file of mode 0600 for each text.
+// Nothing is created or opened before it is needed. Secrets go to ring if it is not nil; locks and notes are always
+// files.
 func NewVault(dir string, ring Ring) *Vault { return NewVaultIn(&fileSafe{dir: dir, ring: ring}) }
 
 // NewVaultIn returns the vault of another place.
 func NewVaultIn(safe Safe) *Vault { return &Vault{safe: safe, step: func(string) {}} }
 
-// Observe has step called at each step of keeping a secret, so that tests can
-// end the process there.
+// Observe sets a function that is called at each step of storing a secret, so that tests can end the process there.
 func (v *Vault) Observe(step func(string)) { v.step = step }
 
-// Step tells whoever observes the vault that a step outside of it is done.
+// Step reports a step outside of the vault to its observer.
 func (v *Vault) Step(name string) { v.step(name) }
 
 // Check returns [ErrExposed], wrapped, if the place is not safe for secrets.
 func (v *Vault) Check() error { return v.safe.Check() }
 
-// Slot is the place of one credential in a vault: its secret, a note without
-// secrets about what has become of it, and the lock that whoever changes either
-// must hold.
+// Slot is the place of one credential in a vault: its secret, a note without secrets about its state, and the lock
+// that is required to change either.
 type Slot struct {
 	vault  *Vault
 	name   string
-	origin string // which the secret is sent to; "" for none
+	origin string // the origin that the secret is sent to; "" for none
 }
 
-// For returns the slot for a secret that is sent to this origin, scheme://host, only: one
-// that was kept for another is [ErrBound].
+// For returns the slot for a secret that is only sent to this origin, scheme://host. Reading a secret that was stored
+// for another origin returns [ErrBound].
 func (s *Slot) For(origin string) *Slot { return &Slot{vault: s.vault, name: s.name, origin: origin} }
 
-// Slot returns the place named name: letters, digits, - and _ only.
+// Slot returns the slot name, which consists only of letters, digits, - and _.
 func (v *Vault) Slot(name string) *Slot { return &Slot{vault: v, name: name} }
 
 // Name returns the name of the slot.
 func (s *Slot) Name() string { return s.name }
 
-// Where says in words for people where the secret is kept.
+// Where describes, for people, where the secret is stored.
 func (s *Slot) Where() string { return s.vault.safe.Where(s.name) }
 
-// Now is the time of day for all that share the slot: see [Store]. Times that are kept
-// in it go by that.
+// Now returns the current time by the clock that all users of the slot share: see [Store]. Times stored in the slot
+// use it.
 func (s *Slot) Now() time.Time { return s.vault.safe.Now() }
 
-// Step tells whoever observes the vault that a step outside of it is done.
+// Step reports a step outside of the vault to its observer.
 func (s *Slot) Step(name string) { s.vault.step(name) }
 
-// Lock takes the slot for this process, waiting for another that has it. It
-// returns [ErrLocked], wrapped, if that takes longer than wait.
+// Lock takes the slot for this process, and waits for another process that holds it. It returns [ErrLocked], wrapped,
+// if that takes longer than wait.
 func (s *Slot) Lock(ctx context.Context, wait time.Duration) (Lease, error) {
 	if s.name == "" || strings.ContainsAny(s.name, `/\. `) {
-		return nil, fmt.Errorf("lock credential: %q is no name of a slot", s.name)
+		return nil, fmt.Errorf("lock credential: %q is not a valid slot name", s.name)
 	}
 	if err := s.vault.Check(); err != nil {
 		return nil, err
@@ -116,9 +110,9 @@ func (s *Slot) Lock(ctx context.Context, wait time.Duration) (Lease, error) {
 	return s.vault.safe.Lock(ctx, s.name, wait)
 }
 
-// Secret returns what is kept, nil for nothing, and [ErrBound], wrapped, for what was kept
-// for another slot or origin. A file of a version that kept it without these is taken as
-// it is; in a database, which others may write to, it is ErrBound too.
+// Secret returns the stored secret, or nil if there is none, and [ErrBound], wrapped, if it was stored for another
+// slot or origin. A file from a version that did not record these is accepted; in a database, which others may write
+// to, such an entry is ErrBound too.
 func (s *Slot) Secret() ([]byte, error) {
 	kept, err := s.vault.safe.Read(s.name, EntrySecret)
 	if len(kept) == 0 || err != nil {
@@ -134,19 +128,18 @@ func (s *Slot) Secret() ([]byte, error) {
 	return text, nil
 }
 
-// SetSecret keeps text in the place of what was kept. It has not changed
-// anything, or is durable, when it returns.
+// SetSecret replaces the secret. When it returns, the change is durable, or on an error nothing was changed.
 func (s *Slot) SetSecret(text []byte) error { return s.write(EntrySecret, text) }
 
-// Remove removes the secret. It has not changed anything, or is durable, when it returns.
+// Remove removes the secret. When it returns, the change is durable, or on an error nothing was changed.
 func (s *Slot) Remove() error {
 	return s.vault.safe.Write(s.name, EntrySecret, nil, func(done string) { s.vault.step("removed " + done) })
 }
 
-// Note returns the note, nil for none.
+// Note returns the note, or nil if there is none.
 func (s *Slot) Note() ([]byte, error) { return s.vault.safe.Read(s.name, EntryNote) }
 
-// SetNote replaces the note, in the manner of SetSecret. It must hold no secret.
+// SetNote replaces the note, like SetSecret. It must contain no secret.
 func (s *Slot) SetNote(text []byte) error { return s.write(EntryNote, text) }
 
 func (s *Slot) write(what Entry, text []byte) error {
@@ -159,21 +152,21 @@ func (s *Slot) write(what Entry, text []byte) error {
 	return s.vault.safe.Write(s.name, what, text, func(done string) { s.vault.step(string(what) + " " + done) })
 }
 
-// fileSafe keeps a vault in a state folder.
+// fileSafe stores a vault in a state folder.
 type fileSafe struct {
 	dir  string
 	ring Ring
-	keys string // age identities that files are encrypted with; "": they are not
+	keys string // age identities that encrypt the files; "": no encryption
 }
 
 var _ Safe = (*fileSafe)(nil)
 
-// folder is where the files are.
+// folder returns the folder of the files.
 func (f *fileSafe) folder() string { return filepath.Join(f.dir, "tokens") }
 
 func (f *fileSafe) path(name, ending string) string { return filepath.Join(f.folder(), name+ending) }
 
-// file is that of a text.
+// file returns the path of a text.
 func (f *fileSafe) file(name string, what Entry) string {
 	if what == EntrySecret {
 		return f.path(name, ".json")
@@ -181,8 +174,7 @@ func (f *fileSafe) file(name string, what Entry) string {
 	return f.path(name, ".note")
 }
 
-// Check implements [Safe]. Folders that are not there yet are safe: they will be
-// made so.
+// Check implements [Safe]. Missing folders are safe: they will be created safely.
 func (f *fileSafe) Check() error {
 	if f.keys != "" {
 		if _, err := Identities(f.keys); err != nil {
@@ -199,7 +191,7 @@ func (f *fileSafe) Check() error {
 	case err != nil:
 		return fmt.Errorf("open state: %w", err)
 	case !info.IsDir():
-		return fmt.Errorf("%s is %w: it is no folder; remove it", f.folder(), ErrExposed)
+		return fmt.Errorf("%s is %w: it is not a folder; remove it", f.folder(), ErrExposed)
 	case shared(info, 0o077):
 		return fmt.Errorf("%s is %w: others may enter it (mode %04o); chmod 700 it", f.folder(), ErrExposed, info.Mode().Perm())
 	}
@@ -232,7 +224,7 @@ func (f *fileSafe) Read(name string, what Entry) ([]byte, error) {
 		return text, err
 	}
 	if f.keys == "" {
-		return nil, fmt.Errorf("read credential: %s is encrypted, and the state has no key: `state: {key: …}` or PENSTOCK_STATE_KEY names it", f.file(name, what))
+		return nil, fmt.Errorf("read credential: %s is encrypted, and the state has no key: set `state: {key: …}` or PENSTOCK_STATE_KEY", f.file(name, what))
 	}
 	if text, err = Unseal(f.keys, text); err != nil {
 		return nil, fmt.Errorf("read credential %s: %w", f.file(name, what), err)

@@ -20,7 +20,7 @@ func TestVaultKeeps(t *testing.T) {
 	text, err := s.Secret()
 	require.NoError(t, err)
 	require.Nil(t, text)
-	require.NoDirExists(t, dir, "nothing is made before it is needed")
+	require.NoDirExists(t, dir, "nothing is created before it is needed")
 
 	l, err := s.Lock(t.Context(), 0)
 	require.NoError(t, err)
@@ -38,7 +38,7 @@ func TestVaultKeeps(t *testing.T) {
 	require.Equal(t, filepath.Join(dir, "tokens", "login-1.json"), s.Where())
 
 	require.NoError(t, s.Remove())
-	require.NoError(t, s.Remove(), "there is nothing left")
+	require.NoError(t, s.Remove(), "nothing is left to remove")
 	require.NoError(t, os.WriteFile(s.Where()+".new", []byte("of a process that was killed as it wrote"), 0o600))
 	require.NoError(t, s.Remove())
 	require.NoFileExists(t, s.Where()+".new")
@@ -57,11 +57,11 @@ func TestVaultKeeps(t *testing.T) {
 	_, err = NewVault(dir, nil).Slot("login-1").Lock(t.Context(), 0)
 	require.ErrorIs(t, err, ErrLocked)
 	_, err = NewVault(dir, nil).Slot("../login-1").Lock(t.Context(), 0)
-	require.ErrorContains(t, err, "no name of a slot")
+	require.ErrorContains(t, err, "is not a valid slot name")
 }
 
-// Whatever the umask, nobody else can read what is kept. The umask belongs to
-// the process, so a child sets it.
+// Whatever the umask, other users cannot read the stored secrets. The umask belongs to the process, so a child
+// process sets it.
 func TestVaultModes(t *testing.T) {
 	if dir := os.Getenv("PENSTOCK_TEST_VAULT"); dir != "" {
 		keepSomething(t, dir)
@@ -101,7 +101,7 @@ func keepSomething(t *testing.T, dir string) {
 	require.NoError(t, l.Release())
 }
 
-// What others could have read or put there is refused, and stays as it is.
+// A place that others could have read or written is refused and not changed.
 func TestVaultExposed(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, dir, file string){
 		"a state folder open to all": func(t *testing.T, dir, _ string) { require.NoError(t, os.Chmod(dir, 0o777)) },
@@ -162,7 +162,7 @@ func cover(t *testing.T, folder string) {
 	require.NoError(t, os.WriteFile(folder, nil, 0o600))
 }
 
-// A write that stops at any step leaves what was there before, or what came.
+// A write that stops at any step leaves the old or the new content.
 func TestVaultStopsAnywhere(t *testing.T) {
 	var steps []string
 	for n := 0; n == 0 || n <= len(steps); n++ {
@@ -192,7 +192,7 @@ func TestVaultStopsAnywhere(t *testing.T) {
 		if n == 0 || n > 3 {
 			require.Equal(t, "newer", string(text))
 		}
-		require.NoError(t, s.SetSecret([]byte("again")), "what a killed process left behind is in nobody's way")
+		require.NoError(t, s.SetSecret([]byte("again")), "leftovers of a killed process do no harm")
 	}
 }
 
@@ -217,6 +217,6 @@ func TestVaultInKeyring(t *testing.T) {
 
 	keyring.MockInitWithError(errors.New("no session bus"))
 	_, err = s.Secret()
-	require.EqualError(t, err, "read credential: ask the keyring: no session bus")
-	require.EqualError(t, s.SetSecret([]byte("x")), "write credential: ask the keyring: no session bus")
+	require.EqualError(t, err, "read credential: read the keyring: no session bus")
+	require.EqualError(t, s.SetSecret([]byte("x")), "write credential: write to the keyring: no session bus")
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// explains matches the start of an EXPLAIN statement, with or without ANALYZE and options. Comments may stand between
+// explains matches the start of an EXPLAIN statement, with or without ANALYZE and options. Comments may be between
 // the words.
 var explains = regexp.MustCompile(`(?is)^` + blank + `EXPLAIN\b(?:` + blank + `(ANALYZE)\b)?(?:` + blank + `(\(` + option + `(?:,` + option + `)*\)))?(.*)$`)
 

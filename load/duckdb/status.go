@@ -85,7 +85,7 @@ func handedSQL(t *target, from string) string {
 
 // statusSQL reads the staged rows once, and joins them with the keys and hashes in the table and with the keys that
 // the pass has already carried. It finds stored rows by an inner join first, which is a third cheaper than an outer
-// join alone: that would materialize the hashes of the whole table.
+// join would be: that materializes the hashes of the whole table.
 func (m *merge) statusSQL(t *target, from string) string {
 	with := "WITH s AS MATERIALIZED (" + handedSQL(t, from) + ")"
 	if t.Mode == schemas.Append || t.Mode == schemas.History {

@@ -41,7 +41,7 @@ func (x *tx) view(ctx context.Context, name, query string) error {
 		return err
 	}
 	if !ours {
-		if err := x.account.record(ctx, []load.Change{{Table: name, Action: load.ActionView, Reason: "asked for"}}); err != nil {
+		if err := x.account.record(ctx, []load.Change{{Table: name, Action: load.ActionView, Reason: "requested"}}); err != nil {
 			return err
 		}
 	}

@@ -30,7 +30,7 @@ type DB struct {
 	claimed           map[state.Key]claimed  // as last committed
 	passes            map[state.Key]*pass
 	garbage           []string        // tables of finished passes, to be dropped
-	cleaned           time.Time       // time of the last attempt that failed to drop some
+	cleaned           time.Time       // time of the last attempt that left some
 	stale             map[string]bool // streams, by [carriedPrefixOf], that have such tables from before this process started
 	active            map[*session]bool
 	written, analyzed map[string]int64       // rows written to each table; rows at its last ANALYZE

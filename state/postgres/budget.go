@@ -9,10 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ChangeBudget lets change work on what is kept of a credential's budget while
-// nobody else does, and keeps what it gives: nil leaves it as it is. at is the
-// database's clock, read once the row is held. name tells nothing of the
-// credential. Nothing is tried again here: who asks knows what a moment is worth.
+// ChangeBudget calls change with the stored budget of a credential, under an exclusive lock, and stores its result;
+// nil leaves the budget unchanged. at is the database's time, read after the lock was taken. name reveals nothing
+// about the credential. ChangeBudget does not retry: the caller knows how long it can wait.
 func (s *Store) ChangeBudget(ctx context.Context, name string, change func(at time.Time, kept []byte) ([]byte, error)) error {
 	pool, err := s.ready(ctx)
 	if err != nil {

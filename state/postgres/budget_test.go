@@ -20,8 +20,8 @@ import (
 
 var _ wire.Ledger = (*Store)(nil)
 
-// Workers with a store each spend one budget by the server's own count: it is used,
-// and in no window exceeded. // Invariant 4
+// Workers with separate stores share one budget by the server's count. The budget is used, and not exceeded in any
+// window. // Invariant 4
 func TestBudgetShared(t *testing.T) {
 	if testing.Short() {
 		budgetShared(t, 4, 4*time.Second)
@@ -87,7 +87,7 @@ func budgetShared(t *testing.T, workers int, spent time.Duration) {
 	require.LessOrEqual(t, most, limit)
 }
 
-// counting counts how often the ledger is asked.
+// counting counts the accesses to the budget.
 type counting struct {
 	*Store
 	n *atomic.Int64

@@ -8,14 +8,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// clock is the database's, as nearly as this process can tell: behind it by no more
-// than the quickest answer took, and never ahead, so that nothing is begun before its
-// time. Of this machine's clock it counts only that it runs on: the time of day may be
-// hours off, or set meanwhile. Its methods may be called from any goroutine.
+// clock estimates the database's clock: it is behind by at most the duration of the quickest answer, and never ahead,
+// so that nothing starts too early. It relies on this machine's clock only to measure elapsed time: the time of day
+// may be hours off, or may be changed. It is safe for concurrent use.
 type clock struct {
 	mu   sync.Mutex
-	base time.Time // of this process
-	at   time.Time // the database's then; zero: it was not asked yet
+	base time.Time // time of this process
+	at   time.Time // the database's time at base; zero: not read yet
 }
 
 func (c *clock) now() time.Time {
@@ -27,19 +26,19 @@ func (c *clock) now() time.Time {
 	return c.at.Add(time.Since(c.base))
 }
 
-// heard takes what the database's clock showed, between the question and this moment.
+// heard records a reading of the database's clock, taken between the request and now.
 func (c *clock) heard(there, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	lowest := there.Add(-time.Since(c.base)) // if it was read just now
-	highest := there.Add(-asked.Sub(c.base)) // if it was as soon as it was asked for
+	highest := there.Add(-asked.Sub(c.base)) // if it was read at the time of the request
 	if c.at.Before(lowest) || c.at.After(highest) {
 		c.at = lowest
 	}
 }
 
-// Now implements [state.Store]: it is the database's clock, which the first use of the
-// database and each sign of life look at.
+// Now implements [state.Store]. It returns the time of the database's clock, which is read at the first use of the
+// database and with each sign of life.
 func (s *Store) Now() time.Time { return s.clock.now().UTC() }
 
 // asker is a pool or a transaction.
@@ -47,7 +46,7 @@ type asker interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// ask puts a question whose one answer is a time of the database's clock.
+// ask runs a query that returns one time of the database's clock.
 func (s *Store) ask(ctx context.Context, of asker, sql string, args ...any) error {
 	asked := time.Now()
 	var there time.Time

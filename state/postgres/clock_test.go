@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// However far the database's clock is from this machine's, and wherever it is set, a
-// process is behind it by the quickest answer at most, and never ahead.
+// Whatever the offset and the changes of the database's clock, the estimate is behind by at most the quickest answer,
+// and never ahead.
 func TestClock(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		hours := rapid.IntRange(-12, 12)
@@ -22,7 +22,7 @@ func TestClock(t *testing.T) {
 		apart, set := time.Duration(hours.Draw(r, "apart"))*time.Hour, time.Duration(hours.Draw(r, "set"))*time.Hour
 		synctest.Test(t, func(t *testing.T) {
 			c := clock{base: time.Now()}
-			require.Equal(t, time.Now(), c.now(), "nobody was asked")
+			require.Equal(t, time.Now(), c.now(), "before the first reading")
 			quickest := time.Hour
 			for i := 0; i+1 < len(ways); i += 2 {
 				if i >= len(ways)/2 && set != 0 {
@@ -43,7 +43,7 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// The first use of the database looks at its clock.
+// The first use of the database reads its clock.
 func TestStoreNow(t *testing.T) {
 	s := New(Options{URL: in(t, pgtest.Start(t).URL())})
 	defer func() { require.NoError(t, s.Close()) }()

@@ -16,12 +16,11 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// steps are those of a change at which the server is ended.
+// steps are the steps of a change at which the server is killed.
 var steps = []string{"begun", "changed", "committed"}
 
-// Whatever is under way when the server is ended at once, an event that was
-// acknowledged is there, one that was not is there once or not at all, and a unit,
-// a slot and a lease have one owner. // Invariant 3
+// Whatever is in progress when the server is killed: an acknowledged event is stored, an unacknowledged one at most
+// once, and a unit, a slot and a lease have one owner. // Invariant 3
 func TestServerEndedAtEveryStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server again and again")
@@ -79,7 +78,7 @@ func appendsWhole(t *testing.T, b state.Inbox, step string, arm func()) {
 	require.Len(t, all, 1)
 }
 
-// unitsWhole adds, claims and settles a unit with a restart in each.
+// unitsWhole adds, claims and settles a unit, with a restart during each step.
 func unitsWhole(t *testing.T, l state.Ledger, step string, arm func()) {
 	ctx := t.Context()
 	arm()
@@ -88,7 +87,7 @@ func unitsWhole(t *testing.T, l state.Ledger, step string, arm func()) {
 	require.Len(t, added, 2)
 	arm()
 	var mine []state.Unit
-	require.Eventually(t, func() bool { // a claim whose answer was lost runs out
+	require.Eventually(t, func() bool { // a claim whose answer was lost expires
 		mine, err = l.ClaimUnits(ctx, state.Claim{Worker: step, For: 100 * time.Millisecond, Pipeline: step})
 		require.NoError(t, err)
 		return len(mine) == 2
@@ -101,7 +100,7 @@ func unitsWhole(t *testing.T, l state.Ledger, step string, arm func()) {
 	require.Equal(t, []state.UnitState{state.UnitDone, state.UnitRunning}, []state.UnitState{all[0].State, all[1].State})
 }
 
-// slotOnce adds a slot with a restart in it.
+// slotOnce adds a slot, with a restart during that.
 func slotOnce(t *testing.T, j state.Journal, step string, arm func()) {
 	ctx := t.Context()
 	due := time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC)
@@ -110,11 +109,10 @@ func slotOnce(t *testing.T, j state.Journal, step string, arm func()) {
 	arm()
 	slots, err := j.AddSlots(ctx, step, due, []state.SlotRecord{{Due: due, State: state.SlotWaiting}})
 	require.NoError(t, err)
-	require.Len(t, slots, 1, "whoever has added it knows, though the answer was lost")
+	require.Len(t, slots, 1, "the process that added it knows, although the answer was lost")
 }
 
-// A frozen holder finds itself without its lease, and what it writes then is
-// refused. // Invariant 13
+// A process that was frozen has lost its lease, and its writes are refused. // Invariant 13
 func TestFrozenHolder(t *testing.T) {
 	server := pgtest.Start(t)
 	o := Options{URL: in(t, server.URL()), Keys: key(t)}
@@ -125,7 +123,7 @@ func TestFrozenHolder(t *testing.T) {
 	l, err := frozen.Lock(t.Context(), 0)
 	require.NoError(t, err)
 	require.NoError(t, frozen.SetSecret([]byte("old")))
-	_, err = a.pool.Exec(t.Context(), "UPDATE leases SET until = clock_timestamp()") // as time does
+	_, err = a.pool.Exec(t.Context(), "UPDATE leases SET until = clock_timestamp()") // as if time had passed
 	require.NoError(t, err)
 	heir := b.Vault().Slot("token")
 	next, err := heir.Lock(t.Context(), time.Minute)
@@ -143,7 +141,7 @@ func TestFrozenHolder(t *testing.T) {
 	require.NoError(t, next.Release())
 }
 
-// Nothing that is secret is in the database in clear, nor in an error. // Invariant 5
+// No secret is in clear text in the database or in an error. // Invariant 5
 func TestNothingInClear(t *testing.T) {
 	server := pgtest.Start(t)
 	url := in(t, server.URL())
@@ -168,7 +166,7 @@ func TestNothingInClear(t *testing.T) {
 	_, err = none.Vault().Slot("token").Lock(t.Context(), 0)
 	require.ErrorIs(t, err, ErrNoKey)
 
-	require.ErrorIs(t, slot.Remove(), state.ErrLocked, "its lock is not held")
+	require.ErrorIs(t, slot.Remove(), state.ErrLocked, "the lock is not held")
 	l, err = slot.Lock(t.Context(), 0)
 	require.NoError(t, err)
 	require.NoError(t, slot.SetNote([]byte("note")))
@@ -182,7 +180,7 @@ func TestNothingInClear(t *testing.T) {
 	require.Equal(t, "note", string(text))
 	var left int
 	require.NoError(t, s.pool.QueryRow(t.Context(), "SELECT count(secret) FROM secrets").Scan(&left))
-	require.Zero(t, left, "nothing of it is in the database")
+	require.Zero(t, left, "the database has nothing of it")
 
 	for _, at := range []string{"postgres://u:hushhush@127.0.0.1:1/x?sslmode=disable", "postgres://u:hushhush@:x:1/%zz"} {
 		away := New(Options{URL: at})
@@ -193,7 +191,7 @@ func TestNothingInClear(t *testing.T) {
 	}
 }
 
-// BenchmarkInboxAppend has 64 senders deliver at once.
+// BenchmarkInboxAppend has 64 concurrent senders.
 func BenchmarkInboxAppend(b *testing.B) {
 	server := pgtest.Start(b, "fsync=on", "full_page_writes=on")
 	s := New(Options{URL: server.URL() + "&search_path=bench"})
@@ -226,8 +224,8 @@ func BenchmarkInboxAppend(b *testing.B) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")
 }
 
-// TestSecretsAreBound has the owner of the database put the row of one slot in the place of
-// another, and a text that is bound to none: neither is used. // Invariant 10
+// TestSecretsAreBound lets the owner of the database put the row of one slot in place of another's, and an unbound
+// text. Neither is used. // Invariant 10
 func TestSecretsAreBound(t *testing.T) {
 	server := pgtest.Start(t)
 	o := Options{URL: in(t, server.URL()), Keys: key(t)}

@@ -7,9 +7,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// inbox keeps webhook deliveries in the database. Any number of processes have it
-// at once: whoever gives ordinals holds the row of the inbox until its commit, so
-// that events appear in the order of their ordinals.
+// inbox stores webhook deliveries in the database. Any number of processes can use it at the same time: the one that
+// assigns ordinals locks the row of the inbox until its commit, so that events become visible in the order of their
+// ordinals.
 type inbox struct {
 	s     *Store
 	quota int64
@@ -20,7 +20,7 @@ type inbox struct {
 
 var _ state.Inbox = (*inbox)(nil)
 
-// defaultQuota is that of the state folder.
+// defaultQuota is the same as for the state folder.
 const defaultQuota = 1 << 30
 
 // OpenInbox implements [state.Store].
@@ -33,8 +33,7 @@ func (s *Store) OpenInbox(ctx context.Context, o state.InboxOptions) (state.Inbo
 	return b, nil
 }
 
-// writers is how many groups of one process are under way: while one is being
-// synced the next is being written.
+// writers is the number of concurrent groups of one process: while one is synced, the next is written.
 const writers = 2
 
 func (s *Store) openInbox(ctx context.Context, o state.InboxOptions) (*inbox, error) {
@@ -48,7 +47,7 @@ func (s *Store) openInbox(ctx context.Context, o state.InboxOptions) (*inbox, er
 	return b, nil
 }
 
-// ReadInbox implements [state.Store]. There always is an inbox.
+// ReadInbox implements [state.Store]. The inbox always exists.
 func (s *Store) ReadInbox(ctx context.Context) (state.Inbox, error) {
 	b, err := s.openInbox(ctx, state.InboxOptions{})
 	if err != nil {
@@ -72,6 +71,6 @@ func (b *inbox) Append(ctx context.Context, e state.Event) (state.Appended, erro
 	return b.groups.Append(ctx, e)
 }
 
-// today counts days since 1970, by the database's clock: one host whose clock is
-// wrong must not have the others forget what was delivered.
+// today is the number of days since 1970 by the database's clock: a host with a wrong clock must not make others
+// forget deliveries.
 const today = "floor(extract(epoch FROM now()) / 86400)::integer"

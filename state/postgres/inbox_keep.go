@@ -13,12 +13,11 @@ import (
 )
 
 const (
-	// trimRows is how many events one transaction takes out, so that deliveries never
-	// wait long for it.
+	// trimRows is the number of events deleted per transaction. It is small, so that deliveries never wait long.
 	trimRows = 500
-	// keepIDs is for how many days a repetition is known for one, at least.
+	// keepIDs is the minimum number of days for which repetitions are recognized.
 	keepIDs = 90
-	// forgetIDs is how many older ones a call takes out at most.
+	// forgetIDs is the greatest number of older ids that one call deletes.
 	forgetIDs = 5000
 )
 
@@ -48,7 +47,7 @@ func (b *inbox) Trim(ctx context.Context, source string, through int64) error {
 	return nil
 }
 
-// trim takes out some events, and reports whether there may be more.
+// trim deletes some events, and reports whether there may be more.
 func trim(ctx context.Context, tx pgx.Tx, source string, through int64) (more bool, err error) {
 	if _, err := tx.Exec(ctx, "SELECT FROM inbox FOR UPDATE"); err != nil {
 		return false, err
@@ -67,7 +66,7 @@ func trim(ctx context.Context, tx pgx.Tx, source string, through int64) (more bo
 	return n == trimRows, err
 }
 
-// change runs do as how says, unless the inbox was opened for reading.
+// change runs do by means of how, unless the inbox was opened for reading.
 func (b *inbox) change(ctx context.Context, how func(context.Context, func(pgx.Tx) error) error, do func(pgx.Tx) error) error {
 	if b.read {
 		return errReading
@@ -85,7 +84,7 @@ func (b *inbox) Quarantine(ctx context.Context, ordinal int64, reason string) er
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("put event %d aside: %w", ordinal, err)
+		return fmt.Errorf("quarantine event %d: %w", ordinal, err)
 	}
 	return nil
 }
@@ -141,7 +140,7 @@ func (b *inbox) Capture(ctx context.Context, e state.Event) error {
 		return fmt.Errorf("capture delivery: encode header: %w", err)
 	}
 	err = b.change(ctx, b.s.changeOnce, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SELECT FROM inbox FOR UPDATE"); err != nil { // one at a time: they are counted
+		if _, err := tx.Exec(ctx, "SELECT FROM inbox FOR UPDATE"); err != nil { // one at a time, because captures are counted
 			return err
 		}
 		if _, err := tx.Exec(ctx, "DELETE FROM captures WHERE received <= $1", b.s.Now().Add(-state.CaptureAge)); err != nil {
@@ -165,7 +164,7 @@ func (b *inbox) Capture(ctx context.Context, e state.Event) error {
 	return nil
 }
 
-// capturesOf are the captures of a source, the oldest first.
+// capturesOf returns the captures of a source, oldest first.
 func capturesOf(ctx context.Context, tx pgx.Tx, source string) ([]state.Captured, error) {
 	rows, err := tx.Query(ctx, "SELECT capture, sender, likely, length(header) + length(body) FROM captures WHERE source = $1 ORDER BY capture", []byte(source))
 	if err != nil {

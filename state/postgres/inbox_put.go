@@ -11,12 +11,12 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// commit has a group in the database and synced when it returns, or says in each
-// of the group why not. One whose commit was not answered is not tried again: its
-// senders do that, and what was kept all the same is a repetition then.
-// // Invariant 3
+// commit writes and syncs a group, or sets the error of each delivery of the group. A commit without an answer is not
+// retried: the senders do that, and a delivery that was stored is then a repetition.
+//
+// Invariant 3
 func (b *inbox) commit(group []*state.Delivery) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience) // those who wait may leave, their group is written all the same
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience) // callers may stop waiting, but their group is still written
 	defer cancel()
 	err := b.s.changeOnce(ctx, func(tx pgx.Tx) error {
 		g := &grouping{tx: tx, quota: b.quota, heads: map[string]head{}}
@@ -41,7 +41,7 @@ type variant struct{ key, digest [16]byte }
 // head is what a group adds to a source.
 type head struct{ ordinal, bytes int64 }
 
-// grouping is the writing of one group in one transaction.
+// grouping writes one group in one transaction.
 type grouping struct {
 	tx          pgx.Tx
 	quota       int64
@@ -75,7 +75,7 @@ func (g *grouping) put(ctx context.Context, group []*state.Delivery) error {
 	return g.write(ctx)
 }
 
-// read takes the row of the inbox, and what is known of the group's ids.
+// read locks the row of the inbox, and reads what is stored for the group's ids.
 func (g *grouping) read(ctx context.Context, group []*state.Delivery) error {
 	var keys, names [][]byte
 	for _, d := range group {
@@ -119,7 +119,7 @@ func (g *grouping) read(ctx context.Context, group []*state.Delivery) error {
 	return nil
 }
 
-// judge says what a delivery is, and takes it up if it is to be kept.
+// judge sets the outcome of a delivery, and adds it to the rows if it must be stored.
 func (g *grouping) judge(d *state.Delivery) {
 	first, again := g.first[d.Key]
 	switch {
@@ -151,7 +151,7 @@ func (g *grouping) judge(d *state.Delivery) {
 	}
 }
 
-// number gives new sources their numbers.
+// number assigns numbers to new sources.
 func (g *grouping) number(ctx context.Context) error {
 	for name := range g.heads {
 		if _, there := g.sources[name]; there {
@@ -166,7 +166,7 @@ func (g *grouping) number(ctx context.Context) error {
 	return nil
 }
 
-// write inserts what was taken up, and brings the accounts up to it.
+// write inserts the collected rows, and updates the positions of the inbox and its sources.
 func (g *grouping) write(ctx context.Context) error {
 	var c columns
 	for _, d := range g.rows {
@@ -202,7 +202,7 @@ func (g *grouping) write(ctx context.Context) error {
 	return nil
 }
 
-// columns are the events of a group as the database takes them.
+// columns holds the events of a group as column arrays.
 type columns struct {
 	ordinals, sizes                               []int64
 	sources                                       []int32
@@ -220,7 +220,7 @@ func (c *columns) add(source int32, d *state.Delivery) {
 	c.conflicts = append(c.conflicts, d.Was == state.Conflicting)
 }
 
-// blob is b as a value that is not null.
+// blob returns b, or an empty slice for nil, so that the value is not null.
 func blob(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -228,5 +228,5 @@ func blob(b []byte) []byte {
 	return b
 }
 
-// errReading is returned by what would change an inbox that was opened for reading.
+// errReading is returned by methods that change an inbox if it was opened for reading.
 var errReading = errors.New("it was opened for reading")

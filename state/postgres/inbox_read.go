@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// What one call returns before it stops, and what it asks for at once. // Invariant 6
+// Limits of one call, and the number of events per query. // Invariant 6
 const (
 	eventsBytes = 16 << 20
 	eventsPage  = 64
@@ -43,7 +43,7 @@ func (b *inbox) DeadLetters(ctx context.Context, source string, after int64, lim
 	return letters, nil
 }
 
-// pages reads a few events at a time until there are enough.
+// pages reads a few events at a time until the limit is reached.
 func (b *inbox) pages(ctx context.Context, where, source string, after int64, limit int) (all []state.DeadLetter, err error) {
 	size := 0
 	for len(all) < limit && size < eventsBytes {
@@ -122,7 +122,7 @@ func (b *inbox) Standings(ctx context.Context) (all []state.SourceBacklog, err e
 	return all, nil
 }
 
-// ping asks whether there is a database.
+// ping returns a function that checks the connection.
 func ping(ctx context.Context) func(*pgxpool.Pool) error {
 	return func(pool *pgxpool.Pool) error { return pool.Ping(ctx) }
 }

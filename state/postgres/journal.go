@@ -13,30 +13,30 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// journal is the account of all daemons that share the database. A slot belongs to
-// the process that has added it, until that gives no sign of life.
+// journal is the journal of all daemons that share the database. A slot belongs to the process that added it, until
+// that process stops sending signs of life.
 type journal struct {
 	s       *Store
-	process string // this journal, unlike any other
+	process string // unique id of this journal
 	stop    context.CancelFunc
 	beats   sync.WaitGroup
 }
 
 var _ state.Journal = (*journal)(nil)
 
-// How long a process lives without a sign of life, and how often it gives one.
+// How long a process counts as alive without a sign of life, and how often it sends one.
 const (
 	processLife = 30 * time.Second
 	processBeat = 5 * time.Second
 )
 
-// What a journal keeps of each pipeline. // Invariant 6
+// Limits per pipeline. // Invariant 6
 const (
 	keptSlots = 5_000
 	keptRuns  = 500
 )
 
-// OpenJournal implements [state.Store]. Any number of processes may have it.
+// OpenJournal implements [state.Store]. Any number of processes may open it.
 func (s *Store) OpenJournal(ctx context.Context) (state.Journal, error) {
 	j := &journal{s: s, process: s.me + "/" + nonce()}
 	if err := j.beat(ctx); err != nil {
@@ -48,7 +48,7 @@ func (s *Store) OpenJournal(ctx context.Context) (state.Journal, error) {
 	return j, nil
 }
 
-// live gives signs of life until ctx ends.
+// live sends signs of life until ctx ends.
 func (j *journal) live(ctx context.Context) {
 	tick := time.NewTicker(processBeat)
 	defer tick.Stop()
@@ -57,7 +57,7 @@ func (j *journal) live(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = j.beat(ctx) // the next one may succeed; else others take the slots over
+			_ = j.beat(ctx) // the next one may succeed; otherwise others take the slots over
 		}
 	}
 }
@@ -73,7 +73,7 @@ func (j *journal) beat(ctx context.Context) error {
 	})
 }
 
-// Close implements [state.Journal]. What is open is free for others at once.
+// Close implements [state.Journal]. Open slots can be taken over immediately.
 func (j *journal) Close() error {
 	j.stop()
 	j.beats.Wait()
@@ -89,7 +89,7 @@ func (j *journal) Close() error {
 	return nil
 }
 
-// orphaned are rows whose owner is gone.
+// orphaned is the condition that the owner of a row is dead.
 const orphaned = `NOT EXISTS (SELECT FROM processes WHERE process = owner AND until > clock_timestamp())`
 
 // Seen implements [state.Schedule]: see [state.JournalFile.Seen].

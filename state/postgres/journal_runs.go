@@ -17,8 +17,7 @@ func (j *journal) KeepRun(ctx context.Context, r state.RunRecord) error {
 	return j.change(ctx, "run", func(tx pgx.Tx) error { return j.keepRun(ctx, tx, r, false) })
 }
 
-// keepRun records a run: one that another process has recorded only if it takes that
-// over.
+// keepRun records a run. It replaces a record of another process only if over is set.
 func (j *journal) keepRun(ctx context.Context, tx pgx.Tx, r state.RunRecord, over bool) error {
 	log, err := json.Marshal(r.Log)
 	if err != nil {
@@ -36,7 +35,7 @@ func (j *journal) keepRun(ctx context.Context, tx pgx.Tx, r state.RunRecord, ove
 	return err
 }
 
-// BreakRuns implements [state.RunBook]: it is about runs of processes that are gone.
+// BreakRuns implements [state.RunBook]. It only affects runs of dead processes.
 func (j *journal) BreakRuns(ctx context.Context, why string) error {
 	return j.change(ctx, "runs", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE runs SET status = 'stopped', error = $1 WHERE status = 'running' AND "+orphaned, why)

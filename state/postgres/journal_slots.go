@@ -15,12 +15,13 @@ import (
 
 const slotColumns = "pipeline, due, state, why, cause, run, status, started, ended, attempts, broken, count"
 
-// nonce tells one call from all others.
+// nonce returns a random string that identifies one call.
 func nonce() string { return rand.Text()[:16] }
 
-// AddSlots implements [state.SlotBook]. Of several processes that add a slot one
-// gets it; where the pipeline is paused it is skipped, whoever has paused it.
-// // Invariant 18
+// AddSlots implements [state.SlotBook]. If several processes add the same slot, one gets it. If the pipeline is
+// paused by any process, the slot is skipped.
+//
+// Invariant 18
 func (j *journal) AddSlots(ctx context.Context, pipeline string, through time.Time, slots []state.SlotRecord) (added []state.SlotRecord, err error) {
 	call := nonce()
 	err = j.change(ctx, "slots", func(tx pgx.Tx) error {
@@ -35,7 +36,7 @@ func (j *journal) AddSlots(ctx context.Context, pipeline string, through time.Ti
 				s.State, s.Cause, s.Why = state.SlotSkipped, "", "paused"
 			}
 			args := append(values(s), j.process, call)
-			// A slot that is there already is this call's own if its answer was lost.
+			// A slot that exists belongs to this call if the call's first answer was lost.
 			tag, err := tx.Exec(ctx, `INSERT INTO slots VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 				ON CONFLICT (pipeline, due) DO UPDATE SET call = excluded.call WHERE slots.call = excluded.call`, args...)
 			if err != nil {
@@ -55,9 +56,8 @@ func (j *journal) AddSlots(ctx context.Context, pipeline string, through time.Ti
 	return added, err
 }
 
-// SetSlot implements [state.SlotBook]. It returns [state.ErrTaken], wrapped, where
-// another process has taken the slot over; what is said of its runs is that one's
-// to say, too.
+// SetSlot implements [state.SlotBook]. It returns [state.ErrTaken], wrapped, if another process has taken over the
+// slot; its runs are then not recorded either.
 func (j *journal) SetSlot(ctx context.Context, s state.SlotRecord, runs ...state.RunRecord) error {
 	return j.change(ctx, "slot", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `UPDATE slots SET state = $3, why = $4, cause = $5, run = $6, status = $7, started = $8, ended = $9, attempts = $10, broken = $11, count = $12
@@ -72,8 +72,7 @@ func (j *journal) SetSlot(ctx context.Context, s state.SlotRecord, runs ...state
 	})
 }
 
-// OpenSlots implements [state.SlotBook]: this process's own, and those of processes
-// that are gone, which are its own from now on.
+// OpenSlots implements [state.SlotBook]. It returns this process's own slots and takes over those of dead processes.
 func (j *journal) OpenSlots(ctx context.Context, pipeline string) ([]state.SlotRecord, error) {
 	return j.adopt(ctx, pipeline, "owner = $2 OR "+orphaned)
 }
@@ -86,7 +85,7 @@ func (j *journal) Orphans(ctx context.Context, pipeline string) ([]state.SlotRec
 func (j *journal) adopt(ctx context.Context, pipeline, whose string) (slots []state.SlotRecord, err error) {
 	call := nonce()
 	err = j.change(ctx, "take slots over", func(tx pgx.Tx) error {
-		// What this call has taken already, and was not told of, is to be run as well.
+		// Also return what this call has already taken over, if its first answer was lost.
 		rows, err := tx.Query(ctx, "UPDATE slots SET owner = $2, call = $3 WHERE pipeline = $1 AND state IN ('waiting', 'running') AND (call = $3 OR "+whose+") RETURNING "+slotColumns,
 			pipeline, j.process, call)
 		if err != nil {
@@ -122,7 +121,7 @@ func slotOf(row pgx.CollectableRow) (s state.SlotRecord, err error) {
 	return s, err
 }
 
-// values are the columns of a slot.
+// values returns the values of a slot's columns.
 func values(s state.SlotRecord) []any {
 	return []any{s.Pipeline, s.Due, s.State, clean(s.Why), s.Cause, s.Run, s.Status, at(s.Started), at(s.Ended), s.Attempts, s.Broken, s.Count}
 }

@@ -15,19 +15,18 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Times of leases. A holder that cannot renew one takes it for lost by its own
-// clock, a margin before the database gives it to another: that clock is not
-// turned with the time of day, and only runs on. // Invariant 13
+// Times of leases. A holder that cannot renew its lease treats it as lost by its own clock, some time before the
+// database gives it to another. The holder measures elapsed time, so changes of the time of day do not matter.
+// // Invariant 13
 const (
 	leaseTime = 30 * time.Second
-	leaseLook = 200 * time.Millisecond // how often one that another has is asked for
+	leaseLook = 200 * time.Millisecond // interval between attempts to take a lease that another process has
 )
 
-// life is how long a lease lives without a sign of life.
+// life returns how long a lease lasts without a renewal.
 func (s *Store) life() time.Duration { return cmp.Or(s.o.Life, leaseTime) }
 
-// sure is how long a lease is its holder's after it was asked for, by the
-// holder's clock.
+// sure returns how long a holder may rely on a lease after it requested it, by its own clock.
 func (s *Store) sure() time.Duration { return s.life() - s.life()/6 }
 
 // lease is a row that names its holder.
@@ -72,7 +71,7 @@ func (s *Store) take(ctx context.Context, name string, wait time.Duration) (*lea
 	}
 }
 
-// tryTake takes a lease, or says who has it.
+// tryTake takes a lease, or returns its holder.
 func (s *Store) tryTake(ctx context.Context, name string) (l *lease, holder string, err error) {
 	mine := fmt.Sprintf("held by %s (%s, %s)", filepath.Base(os.Args[0]), s.me, nonce())
 	var token int64
@@ -89,7 +88,7 @@ func (s *Store) tryTake(ctx context.Context, name string) (l *lease, holder stri
 		}
 		err = tx.QueryRow(ctx, "SELECT holder || ' since ' || to_char(since, 'YYYY-MM-DD HH24:MI:SS TZ') FROM leases WHERE name = $1", name).Scan(&holder)
 		if errors.Is(err, pgx.ErrNoRows) {
-			err, holder = nil, "holder unknown" // it was given back meanwhile
+			err, holder = nil, "holder unknown" // it was released meanwhile
 		}
 		return err
 	})
@@ -99,7 +98,7 @@ func (s *Store) tryTake(ctx context.Context, name string) (l *lease, holder stri
 	return s.hold(ctx, name, token, asked), "", nil
 }
 
-// hold renews a lease until it is given back or lost.
+// hold renews a lease until it is released or lost.
 func (s *Store) hold(ctx context.Context, name string, token int64, asked time.Time) *lease {
 	l := &lease{s: s, name: name, token: token, lost: make(chan struct{})}
 	live, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -109,8 +108,8 @@ func (s *Store) hold(ctx context.Context, name string, token int64, asked time.T
 	return l
 }
 
-// live renews the lease. It is ours until its time after a renewal was asked for
-// has passed, however late the answer came, or whether a renewal hangs.
+// live renews the lease. The lease is ours until sure has passed since the last successful renewal was requested,
+// however late its answer came and even if a renewal hangs.
 func (l *lease) live(ctx context.Context, asked time.Time) {
 	lose := sync.OnceFunc(func() { close(l.lost) })
 	end := time.AfterFunc(time.Until(asked.Add(l.s.sure())), lose)
@@ -130,7 +129,7 @@ func (l *lease) live(ctx context.Context, asked time.Time) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err == nil && !kept: // another has it
+		case err == nil && !kept: // another process has it
 			lose()
 		case err == nil && end.Reset(time.Until(now.Add(l.s.sure()))):
 			asked = now
@@ -166,7 +165,7 @@ func (l *lease) giveBack() error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("give lease %s back: %w", l.name, err)
+		return fmt.Errorf("release lease %s: %w", l.name, err)
 	}
 	return nil
 }

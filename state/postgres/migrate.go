@@ -22,14 +22,12 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// latest is the version of the schema that this program makes: the number of the
-// last migration.
+// latest is the schema version of this program: the number of the last migration.
 const latest = 6
 
-// Migrate brings the schema to this version, and makes it where there is none. It
-// returns the versions before and after. Of several processes that do so at once
-// one does the work, and the others wait. It returns [state.ErrNewer], wrapped,
-// where the schema is of a later version: nothing was changed.
+// Migrate creates the schema or migrates it to this program's version. It returns the versions before and after. If
+// several processes migrate at the same time, one does the work and the others wait. It returns [state.ErrNewer],
+// wrapped, if the schema has a newer version; then nothing was changed.
 func (s *Store) Migrate(ctx context.Context) (from, to int64, err error) {
 	pool, err := s.connections()
 	if err != nil {
@@ -56,8 +54,8 @@ func (s *Store) Migrate(ctx context.Context) (from, to int64, err error) {
 	return from, to, err
 }
 
-// makeSchema makes the schema where there is none. IF NOT EXISTS would ask for the
-// right to make schemas even so, and two processes that do it at once would meet.
+// makeSchema creates the schema if it is missing. CREATE SCHEMA IF NOT EXISTS would require the right to create
+// schemas even if it exists, and two concurrent calls could conflict.
 func (s *Store) makeSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('penstock schema ' || $1, 0))", s.schema); err != nil {
@@ -80,20 +78,19 @@ func (s *Store) provider(pool *pgxpool.Pool) (*goose.Provider, error) {
 	}
 	id := fnv.New64a()
 	_, _ = id.Write([]byte("penstock " + s.schema))
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(int64(id.Sum64())), lock.WithLockTimeout(1, 60)) // each second, for a minute
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(int64(id.Sum64())), lock.WithLockTimeout(1, 60)) // one attempt per second, for a minute
 	if err != nil {
 		return nil, err
 	}
 	c := pool.Config().ConnConfig.Copy()
-	delete(c.RuntimeParams, "statement_timeout") // an index may take longer
+	delete(c.RuntimeParams, "statement_timeout") // creating an index may take longer
 	return goose.NewProvider(goose.DialectPostgres, stdlib.OpenDB(*c), files, goose.WithSessionLocker(locker), goose.WithTableName(versionTable))
 }
 
-// versionTable has a line for each migration.
+// versionTable has one row per migration.
 const versionTable = "migrations"
 
-// inspect returns nil if the schema is of this version, [ErrUnmigrated] or
-// [state.ErrNewer] if not.
+// inspect returns nil if the schema has this program's version, otherwise [ErrUnmigrated] or [state.ErrNewer].
 func (s *Store) inspect(ctx context.Context, pool *pgxpool.Pool) error {
 	var version int64
 	var there time.Time
@@ -109,24 +106,24 @@ func (s *Store) inspect(ctx context.Context, pool *pgxpool.Pool) error {
 	case err != nil:
 		return err
 	case version > latest:
-		return fmt.Errorf("schema %s has version %d, and this program knows %d: %w", s.schema, version, latest, state.ErrNewer)
+		return fmt.Errorf("schema %s has version %d, and this program supports %d: %w", s.schema, version, latest, state.ErrNewer)
 	case version < latest:
 		return fmt.Errorf("schema %s has version %d of %d: %w", s.schema, version, latest, ErrUnmigrated)
 	}
 	return nil
 }
 
-// Health says how the database stands, for `check`.
+// Health describes the database, for `check`.
 type Health struct {
 	Schema  string
 	Version int64         // of the schema
 	Server  string        // its version
-	Lacking []string      // rights that the role does not have, as GRANT has them
-	Ahead   time.Duration // of its clock, before this machine's
+	Lacking []string      // rights that the role lacks, in the syntax of GRANT
+	Ahead   time.Duration // the database's clock minus this machine's
 }
 
-// Health looks at the schema and the rights of the role. It returns [ErrUnmigrated]
-// or [state.ErrNewer], wrapped, where the version is not this one's.
+// Health checks the schema and the rights of the role. It returns [ErrUnmigrated] or [state.ErrNewer], wrapped, if
+// the schema has another version.
 func (s *Store) Health(ctx context.Context) (h Health, err error) {
 	err = s.look(ctx, func(pool *pgxpool.Pool) error {
 		h = Health{Schema: s.schema, Version: latest}
@@ -149,7 +146,7 @@ func (s *Store) Health(ctx context.Context) (h Health, err error) {
 		return err
 	})
 	if err != nil {
-		return h, fmt.Errorf("look at the state database: %w", err)
+		return h, fmt.Errorf("check the state database: %w", err)
 	}
 	return h, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// notes are rows.
+// notes stores notes as rows.
 type notes struct{ s *Store }
 
 var _ state.Notes = notes{}
@@ -58,7 +58,7 @@ func (n notes) SetNote(ctx context.Context, name string, was, text []byte) error
 	return nil
 }
 
-// same reports whether two notes are one; nil is none.
+// same reports whether two notes are equal; nil is a missing note.
 func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
 // NoteNames implements [state.Notes].

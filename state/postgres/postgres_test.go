@@ -19,10 +19,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// schemas gives each test a schema of its own.
+// schemas counts the tests' schemas.
 var schemas atomic.Int64
 
-// in is the URL of a new schema, migrated.
+// in returns the URL of a new, migrated schema.
 func in(t *testing.T, at string) string {
 	t.Helper()
 	u, err := url.Parse(at)

@@ -11,7 +11,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// enqueue tells of units that may be claimed, byID so that all do it in one order.
+// enqueue reports units that may be claimed to Options.Enqueue. They are sorted by ID, so that all processes use one
+// order.
 func (s *Store) enqueue(ctx context.Context, tx pgx.Tx, units []state.Unit) error {
 	if s.o.Enqueue == nil || len(units) == 0 {
 		return nil
@@ -19,10 +20,9 @@ func (s *Store) enqueue(ctx context.Context, tx pgx.Tx, units []state.Unit) erro
 	return s.o.Enqueue(ctx, tx, s.schema, byID(units))
 }
 
-// Revive has units wait again, and be enqueued, whose worker has given no sign of
-// life for as long as it had claimed them, or fail if that was so too often. Of
-// several processes that do so at once one has each unit. It returns how many there
-// were.
+// Revive makes units wait again, and enqueues them, if their worker has sent no sign of life for the duration of its
+// claim; a unit fails if this happened too often. If several processes do this at the same time, each unit is revived
+// once. Revive returns the number of units.
 func (s *Store) Revive(ctx context.Context) (n int, err error) {
 	err = s.change(ctx, func(tx pgx.Tx) error {
 		if err := s.ask(ctx, tx, "SELECT clock_timestamp()"); err != nil {
@@ -32,12 +32,12 @@ func (s *Store) Revive(ctx context.Context) (n int, err error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("take units over: %w", err)
+		return 0, fmt.Errorf("revive units: %w", err)
 	}
 	return n, nil
 }
 
-// mostRevived is how many units one transaction takes up.
+// mostRevived is the greatest number of units that one transaction revives.
 const mostRevived = 1000
 
 func (s *Store) revive(ctx context.Context, tx pgx.Tx) (n int, err error) {
@@ -56,9 +56,8 @@ func (s *Store) revive(ctx context.Context, tx pgx.Tx) (n int, err error) {
 	return len(lost), s.enqueue(ctx, tx, again)
 }
 
-// Queue is where a queue of this state's units is to be: the pool of connections,
-// which stays the store's, and the schema. It returns [ErrUnmigrated] or
-// [state.ErrNewer], wrapped, where the schema is not of this version.
+// Queue returns the place for a queue of this state's units: the connection pool, which the store still owns, and the
+// schema. It returns [ErrUnmigrated] or [state.ErrNewer], wrapped, if the schema has another version.
 func (s *Store) Queue(ctx context.Context) (pool *pgxpool.Pool, schema string, err error) {
 	err = s.look(ctx, func(p *pgxpool.Pool) error {
 		pool, schema = p, s.schema

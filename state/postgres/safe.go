@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// safe keeps tokens in the database, encrypted before they leave the process:
-// neither its owner nor a backup of it can read them. // Invariant 5
+// safe stores tokens in the database. They are encrypted in this process, so that neither the database's owner nor a
+// backup can read them. // Invariant 5
 type safe struct{ s *Store }
 
 var _ state.Safe = safe{}
@@ -22,7 +22,7 @@ var _ state.Safe = safe{}
 // Vault implements [state.Store].
 func (s *Store) Vault() *state.Vault { return state.NewVaultIn(safe{s}) }
 
-// Check implements [state.Safe]. Without a key it returns [ErrNoKey], wrapped.
+// Check implements [state.Safe]. Without a key it returns [ErrNoKey].
 func (f safe) Check() error {
 	if strings.TrimSpace(f.s.o.Keys) == "" {
 		return ErrNoKey
@@ -34,7 +34,7 @@ func (f safe) Check() error {
 // Now implements [state.Safe].
 func (f safe) Now() time.Time { return f.s.Now() }
 
-// Lock implements [state.Safe]. Of all processes one has it. // Invariant 13
+// Lock implements [state.Safe]. One process at a time has it. // Invariant 13
 func (f safe) Lock(ctx context.Context, name string, wait time.Duration) (state.Lease, error) {
 	l, err := f.s.take(ctx, leaseOf(name), wait)
 	if err != nil {
@@ -48,7 +48,7 @@ func (f safe) Lock(ctx context.Context, name string, wait time.Duration) (state.
 
 func leaseOf(name string) string { return "token " + name }
 
-// safeTime is how long a text may take to be read or written.
+// safeTime limits the time to read or write a text.
 const safeTime = 20 * time.Second
 
 // Read implements [state.Safe].
@@ -86,8 +86,8 @@ func (f safe) seal(text []byte) ([]byte, error) {
 	return state.Seal(f.s.o.Keys, text)
 }
 
-// Write implements [state.Safe]. A process that was frozen, and has lost the lock
-// meanwhile, changes nothing. // Invariant 13
+// Write implements [state.Safe]. It changes nothing if the process was frozen and has lost the lock meanwhile.
+// // Invariant 13
 func (f safe) Write(name string, what state.Entry, text []byte, step func(string)) error {
 	f.s.mu.Lock()
 	l := f.s.own[name]
@@ -111,7 +111,7 @@ func (f safe) Write(name string, what state.Entry, text []byte, step func(string
 		case err != nil:
 			return err
 		case !ours:
-			return fmt.Errorf("%w: the lock was lost while this process did not run", state.ErrLocked)
+			return fmt.Errorf("%w: the lock was lost while this process was suspended", state.ErrLocked)
 		}
 		_, err = tx.Exec(ctx, "INSERT INTO secrets (name, "+column(what)+") VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET "+column(what)+" = excluded."+column(what), name, text)
 		return err

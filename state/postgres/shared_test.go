@@ -18,22 +18,22 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// What several processes are to each other that others only meet by chance.
+// Rare interactions between several processes.
 func TestShared(t *testing.T) {
 	server := pgtest.Start(t)
 	for name, test := range map[string]func(*testing.T, *pgtest.Server){
-		"late commit is not overtaken":         lateCommitIsNotOvertaken,
-		"slot taken over untold":               slotTakenOverUntold,
-		"lease lost while a renewal hangs":     leaseLostWhileARenewalHangs,
-		"migrate at once, and with few rights": migrateAtOnceAndWithFewRights,
+		"later commits wait":               laterCommitsWait,
+		"slot takeover, answer lost":       slotTakeoverAnswerLost,
+		"lease lost while a renewal hangs": leaseLostWhileRenewalHangs,
+		"concurrent migration, few rights": concurrentMigration,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, server) })
 	}
 }
 
-// A process that is slow to commit holds back whoever comes after it: no reader
-// sees a later event before an earlier one, and goes on behind it. // Invariant 3
-func lateCommitIsNotOvertaken(t *testing.T, server *pgtest.Server) {
+// A slow commit holds back later ones: no reader sees a later event before an earlier one and skips the earlier one.
+// // Invariant 3
+func laterCommitsWait(t *testing.T, server *pgtest.Server) {
 	url := in(t, server.URL())
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	var armed atomic.Bool
@@ -86,9 +86,8 @@ func lateCommitIsNotOvertaken(t *testing.T, server *pgtest.Server) {
 	require.Equal(t, []string{"slow", "quick"}, ids)
 }
 
-// A slot that was taken over by a call whose answer was lost is run by who has it.
-// // Invariant 18
-func slotTakenOverUntold(t *testing.T, server *pgtest.Server) {
+// A slot that was taken over by a call whose answer was lost is run by its new owner. // Invariant 18
+func slotTakeoverAnswerLost(t *testing.T, server *pgtest.Server) {
 	url := in(t, server.URL())
 	ctx, due := t.Context(), time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC)
 	var lose atomic.Bool
@@ -120,8 +119,8 @@ func slotTakenOverUntold(t *testing.T, server *pgtest.Server) {
 	require.Empty(t, slots)
 }
 
-// A holder whose renewal hangs takes its lease for lost in time. // Invariant 13
-func leaseLostWhileARenewalHangs(t *testing.T, server *pgtest.Server) {
+// A holder whose renewal hangs treats its lease as lost in time. // Invariant 13
+func leaseLostWhileRenewalHangs(t *testing.T, server *pgtest.Server) {
 	url := in(t, server.URL())
 	hang := make(chan struct{})
 	var armed atomic.Bool
@@ -138,15 +137,15 @@ func leaseLostWhileARenewalHangs(t *testing.T, server *pgtest.Server) {
 	select {
 	case <-l.Lost():
 	case <-time.After(30 * time.Second):
-		t.Error("the lease is another's by now, and its holder does not know")
+		t.Error("another process has the lease, and the old holder does not know")
 	}
 	close(hang)
 	require.NoError(t, l.Release())
 }
 
-// Of many that migrate at once all succeed, and who may make tables in a schema
-// that is there need not be allowed to make schemas.
-func migrateAtOnceAndWithFewRights(t *testing.T, server *pgtest.Server) {
+// Many concurrent migrations all succeed. A role that may create tables in an existing schema does not need the right
+// to create schemas.
+func concurrentMigration(t *testing.T, server *pgtest.Server) {
 	ctx := t.Context()
 	admin, err := pgx.Connect(ctx, server.URL())
 	require.NoError(t, err)

@@ -11,8 +11,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// sources are rows that all processes share: a source that one pauses is paused
-// for all.
+// sources stores the sources as rows shared by all processes: a source that one process pauses is paused for all.
 type sources struct{ s *Store }
 
 var _ state.Sources = sources{}
@@ -43,7 +42,7 @@ func (b sources) Pause(ctx context.Context, source string, p state.Pause) error 
 func (b sources) Resume(ctx context.Context, source string) (was bool, err error) {
 	err = b.s.change(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, "DELETE FROM source_pauses WHERE source = $1", source)
-		was = was || tag.RowsAffected() > 0 // or the first answer was lost
+		was = was || tag.RowsAffected() > 0 // also if the first answer was lost
 		return err
 	})
 	if err != nil {

@@ -1,11 +1,9 @@
-// Package postgres keeps the state of many processes in one Postgres database: a
-// [state.Store] that serves and workers on several hosts share. It has a schema of
-// its own, which [Store.Migrate] makes; nothing else in the database is touched.
-// What it keeps of credentials is encrypted before it leaves the process.
+// Package postgres stores the state of many processes in one Postgres database: a [state.Store] shared by daemons and
+// workers on several hosts. It has its own schema, which [Store.Migrate] creates; it touches nothing else in the
+// database. Credentials are encrypted before they leave the process.
 //
-// The database's clock is the only one that decides who has a lease, a unit or a
-// slot, and by [Store.Now] the one that slots, units, tokens and the rows of a pass go
-// by: those of the processes may be hours off. Begin with [New].
+// Only the database's clock decides who has a lease, a unit or a slot. Slots, units, tokens and the rows of a pass
+// use it through [Store.Now]. The clocks of the processes may be hours off. Start with [New].
 package postgres
 
 import (
@@ -25,43 +23,41 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Options say where the database is.
+// Options configures a [Store].
 type Options struct {
-	URL  string                  // postgres://…; its search_path, if it has one, names the schema
-	Keys string                  // age identities that tokens are encrypted with, one a line, the first for new ones; "" keeps none
-	Step func(name string) error // told each step of a change, so that tests can break it there; may be nil
+	URL  string                  // postgres://…; the schema is taken from its search_path, if set
+	Keys string                  // age identities that encrypt tokens, one per line, the first for new ones; "": tokens cannot be stored
+	Step func(name string) error // called at each step of a change, so that tests can break it there; may be nil
 
-	// Enqueue is told, in the transaction that makes them so, of units that may be
-	// claimed now or once NotBefore has come: what it writes stands or falls with
-	// them. It may be nil.
+	// Enqueue is called with units that may be claimed now or from NotBefore on, in the transaction that makes them
+	// so: what it writes commits or rolls back with them. It may be nil.
 	Enqueue func(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) error
-	Life    time.Duration // of a lease without a sign of life; 0: 30 seconds
+	Life    time.Duration // of a lease without a renewal; 0: 30 seconds
 }
 
-// DefaultSchema is where everything is unless the URL names another schema.
+// DefaultSchema is the schema if the URL names none.
 const DefaultSchema = "penstock"
 
 // Errors of a database that cannot be used as it is.
 var (
-	// ErrUnmigrated is returned where the schema is not there, or was made by an
-	// earlier version.
-	ErrUnmigrated = errors.New("the state database is not of this version yet")
-	// ErrNoKey is returned where a token was to be kept, or read, without a key.
-	ErrNoKey = errors.New("the state database keeps tokens only encrypted, and there is no key")
+	// ErrUnmigrated is returned if the schema is missing or was created by an earlier version.
+	ErrUnmigrated = errors.New("the state database needs a migration")
+	// ErrNoKey is returned if a token must be stored or read, and there is no key.
+	ErrNoKey = errors.New("the state database stores tokens only encrypted, and there is no key")
 )
 
-// Store keeps state in a database. It connects when it is first used, and again
-// after the connection was lost. It is safe for concurrent use.
+// Store is a [state.Store] in a database. It connects on first use, and again after a connection was lost. It is safe
+// for concurrent use.
 type Store struct {
 	o      Options
-	me     string // this process, unlike any other
+	me     string // unique id of this process
 	schema string
 	clock  clock
 
 	mu   sync.Mutex
 	pool *pgxpool.Pool
-	good bool              // the schema is of this version
-	own  map[string]*lease // of places in the vault, by name
+	good bool              // the schema has this program's version
+	own  map[string]*lease // leases on slots of the vault, by name
 }
 
 var _ state.Store = (*Store)(nil)
@@ -75,7 +71,7 @@ func New(o Options) *Store {
 	return &Store{o: o, me: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8]), clock: clock{base: time.Now()}, own: map[string]*lease{}}
 }
 
-// How long things may take.
+// Time limits, and the limit of connections.
 const (
 	dialTimeout      = 5 * time.Second
 	statementTimeout = 15 * time.Second
@@ -83,11 +79,11 @@ const (
 	mostConnections  = 10
 )
 
-// config is how to connect.
+// config returns the configuration of the connections.
 func (s *Store) config() (*pgxpool.Config, error) {
 	c, err := pgxpool.ParseConfig(s.o.URL)
 	if err != nil {
-		return nil, errors.New("the URL of the state database is not one that can be used") // the driver would quote it // Invariant 5
+		return nil, errors.New("cannot parse the URL of the state database") // the driver would quote it // Invariant 5
 	}
 	p := c.ConnConfig.RuntimeParams
 	s.schema = strings.TrimSpace(strings.Split(p["search_path"], ",")[0])
@@ -98,9 +94,9 @@ func (s *Store) config() (*pgxpool.Config, error) {
 	p["search_path"] = pgx.Identifier{s.schema}.Sanitize()
 	for name, value := range map[string]string{
 		"application_name": "penstock", "TimeZone": "UTC", "synchronous_commit": "on", "client_min_messages": "warning", // Invariant 3
-		"default_transaction_isolation": "read committed", // who waits for a row sees what the one before has made of it
+		"default_transaction_isolation": "read committed", // a transaction that waited for a row must see its new version
 		"statement_timeout":             millis(statementTimeout), "lock_timeout": millis(lockTimeout),
-		"idle_in_transaction_session_timeout": millis(s.life()), // who has lost its leases keeps no row from others
+		"idle_in_transaction_session_timeout": millis(s.life()), // a process that has lost its leases must not block rows
 	} {
 		p[name] = value
 	}
@@ -116,7 +112,7 @@ func (s *Store) config() (*pgxpool.Config, error) {
 
 func millis(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
 
-// connections is the pool, made the first time.
+// connections returns the pool, and creates it on the first call.
 func (s *Store) connections() (*pgxpool.Pool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +141,7 @@ func (s *Store) Close() error {
 // Notes implements [state.Store].
 func (s *Store) Notes() state.Notes { return notes{s} }
 
-// step names the point that a change has reached to those who asked for it.
+// step calls Options.Step for a named point of a change.
 func (s *Store) step(name string) error {
 	if s.o.Step == nil {
 		return nil
@@ -153,7 +149,7 @@ func (s *Store) step(name string) error {
 	return s.o.Step(name)
 }
 
-// at is t as a value of a column; the zero time is null.
+// at returns t as a column value; the zero time is null.
 func at(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -161,7 +157,7 @@ func at(t time.Time) *time.Time {
 	return &t
 }
 
-// of is the time of a column.
+// of returns the time of a column value.
 func of(t *time.Time) time.Time {
 	if t == nil {
 		return time.Time{}
@@ -169,12 +165,12 @@ func of(t *time.Time) time.Time {
 	return t.UTC()
 }
 
-// clean is s such that a text column can hold it.
+// clean returns s in a form that a text column can hold.
 func clean(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
 }
 
-// orAll is n as the value of a LIMIT; 0 is none.
+// orAll returns n as the value of LIMIT; 0 means no limit.
 func orAll(n int) int {
 	if n == 0 {
 		return math.MaxInt32

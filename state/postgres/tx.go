@@ -15,32 +15,28 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// patience is how long a database that is being started again, or a connection
-// that was cut, is waited for. // Invariant 15
+// patience limits the wait for a database that restarts or a connection that was cut. // Invariant 15
 const patience = 10 * time.Second
 
-// errUncertain says that a commit was sent, and no answer came.
-var errUncertain = errors.New("whether it was committed is not known")
+// errUncertain reports that a commit was sent and no answer came.
+var errUncertain = errors.New("the outcome of the commit is unknown")
 
-// change runs do in a transaction, and again if the database was not there or
-// somebody was in the way. do must mean the same the second time: a commit whose
-// answer was lost may have counted. What it has changed is durable when change
-// returns nil. // Invariant 3
+// change runs do in a transaction, and retries after temporary errors. do must be idempotent: a commit whose answer
+// was lost may have succeeded. When change returns nil, the changes are durable. // Invariant 3
 func (s *Store) change(ctx context.Context, do func(pgx.Tx) error) error {
 	return s.again(ctx, func(err error) bool { return passing(err) || errors.Is(err, errUncertain) }, func(ctx context.Context) error {
 		return s.once(ctx, do)
 	})
 }
 
-// changeOnce is change for what must not happen twice: it is not tried again once
-// its commit was sent.
+// changeOnce is change for what must not happen twice: it does not retry after the commit was sent.
 func (s *Store) changeOnce(ctx context.Context, do func(pgx.Tx) error) error {
 	return s.again(ctx, func(err error) bool { return passing(err) && !errors.Is(err, errUncertain) }, func(ctx context.Context) error {
 		return s.once(ctx, do)
 	})
 }
 
-// look runs do with a connection, to read.
+// look runs do with a connection, for reading.
 func (s *Store) look(ctx context.Context, do func(*pgxpool.Pool) error) error {
 	return s.again(ctx, passing, func(ctx context.Context) error {
 		pool, err := s.ready(ctx)
@@ -51,7 +47,7 @@ func (s *Store) look(ctx context.Context, do func(*pgxpool.Pool) error) error {
 	})
 }
 
-// again runs do until it has gone well or failed for good.
+// again runs do until it succeeds, fails permanently, or patience has passed.
 func (s *Store) again(ctx context.Context, passes func(error) bool, do func(context.Context) error) error {
 	pause := 20 * time.Millisecond
 	for begun := time.Now(); ; pause = min(2*pause, time.Second) {
@@ -67,7 +63,7 @@ func (s *Store) again(ctx context.Context, passes func(error) bool, do func(cont
 	}
 }
 
-// once is one transaction.
+// once runs one transaction.
 func (s *Store) once(ctx context.Context, do func(pgx.Tx) error) error {
 	pool, err := s.ready(ctx)
 	if err != nil {
@@ -92,14 +88,14 @@ func (s *Store) once(ctx context.Context, do func(pgx.Tx) error) error {
 	defer cancel()
 	if err := tx.Commit(limited); err != nil {
 		if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code != "57P01" || errors.Is(err, pgx.ErrTxCommitRollback) {
-			return err // the server says no
+			return err // the server has refused the commit
 		}
 		return fmt.Errorf("%w: %w", errUncertain, err)
 	}
 	return s.step("committed")
 }
 
-// ready is the pool, once the schema is known to be of this version.
+// ready returns the pool, after checking once that the schema has this program's version.
 func (s *Store) ready(ctx context.Context) (*pgxpool.Pool, error) {
 	pool, err := s.connections()
 	if err != nil {
@@ -120,8 +116,8 @@ func (s *Store) ready(ctx context.Context) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// passing reports whether an error is of the moment: the connection was lost, the
-// server is being started, somebody was in the way.
+// passing reports whether an error is temporary: a lost connection, a server that restarts, a conflict with another
+// session.
 func passing(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch e.Code {
@@ -142,8 +138,8 @@ func passing(err error) bool {
 	return broken(err)
 }
 
-// Troubled reports whether err is the database's, or of the way to it, and not of
-// its schema: what it kept from being done may be done later.
+// Troubled reports whether err comes from the database or the network, and not from its schema: a later retry may
+// succeed.
 func (s *Store) Troubled(err error) bool {
 	if _, refused := errors.AsType[*pgconn.PgError](err); refused {
 		return true
@@ -151,9 +147,8 @@ func (s *Store) Troubled(err error) bool {
 	return err != nil && passing(err)
 }
 
-// told is err without what must not be seen: the driver names user and database
-// where it cannot connect, and never the password; what stands in the URL is taken
-// out all the same. // Invariant 5
+// told returns err without secrets: if the driver cannot connect, its message contains user and database, but never
+// the password. The password in the URL is redacted nevertheless. // Invariant 5
 func (s *Store) told(err error) error {
 	if err == nil {
 		return nil
@@ -178,7 +173,7 @@ type dialError struct {
 	text  string
 }
 
-// Error is the text without the password.
+// Error returns the text, without the password.
 func (e *dialError) Error() string { return e.text }
 
 // Unwrap returns the cause.

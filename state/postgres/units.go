@@ -35,10 +35,10 @@ func (l ledger) change(ctx context.Context, what string, do func(pgx.Tx) error) 
 	return nil
 }
 
-// unitColumns are what a unit is read from, in the order of unitOf.
+// unitColumns are the columns of a unit, in the order of unitOf.
 const unitColumns = "id, run, pipeline, source, part, state, attempt, broken, worker, nullif(not_before, '-infinity'), started, ended, report"
 
-// activeUnits are those that have not ended.
+// activeUnits is the condition that a unit has not ended.
 const activeUnits = "state IN ('waiting', 'running', 'parked')"
 
 // AddUnits implements [state.Units].
@@ -80,12 +80,11 @@ func byID(units []state.Unit) []state.Unit {
 	return units
 }
 
-// dueUnits are those that may be claimed.
+// dueUnits is the condition that a unit may be claimed.
 const dueUnits = "state IN ('waiting', 'parked') AND not_before <= clock_timestamp()"
 
-// ClaimUnits implements [state.Units]. What is claimed together is lost together: one
-// moment is that of the whole statement. Two workers never wait for each other: one
-// takes what the other has not.
+// ClaimUnits implements [state.Units]. Units that are claimed together expire together, because statement_timestamp
+// is constant within a statement. Two workers never wait for each other: each takes units that the other has not.
 func (l ledger) ClaimUnits(ctx context.Context, c state.Claim) (units []state.Unit, err error) {
 	err = l.change(ctx, "claim units", func(tx pgx.Tx) error {
 		units = nil
@@ -122,8 +121,8 @@ func (l ledger) ClaimUnits(ctx context.Context, c state.Claim) (units []state.Un
 	return byID(units), err
 }
 
-// alone reports whether nobody else is just claiming units of the source that a claim
-// names: of two that come at once one has all of them, and the other none.
+// alone reports whether no other worker is claiming units of the source that the claim names. Of two concurrent
+// claims, one gets all units and the other none.
 func alone(ctx context.Context, tx pgx.Tx, c state.Claim) (free bool, err error) {
 	if c.Pipeline == "" || c.Source == nil {
 		return true, nil
@@ -145,8 +144,8 @@ func (l ledger) BeatUnits(ctx context.Context, worker string, ids []int64, d tim
 	return kept, err
 }
 
-// SettleUnits implements [state.Units]. To settle a unit twice in the same way is
-// fine: the first answer may have been lost.
+// SettleUnits implements [state.Units]. Settling a unit twice in the same way is allowed: the first answer may have
+// been lost.
 func (l ledger) SettleUnits(ctx context.Context, units []state.Unit) error {
 	var ids, attempts []int64
 	var states, workers []string
@@ -185,7 +184,7 @@ func (l ledger) SettleUnits(ctx context.Context, units []state.Unit) error {
 	return err
 }
 
-// ofFilter is the condition that a unit is one of a filter, which gives its values.
+// ofFilter is the condition that a unit matches a filter, whose values are its parameters.
 const ofFilter = "($1 = '' OR run = $1) AND ($2 = '' OR pipeline = $2) AND ($3::text IS NULL OR source = $3) AND (NOT $4 OR " + activeUnits + ") AND id > $5"
 
 func valuesOf(f state.UnitFilter) []any { return []any{f.Run, f.Pipeline, f.Source, f.Active, f.After} }
@@ -201,7 +200,7 @@ func (l ledger) CancelUnits(ctx context.Context, f state.UnitFilter) (n int, err
 	return n, err
 }
 
-// mostUnits is how many units one call returns where nothing else is said.
+// mostUnits is the default limit of units that one call returns.
 const mostUnits = 1000
 
 // Units implements [state.Units].

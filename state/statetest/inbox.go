@@ -92,8 +92,7 @@ func inboxManyAtOnce(t *testing.T, _ Rig, open func() state.Store) {
 	}
 }
 
-// inboxShared has a reader follow what several processes append: it sees all of it
-// without ever looking back.
+// inboxShared has a reader follow the events that several processes append. It sees all of them without going back.
 func inboxShared(t *testing.T, r Rig, open func() state.Store) {
 	if !r.Shared {
 		b := inboxOf(t, opened(t, open), state.InboxOptions{})
@@ -118,7 +117,7 @@ func inboxShared(t *testing.T, r Rig, open func() state.Store) {
 	var after int64
 	for seen := 0; seen < processes*each; {
 		for _, e := range events(t, b, "main", after, 50) {
-			require.Equal(t, after+1, e.Ordinal, "nothing appears before what was seen")
+			require.Equal(t, after+1, e.Ordinal, "no event appears before one that was already seen")
 			after = e.Ordinal
 			seen++
 		}
@@ -147,7 +146,7 @@ func inboxRepetitions(t *testing.T, _ Rig, open func() state.Store) {
 	for _, e := range events(t, b, "main", 0, 3) {
 		conflicts = append(conflicts, e.Conflict)
 	}
-	require.Equal(t, []bool{true, true, false}, conflicts, "both are marked")
+	require.Equal(t, []bool{true, true, false}, conflicts, "both deliveries are marked")
 	require.NoError(t, b.Trim(t.Context(), "main", 1e9))
 	require.NoError(t, b.Trim(t.Context(), "other", 1e9))
 	require.Empty(t, events(t, b, "main", 0, 10))
@@ -166,19 +165,19 @@ func inboxQuota(t *testing.T, _ Rig, open func() state.Store) {
 			require.ErrorIs(t, err, state.ErrInboxFull)
 			break
 		}
-		require.Less(t, n, 10, "1000 bytes hold no ten events")
+		require.Less(t, n, 10, "1000 bytes cannot hold ten events")
 	}
-	appended(t, b, event(1), state.Duplicate, "what is kept can be acknowledged again")
+	appended(t, b, event(1), state.Duplicate, "a stored event can be acknowledged again")
 	require.NoError(t, b.Close())
 	b = inboxOf(t, s, state.InboxOptions{Quota: 1000})
 	_, err := b.Append(t.Context(), event(100))
-	require.ErrorIs(t, err, state.ErrInboxFull, "after a restart, too")
+	require.ErrorIs(t, err, state.ErrInboxFull, "also after a restart")
 	require.NoError(t, b.Trim(t.Context(), "main", 1))
 	appended(t, b, event(100), state.Stored, "there is room again")
 	require.NoError(t, b.Trim(t.Context(), "main", 1e9))
 	all, err := b.Standings(t.Context())
 	require.NoError(t, err)
-	require.Zero(t, all[0].Bytes, "nothing is counted that is not kept")
+	require.Zero(t, all[0].Bytes, "trimmed events are not counted")
 }
 
 func inboxDeadLetters(t *testing.T, _ Rig, open func() state.Store) {
@@ -188,11 +187,11 @@ func inboxDeadLetters(t *testing.T, _ Rig, open func() state.Store) {
 	}
 	require.NoError(t, b.Quarantine(ctx, 2, "no JSON"))
 	require.ErrorIs(t, b.Quarantine(ctx, 77, "x"), state.ErrNoEvent)
-	require.Len(t, events(t, b, "main", 0, 10), 3, "another reader may have to apply it yet")
+	require.Len(t, events(t, b, "main", 0, 10), 3, "another reader may still have to apply it")
 	require.NoError(t, b.Trim(ctx, "main", 3))
 	dead, err := b.DeadLetters(ctx, "main", 0, 10)
 	require.NoError(t, err)
-	require.Len(t, dead, 1, "trimming leaves it")
+	require.Len(t, dead, 1, "trimming keeps dead letters")
 	require.Equal(t, "no JSON evt_2", dead[0].Reason+" "+dead[0].ID)
 	appended(t, b, event(2), state.Duplicate)
 	next, err := b.Again(ctx, 2)
@@ -202,9 +201,9 @@ func inboxDeadLetters(t *testing.T, _ Rig, open func() state.Store) {
 	next, err = b.Again(ctx, 4)
 	require.NoError(t, err)
 	require.Equal(t, int64(5), next)
-	require.Len(t, events(t, b, "main", 3, 10), 2, "one that is queued is applied once more")
+	require.Len(t, events(t, b, "main", 3, 10), 2, "a queued event is applied once more")
 	_, err = b.Again(ctx, 1)
-	require.ErrorIs(t, err, state.ErrNoEvent, "it was trimmed")
+	require.ErrorIs(t, err, state.ErrNoEvent, "the event was trimmed")
 	one, err := b.Event(ctx, 5)
 	require.NoError(t, err)
 	require.Equal(t, "evt_2", one.ID)
@@ -225,7 +224,7 @@ func inboxCaptures(t *testing.T, _ Rig, open func() state.Store) {
 		require.NoError(t, b.Capture(ctx, e))
 	}
 	e.Body, e.From = []byte("100"), "another"
-	require.NoError(t, b.Capture(ctx, e), "one without a signature gives way")
+	require.NoError(t, b.Capture(ctx, e), "a capture without a signature is deleted")
 	all, err := b.Captures(ctx, "main")
 	require.NoError(t, err)
 	require.False(t, slices.ContainsFunc(all, func(e state.Event) bool { return string(e.Body) == "5" }))
@@ -233,17 +232,17 @@ func inboxCaptures(t *testing.T, _ Rig, open func() state.Store) {
 	require.Len(t, all, 100)
 	require.Equal(t, "0", string(all[0].Body))
 	require.Equal(t, e.Header, all[0].Header)
-	require.Empty(t, events(t, b, "main", 0, 10), "a capture is no event")
+	require.Empty(t, events(t, b, "main", 0, 10), "a capture is not an event")
 	require.NoError(t, b.Forget(ctx, "main", all[9].Ordinal))
 	all, err = b.Captures(ctx, "main")
 	require.NoError(t, err)
 	require.Len(t, all, 90)
 }
 
-// model is what an inbox should be, in a few lines.
+// model is a minimal model of an inbox.
 type model struct {
 	kept   []state.Event
-	bodies map[string][]string // by source and id, in the order they came
+	bodies map[string][]string // by source and id, in order of arrival
 	last   int64
 }
 
@@ -270,8 +269,7 @@ func (m *model) append(e state.Event) state.Appended {
 	return was
 }
 
-// inboxModel appends and trims in whatever order: the inbox says what the model
-// says.
+// inboxModel appends and trims in random order. The inbox must agree with the model.
 func inboxModel(t *testing.T, _ Rig, open func() state.Store) {
 	b := inboxOf(t, opened(t, open), state.InboxOptions{})
 	m := &model{bodies: map[string][]string{}}

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// contextOf is the context of a test.
+// contextOf returns the context of a test.
 func contextOf(t require.TestingT) context.Context {
 	if c, ok := t.(interface{ Context() context.Context }); ok {
 		return c.Context()
@@ -28,7 +28,7 @@ func journalSlots(t *testing.T, _ Rig, open func() state.Store) {
 	require.NoError(t, err)
 	seen, err := j.Seen(ctx, "nightly", "@hourly", day(1))
 	require.NoError(t, err)
-	require.Equal(t, day(1), seen, "a new pipeline begins now")
+	require.Equal(t, day(1), seen, "a new pipeline starts now")
 	added, err := j.AddSlots(ctx, "nightly", day(3), []state.SlotRecord{
 		{Due: day(2), State: state.SlotSkipped, Why: "pau\x00sed"}, {Due: day(3), State: state.SlotWaiting, Cause: "schedule"},
 	})
@@ -56,16 +56,16 @@ func journalSlots(t *testing.T, _ Rig, open func() state.Store) {
 	require.True(t, all[0].Started.IsZero())
 	left, err := j.OpenSlots(ctx, "nightly")
 	require.NoError(t, err)
-	require.Len(t, left, 1, "what a process before has left open")
+	require.Len(t, left, 1, "the slot that the previous process left open")
 	seen, err = j.Seen(ctx, "nightly", "@hourly", day(9))
 	require.NoError(t, err)
-	require.Equal(t, day(4), seen, "what was missed is known")
+	require.Equal(t, day(4), seen, "the missed time is known")
 	seen, err = j.Seen(ctx, "nightly", "@daily", day(9))
 	require.NoError(t, err)
-	require.Equal(t, day(9), seen, "another schedule missed nothing")
+	require.Equal(t, day(9), seen, "a new schedule has missed nothing")
 }
 
-// journalSlotsShared has several daemons come to every slot.
+// journalSlotsShared has several daemons add each slot.
 func journalSlotsShared(t *testing.T, r Rig, open func() state.Store) {
 	if !r.Shared {
 		j := journalOf(t, opened(t, open))
@@ -100,7 +100,7 @@ func journalSlotsShared(t *testing.T, r Rig, open func() state.Store) {
 	}
 }
 
-// journalOrphans has a daemon end with a slot open: another takes it over, once.
+// journalOrphans ends a daemon that has an open slot. Exactly one other daemon takes it over.
 func journalOrphans(t *testing.T, r Rig, open func() state.Store) {
 	if !r.Shared {
 		j := journalOf(t, opened(t, open))
@@ -120,14 +120,14 @@ func journalOrphans(t *testing.T, r Rig, open func() state.Store) {
 	require.Len(t, added, 1)
 	none, err := second.Orphans(ctx, "p")
 	require.NoError(t, err)
-	require.Empty(t, none, "its process lives")
+	require.Empty(t, none, "its process is alive")
 	none, err = second.OpenSlots(ctx, "p")
 	require.NoError(t, err)
 	require.Empty(t, none)
 	require.ErrorIs(t, second.SetSlot(ctx, added[0], state.RunRecord{Pipeline: "p", Run: "r9", Due: day(1)}), state.ErrTaken)
 	_, known, err := second.Run(ctx, "r9")
 	require.NoError(t, err)
-	require.False(t, known, "its run is its owner's to tell of")
+	require.False(t, known, "only the owner of the slot records its runs")
 	require.NoError(t, first.KeepRun(ctx, state.RunRecord{Pipeline: "p", Run: "r1", Status: "running"}))
 	require.NoError(t, second.BreakRuns(ctx, "gone"))
 	run, _, err := second.Run(ctx, "r1")
@@ -145,11 +145,11 @@ func journalOrphans(t *testing.T, r Rig, open func() state.Store) {
 	require.NoError(t, third.KeepRun(ctx, state.RunRecord{Pipeline: "p", Run: "r2", Status: "failed"}))
 	run, _, err = second.Run(ctx, "r2")
 	require.NoError(t, err)
-	require.Equal(t, "running", run.Status, "another goes on with it")
+	require.Equal(t, "running", run.Status, "another process continues the run")
 	require.NoError(t, first.KeepRun(ctx, state.RunRecord{Pipeline: "p", Run: "r3", Status: "complete"}))
 	run, _, err = second.Run(ctx, "r3")
 	require.NoError(t, err)
-	require.Equal(t, "complete", run.Status, "nobody else has gone on with it")
+	require.Equal(t, "complete", run.Status, "no other process has continued the run")
 	require.NoError(t, second.BreakRuns(ctx, "gone"))
 	run, _, err = second.Run(ctx, "r1")
 	require.NoError(t, err)
@@ -175,7 +175,7 @@ func journalPause(t *testing.T, r Rig, open func() state.Store) {
 	require.NoError(t, journalOf(t, opened(t, open)).Pause(ctx, "a", day(3)))
 	added, err := j.AddSlots(ctx, "a", day(4), []state.SlotRecord{{Due: day(4), State: state.SlotWaiting, Cause: "schedule"}})
 	require.NoError(t, err)
-	require.Equal(t, state.SlotSkipped, added[0].State, "somebody else has paused it")
+	require.Equal(t, state.SlotSkipped, added[0].State, "another process has paused it")
 	require.Equal(t, "paused", added[0].Why)
 }
 
@@ -194,7 +194,7 @@ func journalRuns(t *testing.T, _ Rig, open func() state.Store) {
 	require.NoError(t, err)
 	require.Len(t, all, 3)
 	require.Equal(t, "r3", all[0].Run)
-	require.Empty(t, all[0].Log, "a list carries no logs")
+	require.Empty(t, all[0].Log, "a list has no logs")
 	require.JSONEq(t, `{"run":"r1"}`, string(all[2].Report))
 	require.Equal(t, day(2), all[2].Ended)
 	require.Nil(t, all[1].Report)
@@ -210,7 +210,7 @@ func journalRuns(t *testing.T, _ Rig, open func() state.Store) {
 	require.False(t, ok)
 }
 
-// journalAudit has strangers try without end: what the owner did stays.
+// journalAudit adds refused attempts of strangers. The owner's record stays.
 func journalAudit(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, j := t.Context(), journalOf(t, opened(t, open))
 	did := state.AuditRecord{At: day(1), Who: "ann", What: "pause", Object: "pipeline nightly", From: "192.0.2.1", Outcome: "done"}

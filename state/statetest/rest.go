@@ -26,7 +26,7 @@ func leases(t *testing.T, _ Rig, open func() state.Store) {
 	require.NoError(t, err, "another source")
 	require.NoError(t, other.Release())
 	require.NoError(t, first.Release())
-	require.NoError(t, first.Release(), "twice is fine")
+	require.NoError(t, first.Release(), "a second release does nothing")
 	second, err := b.Lease(ctx, "p", "s", 10*time.Second)
 	require.NoError(t, err)
 	if first.Token() != 0 {
@@ -39,7 +39,7 @@ func leases(t *testing.T, _ Rig, open func() state.Store) {
 	}
 	require.NoError(t, second.Release())
 
-	// Many want it: never two have it.
+	// Many processes want the lease: never two have it.
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	for _, s := range []state.Store{a, b, a, b} {
@@ -47,7 +47,7 @@ func leases(t *testing.T, _ Rig, open func() state.Store) {
 			for range 3 {
 				l, err := s.Lease(ctx, "p", "crowd", time.Minute)
 				require.NoError(t, err)
-				require.True(t, mu.TryLock(), "two have it")
+				require.True(t, mu.TryLock(), "two holders")
 				mu.Unlock()
 				require.NoError(t, l.Release())
 			}
@@ -78,7 +78,7 @@ func notes(t *testing.T, _ Rig, open func() state.Store) {
 	require.NoError(t, err)
 	require.Nil(t, text)
 
-	// Of those who count at once nobody is lost.
+	// No concurrent increment is lost.
 	var wg sync.WaitGroup
 	for range 4 {
 		other := opened(t, open).Notes()
@@ -94,7 +94,7 @@ func notes(t *testing.T, _ Rig, open func() state.Store) {
 	require.Equal(t, "20", string(text))
 }
 
-// count adds one to a number that others add to as well.
+// count adds one to a number that other processes add to as well.
 func count(t *testing.T, n state.Notes) {
 	for {
 		was, err := n.Note(t.Context(), "counts/n")
@@ -132,9 +132,9 @@ func vault(t *testing.T, _ Rig, open func() state.Store) {
 	require.NoError(t, l.Release())
 	require.NotEmpty(t, s.Where())
 	_, err = a.Vault().Slot("../login-1").Lock(ctx, 0)
-	require.ErrorContains(t, err, "no name of a slot")
+	require.ErrorContains(t, err, "is not a valid slot name")
 
-	// Rotation is one at a time: whoever comes later sees what came before.
+	// Rotations exclude each other: a later one sees the result of the earlier one.
 	var wg sync.WaitGroup
 	for i := range 4 {
 		slot := []state.Store{a, b}[i%2].Vault().Slot("rotated")

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// readSources is what another process finds; nothing where nothing is kept.
+// readSources returns what another process would read, or nothing if nothing is stored.
 func readSources(t *testing.T, s state.Store) (paused map[string]state.Pause, records []state.SourceRecord) {
 	t.Helper()
 	b, err := s.ReadSources(t.Context())
@@ -28,8 +28,7 @@ func readSources(t *testing.T, s state.Store) (paused map[string]state.Pause, re
 	return paused, records
 }
 
-// changeSources does something to what is kept of sources, as verbs and runs do:
-// for a moment.
+// changeSources opens the sources briefly and changes them, as commands and runs do.
 func changeSources(t *testing.T, s state.Store, do func(state.Sources)) {
 	t.Helper()
 	b, err := s.OpenSources(t.Context())
@@ -87,7 +86,7 @@ func sourcesRecords(t *testing.T, _ Rig, open func() state.Store) {
 		{"r1", "failed", true, 1, false, 0}, // another attempt of the same run
 		{"r2", "partial", false, 2, false, 0},
 		{"r2", "complete", false, 0, true, 3},
-		{"r2", "failed", false, 1, true, 3}, // a part that had waited
+		{"r2", "failed", false, 1, true, 3}, // a part that was waiting
 		{"r3", "failed", true, 2, true, 3},
 		{"r4", "complete", false, 0, true, 6},
 	} {
@@ -113,7 +112,7 @@ func sourcesRecords(t *testing.T, _ Rig, open func() state.Store) {
 	require.NoError(t, s.Close())
 }
 
-// sourcesMany has thousands at once in the order of their names.
+// sourcesMany stores thousands of records at once, and reads them sorted by name.
 func sourcesMany(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, s := t.Context(), opened(t, open)
 	var records []state.SourceRecord

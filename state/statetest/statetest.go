@@ -1,5 +1,5 @@
-// Package statetest is what every [state.Store] must do. An implementation calls
-// [Run] from one test; what it finds in one of them becomes a test for all.
+// Package statetest defines what every [state.Store] must do. An implementation calls [Run] from one test. A bug
+// found in one implementation becomes a test for all.
 package statetest
 
 import (
@@ -12,43 +12,43 @@ import (
 
 // Rig is a kind of store under test.
 type Rig struct {
-	// Fresh makes a place for one test, and gives what opens it as one more process
-	// would. What is opened is closed by the test.
+	// Fresh creates a place for one test and returns a function that opens it as a further process would. The test
+	// closes what it opens.
 	Fresh func(t *testing.T) (open func() state.Store)
-	// Shared says that several processes may have the inbox and the journal at once.
+	// Shared is set if several processes can have the inbox and the journal open at the same time.
 	Shared bool
 }
 
 // Run runs the suite.
 func Run(t *testing.T, r Rig) {
 	for name, test := range map[string]func(*testing.T, Rig, func() state.Store){
-		"inbox keeps what is appended":              inboxAppend,
-		"inbox knows repetitions":                   inboxRepetitions,
-		"inbox is in order with many senders":       inboxManyAtOnce,
-		"inbox has a quota":                         inboxQuota,
-		"inbox puts events aside":                   inboxDeadLetters,
-		"inbox keeps captures apart":                inboxCaptures,
-		"inbox is its model":                        inboxModel,
-		"inbox is shared in order":                  inboxShared,
-		"journal has each slot once":                journalSlots,
-		"journal has each slot once among many":     journalSlotsShared,
-		"journal gives slots of the gone to others": journalOrphans,
-		"journal pauses":                            journalPause,
-		"journal keeps runs":                        journalRuns,
-		"journal keeps an audit log":                journalAudit,
-		"units are claimed by source":               unitsClaim,
-		"units are claimed once among many":         unitsClaimRace,
-		"units are taken over":                      unitsTakenOver,
-		"units that end their worker are given up":  unitsBroken,
-		"units park and are cancelled":              unitsParkAndCancel,
-		"units are forgotten":                       unitsForgotten,
-		"units are forgotten where they are many":   unitsForgottenMany,
-		"sources are paused for all":                sourcesPause,
-		"sources have a record each":                sourcesRecords,
-		"sources are thousands":                     sourcesMany,
-		"lease has one holder":                      leases,
-		"notes compare and swap":                    notes,
-		"vault keeps secrets":                       vault,
+		"inbox keeps what is appended":               inboxAppend,
+		"inbox knows repetitions":                    inboxRepetitions,
+		"inbox is in order with many senders":        inboxManyAtOnce,
+		"inbox has a quota":                          inboxQuota,
+		"inbox quarantines events":                   inboxDeadLetters,
+		"inbox keeps captures apart":                 inboxCaptures,
+		"inbox agrees with a model":                  inboxModel,
+		"inbox is shared in order":                   inboxShared,
+		"journal has each slot once":                 journalSlots,
+		"journal has each slot once among many":      journalSlotsShared,
+		"journal hands over slots of dead processes": journalOrphans,
+		"journal pauses":                             journalPause,
+		"journal keeps runs":                         journalRuns,
+		"journal keeps an audit log":                 journalAudit,
+		"units are claimed by source":                unitsClaim,
+		"units are claimed once among many":          unitsClaimRace,
+		"units are taken over":                       unitsTakenOver,
+		"units that kill their worker fail":          unitsBroken,
+		"units park and are cancelled":               unitsParkAndCancel,
+		"units are forgotten":                        unitsForgotten,
+		"units are forgotten when there are many":    unitsForgottenMany,
+		"sources are paused for all":                 sourcesPause,
+		"sources have a record each":                 sourcesRecords,
+		"thousands of sources":                       sourcesMany,
+		"lease has one holder":                       leases,
+		"notes compare and swap":                     notes,
+		"vault keeps secrets":                        vault,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -43,7 +43,7 @@ func claim(t require.TestingT, j state.Ledger, c state.Claim) []state.Unit {
 func unitsClaim(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, j := t.Context(), unitsOf(t, opened(t, open))
 	require.Len(t, add(t, j, unit("s1", "a"), unit("s1", "b"), unit("s2", "a"), unit("", "a")), 4)
-	require.Len(t, add(t, j, unit("s1", "a"), unit("s1", "a")), 1, "of the same run: as it is, and once")
+	require.Len(t, add(t, j, unit("s1", "a"), unit("s1", "a")), 1, "of the same run: unchanged, and once")
 	later := unit("s1", "a")
 	later.Run = "run2"
 	require.Empty(t, add(t, j, later), "it is active in another run")
@@ -60,7 +60,7 @@ func unitsClaim(t *testing.T, _ Rig, open func() state.Store) {
 	}
 	only := ""
 	require.Len(t, claim(t, j, state.Claim{Worker: "w2", Source: &only}), 1)
-	require.Empty(t, claim(t, j, state.Claim{Worker: "w2", Unit: got[0].ID}), "another has it")
+	require.Empty(t, claim(t, j, state.Claim{Worker: "w2", Unit: got[0].ID}), "another worker has it")
 	require.Empty(t, claim(t, j, state.Claim{Worker: "w2", Pipeline: "q"}))
 	require.Len(t, claim(t, j, state.Claim{Worker: "w2", Run: "run1", Pipeline: "p", Limit: 1}), 1)
 	require.Empty(t, claim(t, j, state.Claim{Worker: "w2"}))
@@ -68,7 +68,7 @@ func unitsClaim(t *testing.T, _ Rig, open func() state.Store) {
 	foreign := got[1]
 	foreign.Worker, foreign.State = "w2", state.UnitDone
 	got[0].State, got[0].Report = state.UnitDone, json.RawMessage(`{"rows":1}`)
-	require.ErrorIs(t, j.SettleUnits(ctx, []state.Unit{foreign, got[0]}), state.ErrTaken, "one of them is not that worker's")
+	require.ErrorIs(t, j.SettleUnits(ctx, []state.Unit{foreign, got[0]}), state.ErrTaken, "one of them belongs to another worker")
 	all, err := j.Units(ctx, state.UnitFilter{Run: "run1"})
 	require.NoError(t, err)
 	require.Len(t, all, 4)
@@ -78,14 +78,14 @@ func unitsClaim(t *testing.T, _ Rig, open func() state.Store) {
 	all, err = j.Units(ctx, state.UnitFilter{Active: true, After: all[0].ID, Limit: 2})
 	require.NoError(t, err)
 	require.Len(t, all, 2)
-	require.Equal(t, state.UnitRunning, all[0].State, "it stays as it is")
+	require.Equal(t, state.UnitRunning, all[0].State, "it is unchanged")
 	require.Len(t, add(t, j, later), 1, "it has ended in the other run")
 	n, err := j.CancelUnits(ctx, state.UnitFilter{Pipeline: "p", Source: &later.Source})
 	require.NoError(t, err)
 	require.Equal(t, 2, n, "of both runs")
 	n, err = j.CancelUnits(ctx, state.UnitFilter{Run: "run1"})
 	require.NoError(t, err)
-	require.Equal(t, 2, n, "what had ended stays so")
+	require.Equal(t, 2, n, "ended units stay ended")
 }
 
 func unitsClaimRace(t *testing.T, _ Rig, open func() state.Store) {
@@ -120,7 +120,7 @@ func unitsClaimRace(t *testing.T, _ Rig, open func() state.Store) {
 		})
 	}
 	wg.Wait()
-	require.Len(t, seen, 2*sources, "none is lost")
+	require.Len(t, seen, 2*sources, "no unit is lost")
 	for id, n := range seen {
 		require.Equal(t, 1, n, "unit %d", id)
 	}
@@ -134,20 +134,20 @@ func unitsTakenOver(t *testing.T, _ Rig, open func() state.Store) {
 	require.Eventually(t, func() bool { return len(claim(t, j, state.Claim{Worker: "heir", Unit: got[0].ID})) == 1 }, 10*time.Second, 5*time.Millisecond)
 	kept, err := j.BeatUnits(ctx, "frozen", []int64{got[0].ID, got[1].ID}, time.Minute)
 	require.NoError(t, err)
-	require.Empty(t, kept, "the other waits as well")
+	require.Empty(t, kept, "the other unit waits too")
 	u := got[0]
 	u.State = state.UnitDone
 	require.ErrorIs(t, j.SettleUnits(ctx, []state.Unit{u}), state.ErrTaken)
-	require.Len(t, claim(t, j, state.Claim{Worker: "heir"}), 1, "the other")
-	require.Empty(t, claim(t, j, state.Claim{Worker: "heir"}), "it has given a sign of life")
+	require.Len(t, claim(t, j, state.Claim{Worker: "heir"}), 1, "the other unit")
+	require.Empty(t, claim(t, j, state.Claim{Worker: "heir"}), "its worker has sent a sign of life")
 	all, err := j.Units(ctx, state.UnitFilter{})
 	require.NoError(t, err)
 	require.Equal(t, 2, all[0].Attempt)
 	require.Equal(t, 1, all[0].Broken)
 }
 
-// unitsBroken has a unit end its worker each time: the others of its source are done
-// without it, and it is given up. // Invariant 15
+// unitsBroken has a unit that kills its worker each time. The other units of its source are done without it, and it
+// fails. // Invariant 15
 func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, j := t.Context(), unitsOf(t, opened(t, open))
 	add(t, j, unit("s1", "bad"), unit("s1", "good"), unit("s1", "other"))
@@ -167,8 +167,8 @@ func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
 		require.Equal(t, []string{"bad", "good", "other"}, parts)
 	}
 	parts, _ := claimed(gone, true)
-	require.Equal(t, []string{"bad"}, parts, "each alone")
-	require.Empty(t, claim(t, j, state.Claim{Worker: "w"}), "nobody takes them beside others")
+	require.Equal(t, []string{"bad"}, parts, "each is claimed separately")
+	require.Empty(t, claim(t, j, state.Claim{Worker: "w"}), "suspect units are not claimed with others")
 	for want, next := range map[string]state.UnitState{"good": state.UnitDone, "other": state.UnitWaiting} {
 		var units []state.Unit
 		require.Eventually(t, func() bool {
@@ -181,7 +181,7 @@ func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
 		require.NoError(t, j.SettleUnits(ctx, []state.Unit{units[0]}))
 	}
 	parts, units := claimed(time.Hour, false)
-	require.Equal(t, []string{"other"}, parts, "it has given a word")
+	require.Equal(t, []string{"other"}, parts, "its worker has reported")
 	require.Zero(t, units[0].Broken)
 	for range state.MostBroken - state.SuspectBroken - 1 {
 		parts, _ := claimed(gone, true)
@@ -217,7 +217,7 @@ func unitsParkAndCancel(t *testing.T, _ Rig, open func() state.Store) {
 	require.Equal(t, 2, n)
 	kept, err := j.BeatUnits(ctx, "w", []int64{running[0].ID}, time.Minute)
 	require.NoError(t, err)
-	require.Empty(t, kept, "that is how its worker learns it")
+	require.Empty(t, kept, "the worker learns of the cancellation")
 	running[0].State = state.UnitDone
 	require.ErrorIs(t, j.SettleUnits(ctx, []state.Unit{running[0]}), state.ErrTaken)
 	parked := u
@@ -228,7 +228,7 @@ func unitsParkAndCancel(t *testing.T, _ Rig, open func() state.Store) {
 	require.Empty(t, claim(t, j, state.Claim{Worker: "w"}))
 }
 
-// unitsForgotten has many runs: what has ended does not pile up. // Invariant 6
+// unitsForgotten has many runs. Ended units must not accumulate. // Invariant 6
 func unitsForgotten(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, j := t.Context(), unitsOf(t, opened(t, open))
 	for n := range 30 {
@@ -246,7 +246,7 @@ func unitsForgotten(t *testing.T, _ Rig, open func() state.Store) {
 	require.Equal(t, "run10", all[0].Run)
 }
 
-// unitsForgottenMany has two runs of very many units: those of the last one are kept.
+// unitsForgottenMany has runs with very many units. Those of the last run are kept.
 // Invariant 6
 func unitsForgottenMany(t *testing.T, _ Rig, open func() state.Store) {
 	if testing.Short() {

@@ -1,16 +1,16 @@
 -- +goose Up
--- Texts that come from outside are bytea, since they may hold anything.
+-- Texts from outside are bytea, since they may contain any bytes.
 CREATE TABLE inbox (
 	one   boolean PRIMARY KEY DEFAULT true CHECK (one),
-	last  bigint NOT NULL, -- the ordinal given last: whoever gives one has this row until it is committed
-	bytes bigint NOT NULL  -- of events kept
+	last  bigint NOT NULL, -- the last ordinal; the process that assigns one locks this row until its commit
+	bytes bigint NOT NULL  -- of the stored events
 );
 INSERT INTO inbox VALUES (true, 0, 0);
 CREATE TABLE inbox_sources (
 	source  integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	name    bytea NOT NULL UNIQUE,
-	head    bigint NOT NULL DEFAULT 0, -- the last of its events
-	trimmed bigint NOT NULL DEFAULT 0, -- events up to here are gone
+	head    bigint NOT NULL DEFAULT 0, -- ordinal of its last event
+	trimmed bigint NOT NULL DEFAULT 0, -- events up to here are deleted
 	bytes   bigint NOT NULL DEFAULT 0
 );
 CREATE TABLE events (
@@ -30,14 +30,14 @@ CREATE TABLE events (
 CREATE INDEX events_of ON events (source, ordinal);
 CREATE INDEX events_queue ON events (source, ordinal) WHERE reason IS NULL;
 CREATE INDEX events_dead ON events (source, ordinal) WHERE reason IS NOT NULL;
-CREATE TABLE event_ids ( -- they outlive the events
-	key     bytea PRIMARY KEY, -- half a SHA-256 of source and id
-	digest  bytea NOT NULL,    -- of the body that came first
+CREATE TABLE event_ids ( -- kept longer than the events
+	key     bytea PRIMARY KEY, -- half of a SHA-256 of source and id
+	digest  bytea NOT NULL,    -- of the first body
 	ordinal bigint NOT NULL,
 	day     integer NOT NULL   -- since 1970
 );
 CREATE INDEX event_ids_by_day ON event_ids (day);
-CREATE TABLE event_variants ( -- other bodies that came with an id
+CREATE TABLE event_variants ( -- further bodies with the same id
 	key    bytea NOT NULL,
 	digest bytea NOT NULL,
 	day    integer NOT NULL,
@@ -52,9 +52,9 @@ CREATE TABLE captures (
 );
 CREATE INDEX captures_of ON captures (source, capture);
 
-CREATE TABLE processes ( -- that open the journal
+CREATE TABLE processes ( -- that have the journal open
 	process text PRIMARY KEY,
-	until   timestamptz NOT NULL -- alive, unless it says so again
+	until   timestamptz NOT NULL -- counts as alive until then
 );
 CREATE TABLE pipelines (
 	name     text PRIMARY KEY,
@@ -76,7 +76,7 @@ CREATE TABLE slots (
 	broken   integer NOT NULL,
 	count    integer NOT NULL,
 	owner    text NOT NULL,
-	call     text NOT NULL, -- which has added it: a call whose answer was lost is known by it
+	call     text NOT NULL, -- the call that added it, to recognize a call whose answer was lost
 	PRIMARY KEY (pipeline, due)
 );
 CREATE INDEX slots_open ON slots (pipeline, due) WHERE state IN ('waiting', 'running');
@@ -109,7 +109,7 @@ CREATE TABLE units (
 	not_before timestamptz NOT NULL DEFAULT '-infinity',
 	started    timestamptz,
 	ended      timestamptz,
-	beat       timestamptz, -- until then it is its worker's
+	beat       timestamptz, -- end of its worker's claim
 	report     bytea
 );
 CREATE UNIQUE INDEX units_active ON units (pipeline, source, part) WHERE state IN ('waiting', 'running', 'parked');
@@ -135,7 +135,7 @@ CREATE TABLE secrets (
 	note   bytea
 );
 CREATE TABLE budgets (
-	name text PRIMARY KEY, -- half a SHA-256 of the credential
+	name text PRIMARY KEY, -- half of a SHA-256 of the credential
 	kept jsonb NOT NULL
 );
 -- +goose Down

@@ -11,8 +11,8 @@ CREATE TABLE source_outcomes (
 	status   text NOT NULL,
 	error    text NOT NULL,
 	ended    timestamptz NOT NULL,
-	complete timestamptz,      -- when it was for the last time
-	failures integer NOT NULL, -- runs in a row that were not
+	complete timestamptz,      -- time of the last complete run
+	failures integer NOT NULL, -- incomplete runs in a row
 	silent   boolean NOT NULL,
 	written  bigint NOT NULL,
 	requests bigint NOT NULL,

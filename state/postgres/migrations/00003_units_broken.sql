@@ -1,6 +1,6 @@
 -- +goose Up
 
--- broken counts the attempts in a row that have ended without a word.
+-- broken counts the attempts in a row whose worker disappeared.
 ALTER TABLE units ADD COLUMN broken integer NOT NULL DEFAULT 0;
 CREATE INDEX units_of_source ON units (run, source) WHERE state IN ('waiting', 'running', 'parked');
 

@@ -1,7 +1,7 @@
 -- +goose Up
 
--- Whose turn it is: the units of a pipeline that may be begun, the first of them
--- first, and when one of its units was begun last.
+-- For the order of claims: the units of a pipeline that may start, the first one first,
+-- and the last start of one of its units.
 DROP INDEX units_due;
 CREATE INDEX units_due ON units (pipeline, not_before, id) WHERE state IN ('waiting', 'parked');
 CREATE INDEX units_begun ON units (pipeline, started);

@@ -1,7 +1,7 @@
 -- +goose Up
 
--- Whom a capture came from, and whether it has the header of signatures: what gives
--- way where there is no room goes by them.
+-- The sender of a capture, and whether it has the signature header. Which captures are
+-- deleted for new ones depends on them.
 ALTER TABLE captures ADD COLUMN sender text NOT NULL DEFAULT '', ADD COLUMN likely boolean NOT NULL DEFAULT false;
 
 -- +goose Down

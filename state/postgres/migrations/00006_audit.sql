@@ -1,6 +1,6 @@
 -- +goose Up
 
--- What people did, or tried to do, at a daemon.
+-- What users did, or tried to do, on a daemon.
 CREATE TABLE audit (
 	id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	at      timestamptz NOT NULL,
