@@ -11,16 +11,16 @@ import (
 // object it is for.
 const abandonedAfter = 24 * time.Hour
 
-// begun returns the unfinished multipart uploads: those that some process is still sending, and those
+// unfinishedUploads returns the unfinished multipart uploads: those that some process is still sending, and those
 // that killed processes left behind. Stores charge for this listing, so a process lists once and then
 // once a day.
-func (b *bucket) begun(ctx context.Context) []partial {
+func (b *bucket) unfinishedUploads(ctx context.Context) []partial {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.looked.IsZero() && time.Since(b.looked) < abandonedAfter {
+	if !b.listedAt.IsZero() && time.Since(b.listedAt) < abandonedAfter {
 		return b.partial
 	}
-	b.looked = time.Now()
+	b.listedAt = time.Now()
 	all, err := b.o.uploads(ctx, b.prefix)
 	if err != nil {
 		b.log.Warn("cannot list unfinished uploads", "bucket", b.url, "error", err)
@@ -30,8 +30,8 @@ func (b *bucket) begun(ctx context.Context) []partial {
 	return all
 }
 
-// left returns the unfinished uploads that the last listing found.
-func (b *bucket) left() []partial {
+// knownUploads returns the unfinished uploads that the last listing found.
+func (b *bucket) knownUploads() []partial {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.partial
@@ -43,14 +43,14 @@ func (b *bucket) left() []partial {
 func (s *bucketStore) abortUploads(ctx context.Context, all []partial, sequence int64) {
 	n := 0
 	for _, p := range all {
-		if !s.dead(p, sequence) || ctx.Err() != nil {
+		if !s.abandoned(p, sequence) || ctx.Err() != nil {
 			continue
 		}
 		if err := s.o.abortUploads(ctx, p); err != nil {
 			s.log.Warn("cannot abort an unfinished upload", "bucket", s.url, "error", err)
 			continue
 		}
-		s.forget(p)
+		s.forgetUpload(p)
 		n++
 	}
 	if n > 0 {
@@ -58,7 +58,7 @@ func (s *bucketStore) abortUploads(ctx context.Context, all []partial, sequence 
 	}
 }
 
-func (s *bucketStore) dead(p partial, sequence int64) bool {
+func (s *bucketStore) abandoned(p partial, sequence int64) bool {
 	rest, mine := strings.CutPrefix(p.key, s.key+"/")
 	if !mine || strings.HasPrefix(rest, sourcePrefix) {
 		return false
@@ -67,8 +67,8 @@ func (s *bucketStore) dead(p partial, sequence int64) bool {
 	return ok && of <= sequence || time.Since(p.begun) > abandonedAfter
 }
 
-// forget removes an aborted upload from the list.
-func (b *bucket) forget(p partial) {
+// forgetUpload removes an aborted upload from the list.
+func (b *bucket) forgetUpload(p partial) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.partial = slices.DeleteFunc(slices.Clone(b.partial), func(o partial) bool { return o == p })

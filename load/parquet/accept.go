@@ -51,14 +51,14 @@ func (l *Lake) accept(ctx context.Context, name string) ([]load.Change, error) {
 // acceptIn accepts the present state of a table in one stream.
 func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string) (changes []load.Change, err error) {
 	x := &tx{
-		lake: l, folder: f, key: m.key(), from: cursorOf(m), base: m, bits: map[int64]bitset{}, own: map[string]*load.Staged{},
+		lake: l, folder: f, key: m.key(), from: cursorOf(m), base: m, bits: map[int64]bitset{}, internal: map[string]*load.Staged{},
 		pass: &pass{bits: map[int64]bitset{}, hint: map[string]int64{}},
 	}
 	defer func() { err = errors.Join(err, x.Rollback()) }()
 	for _, step := range []func() error{
-		func() error { return x.take(ctx) },
-		func() error { return x.unmoved(ctx) },
-		func() error { x.folder.looked = ""; return x.tidy(ctx) },
+		func() error { return x.lock(ctx) },
+		func() error { return x.checkFence(ctx) },
+		func() error { x.folder.checkedRun = ""; return x.tidy(ctx) },
 		func() error { return x.open(ctx) },
 	} {
 		if err := step(); err != nil {
@@ -73,16 +73,16 @@ func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string
 	if len(c.foreign) > 0 {
 		return nil, fmt.Errorf("move %s out of the table's folder: penstock did not write it", c.foreign[0])
 	}
-	x.asFound(t, c)
-	changes, err = x.digest(ctx, t, c)
+	x.acceptSizes(t, c)
+	changes, err = x.acceptFiles(ctx, t, c)
 	if err != nil {
 		return nil, err
 	}
 	return changes, x.commit(ctx, x.from)
 }
 
-// asFound records the present sizes of changed files.
-func (x *tx) asFound(t *table, c condition) {
+// acceptSizes records the present sizes of changed files.
+func (x *tx) acceptSizes(t *table, c condition) {
 	found := func(f *file) *file {
 		if f != nil {
 			if size, ok := c.changed[f.Name]; ok {
@@ -101,13 +101,13 @@ func (x *tx) asFound(t *table, c condition) {
 	}
 }
 
-// digest accepts the table's files as they are now.
-func (x *tx) digest(ctx context.Context, t *table, c condition) ([]load.Change, error) {
+// acceptFiles accepts the table's files as they are now.
+func (x *tx) acceptFiles(ctx context.Context, t *table, c condition) ([]load.Change, error) {
 	var changes []load.Change
 	for name := range c.lost {
 		changes = append(changes, load.Change{Table: t.Name, Action: load.ActionForget, Reason: "file " + name + " is missing; the next pass loads its rows again"})
 	}
-	if err := x.lose(ctx, t, c); err != nil {
+	if err := x.dropMissing(ctx, t, c); err != nil {
 		return nil, err
 	}
 	live, err := x.live(ctx, t)
@@ -124,14 +124,14 @@ func (x *tx) digest(ctx context.Context, t *table, c condition) ([]load.Change, 
 	if err := x.record(columns); err != nil {
 		return nil, err
 	}
-	if err := x.adopt(ctx, t, live, columns, c); err != nil {
+	if err := x.rewriteAccepted(ctx, t, live, columns, c); err != nil {
 		return nil, err
 	}
 	return append(columns, changes...), nil
 }
 
-// lose drops missing files from the manifest.
-func (x *tx) lose(ctx context.Context, t *table, c condition) error {
+// dropMissing drops missing files from the manifest.
+func (x *tx) dropMissing(ctx context.Context, t *table, c condition) error {
 	root := x.next.table(x.next.rootOf(t))
 	return x.each(ctx, t, func(ctx context.Context, s *segment) (*segment, error) {
 		switch {
@@ -181,7 +181,7 @@ func (f *file) columns(ctx context.Context, t *table) (*table, error) {
 	var fields []arrow.Field
 	for _, have := range schema.Fields() {
 		if have.Name == schemas.ColSource && t.owner != "" {
-			continue // see [table.bare]
+			continue // see [table.fileSchema]
 		}
 		typ, source := lattice(have.Type), ""
 		if at := t.column(have.Name); at >= 0 {
@@ -243,9 +243,9 @@ func (t *table) compare(live *table) ([]load.Change, error) {
 	return out, nil
 }
 
-// adopt rewrites the table's files with the accepted columns, and clears the hashes of its records, so
+// rewriteAccepted rewrites the table's files with the accepted columns, and clears the hashes of its records, so
 // that the next pass writes them again with the values that they have lost.
-func (x *tx) adopt(ctx context.Context, t, live *table, changes []load.Change, c condition) error {
+func (x *tx) rewriteAccepted(ctx context.Context, t, live *table, changes []load.Change, c condition) error {
 	var fields []arrow.Field
 	for _, f := range t.schema.Fields() {
 		if at := live.column(f.Name); at >= 0 {

@@ -98,7 +98,7 @@ func (x *tx) complete(ctx context.Context, cursor string) error {
 // widenOthers prepares a commit for each other source that gives its columns the types of this one's.
 func (x *tx) widenOthers(ctx context.Context, name string, ours []arrow.Field) error {
 	d := x.draft.(*tableGeneration)
-	sources, err := d.shelf.tabled.catalog.Sources(ctx, d.shelf.stream)
+	sources, err := d.tables.parent.catalog.Sources(ctx, d.tables.stream)
 	if err != nil {
 		return err
 	}
@@ -121,8 +121,8 @@ func (x *tx) widenOthers(ctx context.Context, name string, ours []arrow.Field) e
 }
 
 func (x *tx) widenOther(ctx context.Context, d *tableGeneration, source, name string, ours []arrow.Field) error {
-	at := folderIn(d.shelf.stream, source)
-	f := newFolder(at, x.lake.storage.shelf(at)) // a folder of its own: a pass of the other source may be using the lake's
+	at := folderIn(d.tables.stream, source)
+	f := newFolder(at, x.lake.storage.store(at)) // a folder of its own: a pass of the other source may be using the lake's
 	now, err := f.manifest(ctx)
 	if err != nil || now == nil {
 		return err
@@ -138,8 +138,8 @@ func (x *tx) widenOther(ctx context.Context, d *tableGeneration, source, name st
 	}
 	if y == nil {
 		y = &tx{
-			lake: x.lake, folder: f, key: now.key(), from: cursorOf(now), base: now, of: load.Pass{Run: x.of.Run, Now: x.of.Now},
-			pass: &pass{bits: map[int64]bitset{}, hint: map[string]int64{}}, bits: map[int64]bitset{}, own: map[string]*load.Staged{},
+			lake: x.lake, folder: f, key: now.key(), from: cursorOf(now), base: now, spec: load.Pass{Run: x.spec.Run, Now: x.spec.Now},
+			pass: &pass{bits: map[int64]bitset{}, hint: map[string]int64{}}, bits: map[int64]bitset{}, internal: map[string]*load.Staged{},
 		}
 		if err := y.open(ctx); err != nil {
 			return err

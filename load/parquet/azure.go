@@ -37,7 +37,7 @@ func newAzure(container string, o Store) (*azure, error) {
 		exchange:  newExchange("azblob://"+container, o.Transport),
 		container: o.server("https://"+o.AccessKey+".blob.core.windows.net") + "/" + url.PathEscape(container),
 	}
-	a.fault = func(got *answer) (string, string) {
+	a.fault = func(got *response) (string, string) {
 		var said struct{ Message string }
 		_ = xml.Unmarshal(got.body, &said) // the answer to a HEAD request has no body
 		message, _, _ := strings.Cut(said.Message, "\n")
@@ -89,7 +89,7 @@ func (a *azure) blob(key string) string {
 }
 
 // upload stores an object by one request, which may have up to 5000 MiB.
-func (a *azure) upload(ctx context.Context, key string, r ask, header ...string) (*answer, error) {
+func (a *azure) upload(ctx context.Context, key string, r request, header ...string) (*response, error) {
 	r.method, r.url = http.MethodPut, a.blob(key)
 	r.header = map[string]string{"x-ms-blob-type": "BlockBlob"}
 	for pair := range slices.Chunk(header, 2) {
@@ -100,13 +100,13 @@ func (a *azure) upload(ctx context.Context, key string, r ask, header ...string)
 
 // put implements [objects].
 func (a *azure) put(ctx context.Context, key string, body io.ReadSeeker, size int64) error {
-	_, err := a.upload(ctx, key, ask{body: body, size: size}, "Content-Type", parquetType)
+	_, err := a.upload(ctx, key, request{body: body, size: size}, "Content-Type", parquetType)
 	return err
 }
 
 // create implements [objects].
 func (a *azure) create(ctx context.Context, key string, text []byte) error {
-	got, err := a.upload(ctx, key, ask{
+	got, err := a.upload(ctx, key, request{
 		body: bytes.NewReader(text), size: int64(len(text)), pass: []int{http.StatusPreconditionFailed, http.StatusConflict},
 	}, "Content-Type", jsonType, "If-None-Match", "*")
 	if err != nil || got.status/100 == 2 {
@@ -122,7 +122,7 @@ func (a *azure) create(ctx context.Context, key string, text []byte) error {
 
 // get implements [objects].
 func (a *azure) get(ctx context.Context, key string, from, n int64) ([]byte, int64, error) {
-	got, err := a.do(ctx, "read", key, ask{method: http.MethodGet, url: a.blob(key), header: ranged("x-ms-range", from, n), get: n})
+	got, err := a.do(ctx, "read", key, request{method: http.MethodGet, url: a.blob(key), header: ranged("x-ms-range", from, n), get: n})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -163,7 +163,7 @@ func (a *azure) pages(ctx context.Context, prefix string, query url.Values, each
 	query.Set("comp", "list")
 	query.Set("prefix", prefix)
 	for {
-		got, err := a.do(ctx, "list", prefix, ask{method: http.MethodGet, url: a.container + "?" + query.Encode()})
+		got, err := a.do(ctx, "list", prefix, request{method: http.MethodGet, url: a.container + "?" + query.Encode()})
 		if err != nil {
 			return err
 		}
@@ -209,7 +209,7 @@ func (a *azure) folders(ctx context.Context, prefix string) (out []string, err e
 
 // remove implements [objects].
 func (a *azure) remove(ctx context.Context, key string) error {
-	_, err := a.do(ctx, "remove", key, ask{method: http.MethodDelete, url: a.blob(key), pass: []int{http.StatusNotFound}})
+	_, err := a.do(ctx, "remove", key, request{method: http.MethodDelete, url: a.blob(key), pass: []int{http.StatusNotFound}})
 	return err
 }
 

@@ -37,9 +37,9 @@ type bucket struct {
 	step    func(name string) error
 	log     *slog.Logger
 
-	mu      sync.Mutex
-	partial []partial // unfinished uploads of any process
-	looked  time.Time // when they were listed last; at most once a day
+	mu       sync.Mutex
+	partial  []partial // unfinished uploads of any process
+	listedAt time.Time // when they were listed last; at most once a day
 }
 
 // removals is how many objects are removed at the same time.
@@ -75,7 +75,7 @@ func (b *bucket) streams(ctx context.Context, source string) ([]string, error) {
 	}
 	shared := make([][]string, len(names))
 	work, ctx := errgroup.WithContext(ctx)
-	work.SetLimit(together)
+	work.SetLimit(lookupLimit)
 	for i, name := range names {
 		work.Go(func() error {
 			sources, err := b.o.folders(ctx, b.prefix+folderIn(name, ""))
@@ -89,8 +89,8 @@ func (b *bucket) streams(ctx context.Context, source string) ([]string, error) {
 	return append(names, slices.Concat(shared...)...), err
 }
 
-// shelf implements [storage].
-func (b *bucket) shelf(name string) streamStore {
+// store implements [storage].
+func (b *bucket) store(name string) streamStore {
 	return &bucketStore{bucket: b, key: b.prefix + filepath.ToSlash(name)}
 }
 
@@ -99,10 +99,10 @@ type bucketStore struct {
 	*bucket
 	key string
 
-	mu    sync.Mutex
-	seen  *manifest        // the manifest last read or committed; nil before that, and if there is none
-	asked time.Time        // when seen was read
-	found map[string]int64 // the files listed by tidy, until the transaction changes something; nil: not listed
+	mu     sync.Mutex
+	seen   *manifest        // the manifest last read or committed; nil before that, and if there is none
+	seenAt time.Time        // when seen was read
+	listed map[string]int64 // the files listed by tidy, until the transaction changes something; nil: not listed
 }
 
 // where implements [streamStore].
@@ -117,8 +117,8 @@ func (s *bucketStore) path(m *manifest, t *table) string {
 	return strings.Join(out, "\n")
 }
 
-// dear implements [streamStore].
-func (s *bucketStore) dear() bool { return true }
+// costly implements [streamStore].
+func (s *bucketStore) costly() bool { return true }
 
 // hold implements [streamStore]. It takes no lock: the conditional commit fences off other writers.
 func (s *bucketStore) hold(context.Context) (func() error, error) {
@@ -191,14 +191,14 @@ func (s *bucketStore) head(ctx context.Context) (*manifest, error) {
 func (s *bucketStore) learn(m *manifest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seen, s.asked = m, time.Now()
+	s.seen, s.seenAt = m, time.Now()
 }
 
 // recent returns a manifest that may be a few seconds old. That is enough to look up tables of other
 // streams; otherwise each of a hundred streams would read the manifests of all others.
 func (s *bucketStore) recent(ctx context.Context) (*manifest, error) {
 	s.mu.Lock()
-	seen, asked := s.seen, s.asked
+	seen, asked := s.seen, s.seenAt
 	s.mu.Unlock()
 	if !asked.IsZero() && time.Since(asked) < recently {
 		return seen, nil
@@ -233,7 +233,7 @@ func (f *file) key() string { return path.Join(filepath.ToSlash(f.dir), filepath
 // and do no harm, so live looks up only the files that m names.
 func (s *bucketStore) live(ctx context.Context, m *manifest, t *table) (map[string]int64, error) {
 	s.mu.Lock()
-	all := s.found
+	all := s.listed
 	s.mu.Unlock()
 	if all == nil {
 		all = map[string]int64{}
@@ -285,9 +285,9 @@ func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 	if err != nil {
 		return err
 	}
-	s.finds(found)
+	s.remember(found)
 	if m == nil {
-		s.begun(ctx)
+		s.unfinishedUploads(ctx)
 		return s.orphaned(found)
 	}
 	oldest := m
@@ -302,18 +302,18 @@ func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 	if oldest != nil {
 		old = append(old, s.unnamed(oldest, found)...)
 	}
-	s.abortUploads(ctx, s.begun(ctx), m.Sequence)
+	s.abortUploads(ctx, s.unfinishedUploads(ctx), m.Sequence)
 	if err := s.removeAll(ctx, old); err != nil {
 		s.log.Warn("cannot remove outdated objects", "bucket", s.where(), "error", err)
 	}
 	return nil
 }
 
-// finds remembers the listed files; nil forgets them.
-func (s *bucketStore) finds(files map[string]int64) {
+// remember stores the listed files; nil forgets them.
+func (s *bucketStore) remember(files map[string]int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.found = files
+	s.listed = files
 }
 
 // orphaned returns an error for a stream that has lost its manifests. Only files of the first

@@ -24,13 +24,13 @@ type catalogStore struct {
 	*bucket
 	catalog Catalog
 
-	turn   sync.Mutex
+	tidyMu sync.Mutex
 	tidied map[string]time.Time // when each stream was last tidied
 }
 
-// newTabled opens the catalog over the files in o.Bucket or o.Path.
-func newTabled(ctx context.Context, o Options, d *disk, step func(string) error) (*catalogStore, error) {
-	b, err := tabledFiles(o, d, step)
+// newCatalogStore opens the catalog over the files in o.Bucket or o.Path.
+func newCatalogStore(ctx context.Context, o Options, d *disk, step func(string) error) (*catalogStore, error) {
+	b, err := catalogFiles(o, d, step)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func newTabled(ctx context.Context, o Options, d *disk, step func(string) error)
 	return &catalogStore{bucket: b, catalog: c, tidied: map[string]time.Time{}}, nil
 }
 
-func tabledFiles(o Options, d *disk, step func(string) error) (*bucket, error) {
+func catalogFiles(o Options, d *disk, step func(string) error) (*bucket, error) {
 	if o.Bucket != "" {
 		return newBucket(o, step)
 	}
@@ -108,10 +108,10 @@ func (t *catalogStore) streams(ctx context.Context, source string) ([]string, er
 	return out, nil
 }
 
-// shelf implements [storage].
-func (t *catalogStore) shelf(name string) streamStore {
+// store implements [storage].
+func (t *catalogStore) store(name string) streamStore {
 	stream, source, _ := strings.Cut(filepath.ToSlash(name), "/"+sourcePrefix)
-	return &tableStore{bucketStore: t.bucket.shelf(name).(*bucketStore), tabled: t, stream: stream, source: source}
+	return &tableStore{bucketStore: t.bucket.store(name).(*bucketStore), parent: t, stream: stream, source: source}
 }
 
 // path returns where the metadata of a table is. An internal table has one location per stream; they
@@ -126,7 +126,7 @@ func (t *catalogStore) path(ctx context.Context, l *Lake, name string) (string, 
 		if m.table(name) == nil {
 			continue
 		}
-		at, err := t.catalog.Locate(ctx, m.shelf.(*tableStore).catalogName(name))
+		at, err := t.catalog.Locate(ctx, m.store.(*tableStore).catalogName(name))
 		if err != nil {
 			return "", fmt.Errorf("find %s: %w", name, err)
 		}
@@ -146,13 +146,13 @@ func (t *catalogStore) Close() error { return t.catalog.Close() }
 // tableStore is a stream of a catalog, or the part of it that belongs to one source.
 type tableStore struct {
 	*bucketStore
-	tabled         *catalogStore
+	parent         *catalogStore
 	stream, source string
 }
 
 // head implements [streamStore].
 func (s *tableStore) head(ctx context.Context) (*manifest, error) {
-	h, err := s.tabled.catalog.Head(ctx, s.stream, s.source)
+	h, err := s.parent.catalog.Head(ctx, s.stream, s.source)
 	if err != nil || h == nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (s *tableStore) head(ctx context.Context) (*manifest, error) {
 // recent returns a manifest that may be a few seconds old: see [bucketStore].
 func (s *tableStore) recent(ctx context.Context) (*manifest, error) {
 	s.mu.Lock()
-	seen, asked := s.seen, s.asked
+	seen, asked := s.seen, s.seenAt
 	s.mu.Unlock()
 	if seen != nil && time.Since(asked) < recently {
 		return seen, nil
@@ -206,7 +206,7 @@ func (m *manifest) id() string {
 
 // draft implements [streamStore].
 func (s *tableStore) draft(context.Context) (pendingGeneration, error) {
-	return &tableGeneration{bucketGeneration: &bucketGeneration{bucketStore: s.bucketStore}, shelf: s}, nil
+	return &tableGeneration{bucketGeneration: &bucketGeneration{bucketStore: s.bucketStore}, tables: s}, nil
 }
 
 // catalogName returns the name of a table in the catalog. Each stream has internal tables of its own
@@ -270,7 +270,7 @@ func (m *manifest) dataFiles(prefix string, t *table) map[string]DataFile {
 // tableFiles returns what generation m changes in its table t, compared to base.
 func (s *tableStore) tableFiles(base, m *manifest, t *table) TableFiles {
 	out := TableFiles{
-		Name: s.catalogName(t.Name), Table: t.Name, Columns: t.listed(), Folder: s.folder(t),
+		Name: s.catalogName(t.Name), Table: t.Name, Columns: t.catalogSchema(), Folder: s.folder(t),
 	}
 	if t.Partition != "" {
 		out.PartitionBy, out.Months = partitionColumn(t.Partition)
@@ -280,7 +280,7 @@ func (s *tableStore) tableFiles(base, m *manifest, t *table) TableFiles {
 		was := base.table(t.Name)
 		before = base.dataFiles(s.prefix, was)
 		if was != nil {
-			out.Was = was.listed()
+			out.Was = was.catalogSchema()
 		}
 	}
 	after := m.dataFiles(s.prefix, t)

@@ -17,7 +17,7 @@ func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m))
 // tableGeneration is a commit in preparation.
 type tableGeneration struct {
 	*bucketGeneration
-	shelf *tableStore
+	tables *tableStore
 
 	follows *string // the ID of the previous commit, set by the first call of publish
 	line    []string
@@ -32,7 +32,7 @@ type tableGeneration struct {
 // publish implements [pendingGeneration]. It may be called again after a [*Disagreement] or
 // [ErrBeside]. // Invariants 1, 2, 13
 func (d *tableGeneration) publish(ctx context.Context, m *manifest) error {
-	c, err := d.commitAfter(ctx, m, d.goOn)
+	c, err := d.commitAfter(ctx, m, d.rebase)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (d *tableGeneration) publish(ctx context.Context, m *manifest) error {
 		return err
 	}
 	d.unsure = true
-	if err := d.shelf.tabled.catalog.Commit(ctx, c); err != nil {
+	if err := d.tables.parent.catalog.Commit(ctx, c); err != nil {
 		if err = d.resolve(ctx, m, err); err != nil {
 			return err
 		}
@@ -79,12 +79,12 @@ func (d *tableGeneration) others() []string {
 // commitAfter stores the manifest m and returns the commit of m, which must follow the current one.
 // moved, if not nil, may first change m to follow a later commit.
 func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved func(base, m *manifest) bool) (Commit, error) {
-	m.shelf, m.dir = d.shelf, d.key
+	m.store, m.dir = d.tables, d.key
 	if d.follows == nil {
 		id := m.id()
 		d.follows, d.line = &id, m.Line
 	}
-	base, err := d.shelf.head(ctx)
+	base, err := d.tables.head(ctx)
 	if err != nil {
 		return Commit{}, err
 	}
@@ -94,17 +94,17 @@ func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved fu
 	if sequenceOf(base) != m.Parent || base.id() != *d.follows {
 		return Commit{}, state.ErrMoved
 	}
-	if err := d.store(ctx, m); err != nil {
+	if err := d.storeManifest(ctx, m); err != nil {
 		return Commit{}, err
 	}
-	return d.shelf.commitOf(base, m), nil
+	return d.tables.commitOf(base, m), nil
 }
 
-// goOn makes m follow generation base instead of its own parent, provided that all commits in between
+// rebase makes m follow generation base instead of its own parent, provided that all commits in between
 // were made by other sources to widen columns of this one. The rows are then the same, and [tx.agree]
 // widens them again. The files of m keep their old sequence number. It must be above that of the oldest
 // kept generation, or tidying could remove them.
-func (d *tableGeneration) goOn(base, m *manifest) bool {
+func (d *tableGeneration) rebase(base, m *manifest) bool {
 	if base == nil || base.Sequence == m.Parent || base.Sequence-m.Parent != base.Beside-m.Beside ||
 		!slices.Contains(base.Line, *d.follows) || len(base.Kept) == 0 || base.Kept[0].Sequence > m.Parent {
 		return false
@@ -118,7 +118,7 @@ func (d *tableGeneration) goOn(base, m *manifest) bool {
 // settled records that the commit succeeded.
 func (d *tableGeneration) settled(m *manifest) {
 	d.unsure = false
-	d.shelf.learn(m)
+	d.tables.learn(m)
 	kept := map[string]bool{d.prefix + m.name: true}
 	for _, t := range m.Tables {
 		for _, f := range m.files(t) {
@@ -139,8 +139,8 @@ func (d *tableGeneration) discard() error {
 	return err
 }
 
-// store writes the manifest. It has no effect until the catalog names it.
-func (d *tableGeneration) store(ctx context.Context, m *manifest) error {
+// storeManifest writes the manifest. It has no effect until the catalog names it.
+func (d *tableGeneration) storeManifest(ctx context.Context, m *manifest) error {
 	m.Line = append(slices.Clone(d.line), randomName())
 	m.Line = m.Line[max(0, len(m.Line)-lineage):]
 	m.name = strings.TrimPrefix(d.key, d.prefix) + "/_manifests/" + strings.TrimSuffix(fileName(m.Sequence), suffix) + ".json"
@@ -163,13 +163,13 @@ func (d *tableGeneration) resolve(ctx context.Context, m *manifest, cause error)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
-	now, err := d.shelf.head(ctx)
+	now, err := d.tables.head(ctx)
 	switch {
 	case err != nil:
 		return errors.Join(cause, err)
 	case now != nil && slices.Contains(now.Line, m.id()):
 		return nil // the commit succeeded; only the answer was lost
-	case d.goOn(now, m):
+	case d.rebase(now, m):
 		d.unsure = false
 		return fmt.Errorf("%w: %w", ErrBeside, cause)
 	case sequenceOf(now) >= m.Sequence:

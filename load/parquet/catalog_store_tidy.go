@@ -17,7 +17,7 @@ func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 	if err != nil {
 		return err
 	}
-	s.finds(found)
+	s.remember(found)
 	if m == nil {
 		return s.orphaned(found)
 	}
@@ -26,11 +26,11 @@ func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 		return err
 	}
 	if s.source != "" {
-		if err := s.tabled.tidyTables(ctx, s.stream); err != nil {
+		if err := s.parent.tidyTables(ctx, s.stream); err != nil {
 			s.log.Warn("cannot remove outdated files of shared tables", "stream", s.stream, "error", err)
 		}
 	}
-	s.abortUploads(ctx, s.begun(ctx), m.Sequence)
+	s.abortUploads(ctx, s.unfinishedUploads(ctx), m.Sequence)
 	if err := s.removeAll(ctx, old); err != nil {
 		s.log.Warn("cannot remove outdated files", "folder", s.where(), "error", err)
 	}
@@ -72,8 +72,8 @@ func (t *catalogStore) tidyTables(ctx context.Context, stream string) error {
 const tidyEvery = time.Minute
 
 func (t *catalogStore) due(stream string) bool {
-	t.turn.Lock()
-	defer t.turn.Unlock()
+	t.tidyMu.Lock()
+	defer t.tidyMu.Unlock()
 	if last, ok := t.tidied[stream]; ok && time.Since(last) < tidyEvery {
 		return false
 	}
@@ -85,7 +85,7 @@ func (t *catalogStore) due(stream string) bool {
 func (s *tableStore) outdated(ctx context.Context, m *manifest, found map[string]int64) ([]string, error) {
 	wanted := map[string]bool{s.prefix + m.name: true}
 	if s.source == "" { // otherwise the catalog has no files here: see [catalogStore.tidyTables]
-		named, err := s.tabled.catalog.Named(ctx, s.stream)
+		named, err := s.parent.catalog.Named(ctx, s.stream)
 		if err != nil {
 			return nil, err
 		}

@@ -39,12 +39,12 @@ type rowAt struct {
 
 // logInserts logs the inserted rows, except versions that replace an earlier row.
 func (m *merge) logInserts(f *family, plots []*segmentPlan) error {
-	if !m.of.Log || load.IsInternal(f.t.Name) {
+	if !m.spec.Log || load.IsInternal(f.t.Name) {
 		return nil
 	}
 	for _, p := range plots {
 		for _, i := range p.rows {
-			r := &f.hand.rows[i]
+			r := &f.supplied.rows[i]
 			if r.seg != nil {
 				continue // logEdits logs it together with the row that it replaces
 			}
@@ -63,7 +63,7 @@ func (f *family) syncedAt(r *suppliedRow) int64 {
 
 // logEdits logs edits of rows before they are applied.
 func (m *merge) logEdits(f *family, first int64, columns []arrow.Array, edits []edit) error {
-	if !m.of.Log || load.IsInternal(f.t.Name) {
+	if !m.spec.Log || load.IsInternal(f.t.Name) {
 		return nil
 	}
 	for _, e := range edits {
@@ -71,7 +71,7 @@ func (m *merge) logEdits(f *family, first int64, columns []arrow.Array, edits []
 		action, at := actionDelete, e.at
 		var after *rowAt
 		if e.by >= 0 {
-			r := &f.hand.rows[e.by]
+			r := &f.supplied.rows[e.by]
 			after = &rowAt{f.staged.columns[r.ref.batch], int(r.ref.row)}
 			action, at = actionUpdate, f.syncedAt(r)
 			if r.have&deadMark != 0 {
@@ -99,7 +99,7 @@ func (x *tx) logRow(t *table, action string, before, after *rowAt, at int64) err
 	if some == nil {
 		some = before
 	}
-	for i, v := range []string{x.of.Run, x.key.Pipeline, x.key.Stream, t.Name} {
+	for i, v := range []string{x.spec.Run, x.key.Pipeline, x.key.Stream, t.Name} {
 		l.b.Field(i).(*array.StringBuilder).Append(v)
 	}
 	l.b.Field(4).(*array.TimestampBuilder).Append(arrow.Timestamp(at))
@@ -132,7 +132,7 @@ func (x *tx) flushLog(ctx context.Context) error {
 	if err := x.append(load.RowChanges.Name, b); err != nil {
 		return err
 	}
-	if x.own[load.RowChanges.Name].Rows < 4*logRows {
+	if x.internal[load.RowChanges.Name].Rows < 4*logRows {
 		return nil
 	}
 	return x.flushOwn(ctx, load.RowChanges.Name)

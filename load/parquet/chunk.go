@@ -20,8 +20,8 @@ type chunk struct {
 	nulls int64
 }
 
-// share uses a dictionary for the column, unless it has too many distinct values.
-func (x *chunk) share(t arrow.DataType, parts []arrow.Array) error {
+// useDictionary uses a dictionary for the column, unless it has too many distinct values.
+func (x *chunk) useDictionary(t arrow.DataType, parts []arrow.Array) error {
 	d := newDictionary(t, x.tools)
 	if d == nil {
 		return nil

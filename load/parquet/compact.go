@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	smallRows  = 32 << 10 // segments with fewer rows are merged with segments of the same size class
-	fewOfASize = 8        // segments of a size class that trigger a merge
-	manyLarge  = 512      // the same for segments that are not small
+	smallRows       = 32 << 10 // segments with fewer rows are merged with segments of the same size class
+	mergeCount      = 8        // segments of a size class that trigger a merge
+	mergeLargeCount = 512      // the same for segments that are not small
 )
 
 // compact merges small segments: eight segments of a size class become one. Each size class has eight
@@ -29,11 +29,11 @@ func (x *tx) compact(ctx context.Context) error {
 			continue
 		}
 		for {
-			like := alike(t, x.next.of(t.Name))
+			like := mergeable(t, x.next.segmentsOf(t.Name))
 			if like == nil {
 				break
 			}
-			if err := x.unite(ctx, t, like); err != nil {
+			if err := x.mergeSegments(ctx, t, like); err != nil {
 				return err
 			}
 		}
@@ -49,10 +49,10 @@ func sizeOf(s *segment) int {
 	return bits.Len64(uint64(s.root().Rows)) / 3
 }
 
-// alike returns segments of one size class and one partition that are to be merged; nil if there are
+// mergeable returns segments of one size class and one partition that are to be merged; nil if there are
 // none. In modes with versions only adjacent segments are merged, so that versions stay in the order in
 // which they were written.
-func alike(t *table, segs []*segment) []*segment {
+func mergeable(t *table, segs []*segment) []*segment {
 	type class struct {
 		part string
 		size int
@@ -65,19 +65,19 @@ func alike(t *table, segs []*segment) []*segment {
 			all[c] = nil // a merge would move these rows past the segments in between
 		}
 		all[c] = append(all[c], s)
-		limit := fewOfASize
+		limit := mergeCount
 		if c.size < 0 {
-			limit = manyLarge
+			limit = mergeLargeCount
 		}
 		if len(all[c]) >= limit {
-			return all[c][:fewOfASize]
+			return all[c][:mergeCount]
 		}
 	}
 	return nil
 }
 
-// unite merges segments into one, and keeps the order of their rows.
-func (x *tx) unite(ctx context.Context, t *table, segs []*segment) error {
+// mergeSegments merges segments into one, and keeps the order of their rows.
+func (x *tx) mergeSegments(ctx context.Context, t *table, segs []*segment) error {
 	x.next.Counter++
 	out := &segment{ID: x.next.Counter, Table: t.Name, Part: segs[0].Part, Files: map[string]*file{}}
 	for _, c := range append([]*table{t}, x.next.children(t.Name)...) {
@@ -94,13 +94,13 @@ func (x *tx) unite(ctx context.Context, t *table, segs []*segment) error {
 		if c == t {
 			part = out.Part
 		}
-		f, err := x.join(ctx, c, files, part)
+		f, err := x.concatenate(ctx, c, files, part)
 		if err != nil {
 			return err
 		}
 		out.Files[c.Name] = f
 	}
-	if err := x.uniteBits(ctx, segs, out); err != nil {
+	if err := x.mergeBits(ctx, segs, out); err != nil {
 		return err
 	}
 	merged := map[*segment]bool{}
@@ -119,8 +119,8 @@ func (x *tx) unite(ctx context.Context, t *table, segs []*segment) error {
 	return nil
 }
 
-// join copies the rows of several files of a table into one.
-func (x *tx) join(ctx context.Context, t *table, files []*file, part string) (*file, error) {
+// concatenate copies the rows of several files of a table into one.
+func (x *tx) concatenate(ctx context.Context, t *table, files []*file, part string) (*file, error) {
 	w, err := x.create(t, part)
 	if err != nil {
 		return nil, err
@@ -135,8 +135,8 @@ func (x *tx) join(ctx context.Context, t *table, files []*file, part string) (*f
 	return w.finish(ctx)
 }
 
-// uniteBits transfers the marks of rows that the pass has seen to the merged segment.
-func (x *tx) uniteBits(ctx context.Context, segs []*segment, out *segment) error {
+// mergeBits transfers the marks of rows that the pass has seen to the merged segment.
+func (x *tx) mergeBits(ctx context.Context, segs []*segment, out *segment) error {
 	if load.IsInternal(out.Table) {
 		return nil
 	}

@@ -53,14 +53,14 @@ func (s *staged) composeAtOnce(ctx context.Context, w *writer, refs []ref) error
 // create starts a file of a table in the next generation.
 func (x *tx) create(t *table, part string) (*writer, error) {
 	if t.Numbered > 0 {
-		part = located(part)
+		part = locationName(part)
 	}
 	name := filepath.Join(part, fileName(x.next.Sequence))
 	out, err := x.draft.create(t, name)
 	if err != nil {
 		return nil, err
 	}
-	return newWriter(t, &file{Name: name, shelf: x.folder.shelf}, out, &x.lake.kept), nil
+	return newWriter(t, &file{Name: name, store: x.folder.store}, out, &x.lake.kept), nil
 }
 
 // pieces calls each with the staged rows in their order, in batches.

@@ -49,7 +49,7 @@ func TestDictionaryRoundTrip(t *testing.T) {
 			rows, want = append(rows, len(values)-skip), append(want, values[skip:]...)
 		}
 		n++
-		w := writes(t, at, dir, fmt.Sprintf("%d.parquet", n))
+		w := newFileWriter(t, at, dir, fmt.Sprintf("%d.parquet", n))
 		require.NoError(r, w.addAll(batches, rows))
 		f, err := w.finish(t.Context())
 		require.NoError(r, err)

@@ -99,8 +99,8 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// shelf implements [storage].
-func (d *directory) shelf(name string) streamStore {
+// store implements [storage].
+func (d *directory) store(name string) streamStore {
 	return &dirStore{directory: d, root: filepath.Join(d.path, name)}
 }
 
@@ -145,8 +145,8 @@ func (s *dirStore) where() string { return s.root }
 // path.
 func (s *dirStore) path(m *manifest, t *table) string { return filepath.Join(m.dir, t.Folder) }
 
-// dear implements [streamStore].
-func (s *dirStore) dear() bool { return false }
+// costly implements [streamStore].
+func (s *dirStore) costly() bool { return false }
 
 // head implements [streamStore].
 func (s *dirStore) head(context.Context) (*manifest, error) {

@@ -121,8 +121,8 @@ func (l *Lake) Fetch(ctx context.Context, dir string, want func(table string) bo
 
 // fetch returns the path of the file, after downloading it if it is in a bucket.
 func (f *file) fetch(ctx context.Context, dir string) (string, error) {
-	s, far := f.shelf.(*bucketStore)
-	if t, tabled := f.shelf.(*tableStore); tabled {
+	s, far := f.store.(*bucketStore)
+	if t, tabled := f.store.(*tableStore); tabled {
 		s, far = t.bucketStore, true
 	}
 	if !far {

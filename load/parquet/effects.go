@@ -19,8 +19,8 @@ type effects struct {
 	m *merge
 	f *family
 
-	batches []affected
-	twins   map[uint64][]edit // edits by the mark of the row's hash, for records without a key
+	batches    []affected
+	duplicates map[uint64][]edit // edits by the mark of the row's hash, for records without a key
 }
 
 // affected holds some edits, and the keys of the edited rows.
@@ -29,8 +29,8 @@ type affected struct {
 	edits []edit
 }
 
-// take remembers the keys of edited rows, and writes the edits to the log.
-func (x *effects) take(ctx context.Context, first int64, columns []arrow.Array, edits []edit) error {
+// collect remembers the keys of edited rows, and writes the edits to the log.
+func (x *effects) collect(ctx context.Context, first int64, columns []arrow.Array, edits []edit) error {
 	if err := x.m.logEdits(x.f, first, columns, edits); err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (x *effects) take(ctx context.Context, first int64, columns []arrow.Array, 
 	var a affected
 	var refs []ref
 	for _, e := range edits {
-		if e.kind != look {
+		if e.kind != logOnly {
 			a.edits = append(a.edits, e)
 			refs = append(refs, ref{row: int32(int64(e.row) - first)})
 		}
@@ -65,13 +65,13 @@ func (x *effects) release() {
 	}
 }
 
-// on returns the resulting edits for the rows of a child table's file.
-func (x *effects) on(ctx context.Context, c *table, old *file) ([]edit, error) {
+// childEdits returns the resulting edits for the rows of a child table's file.
+func (x *effects) childEdits(ctx context.Context, c *table, old *file) ([]edit, error) {
 	if len(x.batches) == 0 {
 		return nil, nil
 	}
 	if len(x.f.t.Key) == 0 {
-		return x.onTwins(ctx, c, old)
+		return x.duplicateEdits(ctx, c, old)
 	}
 	types, link := x.f.t.keyTypes(), c.typeOf(load.Link(c.schema))
 	causes := map[fingerprint]edit{}
@@ -88,18 +88,18 @@ func (x *effects) on(ctx context.Context, c *table, old *file) ([]edit, error) {
 		for i, p := range linkPrints(b[0], link, types, rows) {
 			cause, ok := causes[p]
 			switch {
-			case !ok, c.Mode == schemas.History && b[2].IsValid(i), c.Mode == schemas.Append && run.Value(i) < x.m.of.Run:
+			case !ok, c.Mode == schemas.History && b[2].IsValid(i), c.Mode == schemas.Append && run.Value(i) < x.m.spec.Run:
 				continue // the row belongs to another record or another version
 			}
-			out = append(out, cause.hanging(first, i))
+			out = append(out, cause.forChild(first, i))
 		}
 		return nil
 	})
 	return out, err
 }
 
-// hanging returns the edit of a child row that follows from the edit of its root row.
-func (e edit) hanging(first int64, i int) edit {
+// forChild returns the edit of a child row that follows from the edit of its root row.
+func (e edit) forChild(first int64, i int) edit {
 	out := edit{row: uint32(first) + uint32(i), kind: e.kind, by: -1, at: e.at}
 	if e.kind == replace {
 		out.kind = remove
@@ -107,20 +107,20 @@ func (e edit) hanging(first int64, i int) edit {
 	return out
 }
 
-// onTwins does the same as on for records without a key. Several of them may have one hash and are then
-// identical, so it does not matter which records' children are edited, only how many. It takes those
-// with the last links.
-func (x *effects) onTwins(ctx context.Context, c *table, old *file) ([]edit, error) {
-	if x.twins == nil {
-		x.twins = map[uint64][]edit{}
+// duplicateEdits does the same as childEdits for records without a key. Several of them may have one
+// hash and are then identical, so it does not matter which records' children are edited, only how many.
+// It takes those with the last links.
+func (x *effects) duplicateEdits(ctx context.Context, c *table, old *file) ([]edit, error) {
+	if x.duplicates == nil {
+		x.duplicates = map[uint64][]edit{}
 		for _, a := range x.batches {
 			for i, e := range a.edits {
 				mark := markAt(a.keys, i)
-				x.twins[mark] = append(x.twins[mark], e)
+				x.duplicates[mark] = append(x.duplicates[mark], e)
 			}
 		}
 	}
-	rows, err := x.hangingTwins(ctx, c, old)
+	rows, err := x.duplicateChildren(ctx, c, old)
 	if err != nil {
 		return nil, err
 	}
@@ -129,9 +129,9 @@ func (x *effects) onTwins(ctx context.Context, c *table, old *file) ([]edit, err
 		twins := slices.SortedFunc(maps.Keys(all), func(a, b duplicateRow) int {
 			return cmp.Or(cmp.Compare(b.link, a.link), cmp.Compare(a.count, b.count))
 		})
-		for i, t := range twins[:min(len(twins), len(x.twins[mark]))] {
+		for i, t := range twins[:min(len(twins), len(x.duplicates[mark]))] {
 			for _, row := range all[t] {
-				out = append(out, x.twins[mark][i].hanging(int64(row), 0))
+				out = append(out, x.duplicates[mark][i].forChild(int64(row), 0))
 			}
 		}
 	}
@@ -146,8 +146,8 @@ type duplicateRow struct {
 	count int
 }
 
-// hangingTwins returns the child rows of records that have one of the edited hashes.
-func (x *effects) hangingTwins(ctx context.Context, c *table, old *file) (map[uint64]map[duplicateRow][]uint32, error) {
+// duplicateChildren returns the child rows of records that have one of the edited hashes.
+func (x *effects) duplicateChildren(ctx context.Context, c *table, old *file) (map[uint64]map[duplicateRow][]uint32, error) {
 	type place struct {
 		mark         uint64
 		link, parent string
@@ -161,7 +161,7 @@ func (x *effects) hangingTwins(ctx context.Context, c *table, old *file) (map[ui
 		index, _ := b[3].(*array.Int64)
 		for i := range rows {
 			mark := markAt(b[:1], i)
-			if x.twins[mark] == nil || c.Mode == schemas.History && b[4].IsValid(i) {
+			if x.duplicates[mark] == nil || c.Mode == schemas.History && b[4].IsValid(i) {
 				continue
 			}
 			p := place{mark, strings.Clone(link.Value(i)), strings.Clone(parent.Value(i)), index.Value(i)}

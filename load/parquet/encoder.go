@@ -29,7 +29,7 @@ const (
 // pages. It supports only the types of the lattice, and takes half the time of pqarrow: it writes
 // levels as runs and integers as deltas, builds a dictionary once, and shares buffers between columns.
 type encoder struct {
-	out    *counted
+	out    *countingWriter
 	schema *arrow.Schema
 	footer *metadata.FileMetaDataBuilder
 	group  *metadata.RowGroupMetaDataBuilder
@@ -37,21 +37,21 @@ type encoder struct {
 	*tools
 }
 
-// counted is a writer that counts the bytes written.
-type counted struct {
+// countingWriter is a writer that counts the bytes written.
+type countingWriter struct {
 	io.Writer
 	n int64
 }
 
 // Write implements [io.Writer].
-func (c *counted) Write(b []byte) (int, error) {
+func (c *countingWriter) Write(b []byte) (int, error) {
 	n, err := c.Writer.Write(b)
 	c.n += int64(n)
 	return n, err
 }
 
 // Tell returns the number of bytes written. arrow-go requires it.
-func (c *counted) Tell() int64 { return c.n }
+func (c *countingWriter) Tell() int64 { return c.n }
 
 // tools are the buffers and the compressor that columns are encoded with, one after the other. The
 // compressor's tables take longer to build than a page takes to compress.
@@ -67,8 +67,8 @@ type tools struct {
 	places   []uint32 // of all pages: see [dictionary]
 }
 
-// pickTools returns tools from the pool, or new ones.
-func pickTools(kept *sync.Pool) (*tools, error) {
+// toolsFrom returns tools from the pool, or new ones.
+func toolsFrom(kept *sync.Pool) (*tools, error) {
 	if t, ok := kept.Get().(*tools); ok {
 		return t, nil
 	}
@@ -118,9 +118,9 @@ func newEncoder(s *arrow.Schema, out io.Writer, kept *sync.Pool) (*encoder, erro
 	if err != nil {
 		return nil, err
 	}
-	e := &encoder{out: &counted{Writer: out}, schema: s, footer: metadata.NewFileMetadataBuilder(as, all, keyValues(s)), kept: kept}
+	e := &encoder{out: &countingWriter{Writer: out}, schema: s, footer: metadata.NewFileMetadataBuilder(as, all, keyValues(s)), kept: kept}
 	e.group = e.footer.AppendRowGroup()
-	if e.tools, err = pickTools(kept); err != nil {
+	if e.tools, err = toolsFrom(kept); err != nil {
 		return nil, err
 	}
 	_, err = io.WriteString(e.out, magic)
@@ -130,7 +130,7 @@ func newEncoder(s *arrow.Schema, out io.Writer, kept *sync.Pool) (*encoder, erro
 // keyValues returns the metadata of the footer, which describes the columns.
 func keyValues(s *arrow.Schema) metadata.KeyValueMetadata {
 	var out metadata.KeyValueMetadata
-	if !told(s) {
+	if !described(s) {
 		return out
 	}
 	md := s.Metadata()
@@ -162,7 +162,7 @@ func (e *encoder) column(c int, parts []arrow.Array, repeating bool) error {
 		return err
 	}
 	if repeating {
-		if err := x.share(t, parts); err != nil {
+		if err := x.useDictionary(t, parts); err != nil {
 			return err
 		}
 	}

@@ -145,12 +145,12 @@ func twice(r *rapid.T, tb testing.TB, dir, name string) (t *table, parts [][]arr
 		p, n := part(r, t.schema, of, rare)
 		parts, rows = append(parts, p), append(rows, n)
 	}
-	w := writes(tb, t, dir, name+".ours")
+	w := newFileWriter(tb, t, dir, name+".ours")
 	require.NoError(r, w.addAll(parts, rows))
 	require.True(r, w.whole)
 	ours, err := w.finish(tb.Context())
 	require.NoError(r, err)
-	w = writes(tb, t, dir, name+".theirs")
+	w = newFileWriter(tb, t, dir, name+".theirs")
 	for i, p := range parts {
 		require.NoError(r, w.add(p, rows[i]))
 	}

@@ -18,11 +18,11 @@ type exchange struct {
 	client *http.Client
 	sign   func(*http.Request) error // authenticates the request
 	name   string                    // of the bucket, for messages: gs://name
-	fault  func(*answer) (code, message string)
+	fault  func(*response) (code, message string)
 }
 
-// ask is a request that can be repeated.
-type ask struct {
+// request is a repeatable HTTP request.
+type request struct {
 	method string
 	url    string
 	header map[string]string
@@ -32,8 +32,8 @@ type ask struct {
 	pass   []int         // statuses besides 2xx that are not errors
 }
 
-// answer is the store's answer.
-type answer struct {
+// response is the store's answer.
+type response struct {
 	status int
 	header http.Header
 	body   []byte
@@ -54,10 +54,10 @@ func newExchange(name string, t http.RoundTripper) *exchange {
 
 // do sends the request and returns the answer. Errors name the operation, doing, and the object, key.
 // The error for a 404 wraps fs.ErrNotExist.
-func (e *exchange) do(ctx context.Context, doing, key string, a ask) (*answer, error) {
+func (e *exchange) do(ctx context.Context, doing, key string, a request) (*response, error) {
 	ctx, cancel := limited(ctx, a.size+a.get)
 	defer cancel()
-	got, err := e.again(ctx, a)
+	got, err := e.retry(ctx, a)
 	if err == nil && got.status/100 != 2 && !slices.Contains(a.pass, got.status) {
 		code, message := e.fault(got)
 		err = fmt.Errorf("%s %s (%d)", code, message, got.status)
@@ -71,11 +71,11 @@ func (e *exchange) do(ctx context.Context, doing, key string, a ask) (*answer, e
 	return got, nil
 }
 
-// again sends the request until the answer is final or the retries are used up.
-func (e *exchange) again(ctx context.Context, a ask) (*answer, error) {
+// retry sends the request until the answer is final or the retries are used up.
+func (e *exchange) retry(ctx context.Context, a request) (*response, error) {
 	for attempt := 0; ; attempt++ {
-		got, err := e.once(ctx, a)
-		if attempt == storeRetries || ctx.Err() != nil || err == nil && !passing(got.status) {
+		got, err := e.attempt(ctx, a)
+		if attempt == storeRetries || ctx.Err() != nil || err == nil && !transient(got.status) {
 			return got, err
 		}
 		select {
@@ -86,12 +86,12 @@ func (e *exchange) again(ctx context.Context, a ask) (*answer, error) {
 	}
 }
 
-// passing reports whether a status is transient.
-func passing(status int) bool {
+// transient reports whether a retry may get another status.
+func transient(status int) bool {
 	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
 }
 
-func (e *exchange) once(ctx context.Context, a ask) (*answer, error) {
+func (e *exchange) attempt(ctx context.Context, a request) (*response, error) {
 	var body io.Reader
 	if a.body != nil {
 		if _, err := a.body.Seek(0, io.SeekStart); err != nil {
@@ -116,7 +116,7 @@ func (e *exchange) once(ctx context.Context, a ask) (*answer, error) {
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	return &answer{status: resp.StatusCode, header: resp.Header, body: text}, err
+	return &response{status: resp.StatusCode, header: resp.Header, body: text}, err
 }
 
 // withoutURL strips the URL from an error, because the URL may contain a signature. // Invariant 5

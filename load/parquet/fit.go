@@ -17,7 +17,7 @@ func (m *merge) fit(ctx context.Context, pending []*load.Staged, swept string) e
 	if err := m.lake.step("ddl"); err != nil {
 		return err
 	}
-	if m.of.Log && m.log == nil {
+	if m.spec.Log && m.log == nil {
 		m.ownTable(load.RowChanges)
 		m.log = &changeLog{}
 	}
@@ -40,7 +40,7 @@ func (m *merge) fitOne(ctx context.Context, want schemas.Table) error {
 		return err
 	}
 	if t == nil {
-		if err := m.lake.vacant(ctx, want.Name, m.key.Source, m.folder); err != nil {
+		if err := m.lake.checkNameFree(ctx, want.Name, m.key.Source, m.folder); err != nil {
 			return err
 		}
 	}
@@ -182,7 +182,7 @@ func (x *tx) rewrite(ctx context.Context, old, t *table, f *file, part string, b
 	}
 	err = f.read(ctx, old, nil, func(_ int64, columns []arrow.Array, rows int) error {
 		if bury {
-			stand := standing(columns[old.column(schemas.ColDeletedAt)])
+			stand := currentRows(columns[old.column(schemas.ColDeletedAt)])
 			if len(stand) == 0 {
 				return nil
 			}
@@ -211,8 +211,8 @@ func (x *tx) rewrite(ctx context.Context, old, t *table, f *file, part string, b
 	return fresh, err
 }
 
-// standing returns the rows in which a column is null.
-func standing(a arrow.Array) []ref {
+// currentRows returns the rows in which a column is null.
+func currentRows(a arrow.Array) []ref {
 	var out []ref
 	for i := range a.Len() {
 		if a.IsNull(i) {

@@ -13,29 +13,29 @@ import (
 type folder struct {
 	name     string
 	pipeline string // for the folder of a source: the pipeline that loads it
-	shelf    streamStore
+	store    streamStore
 	writer   chan struct{} // a semaphore of one: held while a transaction of this process is applied
 
 	mu   sync.Mutex
 	pass *pass    // the current pass, or the last one
 	keys keyCache // guarded by writer
 
-	looked string // the run that has checked that all files exist; guarded by writer
+	checkedRun string // the run that has checked that all files exist; guarded by writer
 }
 
 func newFolder(name string, s streamStore) *folder {
-	return &folder{name: name, shelf: s, writer: make(chan struct{}, 1), keys: newKeyring()}
+	return &folder{name: name, store: s, writer: make(chan struct{}, 1), keys: newKeyCache()}
 }
 
 // manifest returns the manifest of the current generation, with the stream's present cursor; nil if
 // there is none.
 func (f *folder) manifest(ctx context.Context) (*manifest, error) {
-	return f.shelf.head(ctx)
+	return f.store.head(ctx)
 }
 
-// lately returns the manifest. If reading it is expensive, the manifest may be a few seconds old.
-func (f *folder) lately(ctx context.Context) (*manifest, error) {
-	if r, ok := f.shelf.(interface {
+// recentManifest returns the manifest. If reading it is expensive, the manifest may be a few seconds old.
+func (f *folder) recentManifest(ctx context.Context) (*manifest, error) {
+	if r, ok := f.store.(interface {
 		recent(ctx context.Context) (*manifest, error)
 	}); ok {
 		return r.recent(ctx)
@@ -43,10 +43,10 @@ func (f *folder) lately(ctx context.Context) (*manifest, error) {
 	return f.manifest(ctx)
 }
 
-// of returns the manifest of the stream k; nil if nothing was committed yet. If the folder belongs to
+// manifestOf returns the manifest of the stream k; nil if nothing was committed yet. If the folder belongs to
 // another stream, the error is a [*load.OwnerError]: two pipelines that read the same stream need
 // different roots.
-func (f *folder) of(ctx context.Context, k state.Key) (*manifest, error) {
+func (f *folder) manifestOf(ctx context.Context, k state.Key) (*manifest, error) {
 	m, err := f.manifest(ctx)
 	if err == nil && m != nil && m.key() != k {
 		return nil, &load.OwnerError{Table: m.rootTable(), Have: m.owner(), Want: load.Owner{Pipeline: k.Pipeline, Stream: k.Stream}}
@@ -66,7 +66,7 @@ func (l *Lake) tidy(ctx context.Context) error {
 		return err
 	}
 	for _, f := range folders {
-		c, ok := f.shelf.(cleaner)
+		c, ok := f.store.(cleaner)
 		if !ok || f.shared() { // there may be very many of those; each is tidied up before its next commit
 			continue
 		}
@@ -75,7 +75,7 @@ func (l *Lake) tidy(ctx context.Context) error {
 			err = c.clean(ctx, m)
 		}
 		if err != nil {
-			l.o.Log.Warn("cannot tidy up a stream's folder", "folder", f.shelf.where(), "error", err)
+			l.o.Log.Warn("cannot tidy up a stream's folder", "folder", f.store.where(), "error", err)
 		}
 	}
 	return nil

@@ -24,7 +24,7 @@ func (m *manifest) condition(ctx context.Context, t *table) (condition, error) {
 	if len(files) == 0 {
 		return c, nil
 	}
-	live, err := m.shelf.live(ctx, m, t)
+	live, err := m.store.live(ctx, m, t)
 	if err != nil {
 		return c, err
 	}
@@ -63,9 +63,9 @@ func (c condition) diff() []string {
 	return out
 }
 
-// sound returns an error for tables that another program has changed. A table whose folder was removed
+// checkForeign returns an error for tables that another program has changed. A table whose folder was removed
 // is loaded again. // Invariant 16
-func (x *tx) sound(ctx context.Context) error {
+func (x *tx) checkForeign(ctx context.Context) error {
 	all := map[*table]condition{}
 	for _, t := range x.next.Tables {
 		c, err := x.next.condition(ctx, t)

@@ -52,7 +52,7 @@ func newGoogle(bucket string, o Store) (*google, error) {
 		t.SetAuthHeader(r)
 		return nil
 	}
-	g.fault = func(got *answer) (string, string) {
+	g.fault = func(got *response) (string, string) {
 		var said struct {
 			Error struct {
 				Message string
@@ -97,7 +97,7 @@ func (g *google) tokens(key string) (oauth2.TokenSource, error) {
 func (g *google) object(key string) string { return g.all + "/" + url.PathEscape(key) }
 
 // upload stores an object of any size by one request.
-func (g *google) upload(ctx context.Context, key string, query url.Values, a ask) (*answer, error) {
+func (g *google) upload(ctx context.Context, key string, query url.Values, a request) (*response, error) {
 	query.Set("uploadType", "media")
 	query.Set("name", key)
 	a.method, a.url = http.MethodPost, g.fresh+"?"+query.Encode()
@@ -106,13 +106,13 @@ func (g *google) upload(ctx context.Context, key string, query url.Values, a ask
 
 // put implements [objects].
 func (g *google) put(ctx context.Context, key string, body io.ReadSeeker, size int64) error {
-	_, err := g.upload(ctx, key, url.Values{}, ask{body: body, size: size, header: map[string]string{"Content-Type": parquetType}})
+	_, err := g.upload(ctx, key, url.Values{}, request{body: body, size: size, header: map[string]string{"Content-Type": parquetType}})
 	return err
 }
 
 // create implements [objects]. Generation 0 means that the object does not exist.
 func (g *google) create(ctx context.Context, key string, text []byte) error {
-	got, err := g.upload(ctx, key, url.Values{"ifGenerationMatch": {"0"}}, ask{
+	got, err := g.upload(ctx, key, url.Values{"ifGenerationMatch": {"0"}}, request{
 		body: bytes.NewReader(text), size: int64(len(text)), header: map[string]string{"Content-Type": jsonType},
 		pass: []int{http.StatusPreconditionFailed, http.StatusConflict},
 	})
@@ -124,7 +124,7 @@ func (g *google) create(ctx context.Context, key string, text []byte) error {
 
 // get implements [objects].
 func (g *google) get(ctx context.Context, key string, from, n int64) ([]byte, int64, error) {
-	got, err := g.do(ctx, "read", key, ask{method: http.MethodGet, url: g.object(key) + "?alt=media", header: ranged("Range", from, n), get: n})
+	got, err := g.do(ctx, "read", key, request{method: http.MethodGet, url: g.object(key) + "?alt=media", header: ranged("Range", from, n), get: n})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -140,7 +140,7 @@ func ranged(name string, from, n int64) map[string]string {
 }
 
 // part returns the bytes that were read of an object, and the size of the whole object.
-func (got *answer) part() ([]byte, int64, error) {
+func (got *response) part() ([]byte, int64, error) {
 	_, whole, ok := strings.Cut(got.header.Get("Content-Range"), "/")
 	if !ok {
 		return got.body, int64(len(got.body)), nil
@@ -167,7 +167,7 @@ func (g *google) pages(ctx context.Context, prefix string, query url.Values, eac
 	query.Set("prefix", prefix)
 	query.Set("fields", "items(name,size),prefixes,nextPageToken")
 	for {
-		got, err := g.do(ctx, "list", prefix, ask{method: http.MethodGet, url: g.all + "?" + query.Encode()})
+		got, err := g.do(ctx, "list", prefix, request{method: http.MethodGet, url: g.all + "?" + query.Encode()})
 		if err != nil {
 			return err
 		}
@@ -213,7 +213,7 @@ func (g *google) folders(ctx context.Context, prefix string) (out []string, err 
 
 // remove implements [objects].
 func (g *google) remove(ctx context.Context, key string) error {
-	_, err := g.do(ctx, "remove", key, ask{method: http.MethodDelete, url: g.object(key), pass: []int{http.StatusNotFound}})
+	_, err := g.do(ctx, "remove", key, request{method: http.MethodDelete, url: g.object(key), pass: []int{http.StatusNotFound}})
 	return err
 }
 

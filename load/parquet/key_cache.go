@@ -20,14 +20,14 @@ import (
 // the last few lists. So long lists are evicted when others are added. A list that is needed again
 // after its eviction is kept in the scratch file. // Invariant 6
 type keyCache struct {
-	lists  map[string]*keylist
-	recent []string        // names of the long lists in memory, oldest first
-	rows   int             // rows of these
-	again  map[string]bool // names of evicted lists
+	lists   map[string]*keylist
+	recent  []string        // names of the long lists in memory, oldest first
+	rows    int             // rows of these
+	evicted map[string]bool // names of evicted lists
 }
 
-func newKeyring() keyCache {
-	return keyCache{lists: map[string]*keylist{}, again: map[string]bool{}}
+func newKeyCache() keyCache {
+	return keyCache{lists: map[string]*keylist{}, evicted: map[string]bool{}}
 }
 
 // keylist has three words for each row of a file, in the file's order: the fingerprint of its key, and
@@ -104,7 +104,7 @@ func (x *tx) keep(f *file, words []uint64) (*keylist, error) {
 	k := &keylist{rows: len(words) / wordsRow, words: words}
 	switch {
 	case k.rows <= shortList:
-	case ring.again[f.Name]:
+	case ring.evicted[f.Name]:
 		var err error
 		if k.at, err = x.lake.scratch.put(words); err != nil {
 			return nil, fmt.Errorf("note keys: %w", err)
@@ -117,7 +117,7 @@ func (x *tx) keep(f *file, words []uint64) (*keylist, error) {
 	for ring.rows > recentRows && len(ring.recent) > 1 {
 		old := ring.recent[0]
 		ring.drop(old)
-		ring.again[old] = true
+		ring.evicted[old] = true
 	}
 	return k, nil
 }
@@ -157,7 +157,7 @@ func (k *keyCache) prune(m *manifest) {
 			k.drop(name)
 		}
 	}
-	maps.DeleteFunc(k.again, func(name string, _ bool) bool { return !kept[name] })
+	maps.DeleteFunc(k.evicted, func(name string, _ bool) bool { return !kept[name] })
 }
 
 func (k *keylist) free() {

@@ -46,6 +46,6 @@ func TestKeyCacheEviction(t *testing.T) {
 	require.Len(t, ring.lists, 1)
 	require.Equal(t, []string{name(4)}, ring.recent)
 	require.Equal(t, rows, ring.rows)
-	require.Empty(t, ring.again)
+	require.Empty(t, ring.evicted)
 	require.Len(t, x.lake.scratch.idle[rows*wordsRow], 1)
 }

@@ -41,7 +41,7 @@ func Open(ctx context.Context, o Options) (*Lake, error) {
 	l := &Lake{o: o, disk: &disk{mode: o.Mode}, scratch: scratch{dir: o.TempDir}, streams: map[string]*folder{}}
 	var err error
 	if o.Catalog != nil {
-		l.storage, err = newTabled(ctx, o, l.disk, l.step)
+		l.storage, err = newCatalogStore(ctx, o, l.disk, l.step)
 	} else if o.Bucket != "" {
 		l.storage, err = newBucket(o, l.step)
 	} else {
@@ -90,7 +90,7 @@ func (l *Lake) folder(k state.Key) *folder {
 // nameOf returns the folder name for a stream or a table.
 func (l *Lake) nameOf(name string) string {
 	if l.o.Catalog != nil {
-		return located(folderOf(name))
+		return locationName(folderOf(name))
 	}
 	return folderOf(name)
 }
@@ -100,7 +100,7 @@ func (l *Lake) folderNamed(name string) *folder {
 	defer l.mu.Unlock()
 	f := l.streams[name]
 	if f == nil {
-		f = newFolder(name, l.storage.shelf(name))
+		f = newFolder(name, l.storage.store(name))
 		l.streams[name] = f
 	}
 	return f
@@ -129,8 +129,8 @@ func (l *Lake) manifestsOf(ctx context.Context, source string) ([]*manifest, err
 	return l.each(ctx, source, (*folder).manifest)
 }
 
-// together is how many streams are read at the same time.
-const together = 8
+// lookupLimit is how many streams are read at the same time.
+const lookupLimit = 8
 
 // each returns what look returns for each stream, without nil results.
 func (l *Lake) each(ctx context.Context, source string, look func(*folder, context.Context) (*manifest, error)) ([]*manifest, error) {
@@ -140,7 +140,7 @@ func (l *Lake) each(ctx context.Context, source string, look func(*folder, conte
 	}
 	all := make([]*manifest, len(folders))
 	work, ctx := errgroup.WithContext(ctx)
-	work.SetLimit(together)
+	work.SetLimit(lookupLimit)
 	for i, f := range folders {
 		work.Go(func() (err error) {
 			all[i], err = look(f, ctx)
@@ -155,7 +155,7 @@ func (l *Lake) each(ctx context.Context, source string, look func(*folder, conte
 
 // Cursor implements [load.Destination].
 func (l *Lake) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
-	m, err := l.of(ctx, l.folder(k), k)
+	m, err := l.manifestFor(ctx, l.folder(k), k)
 	if _, another := errors.AsType[*load.OwnerError](err); another {
 		return "", nil
 	}
@@ -170,8 +170,8 @@ func (l *Lake) Tables(ctx context.Context, name string) ([]schemas.Table, error)
 	return l.tablesOf(ctx, "", name)
 }
 
-// vacant returns an error if another stream already has a table of that name.
-func (l *Lake) vacant(ctx context.Context, name, source string, mine *folder) error {
+// checkNameFree returns an error if another stream already has a table of that name.
+func (l *Lake) checkNameFree(ctx context.Context, name, source string, mine *folder) error {
 	if load.IsInternal(name) {
 		return nil
 	}
@@ -180,7 +180,7 @@ func (l *Lake) vacant(ctx context.Context, name, source string, mine *folder) er
 		return err
 	}
 	for _, f := range folders {
-		if m, err := f.lately(ctx); f != mine && err == nil && m != nil && m.table(name) != nil {
+		if m, err := f.recentManifest(ctx); f != mine && err == nil && m != nil && m.table(name) != nil {
 			return fmt.Errorf("table %s belongs to stream %s: choose another table for one of the two streams", name, m.Stream)
 		}
 	}

@@ -152,7 +152,7 @@ func TestReaders(t *testing.T) {
 		batches = map[string]int{}
 		m, _ := l.folder(stream).manifest(t.Context())
 		for _, path := range paths {
-			f := &file{Name: filepath.Base(path), shelf: outside{m.shelf}, dir: filepath.Dir(path), Rows: 50}
+			f := &file{Name: filepath.Base(path), store: outside{m.store}, dir: filepath.Dir(path), Rows: 50}
 			err = errors.Join(err, f.read(t.Context(), m.table(leads.Name), []string{"batch"}, func(_ int64, c []arrow.Array, rows int) error {
 				for i := range rows {
 					batches[c[0].ValueStr(i)]++
@@ -330,7 +330,7 @@ func TestPartitions(t *testing.T) {
 			require.Equal(t, wanted(lead{id: 1, name: "ann"}, lead{id: 2, name: "bo"}, lead{id: 4, name: "dan"}), names(t, l))
 			m, err := l.folder(stream).manifest(t.Context())
 			require.NoError(t, err)
-			for _, s := range m.of(leads.Name) {
+			for _, s := range m.segmentsOf(leads.Name) {
 				require.Equal(t, s.Part, filepath.Dir(s.root().Name))
 			}
 		})

@@ -51,7 +51,7 @@ type manifest struct {
 	// have it.
 	Line []string `json:"line,omitempty"`
 
-	shelf streamStore
+	store streamStore
 	dir   string // folder of the generation
 	name  string // name of the manifest's file, if it does not follow from the number
 }
@@ -113,7 +113,7 @@ type file struct {
 	Max  *string `json:"max,omitempty"`
 	Run  string  `json:"run,omitempty"` // the greatest run ID
 
-	shelf  streamStore
+	store  streamStore
 	dir    string  // folder of the table
 	ranges []Range // set if this process wrote the file for a catalog
 }
@@ -146,7 +146,7 @@ func newTable(t schemas.Table, partition string) *table {
 // newTable returns a table for the next manifest of the transaction's stream.
 func (x *tx) newTable(t schemas.Table, partition string) *table {
 	out := newTable(t, partition)
-	out.Made = x.of.Run
+	out.Made = x.spec.Run
 	if x.lake.o.Catalog == nil {
 		return out
 	}
@@ -248,8 +248,8 @@ func (m *manifest) children(root string) []*table {
 	return out
 }
 
-// of returns the segments of a root table, in the order in which they were created.
-func (m *manifest) of(root string) []*segment {
+// segmentsOf returns the segments of a root table, in the order in which they were created.
+func (m *manifest) segmentsOf(root string) []*segment {
 	var out []*segment
 	for _, s := range m.Segments {
 		if s.Table == root {
@@ -275,10 +275,10 @@ func (m *manifest) files(t *table) []*file {
 
 // locate sets the store and the folder of the manifest and of all its files.
 func (m *manifest) locate(s streamStore, dir string) {
-	m.shelf, m.dir = s, dir
+	m.store, m.dir = s, dir
 	for _, t := range m.Tables {
 		for _, f := range m.files(t) {
-			f.shelf, f.dir = s, filepath.Join(dir, t.Folder)
+			f.store, f.dir = s, filepath.Join(dir, t.Folder)
 		}
 	}
 }

@@ -20,10 +20,10 @@ type merge struct {
 
 // family has the staged rows of a root table and its child tables, and the resulting edits.
 type family struct {
-	t      *table
-	staged *staged
-	hand   *batchIndex
-	edits  map[int64]*editing // by segment ID
+	t        *table
+	staged   *staged
+	supplied *batchIndex
+	edits    map[int64]*editing // by segment ID
 
 	children []*branch
 }
@@ -52,11 +52,11 @@ type edit struct {
 type kind uint8
 
 const (
-	look    kind = iota // no change; the row is only logged
-	replace             // the staged row replaces it
-	remove              // the row and its child rows are removed
-	end                 // the row ends, because another version follows
-	bury                // the row gets a tombstone
+	logOnly  kind = iota // no change; the row is only logged
+	replace              // the staged row replaces it
+	remove               // the row and its child rows are removed
+	end                  // the row ends, because another version follows
+	markDead             // the row gets a tombstone
 )
 
 // rows merges the staged rows, each root table together with its children.
@@ -95,10 +95,10 @@ func (m *merge) gathered(t *table, p *load.Staged, pending []*load.Staged) *fami
 // append keeps rows for an internal table until the commit, so that they become one file: there are few
 // of them.
 func (x *tx) append(table string, batches ...arrow.RecordBatch) error {
-	own := x.own[table]
+	own := x.internal[table]
 	if own == nil {
 		own = &load.Staged{Table: schemas.Table{Name: table}}
-		x.own[table] = own
+		x.internal[table] = own
 	}
 	for _, b := range batches {
 		if err := own.Add(b); err != nil {
@@ -118,15 +118,15 @@ func (m *merge) family(ctx context.Context, f *family) error {
 		return err
 	}
 	if len(f.t.Key) > 0 {
-		if gone := f.hand.dedupe(); !load.IsInternal(f.t.Name) {
+		if gone := f.supplied.dedupe(); !load.IsInternal(f.t.Name) {
 			m.out.Deduplicated += gone
 		}
 	}
-	if err := m.meet(ctx, f.t, f.hand); err != nil {
+	if err := m.match(ctx, f.t, f.supplied); err != nil {
 		return err
 	}
 	if len(f.t.Key) == 0 {
-		m.decideTwins(f)
+		m.decideDuplicates(f)
 	} else if err := m.decide(ctx, f); err != nil {
 		return err
 	}
@@ -149,18 +149,18 @@ func (f *family) gather() error {
 	if err != nil {
 		return err
 	}
-	f.hand = &batchIndex{rows: make([]suppliedRow, 0, f.staged.Rows)}
+	f.supplied = &batchIndex{rows: make([]suppliedRow, 0, f.staged.Rows)}
 	hash := f.t.column(schemas.ColHash)
 	for i, columns := range f.staged.columns {
-		f.hand.take(i, pick(columns, keys), columns, hash, f.staged.ordinals[i])
+		f.supplied.take(i, pick(columns, keys), columns, hash, f.staged.ordinals[i])
 	}
 	if begins := f.staged.begins; begins != nil {
-		for i := range f.hand.rows {
-			r := &f.hand.rows[i]
+		for i := range f.supplied.rows {
+			r := &f.supplied.rows[i]
 			r.begin = begins[r.ref.batch][r.ref.row]
 		}
 	}
-	f.hand.index()
+	f.supplied.index()
 	return nil
 }
 
@@ -187,7 +187,7 @@ func (h *batchIndex) take(batch int, keys, columns []arrow.Array, hash int, ordi
 	n := ordinals.Len()
 	h.bound(keys[0])
 	for i, p := range fingerprints(keys, n) {
-		r := suppliedRow{print: p, ordinal: ordinals.Value(i), ref: ref{int32(batch), int32(i)}}
+		r := suppliedRow{fingerprint: p, ordinal: ordinals.Value(i), ref: ref{int32(batch), int32(i)}}
 		if hash >= 0 {
 			r.mark = markAt(columns[hash:hash+1], i)
 		}
@@ -198,14 +198,14 @@ func (h *batchIndex) take(batch int, keys, columns []arrow.Array, hash int, ordi
 // decide sets the outcome of each staged row, and the edit of the table's row that it matches.
 func (m *merge) decide(ctx context.Context, f *family) error {
 	var versions []int32 // indexes of staged rows that match a row with other content
-	for i := range f.hand.rows {
-		r := &f.hand.rows[i]
+	for i := range f.supplied.rows {
+		r := &f.supplied.rows[i]
 		if r.seg == nil {
-			r.fate = inserted
+			r.outcome = inserted
 			m.count(f.t, func(o *load.Outcome) { o.Written++; o.Inserted++ })
 			continue
 		}
-		changed, err := m.weigh(ctx, f.t, r)
+		changed, err := m.countMatch(ctx, f.t, r)
 		if err != nil {
 			return err
 		}
@@ -214,15 +214,15 @@ func (m *merge) decide(ctx context.Context, f *family) error {
 		case f.t.Mode == schemas.Append || f.t.Mode == schemas.History:
 			versions = append(versions, int32(i))
 		default:
-			r.fate = replacing
+			r.outcome = replacing
 		}
 	}
 	if err := m.follow(ctx, f, versions); err != nil {
 		return err
 	}
 	m.moveParts(f)
-	for i := range f.hand.rows {
-		if r := &f.hand.rows[i]; r.fate == replacing {
+	for i := range f.supplied.rows {
+		if r := &f.supplied.rows[i]; r.outcome == replacing {
 			f.edit(r.seg, edit{row: r.row, kind: replace, by: int32(i)})
 		}
 	}
@@ -236,8 +236,8 @@ func (m *merge) count(t *table, add func(*load.Outcome)) {
 	}
 }
 
-// weigh counts a staged row that matches a row of the table, and reports whether it must be written.
-func (m *merge) weigh(ctx context.Context, t *table, r *suppliedRow) (changed bool, err error) {
+// countMatch counts a staged row that matches a row of the table, and reports whether it must be written.
+func (m *merge) countMatch(ctx context.Context, t *table, r *suppliedRow) (changed bool, err error) {
 	if load.IsInternal(t.Name) {
 		return true, nil
 	}
@@ -262,17 +262,17 @@ func (m *merge) weigh(ctx context.Context, t *table, r *suppliedRow) (changed bo
 	return !same, nil
 }
 
-// decideTwins sets the outcomes of rows without a key. A staged row is inserted only if
+// decideDuplicates sets the outcomes of rows without a key. A staged row is inserted only if
 // all equal rows of the table are already matched.
-func (m *merge) decideTwins(f *family) {
-	for i := range f.hand.rows {
-		if r := &f.hand.rows[i]; r.seg == nil {
-			r.fate = inserted
+func (m *merge) decideDuplicates(f *family) {
+	for i := range f.supplied.rows {
+		if r := &f.supplied.rows[i]; r.seg == nil {
+			r.outcome = inserted
 			m.out.Written++
 			m.out.Inserted++
 		}
 	}
-	m.out.Unchanged += int64(len(f.hand.rows)) - int64(f.hand.open)
+	m.out.Unchanged += int64(len(f.supplied.rows)) - int64(f.supplied.open)
 }
 
 // edit adds an edit of a row.

@@ -49,9 +49,9 @@ func folderOf(name string) string {
 	return b.String()
 }
 
-// located returns a folder name for engines that find files by location: some of them decode %XX. No
+// locationName returns a folder name for engines that find files by location: some of them decode %XX. No
 // other name contains a ~. // Invariant 17
-func located(folder string) string { return strings.ReplaceAll(folder, "%", "~") }
+func locationName(folder string) string { return strings.ReplaceAll(folder, "%", "~") }
 
 func plain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'

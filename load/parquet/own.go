@@ -25,7 +25,7 @@ func (x *tx) record(changes []load.Change) error {
 	}
 	rows := make([][]any, len(changes))
 	for i, c := range changes {
-		rows[i] = []any{x.stamp, x.of.Run, c.Table, c.Column, c.Source, c.Action, c.From, c.To, c.Reason}
+		rows[i] = []any{x.stamp, x.spec.Run, c.Table, c.Column, c.Source, c.Action, c.From, c.To, c.Reason}
 	}
 	x.next.Changed = x.stamp
 	return x.appendOwn(load.Changes, rows...)
@@ -43,8 +43,8 @@ func (x *tx) appendOwn(t schemas.Table, rows ...[]any) error {
 
 // flushOwn writes the rows of an internal table to a file.
 func (x *tx) flushOwn(ctx context.Context, name string) error {
-	s := &staged{Staged: x.own[name]}
-	delete(x.own, name)
+	s := &staged{Staged: x.internal[name]}
+	delete(x.internal, name)
 	defer s.Release()
 	defer s.release()
 	t := x.next.table(name)
@@ -77,7 +77,7 @@ func (x *tx) writeOwn(ctx context.Context, next string) error {
 		return err
 	}
 	for _, t := range x.next.Tables {
-		if x.own[t.Name] != nil {
+		if x.internal[t.Name] != nil {
 			if err := x.flushOwn(ctx, t.Name); err != nil {
 				return err
 			}

@@ -41,7 +41,7 @@ func (l *Lake) Standing(ctx context.Context, k state.Key, table string) (s load.
 		if t.Name != table && !strings.HasPrefix(t.Name, table+"__") {
 			continue
 		}
-		if !m.shelf.dear() { // looking at all files of a bucket takes long, and users hardly drop tables there by hand
+		if !m.store.costly() { // looking at all files of a bucket takes long, and users hardly drop tables there by hand
 			c, err := m.condition(ctx, t)
 			if err != nil {
 				return s, fmt.Errorf("look at table %s: %w", t.Name, err)
@@ -52,7 +52,7 @@ func (l *Lake) Standing(ctx context.Context, k state.Key, table string) (s load.
 		}
 		if t.Name == table {
 			s.Made = t.Made
-			s.Empty = !slices.ContainsFunc(m.of(table), func(g *segment) bool { return g.root().Rows > 0 })
+			s.Empty = !slices.ContainsFunc(m.segmentsOf(table), func(g *segment) bool { return g.root().Rows > 0 })
 		}
 	}
 	slices.Sort(s.Gone)
@@ -62,8 +62,8 @@ func (l *Lake) Standing(ctx context.Context, k state.Key, table string) (s load.
 // head returns the manifest that the transaction follows. If the stream is being adopted, that may be
 // another pipeline's manifest.
 func (x *tx) head(ctx context.Context) (*manifest, error) {
-	m, err := x.lake.of(ctx, x.folder, x.key)
-	if _, another := errors.AsType[*load.OwnerError](err); another && x.of.Claim.Adopt {
+	m, err := x.lake.manifestFor(ctx, x.folder, x.key)
+	if _, another := errors.AsType[*load.OwnerError](err); another && x.spec.Claim.Adopt {
 		return x.folder.manifest(ctx)
 	}
 	return m, err
@@ -84,10 +84,10 @@ func (x *tx) claim() error {
 		o := x.base.owner()
 		have = &o
 	}
-	owner, record, err := x.of.Claim.Owned(x.key, x.from, have)
+	owner, record, err := x.spec.Claim.Owned(x.key, x.from, have)
 	if err != nil || !record {
 		return err
 	}
 	x.next.Origin = owner.Origin
-	return x.record([]load.Change{owner.Change(x.of.Claim.Table, have)})
+	return x.record([]load.Change{owner.Change(x.spec.Claim.Table, have)})
 }

@@ -99,7 +99,7 @@ func alter(t testing.TB, d load.Destination, name, column string, to arrow.DataT
 		altered := *old
 		altered.become(schemas.Table{Columns: arrow.NewSchema(fields, nil)})
 		for _, f := range m.files(old) {
-			w := writes(t, &altered, t.TempDir(), "altered.parquet")
+			w := newFileWriter(t, &altered, t.TempDir(), "altered.parquet")
 			require.NoError(t, f.read(t.Context(), old, nil, func(_ int64, c []arrow.Array, rows int) error {
 				out, err := altered.shape(c, old.schema, rows)
 				require.NoError(t, err)
@@ -108,13 +108,13 @@ func alter(t testing.TB, d load.Destination, name, column string, to arrow.DataT
 			}))
 			fresh, err := w.finish(t.Context())
 			require.NoError(t, err)
-			supplant(t, d.(*Lake), f, fresh.path(), fresh.Size)
+			replaceFile(t, d.(*Lake), f, fresh.path(), fresh.Size)
 		}
 	}
 }
 
-// supplant replaces a file of the lake by a local file.
-func supplant(t testing.TB, l *Lake, f *file, with string, size int64) {
+// replaceFile replaces a file of the lake by a local file.
+func replaceFile(t testing.TB, l *Lake, f *file, with string, size int64) {
 	t.Helper()
 	b, far := l.storage.(*bucket)
 	if !far {
@@ -127,13 +127,13 @@ func supplant(t testing.TB, l *Lake, f *file, with string, size int64) {
 	require.NoError(t, b.o.put(t.Context(), f.key(), in, size))
 }
 
-// writes starts a file of a table in a local folder.
-func writes(t testing.TB, of *table, dir, name string) *writer {
+// newFileWriter starts a file of a table in a local folder.
+func newFileWriter(t testing.TB, of *table, dir, name string) *writer {
 	t.Helper()
 	d := &directory{path: string(filepath.Separator), disk: &disk{}}
 	out, err := d.disk.create(dir, name)
 	require.NoError(t, err)
-	return newWriter(of, &file{Name: name, shelf: d.shelf(".")}, out, &sync.Pool{})
+	return newWriter(of, &file{Name: name, store: d.store(".")}, out, &sync.Pool{})
 }
 
 // scanned reads a table with penstock. Scan adds no source to rows of the log of table changes; scanned

@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// nowhere is the partition of rows without a date. It is the name that Hive uses, and that readers of
+// noDate is the partition of rows without a date. It is the name that Hive uses, and that readers of
 // such folders know.
-const nowhere = "__HIVE_DEFAULT_PARTITION__"
+const noDate = "__HIVE_DEFAULT_PARTITION__"
 
 // partitioned returns how a new table is partitioned; "": not at all.
 func (l *Lake) partitioned(t schemas.Table) string {
@@ -54,7 +54,7 @@ func (t *table) parts(columns []arrow.Array, rows int) []string {
 		day, ok := dayOf(column, i)
 		switch {
 		case !ok:
-			out[i] = prefix + nowhere
+			out[i] = prefix + noDate
 			continue
 		case day != last || folder == "":
 			last, folder = day, prefix+time.Unix(day*86400, 0).UTC().Format(layout)
@@ -89,16 +89,16 @@ func (m *merge) moveParts(f *family) {
 		return
 	}
 	parts := make([][]string, len(f.staged.columns))
-	for i := range f.hand.rows {
-		r := &f.hand.rows[i]
-		if r.fate != replacing {
+	for i := range f.supplied.rows {
+		r := &f.supplied.rows[i]
+		if r.outcome != replacing {
 			continue
 		}
 		if b := r.ref.batch; parts[b] == nil {
 			parts[b] = f.t.parts(f.staged.columns[b], f.staged.ordinals[b].Len())
 		}
 		if parts[r.ref.batch][r.ref.row] != r.seg.Part {
-			r.fate = inserted
+			r.outcome = inserted
 			f.edit(r.seg, edit{row: r.row, kind: remove, by: int32(i)})
 		}
 	}
@@ -111,7 +111,7 @@ func (t *table) emptyPart() string {
 	}
 	name, month := partitionColumn(t.Partition)
 	if month {
-		return fmt.Sprintf("%s_month=%s", folderOf(name), nowhere)
+		return fmt.Sprintf("%s_month=%s", folderOf(name), noDate)
 	}
-	return fmt.Sprintf("%s_day=%s", folderOf(name), nowhere)
+	return fmt.Sprintf("%s_day=%s", folderOf(name), noDate)
 }

@@ -41,11 +41,11 @@ func (x *tx) carried(ctx context.Context, s *segment) (bitset, error) {
 	if len(t.Key) > 0 {
 		copy(b, known)
 	}
-	if known == nil && len(t.Key) > 0 && t.has(schemas.ColRun) && s.root().Run >= x.of.Run {
+	if known == nil && len(t.Key) > 0 && t.has(schemas.ColRun) && s.root().Run >= x.spec.Run {
 		err := s.root().read(ctx, t, []string{schemas.ColRun}, func(first int64, c []arrow.Array, rows int) error {
 			runs, _ := c[0].(*array.String)
 			for i := range rows {
-				if runs.IsValid(i) && runs.Value(i) >= x.of.Run {
+				if runs.IsValid(i) && runs.Value(i) >= x.spec.Run {
 					b.set(uint32(first) + uint32(i))
 				}
 			}

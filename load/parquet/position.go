@@ -54,7 +54,7 @@ func (x *tx) idle() (bool, error) {
 	if _, tabled := x.draft.(*tableGeneration); tabled {
 		return false, nil // in a catalog, a new cursor is a commit of the stream's head table
 	}
-	if x.base == nil || len(x.own) > 0 || x.log != nil && x.log.b != nil {
+	if x.base == nil || len(x.internal) > 0 || x.log != nil && x.log.b != nil {
 		return false, nil
 	}
 	before, err := x.base.content()

@@ -13,19 +13,19 @@ import (
 
 // suppliedRow is a staged row, and the row of the table that it matches.
 type suppliedRow struct {
-	print   fingerprint
-	mark    uint64 // of the row's hash
-	ordinal int64
-	ref     ref
+	fingerprint fingerprint
+	mark        uint64 // of the row's hash
+	ordinal     int64
+	ref         ref
 
-	seg   *segment // nil: no row of the table matches
-	rank  int      // index of seg
-	row   uint32
-	have  uint64 // mark of the matching row
-	fate  rowOutcome
-	next  int32 // index of the next row with this fingerprint; -1: none
-	plot  int32 // index of the new segment it is inserted into
-	begin int64 // mode history: start of its validity
+	seg     *segment // nil: no row of the table matches
+	rank    int      // index of seg
+	row     uint32
+	have    uint64 // mark of the matching row
+	outcome rowOutcome
+	next    int32 // index of the next row with this fingerprint; -1: none
+	plan    int32 // index of the new segment it is inserted into
+	begin   int64 // mode history: start of its validity
 }
 
 // ref addresses a row of a staged batch.
@@ -65,8 +65,8 @@ func (h *batchIndex) index() {
 	for i := range h.rows {
 		r := &h.rows[i]
 		r.next = -1
-		h.filter[r.print.Hi>>(64-filterBits)>>6] |= 1 << (r.print.Hi >> (64 - filterBits) & 63)
-		slot := h.slot(r.print)
+		h.filter[r.fingerprint.Hi>>(64-filterBits)>>6] |= 1 << (r.fingerprint.Hi >> (64 - filterBits) & 63)
+		slot := h.slot(r.fingerprint)
 		if first := h.slots[slot]; first > 0 {
 			r.next = first - 1
 		}
@@ -78,7 +78,7 @@ func (h *batchIndex) index() {
 // slot returns the slot of a fingerprint, or the free slot for it.
 func (h *batchIndex) slot(p fingerprint) int {
 	for slot := int(p.Hi >> h.shift); ; slot = (slot + 1) & (len(h.slots) - 1) {
-		if i := h.slots[slot]; i == 0 || h.rows[i-1].print == p {
+		if i := h.slots[slot]; i == 0 || h.rows[i-1].fingerprint == p {
 			return slot
 		}
 	}
@@ -97,7 +97,7 @@ func (h *batchIndex) find(hi, lo uint64) int32 {
 func (h *batchIndex) dedupe() (dropped int64) {
 	n := 0
 	for i := range h.rows {
-		if r := &h.rows[i]; r.next >= 0 || h.slots[h.slot(r.print)] != int32(i+1) {
+		if r := &h.rows[i]; r.next >= 0 || h.slots[h.slot(r.fingerprint)] != int32(i+1) {
 			n++
 		}
 	}
@@ -106,7 +106,7 @@ func (h *batchIndex) dedupe() (dropped int64) {
 	}
 	kept := h.rows[:0:0]
 	for i := range h.rows {
-		if h.slots[h.slot(h.rows[i].print)] == int32(i+1) { // the head of a chain of equal keys
+		if h.slots[h.slot(h.rows[i].fingerprint)] == int32(i+1) { // the head of a chain of equal keys
 			best := int32(i)
 			for j := h.rows[i].next; j >= 0; j = h.rows[j].next {
 				if h.rows[j].ordinal > h.rows[best].ordinal {
@@ -165,11 +165,11 @@ func (h *batchIndex) outside(f *file) bool {
 	return false
 }
 
-// meet finds the matching row of the table for each staged row. A pass in the order of the previous one
-// finds its rows in the segment where the previous transaction found its last ones. meet stops when all
+// match finds the matching row of the table for each staged row. A pass in the order of the previous one
+// finds its rows in the segment where the previous transaction found its last ones. match stops when all
 // rows are found. // Invariant 6
-func (m *merge) meet(ctx context.Context, t *table, h *batchIndex) error {
-	segs := m.next.of(t.Name)
+func (m *merge) match(ctx context.Context, t *table, h *batchIndex) error {
+	segs := m.next.segmentsOf(t.Name)
 	buf := make([]uint64, chunkRows*wordsRow)
 	for _, rank := range m.order(t, len(segs)) {
 		if h.open == 0 {
@@ -190,7 +190,7 @@ func (m *merge) meet(ctx context.Context, t *table, h *batchIndex) error {
 			return err
 		}
 		before := h.open
-		if err := m.meetIn(ctx, t, h, s, rank, keys, buf); err != nil {
+		if err := m.matchIn(ctx, t, h, s, rank, keys, buf); err != nil {
 			return err
 		}
 		if h.open < before {
@@ -208,7 +208,7 @@ func (m *merge) meet(ctx context.Context, t *table, h *batchIndex) error {
 func (m *merge) order(t *table, n int) []int {
 	out := make([]int, n)
 	start := 0
-	for i, s := range m.next.of(t.Name) {
+	for i, s := range m.next.segmentsOf(t.Name) {
 		if s.ID == m.pass.hint[t.Name] {
 			start = i
 		}
@@ -223,8 +223,8 @@ func (m *merge) order(t *table, n int) []int {
 	return out
 }
 
-// meetIn searches one segment.
-func (m *merge) meetIn(ctx context.Context, t *table, h *batchIndex, s *segment, rank int, keys *keylist, buf []uint64) error {
+// matchIn searches one segment.
+func (m *merge) matchIn(ctx context.Context, t *table, h *batchIndex, s *segment, rank int, keys *keylist, buf []uint64) error {
 	carried, err := m.carried(ctx, s)
 	if err != nil {
 		return err
@@ -251,18 +251,18 @@ func (m *merge) meetIn(ctx context.Context, t *table, h *batchIndex, s *segment,
 				continue
 			}
 			if len(t.Key) == 0 {
-				h.meetTwin(j, s, carried, uint32(first+i), w[2])
+				h.matchDuplicate(j, s, carried, uint32(first+i), w[2])
 			} else {
-				h.meetRow(t, j, s, rank, uint32(first+i), w[2])
+				h.matchRow(t, j, s, rank, uint32(first+i), w[2])
 			}
 		}
 	}
 	return nil
 }
 
-// meetRow records that the staged row j matches this row. Of several versions, the current one matches,
+// matchRow records that the staged row j matches this row. Of several versions, the current one matches,
 // or else the last one.
-func (h *batchIndex) meetRow(t *table, j int32, s *segment, rank int, row uint32, mark uint64) {
+func (h *batchIndex) matchRow(t *table, j int32, s *segment, rank int, row uint32, mark uint64) {
 	r := &h.rows[j]
 	if r.seg != nil {
 		if t.Mode != schemas.History || r.have&deadMark == 0 {
@@ -278,9 +278,9 @@ func (h *batchIndex) meetRow(t *table, j int32, s *segment, rank int, row uint32
 	r.seg, r.rank, r.row, r.have = s, rank, row, mark
 }
 
-// meetTwin matches the row of the table with one of the staged rows that have the same hash and no key,
+// matchDuplicate matches the row of the table with one of the staged rows that have the same hash and no key,
 // unless the pass has already matched that row.
-func (h *batchIndex) meetTwin(j int32, s *segment, carried bitset, row uint32, mark uint64) {
+func (h *batchIndex) matchDuplicate(j int32, s *segment, carried bitset, row uint32, mark uint64) {
 	if mark&deadMark != 0 || carried.has(row) {
 		return
 	}

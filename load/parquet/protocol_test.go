@@ -19,14 +19,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pretended has the objects of the test servers in this file, by name.
-type pretended struct {
+// fakeStore has the objects of the test servers in this file, by name.
+type fakeStore struct {
 	mu  sync.Mutex
 	all map[string]string
 }
 
 // put stores an object. If absent is set, it fails if the object exists.
-func (m *pretended) put(key string, r *http.Request, absent bool) bool {
+func (m *fakeStore) put(key string, r *http.Request, absent bool) bool {
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
 		return false
@@ -42,7 +42,7 @@ func (m *pretended) put(key string, r *http.Request, absent bool) bool {
 
 // page returns two names after the name after, below a prefix and cut at the delimiter; and the last
 // name if there are more.
-func (m *pretended) page(prefix, delimiter, after string) (names []string, next string) {
+func (m *fakeStore) page(prefix, delimiter, after string) (names []string, next string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(m.all)) {
@@ -62,7 +62,7 @@ func (m *pretended) page(prefix, delimiter, after string) (names []string, next 
 }
 
 // object serves an object, or the requested range of it.
-func (m *pretended) object(w http.ResponseWriter, r *http.Request, key, ranged string) bool {
+func (m *fakeStore) object(w http.ResponseWriter, r *http.Request, key, ranged string) bool {
 	m.mu.Lock()
 	text, ok := m.all[key]
 	m.mu.Unlock()
@@ -80,7 +80,7 @@ func (m *pretended) object(w http.ResponseWriter, r *http.Request, key, ranged s
 	return true
 }
 
-func (m *pretended) drop(key string) bool {
+func (m *fakeStore) drop(key string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, ok := m.all[key]
@@ -89,7 +89,7 @@ func (m *pretended) drop(key string) bool {
 }
 
 // google serves Google's JSON API.
-func (m *pretended) google(w http.ResponseWriter, r *http.Request) {
+func (m *fakeStore) google(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	key := strings.TrimPrefix(r.URL.Path, "/storage/v1/b/lake/o/")
 	refuse := func(status int, reason string) {
@@ -123,7 +123,7 @@ func (m *pretended) google(w http.ResponseWriter, r *http.Request) {
 }
 
 // azure serves Azure's API for requests with a shared access signature.
-func (m *pretended) azure(w http.ResponseWriter, r *http.Request) {
+func (m *fakeStore) azure(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	key := strings.TrimPrefix(r.URL.Path, "/account/lake/")
 	refuse := func(status int, code string) {
@@ -161,7 +161,7 @@ func (m *pretended) azure(w http.ResponseWriter, r *http.Request) {
 // TestProtocols tests the contract of objects with each client, against a server in this process that
 // speaks the same protocol as those of `make stores`, and makes each kind of request fail at first.
 func TestProtocols(t *testing.T) {
-	for name, to := range map[string]func(t *testing.T) (objects, *pretended){"google": toGoogle, "azure": toAzure} {
+	for name, to := range map[string]func(t *testing.T) (objects, *fakeStore){"google": toGoogle, "azure": toAzure} {
 		t.Run(name, func(t *testing.T) {
 			store, m := to(t)
 			ctx := t.Context()
@@ -223,8 +223,8 @@ func stumbles(to http.HandlerFunc) http.Handler {
 	})
 }
 
-func toGoogle(t *testing.T) (objects, *pretended) {
-	m := &pretended{all: map[string]string{}}
+func toGoogle(t *testing.T) (objects, *fakeStore) {
+	m := &fakeStore{all: map[string]string{}}
 	server := httptest.NewServer(stumbles(m.google))
 	t.Cleanup(server.Close)
 	g, err := newGoogle("lake", Store{Endpoint: server.URL, Transport: inCloud(t, "Metadata-Flavor", "Google", `{"access_token": "of the machine", "expires_in": 3600}`)})
@@ -232,8 +232,8 @@ func toGoogle(t *testing.T) (objects, *pretended) {
 	return g, m
 }
 
-func toAzure(t *testing.T) (objects, *pretended) {
-	m := &pretended{all: map[string]string{}}
+func toAzure(t *testing.T) (objects, *fakeStore) {
+	m := &fakeStore{all: map[string]string{}}
 	server := httptest.NewServer(stumbles(m.azure))
 	t.Cleanup(server.Close)
 	a, err := newAzure("lake", Store{Endpoint: server.URL + "/account", SecretKey: "?sv=1&sig=do%20not%20tell"})

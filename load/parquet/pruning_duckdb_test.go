@@ -74,7 +74,7 @@ func twiceOurs(r *rapid.T, tb testing.TB, dir, name string) (t *table, one, othe
 	var out [2]*file
 	for i := range out {
 		p, n := part(r, t.schema, of, rare)
-		w := writes(tb, t, dir, fmt.Sprint(name, ".", i))
+		w := newFileWriter(tb, t, dir, fmt.Sprint(name, ".", i))
 		require.NoError(r, w.addAll([][]arrow.Array{p}, []int{n}))
 		var err error
 		out[i], err = w.finish(tb.Context())

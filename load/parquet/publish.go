@@ -10,7 +10,7 @@ import (
 
 // commit makes rows, tables and cursor durable in one step. // Invariants 1, 2
 func (x *tx) commit(ctx context.Context, next state.Cursor) error {
-	x.next.Cursor, x.next.Run, x.next.At = string(next), x.of.Run, x.when
+	x.next.Cursor, x.next.Run, x.next.At = string(next), x.spec.Run, x.when
 	if err := x.lake.step("state"); err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 			return err
 		}
 	}
-	x.over = true
+	x.done = true
 	x.remember()
 	x.folder.keys.prune(x.next)
 	if idle {
@@ -35,7 +35,7 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	} else {
 		x.collect(ctx)
 	}
-	return errors.Join(err, x.lake.step("committed"), x.end())
+	return errors.Join(err, x.lake.step("committed"), x.unlock())
 }
 
 // generation returns the steps that make the next generation and make it current.
@@ -71,10 +71,10 @@ func (x *tx) outdate() {
 // collect removes the generations that the manifest no longer lists. It is not part of the commit: if
 // it fails, the next commit tries again.
 func (x *tx) collect(ctx context.Context) {
-	if x.folder.shelf.dear() {
+	if x.folder.store.costly() {
 		return // the next run does it
 	}
-	if err := x.folder.shelf.tidy(ctx, x.next); err != nil {
-		x.lake.o.Log.Warn("cannot remove outdated generations", "folder", x.folder.shelf.where(), "error", err)
+	if err := x.folder.store.tidy(ctx, x.next); err != nil {
+		x.lake.o.Log.Warn("cannot remove outdated generations", "folder", x.folder.store.where(), "error", err)
 	}
 }

@@ -39,7 +39,7 @@ func (f *file) read(ctx context.Context, t *table, columns []string, each func(f
 
 // open opens the file and reads its footer.
 func (f *file) open(ctx context.Context) (*pqfile.Reader, error) {
-	in, err := f.shelf.open(ctx, f)
+	in, err := f.store.open(ctx, f)
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,8 @@ import (
 // rework rewrites the files of a segment that the edits change. It returns nil if no row is left.
 func (m *merge) rework(ctx context.Context, f *family, g *editing, adds map[string][]ref) (*segment, error) {
 	fx := &effects{m: m, f: f}
-	p := &patch{t: f.t, staged: f.staged, edits: g.edits, seen: fx.take, when: m.when.UnixMicro()}
-	p.by = func(e edit) ref { return f.hand.rows[e.by].ref }
+	p := &patch{t: f.t, staged: f.staged, edits: g.edits, seen: fx.collect, when: m.when.UnixMicro()}
+	p.by = func(e edit) ref { return f.supplied.rows[e.by].ref }
 	root, err := m.patch(ctx, g.seg.root(), g.seg.Part, p)
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func (m *merge) rework(ctx context.Context, f *family, g *editing, adds map[stri
 		old := s.Files[b.t.Name]
 		var edits []edit
 		if old != nil {
-			if edits, err = fx.on(ctx, b.t, old); err != nil {
+			if edits, err = fx.childEdits(ctx, b.t, old); err != nil {
 				return nil, err
 			}
 		}
@@ -58,7 +58,7 @@ type patch struct {
 
 // idle reports whether the file stays the same.
 func (p *patch) idle() bool {
-	return len(p.adds) == 0 && !slices.ContainsFunc(p.edits, func(e edit) bool { return e.kind != look })
+	return len(p.adds) == 0 && !slices.ContainsFunc(p.edits, func(e edit) bool { return e.kind != logOnly })
 }
 
 // patch writes a changed file. It returns the old file if nothing changes, and nil if no row is left.
@@ -241,7 +241,7 @@ func (p *patch) stamp(columns []arrow.Array, first int64, edits []edit, place fu
 	deleted, ended, synced := map[int]int64{}, map[int]int64{}, map[int]int64{}
 	begin := p.t.column(schemas.ColValidFrom)
 	for _, e := range edits {
-		if e.kind != end && e.kind != bury {
+		if e.kind != end && e.kind != markDead {
 			continue
 		}
 		i := place(int(int64(e.row) - first))
@@ -251,7 +251,7 @@ func (p *patch) stamp(columns []arrow.Array, first int64, edits []edit, place fu
 			at = max(at, instantAt(columns[begin], i)) // a version cannot end before it begins
 			ended[i] = at
 		}
-		if e.kind == bury {
+		if e.kind == markDead {
 			deleted[i] = at
 		}
 	}

@@ -76,10 +76,10 @@ func (l *Lake) Path(ctx context.Context, name string) (string, error) {
 	var places []string
 	for _, m := range all {
 		switch t := m.table(name); {
-		case t != nil && m.Source != "" && !m.shelf.dear():
+		case t != nil && m.Source != "" && !m.store.costly():
 			return filepath.Join(filepath.Dir(filepath.Dir(m.dir)), sourcePrefix+"*", current, t.Folder, "*"+suffix), nil
 		case t != nil:
-			places = append(places, m.shelf.path(m, t))
+			places = append(places, m.store.path(m, t))
 		}
 	}
 	if places != nil {
@@ -99,7 +99,7 @@ func (l *Lake) Files(ctx context.Context) (map[string][]string, error) {
 	for _, m := range all {
 		for _, t := range m.Tables {
 			for _, f := range m.files(t) {
-				if s, ok := m.shelf.(*dirStore); ok {
+				if s, ok := m.store.(*dirStore); ok {
 					if err := unlinked(s.directory.path, f.path()); err != nil {
 						return nil, fmt.Errorf("list files: %w", err)
 					}

@@ -59,10 +59,10 @@ func (l *Lake) Forget(pipeline, source string) {
 	}
 }
 
-// of returns the manifest of stream k in folder f; nil if nothing was committed yet. It returns an
+// manifestFor returns the manifest of stream k in folder f; nil if nothing was committed yet. It returns an
 // error if the stream has been loaded in the other way: shared instead of unshared, or the reverse.
-func (l *Lake) of(ctx context.Context, f *folder, k state.Key) (*manifest, error) {
-	m, err := f.of(ctx, k)
+func (l *Lake) manifestFor(ctx context.Context, f *folder, k state.Key) (*manifest, error) {
+	m, err := f.manifestOf(ctx, k)
 	if err != nil || m != nil {
 		return m, err
 	}
@@ -125,7 +125,7 @@ func (l *Lake) ownPath(ctx context.Context, name string) (string, error) {
 // tablesOf returns the table of that name and its child tables, as one source has them; if source is
 // "", combined over all sources.
 func (l *Lake) tablesOf(ctx context.Context, source, name string) ([]schemas.Table, error) {
-	all, err := l.each(ctx, source, (*folder).lately)
+	all, err := l.each(ctx, source, (*folder).recentManifest)
 	if err != nil {
 		return nil, fmt.Errorf("read tables of %s: %w", name, err)
 	}

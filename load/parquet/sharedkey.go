@@ -20,14 +20,14 @@ func sharedKey(account, secret string) (func(*http.Request) error, error) {
 	}
 	return func(r *http.Request) error {
 		mac := hmac.New(sha256.New, key)
-		mac.Write([]byte(signed(account, r))) // never fails
+		mac.Write([]byte(stringToSign(account, r))) // never fails
 		r.Header.Set("Authorization", "SharedKey "+account+":"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 		return nil
 	}, nil
 }
 
-// signed returns the text of a request that is signed.
-func signed(account string, r *http.Request) string {
+// stringToSign returns the text of a request that is signed.
+func stringToSign(account string, r *http.Request) string {
 	length := ""
 	if r.ContentLength > 0 {
 		length = fmt.Sprint(r.ContentLength)

@@ -57,9 +57,9 @@ func sourceField() arrow.Field {
 	return numbered(arrow.Field{Name: schemas.ColSource, Type: schemas.Text, Nullable: true}, numberFor(schemas.ColSource, schemas.Text))
 }
 
-// bare returns the schema that files of the table are written with.
-func (t *table) bare() *arrow.Schema {
-	s := t.numbers(bare(t.schema))
+// fileSchema returns the schema that files of the table are written with.
+func (t *table) fileSchema() *arrow.Schema {
+	s := t.numbers(withoutMetadata(t.schema))
 	if t.owner == "" {
 		return s
 	}
@@ -67,8 +67,8 @@ func (t *table) bare() *arrow.Schema {
 	return arrow.NewSchema(append(s.Fields(), sourceField()), &md)
 }
 
-// listed returns the table's schema for a catalog.
-func (t *table) listed() *arrow.Schema {
+// catalogSchema returns the table's schema for a catalog.
+func (t *table) catalogSchema() *arrow.Schema {
 	s := t.numbers(t.schema)
 	if t.owner == "" {
 		return s
@@ -77,9 +77,9 @@ func (t *table) listed() *arrow.Schema {
 	return arrow.NewSchema(append([]arrow.Field{sourceField()}, s.Fields()...), &md)
 }
 
-// signed returns the columns with the source column added, if the table's files have it. free releases
+// withSource returns the columns with the source column added, if the table's files have it. free releases
 // the added column.
-func (w *writer) signed(columns []arrow.Array, rows int) (all []arrow.Array, free func()) {
+func (w *writer) withSource(columns []arrow.Array, rows int) (all []arrow.Array, free func()) {
 	if w.t.owner == "" {
 		return columns, func() {}
 	}

@@ -15,8 +15,8 @@ type storage interface {
 	// streams returns only this source's folders, without reading those of the others, of which there
 	// may be thousands.
 	streams(ctx context.Context, source string) ([]string, error)
-	// shelf returns the store of one stream, by the name of its folder, which need not exist.
-	shelf(name string) streamStore
+	// store returns the store of one stream, by the name of its folder, which need not exist.
+	store(name string) streamStore
 	// pattern returns a file pattern for an internal table, which has files in every stream; if shared,
 	// in every source of each stream.
 	pattern(table string, shared bool) string
@@ -35,9 +35,9 @@ type streamStore interface {
 	// nil if there is none.
 	tidy(ctx context.Context, m *manifest) error
 
-	// dear reports whether listing all files, as tidy and live do, is so expensive that it is done only
+	// costly reports whether listing all files, as tidy and live do, is so expensive that it is done only
 	// once per run.
-	dear() bool
+	costly() bool
 
 	// live returns the sizes of a table's existing files by their names; nil if the whole folder is
 	// missing.

@@ -192,7 +192,7 @@ func startAzurite(t *testing.T, dir string) *store {
 		SecretKey: "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="}
 	a, err := newAzure("lake", s.options("").Store)
 	require.NoError(t, err)
-	_, err = a.do(context.Background(), "make", "", ask{method: http.MethodPut, url: a.container + "?" + url.Values{"restype": {"container"}}.Encode()})
+	_, err = a.do(context.Background(), "make", "", request{method: http.MethodPut, url: a.container + "?" + url.Values{"restype": {"container"}}.Encode()})
 	require.NoError(t, err)
 	return s
 }

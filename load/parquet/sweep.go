@@ -29,10 +29,10 @@ func (m *merge) sweep(ctx context.Context, s load.Sweep) error {
 	for _, c := range m.next.children(t.Name) {
 		f.children = append(f.children, &branch{t: c})
 	}
-	if err := m.miss(ctx, f, s); err != nil {
+	if err := m.collectMissing(ctx, f, s); err != nil {
 		return fmt.Errorf("sweep %s: %w", s.Table, err)
 	}
-	m.out.Known = m.out.Missing == 0 || m.of.Whole && !m.pass.lost || len(t.Key) == 0 || s.Keys != nil
+	m.out.Known = m.out.Missing == 0 || m.spec.Whole && !m.pass.lost || len(t.Key) == 0 || s.Keys != nil
 	if err := m.list(ctx, f, s.List); err != nil {
 		return fmt.Errorf("sweep %s: %w", s.Table, err)
 	}
@@ -46,10 +46,10 @@ func (m *merge) sweep(ctx context.Context, s load.Sweep) error {
 	return nil
 }
 
-// miss counts and collects the current rows that the pass has not seen; if the sweep has keys, the rows
+// collectMissing counts and collects the current rows that the pass has not seen; if the sweep has keys, the rows
 // with these keys.
-func (m *merge) miss(ctx context.Context, f *family, s load.Sweep) error {
-	kind := bury
+func (m *merge) collectMissing(ctx context.Context, f *family, s load.Sweep) error {
+	kind := markDead
 	if f.t.Mode == schemas.Replace || len(f.t.Key) == 0 && f.t.Mode != schemas.History {
 		kind = remove
 	}
@@ -57,24 +57,24 @@ func (m *merge) miss(ctx context.Context, f *family, s load.Sweep) error {
 		m.out.Missing++
 		f.edit(seg, edit{row: row, kind: kind, by: -1, at: m.when.UnixMicro()})
 	}
-	for _, seg := range m.next.of(f.t.Name) {
+	for _, seg := range m.next.segmentsOf(f.t.Name) {
 		m.out.Alive += seg.root().Rows - seg.root().Dead
 	}
 	if f.t.Mode == schemas.Append {
 		return nil
 	}
 	if s.Keys != nil {
-		return m.named(ctx, f.t, s.Keys, note)
+		return m.collectKeys(ctx, f.t, s.Keys, note)
 	}
-	for _, seg := range m.next.of(f.t.Name) {
-		if err := m.missIn(ctx, f.t, seg, note); err != nil {
+	for _, seg := range m.next.segmentsOf(f.t.Name) {
+		if err := m.collectMissingIn(ctx, f.t, seg, note); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (m *merge) missIn(ctx context.Context, t *table, s *segment, note func(*segment, uint32)) error {
+func (m *merge) collectMissingIn(ctx context.Context, t *table, s *segment, note func(*segment, uint32)) error {
 	carried, err := m.carried(ctx, s)
 	if err != nil || carried.count() >= s.root().Rows {
 		return err
@@ -98,8 +98,8 @@ func (m *merge) missIn(ctx context.Context, t *table, s *segment, note func(*seg
 	return ctx.Err()
 }
 
-// named collects the rows with the given keys.
-func (m *merge) named(ctx context.Context, t *table, batches []arrow.RecordBatch, note func(*segment, uint32)) error {
+// collectKeys collects the rows with the given keys.
+func (m *merge) collectKeys(ctx context.Context, t *table, batches []arrow.RecordBatch, note func(*segment, uint32)) error {
 	if len(t.Key) == 0 {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (m *merge) named(ctx context.Context, t *table, batches []arrow.RecordBatch
 	}
 	h.index()
 	h.dedupe()
-	if err := m.meet(ctx, t, h); err != nil {
+	if err := m.match(ctx, t, h); err != nil {
 		return err
 	}
 	for _, r := range h.rows {

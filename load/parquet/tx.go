@@ -21,26 +21,26 @@ type tx struct {
 	key    state.Key
 	from   state.Cursor
 	base   *manifest // as of the start of the transaction; nil: nothing was committed yet
-	of     load.Pass
+	spec   load.Pass
 	pass   *pass
 
-	pending []*load.Staged    // in the order of their first batch
-	next    *manifest         // nil before the first Apply
-	draft   pendingGeneration // the next generation
-	free    func() error      // releases the store's lock; nil: not locked
-	bits    map[int64]bitset  // rows that the pass has seen, of the segments that this transaction has read
-	stamp   time.Time         // time of the table changes that it records
-	when    time.Time         // time of the commit
-	log     *changeLog
-	own     map[string]*load.Staged // rows for internal tables without a key
-	failed  error                   // the error of an Apply, after which nothing can be committed
-	over    bool
+	pending     []*load.Staged    // in the order of their first batch
+	next        *manifest         // nil before the first Apply
+	draft       pendingGeneration // the next generation
+	unlockStore func() error      // releases the store's lock; nil: not locked
+	bits        map[int64]bitset  // rows that the pass has seen, of the segments that this transaction has read
+	stamp       time.Time         // time of the table changes that it records
+	when        time.Time         // time of the commit
+	log         *changeLog
+	internal    map[string]*load.Staged // rows for internal tables without a key
+	failed      error                   // the error of an Apply, after which nothing can be committed
+	done        bool
 }
 
 // Begin implements [load.Destination].
 func (l *Lake) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
 	f := l.folder(k)
-	x := &tx{lake: l, folder: f, key: k, from: from, of: p, bits: map[int64]bitset{}, own: map[string]*load.Staged{}}
+	x := &tx{lake: l, folder: f, key: k, from: from, spec: p, bits: map[int64]bitset{}, internal: map[string]*load.Staged{}}
 	var err error
 	if x.base, err = x.head(ctx); err != nil {
 		return nil, fmt.Errorf("begin %s: %w", k.Stream, err)
@@ -50,7 +50,7 @@ func (l *Lake) Begin(ctx context.Context, k state.Key, from state.Cursor, p load
 
 // Write implements [load.Tx].
 func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) error {
-	if x.over {
+	if x.done {
 		return fmt.Errorf("write %s: transaction is over", t.Name)
 	}
 	var err error
@@ -67,26 +67,26 @@ func (x *tx) start(ctx context.Context) error {
 		return nil
 	}
 	for _, step := range []func() error{
-		func() error { return x.take(ctx) },
+		func() error { return x.lock(ctx) },
 		func() error { return x.lake.step("begin") },
-		func() error { return x.unmoved(ctx) },
-		func() error { return x.look(ctx) },
+		func() error { return x.checkFence(ctx) },
+		func() error { return x.prepare(ctx) },
 	} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	x.pass = x.folder.passOf(x.of.Run)
+	x.pass = x.folder.passOf(x.spec.Run)
 	return nil
 }
 
-// look tidies up, opens the next generation, and checks that no other program has changed the files. If
+// prepare tidies up, opens the next generation, and checks that no other program has changed the files. If
 // listing files is expensive, only the first transaction of a run tidies and checks.
-func (x *tx) look(ctx context.Context) error {
+func (x *tx) prepare(ctx context.Context) error {
 	f := x.folder
-	known := f.shelf.dear() && f.looked == x.of.Run
-	f.looked = ""
-	steps := []func(context.Context) error{x.tidy, x.open, x.sound}
+	known := f.store.costly() && f.checkedRun == x.spec.Run
+	f.checkedRun = ""
+	steps := []func(context.Context) error{x.tidy, x.open, x.checkForeign}
 	if known {
 		steps = []func(context.Context) error{x.open}
 	}
@@ -98,33 +98,34 @@ func (x *tx) look(ctx context.Context) error {
 			return err
 		}
 	}
-	f.looked = x.of.Run
+	f.checkedRun = x.spec.Run
 	return nil
 }
 
-// take waits until no other transaction, of this process or another, changes the folder.
-func (x *tx) take(ctx context.Context) error {
+// lock waits until no other transaction, of this process or another, changes the folder.
+func (x *tx) lock(ctx context.Context) error {
 	select {
 	case x.folder.writer <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	free, err := x.folder.shelf.hold(ctx)
+	free, err := x.folder.store.hold(ctx)
 	if err != nil {
 		<-x.folder.writer
 		return err
 	}
-	x.free = free
+	x.unlockStore = free
 	return nil
 }
 
-// unmoved checks the fence: the folder's generation is still the one that the transaction began from. // Invariant 13
-func (x *tx) unmoved(ctx context.Context) error {
+// checkFence checks the fence: the folder's generation is still the one that the transaction began
+// from. // Invariant 13
+func (x *tx) checkFence(ctx context.Context) error {
 	now, err := x.head(ctx)
 	if err != nil {
 		return err
 	}
-	if turnsOf(now) != turnsOf(x.base) || movesOf(now) != movesOf(x.base) || cursorFor(now, x.key) != x.from {
+	if ownGenerations(now) != ownGenerations(x.base) || movesOf(now) != movesOf(x.base) || cursorFor(now, x.key) != x.from {
 		return state.ErrMoved
 	}
 	x.base = now
@@ -133,7 +134,7 @@ func (x *tx) unmoved(ctx context.Context) error {
 
 // tidy removes leftovers of other processes. x.base is the current manifest.
 func (x *tx) tidy(ctx context.Context) error {
-	return x.folder.shelf.tidy(ctx, x.base)
+	return x.folder.store.tidy(ctx, x.base)
 }
 
 func sequenceOf(m *manifest) int64 {
@@ -143,8 +144,8 @@ func sequenceOf(m *manifest) int64 {
 	return m.Sequence
 }
 
-// turnsOf returns the number of generations that the stream has made itself.
-func turnsOf(m *manifest) int64 {
+// ownGenerations returns the number of generations that the stream has made itself.
+func ownGenerations(m *manifest) int64 {
 	if m == nil {
 		return 0
 	}
@@ -178,7 +179,7 @@ func cursorOf(m *manifest) state.Cursor {
 
 // open starts the next generation as a copy of the current one.
 func (x *tx) open(ctx context.Context) (err error) {
-	next := &manifest{shelf: x.folder.shelf, Format: formatVersion, Pipeline: x.key.Pipeline, Stream: x.key.Stream, Source: x.key.Source}
+	next := &manifest{store: x.folder.store, Format: formatVersion, Pipeline: x.key.Pipeline, Stream: x.key.Stream, Source: x.key.Source}
 	if x.base != nil {
 		next = x.base.clone()
 		next.Moves, next.MovedAt = 0, time.Time{}
@@ -186,9 +187,9 @@ func (x *tx) open(ctx context.Context) (err error) {
 		next.Kept = append(next.Kept, generation{Sequence: x.base.Sequence, At: x.base.At, Name: x.base.name})
 	}
 	next.Sequence, next.Parent = sequenceOf(x.base)+1, sequenceOf(x.base)
-	x.when = load.After(x.of.Time(), committed(x.base))
+	x.when = load.After(x.spec.Time(), committed(x.base))
 	x.stamp = load.After(x.when, next.Changed)
-	if x.draft, err = x.folder.shelf.draft(ctx); err != nil {
+	if x.draft, err = x.folder.store.draft(ctx); err != nil {
 		return err
 	}
 	x.next = next
@@ -198,7 +199,7 @@ func (x *tx) open(ctx context.Context) (err error) {
 // Apply implements [load.Tx].
 func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err error) {
 	switch {
-	case x.over:
+	case x.done:
 		return out, fmt.Errorf("apply %s: transaction is over", x.key.Stream)
 	case x.failed != nil:
 		return out, x.failed
@@ -235,7 +236,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 
 // Commit implements [load.Tx].
 func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
-	if x.over {
+	if x.done {
 		return fmt.Errorf("commit %s: transaction is over", x.key.Stream)
 	}
 	defer x.Rollback()
@@ -250,18 +251,18 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 
 // Rollback implements [load.Tx].
 func (x *tx) Rollback() error {
-	if x.over {
+	if x.done {
 		return nil
 	}
-	x.over = true
+	x.done = true
 	for _, p := range x.pending {
 		p.Release()
 	}
 	x.pending = nil
-	for _, s := range x.own {
+	for _, s := range x.internal {
 		s.Release()
 	}
-	if x.free == nil {
+	if x.unlockStore == nil {
 		return nil
 	}
 	var err error
@@ -269,15 +270,15 @@ func (x *tx) Rollback() error {
 		err = x.draft.discard()
 	}
 	x.folder.keys.prune(x.base)
-	if err = errors.Join(err, x.end()); err != nil {
+	if err = errors.Join(err, x.unlock()); err != nil {
 		return fmt.Errorf("roll back %s: %w", x.key.Stream, err)
 	}
 	return nil
 }
 
-// end releases the folder.
-func (x *tx) end() error {
-	err := x.free()
+// unlock releases the folder.
+func (x *tx) unlock() error {
+	err := x.unlockStore()
 	<-x.folder.writer
 	return err
 }

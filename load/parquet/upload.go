@@ -35,7 +35,7 @@ func (s *bucketStore) draft(context.Context) (pendingGeneration, error) {
 // create implements [pendingGeneration]. The file is written to the local disk first, so that its
 // upload can be retried.
 func (d *bucketGeneration) create(t *table, name string) (output, error) {
-	d.finds(nil) // the remembered listing becomes outdated
+	d.remember(nil) // the remembered listing becomes outdated
 	f, err := os.CreateTemp(d.scratch, "penstock-parquet-*")
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (d *bucketGeneration) publish(ctx context.Context, m *manifest) error {
 }
 
 // locate sets the store of the manifest.
-func (d *bucketGeneration) locate(m *manifest) { m.shelf, m.dir = d.bucketStore, d.key }
+func (d *bucketGeneration) locate(m *manifest) { m.store, m.dir = d.bucketStore, d.key }
 
 // move implements [pendingGeneration]. It stores a manifest that differs only in the cursor.
 func (d *bucketGeneration) move(ctx context.Context, m *manifest) error {
@@ -77,7 +77,7 @@ const lineage = 16
 
 // commit stores the manifest, provided that no other manifest follows its parent yet. // Invariants 1, 2, 13
 func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
-	d.finds(nil)
+	d.remember(nil)
 	id := randomName()
 	m.Line = append(slices.Clone(m.Line), id)
 	m.Line = m.Line[max(0, len(m.Line)-lineage):]
@@ -99,12 +99,12 @@ func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 		err = d.resolve(ctx, m, id, err)
 	}
 	if err == nil {
-		err = d.standing(ctx, m, id)
+		err = d.checkLine(ctx, m, id)
 	}
 	if err == nil {
 		d.unsure = false
 		d.learn(m)
-		d.abortUploads(ctx, d.left(), m.Sequence)
+		d.abortUploads(ctx, d.knownUploads(), m.Sequence)
 	}
 	return err
 }
@@ -127,10 +127,10 @@ func (d *bucketGeneration) resolve(ctx context.Context, m *manifest, id string, 
 	return errors.Join(cause, err)
 }
 
-// standing checks that the manifest is part of the current line. If a process is suspended for so long
+// checkLine checks that the manifest is part of the current line. If a process is suspended for so long
 // that later manifests were committed and the one with its number was removed, the process can store a
 // manifest under this number, but no reader would use it.
-func (d *bucketGeneration) standing(ctx context.Context, m *manifest, id string) error {
+func (d *bucketGeneration) checkLine(ctx context.Context, m *manifest, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
 	newest, err := d.newest(ctx)
@@ -148,7 +148,7 @@ func (d *bucketGeneration) standing(ctx context.Context, m *manifest, id string)
 // discard implements [pendingGeneration]. If the outcome of the commit is unknown, its files stay until
 // tidy can decide.
 func (d *bucketGeneration) discard() error {
-	d.finds(nil)
+	d.remember(nil)
 	if d.unsure || len(d.made) == 0 {
 		return nil
 	}

@@ -23,7 +23,7 @@ type segmentPlan struct {
 
 // write writes the files for the outcomes and edits of a family, several at the same time.
 func (m *merge) write(ctx context.Context, f *family) error {
-	plots := m.plots(f)
+	plots := m.planSegments(f)
 	if len(plots) == 0 && len(f.edits) == 0 {
 		return nil
 	}
@@ -69,15 +69,15 @@ func (f *family) sorted() []*editing {
 	return out
 }
 
-// plots distributes the inserted rows to new segments: one per partition, or as many as can be encoded
+// planSegments distributes the inserted rows to new segments: one per partition, or as many as can be encoded
 // at the same time.
-func (m *merge) plots(f *family) []*segmentPlan {
+func (m *merge) planSegments(f *family) []*segmentPlan {
 	var out []*segmentPlan
 	parts := map[string]*segmentPlan{}
 	folders := make([][]string, len(f.staged.columns))
-	for i := range f.hand.rows {
-		r := &f.hand.rows[i]
-		if r.fate != inserted {
+	for i := range f.supplied.rows {
+		r := &f.supplied.rows[i]
+		if r.outcome != inserted {
 			continue
 		}
 		part := ""
@@ -101,7 +101,7 @@ func (m *merge) plots(f *family) []*segmentPlan {
 	}
 	for i, p := range out {
 		for _, j := range p.rows {
-			f.hand.rows[j].plot = int32(i)
+			f.supplied.rows[j].plan = int32(i)
 		}
 	}
 	return out
@@ -123,10 +123,10 @@ func (p *segmentPlan) split(most int) []*segmentPlan {
 // assign assigns the rows of child tables to the segment of their record: a new segment, or an existing
 // one. It returns the rows for existing segments, by segment and table.
 func (f *family) assign(plots []*segmentPlan) map[int64]map[string][]ref {
-	standing := make(map[int64]int32, len(f.hand.rows))
-	for i := range f.hand.rows {
-		r := &f.hand.rows[i]
-		if r.fate == dropped {
+	standing := make(map[int64]int32, len(f.supplied.rows))
+	for i := range f.supplied.rows {
+		r := &f.supplied.rows[i]
+		if r.outcome == dropped {
 			continue
 		}
 		standing[r.ordinal] = int32(i)
@@ -152,13 +152,13 @@ func (f *family) assignBranch(b *branch, plots []*segmentPlan, standing map[int6
 			if !ok {
 				continue
 			}
-			r := &f.hand.rows[at]
+			r := &f.supplied.rows[at]
 			if b.staged.begins != nil {
 				b.staged.begins[i][j] = r.begin
 			}
 			refs := map[string][]ref(nil)
-			if r.fate == inserted {
-				refs = plots[r.plot].refs
+			if r.outcome == inserted {
+				refs = plots[r.plan].refs
 			} else if refs = adds[r.seg.ID]; refs == nil {
 				refs = map[string][]ref{}
 				adds[r.seg.ID] = refs
@@ -191,7 +191,7 @@ func (m *merge) build(ctx context.Context, work *errgroup.Group, f *family, p *s
 	}
 	refs := make([]ref, len(p.rows))
 	for i, j := range p.rows {
-		refs[i] = f.hand.rows[j].ref
+		refs[i] = f.supplied.rows[j].ref
 	}
 	write(0, f.t, f.staged, refs)
 	for i, b := range f.children {
@@ -210,8 +210,8 @@ func (m *merge) settle(ctx context.Context, f *family, plots []*segmentPlan, edi
 		m.next.Segments = append(m.next.Segments, p.seg)
 		words := make([]uint64, 0, wordsRow*len(p.rows))
 		for _, i := range p.rows {
-			r := &f.hand.rows[i]
-			words = append(words, r.print.Hi, r.print.Lo, r.mark)
+			r := &f.supplied.rows[i]
+			words = append(words, r.fingerprint.Hi, r.fingerprint.Lo, r.mark)
 		}
 		if _, err := m.keep(p.seg.root(), words); err != nil {
 			return err

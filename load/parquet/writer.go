@@ -31,14 +31,14 @@ const (
 
 // writer writes one file of a table.
 type writer struct {
-	t    *table
-	bare *arrow.Schema // the table's schema without metadata that readers do not need
-	f    output
-	out  *bufio.Writer
-	sum  *xxh3.Hasher
-	pq   *pqarrow.FileWriter // nil before the first batch
-	file *file
-	low  bounds
+	t      *table
+	schema *arrow.Schema // the table's schema without metadata that readers do not need
+	f      output
+	out    *bufio.Writer
+	sum    *xxh3.Hasher
+	pq     *pqarrow.FileWriter // nil before the first batch
+	file   *file
+	bounds bounds
 
 	kept  *sync.Pool // of [tools]
 	whole bool       // the file was written by an encoder
@@ -47,14 +47,14 @@ type writer struct {
 // newWriter returns a writer for the rows of a table. The file is described in f and written to out;
 // the tools come from the pool kept.
 func newWriter(t *table, f *file, out output, kept *sync.Pool) *writer {
-	w := &writer{t: t, bare: t.bare(), f: out, sum: xxh3.New(), file: f, kept: kept}
+	w := &writer{t: t, schema: t.fileSchema(), f: out, sum: xxh3.New(), file: f, kept: kept}
 	w.out = bufio.NewWriterSize(w, 64<<10)
-	w.low = newBounds(t)
+	w.bounds = newBounds(t)
 	return w
 }
 
-// bare returns the schema without metadata, except descriptions.
-func bare(s *arrow.Schema) *arrow.Schema {
+// withoutMetadata returns the schema without metadata, except descriptions.
+func withoutMetadata(s *arrow.Schema) *arrow.Schema {
 	fields := make([]arrow.Field, s.NumFields())
 	for i, f := range s.Fields() {
 		fields[i] = schemas.Describe(arrow.Field{Name: f.Name, Type: f.Type, Nullable: true}, schemas.Described(f))
@@ -66,8 +66,8 @@ func bare(s *arrow.Schema) *arrow.Schema {
 	return arrow.NewSchema(fields, nil)
 }
 
-// told reports whether the schema has any descriptions.
-func told(s *arrow.Schema) bool {
+// described reports whether the schema has any descriptions.
+func described(s *arrow.Schema) bool {
 	return load.About(s) != "" || slices.ContainsFunc(s.Fields(), func(f arrow.Field) bool { return schemas.Described(f) != "" })
 }
 
@@ -84,16 +84,16 @@ func (w *writer) begin(columns []arrow.Array) (err error) {
 		parquet.WithDictionaryDefault(false), parquet.WithDataPageVersion(parquet.DataPageV1),
 		parquet.WithMaxRowGroupLength(rowGroupRows), parquet.WithDataPageSize(pageBytes), parquet.WithCreatedBy("penstock"),
 	}
-	for i, f := range w.bare.Fields() {
+	for i, f := range w.schema.Fields() {
 		if i < len(columns) && repeats(columns[i]) {
 			props = append(props, parquet.WithDictionaryPath(pathOf(f), true))
 		}
 	}
 	var arrowProps []pqarrow.WriterOption
-	if told(w.bare) {
+	if described(w.schema) {
 		arrowProps = append(arrowProps, pqarrow.WithStoreSchema())
 	}
-	w.pq, err = pqarrow.NewFileWriter(w.bare, fileWriter{w.out}, parquet.NewWriterProperties(props...), pqarrow.NewArrowWriterProperties(arrowProps...))
+	w.pq, err = pqarrow.NewFileWriter(w.schema, fileWriter{w.out}, parquet.NewWriterProperties(props...), pqarrow.NewArrowWriterProperties(arrowProps...))
 	return err
 }
 
@@ -153,15 +153,15 @@ func (w *writer) add(columns []arrow.Array, rows int) error {
 			return err
 		}
 	}
-	columns, free := w.signed(columns, rows)
+	columns, free := w.withSource(columns, rows)
 	defer free()
-	b := array.NewRecordBatch(w.bare, columns, int64(rows))
+	b := array.NewRecordBatch(w.schema, columns, int64(rows))
 	defer b.Release()
 	if err := w.pq.WriteBuffered(b); err != nil {
 		return err
 	}
 	w.file.Rows += int64(rows)
-	w.low.add(columns[:len(w.t.Columns)], rows)
+	w.bounds.add(columns[:len(w.t.Columns)], rows)
 	if w.pq.RowGroupTotalBytesWritten() > rowGroupBytes {
 		return w.pq.NewBufferedRowGroupChecked()
 	}
@@ -170,7 +170,7 @@ func (w *writer) add(columns []arrow.Array, rows int) error {
 
 // addAll writes the file as one row group, column by column. All rows are in memory.
 func (w *writer) addAll(batches [][]arrow.Array, rows []int) error {
-	if !encodable(w.bare) {
+	if !encodable(w.schema) {
 		for i, b := range batches {
 			if err := w.add(b, rows[i]); err != nil {
 				return err
@@ -182,22 +182,22 @@ func (w *writer) addAll(batches [][]arrow.Array, rows []int) error {
 	all := make([][]arrow.Array, len(batches))
 	for i, n := range rows {
 		total += n
-		w.low.add(batches[i], n)
-		columns, free := w.signed(batches[i], n)
+		w.bounds.add(batches[i], n)
+		columns, free := w.withSource(batches[i], n)
 		defer free()
 		all[i] = columns
 	}
-	e, err := newEncoder(w.bare, w.out, w.kept)
+	e, err := newEncoder(w.schema, w.out, w.kept)
 	if err != nil {
 		return err
 	}
 	parts := make([]arrow.Array, len(all))
-	for c := range w.bare.Fields() {
+	for c := range w.schema.Fields() {
 		for i, b := range all {
 			parts[i] = b[c]
 		}
 		if err := e.column(c, parts, repeats(parts[0])); err != nil {
-			return fmt.Errorf("encode column %s: %w", w.bare.Field(c).Name, err)
+			return fmt.Errorf("encode column %s: %w", w.schema.Field(c).Name, err)
 		}
 	}
 	w.file.Rows, w.whole = int64(total), true
@@ -223,7 +223,7 @@ func (w *writer) finish(ctx context.Context) (*file, error) {
 		w.abandon()
 		return nil, err
 	}
-	w.low.into(w.file)
+	w.bounds.into(w.file)
 	w.file.Sum = fmt.Sprintf("%016x", w.sum.Sum64())
 	if err := w.f.finish(ctx, w.file); err != nil {
 		return nil, err
