@@ -63,7 +63,7 @@ func (m *Mapper) list(f *field, i, row int) (end int) {
 		if i = m.element(e, i, n); i <= 0 {
 			break
 		}
-		if m.tok.what != 0 && e.flattens(&m.tok) {
+		if m.tok.kind != 0 && e.flattens(&m.tok) {
 			m.rejectElement(f, row, n-c.items)
 		}
 		if b[i] <= ' ' {
@@ -89,7 +89,7 @@ func (m *Mapper) list(f *field, i, row int) (end int) {
 // element reads one element of a list into row n of e.
 func (m *Mapper) element(e *column, i, n int) (end int) {
 	b := m.raw
-	m.tok.what = 0
+	m.tok.kind = 0
 	switch e.kind {
 	case kindText:
 		if b[i] == '"' {
@@ -102,7 +102,7 @@ func (m *Mapper) element(e *column, i, n int) (end int) {
 	}
 	switch b[i] {
 	case 'n':
-		return m.nothing(i)
+		return m.skipNull(i)
 	case '{', '[':
 		return decline
 	}
@@ -138,7 +138,7 @@ func (m *Mapper) children(f *field, i, row int) (end int) {
 	for n := 0; ; n++ {
 		switch {
 		case b[i] == 'n':
-			if i = m.nothing(i); i > 0 {
+			if i = m.skipNull(i); i > 0 {
 				m.rejectNull(f, row, n)
 			}
 		case b[i] != '{' || m.numericNames(i):
@@ -147,7 +147,7 @@ func (m *Mapper) children(f *field, i, row int) (end int) {
 		case m.overflows():
 			return refuseWide
 		default:
-			m.bound.use(t)
+			m.bound.countTable(t)
 			i = m.members(t.object, i+1, t.add(row, n))
 		}
 		if i < 0 {
@@ -216,7 +216,7 @@ func (m *Mapper) elementType(c *column, i int) (list arrow.DataType, end int) {
 		case '{', '[':
 			return nil, i
 		case 'n':
-			end = m.nothing(i)
+			end = m.skipNull(i)
 		default:
 			if end = m.token(i); end > 0 {
 				elem = schemas.Join(elem, c.typeOfElement(&m.tok))

@@ -69,8 +69,8 @@ func (b *bound) dismiss(n int) {
 	b.admitted = b.admitted[:n]
 }
 
-// use counts a child table that gets its first row.
-func (b *bound) use(t *table) {
+// countTable counts a child table that gets its first row.
+func (b *bound) countTable(t *table) {
 	if !t.used {
 		b.tables++
 	}
@@ -104,7 +104,7 @@ func (m *Mapper) void(i, depth int) (end int, ok bool) {
 	b := m.raw
 	switch b[i] {
 	case 'n':
-		end = m.nothing(i)
+		end = m.skipNull(i)
 		return end, end > 0
 	case '[':
 		end = space(b, i+1)
@@ -154,7 +154,7 @@ const maxBeyond = 3
 // stream or its rules name it.
 func (m *Mapper) always(t *table, pointer string) bool {
 	path := schemas.Column(t.path + pointer)
-	if _, declared := m.declared[path]; declared || m.rulings.filters(path) {
+	if _, declared := m.declared[path]; declared || m.rules.filters(path) {
 		return true
 	}
 	if t.parent != nil || pointer == "" {

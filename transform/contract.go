@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// note is a reject in preparation, caused by a contract.
-type note struct {
+// pendingReject is a reject in preparation, caused by a contract.
+type pendingReject struct {
 	row     int    // of the root table
 	pointer string // "": the whole record
 	wanted  string
@@ -20,20 +20,20 @@ type note struct {
 	raw     string // the value, if the pointer does not lead to it
 }
 
-// hold checks the batches against the contract. Only violations of a frozen contract are errors.
-func (w *work) hold() error {
+// checkContract checks the batches against the contract. Only violations of a frozen contract are errors.
+func (w *work) checkContract() error {
 	var diff []string
-	for _, t := range w.sheets {
+	for _, t := range w.tables {
 		if t.fresh {
-			diff = append(diff, w.holdTable(t)...)
+			diff = append(diff, w.checkNewTable(t)...)
 			continue
 		}
 		for _, st := range t.steps {
 			if st.fresh {
-				diff = append(diff, w.holdColumn(t, st)...)
+				diff = append(diff, w.checkNewColumn(t, st)...)
 			}
 			if st.known != nil {
-				diff = append(diff, w.holdType(t, st)...)
+				diff = append(diff, w.checkType(t, st)...)
 			}
 		}
 	}
@@ -43,10 +43,10 @@ func (w *work) hold() error {
 	return nil
 }
 
-// holdTable handles a table that would be new. If it is the root table, all records are left out; if it
+// checkNewTable handles a table that would be new. If it is the root table, all records are left out; if it
 // is a child table, all of its rows.
-func (w *work) holdTable(t *openBatch) (diff []string) {
-	rows := w.standing(t, nil)
+func (w *work) checkNewTable(t *openBatch) (diff []string) {
+	rows := w.remainingRows(t, nil)
 	if len(rows) == 0 {
 		return nil
 	}
@@ -55,14 +55,14 @@ func (w *work) holdTable(t *openBatch) (diff []string) {
 	if policy == schemas.Freeze {
 		return []string{"table " + t.table.Name + " is new"}
 	}
-	t.gone = make([]bool, t.rows)
+	t.excluded = make([]bool, t.rows)
 	for _, row := range rows {
 		if t == w.root {
 			w.refuse(row, "", reason)
 			continue
 		}
-		t.gone[row] = true
-		if w.within(t) {
+		t.excluded[row] = true
+		if w.parentExcluded(t) {
 			continue // the parent table's reject includes it
 		}
 		w.add(t, row, xxh3.HashString("without "+t.table.Name)^w.position(t, row))
@@ -73,49 +73,49 @@ func (w *work) holdTable(t *openBatch) (diff []string) {
 			}
 			pointer = pointer[:len(pointer)-len("/0")]
 		}
-		w.noted = append(w.noted, note{row: t.recordOf(row), pointer: pointer, wanted: "nothing", reason: reason})
+		w.notes = append(w.notes, pendingReject{row: t.recordOf(row), pointer: pointer, wanted: "nothing", reason: reason})
 	}
 	return nil
 }
 
-// within reports whether t is a child of a table that is itself left out.
-func (w *work) within(t *openBatch) bool {
-	return slices.ContainsFunc(w.sheets, func(o *openBatch) bool { return o.fresh && o.node == t.node.parent })
+// parentExcluded reports whether t is a child of a table that is itself left out.
+func (w *work) parentExcluded(t *openBatch) bool {
+	return slices.ContainsFunc(w.tables, func(o *openBatch) bool { return o.fresh && o.node == t.node.parent })
 }
 
-// holdColumn handles a column that would be new. A column without values is no violation, and is not
+// checkNewColumn handles a column that would be new. A column without values is no violation, and is not
 // created.
-func (w *work) holdColumn(t *openBatch, st step) (diff []string) {
+func (w *work) checkNewColumn(t *openBatch, st step) (diff []string) {
 	typ := schemas.TypeName(schemas.TypeOf(st.field))
 	reason := fmt.Sprintf("the contract does not allow the new column %s of %s", st.field.Name, t.table.Name)
-	rows := w.standing(t, w.view(t, st.column))
+	rows := w.remainingRows(t, w.view(t, st.column))
 	policy := w.m.stream.Rules.Contract.Columns
 	if len(rows) > 0 && policy == schemas.Freeze {
 		return []string{fmt.Sprintf("column %s of %s is new: %s", st.field.Name, t.table.Name, typ)}
 	}
-	w.keepOut(t, st, rows, policy, note{wanted: "nothing", reason: reason, hidden: st.ruling.hides()})
+	w.keepOut(t, st, rows, policy, pendingReject{wanted: "nothing", reason: reason, hidden: st.rule.hides()})
 	t.arrays[st.column] = nil
 	return nil
 }
 
-// holdType handles a column whose type was widened. Values that fit the table's present type are kept
+// checkType handles a column whose type was widened. Values that fit the table's present type are kept
 // in that type.
-func (w *work) holdType(t *openBatch, st step) (diff []string) {
+func (w *work) checkType(t *openBatch, st step) (diff []string) {
 	policy := w.m.stream.Rules.Contract.Types
 	narrowed := w.narrow(t, st)
 	wide, want := schemas.TypeName(schemas.TypeOf(st.field)), schemas.TypeName(st.known)
-	rows := slices.DeleteFunc(w.standing(t, nil), func(row int) bool { return !narrowed.misfit[row] })
+	rows := slices.DeleteFunc(w.remainingRows(t, nil), func(row int) bool { return !narrowed.misfit[row] })
 	if len(rows) > 0 && policy == schemas.Freeze {
 		narrowed.array.Release()
 		return []string{fmt.Sprintf("column %s of %s would become %s, is %s", st.field.Name, t.table.Name, wide, want)}
 	}
 	if slices.Contains(t.keys, st.column) && t == w.root {
-		policy, w.keyed = schemas.DiscardRow, true
+		policy, w.keysChanged = schemas.DiscardRow, true
 	}
 	reason := fmt.Sprintf("the contract keeps the column %s of %s as %s", st.field.Name, t.table.Name, want)
-	w.keepOut(t, st, rows, policy, note{wanted: want, reason: reason, hidden: st.ruling.hides()})
-	for _, row := range narrowed.flat {
-		w.noted = append(w.noted, note{row: t.recordOf(int(row)), pointer: w.pointer(t, int(row)) + schemas.Source(st.field), wanted: want, reason: minusZero})
+	w.keepOut(t, st, rows, policy, pendingReject{wanted: want, reason: reason, hidden: st.rule.hides()})
+	for _, row := range narrowed.minusZeros {
+		w.notes = append(w.notes, pendingReject{row: t.recordOf(int(row)), pointer: w.pointer(t, int(row)) + schemas.Source(st.field), wanted: want, reason: minusZero})
 	}
 	t.types[st.column] = st.known
 	t.put(st.column, narrowed.array)
@@ -123,7 +123,7 @@ func (w *work) holdType(t *openBatch, st step) (diff []string) {
 }
 
 // keepOut leaves out records, or only their values in one column.
-func (w *work) keepOut(t *openBatch, st step, rows []int, policy schemas.Policy, n note) {
+func (w *work) keepOut(t *openBatch, st step, rows []int, policy schemas.Policy, n pendingReject) {
 	h := xxh3.HashString("without " + st.path)
 	for _, row := range rows {
 		if policy == schemas.DiscardRow {
@@ -136,28 +136,28 @@ func (w *work) keepOut(t *openBatch, st step, rows []int, policy schemas.Policy,
 		if st.field.Name == schemas.ColRest {
 			n.pointer, n.raw = "/"+schemas.ColRest, printable(w.view(t, st.column).cell(row), maxRaw)
 		}
-		w.noted = append(w.noted, n)
+		w.notes = append(w.notes, n)
 	}
 }
 
 // refuse leaves out a record.
 func (w *work) refuse(row int, wanted, reason string) {
-	if w.gone[row] {
+	if w.excluded[row] {
 		return
 	}
 	if wanted == "" || wanted == "nothing" {
 		wanted = "record"
 	}
-	w.gone[row] = true
+	w.excluded[row] = true
 	w.refused++
-	w.noted = append(w.noted, note{row: row, wanted: wanted, reason: reason})
+	w.notes = append(w.notes, pendingReject{row: row, wanted: wanted, reason: reason})
 }
 
-// standing returns the rows of t that are still to be loaded and, if src is not nil, have a value in
+// remainingRows returns the rows of t that are still to be loaded and, if src is not nil, have a value in
 // src.
-func (w *work) standing(t *openBatch, src *column) (rows []int) {
+func (w *work) remainingRows(t *openBatch, src *column) (rows []int) {
 	for row := range t.rows {
-		if !w.gone[t.recordOf(row)] && (src == nil || !src.nothing(row)) {
+		if !w.excluded[t.recordOf(row)] && (src == nil || !src.isEmpty(row)) {
 			rows = append(rows, row)
 		}
 	}

@@ -100,8 +100,8 @@ func (w *work) filter() error {
 			src = w.view(w.root, at)
 		}
 		for row := range w.root.rows {
-			if !w.gone[row] && !c.met(src, row) {
-				w.gone[row] = true
+			if !w.excluded[row] && !c.met(src, row) {
+				w.excluded[row] = true
 				w.filtered++
 			}
 		}
@@ -128,7 +128,7 @@ func (w *work) filterColumn(c *condition) (at int, err error) {
 // met reports whether the value in row meets the condition; src is nil if no row has a value. The
 // result depends only on the value, not on the type to which other values have widened the column. // Invariant 8
 func (c *condition) met(src *column, row int) bool {
-	if src == nil || src.nothing(row) {
+	if src == nil || src.isEmpty(row) {
 		return c.Null != nil && *c.Null || c.NotIn != nil
 	}
 	switch {
@@ -156,9 +156,9 @@ func (c *condition) among(src *column, row int) bool {
 	return false
 }
 
-// nothing reports whether row has no value, or a list without values, which counts as no value in a
+// isEmpty reports whether row has no value, or a list without values, which counts as no value in a
 // column of scalars.
-func (c *column) nothing(row int) bool {
+func (c *column) isEmpty(row int) bool {
 	switch {
 	case c.null(row):
 		return true

@@ -26,7 +26,7 @@ func (c *column) finishData(rows int) arrow.ArrayData {
 	if c.valid != nil {
 		nulls = rows - countBits(c.valid, rows)
 	}
-	buffers := []*memory.Buffer{c.hand(&c.valid), c.hand(&c.fixed)}
+	buffers := []*memory.Buffer{c.toBuffer(&c.valid), c.toBuffer(&c.fixed)}
 	var children []arrow.ArrayData
 	switch c.kind {
 	case kindText, kindJSON:
@@ -34,7 +34,7 @@ func (c *column) finishData(rows int) arrow.ArrayData {
 		if c.data == nil {
 			c.stretch(0, 1)
 		}
-		buffers = append(buffers, c.hand(&c.data))
+		buffers = append(buffers, c.toBuffer(&c.data))
 	case kindList:
 		elements := c.elem.finishData(c.items)
 		defer elements.Release()
@@ -52,8 +52,8 @@ func (c *column) finishData(rows int) arrow.ArrayData {
 	return data
 }
 
-// hand returns a buffer that owns b, and clears b.
-func (c *column) hand(b *[]byte) *memory.Buffer {
+// toBuffer returns a buffer that owns b, and clears b.
+func (c *column) toBuffer(b *[]byte) *memory.Buffer {
 	if *b == nil {
 		return nil
 	}

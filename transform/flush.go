@@ -33,11 +33,11 @@ func (m *Mapper) schemaOf(t *table) *arrow.Schema {
 			fields = append(fields, schemas.Describe(f, m.stream.Descriptions[schemas.Column(t.path+c.source)]))
 		}
 	}
-	return m.complete(t, fields)
+	return m.withOwnColumns(t, fields)
 }
 
-// complete appends penstock's own columns.
-func (m *Mapper) complete(t *table, fields []arrow.Field) *arrow.Schema {
+// withOwnColumns appends penstock's own columns.
+func (m *Mapper) withOwnColumns(t *table, fields []arrow.Field) *arrow.Schema {
 	fields = append(fields, ownFields(t.level, m.keyType())...)
 	keys, values := []string{schemas.SourceKey}, []string{t.place}
 	if t.parent == nil && m.stream.Description != "" {
@@ -47,9 +47,9 @@ func (m *Mapper) complete(t *table, fields []arrow.Field) *arrow.Schema {
 	return arrow.NewSchema(fields, &md)
 }
 
-// promise returns the root table as declared in the catalogue, for a stream without any records. It
+// declaredTable returns the root table as declared in the catalogue, for a stream without any records. It
 // omits columns that could belong to a child table.
-func (m *Mapper) promise() schemas.Table {
+func (m *Mapper) declaredTable() schemas.Table {
 	var fields []arrow.Field
 	for _, path := range slices.Sorted(maps.Keys(m.declared)) {
 		if !strings.Contains(path, "__") {
@@ -57,7 +57,7 @@ func (m *Mapper) promise() schemas.Table {
 			fields = append(fields, schemas.Describe(f, m.stream.Descriptions[path]))
 		}
 	}
-	return schemas.Table{Name: m.root.name, Key: m.stream.Key, Columns: m.complete(m.root, fields), Mode: m.stream.Mode}
+	return schemas.Table{Name: m.root.name, Key: m.stream.Key, Columns: m.withOwnColumns(m.root, fields), Mode: m.stream.Mode}
 }
 
 // batches returns the rows of all tables and empties the columns.
@@ -96,7 +96,7 @@ func (m *Mapper) batch(t *table, own []arrow.Array) TableBatch {
 		switch {
 		case c.kind == kindNone:
 		case c.n == 0 && t.rows > 0:
-			arrays = append(arrays, m.nothings.array(c, t.rows))
+			arrays = append(arrays, m.emptyColumns.array(c, t.rows))
 		default:
 			arrays = append(arrays, c.finish(t.rows))
 		}

@@ -19,7 +19,7 @@ func (m *Mapper) special(f *field, begin, i, row int) (end int) {
 		end, _ = m.void(i, 0)
 		return end
 	}
-	if f.ruling == nil {
+	if f.rule == nil {
 		end = m.value(f, i, row)
 	} else {
 		end = m.ruled(f, begin, i, row)

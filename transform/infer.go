@@ -44,7 +44,7 @@ func (c *column) decimalOfTexts() (arrow.DataType, bool) {
 		if c.null(row) {
 			continue
 		}
-		t := token{what: '"', text: c.cell(row)}
+		t := token{kind: '"', text: c.cell(row)}
 		n, ok := t.plainNumber()
 		if !ok || !n.fraction || n.minusZero() || texts > 0 && n.scale != scale {
 			return nil, false

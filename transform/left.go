@@ -9,7 +9,7 @@ import (
 
 // TrackLeft makes s keep the keys of the records that the filter excludes, for [Shaper.Left]. The
 // stream's key must not be masked or renamed.
-func (s *Shaper) TrackLeft() { s.tracks = true }
+func (s *Shaper) TrackLeft() { s.trackLeft = true }
 
 // Left returns the keys of the records that the filter has excluded since the last call, as batches
 // with the key columns and the ordinal. The caller releases them.
@@ -19,10 +19,10 @@ func (s *Shaper) Left() []TableBatch {
 	return left
 }
 
-// leave stores the keys of the excluded rows.
-func (w *work) leave() {
+// collectLeft stores the keys of the excluded rows.
+func (w *work) collectLeft() {
 	var rows []int32
-	for row, gone := range w.gone {
+	for row, gone := range w.excluded {
 		if gone {
 			rows = append(rows, int32(row))
 		}

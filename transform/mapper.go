@@ -30,29 +30,29 @@ type Mapper struct {
 	known      []schemas.Table
 	declared   map[string]arrow.DataType // by path of column names
 	volatile   map[string]bool
-	rulings    *fieldRules
+	rules      *fieldRules
 	tableNamer *schemas.Namer
 	mem        memory.Allocator
 
-	root     *table
-	scalars  *field    // for records that are not objects
-	key      []*column // of the root table; nil until the field was seen
-	own      rootColumns
-	fixed    constants
-	nothings nothings
-	layout   int // changes when a table gains a column or a type is widened
+	root         *table
+	scalars      *field    // for records that are not objects
+	key          []*column // of the root table; nil until the field was seen
+	own          rootColumns
+	fixed        constants
+	emptyColumns emptyColumns
+	layout       int // changes when a table gains a column or a type is widened
 
-	raw         []byte // the pages of the batch, each followed by padding
-	pages       []span
-	last        flushed
-	sum         sum      // of the current record
-	contextHash uint64   // the part of the record's context in sum; 0: none
-	clashes     *clashes // nil: records with the same key are not compared
-	cuts        []cut    // of the current member
-	left        []byte   // of a member with cuts
-	opaqued     *field   // the field whose value was last stored as JSON text
-	inner       redactor // for JSON text
-	patched     []byte   // JSON text of the record after redaction
+	raw            []byte // the pages of the batch, each followed by padding
+	pages          []span
+	last           flushed
+	sum            sum      // of the current record
+	contextHash    uint64   // the part of the record's context in sum; 0: none
+	clashes        *clashes // nil: records with the same key are not compared
+	cuts           []cut    // of the current member
+	left           []byte   // of a member with cuts
+	lastOpaque     *field   // the field whose value was last stored as JSON text
+	opaqueRedactor redactor // for JSON text
+	patched        []byte   // JSON text of the record after redaction
 
 	changes []change
 	stale   bool // a type was widened: the pages must be read again
@@ -88,7 +88,7 @@ func NewMapper(s schemas.Stream, stamp Stamp, known []schemas.Table) *Mapper {
 		known:    known,
 		declared: make(map[string]arrow.DataType, len(s.Types)),
 		volatile: make(map[string]bool, len(s.Volatile)),
-		rulings:  newRulings(s),
+		rules:    newFieldRules(s),
 		key:      make([]*column, len(s.Key)),
 		mem:      memory.DefaultAllocator,
 		bound:    newBound(s, known),
@@ -221,7 +221,7 @@ func (m *Mapper) Rejected() int64 { return m.refused }
 // the root table has the columns declared in the catalogue.
 func (m *Mapper) Tables() []schemas.Table {
 	if m.fetched == 0 && len(m.root.columns) == 0 {
-		return []schemas.Table{m.promise()}
+		return []schemas.Table{m.declaredTable()}
 	}
 	var tables []schemas.Table
 	m.root.each(func(t *table) {

@@ -15,11 +15,11 @@ import (
 
 // masker replaces texts. It caches some results, because columns are full of equal values.
 type masker struct {
-	mask  schemas.Mask
-	make  func(dst, text []byte) []byte
-	known map[string]string
-	asked int
-	found int
+	mask    schemas.Mask
+	make    func(dst, text []byte) []byte
+	known   map[string]string
+	lookups int
+	hits    int
 }
 
 // Bounds of the cache.
@@ -71,9 +71,9 @@ func (k *masker) append(dst, text []byte) []byte {
 	if k.known == nil || len(text) > maxMemory {
 		return k.make(dst, text)
 	}
-	k.asked++
+	k.lookups++
 	if s, ok := k.known[string(text)]; ok {
-		k.found++
+		k.hits++
 		return append(dst, s...)
 	}
 	from := len(dst)
@@ -81,7 +81,7 @@ func (k *masker) append(dst, text []byte) []byte {
 	switch {
 	case len(k.known) < maxKnown:
 		k.known[string(text)] = string(dst[from:])
-	case k.found < k.asked/fewest:
+	case k.hits < k.lookups/fewest:
 		k.known = nil // values hardly repeat
 	}
 	return dst

@@ -14,9 +14,9 @@ import (
 
 // mask drops and masks columns, and adds the masked values to the hash of each row.
 func (w *work) mask() {
-	for _, t := range w.sheets {
+	for _, t := range w.tables {
 		for _, st := range t.steps {
-			k := st.ruling
+			k := st.rule
 			switch {
 			case k == nil || t.arrays[st.column] == nil:
 			case k.Drop:
@@ -37,11 +37,11 @@ func (w *work) mask() {
 func (w *work) maskColumn(t *openBatch, st step) {
 	src := w.view(t, st.column)
 	if t == w.root && slices.Contains(t.keys, st.column) {
-		w.keyed = true
+		w.keysChanged = true
 	}
 	dst := ownColumn(w.m.mem, t.types[st.column])
 	dst.rowHint = t.rows
-	text := opaqueMask{redactor: redactor{rulings: w.m.rulings}, at: w.m.rulings.place(t.node.path + schemas.Source(st.field))}
+	text := opaqueMask{redactor: redactor{rules: w.m.rules}, at: w.m.rules.place(t.node.path + schemas.Source(st.field))}
 	seed := xxh3.HashString("mask " + st.path)
 	var value []byte
 	for row := range t.rows {
@@ -50,11 +50,11 @@ func (w *work) maskColumn(t *openBatch, st step) {
 		}
 		if src.kind == kindJSON {
 			dst.putBytes(row, text.cell(src.cell(row)))
-		} else if !st.ruling.copy(dst, row, src, row) {
+		} else if !st.rule.copy(dst, row, src, row) {
 			continue
 		}
 		value = dst.appendCanonical(value[:0], row)
-		if nothingBut(value) {
+		if isNothing(value) {
 			continue // the mapper has not excluded it from the hash
 		}
 		w.add(t, row, xxh3.HashSeed(value, seed^w.position(t, row)))
@@ -127,8 +127,8 @@ const (
 	nothingMark = 2
 )
 
-// nothingBut reports whether a canonical spelling is that of no value, or of a list without values.
-func nothingBut(v []byte) bool {
+// isNothing reports whether a canonical spelling is that of no value, or of a list without values.
+func isNothing(v []byte) bool {
 	return len(v) > 0 && len(bytes.Trim(v, "\x00\x01\x02")) == 0
 }
 

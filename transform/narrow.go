@@ -11,9 +11,9 @@ import (
 
 // narrowed is a column converted to its table's type.
 type narrowed struct {
-	array  arrow.Array
-	misfit []bool  // rows whose value does not fit the type; they are null
-	flat   []int32 // rows with a negative zero that was stored as zero
+	array      arrow.Array
+	misfit     []bool  // rows whose value does not fit the type; they are null
+	minusZeros []int32 // rows with a negative zero that was stored as zero
 }
 
 // narrow stores each value of a column that also fits the narrower type. The spelling and quotes of
@@ -31,10 +31,10 @@ func (w *work) narrow(t *openBatch, st step) narrowed {
 		if src.null(row) {
 			continue
 		}
-		n.flat = false
+		n.minusZero = false
 		out.misfit[row] = !n.store(dst, row, src, row)
-		if n.flat {
-			out.flat = append(out.flat, int32(row))
+		if n.minusZero {
+			out.minusZeros = append(out.minusZeros, int32(row))
 		}
 	}
 	out.array = dst.finish(t.rows)
@@ -43,9 +43,9 @@ func (w *work) narrow(t *openBatch, st step) narrowed {
 
 // narrower copies values to narrower columns, one at a time.
 type narrower struct {
-	padded []byte
-	text   []byte
-	flat   bool
+	padded    []byte
+	text      []byte
+	minusZero bool
 }
 
 // store copies the value of src in row from, and reports whether dst can hold it. A list without values
@@ -167,7 +167,7 @@ func (n *narrower) number(dst *column, row int, text []byte) bool {
 			dst.ints[row] = i
 			dst.set(row)
 		}
-		n.flat = n.flat || ok && v.minusZero()
+		n.minusZero = n.minusZero || ok && v.minusZero()
 		return ok
 	case kindFloat:
 		f, ok := v.float()
@@ -184,6 +184,6 @@ func (n *narrower) number(dst *column, row int, text []byte) bool {
 	dst.at(row)
 	dst.decimals[row] = v.decimal(dst.scale)
 	dst.set(row)
-	n.flat = n.flat || v.minusZero()
+	n.minusZero = n.minusZero || v.minusZero()
 	return true
 }

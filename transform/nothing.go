@@ -6,12 +6,12 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// nothings makes the arrays of columns without any value in a batch, which is most columns of a wide
+// emptyColumns makes the arrays of columns without any value in a batch, which is most columns of a wide
 // table. They share one buffer of zeros. // Invariant 6
-type nothings struct{ zeros *memory.Buffer }
+type emptyColumns struct{ zeros *memory.Buffer }
 
 // array returns the array of a column without values.
-func (z *nothings) array(c *column, rows int) arrow.Array {
+func (z *emptyColumns) array(c *column, rows int) arrow.Array {
 	if size := (rows + 1) * max(1, c.kind.width()); z.zeros == nil || z.zeros.Len() < size {
 		z.zeros = memory.NewBufferBytes(make([]byte, size))
 	}

@@ -42,7 +42,7 @@ type field struct {
 	void     bool // stands for members without a value and without a field
 	volatile bool
 	context  bool       // the context that penstock adds to a record
-	ruling   *fieldRule // nil: loaded unchanged
+	rule     *fieldRule // nil: loaded unchanged
 	inside   *place     // for JSON text in this field
 
 	object *object
@@ -168,8 +168,8 @@ func (m *Mapper) learn(o *object, name string, i int) *field {
 	f.expect(name)
 	f.volatile = o.root && m.volatile[name]
 	f.context = o.root && name == contextName
-	f.ruling = m.rulings.at(o.table.path + pointer)
-	f.special = f.volatile || f.ruling != nil
+	f.rule = m.rules.at(o.table.path + pointer)
+	f.special = f.volatile || f.rule != nil
 	f.column = m.columnAt(o.table, pointer)
 	o.fields[name] = f
 	return f
@@ -229,7 +229,7 @@ func (m *Mapper) value(f *field, i, row int) (end int) {
 	}
 	switch b[i] {
 	case 'n':
-		return m.nothing(i)
+		return m.skipNull(i)
 	case '{':
 		return m.nested(f, i, row)
 	case '[':
@@ -244,8 +244,8 @@ func (m *Mapper) value(f *field, i, row int) (end int) {
 	return end
 }
 
-// nothing skips a null: rows that are not written are null.
-func (m *Mapper) nothing(i int) (end int) {
+// skipNull skips a null: rows that are not written are null.
+func (m *Mapper) skipNull(i int) (end int) {
 	if binary.LittleEndian.Uint32(m.raw[i:]) != wordNull {
 		return refuseSyntax
 	}

@@ -19,7 +19,7 @@ func (m *Mapper) opaque(f *field, i, row int) (end int) {
 	if code := strict(value); code != 0 {
 		return code
 	}
-	if m.rulings.any() {
+	if m.rules.any() {
 		value = m.opaqueRuled(f, i, end)
 	}
 	c := f.column

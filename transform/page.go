@@ -75,7 +75,7 @@ func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	row := m.root.rows
 	k := m.mark()
 	m.full = false
-	if end = m.weigh(begin, long); end == 0 {
+	if end = m.checkSize(begin, long); end == 0 {
 		end = m.fit(begin, row)
 	}
 	if end > 0 && !m.hasKey(row) {
@@ -126,8 +126,8 @@ func (m *Mapper) keep(k checkpoint, row int) {
 	m.keyRejects(k, row)
 }
 
-// weigh rejects a record that is too long. It returns 0 if it is not.
-func (m *Mapper) weigh(begin int, long bool) int {
+// checkSize rejects a record that is too long. It returns 0 if it is not.
+func (m *Mapper) checkSize(begin int, long bool) int {
 	if !long {
 		return 0
 	}
@@ -148,7 +148,7 @@ func (m *Mapper) fill(i, row int) (end int) {
 		}
 		return end
 	case 'n':
-		if end = m.nothing(i); end < 0 {
+		if end = m.skipNull(i); end < 0 {
 			return end
 		}
 		return refuseNull
@@ -159,7 +159,7 @@ func (m *Mapper) fill(i, row int) (end int) {
 // scalar reads a record that is not an object: the only value of its row.
 func (m *Mapper) scalar(i, row int) (end int) {
 	if m.scalars == nil {
-		m.scalars = &field{owner: m.root.object, ruling: m.rulings.at(""), column: m.columnAt(m.root, "")}
+		m.scalars = &field{owner: m.root.object, rule: m.rules.at(""), column: m.columnAt(m.root, "")}
 	}
 	if end = m.special(m.scalars, i, i, row); end > 0 {
 		m.pieces(i, end)

@@ -25,7 +25,7 @@ type step struct {
 	column int
 	field  arrow.Field
 	path   string
-	ruling *fieldRule
+	rule   *fieldRule
 	known  arrow.DataType // the type that a contract requires; nil: none
 	fresh  bool           // a contract applies to this column, which does not exist yet
 }
@@ -52,11 +52,11 @@ func (s *Shaper) planFor(t schemas.Table) *plan {
 			p.index[f.Name] = i
 			continue
 		}
-		st := step{column: i, field: f, path: schemas.Column(p.node.path + source), ruling: s.m.rulings.at(p.node.path + source)}
+		st := step{column: i, field: f, path: schemas.Column(p.node.path + source), rule: s.m.rules.at(p.node.path + source)}
 		if known {
 			st.held(have, contract)
 		}
-		if st.ruling != nil || st.known != nil || st.fresh {
+		if st.rule != nil || st.known != nil || st.fresh {
 			p.steps = append(p.steps, st)
 		}
 	}
@@ -74,7 +74,7 @@ func evolves(p schemas.Policy) bool { return p != "" && p != schemas.Evolve }
 
 // held sets what the contract requires of a column of an existing table.
 func (st *step) held(have schemas.Table, contract schemas.Contract) {
-	if st.ruling != nil && st.ruling.Drop {
+	if st.rule != nil && st.rule.Drop {
 		return
 	}
 	fields := have.Columns.Fields()
@@ -85,7 +85,7 @@ func (st *step) held(have schemas.Table, contract schemas.Contract) {
 	switch {
 	case i < 0:
 		st.fresh = evolves(contract.Columns)
-	case evolves(contract.Types) && !st.ruling.verbatim():
+	case evolves(contract.Types) && !st.rule.verbatim():
 		from, to := schemas.TypeOf(fields[i]), schemas.TypeOf(st.field)
 		if !schemas.SameType(schemas.Join(from, to), from) {
 			st.known = from
@@ -106,7 +106,7 @@ func (s *Shaper) known(name string) (t schemas.Table, ok bool) {
 // the first load.
 func (s *Shaper) newTable(t *table) bool {
 	if t.parent == nil {
-		return s.settled
+		return s.hasTables
 	}
 	_, known := s.known(s.m.root.name)
 	return known
@@ -137,10 +137,10 @@ func (t *openBatch) rename() error {
 		t.names[i] = f.Name
 	}
 	for _, st := range t.steps {
-		if st.ruling == nil || st.ruling.Rename == "" {
+		if st.rule == nil || st.rule.Rename == "" {
 			continue
 		}
-		name := st.ruling.Rename
+		name := st.rule.Rename
 		if i := slices.Index(t.names, name); i >= 0 && t.arrays[i] != nil && i != st.column {
 			return fmt.Errorf("rename column %s of %s: a column %s already exists", st.field.Name, t.table.Name, name)
 		}

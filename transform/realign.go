@@ -13,14 +13,14 @@ func (w *work) realign() {
 	if w.sums != nil {
 		w.rehash()
 	}
-	if !w.keyed && (w.sums == nil || len(w.root.keys) > 0) {
+	if !w.keysChanged && (w.sums == nil || len(w.root.keys) > 0) {
 		return
 	}
 	keys := w.keys()
 	if len(w.root.keys) != 1 {
 		defer keys.free()
 	}
-	for _, t := range w.sheets[1:] {
+	for _, t := range w.tables[1:] {
 		w.rekey(t, keys)
 	}
 }
@@ -40,7 +40,7 @@ func (w *work) rehash() {
 	}
 	w.root.put(i, c.finish(w.root.rows))
 	hashes := w.view(w.root, i)
-	for _, t := range w.sheets[1:] {
+	for _, t := range w.tables[1:] {
 		t.put(t.index[schemas.ColHash], gather(hashes, t.rootRow))
 	}
 }

@@ -13,7 +13,7 @@ import (
 type place struct {
 	pointer string
 	verdict schemas.Verdict
-	ruling  *fieldRule
+	rule    *fieldRule
 	members map[string]*place
 }
 
@@ -21,7 +21,7 @@ type place struct {
 const maxPlaces = 4 << 10
 
 func (r *fieldRules) place(pointer string) *place {
-	return &place{pointer: pointer, verdict: r.stream.Verdict(pointer), ruling: r.at(pointer)}
+	return &place{pointer: pointer, verdict: r.stream.Verdict(pointer), rule: r.at(pointer)}
 }
 
 // onlyDigits reports whether name is that of an element of a map.
@@ -48,7 +48,7 @@ func (r *fieldRules) member(p *place, name []byte) *place {
 		c.pointer = longestPointer(p.pointer, name)
 		c.verdict = r.stream.Below(p.verdict, c.pointer)
 	}
-	c.ruling = r.carryOut(c.verdict, c.pointer)
+	c.rule = r.carryOut(c.verdict, c.pointer)
 	if r.places >= maxPlaces || len(name) > maxNameBytes {
 		return c
 	}
@@ -75,7 +75,7 @@ func longestPointer(of string, name []byte) string {
 
 // redactor rewrites JSON text according to the rules for the fields in it. The text must be valid JSON.
 type redactor struct {
-	rulings *fieldRules
+	rules   *fieldRules
 	reject  bool // hide values completely, for a reject
 	touched bool
 	walk    walker
@@ -96,11 +96,11 @@ func (x *redactor) value(dst, b []byte, i int, p *place, depth int) (out []byte,
 		return x.array(dst, b, i, p, depth)
 	}
 	end, _ = x.walk.scalar(b, i)
-	if !p.ruling.hides() || b[i] == 'n' {
+	if !p.rule.hides() || b[i] == 'n' {
 		return append(dst, b[i:end]...), end
 	}
 	x.touched = true
-	return x.scalar(dst, b, i, end, p.ruling), end
+	return x.scalar(dst, b, i, end, p.rule), end
 }
 
 // scalar appends the replacement for the scalar b[i:end].
@@ -147,9 +147,9 @@ func (x *redactor) object(dst, b []byte, i int, p *place, depth int) (out []byte
 		begin := i
 		i, _ = looseText(b, i+1)
 		named := b[begin:i]
-		c := x.rulings.member(p, x.plain(b, begin, i))
+		c := x.rules.member(p, x.plain(b, begin, i))
 		i = space(b, space(b, i)+1)
-		if k := c.ruling; k != nil && k.Drop && !k.Outer {
+		if k := c.rule; k != nil && k.Drop && !k.Outer {
 			x.touched = true
 			i, _, _ = x.walk.value(b, i)
 		} else {
@@ -178,15 +178,15 @@ func (x *redactor) plain(b []byte, begin, end int) []byte {
 // here; f itself is masked by the [Shaper].
 func (m *Mapper) opaqueRuled(f *field, i, end int) []byte {
 	value := m.raw[i:end]
-	m.opaqued = f
-	if f.ruling.hides() {
+	m.lastOpaque = f
+	if f.rule.hides() {
 		return value
 	}
 	if f.inside == nil {
-		f.inside = m.rulings.place(f.pointerOf())
+		f.inside = m.rules.place(f.pointerOf())
 	}
-	x := &m.inner
-	x.rulings, x.touched = m.rulings, false
+	x := &m.opaqueRedactor
+	x.rules, x.touched = m.rules, false
 	from := len(m.patched)
 	out, _ := x.value(m.patched, m.raw, i, f.inside, 0)
 	if !x.touched {
@@ -200,11 +200,11 @@ func (m *Mapper) opaqueRuled(f *field, i, end int) []byte {
 
 // redacted returns the record raw[begin:end] for display in a reject, and whether anything was hidden.
 func (m *Mapper) redacted(raw []byte, begin, end int) (record []byte, lossy bool) {
-	if !m.rulings.any() {
+	if !m.rules.any() {
 		return raw[begin:end], false
 	}
-	x := redactor{rulings: m.rulings, reject: true}
-	out, _ := x.value(nil, raw, begin, m.rulings.below, 0)
+	x := redactor{rules: m.rules, reject: true}
+	out, _ := x.value(nil, raw, begin, m.rules.below, 0)
 	if !x.touched {
 		return raw[begin:end], false
 	}

@@ -10,20 +10,20 @@ import (
 // rejects returns the rejects for the notes, with the original records. It omits rejects of single
 // values if the whole record is rejected.
 func (w *work) rejects() []Reject {
-	if len(w.noted) == 0 {
+	if len(w.notes) == 0 {
 		return nil
 	}
-	w.noted = slices.DeleteFunc(w.noted, func(n note) bool { return n.pointer != "" && w.gone[n.row] })
-	slices.SortStableFunc(w.noted, func(a, b note) int { return cmp.Compare(a.row, b.row) })
+	w.notes = slices.DeleteFunc(w.notes, func(n pendingReject) bool { return n.pointer != "" && w.excluded[n.row] })
+	slices.SortStableFunc(w.notes, func(a, b pendingReject) int { return cmp.Compare(a.row, b.row) })
 	of := w.root.own(schemas.ColOrdinal).ints
 	var ordinals []int64
-	for _, n := range w.noted {
+	for _, n := range w.notes {
 		if o := of[n.row]; len(ordinals) == 0 || ordinals[len(ordinals)-1] != o {
 			ordinals = append(ordinals, o)
 		}
 	}
 	var out []Reject
-	left := w.noted
+	left := w.notes
 	w.m.last.records(ordinals, &w.m.walk, func(ordinal int64, begin, end int) {
 		for len(left) > 0 && of[left[0].row] == ordinal {
 			out = append(out, w.reject(left[0], ordinal, begin, end))
@@ -33,7 +33,7 @@ func (w *work) rejects() []Reject {
 	return out
 }
 
-func (w *work) reject(n note, ordinal int64, begin, end int) Reject {
+func (w *work) reject(n pendingReject, ordinal int64, begin, end int) Reject {
 	m := w.m
 	page := m.last.raw
 	r := Reject{
@@ -60,10 +60,10 @@ func (w *work) reject(n note, ordinal int64, begin, end int) Reject {
 func (m *Mapper) shownValue(record []byte, pointer string) string {
 	v := memberIn(record, pointer)
 	padded := append(slices.Clone([]byte(v)), zeros[:]...)
-	x := redactor{rulings: m.rulings, reject: true}
-	at := m.rulings.below
+	x := redactor{rules: m.rules, reject: true}
+	at := m.rules.below
 	for _, name := range namesIn(pointer) {
-		at = m.rulings.member(at, []byte(name))
+		at = m.rules.member(at, []byte(name))
 	}
 	if len(v) == 0 {
 		return ""

@@ -137,11 +137,11 @@ func (f *field) element(row, index int) string {
 }
 
 func (m *Mapper) rejectAt(f *field, pointer, wanted string, raw []byte, reason string) {
-	if f.ruling != nil && f.ruling.Drop {
+	if f.rule != nil && f.rule.Drop {
 		return // it is not loaded anyway
 	}
 	shown := masked
-	if !f.ruling.hides() {
+	if !f.rule.hides() {
 		shown = keptValue(raw)
 	}
 	m.rejects = append(m.rejects, Reject{
@@ -198,7 +198,7 @@ func (m *Mapper) keyValue(record []byte, i int) []byte {
 
 // maskedKey returns the value v of the i-th key column, as JSON, with its mask applied.
 func (m *Mapper) maskedKey(i int, v []byte) []byte {
-	k := m.rulings.at(m.keySource(i))
+	k := m.rules.at(m.keySource(i))
 	if !k.hides() {
 		return v
 	}

@@ -32,8 +32,8 @@ func (m *Mapper) repair(begin, end, row int) bool {
 		return false
 	}
 	k := m.mark()
-	x := repairer{b: m.raw, rulings: m.rulings}
-	record, _ := x.value(nil, begin, valuePath{below: m.rulings.below, level: 1})
+	x := repairer{b: m.raw, rules: m.rules}
+	record, _ := x.value(nil, begin, valuePath{below: m.rules.below, level: 1})
 	page := m.raw
 	m.raw = append(record, zeros[:]...)
 	filled := m.fit(0, row)
@@ -54,7 +54,7 @@ func (m *Mapper) repair(begin, end, row int) bool {
 // repairer rewrites a record. It keeps the bytes of every value without faults.
 type repairer struct {
 	b       []byte
-	rulings *fieldRules
+	rules   *fieldRules
 	walk    walker
 	faults  []fault
 	changed int // number of values that were changed or omitted
@@ -76,10 +76,10 @@ type valuePath struct {
 // member returns the path of a member of the object at s.
 func (x *repairer) member(s valuePath, name []byte) valuePath {
 	in := valuePath{pointer: s.pointer + "/" + escapePointer(string(name)), below: s.below, level: s.level + 1, hidden: s.hidden, dropped: s.dropped}
-	if x.rulings.any() {
-		in.below = x.rulings.member(s.below, name)
-		in.hidden = in.hidden || in.below.ruling.hides()
-		in.dropped = in.dropped || in.below.ruling != nil && in.below.ruling.Drop
+	if x.rules.any() {
+		in.below = x.rules.member(s.below, name)
+		in.hidden = in.hidden || in.below.rule.hides()
+		in.dropped = in.dropped || in.below.rule != nil && in.below.rule.Drop
 	}
 	return in
 }
@@ -97,10 +97,10 @@ func (x *repairer) value(dst []byte, i int, s valuePath) (out []byte, end int) {
 	end, depth, _ := x.walk.value(b, i)
 	switch {
 	case s.level-1+depth > maxLevels && (b[i] != '{' || s.level > maxDepth):
-		return x.without(dst, i, end, s, "JSON", reasons[refuseDepth]), end
+		return x.appendNull(dst, i, end, s, "JSON", reasons[refuseDepth]), end
 	case s.level > maxRepaired && (b[i] == '{' || b[i] == '['):
 		if code := strict(b[i:end]); code != 0 {
-			return x.without(dst, i, end, s, "JSON", reasons[code]), end
+			return x.appendNull(dst, i, end, s, "JSON", reasons[code]), end
 		}
 	case b[i] == '{':
 		return x.object(dst, i, end, s), end
@@ -108,14 +108,14 @@ func (x *repairer) value(dst []byte, i int, s valuePath) (out []byte, end int) {
 		return x.array(dst, i, end, s), end
 	case b[i] == '"':
 		if code, _ := text(b, i+1); code < 0 {
-			return x.without(dst, i, end, s, "text", reasons[code]), end
+			return x.appendNull(dst, i, end, s, "text", reasons[code]), end
 		}
 	}
 	return append(dst, b[i:end]...), end
 }
 
-// without appends null in place of the value b[i:end].
-func (x *repairer) without(dst []byte, i, end int, s valuePath, wanted, reason string) []byte {
+// appendNull appends null in place of the value b[i:end].
+func (x *repairer) appendNull(dst []byte, i, end int, s valuePath, wanted, reason string) []byte {
 	x.refuse(s, wanted, reason, x.b[i:end])
 	return append(dst, "null"...)
 }
@@ -145,10 +145,10 @@ func (x *repairer) refuse(s valuePath, wanted, reason string, values ...[]byte) 
 
 // shown returns the value v at s for display in a reject.
 func (x *repairer) shown(v []byte, s valuePath) []byte {
-	if !x.rulings.any() {
+	if !x.rules.any() {
 		return v
 	}
-	r := redactor{rulings: x.rulings, reject: true}
+	r := redactor{rules: x.rules, reject: true}
 	if out, _ := r.value(nil, append(slices.Clone(v), zeros[:]...), 0, s.below, 0); r.touched {
 		return out
 	}

@@ -26,7 +26,7 @@ func (m *Mapper) fit(i, row int) (end int) {
 		return refuseSyntax
 	}
 	x := splitter{m: m, b: m.raw}
-	kept, rest, _ := x.object(i, spot{table: m.root, depth: 1, level: 1})
+	kept, rest, _ := x.object(i, position{table: m.root, depth: 1, level: 1})
 	if x.code < 0 {
 		return x.code
 	}
@@ -50,9 +50,9 @@ func (m *Mapper) fit(i, row int) (end int) {
 // written again when a larger limit gives its members columns. It returns false if there is nothing to
 // store.
 func (m *Mapper) storeRest(row int, rest []byte) bool {
-	if rest != nil && m.rulings.any() {
-		x := redactor{rulings: m.rulings}
-		rest, _ = x.value(nil, append(rest, zeros[:]...), 0, m.rulings.below, 0)
+	if rest != nil && m.rules.any() {
+		x := redactor{rules: m.rules}
+		rest, _ = x.value(nil, append(rest, zeros[:]...), 0, m.rules.below, 0)
 	}
 	if rest == nil || string(rest) == "{}" {
 		return false
@@ -86,8 +86,8 @@ type splitter struct {
 	code   int      // refusal code; 0: the record can be stored
 }
 
-// spot is the position of a value.
-type spot struct {
+// position is the place of a value in the tables.
+type position struct {
 	table   *table
 	pointer string // pointer within the table's row
 	depth   int    // depth of its members' columns
@@ -104,7 +104,7 @@ type restMember struct {
 // object splits the object at i, whose position is s. kept is nil if everything goes to the rest, rest
 // is nil if nothing does. A value that is kept completely keeps its bytes, so that the record's hash is
 // the same as on the fast path.
-func (x *splitter) object(i int, s spot) (kept, rest []byte, end int) {
+func (x *splitter) object(i int, s position) (kept, rest []byte, end int) {
 	start, left := i, x.left
 	kept = append(kept, '{')
 	var parts []restMember
@@ -146,7 +146,7 @@ func (x *splitter) object(i int, s spot) (kept, rest []byte, end int) {
 	return append(kept, '}'), rest, i + 1
 }
 
-func (s spot) member(name string) spot {
+func (s position) member(name string) position {
 	s.pointer += "/" + escapePointer(name)
 	return s
 }
@@ -176,12 +176,12 @@ func (x *splitter) sorted(parts []restMember) []byte {
 }
 
 // value splits the value at i of the member at s.
-func (x *splitter) value(i int, s spot) (kept, rest []byte, end int) {
+func (x *splitter) value(i int, s position) (kept, rest []byte, end int) {
 	c, m := s.table.sources[s.pointer], x.m
 	end, depth, _ := x.walk.value(x.b, i)
 	whole := x.b[i:end]
 	switch _, void := x.void(i); {
-	case m.rulings.drops && m.leavesOut(m.rulings.peek(s.table.path+s.pointer), i):
+	case m.rules.drops && m.leavesOut(m.rules.peek(s.table.path+s.pointer), i):
 		x.left++ // it is not loaded
 		return nil, nil, end
 	case void:
@@ -212,7 +212,7 @@ func (x *splitter) value(i int, s spot) (kept, rest []byte, end int) {
 }
 
 // nested splits an object whose members have columns.
-func (x *splitter) nested(i int, s spot) (kept, rest []byte, end int) {
+func (x *splitter) nested(i int, s position) (kept, rest []byte, end int) {
 	in := s
 	in.depth, in.level = s.depth+1, s.level+1
 	kept, rest, end = x.object(i, in)
@@ -224,7 +224,7 @@ func (x *splitter) nested(i int, s spot) (kept, rest []byte, end int) {
 
 // array splits the objects of the array at i, which are rows of t. In the rest, objects that are kept
 // completely are null.
-func (x *splitter) array(i int, t *table, s spot) (kept, rest []byte, end int) {
+func (x *splitter) array(i int, t *table, s position) (kept, rest []byte, end int) {
 	start, left := i, x.left
 	kept, rest = append(kept, '['), append(rest, '[')
 	some := false
@@ -235,7 +235,7 @@ func (x *splitter) array(i int, t *table, s spot) (kept, rest []byte, end int) {
 		}
 		var here, beyond []byte
 		if x.b[i] == '{' {
-			here, beyond, i = x.object(i, spot{table: t, depth: s.depth + 1, level: s.level + 2})
+			here, beyond, i = x.object(i, position{table: t, depth: s.depth + 1, level: s.level + 2})
 		} else {
 			here, i = []byte("null"), i+len("null")
 		}
@@ -276,7 +276,7 @@ func (x *splitter) rows(i int) bool {
 }
 
 // table returns the child table for the array at s; nil if the stream has reached its limit.
-func (x *splitter) table(s spot) *table {
+func (x *splitter) table(s position) *table {
 	m, path := x.m, s.table.path+s.pointer
 	if slices.Contains(x.tables, path) || slices.ContainsFunc(s.table.children, func(t *table) bool { return t.within == s.pointer && t.used }) {
 		return m.childTable(s.table, s.pointer, s.depth, s.level)
@@ -295,7 +295,7 @@ func (x *splitter) table(s spot) *table {
 }
 
 // roomFor reports whether the member at s may get a field.
-func (x *splitter) roomFor(s spot) bool {
+func (x *splitter) roomFor(s position) bool {
 	b := &x.m.bound
 	return b.roomFor(s.pointer[strings.LastIndexByte(s.pointer, '/')+1:], 2*b.maxColumns+spareFields)
 }

@@ -29,7 +29,7 @@ type fieldRules struct {
 	err    error // the first error
 }
 
-func newRulings(s schemas.Stream) *fieldRules {
+func newFieldRules(s schemas.Stream) *fieldRules {
 	r := &fieldRules{stream: s, known: map[string]*fieldRule{}}
 	r.below = &place{}
 	r.drops = s.Rules.Select != nil || slices.ContainsFunc(s.Rules.Masks, func(m schemas.MaskRule) bool { return m.Mask.Action == schemas.MaskDrop })
@@ -140,7 +140,7 @@ func (c *column) rule(k *fieldRule) {
 // are not loaded, nor on masked values. Such a value is cut out of the hash, and the [Shaper] adds the
 // mask's result.
 func (m *Mapper) ruled(f *field, begin, i, row int) (end int) {
-	k := f.ruling
+	k := f.rule
 	switch {
 	case m.leavesOut(k, i):
 		end, _, ok := m.walk.value(m.raw, i)
@@ -152,11 +152,11 @@ func (m *Mapper) ruled(f *field, begin, i, row int) (end int) {
 	case !k.hides():
 		return m.value(f, i, row)
 	}
-	m.opaqued = nil
+	m.lastOpaque = nil
 	if end = m.value(f, i, row); end < 0 {
 		return end
 	}
-	if (m.opaqued == f || !m.contains(i)) && (k.Drop || !m.nothingIn(i)) {
+	if (m.lastOpaque == f || !m.contains(i)) && (k.Drop || !m.isNull(i)) {
 		m.hashCut(begin, end, nil)
 	}
 	return end
@@ -167,9 +167,9 @@ func (m *Mapper) leavesOut(k *fieldRule, i int) bool {
 	return k != nil && k.Drop && !k.needed && !(k.Outer && m.contains(i))
 }
 
-// nothingIn reports whether the value at i is null, or a list of nulls. Such a value hides nothing, and
+// isNull reports whether the value at i is null, or a list of nulls. Such a value hides nothing, and
 // whether it is stored depends on the column.
-func (m *Mapper) nothingIn(i int) bool {
+func (m *Mapper) isNull(i int) bool {
 	b := m.raw
 	switch b[i] {
 	case 'n':

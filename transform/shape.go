@@ -9,10 +9,10 @@ import (
 
 // prune removes the rows that the filter and the contract exclude, and their child rows.
 func (w *work) prune() {
-	for _, t := range w.sheets {
+	for _, t := range w.tables {
 		kept := make([]int32, 0, t.rows)
 		for row := range t.rows {
-			if !w.gone[t.recordOf(row)] && (t.gone == nil || !t.gone[row]) {
+			if !w.excluded[t.recordOf(row)] && (t.excluded == nil || !t.excluded[row]) {
 				kept = append(kept, int32(row))
 			}
 		}
@@ -21,9 +21,9 @@ func (w *work) prune() {
 		}
 	}
 	if w.sums != nil {
-		w.sums = kept(w.sums, w.gone)
+		w.sums = kept(w.sums, w.excluded)
 	}
-	w.gone = make([]bool, w.root.rows)
+	w.excluded = make([]bool, w.root.rows)
 	if w.root.rows > 0 {
 		w.align()
 	}
@@ -52,13 +52,13 @@ func kept(sums []sum, gone []bool) []sum {
 
 // batches returns record batches of the tables that have rows.
 func (w *work) batches() ([]TableBatch, error) {
-	for _, t := range w.sheets {
+	for _, t := range w.tables {
 		if err := t.rename(); err != nil {
 			return nil, err
 		}
 	}
 	var out []TableBatch
-	for _, t := range w.sheets {
+	for _, t := range w.tables {
 		if t.rows > 0 {
 			out = append(out, t.finish())
 		}

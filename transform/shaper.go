@@ -18,14 +18,14 @@ import (
 // masked. So a change of the rules changes only the hashes of the rows that it affects.
 type Shaper struct {
 	m          *Mapper
-	settled    bool
+	hasTables  bool
 	conditions []condition
 	plans      map[string]*plan // by table
 	filtered   int64
 	rejected   int64
 
-	tracks bool
-	left   []TableBatch
+	trackLeft bool
+	left      []TableBatch
 }
 
 // NewShaper returns the stage after m. It must be called before m reads its first record. The rules are
@@ -33,10 +33,10 @@ type Shaper struct {
 // destination already has tables of this pipeline, so that the stream's table would be a new one.
 // NewShaper returns an error for invalid rules.
 func NewShaper(m *Mapper, settled bool) (*Shaper, error) {
-	if m.rulings.err != nil {
-		return nil, fmt.Errorf("shape %s: %w", m.stream.Name, m.rulings.err)
+	if m.rules.err != nil {
+		return nil, fmt.Errorf("shape %s: %w", m.stream.Name, m.rules.err)
 	}
-	s := &Shaper{m: m, settled: settled, plans: map[string]*plan{}}
+	s := &Shaper{m: m, hasTables: settled, plans: map[string]*plan{}}
 	for _, c := range m.stream.Rules.Filter {
 		s.conditions = append(s.conditions, newCondition(c))
 	}
@@ -53,15 +53,15 @@ func (s *Shaper) Shape(batches []TableBatch) ([]TableBatch, []Reject, error) {
 	if s.idle(batches) {
 		return batches, nil, nil
 	}
-	w := s.lay(batches)
+	w := s.newWork(batches)
 	defer w.release()
 	if err := w.filter(); err != nil {
 		return nil, nil, err
 	}
-	if s.tracks {
-		w.leave()
+	if s.trackLeft {
+		w.collectLeft()
 	}
-	if err := w.hold(); err != nil {
+	if err := w.checkContract(); err != nil {
 		return nil, nil, err
 	}
 	rejects := w.rejects()
@@ -111,45 +111,45 @@ func (s *Shaper) idle(batches []TableBatch) bool {
 // work is the state of one call of Shape.
 type work struct {
 	*Shaper
-	sheets []*openBatch // the root table first
+	tables []*openBatch // the root table first
 	root   *openBatch
 
-	gone     []bool // rows of the root table that are excluded
-	filtered int64
-	refused  int64
-	noted    []note
-	sums     []sum // to be added to the hashes of the root table's rows; nil: nothing
-	keyed    bool  // key values have changed
+	excluded    []bool // rows of the root table that are excluded
+	filtered    int64
+	refused     int64
+	notes       []pendingReject
+	sums        []sum // to be added to the hashes of the root table's rows; nil: nothing
+	keysChanged bool  // key values have changed
 }
 
 // openBatch is one batch that is being shaped.
 type openBatch struct {
 	*plan
-	table   schemas.Table
-	batch   arrow.RecordBatch
-	types   []arrow.DataType
-	names   []string
-	arrays  []arrow.Array // of the batch, or their replacements; nil: dropped
-	made    []arrow.Array // the replacements, to be released
-	rows    int
-	rootRow []int32 // index of the record's row in the root table, for each row
-	gone    []bool  // rows of a child table that are excluded although their record is not
+	table    schemas.Table
+	batch    arrow.RecordBatch
+	types    []arrow.DataType
+	names    []string
+	arrays   []arrow.Array // of the batch, or their replacements; nil: dropped
+	made     []arrow.Array // the replacements, to be released
+	rows     int
+	rootRow  []int32 // index of the record's row in the root table, for each row
+	excluded []bool  // rows of a child table that are excluded although their record is not
 
 	// For a child table: the columns that relate rows to their parents.
 	parent, place *column
 }
 
-// lay prepares the work on batches.
-func (s *Shaper) lay(batches []TableBatch) *work {
+// newWork prepares the work on batches.
+func (s *Shaper) newWork(batches []TableBatch) *work {
 	w := &work{Shaper: s}
 	for _, b := range batches {
-		w.sheets = append(w.sheets, &openBatch{
+		w.tables = append(w.tables, &openBatch{
 			plan: s.planFor(b.Table), table: b.Table, batch: b.Batch, rows: int(b.Batch.NumRows()),
 			types: slices.Clone(s.planFor(b.Table).types), arrays: slices.Clone(b.Batch.Columns()),
 		})
 	}
-	w.root = w.sheets[0]
-	w.gone = make([]bool, w.root.rows)
+	w.root = w.tables[0]
+	w.excluded = make([]bool, w.root.rows)
 	w.align()
 	return w
 }
@@ -157,7 +157,7 @@ func (s *Shaper) lay(batches []TableBatch) *work {
 // align finds the root table's row for each row by the record's ordinal. Ordinals are ascending.
 func (w *work) align() {
 	ordinals := w.root.own(schemas.ColOrdinal).ints
-	for _, t := range w.sheets[1:] {
+	for _, t := range w.tables[1:] {
 		t.rootRow = make([]int32, t.rows)
 		t.parent, t.place = t.own(schemas.ColParent), t.own(schemas.ColIndex)
 		at := 0
@@ -188,7 +188,7 @@ func (t *openBatch) own(name string) *column {
 }
 
 func (w *work) release() {
-	for _, t := range w.sheets {
+	for _, t := range w.tables {
 		t.batch.Release()
 		for _, a := range t.made {
 			a.Release()

@@ -42,7 +42,7 @@ func (c *column) typeOf(t *token) arrow.DataType {
 
 // scalarType returns the narrowest type that holds t in c, without regard to masks.
 func (c *column) scalarType(t *token) arrow.DataType {
-	if c.quoted && t.what == '"' {
+	if c.quoted && t.kind == '"' {
 		if n, ok := t.plainNumber(); ok && n.fraction {
 			if typ, fits := n.decimalType(); fits {
 				return typ
@@ -93,7 +93,7 @@ func (c *column) store(row int, t *token) bool {
 
 // spelling returns t as text: the content of a string, anything else as written.
 func (t *token) spelling() []byte {
-	if t.what == '"' {
+	if t.kind == '"' {
 		return t.text
 	}
 	return t.raw
@@ -101,7 +101,7 @@ func (t *token) spelling() []byte {
 
 // number returns the number in a token whose type is numeric.
 func (t *token) number() numeral {
-	if t.what == '"' {
+	if t.kind == '"' {
 		n, _ := t.plainNumber()
 		return n
 	}
@@ -120,7 +120,7 @@ func (c *column) putBytes(row int, s []byte) {
 
 func (c *column) storeBool(row int, t *token) bool {
 	v, ok := flag(t.spelling())
-	c.putBool(row, ok && v || t.what == 't')
+	c.putBool(row, ok && v || t.kind == 't')
 	return true
 }
 

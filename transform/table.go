@@ -73,7 +73,7 @@ func (m *Mapper) newTable(name, path string, parent *table) *table {
 
 // renamed returns the column name that the stream's rules give a field; "" if they do not rename it.
 func (m *Mapper) renamed(pointer string) string {
-	if k := m.rulings.at(pointer); k != nil {
+	if k := m.rules.at(pointer); k != nil {
 		return k.Rename
 	}
 	return ""
@@ -123,7 +123,7 @@ func (m *Mapper) taken(path string, deep bool) (taken bool) {
 	return taken
 }
 
-// placeOf returns the place that [Mapper.complete] has stored in a table's metadata.
+// placeOf returns the place that [Mapper.withOwnColumns] has stored in a table's metadata.
 func placeOf(t schemas.Table) string {
 	if t.Columns == nil {
 		return ""
@@ -170,7 +170,7 @@ func (m *Mapper) addColumn(t *table, name, source string, typ arrow.DataType) *c
 		c.typ = schemas.Join(c.typ, d)
 	}
 	c.quoted = c.declared == nil && isDecimal(typ) // see inferDecimals
-	if k := m.rulings.at(t.path + source); k != nil {
+	if k := m.rules.at(t.path + source); k != nil {
 		c.rule(k)
 	}
 	c.settle()

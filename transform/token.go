@@ -13,7 +13,7 @@ type token struct {
 	raw     []byte  // as written in the page
 	text    []byte  // of a string: its decoded content
 	numeral numeral // of a number
-	what    byte    // '"', '0', 't' or 'f'
+	kind    byte    // '"', '0', 't' or 'f'
 }
 
 // tokens scans scalars one at a time. A token is valid until the next scan.
@@ -34,7 +34,7 @@ func (m *tokens) scan(b []byte, i int) (end int) {
 		if end, plain = text(b, i+1); end < 0 {
 			return end
 		}
-		*t = token{what: '"', raw: b[i:end], text: b[i+1 : end-1]}
+		*t = token{kind: '"', raw: b[i:end], text: b[i+1 : end-1]}
 		if !plain {
 			m.unescaped = unescape(m.unescaped[:0], b, i+1)
 			t.text = m.unescaped
@@ -43,13 +43,13 @@ func (m *tokens) scan(b []byte, i int) (end int) {
 		if end = number(b, i); end < 0 {
 			return end
 		}
-		*t = token{what: '0', raw: b[i:end], numeral: parseNumeral(b[i:end], m.digits[:0])}
+		*t = token{kind: '0', raw: b[i:end], numeral: parseNumeral(b[i:end], m.digits[:0])}
 		m.digits = t.numeral.digits
 	default:
 		if end = literal(b, i); end < 0 {
 			return end
 		}
-		*t = token{what: c, raw: b[i:end]}
+		*t = token{kind: c, raw: b[i:end]}
 	}
 	return end
 }
@@ -71,7 +71,7 @@ func (t *token) plainNumber() (n numeral, ok bool) {
 // typeOf returns the narrowest type that holds t in a column with the type declared in the catalogue;
 // nil: not declared. It depends on nothing else, so the order of values is irrelevant. // Invariant 8
 func typeOf(declared arrow.DataType, t *token) arrow.DataType {
-	switch t.what {
+	switch t.kind {
 	case 't', 'f':
 		return schemas.Bool
 	case '0':
