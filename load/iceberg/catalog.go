@@ -22,13 +22,13 @@ import (
 
 // Properties in the summary of a snapshot, besides those of [parquet.Commit].Says.
 const (
-	sayPrefix   = "penstock."
-	sayCommit   = sayPrefix + "commit"   // ID of the commit
-	saySequence = sayPrefix + "sequence" // sequence number of the commit
-	sayManifest = sayPrefix + "manifest" // name of the manifest that lists the stream's files
-	sayTables   = sayPrefix + "tables"   // head table only: the current snapshot ID of each table of the stream, as JSON
-	saySource   = sayPrefix + "source"   // shared tables only: the source that committed
-	sayNumber   = sayPrefix + "number"   // shared tables only: number among the stream's commits of all sources, as used in file names
+	propPrefix     = "penstock."
+	propCommit     = propPrefix + "commit"   // ID of the commit
+	propSequence   = propPrefix + "sequence" // sequence number of the commit
+	propManifest   = propPrefix + "manifest" // name of the manifest that lists the stream's files
+	propTables     = propPrefix + "tables"   // head table only: the current snapshot ID of each table of the stream, as JSON
+	propSourceName = propPrefix + "source"   // shared tables only: the source that committed
+	propNumber     = propPrefix + "number"   // shared tables only: number among the stream's commits of all sources, as used in file names
 )
 
 // catalog records the commits of a lake in Iceberg tables.
@@ -37,9 +37,9 @@ type catalog struct {
 	pointers *pointers
 	step     func(name string) error
 
-	mu    sync.Mutex
-	seen  map[string]known         // metadata by table name, as last read or written
-	turns map[string]chan struct{} // by stream: held by the commit in progress of this process
+	mu          sync.Mutex
+	seen        map[string]known         // metadata by table name, as last read or written
+	commitLocks map[string]chan struct{} // by stream: held by the commit in progress of this process
 }
 
 // known is a table's metadata and its location.
@@ -67,7 +67,7 @@ func (c *catalog) Streams(ctx context.Context) ([]string, error) {
 
 // Locate implements [parquet.Catalog].
 func (c *catalog) Locate(ctx context.Context, name string) (string, error) {
-	return c.pointers.of(ctx, name)
+	return c.pointers.locate(ctx, name)
 }
 
 // load reads the metadata at a location.
@@ -123,17 +123,17 @@ func (c *catalog) head(ctx context.Context, stream, source, at string) (*head, e
 	if err != nil {
 		return nil, err
 	}
-	says := saysOf(meta.CurrentSnapshot())
-	if says[sayCommit] == "" {
+	says := summaryOf(meta.CurrentSnapshot())
+	if says[propCommit] == "" {
 		return nil, &load.ForeignChange{Table: name, Diff: []string{"another program has written to it"}}
 	}
 	h.number = meta.LastSequenceNumber()
-	if err := json.Unmarshal([]byte(says[sayTables]), &h.tables); err != nil {
+	if err := json.Unmarshal([]byte(says[propTables]), &h.tables); err != nil {
 		return nil, fmt.Errorf("read snapshot of %s: %w", name, err)
 	}
-	if says[saySource] == "" {
+	if says[propSourceName] == "" {
 		if source == "" {
-			h.Head = &parquet.Head{ID: says[sayCommit], Manifest: says[sayManifest]}
+			h.Head = &parquet.Head{ID: says[propCommit], Manifest: says[propManifest]}
 		}
 		return h, nil
 	}
@@ -148,7 +148,7 @@ func (c *catalog) head(ctx context.Context, stream, source, at string) (*head, e
 func (c *catalog) headOf(ctx context.Context, stream, source string) (h *head, err error) {
 	name, before := parquet.HeadTable(stream), ""
 	for {
-		at, err := c.pointers.of(ctx, name)
+		at, err := c.pointers.locate(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -160,8 +160,8 @@ func (c *catalog) headOf(ctx context.Context, stream, source string) (h *head, e
 	}
 }
 
-// saysOf returns the summary of a snapshot; nil if there is none.
-func saysOf(s *table.Snapshot) map[string]string {
+// summaryOf returns the summary of a snapshot; nil if there is none.
+func summaryOf(s *table.Snapshot) map[string]string {
 	if s == nil || s.Summary == nil {
 		return nil
 	}
@@ -233,7 +233,7 @@ func (c *catalog) named(ctx context.Context, at string, meta table.Metadata) (ou
 	if len(all) == 0 {
 		return out, nil
 	}
-	out.Upto, _ = strconv.ParseInt(saysOf(&all[0])[sayNumber], 10, 64) // 0 if missing
+	out.Upto, _ = strconv.ParseInt(summaryOf(&all[0])[propNumber], 10, 64) // 0 if missing
 	list, err := c.list(ctx, all[0])
 	for _, m := range list {
 		add(m.FilePath())

@@ -24,7 +24,7 @@ import (
 // commit is a commit of a stream in preparation.
 type commit struct {
 	*catalog
-	of        parquet.Commit
+	spec      parquet.Commit
 	head      *head
 	number    int64            // number of the commit, which begins the names of the files written for it
 	snapshots map[string]int64 // new snapshot IDs of the tables, by name
@@ -34,27 +34,27 @@ type commit struct {
 // Commit implements [parquet.Catalog].
 func (c *catalog) Commit(ctx context.Context, of parquet.Commit) error {
 	if of.Source == "" {
-		_, err := c.try(ctx, of)
+		_, err := c.attempt(ctx, of)
 		return err
 	}
-	turn := c.turn(of.Stream)
+	turn := c.commitLock(of.Stream)
 	select {
 	case turn <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	defer func() { <-turn }()
-	return c.insist(ctx, of)
+	return c.commitShared(ctx, of)
 }
 
-// turn returns the semaphore that commits of this process to a stream hold.
-func (c *catalog) turn(stream string) chan struct{} {
+// commitLock returns the semaphore that commits of this process to a stream hold.
+func (c *catalog) commitLock(stream string) chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.turns[stream] == nil {
-		c.turns[stream] = make(chan struct{}, 1)
+	if c.commitLocks[stream] == nil {
+		c.commitLocks[stream] = make(chan struct{}, 1)
 	}
-	return c.turns[stream]
+	return c.commitLocks[stream]
 }
 
 const (
@@ -63,16 +63,16 @@ const (
 	lastWait  = time.Second
 )
 
-// insist retries a commit as long as other sources commit first. Each attempt is based on the present
+// commitShared retries a commit as long as other sources commit first. Each attempt is based on the present
 // tables. It keeps its own source's data files, and everything that others have committed. // Invariant 15
-func (c *catalog) insist(ctx context.Context, of parquet.Commit) error {
+func (c *catalog) commitShared(ctx context.Context, of parquet.Commit) error {
 	begun := time.Now()
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		at, err := c.try(ctx, of)
+		at, err := c.attempt(ctx, of)
 		if err == nil {
 			return nil
 		}
-		now, asked := c.pointers.of(ctx, parquet.HeadTable(of.Stream))
+		now, asked := c.pointers.locate(ctx, parquet.HeadTable(of.Stream))
 		if asked != nil || now == at {
 			return err // no other commit came first
 		}
@@ -87,8 +87,8 @@ func (c *catalog) insist(ctx context.Context, of parquet.Commit) error {
 	}
 }
 
-// try makes one attempt. at is the location of the head table that it was based on.
-func (c *catalog) try(ctx context.Context, of parquet.Commit) (at string, err error) {
+// attempt tries to commit once. at is the location of the head table that it was based on.
+func (c *catalog) attempt(ctx context.Context, of parquet.Commit) (at string, err error) {
 	all, err := c.pointers.all(ctx)
 	if err != nil {
 		return "", err
@@ -110,10 +110,10 @@ func (c *catalog) try(ctx context.Context, of parquet.Commit) (at string, err er
 		return at, nil // it was made; only the answer was lost. Invariant 1
 	case last.ID != of.Parent:
 		return at, fmt.Errorf("%w: another process has committed to %s", state.ErrMoved, of.Stream)
-	case h.unseen(of):
+	case h.othersMoved(of):
 		return at, parquet.ErrBeside
 	}
-	w := &commit{catalog: c, of: of, head: h, number: of.Sequence, snapshots: map[string]int64{}}
+	w := &commit{catalog: c, spec: of, head: h, number: of.Sequence, snapshots: map[string]int64{}}
 	if of.Source != "" {
 		w.number = h.number + 1
 		maps.Copy(w.snapshots, h.tables)
@@ -128,10 +128,10 @@ func (w *commit) make(ctx context.Context, at map[string]string) error {
 		return err
 	}
 	var swaps []swap
-	for _, t := range together(w.of) {
+	for _, t := range combined(w.spec) {
 		e, err := w.edit(ctx, t, at[t.Name])
 		if err == nil {
-			err = w.follow(ctx, e, t.Name == parquet.HeadTable(w.of.Stream))
+			err = w.writeTable(ctx, e, t.Name == parquet.HeadTable(w.spec.Stream))
 		}
 		if err != nil {
 			return fmt.Errorf("table %s: %w", t.Name, err)
@@ -140,7 +140,7 @@ func (w *commit) make(ctx context.Context, at map[string]string) error {
 			swaps = append(swaps, swap{table: t.Name, from: at[t.Name], to: e.to})
 		}
 	}
-	for _, name := range w.of.Dropped {
+	for _, name := range w.spec.Dropped {
 		if at[name] != "" {
 			swaps = append(swaps, swap{table: name, from: at[name]})
 		}
@@ -170,7 +170,7 @@ func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*ed
 	case at != "" && !ours:
 		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{"another table of that name is in the catalog"}}
 	case at == "":
-		return newEdition(w.catalog, t, w.of)
+		return newEdition(w.catalog, t, w.spec)
 	}
 	meta, err := w.load(ctx, t.Name, at)
 	if err != nil {
@@ -179,11 +179,11 @@ func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*ed
 	if s := meta.CurrentSnapshot(); s == nil || s.SnapshotID != want {
 		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{"another program has written to it"}}
 	}
-	return nextEdition(t, w.of, at, meta)
+	return nextEdition(t, w.spec, at, meta)
 }
 
-// follow writes the new metadata of a table. The head table comes last.
-func (w *commit) follow(ctx context.Context, e *edition, heads bool) error {
+// writeTable writes the new metadata of a table. The head table comes last.
+func (w *commit) writeTable(ctx context.Context, e *edition, heads bool) error {
 	if e.base == nil || heads || len(e.t.Added)+len(e.t.Removed) > 0 {
 		if err := w.snapshot(ctx, e, heads); err != nil {
 			return err
@@ -192,7 +192,7 @@ func (w *commit) follow(ctx context.Context, e *edition, heads bool) error {
 		w.snapshots[e.t.Name] = e.base.CurrentSnapshot().SnapshotID
 	}
 	if heads && e.shared {
-		props, err := headsOf(w.of)
+		props, err := headsOf(w.spec)
 		if err == nil {
 			err = e.do(table.NewSetPropertiesUpdate(props))
 		}
@@ -266,20 +266,20 @@ func (w *commit) summary(e *edition, totals iceberg.Properties, heads bool) (*ta
 	case len(e.t.Removed) > 0:
 		op = table.OpDelete
 	}
-	props := iceberg.Properties{sayCommit: w.of.ID, sayManifest: w.of.Manifest, "engine-name": "penstock"}
-	for name, text := range w.of.Says {
-		props[sayPrefix+name] = text
+	props := iceberg.Properties{propCommit: w.spec.ID, propManifest: w.spec.Manifest, "engine-name": "penstock"}
+	for name, text := range w.spec.Says {
+		props[propPrefix+name] = text
 	}
 	maps.Copy(props, totals)
 	if e.shared {
-		props[sayNumber] = strconv.FormatInt(w.number, 10)
+		props[propNumber] = strconv.FormatInt(w.number, 10)
 	}
 	if heads {
 		text, err := json.Marshal(w.snapshots)
 		if err != nil {
 			return nil, err
 		}
-		props[sayTables] = string(text)
+		props[propTables] = string(text)
 	}
 	return &table.Summary{Operation: op, Properties: props}, nil
 }

@@ -111,9 +111,9 @@ func (e *edition) evolve() error {
 	if err != nil {
 		return err
 	}
-	schema = e.respect(schema)
+	schema = e.keepComments(schema)
 	if e.shared {
-		if schema, err = joined(e.t, e.base.CurrentSchema(), schema); err != nil {
+		if schema, err = mergeColumns(e.t, e.base.CurrentSchema(), schema); err != nil {
 			return err
 		}
 	}
@@ -123,7 +123,7 @@ func (e *edition) evolve() error {
 		}
 	}
 	spec, now := specOf(e.t), e.base.PartitionSpec()
-	if !sameDivision(now, spec) {
+	if !samePartitioning(now, spec) {
 		if err := errors.Join(e.do(table.NewAddPartitionSpecUpdate(&spec, false)), e.do(table.NewSetDefaultSpecUpdate(-1))); err != nil {
 			return fmt.Errorf("change partitions: %w", err)
 		}
@@ -131,8 +131,8 @@ func (e *edition) evolve() error {
 	return nil
 }
 
-// respect keeps comments of columns that were not written by penstock. // Invariant 16
-func (e *edition) respect(want *iceberg.Schema) *iceberg.Schema {
+// keepComments keeps comments of columns that were not written by penstock. // Invariant 16
+func (e *edition) keepComments(want *iceberg.Schema) *iceberg.Schema {
 	fields := want.Fields()
 	for i, f := range fields {
 		now, ok := e.base.CurrentSchema().FindFieldByID(f.ID)
@@ -158,7 +158,7 @@ func sameColumns(a, b *iceberg.Schema) bool {
 	return true
 }
 
-func sameDivision(a, b iceberg.PartitionSpec) bool {
+func samePartitioning(a, b iceberg.PartitionSpec) bool {
 	if a.NumFields() != b.NumFields() {
 		return false
 	}

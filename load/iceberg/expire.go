@@ -34,7 +34,7 @@ func (w *commit) expire(e *edition) error {
 // needed returns, for each kept commit, the last snapshot up to it.
 func (w *commit) needed(all []table.Snapshot) map[int64]bool {
 	out := map[int64]bool{}
-	for _, kept := range w.of.Kept {
+	for _, kept := range w.spec.Kept {
 		last := int64(-1)
 		for _, s := range all {
 			if numberOf(s) <= kept {
@@ -56,11 +56,11 @@ const manySnapshots = 100
 func (w *commit) neededOfAll(e *edition, all []table.Snapshot) map[int64]bool {
 	first := max(0, len(all)-manySnapshots)
 	switch {
-	case e.t.Anew, len(w.of.Kept) == 0 && w.of.Sequence > 1:
+	case e.t.Anew, len(w.spec.Kept) == 0 && w.spec.Sequence > 1:
 		first = len(all)
-	case len(w.of.Kept) > 0 && w.of.Kept[0] > 1: // otherwise no files were removed yet
+	case len(w.spec.Kept) > 0 && w.spec.Kept[0] > 1: // otherwise no files were removed yet
 		for i, s := range all {
-			if saysOf(&s)[saySource] == w.of.Source && numberOf(s) <= w.of.Kept[0] {
+			if summaryOf(&s)[propSourceName] == w.spec.Source && numberOf(s) <= w.spec.Kept[0] {
 				first = max(first, i)
 			}
 		}
@@ -74,7 +74,7 @@ func (w *commit) neededOfAll(e *edition, all []table.Snapshot) map[int64]bool {
 
 // numberOf returns the sequence number of the commit that made a snapshot.
 func numberOf(s table.Snapshot) int64 {
-	n, err := strconv.ParseInt(saysOf(&s)[saySequence], 10, 64)
+	n, err := strconv.ParseInt(summaryOf(&s)[propSequence], 10, 64)
 	if err != nil {
 		return math.MaxInt64 // made by another program
 	}

@@ -23,7 +23,7 @@ const (
 
 // Open opens the tables of a namespace. Closing the lake closes the catalog.
 func Open(ctx context.Context, o Options) (*parquet.Lake, error) {
-	o, err := o.settled()
+	o, err := o.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("open warehouse: %w", err)
 	}
@@ -32,13 +32,13 @@ func Open(ctx context.Context, o Options) (*parquet.Lake, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &catalog{files: files, pointers: p, step: o.Step, seen: map[string]known{}, turns: map[string]chan struct{}{}}, nil
+		return &catalog{files: files, pointers: p, step: o.Step, seen: map[string]known{}, commitLocks: map[string]chan struct{}{}}, nil
 	}
 	return parquet.Open(ctx, o.Options)
 }
 
-// settled returns the options with defaults set.
-func (o Options) settled() (Options, error) {
+// withDefaults returns the options with defaults set.
+func (o Options) withDefaults() (Options, error) {
 	o.Name, o.Namespace = cmp.Or(o.Name, defaultName), cmp.Or(o.Namespace, defaultNamespace)
 	if o.Catalog != "" {
 		return o, nil

@@ -41,18 +41,18 @@ func (c *catalog) read(ctx context.Context, location string) ([]byte, error) {
 	return c.files.Read(ctx, name)
 }
 
-// rewriting collects entries for new manifests. Entries of different sources are never in one manifest,
+// newEntries collects entries for new manifests. Entries of different sources are never in one manifest,
 // so a commit of one source leaves the manifests of the others unchanged.
-type rewriting map[bundle][]iceberg.ManifestEntry
+type newEntries map[entryGroup][]iceberg.ManifestEntry
 
-// bundle is what the entries of one manifest have in common.
-type bundle struct {
+// entryGroup is what the entries of one manifest have in common.
+type entryGroup struct {
 	spec   int
 	source string // "": the table is not partitioned by source
 }
 
-func (r rewriting) add(spec int, source string, e iceberg.ManifestEntry) {
-	b := bundle{spec, source}
+func (r newEntries) add(spec int, source string, e iceberg.ManifestEntry) {
+	b := entryGroup{spec, source}
 	r[b] = append(r[b], e)
 }
 
@@ -82,7 +82,7 @@ func (w *commit) manifestsOf(ctx context.Context, e *edition, parent *table.Snap
 	if err != nil {
 		return nil, nil, err
 	}
-	anew := rewriting{}
+	anew := newEntries{}
 	kept, err := w.carry(ctx, e, list, id, anew)
 	if err != nil {
 		return nil, nil, err
@@ -92,7 +92,7 @@ func (w *commit) manifestsOf(ctx context.Context, e *edition, parent *table.Snap
 		if err != nil {
 			return nil, nil, err
 		}
-		tell(b, f)
+		addRanges(b, f)
 		anew.add(spec.ID(), f.Source, iceberg.NewManifestEntry(iceberg.EntryStatusADDED, &id, nil, nil, b.Build()))
 	}
 	out = kept
@@ -106,8 +106,8 @@ func (w *commit) manifestsOf(ctx context.Context, e *edition, parent *table.Snap
 	return out, totals(e, parent), nil
 }
 
-// tell adds the value counts and bounds of a file.
-func tell(b *iceberg.DataFileBuilder, f parquet.DataFile) {
+// addRanges adds the value counts and bounds of a file.
+func addRanges(b *iceberg.DataFileBuilder, f parquet.DataFile) {
 	rows, nulls := map[int]int64{}, map[int]int64{}
 	low, high := map[int][]byte{}, map[int][]byte{}
 	for _, r := range f.Ranges {
@@ -123,7 +123,7 @@ func tell(b *iceberg.DataFileBuilder, f parquet.DataFile) {
 }
 
 // carry keeps the manifests that stay unchanged, and adds the entries of the others to anew.
-func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestFile, id int64, anew rewriting) (kept []iceberg.ManifestFile, err error) {
+func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestFile, id int64, anew newEntries) (kept []iceberg.ManifestFile, err error) {
 	gone, losing := map[string]bool{}, map[string]bool{}
 	for _, f := range e.t.Removed {
 		gone[w.files.Location(f.Name)], losing[f.Source] = true, true
@@ -145,7 +145,7 @@ func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestF
 			kept = append(kept, m)
 			continue
 		}
-		standing, n, err := w.standing(ctx, m, id, gone)
+		standing, n, err := w.successors(ctx, m, id, gone)
 		if err != nil {
 			return nil, err
 		}
@@ -163,9 +163,9 @@ func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestF
 	return kept, nil
 }
 
-// standing returns the entries of a manifest for its successor. n is the number of entries that are
+// successors returns the entries of a manifest for its successor. n is the number of entries that are
 // marked as deleted.
-func (w *commit) standing(ctx context.Context, m iceberg.ManifestFile, id int64, gone map[string]bool) (out []iceberg.ManifestEntry, n int, err error) {
+func (w *commit) successors(ctx context.Context, m iceberg.ManifestFile, id int64, gone map[string]bool) (out []iceberg.ManifestEntry, n int, err error) {
 	text, err := w.read(ctx, m.FilePath())
 	if err != nil {
 		return nil, 0, err
@@ -213,7 +213,7 @@ func (w *commit) writeList(ctx context.Context, e *edition, s table.Snapshot, li
 
 // totals returns the counts that readers expect in a summary.
 func totals(e *edition, parent *table.Snapshot) iceberg.Properties {
-	before := saysOf(parent)
+	before := summaryOf(parent)
 	out := iceberg.Properties{"total-delete-files": "0", "total-position-deletes": "0", "total-equality-deletes": "0"}
 	count := func(what string, change int64) {
 		n, _ := strconv.ParseInt(before[what], 10, 64) // 0 if missing

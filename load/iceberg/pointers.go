@@ -95,7 +95,7 @@ func openPostgres(at string) (*sql.DB, error) {
 // prepare creates the catalog's tables and the namespace.
 func (p *pointers) prepare(ctx context.Context) error {
 	var there int
-	err := p.db.QueryRowContext(ctx, p.say("SELECT count(*) FROM iceberg_namespace_properties WHERE catalog_name = ? AND namespace = ?"), p.catalog, p.namespace).Scan(&there)
+	err := p.db.QueryRowContext(ctx, p.placeholders("SELECT count(*) FROM iceberg_namespace_properties WHERE catalog_name = ? AND namespace = ?"), p.catalog, p.namespace).Scan(&there)
 	if err == nil && there > 0 {
 		return nil
 	}
@@ -104,13 +104,13 @@ func (p *pointers) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err = p.db.ExecContext(ctx, p.say(`INSERT INTO iceberg_namespace_properties (catalog_name, namespace, property_key, property_value)
+	_, err = p.db.ExecContext(ctx, p.placeholders(`INSERT INTO iceberg_namespace_properties (catalog_name, namespace, property_key, property_value)
 		VALUES (?, ?, 'exists', 'true') ON CONFLICT DO NOTHING`), p.catalog, p.namespace)
 	return err
 }
 
-// say converts the placeholders of a statement for the database.
-func (p *pointers) say(q string) string {
+// placeholders converts the placeholders of a statement for the database.
+func (p *pointers) placeholders(q string) string {
 	if !p.dollars {
 		return q
 	}
@@ -127,11 +127,11 @@ func (p *pointers) say(q string) string {
 	return b.String()
 }
 
-const mine = " WHERE catalog_name = ? AND table_namespace = ?"
+const whereNamespace = " WHERE catalog_name = ? AND table_namespace = ?"
 
 // all returns the metadata locations of the namespace's tables, by name.
 func (p *pointers) all(ctx context.Context) (map[string]string, error) {
-	rows, err := p.db.QueryContext(ctx, p.say("SELECT table_name, metadata_location FROM iceberg_tables"+mine+" AND metadata_location IS NOT NULL"), p.catalog, p.namespace)
+	rows, err := p.db.QueryContext(ctx, p.placeholders("SELECT table_name, metadata_location FROM iceberg_tables"+whereNamespace+" AND metadata_location IS NOT NULL"), p.catalog, p.namespace)
 	if err != nil {
 		return nil, fmt.Errorf("read catalog: %w", err)
 	}
@@ -150,9 +150,9 @@ func (p *pointers) all(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// of returns the metadata location of a table; "" if there is none.
-func (p *pointers) of(ctx context.Context, table string) (at string, err error) {
-	err = p.db.QueryRowContext(ctx, p.say("SELECT metadata_location FROM iceberg_tables"+mine+" AND table_name = ?"), p.catalog, p.namespace, table).Scan(&at)
+// locate returns the metadata location of a table; "" if there is none.
+func (p *pointers) locate(ctx context.Context, table string) (at string, err error) {
+	err = p.db.QueryRowContext(ctx, p.placeholders("SELECT metadata_location FROM iceberg_tables"+whereNamespace+" AND table_name = ?"), p.catalog, p.namespace, table).Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}
@@ -192,13 +192,13 @@ func (p *pointers) one(ctx context.Context, tx *sql.Tx, s swap) error {
 	var err error
 	switch {
 	case s.from == "":
-		result, err = tx.ExecContext(ctx, p.say(`INSERT INTO iceberg_tables (catalog_name, table_namespace, table_name, metadata_location)
+		result, err = tx.ExecContext(ctx, p.placeholders(`INSERT INTO iceberg_tables (catalog_name, table_namespace, table_name, metadata_location)
 			VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`), p.catalog, p.namespace, s.table, s.to)
 	case s.to == "":
-		result, err = tx.ExecContext(ctx, p.say("DELETE FROM iceberg_tables"+mine+" AND table_name = ? AND metadata_location = ?"),
+		result, err = tx.ExecContext(ctx, p.placeholders("DELETE FROM iceberg_tables"+whereNamespace+" AND table_name = ? AND metadata_location = ?"),
 			p.catalog, p.namespace, s.table, s.from)
 	default:
-		result, err = tx.ExecContext(ctx, p.say("UPDATE iceberg_tables SET metadata_location = ?, previous_metadata_location = ?"+mine+
+		result, err = tx.ExecContext(ctx, p.placeholders("UPDATE iceberg_tables SET metadata_location = ?, previous_metadata_location = ?"+whereNamespace+
 			" AND table_name = ? AND metadata_location = ?"), s.to, s.from, p.catalog, p.namespace, s.table, s.from)
 	}
 	if err != nil {

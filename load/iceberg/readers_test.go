@@ -198,7 +198,7 @@ func batchAt(t *testing.T, at string, n int64) string {
 
 func catalogOf(t testing.TB, o Options) *pointers {
 	t.Helper()
-	o, err := o.settled()
+	o, err := o.withDefaults()
 	require.NoError(t, err)
 	p, err := openPointers(t.Context(), o)
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ import (
 // a property, which changes together with the snapshot of the commit. // Invariant 2
 
 // propSource is the prefix of those properties.
-const propSource = sayPrefix + "source."
+const propSource = propPrefix + "source."
 
 // sourcesOf returns the last commits of all sources.
 func sourcesOf(meta table.Metadata) (map[string]*parquet.Head, error) {
@@ -53,8 +53,8 @@ func headsOf(of parquet.Commit) (iceberg.Properties, error) {
 	return out, nil
 }
 
-// unseen reports whether another source has committed since of.Among was read. // Invariant 13
-func (h *head) unseen(of parquet.Commit) bool {
+// othersMoved reports whether another source has committed since of.Among was read. // Invariant 13
+func (h *head) othersMoved(of parquet.Commit) bool {
 	if of.Among == nil {
 		return false
 	}
@@ -66,9 +66,9 @@ func (h *head) unseen(of parquet.Commit) bool {
 	return false
 }
 
-// together returns the tables of a commit, combined with the commits beside it. The head table comes
+// combined returns the tables of a commit, combined with the commits beside it. The head table comes
 // last.
-func together(of parquet.Commit) []parquet.TableFiles {
+func combined(of parquet.Commit) []parquet.TableFiles {
 	if of.Beside == nil {
 		return of.Tables
 	}
@@ -91,10 +91,10 @@ func together(of parquet.Commit) []parquet.TableFiles {
 	return out
 }
 
-// joined returns the columns of the table, and those of the commit that are new. If a column has a type
+// mergeColumns returns the columns of the table, and those of the commit that are new. If a column has a type
 // that cannot be combined with the table's, it returns a [parquet.Disagreement]; if t.Anew is set, the
 // commit's type is used.
-func joined(t parquet.TableFiles, live, want *iceberg.Schema) (*iceberg.Schema, error) {
+func mergeColumns(t parquet.TableFiles, live, want *iceberg.Schema) (*iceberg.Schema, error) {
 	fields := append([]iceberg.NestedField{}, live.Fields()...)
 	var apart []arrow.Field
 	for _, w := range want.Fields() {
@@ -118,7 +118,7 @@ func joined(t parquet.TableFiles, live, want *iceberg.Schema) (*iceberg.Schema, 
 	if apart != nil {
 		return nil, &parquet.Disagreement{Table: t.Table, Columns: arrow.NewSchema(apart, nil)}
 	}
-	if a, b, ok := twice(fields); ok {
+	if a, b, ok := sameID(fields); ok {
 		return nil, fmt.Errorf("columns %q and %q have the same field ID\nhint: mask one of them with drop", a, b)
 	}
 	return iceberg.NewSchema(0, fields...), nil
@@ -133,9 +133,9 @@ func position(fields []iceberg.NestedField, name string) int {
 	return -1
 }
 
-// twice finds two columns that have the same field ID. IDs are hashes: of tables with a hundred
+// sameID finds two columns that have the same field ID. IDs are hashes: of tables with a hundred
 // columns, one in two hundred thousand has a collision.
-func twice(fields []iceberg.NestedField) (a, b string, ok bool) {
+func sameID(fields []iceberg.NestedField) (a, b string, ok bool) {
 	seen := map[int]string{}
 	for _, f := range fields {
 		ids := []int{f.ID}

@@ -8,8 +8,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// share reads a share of a limit, such as 20%.
-func (r *reader) share(n ast.Node, what string) float64 {
+// percentage reads a share of a limit, such as 20%.
+func (r *reader) percentage(n ast.Node, what string) float64 {
 	s, ok := r.text(n, what)
 	if !ok {
 		return 0

@@ -33,7 +33,7 @@ func (c *Config) Clients(source string, streams []Stream, vault *state.Vault) ([
 		return nil, src.Faults
 	}
 	all := c.withParents(streams)
-	shared := &accounts{c: c, source: src, vault: vault, byWord: map[wire.Secret]*account{}}
+	shared := &accounts{c: c, source: src, vault: vault, byIdentity: map[wire.Secret]*account{}}
 	var clients []Client
 	for _, surface := range []schemas.Surface{schemas.SurfaceV2, schemas.SurfaceApp} {
 		from := src.Surface(surface)
@@ -45,7 +45,7 @@ func (c *Config) Clients(source string, streams []Stream, vault *state.Vault) ([
 		if err != nil {
 			return nil, err
 		}
-		clients = append(clients, Client{string(surface), a.word, wire.Options{
+		clients = append(clients, Client{string(surface), a.identity, wire.Options{
 			Name: src.Name, BaseURL: from.BaseURL, Credential: a.credential, Governor: a.governor, MaxWait: from.MaxWait, Allow: own,
 			AuthHeader: from.Auth.Header, AuthScheme: from.Auth.Scheme, Headers: from.Headers,
 		}})
@@ -73,18 +73,18 @@ type SignIn struct {
 // SignIns returns the surfaces of a source that need a sign-in.
 func (c *Config) SignIns(source string, vault *state.Vault) ([]SignIn, error) {
 	src, _ := c.Source(source)
-	shared := &accounts{c: c, source: src, vault: vault, byWord: map[wire.Secret]*account{}}
+	shared := &accounts{c: c, source: src, vault: vault, byIdentity: map[wire.Secret]*account{}}
 	var all []SignIn
 	for _, surface := range []schemas.Surface{schemas.SurfaceV2, schemas.SurfaceApp} {
 		from := src.Surface(surface)
-		if from == nil || !from.Auth.kept() {
+		if from == nil || !from.Auth.needsSignIn() {
 			continue
 		}
 		a, err := shared.of(from.Auth, from, from.BaseURL)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, SignIn{surface, a.word, wire.Options{
+		all = append(all, SignIn{surface, a.identity, wire.Options{
 			Name: src.Name, BaseURL: from.BaseURL, Credential: a.credential, Governor: a.governor, Headers: from.Headers, MaxWait: from.MaxWait,
 		}})
 	}
@@ -93,7 +93,7 @@ func (c *Config) SignIns(source string, vault *state.Vault) ([]SignIn, error) {
 
 // account is an identity by which the server counts and authorizes requests.
 type account struct {
-	word       wire.Secret // the same for two credentials that the server would count together
+	identity   wire.Secret // the same for two credentials that the server would count together
 	credential wire.Credential
 	governor   *wire.Governor
 }
@@ -101,10 +101,10 @@ type account struct {
 // accounts has one account for each identity. Two clients that sign in as the same user would
 // invalidate each other's tokens. // Invariant 4
 type accounts struct {
-	c      *Config
-	source Source
-	vault  *state.Vault
-	byWord map[wire.Secret]*account
+	c          *Config
+	source     Source
+	vault      *state.Vault
+	byIdentity map[wire.Secret]*account
 }
 
 // of returns the account of a credential. If it is the first one for the identity, it gets the rate
@@ -117,17 +117,17 @@ func (as *accounts) of(a Auth, at *Surface, base string) (*account, error) {
 	if word == "" {
 		word = wire.Secret("nobody at " + base)
 	}
-	if as.byWord[word] == nil {
+	if as.byIdentity[word] == nil {
 		var b wire.Budget
 		if at != nil {
 			b = wire.Budget{Rate: at.Rate, Reserve: at.Reserve}
 		}
-		as.byWord[word] = &account{word, cred, wire.NewGovernor(b)}
+		as.byIdentity[word] = &account{word, cred, wire.NewGovernor(b)}
 	}
-	return as.byWord[word], nil
+	return as.byIdentity[word], nil
 }
 
-// credential returns the credential for requests, and a word that is equal for credentials which the
+// credential returns the credential for requests, and an identity that is equal for credentials which the
 // server would count together.
 func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secret, error) {
 	switch {
@@ -231,8 +231,8 @@ func (s Stream) Apart() bool { return s.Origin != "" || s.Credential.set() || s.
 
 func (a Auth) set() bool { return a.APIKey != "" || a.Token != "" || a.Login != nil || a.OAuth != nil }
 
-// kept reports whether the credential requires a sign-in, so that its tokens are stored.
-func (a Auth) kept() bool { return a.Login != nil || a.OAuth != nil }
+// needsSignIn reports whether the credential requires a sign-in, so that its tokens are stored.
+func (a Auth) needsSignIn() bool { return a.Login != nil || a.OAuth != nil }
 
 // client returns the client of a stream that needs its own. If its origin is that of a surface, it uses
 // the surface's credential and headers; otherwise only the stream's own. // Invariant 10
@@ -261,7 +261,7 @@ func (s Source) client(st Stream, shared *accounts) (Client, error) {
 	}
 	o.Credential, o.Governor = a.credential, a.governor
 	o.AuthHeader, o.AuthScheme, o.Headers = auth.Header, auth.Scheme, joinHeaders(o.Headers, st.Headers, auth.Header)
-	return Client{st.Name, a.word, o}, nil
+	return Client{st.Name, a.identity, o}, nil
 }
 
 // at returns the surface with this origin; nil if there is none.

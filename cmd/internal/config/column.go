@@ -54,7 +54,7 @@ var columnPath = regexp.MustCompile(`^[a-z0-9_]+$`)
 func (r *reader) columnType(s *Stream, path string, v scalar, what string) {
 	if _, err := schemas.ParseType(v.value); err != nil {
 		r.fault(v.at, "%s: %q is neither a type nor a mask%s", what, v.raw,
-			meantOr(v.raw, slices.Concat(typeWords, schemas.MaskActions())))
+			suggestion(v.raw, slices.Concat(typeWords, schemas.MaskActions())))
 		return
 	}
 	s.Types[path] = v.value
@@ -168,7 +168,7 @@ func (r *reader) condition(n ast.Node, what string) (c schemas.Condition, ok boo
 		"not_in": func(n ast.Node) { c.NotIn = r.operands(n, what+" not_in") },
 		"min":    limit(&c.Min, "min"),
 		"max":    limit(&c.Max, "max"),
-		"null":   func(n ast.Node) { v := r.flagged(n, what+" null"); c.Null = &v },
+		"null":   func(n ast.Node) { v := r.boolean(n, what+" null"); c.Null = &v },
 	}
 	for key, read := range f {
 		f[key] = func(n ast.Node) { tests++; read(n) }

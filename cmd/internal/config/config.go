@@ -110,13 +110,13 @@ func (r *reader) root(c *Config, root ast.Node) {
 	complete := r.mapping(root, "the configuration", fields{
 		"version":      func(n ast.Node) { c.Version = r.number(n, "version", 1, 1) },
 		"sources":      keep("sources"),
-		"destinations": func(n ast.Node) { r.place = true; c.Destinations = r.destinations(n); r.place = false },
+		"destinations": func(n ast.Node) { r.readingPlace = true; c.Destinations = r.destinations(n); r.readingPlace = false },
 		"pipelines":    keep("pipelines"),
 		"streams":      keep("streams"),
 		"max_columns":  func(n ast.Node) { r.maxColumns = r.number(n, "max_columns", 1, maxColumns) },
 		"max_tables":   func(n ast.Node) { r.maxTables = r.number(n, "max_tables", 1, maxTables) },
 		"serve":        func(n ast.Node) { c.Serve = r.serve(n) },
-		"state":        func(n ast.Node) { r.place = true; c.State = r.state(n); r.place = false },
+		"state":        func(n ast.Node) { r.readingPlace = true; c.State = r.state(n); r.readingPlace = false },
 		"alerts":       func(n ast.Node) { c.Alerts = r.alerts(n) },
 	})
 	if c.State.At == (Pos{}) { // not in the file
@@ -134,8 +134,8 @@ func (r *reader) root(c *Config, root ast.Node) {
 	}
 	if len(r.faults) == 0 {
 		r.collisions(c)
-		r.placed(c)
-		r.unread(c)
+		r.checkPlaces(c)
+		r.checkWebhooksRead(c)
 	}
 }
 

@@ -48,8 +48,8 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 	require.ElementsMatch(t, slices.Collect(maps.Keys(d.words)), slices.Collect(maps.Keys(d.used)), "lines of keys.yaml")
 }
 
-// judge returns a function that validates a configuration against the JSON Schema, as an editor does.
-func judge(t *testing.T) func(text []byte) error {
+// validator returns a function that validates a configuration against the JSON Schema, as an editor does.
+func validator(t *testing.T) func(text []byte) error {
 	t.Helper()
 	text, err := Describe()
 	require.NoError(t, err)
@@ -73,8 +73,8 @@ func judge(t *testing.T) func(text []byte) error {
 	}
 }
 
-// reading returns a function that parses a configuration, with all references resolved.
-func reading(t *testing.T) func(text []byte) error {
+// parserFor returns a function that parses a configuration, with all references resolved.
+func parserFor(t *testing.T) func(text []byte) error {
 	t.Helper()
 	catalogue, err := schemas.Load()
 	require.NoError(t, err)
@@ -98,7 +98,7 @@ func reading(t *testing.T) func(text []byte) error {
 // against the schema: configurations that the reader accepts are valid, and unknown keys are not.
 func TestValidConfigurations(t *testing.T) {
 	t.Parallel()
-	valid, parse := judge(t), reading(t)
+	valid, parse := validator(t), parserFor(t)
 	unknown := regexp.MustCompile(`unknown key "`)
 	read, refused := 0, 0
 	for name, text := range everyConfiguration(t) {
@@ -150,7 +150,7 @@ func everyConfiguration(t *testing.T) map[string][]byte {
 // and the reader.
 func TestSchemaMatchesReader(t *testing.T) {
 	t.Parallel()
-	valid, parse := judge(t), reading(t)
+	valid, parse := validator(t), parserFor(t)
 	text, err := Describe()
 	require.NoError(t, err)
 	var root jsonSchema
@@ -209,7 +209,7 @@ func schemaOf(t *testing.T, v any) *jsonSchema {
 // in place of words, unknown keys are not.
 func TestListedSourcesAreValid(t *testing.T) {
 	t.Parallel()
-	valid := judge(t)
+	valid := validator(t)
 	file := func(from, template string) []byte {
 		return []byte("version: 1\nsources: {from: " + from + ", template: " + template + "}\n" +
 			"destinations: {w: \"duckdb:w.duckdb\"}\npipelines: {all: {from: \"*\", to: w, streams: v2.contacts}}\n")

@@ -90,7 +90,7 @@ func (r *reader) destinationURL(d *Destination, n ast.Node, what string) {
 		if s.raw == s.value {
 			shown = scheme // the rest may contain a password
 		}
-		r.fault(s.at, "%s: no destination for %q%s", what, shown, meantOr(scheme, r.Schemes))
+		r.fault(s.at, "%s: no destination for %q%s", what, shown, suggestion(scheme, r.Schemes))
 	case rest == "":
 		r.fault(s.at, "%s has nothing after %s:", what, scheme)
 	default:

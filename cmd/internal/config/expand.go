@@ -84,10 +84,10 @@ func (r *reader) printed(command string, at Pos) (string, bool) {
 	case !ok || len(argv) == 0:
 		r.fault(at, "${cmd:%s}: want a program and its arguments, with quotes around an argument that has spaces", command)
 		return "", false
-	case !r.asSecret && !r.place:
+	case !r.asSecret && !r.readingPlace:
 		r.fault(at, "${cmd:…} is for credentials, destinations and the state; here, want ${NAME} or ${file:PATH}")
 		return "", false
-	case r.Run == nil, r.Places && r.asSecret && !r.place:
+	case r.Run == nil, r.Places && r.asSecret && !r.readingPlace:
 		return unread, true
 	}
 	v, err := r.Run(argv)

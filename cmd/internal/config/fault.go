@@ -85,9 +85,9 @@ func posOf(n ast.Node) Pos {
 	return Pos{Line: p.Line, Col: p.Column}
 }
 
-// meant returns `; did you mean "x"?` for the word in known that is nearest to a misspelled word; "" if
+// didYouMean returns `; did you mean "x"?` for the word in known that is nearest to a misspelled word; "" if
 // none is near.
-func meant(word string, known []string) string {
+func didYouMean(word string, known []string) string {
 	best, least := "", max(1, len(word)/3)+1
 	for _, k := range known {
 		if d := distance(word, k); d < least {

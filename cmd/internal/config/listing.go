@@ -52,7 +52,7 @@ func (r *reader) sources(n ast.Node, c *Config) []Source {
 	var template ast.Node
 	var all []Source
 	es, ok := r.entries(n, "sources")
-	r.saw(n, sighting{beside: []string{"from", "template"}})
+	r.observe(n, sighting{beside: []string{"from", "template"}})
 	if ok && len(es) == 0 {
 		r.fault(posOf(n), "sources is empty")
 	}
@@ -68,7 +68,7 @@ func (r *reader) sources(n ast.Node, c *Config) []Source {
 			all = append(all, r.source(e))
 		}
 	}
-	if r.seen != nil && template != nil {
+	if r.observer != nil && template != nil {
 		r.source(entry{key: "template", at: posOf(template), value: template}) // without rows, the schema describes the template as a source
 	}
 	switch l := c.Listing; {
@@ -80,7 +80,7 @@ func (r *reader) sources(n ast.Node, c *Config) []Source {
 	case len(r.faults) == 0:
 		all = append(all, r.listed(l, template, all)...)
 	}
-	r.alike(all)
+	r.checkCase(all)
 	return all
 }
 
@@ -166,7 +166,7 @@ func (r *reader) listingOf(l *Listing, n ast.Node, what string, c *Config) {
 		l.To = Ref{s.at, s.value}
 		l.Of, _ = c.Destination(s.value)
 	default:
-		r.fault(s.at, "%s: no destination %q%s", what, s.raw, meantOr(s.raw, destinationNames(c)))
+		r.fault(s.at, "%s: no destination %q%s", what, s.raw, suggestion(s.raw, destinationNames(c)))
 	}
 }
 

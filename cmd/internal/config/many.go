@@ -26,7 +26,7 @@ func (r *reader) readsFrom(p *Pipeline, n ast.Node, what string, c *Config) {
 		case strings.Contains(name, "*") || name != s.value:
 			p.Many = true
 		case !slices.Contains(known, name):
-			r.fault(s.at, "%s: no source %q%s", what, s.raw, meantOr(s.raw, known))
+			r.fault(s.at, "%s: no source %q%s", what, s.raw, suggestion(s.raw, known))
 		case slices.ContainsFunc(patterns, func(o Ref) bool { return o.Text == s.value }):
 			r.fault(s.at, "%s names %q twice", what, s.raw)
 		}
@@ -131,9 +131,9 @@ func (c *Config) From(d Destination) (names []string) {
 	return names
 }
 
-// alike reports sources that a file system or a database with case-insensitive names could not
+// checkCase reports sources that a file system or a database with case-insensitive names could not
 // distinguish. // Invariant 17
-func (r *reader) alike(sources []Source) {
+func (r *reader) checkCase(sources []Source) {
 	seen := map[string]string{}
 	for _, s := range sources {
 		fold := strings.ToLower(s.Name)
@@ -144,9 +144,9 @@ func (r *reader) alike(sources []Source) {
 	}
 }
 
-// placed reports places of sources whose names are too long, or whose published copies would have the
+// checkPlaces reports places of sources whose names are too long, or whose published copies would have the
 // same name.
-func (r *reader) placed(c *Config) {
+func (r *reader) checkPlaces(c *Config) {
 	for _, p := range c.Pipelines {
 		for _, to := range p.To {
 			d, _ := c.Destination(to.Text)
@@ -185,7 +185,7 @@ func (c *Config) Pick(p Pipeline, only []string) ([]Ref, error) {
 	for i, text := range only {
 		refs[i] = Ref{Text: text}
 		if !strings.HasPrefix(text, "!") && len(chosenSources(names, refs[i:i+1])) == 0 {
-			return nil, Faults{{File: c.File, Message: fmt.Sprintf("pipeline %s reads no source %q%s", p.Name, text, meant(text, names))}}
+			return nil, Faults{{File: c.File, Message: fmt.Sprintf("pipeline %s reads no source %q%s", p.Name, text, didYouMean(text, names))}}
 		}
 	}
 	return chosenSources(names, refs), nil

@@ -207,8 +207,8 @@ func verb(m schemas.Mask) string {
 	return "mask (" + m.Action + ")"
 }
 
-// flagged reads true or false.
-func (r *reader) flagged(n ast.Node, what string) bool {
+// boolean reads true or false.
+func (r *reader) boolean(n ast.Node, what string) bool {
 	v, _ := strconv.ParseBool(r.choice(n, what, "true", "false"))
 	return v
 }

@@ -54,7 +54,7 @@ func (r *reader) pipelines(n ast.Node, c *Config) []Pipeline {
 			"schema":   func(n ast.Node) { p.Schema = r.contract(n, what+" schema") },
 			"mask":     func(n ast.Node) { p.Mask = r.masks(n, what+" mask", c.Streams) },
 			"mask_key": func(n ast.Node) { p.MaskKey = r.maskKey(n, what+" mask_key") },
-			"changes":  func(n ast.Node) { p.Changes = r.flagged(n, what+" changes") },
+			"changes":  func(n ast.Node) { p.Changes = r.boolean(n, what+" changes") },
 			"alerts":   func(n ast.Node) { p.Alerts = r.pipelineAlerts(n, what+" alerts", c.Alerts) },
 		})
 		if ok {
@@ -89,7 +89,7 @@ func (r *reader) refs(n ast.Node, what, kind string, known []string) []Ref {
 	for _, s := range r.texts(n, what) {
 		switch {
 		case !slices.Contains(known, s.value):
-			r.fault(s.at, "%s: no %s %q%s", what, kind, s.raw, meantOr(s.raw, known))
+			r.fault(s.at, "%s: no %s %q%s", what, kind, s.raw, suggestion(s.raw, known))
 		case slices.ContainsFunc(all, func(o Ref) bool { return o.Text == s.value }):
 			r.fault(s.at, "%s names %q twice", what, s.raw)
 		default:
@@ -173,12 +173,12 @@ func (r *reader) collides(c *Config, tables []map[string]bool, p Pipeline, to Re
 	}
 	if len(shared) > 0 {
 		r.fault(to.At, "pipelines %s and %s would both write %s into %s",
-			strings.Join(slices.Sorted(maps.Keys(others)), ", "), p.Name, few(slices.Sorted(maps.Keys(shared))), d.Name)
+			strings.Join(slices.Sorted(maps.Keys(others)), ", "), p.Name, joinFew(slices.Sorted(maps.Keys(shared))), d.Name)
 	}
 }
 
-// few joins up to three of the names.
-func few(all []string) string {
+// joinFew joins up to three of the names.
+func joinFew(all []string) string {
 	if len(all) <= 3 {
 		return strings.Join(all, ", ")
 	}

@@ -29,18 +29,18 @@ const (
 // as it can.
 type reader struct {
 	Input
-	anchors map[string]ast.Node
-	visited int
-	faults  Faults
-	secrets []wire.Secret
-	seen    func(ast.Node, sighting) // observes how values are read; set only by Describe
+	anchors  map[string]ast.Node
+	visited  int
+	faults   Faults
+	secrets  []wire.Secret
+	observer func(ast.Node, sighting) // observes how values are read; set only by Describe
 
-	row      *Row     // of a listing, while a source is made from it
-	rowOf    *Listing // the listing of row
-	rowName  string   // the name of the source
-	asSecret bool     // a credential is being read
-	place    bool     // a destination or the state is being read
-	looked   bool     // a reference was resolved; see again
+	row          *Row     // of a listing, while a source is made from it
+	rowOf        *Listing // the listing of row
+	rowName      string   // the name of the source
+	asSecret     bool     // a credential is being read
+	readingPlace bool     // a destination or the state is being read
+	looked       bool     // a reference was resolved; see again
 
 	commands *commands // of [Parse]; nil elsewhere
 	url      string    // the name of the URL that is being read; "" for other texts
@@ -187,7 +187,7 @@ func (r *reader) entries(n ast.Node, what string) ([]entry, bool) {
 		r.wrong(n, what, "a mapping")
 		return nil, false
 	}
-	r.saw(n, sighting{mapping: true})
+	r.observe(n, sighting{mapping: true})
 	var own, merged []entry
 	seen := map[string]Pos{}
 	for it := m.MapRange(); it.Next(); {
@@ -246,12 +246,12 @@ func (r *reader) mapping(n ast.Node, what string, f fields) bool {
 		known = append(known, k)
 	}
 	slices.Sort(known)
-	r.saw(n, sighting{keys: known})
+	r.observe(n, sighting{keys: known})
 	complete := true
 	for _, e := range es {
 		read, ok := f[e.key]
 		if !ok {
-			r.fault(e.at, "unknown key %q in %s%s", e.key, what, meantOr(e.key, known))
+			r.fault(e.at, "unknown key %q in %s%s", e.key, what, suggestion(e.key, known))
 			complete = false
 			continue
 		}
@@ -260,9 +260,9 @@ func (r *reader) mapping(n ast.Node, what string, f fields) bool {
 	return complete
 }
 
-// meantOr suggests the nearest word, or lists the known ones if none is near.
-func meantOr(word string, known []string) string {
-	if s := meant(word, known); s != "" {
+// suggestion suggests the nearest word, or lists the known ones if none is near.
+func suggestion(word string, known []string) string {
+	if s := didYouMean(word, known); s != "" {
 		return s
 	}
 	if len(known) == 0 || len(known) > 16 {
@@ -282,7 +282,7 @@ func oneOf(words []string) string {
 func (r *reader) list(n ast.Node, what string) []ast.Node {
 	switch v := r.resolve(n).(type) {
 	case *ast.SequenceNode:
-		r.saw(n, sighting{list: true})
+		r.observe(n, sighting{list: true})
 		return v.Values
 	case nil:
 		return nil
@@ -299,7 +299,7 @@ func (r *reader) list(n ast.Node, what string) []ast.Node {
 // reported.
 func (r *reader) wrong(n ast.Node, what, wanted string) {
 	if v := r.resolve(n); v != nil {
-		r.saw(n, sighting{refused: true})
+		r.observe(n, sighting{refused: true})
 		r.fault(posOf(n), "%s is %s; want %s", what, kindOf(v), wanted)
 	}
 }
@@ -340,7 +340,7 @@ func (r *reader) scalar(n ast.Node, what string) (scalar, bool) {
 		r.wrong(n, what, "a single value")
 		return s, false
 	}
-	r.saw(n, sighting{single: true})
+	r.observe(n, sighting{single: true})
 	text, ok := r.fill(s.raw, s.at)
 	s.value = text
 	return s, ok
@@ -362,11 +362,11 @@ func (r *reader) choice(n ast.Node, what string, words ...string) string {
 	if !ok {
 		return ""
 	}
-	r.saw(n, sighting{words: words})
+	r.observe(n, sighting{words: words})
 	if slices.Contains(words, s.value) {
 		return s.value
 	}
-	r.fault(s.at, "%s %q is unknown%s", what, s.raw, meantOr(s.raw, words))
+	r.fault(s.at, "%s %q is unknown%s", what, s.raw, suggestion(s.raw, words))
 	return ""
 }
 
@@ -387,7 +387,7 @@ func (r *reader) number(n ast.Node, what string, low, high int) int {
 	if !ok {
 		return 0
 	}
-	r.saw(n, sighting{number: true, low: low, high: high})
+	r.observe(n, sighting{number: true, low: low, high: high})
 	i, err := strconv.Atoi(strings.ReplaceAll(s.value, "_", ""))
 	if err != nil || i < low || i > high {
 		r.fault(s.at, "%s %q: want a whole number from %d to %d", what, s.raw, low, high)

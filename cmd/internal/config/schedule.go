@@ -103,7 +103,7 @@ func (r *reader) cron(s *Schedule, text scalar, what string) bool {
 	f := strings.Fields(text.value)
 	switch {
 	case f[0][0] == '@' && !slices.Contains(schedule.Words(), f[0]):
-		r.fault(text.at, "%s %q is unknown%s", what, text.raw, meantOr(f[0], schedule.Words()))
+		r.fault(text.at, "%s %q is unknown%s", what, text.raw, suggestion(f[0], schedule.Words()))
 		return false
 	case f[0][0] != '@' && len(f) != 5 && len(f) != 6 && !strings.Contains(f[0], "="):
 		r.fault(text.at, "%s %q has %d fields; want five, or six with seconds first", what, text.raw, len(f))

@@ -53,7 +53,7 @@ func (r *reader) block(n ast.Node, w *Webhooks, what string, place int) signatur
 		"encoding":     in("encoding", func(n ast.Node, what string) { s.Encoding = choiceOf(r, n, what, signature.Encodings()) }),
 		"key_encoding": in("key_encoding", func(n ast.Node, what string) { s.KeyEncoding = choiceOf(r, n, what, signature.KeyEncodings()) }),
 		"public_url":   in("public_url", func(n ast.Node, what string) { r.word(n, what, &s.PublicURL) }),
-		"allow_weak":   in("allow_weak", func(n ast.Node, what string) { s.AllowWeak = r.flagged(n, what) }),
+		"allow_weak":   in("allow_weak", func(n ast.Node, what string) { s.AllowWeak = r.boolean(n, what) }),
 	})
 	if _, given := at["content"]; ok && !given {
 		r.fault(posOf(n), "%s has no content", what)
@@ -76,7 +76,7 @@ func (r *reader) block(n ast.Node, w *Webhooks, what string, place int) signatur
 func (r *reader) unset(n ast.Node) bool {
 	_, null := r.resolve(n).(*ast.NullNode)
 	if null {
-		r.saw(n, sighting{null: true})
+		r.observe(n, sighting{null: true})
 	}
 	return null
 }
@@ -199,7 +199,7 @@ func (r *reader) token(n ast.Node, what string) (signature.Token, bool) {
 	case known:
 		return t, true
 	default:
-		r.fault(s.at, "%s: %q is unknown%s; put literals in quotes", what, s.raw, meantOr(s.raw, signature.TokenNames()))
+		r.fault(s.at, "%s: %q is unknown%s; put literals in quotes", what, s.raw, suggestion(s.raw, signature.TokenNames()))
 	}
 	return signature.Token{}, false
 }

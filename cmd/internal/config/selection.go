@@ -32,11 +32,11 @@ func (c *Config) Select(p Pipeline, only []string) ([]Stream, error) {
 		}
 		chosen = slices.DeleteFunc(chosen, func(s Stream) bool { return !named[s.Name] })
 		if len(chosen) == 0 && len(faults) == 0 {
-			faults = append(faults, Fault{Message: fmt.Sprintf("pipeline %s has no stream %s", p.Name, few(only))})
+			faults = append(faults, Fault{Message: fmt.Sprintf("pipeline %s has no stream %s", p.Name, joinFew(only))})
 		}
 	}
 	for i := range chosen {
-		chosen[i] = c.ruled(p, chosen[i])
+		chosen[i] = c.withRules(p, chosen[i])
 	}
 	c.checkMasks(p, chosen, func(at Pos, format string, args ...any) {
 		faults = append(faults, Fault{File: c.File, Pos: at, Message: fmt.Sprintf(format, args...)})
@@ -47,8 +47,8 @@ func (c *Config) Select(p Pipeline, only []string) ([]Stream, error) {
 	return parentsFirst(chosen), nil
 }
 
-// ruled returns a stream with the settings of this pipeline.
-func (c *Config) ruled(p Pipeline, s Stream) Stream {
+// withRules returns a stream with the settings of this pipeline.
+func (c *Config) withRules(p Pipeline, s Stream) Stream {
 	s.Table.Mode = s.Mode.Or(schemas.Mode(p.Mode.Text))
 	s.Rules.Contract = schemas.Contract{
 		Tables:  cmp.Or(s.Schema.Tables, p.Schema.Tables, schemas.Evolve),
@@ -148,7 +148,7 @@ func badPattern(text string, all []Stream) string {
 	if w := slices.IndexFunc(all, func(s Stream) bool { return s.Name == name }); w >= 0 {
 		return fmt.Sprintf("%s is a %s endpoint and can never be read", name, all[w].Class)
 	}
-	hint := meant(name, readable(all))
+	hint := didYouMean(name, readable(all))
 	if hint == "" {
 		hint = "; `penstock streams` lists them"
 	}

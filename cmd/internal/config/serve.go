@@ -42,12 +42,12 @@ func (r *reader) serve(n ast.Node) Serve {
 		"otlp":        func(n ast.Node) { s.OTLP = r.collector(n, "serve otlp") },
 		"openlineage": func(n ast.Node) { s.OpenLineage = r.collector(n, "serve openlineage") },
 	})
-	r.listens(s, at)
+	r.checkListen(s, at)
 	return s
 }
 
-// listens checks that the daemon can listen on the address, and that it may do so.
-func (r *reader) listens(s Serve, at Pos) {
+// checkListen checks that the daemon can listen on the address, and that it may do so.
+func (r *reader) checkListen(s Serve, at Pos) {
 	if strings.HasPrefix(s.Listen, unixPrefix) {
 		switch {
 		case s.Socket() == "":

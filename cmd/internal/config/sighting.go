@@ -26,9 +26,9 @@ type sighting struct {
 	refused bool     // the value has the wrong kind
 }
 
-func (r *reader) saw(n ast.Node, s sighting) {
-	if r.seen != nil {
-		r.seen(r.resolve(n), s)
+func (r *reader) observe(n ast.Node, s sighting) {
+	if r.observer != nil {
+		r.observer(r.resolve(n), s)
 	}
 }
 
@@ -105,7 +105,7 @@ func look(c *Config, in Input, p place, value string) (sighting, error) {
 	if err != nil {
 		return all, err
 	}
-	r.seen = func(n ast.Node, s sighting) {
+	r.observer = func(n ast.Node, s sighting) {
 		if n == target {
 			all.add(s)
 		}

@@ -71,7 +71,7 @@ func (r *reader) surface(n ast.Node, what string, kinds ...string) *Surface {
 		"auth":     func(n ast.Node) { s.Auth = r.auth(n, what+" auth", kinds...) },
 		"plan":     func(n ast.Node) { s.Plan = r.choice(n, what+" plan", "free", "pro", "business", "agency") },
 		"rate":     func(n ast.Node) { s.Rate, rate = r.rate(n, what+" rate"), posOf(n) },
-		"reserve":  func(n ast.Node) { s.Reserve = r.share(n, what+" reserve") },
+		"reserve":  func(n ast.Node) { s.Reserve = r.percentage(n, what+" reserve") },
 		"max_wait": func(n ast.Node) { s.MaxWait = r.maxWait(n, what+" max_wait") },
 		"headers":  func(n ast.Node) { s.Headers = r.headers(n, what+" headers") },
 	})
@@ -92,7 +92,7 @@ func (r *reader) surface(n ast.Node, what string, kinds ...string) *Surface {
 // require reports missing keys of a mapping.
 func (r *reader) require(n ast.Node, what string, keys ...string) {
 	es, _ := r.entries(n, what)
-	r.saw(n, sighting{needs: keys})
+	r.observe(n, sighting{needs: keys})
 	for _, k := range keys {
 		if _, ok := find(es, func(e entry) bool { return e.key == k }); !ok {
 			r.fault(posOf(n), "%s has no %s", what, k)

@@ -81,7 +81,7 @@ func (r *reader) bounded(all []Stream) []Stream {
 // addition returns a stream that is not in the catalogue, before its fields are read.
 func (r *reader) addition(e entry, all []Stream) Stream {
 	if !streamName.MatchString(e.key) || len(e.key) > 63 {
-		r.fault(e.at, "stream %q: want module.resource in lower case%s", e.key, meant(e.key, names(all)))
+		r.fault(e.at, "stream %q: want module.resource in lower case%s", e.key, didYouMean(e.key, names(all)))
 	}
 	module, _, _ := strings.Cut(e.key, ".")
 	return Stream{Stream: schemas.Stream{
@@ -122,7 +122,7 @@ func (r *reader) override(s *Stream, e entry, known bool) {
 		"schema":      func(n ast.Node) { s.Schema = r.contract(n, what+" schema") },
 		"max_columns": func(n ast.Node) { s.MaxColumns = r.number(n, what+" max_columns", 1, maxColumns) },
 		"max_tables":  func(n ast.Node) { s.MaxTables = r.number(n, what+" max_tables", 1, maxTables) },
-		"changes":     func(n ast.Node) { v := r.flagged(n, what+" changes"); s.Changes = &v },
+		"changes":     func(n ast.Node) { v := r.boolean(n, what+" changes"); s.Changes = &v },
 	} {
 		f[key] = read
 	}
@@ -132,7 +132,7 @@ func (r *reader) override(s *Stream, e entry, known bool) {
 		s.Written = r.settings(e.value)
 	}
 	if ok && !known && !pathSet {
-		r.fault(e.at, "%s is not in the catalogue and has no path%s", what, meant(e.key, r.catalogueNames()))
+		r.fault(e.at, "%s is not in the catalogue and has no path%s", what, didYouMean(e.key, r.catalogueNames()))
 	}
 }
 
@@ -315,8 +315,8 @@ func (r *reader) pagination(n ast.Node, what string) schemas.Pagination {
 		"page":  word(&p.Page, "page"),
 		"size":  word(&p.Size, "size"),
 		"limit": func(n ast.Node) { p.Limit = r.number(n, what+" limit", 1, 100_000) },
-		"zero":  func(n ast.Node) { p.Zero = r.flagged(n, what+" zero") },
-		"query": func(n ast.Node) { p.Query = r.flagged(n, what+" query") },
+		"zero":  func(n ast.Node) { p.Zero = r.boolean(n, what+" zero") },
+		"query": func(n ast.Node) { p.Query = r.boolean(n, what+" query") },
 		"order": word(&p.Order, "order"),
 	})
 	return p

@@ -221,9 +221,9 @@ func (r *reader) checkWebhooks(w *Webhooks, places []Pos, what string) {
 	}
 }
 
-// unread reports a source whose webhooks no pipeline reads: its events would be kept forever, in space
+// checkWebhooksRead reports a source whose webhooks no pipeline reads: its events would be kept forever, in space
 // that all sources share.
-func (r *reader) unread(c *Config) {
+func (r *reader) checkWebhooksRead(c *Config) {
 	for _, s := range c.Sources {
 		read := func(p Pipeline) bool {
 			return p.Reads(s.Name)

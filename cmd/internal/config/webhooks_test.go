@@ -10,14 +10,14 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/signature"
 )
 
-// hooked returns minimal with a webhooks block in line 5.
-func hooked(block string) string {
+// withWebhooks returns minimal with a webhooks block in line 5.
+func withWebhooks(block string) string {
 	return strings.Replace(minimal, "token: t}}\n", "token: t}}\n    webhooks: "+block+"\n", 1)
 }
 
 func webhooksOf(t *testing.T, block string) *Webhooks {
 	t.Helper()
-	c := parsed(t, hooked(block))
+	c := parsed(t, withWebhooks(block))
 	return c.Sources[0].Webhooks
 }
 
@@ -179,7 +179,7 @@ func TestWebhooksFaults(t *testing.T) {
 		{"address", block("public_url: hooks.example.com"), "is no address such as"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := Parse([]byte(hooked(tt.block)), input())
+			_, err := Parse([]byte(withWebhooks(tt.block)), input())
 			require.ErrorContains(t, err, tt.want)
 			require.NotContains(t, err.Error(), "hush")
 			require.Equal(t, 1, strings.Count(err.Error(), "\n")+1, err)
@@ -188,7 +188,7 @@ func TestWebhooksFaults(t *testing.T) {
 }
 
 func TestWebhooksThatNoPipelineReads(t *testing.T) {
-	unread := strings.Replace(hooked("{secret: s}"), "sources:\n", "sources:\n  spare: {app: {base_url: 'https://spare.example', auth: {token: t}}, webhooks: {secret: s}}\n", 1)
+	unread := strings.Replace(withWebhooks("{secret: s}"), "sources:\n", "sources:\n  spare: {app: {base_url: 'https://spare.example', auth: {token: t}}, webhooks: {secret: s}}\n", 1)
 	_, err := Parse([]byte(unread), input())
 	require.ErrorContains(t, err, "source spare receives webhooks, but no pipeline reads it")
 	parsed(t, strings.Replace(unread, ", webhooks: {secret: s}}\n", "}\n", 1))
