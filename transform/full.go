@@ -4,7 +4,7 @@ import "fmt"
 
 // A row takes space in every column of its table, however few bytes it has in the page. So the columns
 // of a batch may take a thousand times the size of the page, and a batch ends when they are full. A
-// record is rejected only if it alone is too large; other records do not matter. Invariants 1 and 6
+// record is rejected only if it is too large by itself; other records do not matter. Invariants 1 and 6
 
 const (
 	fullBytes      = 32 << 20  // size of the columns at which a batch ends

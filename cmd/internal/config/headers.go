@@ -35,7 +35,7 @@ func (r *reader) headers(n ast.Node, what string) map[string]wire.Secret {
 			continue
 		}
 		if _, twice := all[name]; twice {
-			r.fault(e.at, "%s: %s stands there twice", what, name)
+			r.fault(e.at, "%s: %s is set twice", what, name)
 			continue
 		}
 		if value != unread && (v.raw != v.value || secretName.MatchString(name)) {

@@ -68,7 +68,7 @@ func TestHeaderFaults(t *testing.T) {
 		{`{X-Tenant: "42"}`, `{Transfer-Encoding: chunked}`, "7:17: source main app headers: Transfer-Encoding cannot be set: it belongs to the connection"},
 		{`{X-Tenant: "42"}`, `{"X Tenant": "42"}`, "7:17: source main app headers: X Tenant is not a header name"},
 		{`{X-Tenant: "42"}`, `{X-Tenant: "4\n2"}`, "7:17: source main app headers: X-Tenant holds a control character or a line break"},
-		{`{X-Tenant: "42"}`, `{X-Tenant: "42", x-tenant: "43"}`, "7:33: source main app headers: X-Tenant stands there twice"},
+		{`{X-Tenant: "42"}`, `{X-Tenant: "42", x-tenant: "43"}`, "7:33: source main app headers: X-Tenant is set twice"},
 		{`{X-Tenant: "42"}`, `{X-Tenant: ""}`, "7:27: source main app headers X-Tenant is empty"},
 		{`{X-Tenant: "42"}`, `{X-Tenant: "${NOWHERE}"}`, "7:27: "},
 		{`{X-Tenant: "42"}`, `{X-Api-Key: "42"}`, "5:7: source main app: header X-Api-Key is already used for the credential"},

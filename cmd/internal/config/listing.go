@@ -201,7 +201,7 @@ func (r *reader) listed(l *Listing, template ast.Node, before []Source) []Source
 			r.rowFault(row, "%q is not a valid source name; want a letter, then letters, digits, - and _ in the field %s", name, l.Name)
 			continue
 		case taken[name]:
-			r.rowFault(row, "source %s stands there twice", name)
+			r.rowFault(row, "source %s is listed twice", name)
 			continue
 		}
 		taken[name] = true

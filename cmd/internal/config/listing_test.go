@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTemplateExpandsNoRow fills rows into a template with values that look like references, alone or
+// TestTemplateExpandsNoRow fills rows into a template with values that look like references, by themselves or
 // combined with adjacent text.
 func TestTemplateExpandsNoRow(t *testing.T) {
 	in := input()
