@@ -26,7 +26,7 @@ type checks struct {
 	faults []*Fault
 }
 
-func (k *checks) wrong(field, format string, args ...any) {
+func (k *checks) add(field, format string, args ...any) {
 	k.faults = append(k.faults, &Fault{k.stream, field, fmt.Sprintf(format, args...)})
 }
 
@@ -36,18 +36,18 @@ func (c *Catalogue) validate() []*Fault {
 	for _, s := range c.streams {
 		k := &checks{stream: s.Name}
 		if names[s.Name] {
-			k.wrong("name", "two streams have this name")
+			k.add("name", "two streams have this name")
 		}
 		names[s.Name] = true
 		route := string(s.Surface) + " " + s.Method + " " + s.Path
 		if other, ok := routes[route]; ok {
-			k.wrong("path", "%s %s is already %s", s.Method, s.Path, other)
+			k.add("path", "%s %s is already %s", s.Method, s.Path, other)
 		}
 		routes[route] = s.Name
 		s.check(k)
 		if s.Readable() {
 			if other, ok := tables[s.Table.Name]; ok {
-				k.wrong("table", "%s is already the table of %s", s.Table.Name, other)
+				k.add("table", "%s is already the table of %s", s.Table.Name, other)
 			}
 			tables[s.Table.Name] = s.Name
 			c.checkParent(s, k)
@@ -65,13 +65,13 @@ func (c *Catalogue) checkParent(s Stream, k *checks) {
 		p, ok := c.Find(name)
 		switch {
 		case !ok:
-			k.wrong("parent", "there is no stream %q", name)
+			k.add("parent", "there is no stream %q", name)
 			return
 		case !p.Readable():
-			k.wrong("parent", "%s is a %s and cannot be read", name, p.Class)
+			k.add("parent", "%s is a %s and cannot be read", name, p.Class)
 			return
 		case slices.Contains(seen, name):
-			k.wrong("parent", "the parents form a cycle: %s", strings.Join(append(seen, name), ", "))
+			k.add("parent", "the parents form a cycle: %s", strings.Join(append(seen, name), ", "))
 			return
 		}
 		seen = append(seen, name)
@@ -87,16 +87,16 @@ func (c *Catalogue) checkTwin(s Stream, k *checks) {
 		t, ok := c.Find(at.Twin)
 		switch {
 		case !ok || !t.Readable():
-			k.wrong("twin", "there is no stream %q to read", at.Twin)
+			k.add("twin", "there is no stream %q to read", at.Twin)
 			return
 		case s.Parent != "" || t.Parent != "":
-			k.wrong("twin", "%s or %s has a parent", s.Name, at.Twin)
+			k.add("twin", "%s or %s has a parent", s.Name, at.Twin)
 			return
 		case len(s.Key) == 0 || len(t.Key) != len(s.Key):
-			k.wrong("twin", "%s and %s have no key in common", s.Name, at.Twin)
+			k.add("twin", "%s and %s have no key in common", s.Name, at.Twin)
 			return
 		case slices.Contains(seen, at.Twin):
-			k.wrong("twin", "the twins form a cycle: %s", strings.Join(append(seen, at.Twin), ", "))
+			k.add("twin", "the twins form a cycle: %s", strings.Join(append(seen, at.Twin), ", "))
 			return
 		}
 		seen = append(seen, at.Twin)
@@ -127,16 +127,16 @@ const maxTable = MaxName - 3 - utf8.UTFMax - shortHash
 // check checks s without looking at other streams.
 func (s Stream) check(k *checks) {
 	if !streamName.MatchString(s.Name) {
-		k.wrong("name", "want <module>.<resource> in snake case")
+		k.add("name", "want <module>.<resource> in snake case")
 	} else if module, _, _ := strings.Cut(s.Name, "."); module != s.Module {
-		k.wrong("module", "%q is not the part of the name before the dot", s.Module)
+		k.add("module", "%q is not the part of the name before the dot", s.Module)
 	}
 	oneOf(k, "surface", s.Surface, surfaces)
 	oneOf(k, "class", s.Class, classes)
 	oneOf(k, "auth", s.Auth, auths)
 	oneOf(k, "method", s.Method, methods)
 	if !strings.HasPrefix(s.Path, "/") && !strings.Contains(s.Path, "://") {
-		k.wrong("path", "%q begins neither with a slash nor with a scheme", s.Path)
+		k.add("path", "%q begins neither with a slash nor with a scheme", s.Path)
 	}
 	if !s.Readable() {
 		s.checkWrite(k)
@@ -149,49 +149,49 @@ func (s Stream) check(k *checks) {
 // checkWrite checks that a write or session call cannot become a stream. // Invariant 9
 func (s Stream) checkWrite(k *checks) {
 	if s.Table.Name != "" || len(s.Key) > 0 || s.Parent != "" || len(s.Records) > 0 {
-		k.wrong("class", "a %s has no table, key, parent or records", s.Class)
+		k.add("class", "a %s has no table, key, parent or records", s.Class)
 	}
 	if s.Enabled {
-		k.wrong("enabled", "a %s cannot be read", s.Class)
+		k.add("enabled", "a %s cannot be read", s.Class)
 	}
 }
 
 func (s Stream) checkRead(k *checks) {
 	if s.Method != "GET" && s.Method != "POST" {
-		k.wrong("method", "%s does not read", s.Method)
+		k.add("method", "%s does not read", s.Method)
 	}
 	if len(s.Table.Name) > maxTable || s.Table.Name == "" {
-		k.wrong("name", "the table %q must have 1 to %d bytes", s.Table.Name, maxTable)
+		k.add("name", "the table %q must have 1 to %d bytes", s.Table.Name, maxTable)
 	}
 	if !s.Enabled && s.Reason == "" {
-		k.wrong("reason", "say why the stream is not enabled")
+		k.add("reason", "say why the stream is not enabled")
 	}
 	for _, p := range s.Records {
 		if !pointerForm.MatchString(p) {
-			k.wrong("records", "%q is not a JSON pointer", p)
+			k.add("records", "%q is not a JSON pointer", p)
 		}
 	}
 	if s.Context != "" && !contextName.MatchString(s.Context) {
-		k.wrong("context", "%q is not in snake case", s.Context)
+		k.add("context", "%q is not in snake case", s.Context)
 	}
 	for _, v := range s.Volatile {
 		if slices.Contains(s.Key, v) {
-			k.wrong("volatile", "%s is part of the key", v)
+			k.add("volatile", "%s is part of the key", v)
 		}
 	}
 	if s.Months != (Months{}) {
 		s.checkMonths(k)
 	}
 	if s.Window && len(s.Key) == 0 {
-		k.wrong("window", "needs a key, which identifies the rows outside it")
+		k.add("window", "needs a key, which identifies the rows outside it")
 	}
 	oneOf(k, "pagination.type", s.Pagination.Type, pageTypes)
 	if s.Pagination.Limit < 0 {
-		k.wrong("pagination.limit", "%d is negative", s.Pagination.Limit)
+		k.add("pagination.limit", "%d is negative", s.Pagination.Limit)
 	}
 	for column, t := range s.Types {
 		if _, err := ParseType(t); err != nil {
-			k.wrong("types."+column, "%v", err)
+			k.add("types."+column, "%v", err)
 		}
 	}
 }
@@ -200,13 +200,13 @@ func (s Stream) checkRead(k *checks) {
 func (s Stream) checkMonths(k *checks) {
 	switch {
 	case s.Months.Month == "" || s.Months.Year == "" || s.Months.Month == s.Months.Year:
-		k.wrong("months", "want the parameters month and year")
+		k.add("months", "want the parameters month and year")
 	case s.Parent != "":
-		k.wrong("months", "the stream has the parent %s", s.Parent)
+		k.add("months", "the stream has the parent %s", s.Parent)
 	case len(s.Key) == 0:
-		k.wrong("months", "needs a key, which identifies the rows of other months")
+		k.add("months", "needs a key, which identifies the rows of other months")
 	case s.Incremental != (Incremental{}):
-		k.wrong("months", "a list is read either by months or by incremental")
+		k.add("months", "a list is read either by months or by incremental")
 	}
 }
 
@@ -218,14 +218,14 @@ func (s Stream) checkParams(k *checks) {
 	var given []string
 	for _, p := range s.Params {
 		if slices.Contains(given, p.Name) {
-			k.wrong("params", "%s is given twice", p.Name)
+			k.add("params", "%s is given twice", p.Name)
 		}
 		given = append(given, p.Name)
 		s.checkParam(k, p, inPath)
 	}
 	for _, name := range inPath {
 		if !slices.Contains(given, name) {
-			k.wrong("params", "the path's {%s} is missing", name)
+			k.add("params", "the path's {%s} is missing", name)
 		}
 	}
 }
@@ -234,25 +234,25 @@ func (s Stream) checkParam(k *checks, p Param, inPath []string) {
 	oneOf(k, "params", p.In, paramPlace)
 	switch {
 	case p.Name == "":
-		k.wrong("params", "a parameter has no name")
+		k.add("params", "a parameter has no name")
 	case p.In == "path" && !slices.Contains(inPath, p.Name):
-		k.wrong("params", "the path has no {%s}", p.Name)
+		k.add("params", "the path has no {%s}", p.Name)
 	case p.In == "body" && s.Method != "POST":
-		k.wrong("params", "%s: a %s has no body", p.Name, s.Method)
+		k.add("params", "%s: a %s has no body", p.Name, s.Method)
 	case p.From != "" && p.Value != "":
-		k.wrong("params", "%s: from and value exclude each other", p.Name)
+		k.add("params", "%s: from and value exclude each other", p.Name)
 	case p.From != "" && s.Parent == "":
-		k.wrong("params", "%s: from needs a parent", p.Name)
+		k.add("params", "%s: from needs a parent", p.Name)
 	case !pointerForm.MatchString(p.From):
-		k.wrong("params", "%s: from %q is not a JSON pointer", p.Name, p.From)
+		k.add("params", "%s: from %q is not a JSON pointer", p.Name, p.From)
 	case p.From == "" && p.Value == "" && s.Enabled:
-		k.wrong("params", "%s: set from or value", p.Name)
+		k.add("params", "%s: set from or value", p.Name)
 	}
 }
 
 func oneOf[T ~string](k *checks, field string, v T, of []T) {
 	if !slices.Contains(of, v) {
-		k.wrong(field, "%q: want one of %s", v, quoted(of))
+		k.add(field, "%q: want one of %s", v, quoted(of))
 	}
 }
 

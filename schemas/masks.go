@@ -68,7 +68,7 @@ func loadPresets(fsys fs.FS) (*Presets, error) {
 func (p *Presets) Rules(set, stream string) []MaskRule {
 	var rules []MaskRule
 	for _, e := range p.sets[set] {
-		if e.Streams != nil && !slices.ContainsFunc(e.Streams, func(s string) bool { return globs(s, stream) }) {
+		if e.Streams != nil && !slices.ContainsFunc(e.Streams, func(s string) bool { return matches(s, stream) }) {
 			continue
 		}
 		for _, c := range e.Columns {

@@ -135,7 +135,7 @@ func snake(b *strings.Builder, member string) (exact bool) {
 			write(r)
 		case unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r):
 			exact = exact && stable(r)
-			if border(runes, i) {
+			if wordStart(runes, i) {
 				apart = true
 			}
 			write(unicode.ToLower(r))
@@ -169,8 +169,8 @@ func stable(r rune) bool {
 		r >= '\uac00' && r <= '\ud7a3' // Hangul syllables
 }
 
-// border reports whether a word begins at runes[i], as in userID and HTMLBody.
-func border(runes []rune, i int) bool {
+// wordStart reports whether a word begins at runes[i], as in userID and HTMLBody.
+func wordStart(runes []rune, i int) bool {
 	if i == 0 || !unicode.IsUpper(runes[i]) {
 		return false
 	}

@@ -149,13 +149,13 @@ func TestNamerKeepsWhatATableHas(t *testing.T) {
 	require.Equal(t, "total_1", n.Name("total"))
 	require.Equal(t, "total", n.Name("Total"))
 	n.Take("Note")
-	require.Regexp(t, `^note_[0-9a-f]{8}$`, n.Name("note"), "somebody has a column Note")
+	require.Regexp(t, `^note_[0-9a-f]{8}$`, n.Name("note"), "there is a column Note")
 }
 
 func TestNamerLengthensAHashThatIsTaken(t *testing.T) {
 	short := Column("a__b")
 	n := NewNamer(nil)
-	require.Equal(t, short, n.Name("/"+short), "a field may be called so")
+	require.Equal(t, short, n.Name("/"+short), "a field may have this name")
 	longer := n.Name("a__b")
 	require.Equal(t, "a_b_", longer[:4])
 	require.Len(t, longer, len("a_b_")+16)

@@ -154,7 +154,7 @@ func TestJoinTables(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"t.id int64 /id", "t.n text /n", "t.x text /X", "t.y json /y", "u.v bool /v", "t__i.z date /z"}, spelled)
-	require.Equal(t, "int64", a[0].Columns.Field(1).Type.String(), "the tables handed in stay as they are")
+	require.Equal(t, "int64", a[0].Columns.Field(1).Type.String(), "the argument is not changed")
 	require.Empty(t, JoinTables())
 	mine := arrow.Field{Name: "mine", Type: arrow.PrimitiveTypes.Int32}
 	got = JoinTables([]Table{table("t", mine)}, []Table{table("t", arrow.Field{Name: "mine", Type: arrow.PrimitiveTypes.Int16}, Field(ColParent, Int64, ""))}, []Table{table("t", Field(ColParent, Text, ""))})

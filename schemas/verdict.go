@@ -13,8 +13,8 @@ type Verdict struct {
 	Mask   Mask   // Action is "" if the value is stored unchanged
 	Rename string // name of the column in its table; "" if it is not renamed
 
-	whole   bool // it is selected, with all its members
-	members Mask // with Outer: mask of members without another rule
+	allSelected bool // it is selected, with all its members
+	memberMask  Mask // with Outer: mask of members without another rule
 }
 
 // Touched reports whether any rule applies to the column.
@@ -43,10 +43,10 @@ func (s Stream) Below(around Verdict, source string) Verdict {
 	if around.Drop && !around.Outer {
 		return Verdict{Drop: true}
 	}
-	l := levelOf(pointer(source))
-	v := Verdict{Mask: around.Mask, whole: around.whole}
+	l := namesOf(pointer(source))
+	v := Verdict{Mask: around.Mask, allSelected: around.allSelected}
 	if around.Outer {
-		v.Mask = around.members
+		v.Mask = around.memberMask
 	}
 	m, ok := r.mask(l)
 	switch {
@@ -58,14 +58,14 @@ func (s Stream) Below(around Verdict, source string) Verdict {
 	default:
 		v.Mask = m
 	}
-	if r.Select != nil && !v.whole {
+	if r.Select != nil && !v.allSelected {
 		switch s.selected(l.path) {
-		case partly:
-			return Verdict{Drop: true, Outer: true, members: v.Mask}
-		case not:
+		case selectedPart:
+			return Verdict{Drop: true, Outer: true, memberMask: v.Mask}
+		case selectedNone:
 			return Verdict{Drop: true}
 		}
-		v.whole = true
+		v.allSelected = true
 	}
 	v.Rename = r.Rename[l.path]
 	return v
@@ -75,16 +75,16 @@ func (s Stream) Below(around Verdict, source string) Verdict {
 // it.
 func PathPointer(path string) string { return "/" + strings.ReplaceAll(path, "__", "/") }
 
-// level holds the names by which rules can refer to a field.
-type level struct {
+// ruleNames holds the names by which rules can refer to a field.
+type ruleNames struct {
 	path, last string
 	plain      [2]string // path and last without the hash suffix
 }
 
-// levelOf returns the names of the field at a pointer.
-func levelOf(p string) level {
+// namesOf returns the names of the field at a pointer.
+func namesOf(p string) ruleNames {
 	last := p[max(0, strings.LastIndexByte(p, '/')):]
-	l := level{}
+	l := ruleNames{}
 	l.path, l.plain[0] = columnNames(p)
 	l.last, l.plain[1] = columnNames(last)
 	return l
@@ -100,30 +100,30 @@ func columnNames(source string) (name, plain string) {
 }
 
 // mask returns the mask of the last rule that matches the field.
-func (r *Rules) mask(l level) (Mask, bool) {
+func (r *Rules) mask(l ruleNames) (Mask, bool) {
 	for _, m := range slices.Backward(r.Masks) {
-		if m.names(l) {
+		if m.matches(l) {
 			return m.Mask, true
 		}
 	}
 	return Mask{}, false
 }
 
-func (m MaskRule) names(l level) bool {
+func (m MaskRule) matches(l ruleNames) bool {
 	if m.Exact {
 		return m.Column == l.path
 	}
-	if globs(m.Column, l.path) || l.plain[0] != l.path && globs(m.Column, l.plain[0]) {
+	if matches(m.Column, l.path) || l.plain[0] != l.path && matches(m.Column, l.plain[0]) {
 		return true
 	}
 	if l.last == l.path || strings.Contains(m.Column, "__") {
 		return false
 	}
-	return globs(m.Column, l.last) || l.plain[1] != l.last && globs(m.Column, l.plain[1])
+	return matches(m.Column, l.last) || l.plain[1] != l.last && matches(m.Column, l.plain[1])
 }
 
-// globs reports whether a pattern matches a name. Most patterns have stars only at their ends.
-func globs(pattern, name string) bool {
+// matches reports whether a pattern matches a name. Most patterns have stars only at their ends.
+func matches(pattern, name string) bool {
 	text, before := strings.CutPrefix(pattern, "*")
 	text, after := strings.CutSuffix(text, "*")
 	if literal(text) {
@@ -153,21 +153,21 @@ func literal(pattern string) bool {
 }
 
 const (
-	not = iota
-	partly
-	wholly
+	selectedNone = iota
+	selectedPart
+	selectedAll
 )
 
 // selected returns how much of a column is selected. The key is always selected.
 func (s Stream) selected(column string) int {
-	found := not
+	found := selectedNone
 	for _, names := range [][]string{s.Rules.Select, s.Key} {
 		for _, name := range names {
 			if name == column {
-				return wholly
+				return selectedAll
 			}
 			if strings.HasPrefix(name, column) && strings.HasPrefix(name[len(column):], "__") {
-				found = partly
+				found = selectedPart
 			}
 		}
 	}

@@ -147,7 +147,7 @@ func (v View) Query(in string, tables map[string]Table) string {
 	}
 	query := viewTable.ReplaceAllStringFunc(v.SQL, func(place string) string {
 		name := place[1 : len(place)-1]
-		return standing(in, tables[name], v.Needs[name], owner != "")
+		return currentRows(in, tables[name], v.Needs[name], owner != "")
 	})
 	if owner == "" {
 		return query
@@ -157,8 +157,8 @@ func (v View) Query(in string, tables map[string]Table) string {
 
 func sharedTable(t Table) bool { return t.Columns != nil && t.Columns.HasField(ColSource) }
 
-// standing selects the current rows of a table; of a shared table, those of the current source.
-func standing(in string, t Table, needs map[string]Kind, shared bool) string {
+// currentRows selects the current rows of a table; of a shared table, those of the current source.
+func currentRows(in string, t Table, needs map[string]Kind, shared bool) string {
 	var columns []string
 	for name := range needs {
 		columns = append(columns, quote(name))

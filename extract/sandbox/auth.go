@@ -108,7 +108,7 @@ func (t *tokens) end(token string) {
 }
 
 // grant issues an access token.
-func (t *tokens) grant(a asked) string {
+func (t *tokens) grant(a authorization) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	token := "at_" + rand.Text()

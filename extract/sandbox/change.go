@@ -11,16 +11,16 @@ import (
 
 // write describes how a writing endpoint changes the data.
 type write struct {
-	dialect dialect
-	do      changeKind
-	table   string
-	id      string // parameter or body member with the row's id
-	needs   string // required members
-	sets    object // members that a step of a document's workflow sets
-	action  string // action of its event; default: the status that it sets, or the operation
-	link    string // of create: column that takes the id from the path
-	yields  string // of convert: table of the new row
-	back    string // of convert: column that gets the new row's id
+	dialect  dialect
+	do       changeKind
+	table    string
+	id       string // parameter or body member with the row's id
+	required string // required members
+	sets     object // members that a step of a document's workflow sets
+	action   string // action of its event; default: the status that it sets, or the operation
+	link     string // of create: column that takes the id from the path
+	newTable string // of convert: table of the new row
+	backLink string // of convert: column that gets the new row's id
 }
 
 type changeKind int
@@ -43,7 +43,7 @@ func (s *Server) change(route string, t target, c credential, p params, body obj
 	if !c.writes {
 		return x.dialect.fail(&refusal{kind: readOnlyKey})
 	}
-	if lacking := lackingIn(body, x.needs); lacking != nil {
+	if lacking := missingIn(body, x.required); lacking != nil {
 		return x.dialect.fail(&refusal{kind: invalid, fields: lacking})
 	}
 	s.mu.Lock()
@@ -67,10 +67,10 @@ func (s *Server) change(route string, t target, c credential, p params, body obj
 		}
 		return x.done(do, s.world.alter(x, do, row, body))
 	}
-	return x.dialect.yes("Saved successfully", http.StatusOK, "")
+	return x.dialect.succeed("Saved successfully", http.StatusOK, "")
 }
 
-func lackingIn(body object, needs string) []string {
+func missingIn(body object, needs string) []string {
 	var lacking []string
 	for _, name := range strings.Fields(needs) {
 		if body.text(name) == "" {
@@ -112,7 +112,7 @@ func (w *world) create(x write, p params, body object) object {
 	t.add(row)
 	t.remember(row.text("id"), nil)
 	w.version++
-	w.tell(x.table, "created", row)
+	w.notifyChange(x.table, "created", row)
 	return row
 }
 
@@ -154,7 +154,7 @@ func (w *world) alter(x write, do changeKind, row, body object) object {
 	t := w.table(x.table)
 	if do == remove {
 		t.remove(row.text("id"))
-		w.tell(x.table, "deleted", row)
+		w.notifyChange(x.table, "deleted", row)
 		return row
 	}
 	changed := fill(slices.Clone(row), body)
@@ -166,38 +166,38 @@ func (w *world) alter(x write, do changeKind, row, body object) object {
 	}
 	if do != convert {
 		t.put(changed)
-		w.tell(x.table, x.calls(), changed)
+		w.notifyChange(x.table, x.eventAction(), changed)
 		return changed
 	}
-	made := w.create(write{table: x.yields}, nil, changed)
-	changed = changed.put(x.back, made.get("id"))
+	made := w.create(write{table: x.newTable}, nil, changed)
+	changed = changed.put(x.backLink, made.get("id"))
 	t.put(changed)
-	w.tell(x.table, "converted", changed)
+	w.notifyChange(x.table, "converted", changed)
 	return made
 }
 
-// calls returns the action of the change's event.
-func (x write) calls() string {
+// eventAction returns the action of the change's event.
+func (x write) eventAction() string {
 	return cmp.Or(x.action, x.sets.text("status"), "updated")
 }
 
 func (x write) made(row object) reply {
-	return x.dialect.yes("Created successfully", http.StatusCreated, row)
+	return x.dialect.succeed("Created successfully", http.StatusCreated, row)
 }
 
 func (x write) done(do changeKind, row object) reply {
 	says := map[changeKind]string{update: "Updated successfully", remove: "Deleted successfully", convert: "Converted successfully"}[do]
 	if do == remove {
 		if x.dialect == dV2 {
-			return x.dialect.yes(says, http.StatusOK, obj("id", row.get("id"), "object", row.get("object"), "deleted", true))
+			return x.dialect.succeed(says, http.StatusOK, obj("id", row.get("id"), "object", row.get("object"), "deleted", true))
 		}
-		return x.dialect.yes(says, http.StatusOK, "")
+		return x.dialect.succeed(says, http.StatusOK, "")
 	}
-	return x.dialect.yes(says, http.StatusOK, row)
+	return x.dialect.succeed(says, http.StatusOK, row)
 }
 
-// yes answers a successful change. Only the versioned surface answers 201 and the whole object.
-func (d dialect) yes(says string, status int, data any) reply {
+// succeed answers a successful change. Only the versioned surface answers 201 and the whole object.
+func (d dialect) succeed(says string, status int, data any) reply {
 	switch d {
 	case dV2:
 		r := jsonReply(status, nil)
@@ -243,7 +243,7 @@ func (s *Server) Touch(fraction float64) int {
 	for _, name := range s.world.names() {
 		for _, row := range s.world.table(name).rows {
 			if _, ok := row.lookup("updated_at"); ok && s.drift.Float64() < fraction {
-				s.world.alter(write{table: name}, update, row, marked(row))
+				s.world.alter(write{table: name}, update, row, visibleChange(row))
 				touched++
 			}
 		}
@@ -251,8 +251,8 @@ func (s *Server) Touch(fraction float64) int {
 	return touched
 }
 
-// marked returns a change of the row's first text member, which endpoints show.
-func marked(row object) object {
+// visibleChange returns a change of the row's first text member, which endpoints show.
+func visibleChange(row object) object {
 	for _, name := range []string{"name", "title", "subject", "description", "notes"} {
 		if text, ok := row.get(name).(string); ok {
 			return obj(name, text+" ✎")

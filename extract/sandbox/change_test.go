@@ -16,7 +16,7 @@ import (
 )
 
 // writing calls a documented write with a credential that may write.
-func (d *desk) writing(method, path string, body any) answer {
+func (d *harness) writing(method, path string, body any) answer {
 	d.t.Helper()
 	token := sandbox.WritingToken
 	if strings.HasPrefix(path, "/v2/") {
@@ -75,14 +75,14 @@ func TestWritesChangeTheTruth(t *testing.T) {
 			require.Empty(t, difference(texts(t, before), texts(t, d.truth(tt.stream))))
 
 			s, _ := d.catalogue.Find(tt.stream)
-			require.Empty(t, difference(texts(t, before), texts(t, d.read(s))), "what is served follows")
+			require.Empty(t, difference(texts(t, before), texts(t, d.read(s))), "the served list equals the truth")
 			require.Equal(t, 3, d.Stats().OutsideSum)
 		})
 	}
 }
 
 // make creates a record and returns its id.
-func (d *desk) make(route string, row any) string {
+func (d *harness) make(route string, row any) string {
 	d.t.Helper()
 	method, path, _ := strings.Cut(route, " ")
 	a := d.writing(method, path, row)
@@ -151,7 +151,7 @@ func TestRefusals(t *testing.T) {
 		{"no token", "GET", "/api/customers", "", nil, 401, `{"message":"Unauthenticated."}`},
 		{"white label with a plain token", "GET", "/api/wl/plans", sandbox.ReadOnlyToken, nil, 401, "Invalid token"},
 		{"no such contact", "GET", "/v2/contacts/con_0", sandbox.ReadOnlyKey, nil, 404, `"code":"resource_missing"`},
-		{"a limit that is none", "GET", "/v2/contacts?limit=many", sandbox.ReadOnlyKey, nil, 400, `"code":"invalid_request"`},
+		{"an invalid limit", "GET", "/v2/contacts?limit=many", sandbox.ReadOnlyKey, nil, 400, `"code":"invalid_request"`},
 		{"no such lead, D1", "POST", "/api/lead/lead-details", sandbox.ReadOnlyToken, map[string]any{"pipeline_id": 1, "lead_id": 999}, 400, `"errors":404`},
 		{"lead of another pipeline", "POST", "/api/lead/lead-details", sandbox.ReadOnlyToken, map[string]any{"pipeline_id": 9, "lead_id": 1}, 400, "Not Found"},
 		{"validation, D1", "POST", "/api/lead/leadboard", sandbox.ReadOnlyToken, map[string]any{}, 422, `"pipeline_id":["The pipeline id field is required."]`},
@@ -161,7 +161,7 @@ func TestRefusals(t *testing.T) {
 		{"wrong method", "GET", "/api/taskly/project-list", sandbox.ReadOnlyToken, nil, 405, "Supported methods: POST"},
 		{"no such route", "GET", "/api/foo", sandbox.ReadOnlyToken, nil, 404, "could not be found"},
 		{"validation of a write", "POST", "/api/lead/create", sandbox.WritingToken, map[string]any{"name": "x"}, 422, "email"},
-		{"write to what is gone", "DELETE", "/api/lead/delete/999", sandbox.WritingToken, nil, 400, "Not Found"},
+		{"write to a deleted record", "DELETE", "/api/lead/delete/999", sandbox.WritingToken, nil, 400, "Not Found"},
 	}
 	for _, tt := range tests {
 		a := d.call(tt.method, tt.path, tt.token, tt.body)
@@ -196,7 +196,7 @@ func TestSessions(t *testing.T) {
 	second := token(d.call("POST", "/api/login", "", login))
 	require.False(t, works(first), "a login ends the user's other tokens")
 	third := token(d.call("POST", "/api/refresh", second, nil))
-	require.False(t, works(second), "a refresh ends the token it was asked with")
+	require.False(t, works(second), "a refresh ends the token that it was requested with")
 	require.True(t, works(third))
 	require.Equal(t, http.StatusOK, d.call("POST", "/api/logout", third, nil).status)
 	require.False(t, works(third))

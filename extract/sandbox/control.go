@@ -37,40 +37,40 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 	list := s.lists[strings.TrimPrefix(what, "lists/")]
 	switch key := r.Method + " " + what; {
 	case key == "POST lists":
-		tell(w, map[string]int{"lists": s.nextRun()}, nil)
+		writeJSON(w, map[string]int{"lists": s.nextRun()}, nil)
 	case r.Method == http.MethodGet && list != nil:
-		tell(w, list.Truth(), nil)
+		writeJSON(w, list.Truth(), nil)
 	case key == "GET stats":
-		tell(w, s.Stats(), nil)
+		writeJSON(w, s.Stats(), nil)
 	case key == "DELETE stats":
 		s.ResetStats()
-		tell(w, s.Stats(), nil)
+		writeJSON(w, s.Stats(), nil)
 	case r.Method == http.MethodGet && isTruth:
 		records, err := s.Truth(stream)
 		if records == nil {
 			records = []json.RawMessage{}
 		}
-		tell(w, records, err)
+		writeJSON(w, records, err)
 	case key == "POST faults":
 		var list []Fault
 		err := json.NewDecoder(r.Body).Decode(&list)
 		if err == nil {
 			err = s.SetFaults(list...)
 		}
-		tell(w, list, err)
+		writeJSON(w, list, err)
 	case key == "DELETE faults":
-		tell(w, []Fault{}, s.SetFaults())
+		writeJSON(w, []Fault{}, s.SetFaults())
 	case key == "POST reset":
 		s.Reset()
-		tell(w, s.Stats(), nil)
+		writeJSON(w, s.Stats(), nil)
 	case key == "POST touch":
 		var ask struct{ Fraction float64 }
 		err := json.NewDecoder(r.Body).Decode(&ask)
-		tell(w, map[string]int{"touched": s.Touch(ask.Fraction)}, err)
+		writeJSON(w, map[string]int{"touched": s.Touch(ask.Fraction)}, err)
 	case key == "POST expire":
-		tell(w, map[string]int{"expired": s.tokens.expire()}, nil)
+		writeJSON(w, map[string]int{"expired": s.tokens.expire()}, nil)
 	case key == "POST revoke":
-		tell(w, map[string]int{"revoked": s.tokens.revoke()}, nil)
+		writeJSON(w, map[string]int{"revoked": s.tokens.revoke()}, nil)
 	case key == "POST rate":
 		s.controlRate(w, r)
 	case key == "GET contacts.ndjson" && s.contacts != nil:
@@ -88,7 +88,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 func (s *Server) controlRate(w http.ResponseWriter, r *http.Request) {
 	var ask struct{ V2, App int }
 	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
-		tell(w, nil, err)
+		writeJSON(w, nil, err)
 		return
 	}
 	if ask.V2 > 0 {
@@ -97,10 +97,10 @@ func (s *Server) controlRate(w http.ResponseWriter, r *http.Request) {
 	if ask.App > 0 {
 		s.appLimit.set(Rate{Requests: ask.App, Window: time.Second})
 	}
-	tell(w, ask, nil)
+	writeJSON(w, ask, nil)
 }
 
-func tell(w http.ResponseWriter, v any, err error) {
+func writeJSON(w http.ResponseWriter, v any, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
 		w.WriteHeader(http.StatusBadRequest)

@@ -104,8 +104,8 @@ func (g *gen) quote(i int, pairs ...any) object {
 	return append(o, obj(pairs...)...)
 }
 
-// family is a kind of document with items: invoices, returns, proposals.
-type family struct {
+// documentKind is a kind of document with items: invoices, returns, proposals.
+type documentKind struct {
 	table  string
 	number string // prefix
 	names  string // of the number and date columns
@@ -124,7 +124,7 @@ func (b *builder) documents() {
 			return obj("original_invoice_id", g.ref(of), "reason", g.pick("defective", "wrong_item", "damaged", "excess_quantity", "other"))
 		}
 	}
-	for _, f := range []family{
+	for _, f := range []documentKind{
 		{"sales_proposals", "SP", "proposal", "customer", []string{"draft", "sent", "accepted", "rejected"}, 24, func(g *gen, _ int) object {
 			return obj("converted_to_invoice", g.chance(4), "invoice_id", g.null(2, 1+g.IntN(30)))
 		}},
@@ -141,7 +141,7 @@ func (b *builder) documents() {
 	}
 }
 
-func (f family) row(g *gen, i int) object {
+func (f documentKind) row(g *gen, i int) object {
 	kind := f.party
 	if kind == "customer" {
 		kind = "client"
@@ -170,7 +170,7 @@ func (g *gen) amounts() object {
 
 func cents(n int) string { return fmt.Sprintf("%d.%02d", n/100, n%100) }
 
-func (f family) item(g *gen, _ int) object {
+func (f documentKind) item(g *gen, _ int) object {
 	return obj("invoice_id", g.ref(f.table), "product_id", g.ref("items"), "quantity", 1+g.IntN(20), "unit_price", g.money(1, 500),
 		"discount_percentage", g.pick("0.00", "5.00", "12.50"), "discount_amount", g.money(0, 20), "tax_percentage", g.pick("19.00", "0.00"),
 		"tax_amount", g.money(0, 90), "total_amount", g.money(1, 900))

@@ -15,7 +15,7 @@ type endpoint struct {
 	route   string  // method and path template, as documented
 	dialect dialect // envelope of success and failure
 	auth    auth
-	says    string // message of the envelope, if it has one
+	message string // message of the envelope, if it has one
 
 	from  string // table
 	where string // conditions, see parseWhere
@@ -28,19 +28,19 @@ type endpoint struct {
 	fixed bool // ignores per_page
 	keyed int  // first page whose data is an object with numeric keys; 0 none
 
-	board  *board                                    // the rows are grouped in columns
-	lists  []namedList                               // several lists in one object, by name
-	one    string                                    // parameter with the id of the only row shown
-	object func(w *world, p params) (any, error)     // any other object, or content that is not JSON
-	within func(w *world, p params, payload any) any // wraps the payload
-	needs  string                                    // required parameters; without them the answer is 422
-	media  string                                    // content type if not JSON; object returns the bytes
+	board    *board                                    // the rows are grouped in columns
+	lists    []namedList                               // several lists in one object, by name
+	one      string                                    // parameter with the id of the only row shown
+	object   func(w *world, p params) (any, error)     // any other object, or content that is not JSON
+	wrap     func(w *world, p params, payload any) any // wraps the payload
+	required string                                    // required parameters; without them the answer is 422
+	media    string                                    // content type if not JSON; object returns the bytes
 
-	conds []condition
-	shows view
-	shown func(key string)                 // called with the key of each row that a page shows; may be nil
-	late  bool                             // shows one record as it was before its last change
-	mood  func(n int, swap func(i, j int)) // shuffles rows before they are sorted; nil does not
+	conds   []condition
+	shows   view
+	shown   func(key string)                 // called with the key of each row that a page shows; may be nil
+	stale   bool                             // shows one record as it was before its last change
+	shuffle func(n int, swap func(i, j int)) // shuffles rows before they are sorted; nil does not
 }
 
 // board groups an endpoint's rows by container: stages with their leads, pipelines with their stages, or lists
@@ -123,7 +123,7 @@ func (e *endpoint) style() style { return style(e.dialect != d0 && e.dialect != 
 
 // plain reports whether the endpoint shows the same rows for every request.
 func (e *endpoint) plain() bool {
-	return e.from != "" && e.board == nil && e.one == "" && e.month == "" && e.mood == nil && !slices.ContainsFunc(e.conds, func(c condition) bool { return c.param != "" })
+	return e.from != "" && e.board == nil && e.one == "" && e.month == "" && e.shuffle == nil && !slices.ContainsFunc(e.conds, func(c condition) bool { return c.param != "" })
 }
 
 func selectRows(w *world, name string, conds []condition, p params) []object {
@@ -143,9 +143,9 @@ func selectRows(w *world, name string, conds []condition, p params) []object {
 // records returns all records for these parameters, in the endpoint's order and without pages or envelope.
 func (e *endpoint) records(w *world, p params) []record {
 	rows := e.inMonth(selectRows(w, e.from, e.conds, p), p)
-	if e.mood != nil {
+	if e.shuffle != nil {
 		rows = slices.Clone(rows)
-		e.mood(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+		e.shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 	}
 	rows = order(rows, e.order)
 	if e.board != nil {
@@ -237,8 +237,8 @@ func (l namedList) show(w *world) list {
 // single returns the one row whose id is in a parameter.
 func (e *endpoint) single(w *world, p params) (any, error) {
 	find := w.table(e.from).find
-	if e.late {
-		find = w.table(e.from).was
+	if e.stale {
+		find = w.table(e.from).previous
 	}
 	r, ok := find(p[e.one])
 	if !ok || slices.ContainsFunc(e.conds, func(c condition) bool { return !c.holds(r, p) }) {

@@ -7,9 +7,9 @@ func outerEndpoints() []*endpoint {
 	const items = " items:sales_invoices_items<invoice_id{id product_id quantity unit_price discount_amount tax_amount total_amount}"
 	return []*endpoint{
 		{route: "GET /api/v1/customers", dialect: d0, from: "customers", order: "id", view: customer, pager: linkPager, size: 12},
-		{route: "GET /api/v1/customers/{id}", dialect: d0, from: "customers", one: "id", view: customer, within: named("data")},
+		{route: "GET /api/v1/customers/{id}", dialect: d0, from: "customers", one: "id", view: customer, wrap: named("data")},
 		{route: "GET /api/v1/invoices", dialect: d0, from: "sales_invoices", order: "id", view: invoice, pager: resourcePager, size: 15},
-		{route: "GET /api/v1/invoices/{id}", dialect: d0, from: "sales_invoices", one: "id", view: invoice + items, within: named("data")},
+		{route: "GET /api/v1/invoices/{id}", dialect: d0, from: "sales_invoices", one: "id", view: invoice + items, wrap: named("data")},
 
 		{route: "GET /api/public/plans", dialect: d0, auth: public, object: publicPlans},
 		{route: "GET /api/widget/{token}", dialect: d0, auth: public, media: "text/html; charset=UTF-8", object: widget},
@@ -17,8 +17,8 @@ func outerEndpoints() []*endpoint {
 		{route: "GET /api/wl/plans", dialect: d0, auth: whiteLabel, object: whiteLabelPlans},
 		{route: "GET /api/wl/connect/status", dialect: d0, auth: whiteLabel, object: connectStatus},
 
-		{route: "GET /api/socialpost", dialect: d1, says: "Settings", object: socialPost},
-		{route: "GET /api/todoservice", dialect: d1, says: "Not connected", object: notConnected},
+		{route: "GET /api/socialpost", dialect: d1, message: "Settings", object: socialPost},
+		{route: "GET /api/todoservice", dialect: d1, message: "Not connected", object: notConnected},
 		{route: "GET /api/smsservice", dialect: d0, object: smsService},
 		{route: "GET /api/agents/{agent}/outstanding-commissions", dialect: d0, object: commissions},
 	}

@@ -12,27 +12,27 @@ func projectEndpoints() []*endpoint {
 		return obj("project", obj("id", w.idIn("projects", p["id"]+p["project_id"])), "stages", payload, "statusClass", list{"task-list-1", "task-list-2"})
 	}
 	return []*endpoint{
-		{route: "GET /api/projects", dialect: d1, says: "Projects retrieved", from: "projects", order: "-created_at", view: project, pager: itemsPager, size: 10},
-		{route: "GET /api/get-projects", dialect: d3, from: "projects", view: "id name", within: named("projects")},
+		{route: "GET /api/projects", dialect: d1, message: "Projects retrieved", from: "projects", order: "-created_at", view: project, pager: itemsPager, size: 10},
+		{route: "GET /api/get-projects", dialect: d3, from: "projects", view: "id name", wrap: named("projects")},
 		{route: "GET /api/project/show/{id}", dialect: d2, from: "projects", one: "id", view: project + " budget|whole daysleft=end_date|daysleft total_bug:bugs<project_id# " +
-			"milestones:milestones<project_id{id title status} files:project_files<project_id{id file_name file_path}", within: named("project")},
+			"milestones:milestones<project_id{id title status} files:project_files<project_id{id file_name file_path}", wrap: named("project")},
 		{route: "GET /api/project/milestones", dialect: d2, from: "milestones", order: "-id", view: "* -project_id", pager: laravelPager, size: 10},
-		{route: "GET /api/project/clients", dialect: d1, says: "Clients retrieved", from: "users", where: "type=client", view: user + " email", pager: itemsPager, size: 10},
-		{route: "GET /api/project/task-stages", dialect: d1, says: "Stages retrieved", from: "task_stages", view: "*"},
+		{route: "GET /api/project/clients", dialect: d1, message: "Clients retrieved", from: "users", where: "type=client", view: user + " email", pager: itemsPager, size: 10},
+		{route: "GET /api/project/task-stages", dialect: d1, message: "Stages retrieved", from: "task_stages", view: "*"},
 		{route: "GET /api/project/bug-stages", dialect: d2, from: "bug_stages", view: "* complete|flag"},
 		{route: "GET /api/bug-status-list", dialect: d0, from: "bug_stages", view: "id name"},
-		{route: "GET /api/project/{id}/task-board", dialect: d2, from: "tasks", where: "project_id=$id", view: task + " assigned_to", within: inProject,
+		{route: "GET /api/project/{id}/task-board", dialect: d2, from: "tasks", where: "project_id=$id", view: task + " assigned_to", wrap: inProject,
 			board: &board{of: "task_stages", view: "id name color complete order", as: "tasks", by: "stage_id"}},
 		{route: "GET /api/project/task/show/{id}", dialect: d2, from: "tasks", one: "id",
 			view: task + " assigned_to comments:task_comments<task_id{id comment user_id} sub_tasks:subtasks<task_id{id name due_date is_done}"},
-		{route: "GET /api/project/bug/{project_id}", dialect: d2, from: "bugs", where: "project_id=$project_id", view: bug, within: inProject,
+		{route: "GET /api/project/bug/{project_id}", dialect: d2, from: "bugs", where: "project_id=$project_id", view: bug, wrap: inProject,
 			board: &board{of: "bug_stages", view: "id name color order", as: "bugs", by: "stage_id"}},
-		{route: "GET /api/project/bug/show/{bug_id}", dialect: d2, from: "bugs", one: "bug_id", view: bug, within: named("bug")},
-		{route: "GET /api/project/report/{id}", dialect: d1, says: "Report retrieved", from: "projects", one: "id", view: report + " daysleft=end_date|daysleft",
-			within: func(_ *world, _ params, figures any) any {
+		{route: "GET /api/project/bug/show/{bug_id}", dialect: d2, from: "bugs", one: "bug_id", view: bug, wrap: named("bug")},
+		{route: "GET /api/project/report/{id}", dialect: d1, message: "Report retrieved", from: "projects", one: "id", view: report + " daysleft=end_date|daysleft",
+			wrap: func(_ *world, _ params, figures any) any {
 				return append(figures.(object), obj("chart", list{3, 1, 4}, "labels", list{"Todo", "Review", "Done"})...)
 			}},
-		{route: "GET /api/project/reports", dialect: d1, says: "Reports retrieved", from: "projects", view: report},
+		{route: "GET /api/project/reports", dialect: d1, message: "Reports retrieved", from: "projects", view: report},
 	}
 }
 
@@ -41,32 +41,32 @@ func tasklyEndpoints() []*endpoint {
 	const project = "id name status description total_task=id|projecttasks total_comments:project_activity<project_id# start_date end_date created_by " +
 		"members:users*members{id name avatar|url} clients:users*clients{id name}"
 	return []*endpoint{
-		{route: "GET /api/taskly/projects", dialect: d1, says: "Projects", from: "projects", view: project},
-		{route: "GET /api/taskly/projects/{project}/tasks", dialect: d1, says: "Tasks", from: "tasks", where: "project_id=$project", view: task, pager: itemsPager, size: 10},
-		{route: "POST /api/taskly/project-list", dialect: d1, says: "Projects retrieved successfully", from: "projects", order: "-created_at", view: project, pager: itemsPager, size: 10},
-		{route: "POST /api/taskly/project-details", dialect: d1, says: "Project retrieved", needs: "project_id", from: "projects", one: "project_id",
+		{route: "GET /api/taskly/projects", dialect: d1, message: "Projects", from: "projects", view: project},
+		{route: "GET /api/taskly/projects/{project}/tasks", dialect: d1, message: "Tasks", from: "tasks", where: "project_id=$project", view: task, pager: itemsPager, size: 10},
+		{route: "POST /api/taskly/project-list", dialect: d1, message: "Projects retrieved successfully", from: "projects", order: "-created_at", view: project, pager: itemsPager, size: 10},
+		{route: "POST /api/taskly/project-details", dialect: d1, message: "Project retrieved", required: "project_id", from: "projects", one: "project_id",
 			view: project + " budget|whole daysleft=end_date|daysleft total_bug:bugs<project_id# milestones:milestones<project_id{id title status cost} " +
 				"files:project_files<project_id{id file_name file_path}"},
-		{route: "POST /api/taskly/project-activity", dialect: d1, says: "Activity", needs: "project_id", from: "project_activity", where: "project_id=$project_id", order: "-id",
+		{route: "POST /api/taskly/project-activity", dialect: d1, message: "Activity", required: "project_id", from: "project_activity", where: "project_id=$project_id", order: "-id",
 			view: "id log_type remark time user:users@user_id.name"},
-		{route: "POST /api/taskly/task-list", dialect: d1, says: "Tasks", from: "tasks", where: "project_id=?project_id priority=?status", view: task},
-		{route: "POST /api/taskly/task-details", dialect: d1, says: "Task", needs: "task_id", from: "tasks", one: "task_id", where: "project_id=?project_id",
+		{route: "POST /api/taskly/task-list", dialect: d1, message: "Tasks", from: "tasks", where: "project_id=?project_id priority=?status", view: task},
+		{route: "POST /api/taskly/task-details", dialect: d1, message: "Task", required: "task_id", from: "tasks", one: "task_id", where: "project_id=?project_id",
 			view: task + " created_at sub_tasks:subtasks<task_id{id name due_date is_done} comments:task_comments<task_id{id comment}"},
-		{route: "POST /api/taskly/taskboard", dialect: d1, says: "Board", needs: "project_id", from: "tasks", where: "project_id=$project_id", view: task,
+		{route: "POST /api/taskly/taskboard", dialect: d1, message: "Board", required: "project_id", from: "tasks", where: "project_id=$project_id", view: task,
 			board: &board{of: "task_stages", view: "id name color complete order", as: "tasks", by: "stage_id"}},
-		{route: "GET /api/taskly/users", dialect: d1, says: "Users", from: "users", where: "type=staff", view: user},
-		{route: "GET /api/taskly/home", dialect: d1, says: "Home", object: tasklyHome},
+		{route: "GET /api/taskly/users", dialect: d1, message: "Users", from: "users", where: "type=staff", view: user},
+		{route: "GET /api/taskly/home", dialect: d1, message: "Home", object: tasklyHome},
 	}
 }
 
 // supportEndpoints returns lists of ten to a page, newest first, with nothing to order equal times.
 func supportEndpoints() []*endpoint {
 	return []*endpoint{
-		{route: "GET /api/support-ticket/tickets", dialect: d1, says: "Tickets retrieved successfully", from: "tickets", order: "-created_at", pager: itemsPager, size: 10,
+		{route: "GET /api/support-ticket/tickets", dialect: d1, message: "Tickets retrieved successfully", from: "tickets", order: "-created_at", pager: itemsPager, size: 10,
 			view: "id ticket_id name email account_type subject status description|plain note category_name:ticket_categories@category.name color:ticket_categories@category.color attachments"},
-		{route: "GET /api/support-ticket/knowledges", dialect: d1, says: "Knowledge retrieved", from: "knowledges", order: "-created_at", view: "id title description category", pager: itemsPager, size: 10},
-		{route: "GET /api/support-ticket/faqs", dialect: d1, says: "Faqs retrieved", from: "faqs", order: "-created_at", view: "id title description|plain", pager: itemsPager, size: 10},
-		{route: "GET /api/support-ticket/get-request-data", dialect: d1, says: "Data", lists: []namedList{
+		{route: "GET /api/support-ticket/knowledges", dialect: d1, message: "Knowledge retrieved", from: "knowledges", order: "-created_at", view: "id title description category", pager: itemsPager, size: 10},
+		{route: "GET /api/support-ticket/faqs", dialect: d1, message: "Faqs retrieved", from: "faqs", order: "-created_at", view: "id title description|plain", pager: itemsPager, size: 10},
+		{route: "GET /api/support-ticket/get-request-data", dialect: d1, message: "Data", lists: []namedList{
 			{"categories", "ticket_categories", "", "id name color"}, {"staff", "users", "type=staff", "id name email"}, {"knowledge_categories", "knowledge_categories", "", "id title"}}},
 		{route: "GET /api/support-ticket/home", dialect: d0, object: supportHome},
 	}

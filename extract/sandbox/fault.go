@@ -148,7 +148,7 @@ type faults struct {
 
 type rule struct {
 	Fault
-	seen, struck int
+	seen, applied int
 }
 
 func newFaults(seed uint64) *faults {
@@ -170,8 +170,8 @@ func (s *Server) SetFaults(list ...Fault) error {
 	return nil
 }
 
-// strike returns the fault that applies to this request, if any.
-func (f *faults) strike(t target, page string) (Fault, bool) {
+// match returns the fault that applies to this request, if any.
+func (f *faults) match(t target, page string) (Fault, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, r := range f.rules {
@@ -179,13 +179,13 @@ func (f *faults) strike(t target, page string) (Fault, bool) {
 			continue
 		}
 		r.seen++
-		if r.seen <= r.After || (r.Count > 0 && r.struck >= r.Count) {
+		if r.seen <= r.After || (r.Count > 0 && r.applied >= r.Count) {
 			continue
 		}
 		if r.Probability > 0 && f.random.Float64() >= r.Probability {
 			continue
 		}
-		r.struck++
+		r.applied++
 		return r.Fault, true
 	}
 	return Fault{}, false

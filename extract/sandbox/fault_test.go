@@ -96,7 +96,7 @@ func TestFaults(t *testing.T) {
 
 	a, err = strike("crm.*=status")
 	require.NoError(t, err)
-	require.Equal(t, good, a.body, "another stream's fault does not strike")
+	require.Equal(t, good, a.body, "another stream's fault does not apply")
 }
 
 func TestFaultCountsAndPages(t *testing.T) {
@@ -126,7 +126,7 @@ func TestDriftMovesRowsBetweenPages(t *testing.T) {
 	for _, n := range seen {
 		repeated += n - 1
 	}
-	require.Equal(t, 1, repeated, "the row pushed over the page's edge is read twice")
+	require.Equal(t, 1, repeated, "the row that moved to the next page is read twice")
 }
 
 func TestShuffleMovesWhatTies(t *testing.T) {
@@ -249,8 +249,8 @@ func TestStaleAnswers(t *testing.T) {
 	require.NoError(t, d.SetFaults(stale))
 	require.Equal(t, first, show("3").body)
 	require.Equal(t, 404, show(made).status)
-	require.Equal(t, 200, show("5").status, "what was deleted is still there")
-	require.Equal(t, 200, show("7").status, "what has not changed is as it was")
+	require.Equal(t, 200, show("5").status, "the deleted record is still served")
+	require.Equal(t, 200, show("7").status, "an unchanged record stays the same")
 	require.NotEqual(t, first, show("3").body, "the fault is over")
 	require.Equal(t, 200, show(made).status)
 	require.Equal(t, 404, show("5").status)

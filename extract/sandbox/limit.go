@@ -156,7 +156,7 @@ func (s *Server) throttle(h http.Header, c credential) *reply {
 		}
 		r := jsonReply(http.StatusTooManyRequests, obj("error",
 			obj("code", "rate_limited", "message", "Too many requests", "type", "rate_limit_error", "param", nil)))
-		r.gate = v.reset
+		r.wait = v.reset
 		return &r
 	}
 	v := s.appLimit.take(c.user, now)
@@ -169,6 +169,6 @@ func (s *Server) throttle(h http.Header, c credential) *reply {
 	r.header.Set("X-RateLimit-Limit", strconv.Itoa(v.limit))
 	r.header.Set("X-RateLimit-Remaining", "0")
 	r.header.Set("X-RateLimit-Reset", strconv.FormatInt(s.now().Unix()+int64(wait), 10))
-	r.gate = time.Duration(wait) * time.Second
+	r.wait = time.Duration(wait) * time.Second
 	return &r
 }

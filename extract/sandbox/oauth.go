@@ -33,13 +33,13 @@ const tokenLife = time.Hour
 // token that is used twice ends its grant, as on a strict server.
 type grants struct {
 	mu    sync.Mutex
-	codes map[string]asked
-	fresh map[string]asked // by refresh token
-	spent map[string]asked // used ones, by refresh token
+	codes map[string]authorization
+	fresh map[string]authorization // by refresh token
+	spent map[string]authorization // used ones, by refresh token
 }
 
-// asked is what a grant allows.
-type asked struct {
+// authorization is what a grant allows.
+type authorization struct {
 	id        string // of the grant
 	client    string
 	redirect  string
@@ -49,7 +49,7 @@ type asked struct {
 }
 
 func newGrants() *grants {
-	return &grants{codes: map[string]asked{}, fresh: map[string]asked{}, spent: map[string]asked{}}
+	return &grants{codes: map[string]authorization{}, fresh: map[string]authorization{}, spent: map[string]authorization{}}
 }
 
 // oauth serves both endpoints. There is no consent page: every request is approved.
@@ -68,8 +68,8 @@ func (s *Server) oauth(w http.ResponseWriter, r *http.Request) {
 	}
 	var answer reply
 	defer func() { s.counter.end(tally, answer, time.Since(s.start)) }()
-	if fault, struck := s.faults.strike(t, ""); struck {
-		answer = s.spoil(r, t, fault, params{}, genuine)
+	if fault, struck := s.faults.match(t, ""); struck {
+		answer = s.applyFault(r, t, fault, params{}, genuine)
 	} else {
 		answer = genuine()
 	}
@@ -94,7 +94,7 @@ func (s *Server) authorize(r *http.Request) reply {
 		code := "code_" + rand.Text()
 		out.Set("code", code)
 		s.grants.mu.Lock()
-		s.grants.codes[code] = asked{
+		s.grants.codes[code] = authorization{
 			id: rand.Text(), client: q.Get("client_id"), redirect: back.String(), challenge: q.Get("code_challenge"),
 			scopes: strings.Fields(q.Get("scope")), until: time.Now().Add(time.Minute),
 		}
@@ -123,7 +123,7 @@ func (s *Server) tokenFor(r *http.Request) reply {
 	g := s.grants
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var a asked
+	var a authorization
 	switch r.PostForm.Get("grant_type") {
 	case "authorization_code":
 		code := r.PostForm.Get("code")
@@ -150,7 +150,7 @@ func (s *Server) tokenFor(r *http.Request) reply {
 }
 
 // rotate uses up a refresh token. A token that was used before ends its grant.
-func (g *grants) rotate(token string) (asked, bool) {
+func (g *grants) rotate(token string) (authorization, bool) {
 	if a, twice := g.spent[token]; twice {
 		for t, other := range g.fresh {
 			if other.id == a.id {

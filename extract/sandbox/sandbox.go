@@ -144,8 +144,8 @@ func (s *Server) register() {
 // Reset restores the seeded data. Tokens, limits and statistics stay.
 func (s *Server) Reset() {
 	w := newWorld(s.options.Seed, s.options.Scale)
-	w.keep(s.options.Most)
-	w.told = func(table, action string, row object) { s.notify(w, table, action, row) }
+	w.truncate(s.options.Most)
+	w.onChange = func(table, action string, row object) { s.notify(w, table, action, row) }
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.world != nil {

@@ -17,7 +17,7 @@ type reply struct {
 	status int
 	header http.Header
 	body   []byte
-	gate   time.Duration // of a 429: how long the credential must wait
+	wait   time.Duration // of a 429: how long the credential must wait
 
 	send    func(http.ResponseWriter) // writes the answer itself, if not nil
 	release func()                    // called after the body was written
@@ -61,12 +61,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.oauth(w, r)
 		return
 	}
-	t, lost := s.aim(r)
+	t, lost := s.findTarget(r)
 	want := bearer
 	if e := s.endpoints[t.method+" "+t.template]; e != nil {
 		want = e.auth
 	}
-	want = s.wants(t, want)
+	want = s.requiredAuth(t, want)
 	c, refused := s.admit(r, t.surface, want)
 	s.counter.call(t.method, t.template, t.stream, t.class != "" && t.class.Readable())
 	tally := s.counter.begin(c.name, time.Since(s.start))
@@ -76,8 +76,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.write(w, r, answer)
 }
 
-// aim finds the endpoint, or returns an answer if there is no such route.
-func (s *Server) aim(r *http.Request) (target, *reply) {
+// findTarget finds the endpoint, or returns an answer if there is no such route.
+func (s *Server) findTarget(r *http.Request) (target, *reply) {
 	t := target{method: r.Method, surface: surfaceOf(r.URL.Path), template: r.URL.Path}
 	m, ok := s.routes.find(r.Method, r.URL.Path)
 	if ok && m.template == "" {
@@ -101,8 +101,8 @@ func surfaceOf(path string) string {
 	return "app"
 }
 
-// wants returns the credential that a call requires if it is not in the endpoint tables.
-func (s *Server) wants(t target, want auth) auth {
+// requiredAuth returns the credential that a call requires if it is not in the endpoint tables.
+func (s *Server) requiredAuth(t target, want auth) auth {
 	switch {
 	case t.template == "/api/login", t.template == "/api/widget/lead", t.template == "/api/refresh": // refresh accepts expired tokens
 		return public
@@ -132,13 +132,13 @@ func (s *Server) answer(h http.Header, r *http.Request, t target, c credential, 
 		return jsonReply(http.StatusBadRequest, obj("message", "The body could not be read."))
 	}
 	p := paramsOf(t.path, r.URL.Query(), body)
-	fault, struck := s.faults.strike(t, p["page"])
+	fault, struck := s.faults.match(t, p["page"])
 	if struck && fault.Kind == FaultDrift {
 		s.shift(t, fault)
 		struck = false
 	}
 	if struck {
-		return s.spoil(r, t, fault, p, func() reply {
+		return s.applyFault(r, t, fault, p, func() reply {
 			if fault.Kind == FaultStuck {
 				p = params{}
 				maps.Copy(p, t.path)
@@ -198,7 +198,7 @@ func (s *Server) read(e *endpoint, p params) reply {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var lacking []string
-	for _, name := range strings.Fields(e.needs) {
+	for _, name := range strings.Fields(e.required) {
 		if p[name] == "" {
 			lacking = append(lacking, name)
 		}
@@ -214,10 +214,10 @@ func (s *Server) read(e *endpoint, p params) reply {
 		text, _ := out.data.(string)
 		return reply{status: http.StatusOK, header: http.Header{"Content-Type": {e.media}}, body: []byte(text)}
 	}
-	if e.within != nil {
-		out.data = e.within(s.world, p, out.data)
+	if e.wrap != nil {
+		out.data = e.wrap(s.world, p, out.data)
 	}
-	body := e.style().append(nil, e.dialect.wrap(e.says, out))
+	body := e.style().append(nil, e.dialect.wrap(e.message, out))
 	header := http.Header{"Content-Type": {"application/json"}}
 	for name, values := range out.header {
 		header[name] = values

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// spoil answers a request that a fault applies to. genuine returns the answer without the fault.
-func (s *Server) spoil(r *http.Request, t target, f Fault, p params, genuine func() reply) reply {
+// applyFault answers a request that a fault applies to. genuine returns the answer without the fault.
+func (s *Server) applyFault(r *http.Request, t target, f Fault, p params, genuine func() reply) reply {
 	d := s.dialectOf(t, s.endpoints[t.method+" "+t.template])
 	switch f.Kind {
 	case FaultStatus:
@@ -31,7 +31,7 @@ func (s *Server) spoil(r *http.Request, t target, f Fault, p params, genuine fun
 	case FaultShuffle:
 		return s.shuffled(t, p, genuine)
 	case FaultPoison:
-		if s.stumbles(t, p, f.ID) {
+		if s.pageContains(t, p, f.ID) {
 			return f.status(r, d, t)
 		}
 		return genuine()
@@ -51,9 +51,9 @@ func (s *Server) spoil(r *http.Request, t target, f Fault, p params, genuine fun
 	case FaultMalformed:
 		answer.body = append(bytes.TrimSuffix(answer.body, []byte("}")), ",}"...)
 	case FaultCut:
-		answer.body = answer.body[:f.keep(len(answer.body))]
+		answer.body = answer.body[:f.bytesSent(len(answer.body))]
 	case FaultTruncate:
-		answer.send = func(w http.ResponseWriter) { truncate(w, answer, f.keep(len(answer.body))) }
+		answer.send = func(w http.ResponseWriter) { truncate(w, answer, f.bytesSent(len(answer.body))) }
 	case FaultSlow:
 		answer.send = func(w http.ResponseWriter) { drip(w, r, answer, time.Duration(f.Delay)) }
 	}
@@ -67,7 +67,7 @@ func (s *Server) stale(t target, p params, genuine func() reply) reply {
 		return genuine()
 	}
 	lagging := *e
-	lagging.late = true
+	lagging.stale = true
 	return s.read(&lagging, p)
 }
 
@@ -78,8 +78,8 @@ func orText(text, other string) string {
 	return text
 }
 
-// keep returns how many bytes of a body are sent.
-func (f Fault) keep(of int) int {
+// bytesSent returns how many bytes of a body are sent.
+func (f Fault) bytesSent(of int) int {
 	if f.Bytes > 0 {
 		return min(f.Bytes, of)
 	}
@@ -111,7 +111,7 @@ func (f Fault) status(r *http.Request, d dialect, t target) reply {
 	}
 	if f.RetryAfter != "" {
 		answer.header.Set("Retry-After", f.RetryAfter)
-		answer.gate = gateOf(f.RetryAfter)
+		answer.wait = gateOf(f.RetryAfter)
 	}
 	return answer
 }
@@ -134,7 +134,7 @@ func (s *Server) empty(t target) reply {
 		return jsonReply(http.StatusOK, s.dialectOf(t, e).wrap("", served{data: list{}}))
 	}
 	hollow := *e
-	hollow.needs = ""
+	hollow.required = ""
 	// No row's id equals a missing parameter.
 	hollow.conds = append(hollow.conds[:len(hollow.conds):len(hollow.conds)], condition{column: "id", param: "_none"})
 	return s.read(&hollow, params{})
@@ -148,12 +148,12 @@ func (s *Server) shuffled(t target, p params, genuine func() reply) reply {
 		return genuine()
 	}
 	moody := *e
-	moody.mood = rand.Shuffle
+	moody.shuffle = rand.Shuffle
 	return s.read(&moody, p)
 }
 
-// stumbles reports whether the requested page contains the record with this id.
-func (s *Server) stumbles(t target, p params, id string) bool {
+// pageContains reports whether the requested page contains the record with this id.
+func (s *Server) pageContains(t target, p params, id string) bool {
 	e := s.endpoints[t.method+" "+t.template]
 	if e == nil || e.from == "" {
 		return false
@@ -161,7 +161,7 @@ func (s *Server) stumbles(t target, p params, id string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	wary := *e
-	wary.mood = func(int, func(i, j int)) {} // keeps the result out of the cache
+	wary.shuffle = func(int, func(i, j int)) {} // keeps the result out of the cache
 	if all := wary.render(s.world, p); id == "" && len(all) > 0 {
 		id = all[len(all)/2].key
 	}

@@ -97,9 +97,9 @@ func (c *counter) end(t *tally, r reply, now time.Duration) {
 	case r.status >= 500:
 		t.ServerErrors++
 	}
-	if r.gate > 0 {
+	if r.wait > 0 {
 		t.gateClosed = now
-		t.gateOpens = max(t.gateOpens, now+r.gate)
+		t.gateOpens = max(t.gateOpens, now+r.wait)
 	}
 }
 

@@ -65,21 +65,21 @@ func (s *Server) truth(st schemas.Stream) ([]json.RawMessage, error) {
 	return all, nil
 }
 
-// asking is one set of parameters, also in the form of a record's context.
-type asking struct {
+// paramSet is one set of parameters, also in the form of a record's context.
+type paramSet struct {
 	params  params
 	context object
 }
 
 // paramsOfAll returns each set of parameters that the stream is requested with: the values from its parent's
 // records, in their order.
-func (s *Server) paramsOfAll(st schemas.Stream) ([]asking, error) {
+func (s *Server) paramsOfAll(st schemas.Stream) ([]paramSet, error) {
 	if st.Parent == "" {
-		one := asking{params: params{}}
+		one := paramSet{params: params{}}
 		for _, p := range st.Params {
 			one.params[p.Name] = p.Value
 		}
-		return []asking{one}, nil
+		return []paramSet{one}, nil
 	}
 	parent, ok := s.catalogue.Find(st.Parent)
 	if !ok {
@@ -89,10 +89,10 @@ func (s *Server) paramsOfAll(st schemas.Stream) ([]asking, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parent %s: %w", st.Parent, err)
 	}
-	var all []asking
+	var all []paramSet
 	seen := map[string]bool{}
 	for _, record := range records {
-		for _, a := range askings(st.Params, decodeRecord(record)) {
+		for _, a := range paramSetsOf(st.Params, decodeRecord(record)) {
 			key := fmt.Sprint(a.context)
 			if !seen[key] {
 				seen[key] = true
@@ -103,26 +103,26 @@ func (s *Server) paramsOfAll(st schemas.Stream) ([]asking, error) {
 	return all, nil
 }
 
-func (a *asking) add(name string, value any) {
+func (a *paramSet) add(name string, value any) {
 	a.params[name] = textOf(value)
 	a.context = append(a.context, member{name, value})
 }
 
-// askings returns the sets of parameters from one parent record: several if a pointer goes through an array.
-func askings(of []schemas.Param, record any) []asking {
-	sets := []asking{{params: params{}}}
+// paramSetsOf returns the sets of parameters from one parent record: several if a pointer goes through an array.
+func paramSetsOf(of []schemas.Param, record any) []paramSet {
+	sets := []paramSet{{params: params{}}}
 	for _, p := range of {
 		values := []any{p.Value}
 		if p.From != "" {
-			values = pointed(record, strings.Split(strings.TrimPrefix(p.From, "/"), "/"))
+			values = valuesAt(record, strings.Split(strings.TrimPrefix(p.From, "/"), "/"))
 		}
-		var next []asking
+		var next []paramSet
 		for _, set := range sets {
 			for _, v := range values {
 				if v == nil {
 					continue
 				}
-				more := asking{params: params{}, context: append(object{}, set.context...)}
+				more := paramSet{params: params{}, context: append(object{}, set.context...)}
 				for name, value := range set.params {
 					more.params[name] = value
 				}
@@ -135,8 +135,8 @@ func askings(of []schemas.Param, record any) []asking {
 	return sets
 }
 
-// pointed returns the values at a pointer, in which * matches every member or element.
-func pointed(v any, path []string) []any {
+// valuesAt returns the values at a pointer, in which * matches every member or element.
+func valuesAt(v any, path []string) []any {
 	if len(path) == 0 {
 		return []any{v}
 	}
@@ -145,13 +145,13 @@ func pointed(v any, path []string) []any {
 	case object:
 		for _, m := range v {
 			if path[0] == "*" || path[0] == m.name {
-				all = append(all, pointed(m.value, path[1:])...)
+				all = append(all, valuesAt(m.value, path[1:])...)
 			}
 		}
 	case list:
 		for _, e := range v {
 			if path[0] == "*" {
-				all = append(all, pointed(e, path[1:])...)
+				all = append(all, valuesAt(e, path[1:])...)
 			}
 		}
 	}
@@ -187,10 +187,10 @@ func (s *Server) truthOf(st schemas.Stream, e *endpoint, p params) ([]record, er
 		return nil, err
 	}
 	data := out.data
-	if e.within != nil {
-		data = e.within(s.world, p, data)
+	if e.wrap != nil {
+		data = e.wrap(s.world, p, data)
 	}
-	return recordsAt(st.Records, e.dialect.wrap(e.says, served{data: data}))
+	return recordsAt(st.Records, e.dialect.wrap(e.message, served{data: data}))
 }
 
 // recordsAt returns the records at the first of the stream's candidate places that exists in document.
@@ -200,7 +200,7 @@ func recordsAt(places []string, document any) ([]record, error) {
 		if place != "" {
 			path = strings.Split(place[1:], "/")
 		}
-		found := pointed(document, path)
+		found := valuesAt(document, path)
 		if len(found) == 0 {
 			continue
 		}

@@ -19,8 +19,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// desk is a running sandbox with a client.
-type desk struct {
+// harness is a running sandbox with a client.
+type harness struct {
 	*sandbox.Server
 	t         *testing.T
 	url       string
@@ -29,7 +29,7 @@ type desk struct {
 	requests  int
 }
 
-func open(t *testing.T, o sandbox.Options) *desk {
+func open(t *testing.T, o sandbox.Options) *harness {
 	t.Helper()
 	s, err := sandbox.New(o)
 	require.NoError(t, err)
@@ -38,7 +38,7 @@ func open(t *testing.T, o sandbox.Options) *desk {
 	catalogue, err := schemas.Load()
 	require.NoError(t, err)
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	return &desk{Server: s, t: t, url: server.URL, client: client, catalogue: catalogue}
+	return &harness{Server: s, t: t, url: server.URL, client: client, catalogue: catalogue}
 }
 
 // answer is a fully read response.
@@ -49,14 +49,14 @@ type answer struct {
 }
 
 // call makes a request with a token, without decoding the answer.
-func (d *desk) call(method, path, token string, body any) answer {
+func (d *harness) call(method, path, token string, body any) answer {
 	d.t.Helper()
 	a, err := d.try(method, path, token, body)
 	require.NoError(d.t, err, "%s %s", method, path)
 	return a
 }
 
-func (d *desk) try(method, path, token string, body any) (answer, error) {
+func (d *harness) try(method, path, token string, body any) (answer, error) {
 	d.t.Helper()
 	var reader io.Reader
 	if body != nil {
@@ -104,7 +104,7 @@ func tokenOf(s schemas.Stream) string {
 }
 
 // truth returns the decoded Truth.
-func (d *desk) truth(stream string) []any {
+func (d *harness) truth(stream string) []any {
 	d.t.Helper()
 	records, err := d.Truth(stream)
 	require.NoError(d.t, err)
@@ -116,7 +116,7 @@ func (d *desk) truth(stream string) []any {
 }
 
 // read reads a stream in the simplest way: parents first, then each page that the answer names as the next.
-func (d *desk) read(s schemas.Stream) []any {
+func (d *harness) read(s schemas.Stream) []any {
 	d.t.Helper()
 	all := []any{}
 	for _, values := range d.paramsOf(s) {
@@ -148,7 +148,7 @@ func (d *desk) read(s schemas.Stream) []any {
 	return all
 }
 
-func (d *desk) paramsOf(s schemas.Stream) []map[string]any {
+func (d *harness) paramsOf(s schemas.Stream) []map[string]any {
 	if s.Months.Set() {
 		var all []map[string]any
 		for back := range 12 {
@@ -232,7 +232,7 @@ func placed(v any, pointer string, container any) []place {
 	return all
 }
 
-func (d *desk) pages(s schemas.Stream, path string, query url.Values, body map[string]any, context map[string]any) []any {
+func (d *harness) pages(s schemas.Stream, path string, query url.Values, body map[string]any, context map[string]any) []any {
 	d.t.Helper()
 	var all []any
 	for page := 1; page < 200; page++ {

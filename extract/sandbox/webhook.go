@@ -141,8 +141,8 @@ func (h *hub) publish(e event) {
 	}
 }
 
-// anyone reports whether there are subscriptions.
-func (h *hub) anyone() bool {
+// hasSubscribers reports whether there are subscriptions.
+func (h *hub) hasSubscribers() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.subs) > 0

@@ -71,23 +71,23 @@ const maxDrain = 5 * time.Minute
 func (s *Server) controlWebhooks(w http.ResponseWriter, r *http.Request, what string) {
 	switch key := r.Method + " " + what; key {
 	case "GET ":
-		tell(w, s.Webhooks(), nil)
+		writeJSON(w, s.Webhooks(), nil)
 	case "POST ":
 		var ask Webhook
 		number, err := 0, json.NewDecoder(r.Body).Decode(&ask)
 		if err == nil {
 			number, err = s.Subscribe(ask)
 		}
-		tell(w, map[string]int{"webhook": number}, err)
+		writeJSON(w, map[string]int{"webhook": number}, err)
 	case "DELETE ":
-		tell(w, []WebhookStatus{}, s.Close())
+		writeJSON(w, []WebhookStatus{}, s.Close())
 	case "GET /log":
-		s.tellLog(w, r)
+		s.writeLog(w, r)
 	case "POST /drain":
 		ctx, cancel := context.WithTimeout(r.Context(), maxDrain)
 		defer cancel()
 		err := s.Drain(ctx)
-		tell(w, s.Webhooks(), err)
+		writeJSON(w, s.Webhooks(), err)
 	case "POST /flood":
 		var ask Flood
 		var report FloodReport
@@ -95,7 +95,7 @@ func (s *Server) controlWebhooks(w http.ResponseWriter, r *http.Request, what st
 		if err == nil {
 			report, err = s.Flood(r.Context(), ask)
 		}
-		tell(w, report, err)
+		writeJSON(w, report, err)
 	default:
 		s.controlWebhook(w, r, key)
 	}
@@ -109,14 +109,14 @@ func (s *Server) controlWebhook(w http.ResponseWriter, r *http.Request, key stri
 		return
 	}
 	err = s.Unsubscribe(number)
-	tell(w, s.Webhooks(), err)
+	writeJSON(w, s.Webhooks(), err)
 }
 
-// tellLog writes all deliveries as JSON lines, or those with the given ?acknowledged.
-func (s *Server) tellLog(w http.ResponseWriter, r *http.Request) {
+// writeLog writes all deliveries as JSON lines, or those with the given ?acknowledged.
+func (s *Server) writeLog(w http.ResponseWriter, r *http.Request) {
 	want := r.URL.Query().Get("acknowledged")
 	if _, err := strconv.ParseBool(want); want != "" && err != nil {
-		tell(w, nil, fmt.Errorf("acknowledged: %w", err))
+		writeJSON(w, nil, fmt.Errorf("acknowledged: %w", err))
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")

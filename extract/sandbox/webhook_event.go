@@ -111,7 +111,7 @@ func eventID(random *rand.Rand) string {
 // notify announces a change of a row. The caller holds the world's lock.
 func (s *Server) notify(w *world, table, action string, row object) {
 	a := s.announced[table]
-	if a == nil || !s.hub.anyone() {
+	if a == nil || !s.hub.hasSubscribers() {
 		return
 	}
 	s.hub.publish(a.event(s.hub.id(), w, action, row, 0))

@@ -89,7 +89,7 @@ func (s *Server) Flood(ctx context.Context, f Flood) (FloodReport, error) {
 	if err := f.check(); err != nil {
 		return FloodReport{}, err
 	}
-	speakers := s.speakers(f.Match)
+	speakers := s.floodTables(f.Match)
 	if len(speakers) == 0 {
 		return FloodReport{}, fmt.Errorf("flood: no module matches %q", f.Match)
 	}
@@ -105,7 +105,7 @@ func (s *Server) Flood(ctx context.Context, f Flood) (FloodReport, error) {
 		}
 		for room := maxBacklog - s.hub.backlog(); report.Events < due && room > 0; room-- {
 			report.Events++
-			if s.speak(random, speakers[random.IntN(len(speakers))], f) {
+			if s.announceUpdate(random, speakers[random.IntN(len(speakers))], f) {
 				report.Changes++
 			}
 		}
@@ -119,8 +119,8 @@ func (s *Server) Flood(ctx context.Context, f Flood) (FloodReport, error) {
 	return report, nil
 }
 
-// speakers returns the tables that have rows and a matching module.
-func (s *Server) speakers(match string) []string {
+// floodTables returns the tables that have rows and a matching module.
+func (s *Server) floodTables(match string) []string {
 	if s.contacts != nil {
 		return []string{"contacts"}
 	}
@@ -136,8 +136,8 @@ func (s *Server) speakers(match string) []string {
 	})
 }
 
-// speak announces an update of a random record, and reports whether the record has changed.
-func (s *Server) speak(random *rand.Rand, table string, f Flood) (changed bool) {
+// announceUpdate announces an update of a random record, and reports whether the record has changed.
+func (s *Server) announceUpdate(random *rand.Rand, table string, f Flood) (changed bool) {
 	which, change := random.Uint64(), random.Float64() < f.Change
 	if s.contacts != nil {
 		number := int(which % uint64(atMost(s.contacts.count, f.Subjects)))
@@ -154,7 +154,7 @@ func (s *Server) speak(random *rand.Rand, table string, f Flood) (changed bool) 
 		return false
 	}
 	row := rows[which%uint64(atMost(len(rows), f.Subjects))]
-	mark := marked(row)
+	mark := visibleChange(row)
 	if change && mark != nil {
 		s.world.alter(write{table: table}, update, row, mark) // which also announces it
 		return true
@@ -174,7 +174,7 @@ func atMost(n, limit int) int {
 func (s *Server) notifyContact(number int) { s.announceContact(number, 0) }
 
 func (s *Server) announceContact(number, size int) {
-	if !s.hub.anyone() {
+	if !s.hub.hasSubscribers() {
 		return
 	}
 	row := obj("id", firstContact+number, "object", "contact", "name", "Contact "+strconv.Itoa(number))

@@ -27,8 +27,8 @@ type WebhookFaults struct {
 	DelayFor Duration `json:"delay_for,omitempty"` // 0 means 2s
 }
 
-// overtaken is how long an event waits to be overtaken.
-const overtaken = time.Second
+// reorderWait is how long an event waits to be overtaken.
+const reorderWait = time.Second
 
 // ParseWebhookFaults parses the command line's form: "duplicate=0.1,reorder=0.3,window=20".
 func ParseWebhookFaults(text string) (WebhookFaults, error) {
@@ -118,32 +118,32 @@ func (f *WebhookFaults) plan(random *rand.Rand, e event, place int, now time.Tim
 		draw[i] = random.Float64()
 	}
 	extra, ahead := 1+random.IntN(2), 1+random.IntN(f.Window)
-	strange := random.IntN(len(strangers))
-	first := parcelOf(DeliveredEvent, e)
+	strange := random.IntN(len(unknownBodies))
+	first := newDelivery(DeliveredEvent, e)
 	all := []*plannedDelivery{first}
 	switch {
 	case draw[0] < f.Loss:
 		first.Kind, first.Done = DeliveredLost, true
 	case draw[1] < f.Reorder:
-		first.place, first.due = place+ahead, now.Add(overtaken)
+		first.place, first.due = place+ahead, now.Add(reorderWait)
 	case draw[2] < f.Delay:
 		first.place, first.due = never, now.Add(time.Duration(f.DelayFor))
 	}
 	if draw[3] < f.Duplicate && !first.Done {
 		for range extra {
-			all = append(all, parcelOf(DeliveredDuplicate, e))
+			all = append(all, newDelivery(DeliveredDuplicate, e))
 		}
 	}
 	if draw[4] < f.Conflict {
 		other := e
 		other.body = append([]byte(`{"conflict":true,`), e.body[1:]...)
-		all = append(all, parcelOf(DeliveredConflict, other))
+		all = append(all, newDelivery(DeliveredConflict, other))
 	}
 	if draw[5] < f.Unknown {
-		all = append(all, parcelOf(DeliveredUnknown, stranger(e.id+"x", strange)))
+		all = append(all, newDelivery(DeliveredUnknown, unknownEvent(e.id+"x", strange)))
 	}
 	if draw[6] < f.Forged {
-		all = append(all, parcelOf(DeliveredForged, e))
+		all = append(all, newDelivery(DeliveredForged, e))
 	}
 	return all
 }
@@ -151,13 +151,13 @@ func (f *WebhookFaults) plan(random *rand.Rand, e event, place int, now time.Tim
 // never is a place that is not reached.
 const never = int(^uint(0) >> 1)
 
-func parcelOf(kind string, e event) *plannedDelivery {
+func newDelivery(kind string, e event) *plannedDelivery {
 	sum := sha256.Sum256(e.body)
 	return &plannedDelivery{Delivery: Delivery{Event: e.id, Type: e.kind, Subject: e.subject, Kind: kind, Digest: hex.EncodeToString(sum[:])}, body: e.body}
 }
 
-// strangers are event bodies of unknown types; %s is the id.
-var strangers = []string{
+// unknownBodies are event bodies of unknown types; %s is the id.
+var unknownBodies = []string{
 	`{"id":"%s","type":"mystery.happened","data":{"id":7}}`,
 	`{"id":"%s","type":"` + strings.Repeat("long.", 60) + `","data":{}}`,
 	`{"id":"%s","type":42,"data":{"id":1}}`,
@@ -166,6 +166,6 @@ var strangers = []string{
 	`{"id":"%s"}`,
 }
 
-func stranger(id string, which int) event {
-	return event{id: id, kind: "unknown", body: fmt.Appendf(nil, strangers[which], id)}
+func unknownEvent(id string, which int) event {
+	return event{id: id, kind: "unknown", body: fmt.Appendf(nil, unknownBodies[which], id)}
 }

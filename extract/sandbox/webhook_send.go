@@ -79,7 +79,7 @@ func (s *subscription) announce(e event) {
 		}
 	}
 	s.release(func(p *plannedDelivery) bool { return p.place <= s.placed })
-	s.stir()
+	s.wakeRun()
 }
 
 // release moves the held deliveries for which may is true to ready.
@@ -93,8 +93,8 @@ func (s *subscription) release(may func(*plannedDelivery) bool) {
 	})
 }
 
-// stir wakes run.
-func (s *subscription) stir() {
+// wakeRun wakes run.
+func (s *subscription) wakeRun() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -172,7 +172,7 @@ func (s *subscription) attempt(ctx context.Context, p *plannedDelivery) {
 		wait := min(s.Backoff<<min(p.Attempts-1, 16), MaxBackoff)
 		p.due = time.Now().Add(time.Duration(wait))
 		s.timed.add(p)
-		s.stir()
+		s.wakeRun()
 		return
 	default:
 		p.Done = true
@@ -212,7 +212,7 @@ func (s *subscription) drain(ctx context.Context) error {
 	s.release(func(*plannedDelivery) bool { return true })
 	s.timed.hasten(time.Now(), func(p *plannedDelivery) bool { return p.Attempts == 0 })
 	s.mu.Unlock()
-	s.stir()
+	s.wakeRun()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for s.backlog() > 0 {

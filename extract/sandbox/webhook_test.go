@@ -129,7 +129,7 @@ func TestWritesAreAnnounced(t *testing.T) {
 		require.Regexp(t, `^evt_[0-9A-Za-z]{20}$`, got[i].ID)
 		require.Equal(t, "application/json", got[i].header.Get("Content-Type"))
 	}
-	require.Contains(t, l.arrivals()[5].Type+l.arrivals()[6].Type, "sales_invoice.created", "to convert a document makes another")
+	require.Contains(t, l.arrivals()[5].Type+l.arrivals()[6].Type, "sales_invoice.created", "converting a document creates another")
 }
 
 func TestTouchIsAnnounced(t *testing.T) {
@@ -143,7 +143,7 @@ func TestTouchIsAnnounced(t *testing.T) {
 	for _, a := range l.arrivals() {
 		kinds[a.Type]++
 	}
-	require.Equal(t, map[string]int{"lead.updated": 44}, kinds, "the tickets of the versioned surface have no time of change, and nobody asked for the rest")
+	require.Equal(t, map[string]int{"lead.updated": 44}, kinds, "versioned tickets have no time of change, and other events were not subscribed")
 }
 
 func TestSignatures(t *testing.T) {
@@ -183,7 +183,7 @@ func TestSignatures(t *testing.T) {
 			drain(t, d.Server)
 			got := l.arrivals()
 			require.Len(t, got, 2, "a true one and a forged one")
-			require.Contains(t, string(got[0].body), `Zo\u00eb\/Ada`, "as PHP writes it, so that nobody can verify what was written anew")
+			require.Contains(t, string(got[0].body), `Zo\u00eb\/Ada`, "in PHP's encoding, so that a re-encoded body cannot be verified")
 			require.Equal(t, tt.want(got[0], string(got[0].body)), got[0].header.Get(tt.header))
 			require.NotEqual(t, tt.want(got[1], string(got[1].body)), got[1].header.Get(tt.header))
 			require.Equal(t, got[0].body, got[1].body)
@@ -321,7 +321,7 @@ func TestFlood(t *testing.T) {
 			require.Len(t, ids, 2000)
 			require.LessOrEqual(t, len(subjects), 10)
 			require.True(t, slices.ContainsFunc(l.arrivals(), func(a arrival) bool { return len(a.body) == 1000 }))
-			require.NotEmpty(t, difference(before, texts(t, d.truth("v2.contacts"))), "changes are true")
+			require.NotEmpty(t, difference(before, texts(t, d.truth("v2.contacts"))), "the records have changed")
 
 			acknowledged := d.call("GET", "/_sandbox/webhooks/log?acknowledged=true", "", nil).body
 			require.Equal(t, 2000, bytes.Count(acknowledged, []byte("\n")))

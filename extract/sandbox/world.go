@@ -16,13 +16,13 @@ type world struct {
 	tables  map[string]*table
 	version uint64 // incremented by every change
 
-	told func(table, action string, row object) // called for every change; may be nil
+	onChange func(table, action string, row object) // called for every change; may be nil
 }
 
-// tell reports a change, if a callback is set.
-func (w *world) tell(table, action string, row object) {
-	if w.told != nil {
-		w.told(table, action, row)
+// notifyChange reports a change, if a callback is set.
+func (w *world) notifyChange(table, action string, row object) {
+	if w.onChange != nil {
+		w.onChange(table, action, row)
 	}
 }
 
@@ -49,9 +49,9 @@ func (w *world) table(name string) *table {
 	return t
 }
 
-// keep keeps the first rows of each table, at most so many; 0 keeps all. References to other rows may dangle,
+// truncate keeps the first rows of each table, at most so many; 0 keeps all. References to other rows may dangle,
 // as on real platforms.
-func (w *world) keep(most int) {
+func (w *world) truncate(most int) {
 	for _, t := range w.tables {
 		for most > 0 && len(t.rows) > most {
 			last := t.rows[len(t.rows)-1]
@@ -86,8 +86,8 @@ func (t *table) find(id string) (object, bool) {
 	return t.rows[i], true
 }
 
-// was returns the row with the id before its last change, if any.
-func (t *table) was(id string) (object, bool) {
+// previous returns the row with the id before its last change, if any.
+func (t *table) previous(id string) (object, bool) {
 	if o, changed := t.before[id]; changed {
 		return o, o != nil
 	}

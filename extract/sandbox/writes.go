@@ -17,7 +17,7 @@ func writeTable() map[string]write {
 
 // trio adds a create, an update and a delete of one table, by the id in the path.
 func trio(all map[string]write, d dialect, table, needs, createPath, updatePath, deletePath string) {
-	all["POST "+createPath] = write{dialect: d, do: create, table: table, needs: needs}
+	all["POST "+createPath] = write{dialect: d, do: create, table: table, required: needs}
 	all["POST "+updatePath] = write{dialect: d, do: update, table: table, id: param(updatePath)}
 	all["DELETE "+deletePath] = write{dialect: d, do: remove, table: table, id: param(deletePath)}
 }
@@ -44,16 +44,16 @@ func crmWrites(all map[string]write) {
 		}
 		all["DELETE /api/"+kind+"-file/{"+kind+"_id}/delete/{file_id}"] = write{dialect: d1, do: remove, table: kind + "_files", id: "file_id"}
 	}
-	all["POST /api/lead/create"] = write{dialect: d1, do: create, table: "leads", needs: "name email"}
+	all["POST /api/lead/create"] = write{dialect: d1, do: create, table: "leads", required: "name email"}
 	trio(all, d1, "pipelines", "name", "/api/pipeline/create", "/api/pipeline/update/{id}", "/api/pipeline/delete/{id}")
 	trio(all, d1, "labels", "name pipeline_id", "/api/label/create", "/api/label/update/{id}", "/api/label/delete/{id}")
 	trio(all, d1, "sources", "name", "/api/source/create", "/api/source/update/{id}", "/api/source/delete/{id}")
-	all["POST /api/lead/lead-create-update"] = write{dialect: d1, do: save, table: "leads", id: "lead_id", needs: "name"}
+	all["POST /api/lead/lead-create-update"] = write{dialect: d1, do: save, table: "leads", id: "lead_id", required: "name"}
 	all["POST /api/lead/lead-delete"] = write{dialect: d1, do: remove, table: "leads", id: "lead_id"}
-	all["POST /api/lead/lead-stage-create-update"] = write{dialect: d1, do: save, table: "lead_stages", id: "stage_id", needs: "name"}
-	all["POST /api/lead/lead-stage-update"] = write{dialect: d1, do: update, table: "leads", id: "lead_id", needs: "lead_id stage_id"}
-	all["POST /api/lead/pipeline-create-update"] = write{dialect: d1, do: save, table: "pipelines", id: "pipeline_id", needs: "name"}
-	all["POST /api/lead/convert-to-deal/{id}"] = write{dialect: d1, do: convert, table: "leads", id: "id", yields: "deals", back: "is_converted"}
+	all["POST /api/lead/lead-stage-create-update"] = write{dialect: d1, do: save, table: "lead_stages", id: "stage_id", required: "name"}
+	all["POST /api/lead/lead-stage-update"] = write{dialect: d1, do: update, table: "leads", id: "lead_id", required: "lead_id stage_id"}
+	all["POST /api/lead/pipeline-create-update"] = write{dialect: d1, do: save, table: "pipelines", id: "pipeline_id", required: "name"}
+	all["POST /api/lead/convert-to-deal/{id}"] = write{dialect: d1, do: convert, table: "leads", id: "id", newTable: "deals", backLink: "is_converted"}
 }
 
 func salesWrites(all map[string]write) {
@@ -76,13 +76,13 @@ func documentWrites(all map[string]write) {
 	step("/api/sales-proposal/reject/{proposal_id}", "sales_proposals", "rejected")
 	step("/api/sales-proposal/sent/{proposal_id}", "sales_proposals", "sent")
 	for path, table := range map[string]string{"sales-invoice-return": "sales_returns", "purchase-return": "purchase_returns"} {
-		all["POST /api/"+path+"/create"] = write{dialect: d1, do: create, table: table, needs: "original_invoice_id"}
+		all["POST /api/"+path+"/create"] = write{dialect: d1, do: create, table: table, required: "original_invoice_id"}
 		all["DELETE /api/"+path+"/delete/{return_id}"] = write{dialect: d1, do: remove, table: table, id: "return_id"}
 		step("/api/"+path+"/approve/{return_id}", table, "approved")
 		step("/api/"+path+"/complete/{return_id}", table, "completed")
 	}
 	all["POST /api/sales-proposal/convert-to-invoice/{proposal_id}"] = write{dialect: d1, do: convert, table: "sales_proposals", id: "proposal_id",
-		sets: obj("converted_to_invoice", true), yields: "sales_invoices", back: "invoice_id"}
+		sets: obj("converted_to_invoice", true), newTable: "sales_invoices", backLink: "invoice_id"}
 }
 
 func accountingWrites(all map[string]write) {
@@ -108,8 +108,8 @@ func goodsWrites(all map[string]write) {
 	trio(all, d2, "taxes", "tax_name", "/api/tax/create", "/api/tax/update/{id}", "/api/tax/delete/{id}")
 	trio(all, d2, "units", "unit_name", "/api/unit/create", "/api/unit/update/{id}", "/api/unit/delete/{id}")
 	trio(all, d1, "warehouses", "name", "/api/warehouse/create", "/api/warehouse/update/{warehouse_id}", "/api/warehouse/delete/{warehouse_id}")
-	all["POST /api/product-stock/add"] = write{dialect: d2, do: create, table: "stock", needs: "product_id warehouse_id quantity"}
-	all["POST /api/transfer/create"] = write{dialect: d1, do: create, table: "stock_transfers", needs: "product_id quantity"}
+	all["POST /api/product-stock/add"] = write{dialect: d2, do: create, table: "stock", required: "product_id warehouse_id quantity"}
+	all["POST /api/transfer/create"] = write{dialect: d1, do: create, table: "stock_transfers", required: "product_id quantity"}
 	all["DELETE /api/transfer/delete/{transfer_id}"] = write{dialect: d1, do: remove, table: "stock_transfers", id: "transfer_id"}
 }
 
@@ -120,10 +120,10 @@ func projectWrites(all map[string]write) {
 	}
 	trio(all, d2, "milestones", "title project_id", "/api/project/milestone/create", "/api/project/milestone/update/{id}", "/api/project/milestone/delete/{id}")
 	trio(all, d1, "projects", "name", "/api/projects/create", "/api/project/update/{id}", "/api/project/delete/{id}")
-	all["POST /api/project/{id}/task/create"] = write{dialect: d2, do: create, table: "tasks", needs: "title"}
+	all["POST /api/project/{id}/task/create"] = write{dialect: d2, do: create, table: "tasks", required: "title"}
 	all["POST /api/project/{id}/task/update/{task_id}"] = write{dialect: d2, do: update, table: "tasks", id: "task_id"}
 	all["DELETE /api/project/{project_id}/task/delete/{task_id}"] = write{dialect: d2, do: remove, table: "tasks", id: "task_id"}
-	all["POST /api/project/bug/create/{project_id}"] = write{dialect: d2, do: create, table: "bugs", needs: "title", link: "project_id"}
+	all["POST /api/project/bug/create/{project_id}"] = write{dialect: d2, do: create, table: "bugs", required: "title", link: "project_id"}
 	all["POST /api/project/{project_id}/bug/update/{bug_id}"] = write{dialect: d2, do: update, table: "bugs", id: "bug_id"}
 	all["DELETE /api/project/{project_id}/bug/delete/{bug_id}"] = write{dialect: d2, do: remove, table: "bugs", id: "bug_id"}
 	all["POST /api/project/bug/{bug_id}/comment/create"] = write{dialect: d2, do: create, table: "bug_comments", link: "bug_id"}
@@ -134,26 +134,26 @@ func projectWrites(all map[string]write) {
 	all["POST /api/project/task-subtask/update/{subtask_id}"] = write{dialect: d2, do: update, table: "subtasks", id: "subtask_id"}
 	all["DELETE /api/project/file/delete/{id}"] = write{dialect: d2, do: remove, table: "project_files", id: "id"}
 
-	all["POST /api/taskly/project-create-update"] = write{dialect: d1, do: save, table: "projects", id: "project_id", needs: "name"}
-	all["POST /api/taskly/project-delete"] = write{dialect: d1, do: remove, table: "projects", id: "project_id", needs: "project_id"}
-	all["POST /api/taskly/project-status-update"] = write{dialect: d1, do: update, table: "projects", id: "project_id", needs: "project_id status"}
+	all["POST /api/taskly/project-create-update"] = write{dialect: d1, do: save, table: "projects", id: "project_id", required: "name"}
+	all["POST /api/taskly/project-delete"] = write{dialect: d1, do: remove, table: "projects", id: "project_id", required: "project_id"}
+	all["POST /api/taskly/project-status-update"] = write{dialect: d1, do: update, table: "projects", id: "project_id", required: "project_id status"}
 	all["DELETE /api/taskly/project-file-delete/{id}"] = write{dialect: d1, do: remove, table: "project_files", id: "id"}
-	all["POST /api/taskly/task-create-update"] = write{dialect: d1, do: save, table: "tasks", id: "task_id", needs: "title"}
-	all["POST /api/taskly/task-delete"] = write{dialect: d1, do: remove, table: "tasks", id: "task_id", needs: "task_id"}
-	all["POST /api/taskly/task-stage-update"] = write{dialect: d1, do: update, table: "tasks", id: "task_id", needs: "task_id stage_id"}
+	all["POST /api/taskly/task-create-update"] = write{dialect: d1, do: save, table: "tasks", id: "task_id", required: "title"}
+	all["POST /api/taskly/task-delete"] = write{dialect: d1, do: remove, table: "tasks", id: "task_id", required: "task_id"}
+	all["POST /api/taskly/task-stage-update"] = write{dialect: d1, do: update, table: "tasks", id: "task_id", required: "task_id stage_id"}
 }
 
 func supportWrites(all map[string]write) {
 	desk := "POST /api/support-ticket/"
-	all[desk+"ticket/store"] = write{dialect: d1, do: create, table: "tickets", needs: "name email subject"}
+	all[desk+"ticket/store"] = write{dialect: d1, do: create, table: "tickets", required: "name email subject"}
 	all[desk+"ticket/update/{ticket_id}"] = write{dialect: d1, do: update, table: "tickets", id: "ticket_id"}
-	all[desk+"ticket/note/store/{ticket_id}"] = write{dialect: d1, do: update, table: "tickets", id: "ticket_id", needs: "note"}
+	all[desk+"ticket/note/store/{ticket_id}"] = write{dialect: d1, do: update, table: "tickets", id: "ticket_id", required: "note"}
 	all[desk+"ticket/delete/{ticket_id}"] = write{dialect: d1, do: remove, table: "tickets", id: "ticket_id"}
 	all[desk+"ticket/add-reply/{ticket_id}"] = write{dialect: d1, do: create, table: "ticket_replies", link: "ticket_id"}
-	all[desk+"faqs/store"] = write{dialect: d1, do: create, table: "faqs", needs: "title"}
+	all[desk+"faqs/store"] = write{dialect: d1, do: create, table: "faqs", required: "title"}
 	all[desk+"faq/update/{faq_id}"] = write{dialect: d1, do: update, table: "faqs", id: "faq_id"}
 	all[desk+"faq/delete/{faq_id}"] = write{dialect: d1, do: remove, table: "faqs", id: "faq_id"}
-	all[desk+"knowledge/store"] = write{dialect: d1, do: create, table: "knowledges", needs: "title"}
+	all[desk+"knowledge/store"] = write{dialect: d1, do: create, table: "knowledges", required: "title"}
 	all[desk+"knowledge/update/{knowledge_id}"] = write{dialect: d1, do: update, table: "knowledges", id: "knowledge_id"}
 	all[desk+"knowledge/delete/{knowledge_id}"] = write{dialect: d1, do: remove, table: "knowledges", id: "knowledge_id"}
 }
@@ -163,21 +163,21 @@ func peopleWrites(all map[string]write) {
 	trio(all, d1, "attendance", "employee_id date", "/api/attendance/create", "/api/attendance/update/{attendance_id}", "/api/attendance/delete/{attendance_id}")
 	trio(all, d1, "leaves", "employee_id start_date end_date", "/api/leave-application/create", "/api/leave-application/update/{leaveapplication_id}",
 		"/api/leave-application/delete/{leaveapplication_id}")
-	all["POST /api/leave-application/update-status/{leaveapplication_id}"] = write{dialect: d1, do: update, table: "leaves", id: "leaveapplication_id", needs: "status"}
-	all["POST /api/hrm/leave-request"] = write{dialect: d1, do: create, table: "leaves", needs: "leave_type_id start_date end_date"}
+	all["POST /api/leave-application/update-status/{leaveapplication_id}"] = write{dialect: d1, do: update, table: "leaves", id: "leaveapplication_id", required: "status"}
+	all["POST /api/hrm/leave-request"] = write{dialect: d1, do: create, table: "leaves", required: "leave_type_id start_date end_date"}
 	trio(all, d1, "users", "name email", "/api/user/store", "/api/user/update/{id}", "/api/user/delete/{id}")
-	all["POST /api/v1/settings/api-keys"] = write{dialect: d0, do: create, table: "api_keys", needs: "name"}
+	all["POST /api/v1/settings/api-keys"] = write{dialect: d0, do: create, table: "api_keys", required: "name"}
 	all["DELETE /api/v1/settings/api-keys/{id}"] = write{dialect: d0, do: remove, table: "api_keys", id: "id"}
 }
 
 func outerWrites(all map[string]write) {
-	all["POST /api/v1/customers"] = write{dialect: d0, do: create, table: "customers", needs: "company_name"}
+	all["POST /api/v1/customers"] = write{dialect: d0, do: create, table: "customers", required: "company_name"}
 	all["PUT /api/v1/customers/{id}"] = write{dialect: d0, do: update, table: "customers", id: "id"}
-	all["POST /api/v1/invoices"] = write{dialect: d0, do: create, table: "sales_invoices", needs: "customer_id"}
-	all["POST /v2/contacts"] = write{dialect: dV2, do: create, table: "contacts", needs: "name"}
+	all["POST /api/v1/invoices"] = write{dialect: d0, do: create, table: "sales_invoices", required: "customer_id"}
+	all["POST /v2/contacts"] = write{dialect: dV2, do: create, table: "contacts", required: "name"}
 	all["PUT /v2/contacts/{id}"] = write{dialect: dV2, do: update, table: "contacts", id: "id"}
 	all["DELETE /v2/contacts/{id}"] = write{dialect: dV2, do: remove, table: "contacts", id: "id"}
-	all["POST /v2/invoices"] = write{dialect: dV2, do: create, table: "v2_invoices", needs: "amount currency"}
+	all["POST /v2/invoices"] = write{dialect: dV2, do: create, table: "v2_invoices", required: "amount currency"}
 	all["POST /v2/invoices/{id}/send"] = write{dialect: dV2, do: update, table: "v2_invoices", id: "id", sets: obj("status", "open"), action: "sent"}
 	all["PUT /v2/tickets/{id}"] = write{dialect: dV2, do: update, table: "v2_tickets", id: "id"}
 }

@@ -16,7 +16,7 @@ func TestAttempted(t *testing.T) {
 		var mu sync.Mutex
 		var seen []Attempt
 		n := 0
-		c := imagine(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := virtualClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			n++
 			switch n {
 			case 1:

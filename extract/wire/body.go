@@ -19,7 +19,7 @@ var (
 	errTooBig   = errors.New("body is larger than allowed")
 	errTooDense = errors.New("body decompresses to more than allowed for its size")
 	errNested   = errors.New("body is compressed twice")
-	errEncoding = errors.New("body has an encoding that was not asked for")
+	errEncoding = errors.New("body has an encoding that was not requested")
 )
 
 const (

@@ -75,7 +75,7 @@ func openBudgetState(kept []byte, plan Budget, now instant) (budgetState, error)
 	}
 	a.limit = limitEstimate{
 		configured: k.Asked, reserve: k.Reserve, rate: k.Rate, share: k.Share, stumbled: k.Stumbled, guessed: k.Guessed, windowGuessed: k.Unsure,
-		learned: k.Felt, top: k.Top, largest: k.Largest, stated: k.Stated, foreign: k.Foreign, agreed: k.Agreed,
+		learned: k.Felt, refusedRate: k.Top, largestRemaining: k.Largest, stated: k.Stated, foreign: k.Foreign, sawHeaders: k.Agreed,
 		windowEnds: instant(k.WindowEnds), cleanWindows: k.Clean, used: k.Used, taken: k.Taken, takenBefore: k.TakenBefore,
 		history: tally{seconds: k.Seconds, last: k.Last},
 	}
@@ -147,7 +147,7 @@ func (a *budgetState) stored() storedBudget {
 		GateUntil: int64(g.until), GateReason: g.reason, GateEpoch: g.epoch, GateProbing: g.probing, GateProbe: int64(g.probeUntil),
 		GateStrikes: g.strikes, GateFailures: g.failures, GateOutages: g.outages,
 		Asked: c.configured, Reserve: c.reserve, Rate: c.rate, Share: c.share, Stumbled: c.stumbled, Guessed: c.guessed, Unsure: c.windowGuessed,
-		Felt: c.learned, Top: c.top, Largest: c.largest, Stated: c.stated, Foreign: c.foreign, Agreed: c.agreed,
+		Felt: c.learned, Top: c.refusedRate, Largest: c.largestRemaining, Stated: c.stated, Foreign: c.foreign, Agreed: c.sawHeaders,
 		WindowEnds: int64(c.windowEnds), Clean: c.cleanWindows, Used: c.used, Taken: c.taken, TakenBefore: c.takenBefore,
 		Seconds: c.history.seconds, Last: c.history.last,
 	}

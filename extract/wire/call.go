@@ -104,7 +104,7 @@ func (k *call) recover(ctx context.Context, fault *Error) *Error {
 		return k.renew(ctx, fault)
 	case Transient:
 		if k.failures++; k.failures >= k.maxFailures(fault) {
-			return k.lasting(fault)
+			return k.reclassify(fault)
 		}
 		k.pause(ctx, k.failures, fault.retryAfter)
 	case Malformed, NotData:
@@ -137,8 +137,8 @@ func (k *call) neverReached(fault *Error) bool {
 	return fault.unreachable() && !k.c.reached.Load()
 }
 
-// lasting reclassifies a transient fault that did not pass: a body that is cut every time is malformed.
-func (k *call) lasting(fault *Error) *Error {
+// reclassify reclassifies a transient fault that did not pass: a body that is cut every time is malformed.
+func (k *call) reclassify(fault *Error) *Error {
 	if fault.cut {
 		fault.Class = Malformed
 	}
@@ -169,7 +169,7 @@ func (k *call) renew(ctx context.Context, fault *Error) *Error {
 	case err == nil, err == ErrSpent: //nolint:errorlint // bare: there is nothing to add
 		return fault
 	case errors.Is(err, ErrSpent):
-		return k.spent(fault, err)
+		return k.withSpentReason(fault, err)
 	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		k.renewal = e // the token may still be valid for this call
@@ -237,11 +237,11 @@ func (k *call) signInFault(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok && !errors.Is(err, ErrSpent) {
 		return e
 	}
-	return k.spent(k.fault(Auth, nil, ""), err)
+	return k.withSpentReason(k.fault(Auth, nil, ""), err)
 }
 
-// spent adds to fault the reason why the credential cannot be renewed.
-func (k *call) spent(fault *Error, err error) *Error {
+// withSpentReason adds to fault the reason why the credential cannot be renewed.
+func (k *call) withSpentReason(fault *Error, err error) *Error {
 	words := err.Error()
 	if fault.Message != "" {
 		words = strings.TrimRight(fault.Message, ".") + "; " + words

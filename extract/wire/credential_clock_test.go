@@ -66,14 +66,14 @@ func TestTokensByTheSharedClock(t *testing.T) {
 		require.WithinRange(t, st.Expires, place.Now().Add(time.Hour-time.Minute), place.Now().Add(time.Hour))
 		require.WithinRange(t, st.SignedIn, place.Now().Add(-time.Minute), place.Now())
 		read := func() {
-			resp, err := as(t, open(), base).Read(t.Context(), contacts)
+			resp, err := clientWith(t, open(), base).Read(t.Context(), contacts)
 			require.NoError(t, err)
-			require.Equal(t, 1, resp.Attempts, "no 401 was met")
+			require.Equal(t, 1, resp.Attempts, "no 401 occurred")
 		}
 		for range 3 { // processes
 			read()
 		}
-		require.Equal(t, 1, r.refreshes, "the code alone")
+		require.Equal(t, 1, r.refreshes, "only the code")
 
 		// A token that has expired by that clock is renewed, once.
 		x := exchange{h: first.hold}

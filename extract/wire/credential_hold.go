@@ -26,7 +26,7 @@ const maxLost = 3
 // processes. It makes one exchange at a time, within this process and among all that share the slot.
 type holder struct {
 	slot *state.Slot
-	turn chan struct{} // held during an exchange
+	sem  chan struct{} // held during an exchange
 
 	mu          sync.Mutex
 	read        bool // the slot was read
@@ -38,7 +38,7 @@ type holder struct {
 }
 
 func newHolder(slot *state.Slot, own ...Secret) *holder {
-	return &holder{slot: slot, turn: make(chan struct{}, 1), seen: own}
+	return &holder{slot: slot, sem: make(chan struct{}, 1), seen: own}
 }
 
 // secrets returns the credential's own secrets and every token that it has had.
@@ -115,11 +115,11 @@ type exchange struct {
 // token get the same new one.
 func (h *holder) replace(ctx context.Context, spent Secret, with func(context.Context, *exchange) error) (Secret, error) {
 	select {
-	case h.turn <- struct{}{}:
+	case h.sem <- struct{}{}:
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
-	done := func() { <-h.turn }
+	done := func() { <-h.sem }
 	if g, err := h.current(); err != nil || g.access != spent {
 		done()
 		return g.access, err

@@ -19,8 +19,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// victim is the task of a child process of TestKilledAnywhere.
-type victim struct {
+// killTask is the task of a child process of TestKilledAnywhere.
+type killTask struct {
 	kind string // of the credential
 	act  string // read, insist (read, with a grace that this server does not have) or authorize
 	base string
@@ -28,14 +28,14 @@ type victim struct {
 	stop int // the step of storing tokens at which it kills itself; 0: none
 }
 
-const victimVar = "PENSTOCK_TEST_CREDENTIAL"
+const killTaskVar = "PENSTOCK_TEST_CREDENTIAL"
 
-func (v victim) env() string {
-	return fmt.Sprintf("%s=%s %s %s %s %d", victimVar, v.kind, v.act, v.base, v.dir, v.stop)
+func (v killTask) env() string {
+	return fmt.Sprintf("%s=%s %s %s %s %d", killTaskVar, v.kind, v.act, v.base, v.dir, v.stop)
 }
 
 // run performs the task in a child process. It prints its steps and its outcome.
-func (v victim) run(t *testing.T) {
+func (v killTask) run(t *testing.T) {
 	n := 0
 	k := keeper(t, v.kind, v.base, v.dir, func(step string) {
 		fmt.Println("step", step)
@@ -49,9 +49,9 @@ func (v victim) run(t *testing.T) {
 	}
 	var err error
 	if v.act == "authorize" {
-		err = as(t, k, v.base).SignIn(t.Context(), SignInBy{Show: browser(t, func(q url.Values) {})})
+		err = clientWith(t, k, v.base).SignIn(t.Context(), SignInBy{Show: browser(t, func(q url.Values) {})})
 	} else {
-		_, err = as(t, k, v.base).Read(t.Context(), contacts)
+		_, err = clientWith(t, k, v.base).Read(t.Context(), contacts)
 	}
 	switch {
 	case err == nil:
@@ -76,8 +76,8 @@ type childResult struct {
 	end   string // "" if it was killed
 }
 
-// live runs a child process. at is the moment of a call at which the server kills it.
-func live(t *testing.T, r *realm, v victim, at string) childResult {
+// runChildProcess runs a child process. at is the moment of a call at which the server kills it.
+func runChildProcess(t *testing.T, r *realm, v killTask, at string) childResult {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -104,15 +104,15 @@ func live(t *testing.T, r *realm, v victim, at string) childResult {
 	return l
 }
 
-// story is a phase of a credential's life in which a process may be killed.
-type story struct {
+// scenario is a phase of a credential's life in which a process may be killed.
+type scenario struct {
 	name    string
 	kind    string
 	act     string
 	prepare func(t *testing.T, r *realm, base, dir string)
 }
 
-func stories() []story {
+func scenarios() []scenario {
 	expired := func(kind string) func(*testing.T, *realm, string, string) {
 		return func(t *testing.T, r *realm, base, dir string) {
 			signedIn(t, keeper(t, kind, base, dir, nil), base)
@@ -122,10 +122,10 @@ func stories() []story {
 	lost := func(kind string) func(*testing.T, *realm, string, string) {
 		return func(t *testing.T, r *realm, base, dir string) {
 			expired(kind)(t, r, base, dir)
-			require.Empty(t, live(t, r, victim{kind, "read", base, dir, 0}, "done").end)
+			require.Empty(t, runChildProcess(t, r, killTask{kind, "read", base, dir, 0}, "done").end)
 		}
 	}
-	return []story{
+	return []scenario{
 		{"first sign-in", "login", "read", func(*testing.T, *realm, string, string) {}},
 		{"refresh", "login", "read", expired("login")},
 		{"refresh", "oauth", "read", expired("oauth")},
@@ -136,22 +136,22 @@ func stories() []story {
 	}
 }
 
-// A process is killed at each step of each story, by itself or by the server. The next process works, or says
+// A process is killed at each step of each scenario, by itself or by the server. The next process works, or says
 // what to do; then a person does it, and everything works. No state is left without an explanation. (H34)
 func TestKilledAnywhere(t *testing.T) {
-	if text := os.Getenv(victimVar); text != "" {
+	if text := os.Getenv(killTaskVar); text != "" {
 		f := strings.Fields(text)
 		stop, err := strconv.Atoi(f[4])
 		require.NoError(t, err)
-		victim{f[0], f[1], f[2], f[3], stop}.run(t)
+		killTask{f[0], f[1], f[2], f[3], stop}.run(t)
 		return
 	}
 	points := 0
-	for _, s := range stories() {
+	for _, s := range scenarios() {
 		t.Run(s.kind+" "+s.name, func(t *testing.T) {
-			steps := s.trial(t, 0, "")
+			steps := s.runWithKill(t, 0, "")
 			for _, at := range []string{"received", "done"} {
-				s.trial(t, 0, at)
+				s.runWithKill(t, 0, at)
 				points++
 			}
 			stride := 1
@@ -159,7 +159,7 @@ func TestKilledAnywhere(t *testing.T) {
 				stride = 4
 			}
 			for stop := 1; stop <= steps; stop += stride {
-				s.trial(t, stop, "")
+				s.runWithKill(t, stop, "")
 				points++
 			}
 		})
@@ -170,21 +170,21 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// trial runs a story with one kill, and then the next process. It returns the number of steps of a child that
+// runWithKill runs a scenario with one kill, and then the next process. It returns the number of steps of a child that
 // was not killed.
-func (s story) trial(t *testing.T, stop int, at string) int {
+func (s scenario) runWithKill(t *testing.T, stop int, at string) int {
 	t.Helper()
 	r := newRealm()
 	base, dir := r.serve(t), t.TempDir()
 	s.prepare(t, r, base, dir)
 	what := fmt.Sprintf("killed at step %d %s", stop, at)
-	first := live(t, r, victim{s.kind, s.act, base, dir, stop}, at)
+	first := runChildProcess(t, r, killTask{s.kind, s.act, base, dir, stop}, at)
 	killed := stop > 0 || at != ""
 	require.Equal(t, killed, first.end == "", "%s: %+v", what, first)
 
 	logins, _ := r.counts()
 	works := s.works(r, dir, t) || s.kind == "login" // a login signs in by itself
-	next := live(t, r, victim{s.kind, "read", base, dir, 0}, "")
+	next := runChildProcess(t, r, killTask{s.kind, "read", base, dir, 0}, "")
 	if works {
 		require.Equal(t, "works", next.end, what)
 	}
@@ -193,22 +193,22 @@ func (s story) trial(t *testing.T, stop int, at string) int {
 	}
 	if next.end != "works" {
 		require.Regexp(t, `^sign in: .*(lost|before it could store the token|nobody has signed in|did not renew)`, next.end, what)
-		again := live(t, r, victim{s.kind, "read", base, dir, 0}, "")
-		require.Regexp(t, "^sign in: ", again.end, "%s: it says so each time", what)
+		again := runChildProcess(t, r, killTask{s.kind, "read", base, dir, 0}, "")
+		require.Regexp(t, "^sign in: ", again.end, "%s: each call reports it", what)
 		now, _ := r.counts()
-		require.Equal(t, logins, now, "%s: nobody signs in by itself", what)
+		require.Equal(t, logins, now, "%s: no automatic sign-in", what)
 	}
 	for token, times := range r.answered {
 		require.True(t, times == 1 || s.act == "insist", "%s: %s was presented %d times", what, token, times)
 	}
 	s.signInAgain(t, base, dir)
-	require.Equal(t, "works", live(t, r, victim{s.kind, "read", base, dir, 0}, "").end, what)
+	require.Equal(t, "works", runChildProcess(t, r, killTask{s.kind, "read", base, dir, 0}, "").end, what)
 	return first.steps
 }
 
 // works reports whether the server accepts or would renew the stored tokens. A refresh token that a killed
 // process may have sent is not tried: this server would treat it as theft, and the next process cannot know.
-func (s story) works(r *realm, dir string, t *testing.T) bool {
+func (s scenario) works(r *realm, dir string, t *testing.T) bool {
 	text, err := state.NewVault(dir, nil).Slot(s.kind).Secret()
 	require.NoError(t, err)
 	g, err := decodeGrant(text)
@@ -226,12 +226,12 @@ func (s story) works(r *realm, dir string, t *testing.T) bool {
 }
 
 // signInAgain does what a person does: penstock login.
-func (s story) signInAgain(t *testing.T, base, dir string) {
+func (s scenario) signInAgain(t *testing.T, base, dir string) {
 	t.Helper()
 	k := keeper(t, s.kind, base, dir, nil)
 	if s.kind == "oauth" {
 		signedIn(t, k, base)
 		return
 	}
-	require.NoError(t, as(t, k, base).SignIn(t.Context(), SignInBy{}))
+	require.NoError(t, clientWith(t, k, base).SignIn(t.Context(), SignInBy{}))
 }

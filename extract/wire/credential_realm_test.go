@@ -182,12 +182,12 @@ func signedIn(t *testing.T, k Keeper, base string) {
 		require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
 		return
 	}
-	_, err := as(t, k, base).Read(t.Context(), contacts)
+	_, err := clientWith(t, k, base).Read(t.Context(), contacts)
 	require.NoError(t, err)
 }
 
-// as returns a client with the credential.
-func as(t *testing.T, k Keeper, base string) *Client {
+// clientWith returns a client with the credential.
+func clientWith(t *testing.T, k Keeper, base string) *Client {
 	t.Helper()
 	return client(t, base, func(o *Options) { o.Credential, o.MaxAttempts, o.MaxWait = k, 3, time.Second })
 }

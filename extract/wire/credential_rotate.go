@@ -14,7 +14,7 @@ func Rotating(token Secret, again func() (Secret, error)) Credential {
 	if again == nil {
 		return Bearer(token)
 	}
-	return &rotating{all: []Secret{token}, again: again, now: time.Now}
+	return &rotating{tokens: []Secret{token}, reread: again, now: time.Now}
 }
 
 // rereadEvery limits how often a refused credential is read again, and mostTokens how many of its tokens are
@@ -25,11 +25,11 @@ const (
 )
 
 type rotating struct {
-	again func() (Secret, error)
-	now   func() time.Time
+	reread func() (Secret, error)
+	now    func() time.Time
 
 	mu      sync.Mutex
-	all     []Secret      // the tokens so far, the current one last
+	tokens  []Secret      // the tokens so far, the current one last
 	last    time.Time     // when the token was last read again
 	err     error         // of that read
 	reading chan struct{} // closed when the current read ends; nil if none runs
@@ -39,7 +39,7 @@ type rotating struct {
 func (r *rotating) Token(context.Context, Session) (Secret, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.all[len(r.all)-1], nil
+	return r.tokens[len(r.tokens)-1], nil
 }
 
 // Renew reads the token again. It returns [ErrSpent] if the token has not changed, or was read a moment ago.
@@ -48,7 +48,7 @@ func (r *rotating) Token(context.Context, Session) (Secret, error) {
 func (r *rotating) Renew(ctx context.Context, _ Session, spent Secret) (Secret, error) {
 	for {
 		r.mu.Lock()
-		current, err, reading := r.all[len(r.all)-1], r.err, r.reading
+		current, err, reading := r.tokens[len(r.tokens)-1], r.err, r.reading
 		if current == spent && reading == nil && r.due() {
 			reading = make(chan struct{})
 			r.reading = reading
@@ -79,12 +79,12 @@ func (r *rotating) due() bool {
 
 // read reads the token again, then closes done.
 func (r *rotating) read(done chan struct{}) {
-	fresh, err := r.again()
+	fresh, err := r.reread()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.err, r.last, r.reading = err, r.now(), nil
-	if err == nil && fresh != r.all[len(r.all)-1] {
-		r.all = append(r.all[max(0, len(r.all)-mostTokens+1):], fresh) // Invariant 6
+	if err == nil && fresh != r.tokens[len(r.tokens)-1] {
+		r.tokens = append(r.tokens[max(0, len(r.tokens)-mostTokens+1):], fresh) // Invariant 6
 	}
 	close(done)
 }
@@ -93,7 +93,7 @@ func (r *rotating) read(done chan struct{}) {
 func (r *rotating) Secrets() []Secret {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.all)
+	return slices.Clone(r.tokens)
 }
 
 // Format redacts the tokens in printed Options. // Invariant 5

@@ -48,7 +48,7 @@ func TestRotating(t *testing.T) {
 		_, err = renew("new")
 		require.ErrorIs(t, err, ErrSpent)
 		require.ErrorContains(t, err, "vault is sealed")
-		require.Equal(t, Bearer("x"), Rotating("x", nil), "control: a token of the file is always the same")
+		require.Equal(t, Bearer("x"), Rotating("x", nil), "control: a token from a file stays the same")
 	})
 }
 

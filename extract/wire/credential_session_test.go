@@ -44,7 +44,7 @@ func TestTokenCallClosesGate(t *testing.T) {
 				jsonText(429, `{}`)(w, req)
 			})
 			_, before := r.counts()
-			c := as(t, k, base)
+			c := clientWith(t, k, base)
 			for range 2 {
 				_, err := c.Read(t.Context(), contacts)
 				require.WithinDuration(t, time.Now().Add(2*time.Hour), faultOf(t, err, Throttled).NotBefore, time.Minute)

@@ -90,7 +90,7 @@ func TestLoginShapes(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T) {
 			p := &platform{shape: shape}
-			c := imagine(t, p, login(t, "p4ssword"))
+			c := virtualClient(t, p, login(t, "p4ssword"))
 			for range 3 {
 				_, err := c.Read(t.Context(), contacts)
 				require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestLoginShapes(t *testing.T) {
 func TestLoginRefreshesOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
-		c := imagine(t, p, login(t, "p4ssword"))
+		c := virtualClient(t, p, login(t, "p4ssword"))
 		_, err := c.Read(t.Context(), contacts)
 		require.NoError(t, err)
 		p.valid, p.bearers = "revoked", nil
@@ -135,7 +135,7 @@ func TestLoginRefreshesOnce(t *testing.T) {
 func TestLoginRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
-		c := imagine(t, p, login(t, "wrong-password"))
+		c := virtualClient(t, p, login(t, "wrong-password"))
 		for range 3 {
 			_, err := c.Read(t.Context(), contacts)
 			e := faultOf(t, err, Auth)
@@ -151,7 +151,7 @@ func TestLoginRefused(t *testing.T) {
 func TestLoginRefreshRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, refuse: jsonText(401, `{"message":"Unauthenticated."}`)}
-		c := imagine(t, p, login(t, "p4ssword"))
+		c := virtualClient(t, p, login(t, "p4ssword"))
 		_, err := c.Read(t.Context(), contacts)
 		require.NoError(t, err)
 		p.valid = "revoked"
@@ -174,7 +174,7 @@ func TestLoginRefreshRefused(t *testing.T) {
 			defer p.mu.Unlock()
 			p.valid = "ended"
 		})
-		c := imagine(t, h, login(t, "p4ssword"))
+		c := virtualClient(t, h, login(t, "p4ssword"))
 		for range 5 {
 			_, err := c.Read(t.Context(), contacts)
 			faultOf(t, err, Auth)
@@ -187,7 +187,7 @@ func TestLoginRefreshRefused(t *testing.T) {
 func TestLoginRefreshDown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, refuse: jsonText(500, `{}`)}
-		c := imagine(t, p, login(t, "p4ssword"))
+		c := virtualClient(t, p, login(t, "p4ssword"))
 		_, err := c.Read(t.Context(), contacts)
 		require.NoError(t, err)
 		p.valid = "revoked"
@@ -206,7 +206,7 @@ func TestLoginRefreshDown(t *testing.T) {
 func TestLoginRefreshOutlivesCaller(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
-		c := imagine(t, p, login(t, "p4ssword"))
+		c := virtualClient(t, p, login(t, "p4ssword"))
 		_, err := c.Read(t.Context(), contacts)
 		require.NoError(t, err)
 		p.valid = "revoked"
@@ -225,7 +225,7 @@ func TestLoginRefreshOutlivesCaller(t *testing.T) {
 func TestBearerIsNotRenewed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, valid: "other"}
-		c := imagine(t, p, nil)
+		c := virtualClient(t, p, nil)
 		_, err := c.Read(t.Context(), contacts)
 		e := faultOf(t, err, Auth)
 		require.Equal(t, 1, e.Attempts)
@@ -239,7 +239,7 @@ func TestLoginIsKept(t *testing.T) {
 		p := &platform{shape: newLogin}
 		slot := slotIn(t, t.TempDir())
 		for range 3 { // runs
-			_, err := imagine(t, p, loginAt(slot, "p4ssword")).Read(t.Context(), contacts)
+			_, err := virtualClient(t, p, loginAt(slot, "p4ssword")).Read(t.Context(), contacts)
 			require.NoError(t, err)
 		}
 		require.Equal(t, 1, p.logins)
@@ -255,7 +255,7 @@ func TestLoginLimit(t *testing.T) {
 		var at []time.Time
 		for i := range 3 * 36 { // runs of two hosts in turn, every ten minutes, for 18 hours
 			before := p.logins
-			_, err := imagine(t, p, loginAt(slotIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
+			_, err := virtualClient(t, p, loginAt(slotIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
 			switch {
 			case p.logins > before:
 				require.NoError(t, err)
@@ -284,7 +284,7 @@ func TestLoginAfterLostRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
 		dir := t.TempDir()
-		_, err := imagine(t, p, loginAt(slotIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
+		_, err := virtualClient(t, p, loginAt(slotIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
 		require.NoError(t, err)
 
 		x := exchange{h: newHolder(slotIn(t, dir))} // the killed process
@@ -294,13 +294,13 @@ func TestLoginAfterLostRenewal(t *testing.T) {
 		p.valid, p.refuse = "token-lost", jsonText(401, `{"message":"Unauthenticated."}`)
 
 		began := time.Now()
-		_, err = imagine(t, p, loginAt(slotIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
+		_, err = virtualClient(t, p, loginAt(slotIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
 		require.NoError(t, err)
 		require.Less(t, time.Since(began), 5*time.Second)
 		require.Equal(t, 2, p.logins)
 
 		// Nothing was lost: a valid token is not replaced.
-		_, err = imagine(t, p, loginAt(slotIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
+		_, err = virtualClient(t, p, loginAt(slotIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
 		require.NoError(t, err)
 		require.Equal(t, 2, p.logins)
 	})
@@ -313,7 +313,7 @@ func TestLoginDaily(t *testing.T) {
 		p := &platform{shape: newLogin, refuse: jsonText(401, `{"message":"Token has expired"}`)}
 		slot := slotIn(t, t.TempDir())
 		for day := range 10 {
-			_, err := imagine(t, p, loginAt(slot, "p4ssword")).Read(t.Context(), contacts)
+			_, err := virtualClient(t, p, loginAt(slot, "p4ssword")).Read(t.Context(), contacts)
 			require.NoError(t, err, "day %d", day)
 			p.valid = "ended"
 			time.Sleep(24*time.Hour + time.Minute)
@@ -345,7 +345,7 @@ func TestLoginRemembersRefusal(t *testing.T) {
 			})
 			slot := slotIn(t, t.TempDir())
 			for range 8 * 12 { // every five minutes
-				_, err := imagine(t, h, loginAt(slot, password)).Read(t.Context(), contacts)
+				_, err := virtualClient(t, h, loginAt(slot, password)).Read(t.Context(), contacts)
 				require.ErrorIs(t, err, ErrSignIn)
 				require.NotContains(t, err.Error(), "wrong-password")
 				time.Sleep(5 * time.Minute)
@@ -381,7 +381,7 @@ func TestModuleOffIsNotADeadToken(t *testing.T) {
 			}
 			p.ServeHTTP(w, r)
 		})
-		c := imagine(t, h, login(t, "p4ssword"))
+		c := virtualClient(t, h, login(t, "p4ssword"))
 		for range 3 {
 			_, err := c.Read(t.Context(), Request{Path: "/api/leads"})
 			faultOf(t, err, NotEntitled)
@@ -406,7 +406,7 @@ func TestEndpointRefusesEveryToken(t *testing.T) {
 			}
 			p.ServeHTTP(w, r)
 		})
-		c := imagine(t, h, login(t, "p4ssword"))
+		c := virtualClient(t, h, login(t, "p4ssword"))
 		var wg sync.WaitGroup
 		for range 16 {
 			wg.Go(func() {
@@ -441,7 +441,7 @@ func TestRenewalEndsSoonAfterItsCaller(t *testing.T) {
 			}
 			p.ServeHTTP(w, r)
 		})
-		c := imagine(t, h, login(t, "p4ssword"))
+		c := virtualClient(t, h, login(t, "p4ssword"))
 		_, err := c.Read(t.Context(), contacts)
 		require.NoError(t, err)
 		p.valid = "expired"

@@ -47,7 +47,7 @@ func TestFaultSlow(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				c := imagine(t, tt.answer, func(o *Options) { o.MaxAttempts = 1 })
+				c := virtualClient(t, tt.answer, func(o *Options) { o.MaxAttempts = 1 })
 				begin := time.Now()
 				_, err := c.Read(t.Context(), contacts)
 				faultOf(t, err, Transient)
@@ -62,7 +62,7 @@ func TestFaultSlow(t *testing.T) {
 func TestFaultSlowButLegal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		body := bytes.Repeat([]byte(" "), 20_000_000)
-		c := imagine(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c := virtualClient(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			for at := 0; at < len(body); at += 200_000 {
 				_, _ = w.Write(body[at : at+200_000])
 				_ = http.NewResponseController(w).Flush()
@@ -102,7 +102,7 @@ func TestFaultCutPage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				var cut atomic.Int64
-				c := imagine(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				c := virtualClient(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 					w.Header().Set("Content-Type", "application/json")
 					cutAt(w, int(cut.Load()))
 				}), func(o *Options) { o.MaxAttempts = 2; o.Rate = Rate{100000, time.Second} })
@@ -253,7 +253,7 @@ func TestFaultGzip(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				c := imagine(t, text(200, "application/json", string(tt.body), "Content-Encoding", tt.encoding), nil)
+				c := virtualClient(t, text(200, "application/json", string(tt.body), "Content-Encoding", tt.encoding), nil)
 				resp, err := c.Read(t.Context(), contacts)
 				if tt.class == 0 {
 					require.NoError(t, err)

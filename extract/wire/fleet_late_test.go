@@ -28,7 +28,7 @@ func TestFleetLateConnections(t *testing.T) {
 			s.wrote()
 			sent = append(sent, time.Now())
 		}
-		require.LessOrEqual(t, most(sent, limit.Window), limit.Limit)
+		require.LessOrEqual(t, maxInWindow(sent, limit.Window), limit.Limit)
 		for _, s := range slots {
 			s.done()
 		}

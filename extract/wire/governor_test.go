@@ -44,7 +44,7 @@ func usesBudget(t *testing.T, model counter, limit int, jitter time.Duration) {
 	guard := max(leastGuard, jitter+guardSlack)
 	t.Logf("used %.2f%%, mean guard %s", 100*used, g.Stats().Guard)
 	require.Empty(t, l.refused, "429s")
-	require.LessOrEqual(t, most(l.arrivals, time.Second), limit, "arrivals in one window")
+	require.LessOrEqual(t, maxInWindow(l.arrivals, time.Second), limit, "arrivals in one window")
 	require.GreaterOrEqual(t, used, 1-guard.Seconds()-0.005, "used share")
 }
 
@@ -80,7 +80,7 @@ func TestGovernorRoughLine(t *testing.T) {
 				g := NewGovernor(Budget{Rate: Rate{100, time.Second}})
 				l.busy(t, g, 50, 60*time.Second)
 				require.Empty(t, l.refused, "429s")
-				require.LessOrEqual(t, most(l.arrivals, time.Second), 100)
+				require.LessOrEqual(t, maxInWindow(l.arrivals, time.Second), 100)
 				require.GreaterOrEqual(t, len(l.arrivals), 60*100*70/100)
 			})
 		})
@@ -195,7 +195,7 @@ func TestGovernorLimitHalves(t *testing.T) {
 				l := &link{counter: model, latency: 100 * time.Millisecond, headers: headers, retry: "reset"}
 				l.busy(t, NewGovernor(Budget{Rate: Rate{100, time.Second}}), 8, 50*time.Second)
 				require.LessOrEqual(t, len(l.refused), 1+8, "429s")
-				require.LessOrEqual(t, most(after(l.arrivals, change.Add(2*time.Second)), time.Second), 50)
+				require.LessOrEqual(t, maxInWindow(after(l.arrivals, change.Add(2*time.Second)), time.Second), 50)
 				require.Greater(t, between(l.arrivals, change.Add(5*time.Second), change.Add(25*time.Second)), 20*50*80/100)
 			})
 		})
@@ -247,7 +247,7 @@ func TestGovernorLearns(t *testing.T) {
 		{"headers say it", &fixedWindow{limit: 100, window: time.Second}, true, "reset", 20 * time.Millisecond, 30 * time.Second, 30 * 90, 0},
 		{"headers on a bucket", &tokenBucket{limit: 100, window: time.Second}, true, "reset", 20 * time.Millisecond, 30 * time.Second, 30 * 90, 0},
 		{"sixty a minute from the first hit", &firstRequest{limit: 60, window: time.Minute}, false, "reset", 50 * time.Millisecond, 10 * time.Minute, 10 * 50, 20},
-		{"sliding, Retry-After alone", &slidingWindow{limit: 50, window: time.Second}, false, "reset", 20 * time.Millisecond, time.Minute, 60 * 30, 40},
+		{"sliding, only Retry-After", &slidingWindow{limit: 50, window: time.Second}, false, "reset", 20 * time.Millisecond, time.Minute, 60 * 30, 40},
 		{"fixed, silent", &fixedWindow{limit: 80, window: time.Second}, false, "", 20 * time.Millisecond, time.Minute, 60 * 40, 40},
 		{"none", &slidingWindow{limit: 1 << 30, window: time.Second}, false, "", 20 * time.Millisecond, 10 * time.Second, 2000, 0},
 	}
@@ -298,7 +298,7 @@ func TestGovernorOverSockets(t *testing.T) {
 		wg.Wait()
 		t.Logf("%d/s: %d requests, guard %s", limit, len(l.arrivals), c.Governor().Stats().Guard)
 		require.Empty(t, l.refused)
-		require.LessOrEqual(t, most(l.arrivals, time.Second), limit)
+		require.LessOrEqual(t, maxInWindow(l.arrivals, time.Second), limit)
 	}
 }
 
@@ -306,7 +306,7 @@ func TestGovernorOverSockets(t *testing.T) {
 // that.
 func TestGovernorRefusedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		l := &link{counter: &spell{from: 100, to: 103}, latency: 20 * time.Millisecond, retry: "3"}
+		l := &link{counter: &refuseRange{from: 100, to: 103}, latency: 20 * time.Millisecond, retry: "3"}
 		g := NewGovernor(Budget{})
 		l.busy(t, g, 16, 2*time.Minute)
 		require.NotEmpty(t, l.refused)
@@ -316,10 +316,10 @@ func TestGovernorRefusedAgain(t *testing.T) {
 	})
 }
 
-// spell refuses the requests numbered from to to, whatever their rate.
-type spell struct{ from, to, n int }
+// refuseRange refuses the requests numbered from to to, whatever their rate.
+type refuseRange struct{ from, to, n int }
 
-func (s *spell) take(now time.Time) (bool, int, time.Time) {
+func (s *refuseRange) take(now time.Time) (bool, int, time.Time) {
 	s.n++
 	return s.n < s.from || s.n > s.to, 0, now.Add(3 * time.Second)
 }
@@ -327,7 +327,7 @@ func (s *spell) take(now time.Time) (bool, int, time.Time) {
 // A refusal of the first requests is believed for a minute; later successes count for more.
 func TestGovernorRefusedEarly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		l := &link{counter: &spell{from: 2, to: 3}, latency: 20 * time.Millisecond, retry: "3"}
+		l := &link{counter: &refuseRange{from: 2, to: 3}, latency: 20 * time.Millisecond, retry: "3"}
 		g := NewGovernor(Budget{})
 		l.busy(t, g, 16, 5*time.Minute)
 		require.Zero(t, l.inGates())

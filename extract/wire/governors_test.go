@@ -75,7 +75,7 @@ func TestDeadMembersAreRemoved(t *testing.T) {
 			require.NoError(t, err)
 			defer s.done()
 		}
-		require.ErrorIs(t, NewGovernor(Budget{}).Share(dir, account), errTooManyMembers, "they live")
+		require.ErrorIs(t, NewGovernor(Budget{}).Share(dir, account), errTooManyMembers, "all members are alive")
 
 		g := NewGovernor(Budget{Rate: rate})
 		changeRecord(t, dir, func(b *budgetRecord) {

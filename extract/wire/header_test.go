@@ -69,7 +69,7 @@ func TestHeadersAreSent(t *testing.T) {
 			to = other.base.String() + "/b"
 			_, err = c.Read(t.Context(), Request{Path: "/a"})
 			faultOf(t, err, Refused)
-			require.Nil(t, elsewhere, "another origin was asked")
+			require.Nil(t, elsewhere, "a request to another origin")
 			_, err = c.Read(t.Context(), Request{Path: "/b", Anonymous: true})
 			require.NoError(t, err)
 			require.Empty(t, got[len(got)-1].Get(tt.in), "a public endpoint gets no credential")

@@ -30,7 +30,7 @@ type hints struct {
 // zero. // Invariant 4
 func readHints(h http.Header, window time.Duration) hints {
 	at := clockOf(h)
-	in := hints{left: count(head(first(h, remainingNames...))), limit: statedLimit(h)}
+	in := hints{left: count(firstItem(firstHeader(h, remainingNames...))), limit: statedLimit(h)}
 	if in.limit.Window > 0 && window == 0 {
 		window = in.limit.Window
 	}
@@ -111,7 +111,7 @@ const (
 // resetAfter returns the time until the rate window resets. No header states the unit: large numbers are Unix
 // times in seconds or milliseconds, small ones count from now.
 func resetAfter(h http.Header, at clock, window time.Duration) (time.Duration, bool) {
-	v := head(first(h, resetNames...))
+	v := firstItem(firstHeader(h, resetNames...))
 	n, ok := parseNumber(v)
 	switch {
 	case v == "":
@@ -174,7 +174,7 @@ func resetText(v string, at clock) (time.Duration, bool) {
 // window's limit, without a length.
 func statedLimit(h http.Header) Rate {
 	var bare, best Rate
-	for item := range strings.SplitSeq(first(h, limitNames...), ",") {
+	for item := range strings.SplitSeq(firstHeader(h, limitNames...), ",") {
 		r, ok := parseLimit(item)
 		switch {
 		case !ok:
@@ -216,9 +216,9 @@ func parseLimit(item string) (Rate, bool) {
 	return r, r.Limit > 0
 }
 
-// head returns the first item of a list of numbers, without its parameters. Any other value is returned
+// firstItem returns the first item of a list of numbers, without its parameters. Any other value is returned
 // unchanged, since dates contain commas too.
-func head(v string) string {
+func firstItem(v string) string {
 	item, _, _ := strings.Cut(v, ",")
 	item, _, _ = strings.Cut(item, ";")
 	item = strings.TrimSpace(item)
@@ -236,7 +236,7 @@ func count(v string) int {
 	return n
 }
 
-func first(h http.Header, names ...string) string {
+func firstHeader(h http.Header, names ...string) string {
 	for _, name := range names {
 		if v := h.Get(name); v != "" {
 			return strings.TrimSpace(v)

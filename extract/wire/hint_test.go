@@ -278,7 +278,7 @@ func FuzzReset(f *testing.F) {
 			require.InDelta(t, within(n-now), d.Seconds(), 0.002)
 			require.True(t, stated || math.Abs(n-now) <= longestReset.Seconds()+0.002)
 		case math.Abs(d.Seconds()-n) <= 1e-6:
-			require.LessOrEqual(t, d, max(longestReset, w+time.Second), "a wait of a unit that nobody knows")
+			require.LessOrEqual(t, d, max(longestReset, w+time.Second), "a wait of an unknown unit")
 		default: // milliseconds, if nothing else makes sense
 			require.InDelta(t, n/1000, d.Seconds(), 1e-6)
 			require.GreaterOrEqual(t, n, 100.0)

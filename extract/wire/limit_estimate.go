@@ -29,13 +29,13 @@ type limitEstimate struct {
 
 	// While no limit is known: requests a second, doubled every second until the first refusal, then kept below
 	// the refused rate.
-	learned float64
-	top     float64 // rate at the last refusal; 0 before the first
+	learned     float64
+	refusedRate float64 // rate at the last refusal; 0 before the first
 
-	largest int        // largest remaining count seen, plus the request itself
-	stated  int        // smallest limit stated by answers of this window; 0 if none
-	foreign [2]float64 // requests that the server counted and penstock did not send: this window, the last
-	agreed  bool       // headers were seen in this window
+	largestRemaining int        // largest remaining count seen, plus the request itself
+	stated           int        // smallest limit stated by answers of this window; 0 if none
+	foreign          [2]float64 // requests that the server counted and penstock did not send: this window, the last
+	sawHeaders       bool       // headers were seen in this window
 
 	windowEnds   instant
 	cleanWindows int // windows since the last refusal
@@ -128,7 +128,7 @@ func (c *limitEstimate) advance(now instant) {
 	if c.known() && c.stated > c.rate.Limit && !c.guessed {
 		c.rate.Limit = c.atMost(c.stated)
 	}
-	c.used, c.agreed, c.stated = 0, false, 0
+	c.used, c.sawHeaders, c.stated = 0, false, 0
 	c.windowEnds = now.add(window)
 }
 
@@ -137,9 +137,9 @@ func (c *limitEstimate) advance(now instant) {
 func (c *limitEstimate) raiseShare() {
 	step := 0.005
 	switch {
-	case c.agreed && c.share < startShare:
+	case c.sawHeaders && c.share < startShare:
 		step = 0.05
-	case c.agreed:
+	case c.sawHeaders:
 		step = 0.01
 	case c.stumbled && time.Duration(c.cleanWindows)*c.rate.Window < time.Minute:
 		return
@@ -154,12 +154,12 @@ func (c *limitEstimate) raiseShare() {
 // raiseRate raises the rate while no limit is known.
 func (c *limitEstimate) raiseRate() {
 	switch {
-	case c.top == 0:
+	case c.refusedRate == 0:
 		c.learned = math.Min(2*c.learned, mostLearned)
-	case c.learned < startShare*c.top:
-		c.learned = math.Min(c.learned+math.Max(0.05*c.top, 0.25), startShare*c.top)
+	case c.learned < startShare*c.refusedRate:
+		c.learned = math.Min(c.learned+math.Max(0.05*c.refusedRate, 0.25), startShare*c.refusedRate)
 	case c.cleanWindows > 60:
-		c.top += math.Max(0.05*c.top, 0.5) // a minute has passed: the plan may have changed, or the refusal had another cause
+		c.refusedRate += math.Max(0.05*c.refusedRate, 0.5) // a minute has passed: the plan may have changed, or the refusal had another cause
 	}
 }
 
@@ -179,12 +179,12 @@ func (c *limitEstimate) refused(now instant, retry time.Duration, stated Rate, a
 	case c.known():
 		c.share = math.Max(leastShare, c.share/2)
 		c.stumbled = true
-	case again && c.top > 0:
+	case again && c.refusedRate > 0:
 		// No request was sent in between, so this 429 does not show which rate is too fast.
 		c.learned = math.Max(leastLearned, c.learned/2)
 	default:
-		c.top = math.Max(leastLearned, math.Min(c.learned, float64(c.history.busiest(now))))
-		c.learned = math.Max(leastLearned, 0.7*c.top)
+		c.refusedRate = math.Max(leastLearned, math.Min(c.learned, float64(c.history.busiest(now))))
+		c.learned = math.Max(leastLearned, 0.7*c.refusedRate)
 	}
 }
 
@@ -205,10 +205,10 @@ func (c *limitEstimate) observe(in hints, counted int) (pause time.Duration) {
 	if in.left < 0 {
 		return 0
 	}
-	c.agreed = true
-	c.largest = max(c.largest, in.left+1)
+	c.sawHeaders = true
+	c.largestRemaining = max(c.largestRemaining, in.left+1)
 	if !c.known() && in.hasReset {
-		c.learn(Rate{Limit: c.largest, Window: resetWindow(in.reset)})
+		c.learn(Rate{Limit: c.largestRemaining, Window: resetWindow(in.reset)})
 		return 0
 	}
 	if !c.known() {
@@ -223,7 +223,7 @@ func (c *limitEstimate) observe(in hints, counted int) (pause time.Duration) {
 		}
 	}
 	if c.windowGuessed && missing < -slack {
-		c.shorten()
+		c.tryShorterWindow()
 	}
 	return 0
 }
@@ -271,8 +271,8 @@ func (c *limitEstimate) pauseIfUsedUp(in hints) time.Duration {
 	return time.Second
 }
 
-// shorten tries a shorter window: the server no longer counts requests that the guessed window includes.
-func (c *limitEstimate) shorten() {
+// tryShorterWindow tries a shorter window: the server no longer counts requests that the guessed window includes.
+func (c *limitEstimate) tryShorterWindow() {
 	switch {
 	case c.rate.Window > 10*time.Second:
 		c.rate.Window = 10 * time.Second

@@ -63,7 +63,7 @@ func (o *OAuth) signIn(ctx context.Context, s Session, by SignInBy) error {
 func (o *OAuth) configSoon(ctx context.Context, s Session) (conf oauth2.Config, err error) {
 	w := s.personWait()
 	for n := 1; ; n++ {
-		if conf, err = o.config(ctx); err == nil || !w.soon(ctx, err, n) {
+		if conf, err = o.config(ctx); err == nil || !w.retrySoon(ctx, err, n) {
 			return conf, w.end(err)
 		}
 	}
@@ -134,7 +134,7 @@ func (o *OAuth) redeem(ctx context.Context, s Session, conf oauth2.Config, code 
 		if err == nil {
 			return nil
 		}
-		if e, ok := isOutage(err); ok && e.unchanged && w.soon(ctx, err, n) {
+		if e, ok := isOutage(err); ok && e.unchanged && w.retrySoon(ctx, err, n) {
 			continue
 		}
 		if e, ok := errors.AsType[*Error](err); ok && (e.code == "invalid_grant" || e.code == "invalid_request") {

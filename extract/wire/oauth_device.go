@@ -74,7 +74,7 @@ func (o *OAuth) askDevice(ctx context.Context, s Session, conf oauth2.Config) (*
 			return code, nil
 		}
 		fault := o.fault(u.Path, err)
-		if !w.soon(ctx, fault, n) {
+		if !w.retrySoon(ctx, fault, n) {
 			return nil, fmt.Errorf("sign in: %w", w.end(fault))
 		}
 	}

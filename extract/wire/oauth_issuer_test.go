@@ -122,7 +122,7 @@ func TestDiscovery(t *testing.T) {
 		o := i.grant(t, nil)
 		require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, func(q url.Values) { q.Del("iss") })}))
 		i.expire()
-		_, err := as(t, o, i.url).Read(t.Context(), contacts)
+		_, err := clientWith(t, o, i.url).Read(t.Context(), contacts)
 		require.NoError(t, err)
 	}
 }
@@ -134,8 +134,8 @@ func TestDiscoveryRefuses(t *testing.T) {
 		metadata map[string]any
 		want     string
 	}{
-		"another issuer":       {map[string]any{"issuer": other.url}, "the two must be the same"},
-		"a slash more":         {map[string]any{"issuer": "SELF/"}, "the two must be the same"},
+		"another issuer":       {map[string]any{"issuer": other.url}, "they must be equal"},
+		"a slash more":         {map[string]any{"issuer": "SELF/"}, "they must be equal"},
 		"tokens elsewhere":     {map[string]any{"token_endpoint": other.url + "/oauth/token"}, "at another host, " + other.url + "; to allow that host, set token_url: \"" + other.url + "/oauth/token\""},
 		"a page elsewhere":     {map[string]any{"authorization_endpoint": other.url + "/oauth/authorize"}, "to allow that host, set authorize_url"},
 		"tokens in clear text": {map[string]any{"token_endpoint": "http://auth.example.com/token"}, "token_url is not https"},
@@ -184,7 +184,7 @@ func TestClientAuth(t *testing.T) {
 		o := i.grant(t, func(o *OAuthOptions) { o.ClientSecret, o.ClientAuth = "client-secret", tt.auth })
 		require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
 		require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Device: func(DeviceCode) error { return nil }}))
-		_, err := as(t, o, i.url).SignOut(t.Context(), false)
+		_, err := clientWith(t, o, i.url).SignOut(t.Context(), false)
 		require.NoError(t, err)
 		for _, how := range i.auths {
 			require.True(t, strings.HasSuffix(how, " "+tt.want), "%v", i.auths)
@@ -230,7 +230,7 @@ func TestPaste(t *testing.T) {
 		"another state":    {"http://127.0.0.1/callback?code=c&state=x", "its state differs; nothing was exchanged"},
 		"no state":         {"http://127.0.0.1/callback?code=c", "its state differs; nothing was exchanged"},
 		"two states":       {"http://127.0.0.1/callback?code=c&state=STATE&state=x", "its state differs; nothing was exchanged"},
-		"the code alone":   {"c", "paste all that the browser shows"},
+		"only the code":    {"c", "paste all that the browser shows"},
 		"a denial":         {"http://127.0.0.1/callback?error=access_denied&state=STATE", "the server says access_denied"},
 		"another issuer":   {"http://127.0.0.1/callback?code=c&state=STATE&iss=https://evil.example", "does not come from the issuer"},
 		"nothing":          {"", "no address was given"},
@@ -291,7 +291,7 @@ func TestDeviceCode(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			_, err = as(t, o, i.url).Read(t.Context(), contacts)
+			_, err = clientWith(t, o, i.url).Read(t.Context(), contacts)
 			require.NoError(t, err)
 		})
 	}
@@ -305,37 +305,37 @@ func TestDeviceCode(t *testing.T) {
 func TestSignOut(t *testing.T) {
 	i := newIssuer(t)
 	o := i.grant(t, nil)
-	done, err := as(t, o, i.url).SignOut(t.Context(), false)
+	done, err := clientWith(t, o, i.url).SignOut(t.Context(), false)
 	require.NoError(t, err)
 	require.True(t, done.Nothing)
 	require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
 	before := kept(t, o)
 	i.down = true
-	_, err = as(t, o, i.url).SignOut(t.Context(), false)
+	_, err = clientWith(t, o, i.url).SignOut(t.Context(), false)
 	require.ErrorIs(t, err, ErrOutage)
 	require.Equal(t, before, kept(t, o))
 	i.down = false
-	done, err = as(t, o, i.url).SignOut(t.Context(), false)
+	done, err = clientWith(t, o, i.url).SignOut(t.Context(), false)
 	require.NoError(t, err)
 	require.Equal(t, SignedOut{Revoked: true}, done)
 	require.Equal(t, []string{"refresh_token refresh-0001", "access_token access-0001"}, i.revoked)
 	require.Empty(t, kept(t, o))
 	_, asked := i.counts()
-	_, err = as(t, o, i.url).Read(t.Context(), contacts)
+	_, err = clientWith(t, o, i.url).Read(t.Context(), contacts)
 	require.ErrorIs(t, err, ErrSignIn)
 	require.ErrorContains(t, err, "somebody signed out at")
 	_, after := i.counts()
 	require.Equal(t, asked, after)
 	require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
-	_, err = as(t, o, i.url).Read(t.Context(), contacts)
+	_, err = clientWith(t, o, i.url).Read(t.Context(), contacts)
 	require.NoError(t, err, "after another sign-in")
 
 	i.metadata["revocation_endpoint"] = ""
 	o = i.grant(t, nil)
 	require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
-	_, err = as(t, o, i.url).SignOut(t.Context(), false)
+	_, err = clientWith(t, o, i.url).SignOut(t.Context(), false)
 	require.ErrorIs(t, err, ErrNotRevocable)
-	done, err = as(t, o, i.url).SignOut(t.Context(), true)
+	done, err = clientWith(t, o, i.url).SignOut(t.Context(), true)
 	require.NoError(t, err)
 	require.Equal(t, SignedOut{}, done)
 	require.Empty(t, kept(t, o))
@@ -348,7 +348,7 @@ func TestSignOutOfOneKind(t *testing.T) {
 		i.refuses = kind
 		o := i.grant(t, nil)
 		require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
-		done, err := as(t, o, i.url).SignOut(t.Context(), false)
+		done, err := clientWith(t, o, i.url).SignOut(t.Context(), false)
 		require.Equal(t, want, done)
 		require.Equal(t, want.Revoked, err == nil, "%v", err)
 		require.Equal(t, want.Revoked, kept(t, o) == "")
@@ -361,13 +361,13 @@ func TestSignOutOfLogin(t *testing.T) {
 	base := r.serve(t)
 	k := keeper(t, "login", base, t.TempDir(), nil)
 	signedIn(t, k, base)
-	_, err := as(t, k, base).SignOut(t.Context(), false)
+	_, err := clientWith(t, k, base).SignOut(t.Context(), false)
 	require.NoError(t, err)
 	require.Empty(t, kept(t, k))
 	_, n, err := holderOf(k).load()
 	require.NoError(t, err)
 	require.Len(t, n.Recent, 1)
-	_, err = as(t, k, base).Read(t.Context(), contacts)
+	_, err = clientWith(t, k, base).Read(t.Context(), contacts)
 	require.NoError(t, err, "it signs in again")
 }
 
@@ -403,7 +403,7 @@ func TestNoRefreshToken(t *testing.T) {
 	st, err := o.Standing()
 	require.NoError(t, err)
 	require.True(t, st.NoRefresh)
-	require.Empty(t, st.Trouble, "the token is good for now")
+	require.Empty(t, st.Trouble, "the token still works")
 	i.respond(nil)
 	require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
 	st, err = o.Standing()
@@ -485,7 +485,7 @@ func TestForbiddenToken(t *testing.T) {
 			}))
 			defer api.Close()
 			_, before := i.counts()
-			c := as(t, o, api.URL)
+			c := clientWith(t, o, api.URL)
 			for range 3 {
 				_, err := c.Read(t.Context(), contacts)
 				e := faultOf(t, err, tt.class)

@@ -144,7 +144,7 @@ func (o *OAuth) readMetadata(ctx context.Context, at *url.URL) (*metadata, *Erro
 	case json.Unmarshal(body, &m) != nil:
 		return fail(Missing, "the answer is not JSON")
 	case m.Issuer != o.opts.Issuer:
-		return fail(Refused, fmt.Sprintf("it is the metadata of issuer %q, and the configuration says %q; the two must be the same", m.Issuer, o.opts.Issuer))
+		return fail(Refused, fmt.Sprintf("it is the metadata of issuer %q, and the configuration says %q; they must be equal", m.Issuer, o.opts.Issuer))
 	}
 	return &m, nil
 }

@@ -102,8 +102,8 @@ func (w *outageWait) sleep(ctx context.Context, err error) bool {
 	}
 }
 
-// soon waits after the n-th call, without a note, and reports whether to make another.
-func (w *outageWait) soon(ctx context.Context, err error, n int) bool {
+// retrySoon waits after the n-th call, without a note, and reports whether to make another.
+func (w *outageWait) retrySoon(ctx context.Context, err error, n int) bool {
 	e, ok := isOutage(err)
 	if !ok {
 		return false

@@ -36,11 +36,11 @@ func TestTokenEndpointIsWaitedFor(t *testing.T) {
 			_, before := r.counts()
 			time.AfterFunc(300*time.Millisecond, func() { r.respond(nil) })
 			start := time.Now()
-			_, err := as(t, k, base).Read(t.Context(), contacts)
+			_, err := clientWith(t, k, base).Read(t.Context(), contacts)
 			require.NoError(t, err)
 			require.GreaterOrEqual(t, time.Since(start), 900*time.Millisecond)
 			_, after := r.counts()
-			require.Equal(t, 2, after-before, "one in vain, one that brought the token")
+			require.Equal(t, 2, after-before, "one failed, one returned the token")
 			st, err := k.Standing()
 			require.NoError(t, err)
 			require.Zero(t, st.Failing, "it is over")
@@ -61,7 +61,7 @@ func TestTokenEndpointStaysDown(t *testing.T) {
 	_, asked := r.counts()
 	for range 3 {
 		for _, k := range []Keeper{k, keeper(t, "oauth", base, dir, nil)} {
-			_, err := as(t, k, base).Read(t.Context(), contacts)
+			_, err := clientWith(t, k, base).Read(t.Context(), contacts)
 			e := faultOf(t, err, Throttled)
 			require.ErrorIs(t, e, ErrOutage)
 			require.WithinDuration(t, time.Now().Add(time.Minute), e.NotBefore, 5*time.Second)
@@ -74,7 +74,7 @@ func TestTokenEndpointStaysDown(t *testing.T) {
 	st, err := k.Standing()
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), st.Failing, 10*time.Second)
-	require.Empty(t, st.Trouble, "the grant is as good as it was")
+	require.Empty(t, st.Trouble, "the grant still works")
 	srv.Close()
 }
 
@@ -89,11 +89,11 @@ func TestTokenEndpointRefusesConnections(t *testing.T) {
 	closed.Close()
 	o := keeper(t, "oauth", base, dir, nil).(*OAuth)
 	o.opts.TokenURL = closed.URL + "/oauth/token"
-	_, err := as(t, o, base).Read(t.Context(), contacts)
+	_, err := clientWith(t, o, base).Read(t.Context(), contacts)
 	e := faultOf(t, err, Throttled)
 	require.ErrorIs(t, e, ErrOutage)
 	time.Sleep(time.Until(e.NotBefore))
-	_, err = as(t, keeper(t, "oauth", base, dir, nil), base).Read(t.Context(), contacts)
+	_, err = clientWith(t, keeper(t, "oauth", base, dir, nil), base).Read(t.Context(), contacts)
 	require.NoError(t, err, "the token endpoint is back")
 }
 
@@ -126,7 +126,7 @@ func TestWaitPresentsNothing(t *testing.T) {
 			require.False(t, open(t, o), "it waits")
 			cancel()
 			require.Error(t, <-over)
-			o.hold.turn <- struct{}{} // the exchange is over
+			o.hold.sem <- struct{}{} // the exchange is over
 		})
 	})
 	t.Run("the metadata", func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestLateAnswerIsTaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				r := newRealm()
-				c := imagine(t, r, func(o *Options) { o.Credential = None() })
+				c := virtualClient(t, r, func(o *Options) { o.Credential = None() })
 				o := keeper(t, "oauth", "http://127.0.0.1:80", t.TempDir(), nil).(*OAuth)
 				u, _ := url.Parse("http://127.0.0.1:80/oauth/token")
 				o.client(u, true)
@@ -199,12 +199,12 @@ func TestSpentRefreshToken(t *testing.T) {
 	}{
 		"a server that detects reuse":                {detected, 1, 0, false},
 		"the same, in the first renewal":             {detected, 0, 0, false},
-		"a grace period that nobody has configured":  {graced, 1, 0, false},
+		"a grace period that is not configured":      {graced, 1, 0, false},
 		"a grace period":                             {graced, 1, time.Minute, true},
 		"a grace period that is over":                {graced, 1, time.Millisecond, false},
 		"a server that was seen not to rotate":       {unrotated, 1, 0, true},
 		"a server that is configured not to rotate":  {unrotated, 0, GraceAlways, true},
-		"a server of which nothing is known so far":  {unrotated, 0, 0, false},
+		"an unknown server":                          {unrotated, 0, 0, false},
 		"detection where the grace is misconfigured": {detected, 1, time.Minute, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestSpentRefreshToken(t *testing.T) {
 			signedIn(t, o, base)
 			for range tt.renewed {
 				r.expire()
-				_, err := as(t, o, base).Read(t.Context(), contacts)
+				_, err := clientWith(t, o, base).Read(t.Context(), contacts)
 				require.NoError(t, err)
 			}
 			g, err := o.hold.current()
@@ -234,14 +234,14 @@ func TestSpentRefreshToken(t *testing.T) {
 					panic(http.ErrAbortHandler)
 				}
 			})
-			_, err = as(t, o, base).Read(t.Context(), contacts)
+			_, err = clientWith(t, o, base).Read(t.Context(), contacts)
 			if !tt.works && tt.reuse == detected && tt.grace == 0 || tt.renewed == 0 && !tt.works {
 				require.ErrorIs(t, err, ErrSignIn)
 				require.ErrorContains(t, err, "was lost")
 				require.ErrorContains(t, err, "refresh_grace")
 			}
 			for range 2 { // later processes
-				_, again := as(t, open(), base).Read(t.Context(), contacts)
+				_, again := clientWith(t, open(), base).Read(t.Context(), contacts)
 				require.Equal(t, tt.works, again == nil, "%v", again)
 			}
 			require.Equal(t, tt.works, err == nil, "%v", err)
@@ -252,7 +252,7 @@ func TestSpentRefreshToken(t *testing.T) {
 			case tt.works:
 				require.GreaterOrEqual(t, presented, 2)
 			default:
-				require.Equal(t, 1, presented, "a spent refresh token is not presented again")
+				require.Equal(t, 1, presented, "a spent refresh token is not sent again")
 			}
 			st, err := open().Standing()
 			require.NoError(t, err)
@@ -260,7 +260,7 @@ func TestSpentRefreshToken(t *testing.T) {
 			require.Equal(t, tt.works, st.Failing.IsZero())
 			if !tt.works {
 				signedIn(t, o, base)
-				_, err = as(t, open(), base).Read(t.Context(), contacts)
+				_, err = clientWith(t, open(), base).Read(t.Context(), contacts)
 				require.NoError(t, err, "after another sign-in")
 			}
 		})
@@ -300,11 +300,11 @@ func TestGrantRenewsInTime(t *testing.T) {
 		signedIn(t, o, base)
 		r.life = 3600
 		place.by.Store(int64(tt.after))
-		c := as(t, o, base)
+		c := clientWith(t, o, base)
 		for range 8 {
 			resp, err := c.Read(t.Context(), contacts)
 			require.NoError(t, err)
-			require.Equal(t, 1, resp.Attempts, "no 401 was met")
+			require.Equal(t, 1, resp.Attempts, "no 401 occurred")
 		}
 		want := 1 // for the code
 		if tt.renews {

@@ -89,7 +89,7 @@ func (o *OAuth) revoke(ctx context.Context, s Session, g grant) (accessLasts boo
 			if e, ok := errors.AsType[*Error](fault); ok && e.code == unsupportedToken && t.token == g.access && g.refresh != "" {
 				return true, nil // the refresh token is revoked
 			}
-			if !w.soon(ctx, fault, n) {
+			if !w.retrySoon(ctx, fault, n) {
 				return false, fmt.Errorf("sign out: %w", w.end(fault))
 			}
 		}

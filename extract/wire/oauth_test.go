@@ -73,7 +73,7 @@ func TestAuthorize(t *testing.T) {
 	require.Error(t, err, "the port is closed when the sign-in is over")
 
 	for range 2 { // this process and the next
-		_, err = as(t, keeper(t, "oauth", base, dir, nil), base).Read(t.Context(), contacts)
+		_, err = clientWith(t, keeper(t, "oauth", base, dir, nil), base).Read(t.Context(), contacts)
 		require.NoError(t, err)
 	}
 	require.Equal(t, 1, r.refreshes, "the code, once")
@@ -255,18 +255,18 @@ func TestGrantOutlivesFaults(t *testing.T) {
 		class  Class
 		ended  string // why the grant is not used again; "": it is
 	}{
-		"500":                 {jsonText(500, `{"error":"server_error"}`), Throttled, ""},
-		"502 html":            {text(502, "text/html", `<html>bad gateway</html>`), Throttled, ""},
-		"503":                 {jsonText(503, `{}`), Throttled, ""},
-		"unavailable":         {jsonText(400, `{"error":"temporarily_unavailable"}`), Throttled, ""},
-		"200 that is no JSON": {jsonText(200, `{"access_token":`), Auth, "the answer to the renewal at .* was lost .*ends early"},
-		"200 without a token": {jsonText(200, `{}`), Throttled, ""},
-		"200 login page":      {text(200, "text/html", `<html><form action="/login">`), Throttled, ""},
-		"200 empty":           {jsonText(200, ``), Throttled, ""},
-		"403 html":            {text(403, "text/html", `<html><title>Just a moment...</title>`), Throttled, ""},
-		"504":                 {text(504, "text/html", `<html>gateway timeout</html>`), Auth, "the answer to the renewal at .* was lost .*504"},
-		"broken line":         {func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, Auth, "the answer to the renewal at .* was lost .*EOF"},
-		"429":                 {jsonText(429, `{}`), Throttled, ""},
+		"500":                  {jsonText(500, `{"error":"server_error"}`), Throttled, ""},
+		"502 html":             {text(502, "text/html", `<html>bad gateway</html>`), Throttled, ""},
+		"503":                  {jsonText(503, `{}`), Throttled, ""},
+		"unavailable":          {jsonText(400, `{"error":"temporarily_unavailable"}`), Throttled, ""},
+		"200 that is not JSON": {jsonText(200, `{"access_token":`), Auth, "the answer to the renewal at .* was lost .*ends early"},
+		"200 without a token":  {jsonText(200, `{}`), Throttled, ""},
+		"200 login page":       {text(200, "text/html", `<html><form action="/login">`), Throttled, ""},
+		"200 empty":            {jsonText(200, ``), Throttled, ""},
+		"403 html":             {text(403, "text/html", `<html><title>Just a moment...</title>`), Throttled, ""},
+		"504":                  {text(504, "text/html", `<html>gateway timeout</html>`), Auth, "the answer to the renewal at .* was lost .*504"},
+		"broken line":          {func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, Auth, "the answer to the renewal at .* was lost .*EOF"},
+		"429":                  {jsonText(429, `{}`), Throttled, ""},
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere, http.StatusTemporaryRedirect)
 		}, Auth, ""},
@@ -311,14 +311,14 @@ func TestGrantOutlivesFaults(t *testing.T) {
 			}
 			_, asked := r.counts()
 			next := open()
-			_, err = as(t, next, base).Read(t.Context(), contacts)
+			_, err = clientWith(t, next, base).Read(t.Context(), contacts)
 			_, askedAgain := r.counts()
 			if tt.ended != "" {
 				require.ErrorIs(t, err, ErrSignIn)
 				require.Regexp(t, tt.ended, err.Error())
-				require.Equal(t, asked, askedAgain, "a grant that has ended is not asked for again")
+				require.Equal(t, asked, askedAgain, "a grant that has ended is not used again")
 				signedIn(t, next, base)
-				_, err = as(t, next, base).Read(t.Context(), contacts)
+				_, err = clientWith(t, next, base).Read(t.Context(), contacts)
 			}
 			require.NoError(t, err)
 		})
@@ -342,7 +342,7 @@ func TestGrantPatience(t *testing.T) {
 		r.expire()
 		r.respond(jsonText(500, `{}`))
 		_, before := r.counts()
-		c := as(t, k, base)
+		c := clientWith(t, k, base)
 		for range 5 {
 			_, err := c.Read(t.Context(), contacts)
 			faultOf(t, err, class)
@@ -378,7 +378,7 @@ func TestOneRenewal(t *testing.T) {
 			var wg sync.WaitGroup
 			var requests atomic.Int64
 			for range 4 { // other processes
-				c := as(t, keeper(t, kind, base, dir, nil), base)
+				c := clientWith(t, keeper(t, kind, base, dir, nil), base)
 				for range 16 {
 					wg.Go(func() {
 						resp, err := c.Read(t.Context(), contacts)

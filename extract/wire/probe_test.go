@@ -98,7 +98,7 @@ func TestProbeHangs(t *testing.T) {
 			took := time.Since(begun)
 			rest.Wait()
 			for i := 1; i < len(h.ahead); i++ {
-				require.GreaterOrEqual(t, h.ahead[i].Sub(h.ahead[i-1]), probeWait-time.Second, "one goes ahead at a time")
+				require.GreaterOrEqual(t, h.ahead[i].Sub(h.ahead[i-1]), probeWait-time.Second, "one request goes first at a time")
 			}
 			// One wait at the gate, and one behind each request that hangs.
 			require.LessOrEqual(t, took, 40*time.Second+time.Duration(hangs+1)*(probeWait+time.Second), "%v", hang)
@@ -116,7 +116,7 @@ func TestProbeHangsOverHTTP(t *testing.T) {
 		release := make(chan struct{})
 		refused := false
 		var mu sync.Mutex
-		c := imagine(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := virtualClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			mu.Lock()
 			first := !refused
 			refused = true

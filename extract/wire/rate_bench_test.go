@@ -46,7 +46,7 @@ func usesLimit(b *testing.B, kind string, limit int) {
 	b.ReportMetric(100*used, "%used")
 	b.ReportMetric(float64(len(l.refused)), "429s")
 	b.ReportMetric(float64(c.Governor().Stats().Guard)/1e6, "ms-guard")
-	b.ReportMetric(float64(most(l.arrivals, time.Second)), "most/s")
+	b.ReportMetric(float64(maxInWindow(l.arrivals, time.Second)), "most/s")
 	b.ReportMetric(0, "ns/op")
 }
 

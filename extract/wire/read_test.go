@@ -92,7 +92,7 @@ func TestReadClasses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				c := imagine(t, tt.answer, nil)
+				c := virtualClient(t, tt.answer, nil)
 				_, err := c.Read(t.Context(), contacts)
 				faultOf(t, err, tt.class)
 				if tt.want != "" {
@@ -165,7 +165,7 @@ func TestReadRefusesWhatIsNotListed(t *testing.T) {
 func TestReadChecks(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		tries := 0
-		c := imagine(t, good, nil)
+		c := virtualClient(t, good, nil)
 		r := contacts
 		r.Check = func(body []byte) error {
 			if tries++; tries < 3 {
@@ -189,7 +189,7 @@ func TestReadOutlastsBurst(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		end := time.Now().Add(45 * time.Second)
 		var n atomic.Int64
-		c := imagine(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := virtualClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if time.Now().Before(end) {
 				n.Add(1)
 				w.WriteHeader([]int{500, 502, 503, 504}[n.Load()%4])
@@ -207,7 +207,7 @@ func TestReadOutlastsBurst(t *testing.T) {
 func TestReadDuringMaintenance(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := inTurn(text(503, "text/html", "<h1>Service Unavailable</h1>"))
-		c := imagine(t, h, nil)
+		c := virtualClient(t, h, nil)
 		begin := time.Now()
 		failed := 0
 		for range 136 {
@@ -226,7 +226,7 @@ func TestReadThrottled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		slow := jsonText(429, `{"message":"Too Many Attempts."}`, "Retry-After", "3")
 		h := inTurn(slow, slow, good)
-		c := imagine(t, h, nil)
+		c := virtualClient(t, h, nil)
 		resp, err := c.Read(t.Context(), contacts)
 		require.NoError(t, err)
 		require.Equal(t, 3, resp.Attempts)
@@ -240,7 +240,7 @@ func TestReadThrottled(t *testing.T) {
 
 func TestReadParked(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		c := imagine(t, jsonText(429, `{}`, "Retry-After", "3600"), nil)
+		c := virtualClient(t, jsonText(429, `{}`, "Retry-After", "3600"), nil)
 		_, err := c.Read(t.Context(), contacts)
 		e := faultOf(t, err, Throttled)
 		require.Equal(t, time.Hour, time.Until(e.NotBefore).Round(time.Minute))
@@ -253,7 +253,7 @@ func TestReadParked(t *testing.T) {
 
 func TestReadCancelled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		c := imagine(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), nil)
+		c := virtualClient(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), nil)
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("stopped by a signal"))
 		defer cancel()
 		begin := time.Now()
@@ -291,7 +291,7 @@ func TestReadUnreachableByMany(t *testing.T) {
 func TestReadHeldAtGate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := inTurn(jsonText(429, `{}`, "Retry-After", "5"), good)
-		c := imagine(t, h, nil)
+		c := virtualClient(t, h, nil)
 		dial, dials := c.transport.DialContext, atomic.Int64{}
 		c.transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if dials.Add(1) == 2 {

@@ -14,7 +14,7 @@ func TestProbeRefuted(t *testing.T) {
 	for _, status := range []int{500, 501, 502, 503} {
 		bubble(t, func(t *testing.T) {
 			down := false
-			c := imagine(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c := virtualClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if down || r.URL.Query().Has("page[number]") {
 					jsonText(status, `{"message":"expected Hash (got String) for param 'page'"}`)(w, r)
 					return
@@ -40,7 +40,7 @@ func TestProbeRefuted(t *testing.T) {
 	}
 	bubble(t, func(t *testing.T) {
 		h := inTurn(jsonText(503, `{}`, "Retry-After", "20"), good)
-		c := imagine(t, h, nil)
+		c := virtualClient(t, h, nil)
 		begin := time.Now()
 		resp, err := c.Read(t.Context(), Request{Path: contacts.Path, Probe: true})
 		require.NoError(t, err)

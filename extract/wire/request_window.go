@@ -35,7 +35,7 @@ type requestWindow struct {
 	previous time.Duration
 	spanEnds instant
 	guard    time.Duration // moving average
-	cut      time.Duration // upper bound of guards; zero means meanGuard
+	maxGuard time.Duration // upper bound of guards; zero means meanGuard
 }
 
 const buckets = 2048
@@ -115,15 +115,15 @@ func (l *requestWindow) guardFor(took time.Duration, answered bool, now instant)
 	}
 	guard = min(guard, l.longest())
 	l.guard += (guard - l.guard) / 64
-	l.cut = l.longest() + l.longest()/64
+	l.maxGuard = l.longest() + l.longest()/64
 	if l.guard > meanGuard {
-		l.cut = l.longest() - l.longest()/32
+		l.maxGuard = l.longest() - l.longest()/32
 	}
 	return guard
 }
 
 // longest returns the upper bound of guards at present.
-func (l *requestWindow) longest() time.Duration { return min(max(l.cut, meanGuard), mostGuard) }
+func (l *requestWindow) longest() time.Duration { return min(max(l.maxGuard, meanGuard), mostGuard) }
 
 // delay returns how long a request may have been delayed on its way.
 func (l *requestWindow) delay(took time.Duration, now instant) time.Duration {

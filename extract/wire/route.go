@@ -67,7 +67,7 @@ func paramName(segment string) string {
 func (l allowList) expand(r Route, params map[string]string) (string, error) {
 	segments, ok := l[r]
 	if !ok {
-		return "", fmt.Errorf("%s is not in the list of reads", r.Method)
+		return "", fmt.Errorf("%s is not on the read list", r.Method)
 	}
 	var b strings.Builder
 	used := 0
@@ -86,7 +86,7 @@ func (l allowList) expand(r Route, params map[string]string) (string, error) {
 		b.WriteString(url.PathEscape(v))
 	}
 	if used != len(params) {
-		return "", fmt.Errorf("%d parameters for %d places", len(params), used)
+		return "", fmt.Errorf("%d parameters for %d placeholders", len(params), used)
 	}
 	return b.String(), nil
 }
@@ -100,9 +100,9 @@ func checkParam(v string) error {
 	case len(v) > 512:
 		return fmt.Errorf("%d bytes long", len(v))
 	case v == "." || v == "..":
-		return fmt.Errorf("%q is no name of an object", v)
+		return fmt.Errorf("%q is not an object's name", v)
 	case strings.ContainsAny(v, "/\\%") || strings.ContainsFunc(v, isControl):
-		return fmt.Errorf("%q cannot stand in one path segment", v)
+		return fmt.Errorf("%q is not allowed in a path segment", v)
 	}
 	return nil
 }

@@ -144,7 +144,7 @@ func TestSecretsStayOut(t *testing.T) {
 		for path, answer := range paths {
 			t.Run(path+" "+form, func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
-					c := imagine(t, answer, func(o *Options) { o.Credential = Bearer(token); o.MaxAttempts = 2 })
+					c := virtualClient(t, answer, func(o *Options) { o.Credential = Bearer(token); o.MaxAttempts = 2 })
 					c.redact.Add(password)
 					_, err := c.Read(t.Context(), Request{Path: "/v2/contacts", Query: url.Values{"q": {query}}})
 					require.Error(t, err)

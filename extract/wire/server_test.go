@@ -202,8 +202,8 @@ func (l *link) busy(t *testing.T, g *Governor, workers int, d time.Duration) {
 	wg.Wait()
 }
 
-// most returns the largest number of arrivals in any window.
-func most(arrivals []time.Time, window time.Duration) int {
+// maxInWindow returns the largest number of arrivals in any window.
+func maxInWindow(arrivals []time.Time, window time.Duration) int {
 	slices.SortFunc(arrivals, time.Time.Compare)
 	most, from := 0, 0
 	for i, at := range arrivals {

@@ -66,7 +66,7 @@ func sharesBudget(t *testing.T, model counter, limit Rate, governors int) {
 	used := float64(between(l.arrivals, begin.Add(7*limit.Window), begin.Add(14*limit.Window))) / float64(7*limit.Limit)
 	t.Logf("used %.2f%%", 100*used)
 	require.Empty(t, l.refused, "429s")
-	require.LessOrEqual(t, most(l.arrivals, limit.Window), limit.Limit, "arrivals in one window")
+	require.LessOrEqual(t, maxInWindow(l.arrivals, limit.Window), limit.Limit, "arrivals in one window")
 	require.GreaterOrEqual(t, used, 0.98, "used share")
 }
 
@@ -86,7 +86,7 @@ func TestReserve(t *testing.T) {
 		}()
 		l.busy(t, NewGovernor(Budget{Rate: Rate{100, time.Second}, Reserve: 0.2}), 20, 30*time.Second)
 		require.Empty(t, l.refused)
-		require.LessOrEqual(t, most(l.arrivals, time.Second), 80)
+		require.LessOrEqual(t, maxInWindow(l.arrivals, time.Second), 80)
 		require.Greater(t, between(l.arrivals, begin.Add(5*time.Second), begin.Add(30*time.Second)), 25*77)
 	})
 }
@@ -111,7 +111,7 @@ func TestShareGate(t *testing.T) {
 
 		other := NewGovernor(Budget{})
 		require.NoError(t, other.Share(dir, "another credential"))
-		require.NoError(t, l.ask(t, other), "not its gate")
+		require.NoError(t, l.ask(t, other), "another credential's gate")
 		require.NoError(t, other.Close())
 
 		time.Sleep(90 * time.Minute)
@@ -161,7 +161,7 @@ func TestShareLearns(t *testing.T) {
 		require.Equal(t, learned, g.Stats().Limit)
 		require.NoError(t, g.Close())
 		g = join(t, dir, Budget{Rate: Rate{5, time.Second}})
-		require.Equal(t, Rate{5, time.Second}, g.Stats().Limit, "configured by now")
+		require.Equal(t, Rate{5, time.Second}, g.Stats().Limit, "the new configuration")
 		low := join(t, dir, Budget{Rate: Rate{2, time.Second}})
 		require.Equal(t, Rate{2, time.Second}, low.Stats().Limit, "the lower of two")
 		high := join(t, dir, Budget{Rate: Rate{100, time.Second}})
@@ -245,7 +245,7 @@ func TestShareDamaged(t *testing.T) {
 	for name, spoil := range map[string]func([]byte) []byte{
 		"cut":     func(b []byte) []byte { return b[:len(b)/2] },
 		"flipped": func(b []byte) []byte { b[len(b)/2] ^= 1; return b },
-		"foreign": func([]byte) []byte { return []byte("not a book at all, and no longer than this") },
+		"foreign": func([]byte) []byte { return []byte("not a record, and no longer than this text") },
 		"longer":  func(b []byte) []byte { return append(b, 1, 2, 3) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -425,10 +425,10 @@ func sharedByProcesses(t *testing.T, processes, limit int) {
 		})
 	}
 	wg.Wait()
-	require.LessOrEqual(t, most(l.arrivals, time.Second), limit) // which sorts them
-	from := l.arrivals[0].Add(2500 * time.Millisecond)           // the start is slower by five percent
+	require.LessOrEqual(t, maxInWindow(l.arrivals, time.Second), limit) // which sorts them
+	from := l.arrivals[0].Add(2500 * time.Millisecond)                  // the start is slower by five percent
 	used := float64(between(l.arrivals, from, from.Add(3*time.Second))) / float64(3*limit)
-	t.Logf("%d requests, used %.1f%%, most %d", len(l.arrivals), 100*used, most(l.arrivals, time.Second))
+	t.Logf("%d requests, used %.1f%%, most %d", len(l.arrivals), 100*used, maxInWindow(l.arrivals, time.Second))
 	require.Empty(t, l.refused, "429s")
 	require.GreaterOrEqual(t, used, 0.95, "used share")
 }

@@ -28,9 +28,9 @@ func (l *List) Details() http.Handler {
 func (l *List) takeDetail(id string) answer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.asked++
+	l.detailRequests++
 	for _, f := range l.spec.Faults {
-		if f.Kind == FaultDetail && f.Run == l.run && l.asked >= f.From && (f.To == 0 || l.asked <= f.To) {
+		if f.Kind == FaultDetail && f.Run == l.run && l.detailRequests >= f.From && (f.To == 0 || l.detailRequests <= f.To) {
 			return refuse(http.StatusForbidden, "this action is unauthorized")
 		}
 	}

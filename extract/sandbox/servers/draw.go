@@ -21,7 +21,7 @@ type drawer struct {
 // Draw returns the Spec of a seed. It is deterministic.
 func Draw(seed uint64) Spec {
 	d := draw(seed)
-	d.rarely()
+	d.addRareFeature()
 	return d.Spec
 }
 
@@ -33,7 +33,7 @@ func draw(seed uint64) *drawer {
 	d.records()
 	d.paging()
 	d.noise()
-	d.trouble()
+	d.addTrouble()
 	return d
 }
 
@@ -136,8 +136,8 @@ func (d *drawer) records() {
 	d.Edits = Edits{Delete: d.IntN(3), Change: d.IntN(4), Insert: d.IntN(4)}
 }
 
-// trouble adds faults and moves to about a third of the lists.
-func (d *drawer) trouble() {
+// addTrouble adds faults and moves to about a third of the lists.
+func (d *drawer) addTrouble() {
 	if d.chance(10) {
 		d.Moves = append(d.Moves, Move{Run: 1 + d.IntN(2), At: 1 + d.IntN(14), Count: 1 + d.IntN(2),
 			Kind: pick(d, MoveDeleteFirst, MoveDeleteLast, MoveInsertFirst, MoveInsertLast, MoveChange)})
@@ -167,7 +167,7 @@ func (d *drawer) trouble() {
 	case 5:
 		f.Kind, f.Run, f.Row = FaultMoved, 2, 0
 	default:
-		s := pick(d, statements...)
+		s := pick(d, incompleteMarkers...)
 		if len(d.Envelope.Path) == 0 && s.Status == 0 {
 			s = Fault{At: "header X-Partial", Value: raw(`true`)}
 		}

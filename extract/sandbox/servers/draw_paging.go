@@ -41,7 +41,7 @@ func (d *drawer) beyond() string {
 
 func (d *drawer) byPage() {
 	d.Paging = Paging{Kind: KindPage, Param: d.word("page"), Base: pick(d, 1, 1, 1, 0), Beyond: d.beyond()}
-	d.figures()
+	d.counts()
 	if d.chance(3) {
 		d.say(Signal{Says: "page"}, "number")
 	} else if d.chance(12) {
@@ -57,7 +57,7 @@ func (d *drawer) byPage() {
 
 func (d *drawer) byOffset() {
 	d.Paging = Paging{Kind: KindOffset, Param: d.word("offset"), Base: pick(d, 0, 0, 0, 1), Beyond: d.beyond()}
-	d.figures()
+	d.counts()
 	if d.chance(4) {
 		d.say(Signal{Says: "offset"}, "offset shown")
 	}
@@ -79,9 +79,9 @@ func (d *drawer) byToken() {
 	if d.chance(6) {
 		d.Method = "POST"
 	}
-	d.sizedAway()
+	d.separateSizeParam()
 	if d.chance(2) {
-		d.figures()
+		d.counts()
 	}
 	end := d.end()
 	if d.chance(12) {
@@ -95,8 +95,8 @@ func (d *drawer) byToken() {
 	}
 }
 
-// sizedAway keeps the parameters of size and position apart.
-func (d *drawer) sizedAway() {
+// separateSizeParam keeps the parameters of size and position apart.
+func (d *drawer) separateSizeParam() {
 	if d.Size.Param == d.Paging.Param {
 		d.Size.Param = "limit"
 	}
@@ -144,9 +144,9 @@ func (d *drawer) byLink() {
 	} else {
 		d.Paging.Base = pick(d, 0, 1)
 	}
-	d.sizedAway()
+	d.separateSizeParam()
 	if d.chance(3) {
-		d.figures()
+		d.counts()
 	}
 	s := Signal{Host: pick(d, "", "", "relative", "inner", "query"), End: pick(d, "", "absent", "empty")}
 	switch n := d.IntN(6); {
@@ -190,12 +190,12 @@ func (d *drawer) capped() {
 		d.Size.Param = ""
 	}
 	if d.chance(3) {
-		d.figures()
+		d.counts()
 	}
 }
 
-// figures adds a total and other counts.
-func (d *drawer) figures() {
+// counts adds a total and other counts.
+func (d *drawer) counts() {
 	if d.chance(2) {
 		d.total()
 	}

@@ -2,9 +2,9 @@ package servers
 
 import "math/rand/v2"
 
-// rarely gives one list in eight a rare feature. It has its own random sequence, so that the other lists of the
+// addRareFeature gives one list in eight a rare feature. It has its own random sequence, so that the other lists of the
 // seeds stay the same.
-func (d *drawer) rarely() {
+func (d *drawer) addRareFeature() {
 	d.Rand = rand.New(rand.NewPCG(d.Seed, 0x7a7e))
 	if !d.chance(8) {
 		return

@@ -16,28 +16,28 @@ import (
 type List struct {
 	spec Spec
 
-	mu       sync.Mutex
-	rows     []row
-	newest   int // n of the next record added at the end
-	before   int // n of the last record added at the beginning
-	clock    int
-	run      int
-	requests int               // of this run
-	asked    int               // details requested in this run
-	swapped  map[int]int       // records that have swapped their details
-	struck   []int             // how often each fault has occurred
-	cache    map[string]answer // answers of the previous run, by request
-	fresh    map[string]answer // answers of this run
-	always   map[string]bool
-	ever     map[string]bool
-	log      []string
+	mu             sync.Mutex
+	rows           []row
+	newest         int // n of the next record added at the end
+	before         int // n of the last record added at the beginning
+	clock          int
+	run            int
+	requests       int               // of this run
+	detailRequests int               // details requested in this run
+	swapped        map[int]int       // records that have swapped their details
+	faultCounts    []int             // how often each fault has occurred
+	cache          map[string]answer // answers of the previous run, by request
+	nextCache      map[string]answer // answers of this run
+	always         map[string]bool
+	ever           map[string]bool
+	log            []string
 }
 
 var _ http.Handler = (*List)(nil)
 
 // New returns the list of a Spec, before its first run.
 func New(spec Spec) *List {
-	l := &List{spec: spec, rows: spec.Records.first(), newest: spec.Records.Count, clock: 7 * spec.Records.Count, struck: make([]int, len(spec.Faults))}
+	l := &List{spec: spec, rows: spec.Records.initialRows(), newest: spec.Records.Count, clock: 7 * spec.Records.Count, faultCounts: make([]int, len(spec.Faults))}
 	l.begin()
 	return l
 }
@@ -55,12 +55,12 @@ func (l *List) Begin() {
 
 func (l *List) begin() {
 	l.requests, l.always, l.ever = 0, map[string]bool{}, map[string]bool{}
-	l.cache, l.fresh = l.fresh, map[string]answer{}
+	l.cache, l.nextCache = l.nextCache, map[string]answer{}
 	l.log = nil
 	for _, m := range l.marks() {
 		l.always[m] = true
 	}
-	l.asked = 0
+	l.detailRequests = 0
 	l.observe()
 }
 
@@ -149,7 +149,7 @@ func (l *List) take(q request, r *http.Request) answer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.answer(r.Method, q)
-	l.fresh[r.URL.RawQuery] = a
+	l.nextCache[r.URL.RawQuery] = a
 	l.log = append(l.log, strings.TrimSpace(r.Method+" "+r.URL.RawQuery+" "+r.Header.Get("Range"))+" → "+strconv.Itoa(a.status))
 	return a
 }
@@ -233,23 +233,23 @@ func (l *List) answer(method string, q request) answer {
 // partial returns the fault that makes this run's answers incomplete, if any.
 func (l *List) partial() (Fault, bool) {
 	for i, f := range l.spec.Faults {
-		if f.Kind == FaultPartial && l.strikes(i, part{}) {
+		if f.Kind == FaultPartial && l.applies(i, part{}) {
 			return f, true
 		}
 	}
 	return Fault{}, false
 }
 
-// strikes reports whether a fault applies to this answer, and counts it.
-func (l *List) strikes(i int, p part) bool {
+// applies reports whether a fault applies to this answer, and counts it.
+func (l *List) applies(i int, p part) bool {
 	f := l.spec.Faults[i]
-	if f.Run != 0 && f.Run != l.run || f.Count > 0 && l.struck[i] >= f.Count || l.requests < f.From || f.To > 0 && l.requests > f.To {
+	if f.Run != 0 && f.Run != l.run || f.Count > 0 && l.faultCounts[i] >= f.Count || l.requests < f.From || f.To > 0 && l.requests > f.To {
 		return false
 	}
 	if f.Row > 0 && (f.Row-1 < p.from || f.Row-1 >= p.to) {
 		return false
 	}
-	l.struck[i]++
+	l.faultCounts[i]++
 	return true
 }
 
@@ -259,7 +259,7 @@ func (l *List) show(q request, p part, partial Fault) answer {
 	path, shown := s.Envelope.Path, l.shown(p.rows)
 	a := answer{status: http.StatusOK, header: http.Header{}}
 	for i, f := range s.Faults {
-		if f.Kind == FaultPartial || f.Kind == FaultLeftOut || f.Kind == FaultDetail || !l.strikes(i, p) {
+		if f.Kind == FaultPartial || f.Kind == FaultLeftOut || f.Kind == FaultDetail || !l.applies(i, p) {
 			continue
 		}
 		switch f.Kind {

@@ -28,7 +28,7 @@ func (s Spec) Plain() bool {
 	case r.Count == 0, r.Count <= s.Edits.Delete:
 		return false // an empty list does not show how it is paged
 	}
-	if slices.ContainsFunc(s.Signals, func(g Signal) bool { return lies[g.Says] || g.End == "self" }) {
+	if slices.ContainsFunc(s.Signals, func(g Signal) bool { return falseSignals[g.Says] || g.End == "self" }) {
 		return false
 	}
 	return s.said() || s.Unknown == "" && s.Records.Count%s.Size.Default != 0
@@ -37,8 +37,8 @@ func (s Spec) Plain() bool {
 // usualTokens are the usual parameters for a token, whatever the answer calls it.
 var usualTokens = []string{"cursor", "after", "page_token", "pageToken", "next_token", "starting_after", "start_cursor", "continuation_token", "marker"}
 
-// lies are the sayings that are not true.
-var lies = map[string]bool{"total here": true, "total rounded": true, "total low": true, "page stuck": true}
+// falseSignals are the sayings that are not true.
+var falseSignals = map[string]bool{"total here": true, "total rounded": true, "total low": true, "page stuck": true}
 
 // said reports whether a signal leads to the next part or states the list's length.
 func (s Spec) said() bool {

@@ -27,7 +27,7 @@ func mark(r row) string { return fmt.Sprintf("record %d version %d", r.n, r.vers
 // markField is the member with a record's mark.
 const markField = "remark"
 
-func (s Records) first() []row {
+func (s Records) initialRows() []row {
 	rows := make([]row, s.Count)
 	for i := range rows {
 		rows[i] = row{n: i, id: i, at: 7 * i}
@@ -205,7 +205,7 @@ func (l *List) edit(e Edits) {
 // leaveOut removes the records that FaultLeftOut names.
 func (l *List) leaveOut(all []row) []row {
 	for i, f := range l.spec.Faults {
-		if row := f.Row; f.Kind == FaultLeftOut && row <= len(all) && l.strikes(i, part{from: row - 1, to: row}) {
+		if row := f.Row; f.Kind == FaultLeftOut && row <= len(all) && l.applies(i, part{from: row - 1, to: row}) {
 			all = slices.Delete(slices.Clone(all), row-1, min(row-1+max(f.Rows, 1), len(all)))
 		}
 	}

@@ -43,7 +43,7 @@ func (l *List) say(s Signal, q request, p part, shown int) (v any, said bool) {
 		return s.Value, true
 	}
 	if f := sayings[s.Says]; f != nil {
-		return written(f(l, p, shown), s.As), true
+		return encodeValue(f(l, p, shown), s.As), true
 	}
 	at := p.to
 	if p.end {
@@ -119,8 +119,8 @@ func (l *List) address(s Signal, q request, p part, at int) string {
 	return base + "?" + v.Encode()
 }
 
-// written returns a value in a signal's encoding.
-func written(v any, as string) any {
+// encodeValue returns a value in a signal's encoding.
+func encodeValue(v any, as string) any {
 	yes, isBool := v.(bool)
 	switch {
 	case as == "text":

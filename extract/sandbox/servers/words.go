@@ -1,7 +1,7 @@
 package servers
 
-// statements are the ways to say that an answer is incomplete.
-var statements = []Fault{
+// incompleteMarkers are the ways to say that an answer is incomplete.
+var incompleteMarkers = []Fault{
 	{At: "/partial", Value: raw(`true`)},
 	{At: "/meta/partial", Value: raw(`true`)},
 	{At: "/truncated", Value: raw(`true`)},
