@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// negotiated is what a list has shown that a Spec describes, given by its path alone.
+// negotiated negotiates a list that a Spec describes, given only its path, and reads it.
 func negotiated(t *testing.T, spec servers.Spec) (reading, error) {
 	t.Helper()
 	spec.Records.Key, spec.Envelope.Path = "id", []string{"data"}
@@ -26,9 +26,9 @@ func negotiated(t *testing.T, spec servers.Spec) (reading, error) {
 	return read(f.Client, c.Apply(s), "")
 }
 
-// Behind its end a list shows its first page again, with all that the first page says
-// of itself: its number, and that there is more.
-func TestFirstPageBehindTheEnd(t *testing.T) {
+// After its end, the list returns its first page again with all signals of the first page: its
+// number, and that there is more.
+func TestFirstPageAfterTheEnd(t *testing.T) {
 	tests := map[string]struct {
 		paging  servers.Paging
 		size    servers.Size
@@ -60,7 +60,7 @@ func TestFirstPageBehindTheEnd(t *testing.T) {
 	}
 }
 
-// A list that shows its first page again in the middle is an error.
+// A list that returns its first page again in the middle is an error.
 func TestFirstPageInTheMiddle(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
 		"offsets": func(w http.ResponseWriter, r *http.Request) {
@@ -90,8 +90,8 @@ func TestFirstPageInTheMiddle(t *testing.T) {
 	}
 }
 
-// A connection that breaks while the end of a list is tested says nothing of the list.
-func TestConnectionThatBreaksBehindTheEnd(t *testing.T) {
+// A connection that breaks while the end of a list is tested shows nothing about the list.
+func TestBrokenConnectionAfterTheEnd(t *testing.T) {
 	s := own("x.things")
 	s.Key, s.Settled, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "page", Page: "page"}
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A member of the envelope that stands twice with different lists hides one of
-// them: the page is refused. The same list twice hides nothing.
-func TestEnvelopeWithAMemberTwice(t *testing.T) {
+// If the envelope has a member twice with different lists, one hides the other: the page is
+// refused. The same list twice hides nothing.
+func TestDuplicateMemberInEnvelope(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"data":[],"total":2,"data":[{"id":1},{"id":2}]}`:                  `duplicate member "data"`,
 		`{"result":{"items":[{"id":1}],"items":[{"id":2}]}}`:                `duplicate member "items"`,
@@ -31,20 +31,20 @@ func TestEnvelopeWithAMemberTwice(t *testing.T) {
 	}
 }
 
-// What is wrong with single values of records is no reason to refuse a page: they
-// are handed on as they came, byte by byte.
+// A page is not refused because of broken values in its records: they are passed on unchanged, byte
+// by byte.
 func TestPagesWithBrokenValues(t *testing.T) {
 	for name, first := range map[string]string{
-		"a sound record":         `{"id":1,"a":"x"}`,
-		"bytes that are no text": "{\"id\":1,\"a\":\"x\xff\xc3\"}",
-		"half a surrogate":       `{"id":1,"a":"\ud83d"}`,
-		"raw tab and newline":    "{\"id\":1,\"a\":\"x\ty\nz\"}",
-		"a raw NUL":              "{\"id\":1,\"a\":\"x\x00z\"}",
-		"many levels":            `{"id":1,"a":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`,
-		"too many levels":        `{"id":1,"a":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`,
-		"a duplicate member":     `{"id":1,"a":1,"a":2}`,
-		"a broken name":          "{\"id\":1,\"a\xff\":1}",
-		"null as the first":      `null`,
+		"a sound record":           `{"id":1,"a":"x"}`,
+		"bytes that are not UTF-8": "{\"id\":1,\"a\":\"x\xff\xc3\"}",
+		"half a surrogate":         `{"id":1,"a":"\ud83d"}`,
+		"raw tab and newline":      "{\"id\":1,\"a\":\"x\ty\nz\"}",
+		"a raw NUL":                "{\"id\":1,\"a\":\"x\x00z\"}",
+		"many levels":              `{"id":1,"a":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`,
+		"too many levels":          `{"id":1,"a":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`,
+		"a duplicate member":       `{"id":1,"a":1,"a":2}`,
+		"a broken name":            "{\"id\":1,\"a\xff\":1}",
+		"null as the first":        `null`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := own("x.things")

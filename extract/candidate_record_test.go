@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// A list that goes on after the time of its last record, or before it, is read where a
-// total would show that records with one time were parted. Without one, nothing does.
+// A list that is paged by the time of its last record is read only if a total would show the loss
+// of records with equal times.
 func TestListsByTime(t *testing.T) {
 	total, more := servers.Signal{At: "/total", Says: "total"}, servers.Signal{At: "/has_more", Says: "more"}
 	for _, order := range []string{servers.OrderOldest, servers.OrderNewest} {
@@ -38,8 +38,8 @@ func TestListsByTime(t *testing.T) {
 	}
 }
 
-// Records that are wrapped in an object each go on after the id that is in there. A
-// parameter that no list uses is not found.
+// If each record is wrapped in an object, the list is paged by the id inside. A parameter that no
+// list uses is not found.
 func TestWrappedRecordsByID(t *testing.T) {
 	for _, param := range []string{"after_id", "no_usual_name"} {
 		for _, unknown := range []string{"", servers.UnknownFilter} {

@@ -8,9 +8,8 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// A server that takes what it does not know for a filter, or refuses it, cannot be
-// asked by several parameters at once. The usual ones are found nevertheless, and a
-// parameter that no list uses is not.
+// If the server treats unknown parameters as filters, or refuses them, several parameters cannot
+// share a request. The usual ones are found anyway; a parameter that no list uses is not.
 func TestParametersOneByOne(t *testing.T) {
 	total := servers.Signal{At: "/total", Says: "total"}
 	next := servers.Signal{At: "/next", Says: "next", As: "number"}
@@ -23,16 +22,16 @@ func TestParametersOneByOne(t *testing.T) {
 		count  int
 		lost   bool
 	}{
-		"an offset":                           {from(servers.KindOffset, "startAt", 0, servers.Beyond400), total, 50, false},
-		"an offset from 1":                    {from(servers.KindOffset, "_start", 1, servers.BeyondFirst), total, 45, false},
-		"a page":                              {from(servers.KindPage, "pageIndex", 1, servers.Beyond204), total, 45, false},
-		"a page from 0":                       {from(servers.KindPage, "_page", 0, ""), total, 45, false},
-		"two pages from 0, others refused":    {from(servers.KindPage, "page", 0, servers.Beyond400), total, 11, false},
-		"two pages from 0, others not found":  {from(servers.KindPage, "page_number", 0, servers.Beyond404), total, 20, false},
-		"the number of the next page":         {from(servers.KindPage, "pageNo", 1, ""), next, 45, false},
-		"the number of the next record":       {from(servers.KindOffset, "from", 0, ""), next, 45, false},
-		"the id of the last record":           {from(servers.KindKeyset, "from_id", 0, ""), total, 45, false},
-		"a parameter that no list is read by": {from(servers.KindPage, "blatt", 1, ""), total, 45, true},
+		"an offset":                          {from(servers.KindOffset, "startAt", 0, servers.Beyond400), total, 50, false},
+		"an offset from 1":                   {from(servers.KindOffset, "_start", 1, servers.BeyondFirst), total, 45, false},
+		"a page":                             {from(servers.KindPage, "pageIndex", 1, servers.Beyond204), total, 45, false},
+		"a page from 0":                      {from(servers.KindPage, "_page", 0, ""), total, 45, false},
+		"two pages from 0, others refused":   {from(servers.KindPage, "page", 0, servers.Beyond400), total, 11, false},
+		"two pages from 0, others not found": {from(servers.KindPage, "page_number", 0, servers.Beyond404), total, 20, false},
+		"the number of the next page":        {from(servers.KindPage, "pageNo", 1, ""), next, 45, false},
+		"the number of the next record":      {from(servers.KindOffset, "from", 0, ""), next, 45, false},
+		"the id of the last record":          {from(servers.KindKeyset, "from_id", 0, ""), total, 45, false},
+		"a parameter that no list uses":      {from(servers.KindPage, "blatt", 1, ""), total, 45, true},
 	}
 	for name, tt := range tests {
 		for _, unknown := range []string{servers.UnknownFilter, servers.UnknownRefuse, ""} {

@@ -13,19 +13,19 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// window is the part of a list of n that a request asks for by an offset.
+// window returns the part of a list of n records that a request selects by an offset.
 func window(r *http.Request, param string, n int) (from, to int, more bool) {
 	from = max(number(r, param, 0), 0)
 	return from, min(from+10, n), from+10 < n
 }
 
-// token is the place after a page as text that no other parameter understands.
+// token returns the position of a page as a text that no other parameter understands.
 func token(r *http.Request, param string) int {
 	i, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Query().Get(param), "tok-"))
 	return i
 }
 
-// families are lists of n records in pages of ten, each given by its path alone.
+// families are lists of n records in pages of ten, each given only by its path.
 func families(n int) map[string]http.HandlerFunc {
 	byToken := func(param, format string, end string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -130,7 +130,7 @@ func families(n int) map[string]http.HandlerFunc {
 			}
 			fmt.Fprintf(w, `{%s"query":{"allpages":%s}}`, more, rows(from, from+10, n))
 		},
-		"a token that points to itself": func(w http.ResponseWriter, r *http.Request) {
+		"a token that points to its own page": func(w http.ResponseWriter, r *http.Request) {
 			from := token(r, "cursor")
 			fmt.Fprintf(w, `{"data":%s,"next_cursor":"tok-%d"}`, rows(from, from+10, n), min(from+10, (n-1)/10*10))
 		},
@@ -184,7 +184,7 @@ func families(n int) map[string]http.HandlerFunc {
 
 func nothing(http.ResponseWriter, int) bool { return false }
 
-// byLimit says that there is more only by a flag, and counts in a parameter of its own.
+// byLimit announces more only by a flag, and counts in its own parameter.
 func byLimit(n int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		from, to, more := window(r, "resultOffset", n)
@@ -192,7 +192,7 @@ func byLimit(n int) http.HandlerFunc {
 	}
 }
 
-// Every family of pagers is read whole by its path alone, whatever its length.
+// Every family of pagers is read completely from its path only, at any length.
 func TestFamilies(t *testing.T) {
 	for _, n := range []int{37, 40} {
 		for name, h := range families(n) {
@@ -201,8 +201,8 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// readsWhole requires that a list of n records in pages of ten is read whole by its path
-// alone, without a doubt, and a second time in few requests.
+// readsWhole requires that a list of n records in pages of ten is read completely from its path
+// only, without a doubt, and a second time in few requests.
 func readsWhole(t *testing.T, h http.HandlerFunc, n int) {
 	t.Helper()
 	s := own("x.things")
@@ -218,7 +218,7 @@ func readsWhole(t *testing.T, h http.HandlerFunc, n int) {
 	require.LessOrEqual(t, f.asked.Load()-before, int64((n+9)/10+4), "requests of a second reading")
 }
 
-// A POST takes its page in its body, as an object where that is its way.
+// A POST takes its page in its body, in some servers inside an object.
 func TestFamiliesOfPosts(t *testing.T) {
 	for name, place := range map[string]func(body map[string]any) any{
 		"flat":   func(b map[string]any) any { return b["page"] },
@@ -242,8 +242,8 @@ func TestFamiliesOfPosts(t *testing.T) {
 	}
 }
 
-// A sign of more records that no parameter follows up stops the negotiation, and
-// names the sign; the same list without it is whole.
+// A signal for more records that no parameter explains stops the negotiation, and the error names
+// the signal. Without the signal, the same list is whole.
 func TestUnexplainedSignals(t *testing.T) {
 	for sign, name := range map[string]string{
 		`"metadata":{"remaining":63}`:            "a flag for more",
@@ -270,8 +270,8 @@ func TestUnexplainedSignals(t *testing.T) {
 	}
 }
 
-// A list that has been read whole before, and now says that it is not all, carries
-// that in its end.
+// A list that was read completely before, and now says that it lacks records, reports this in its
+// end.
 func TestStatementsOfIncompleteness(t *testing.T) {
 	for _, said := range []string{`"partial":true`, `"timed_out":true`, `"errors":[{"message":"shard 3"}]`, `"complete":false`, `"meta":{"status":"partial"}`, `"incomplete_results":true`} {
 		s := own("x.things")
@@ -295,8 +295,8 @@ func TestStatementsOfIncompleteness(t *testing.T) {
 	require.Equal(t, []string{"status 206"}, r.end.Incomplete)
 }
 
-// What the user states about paging wins over every signal, and is not probed.
-func TestStatedPagingWins(t *testing.T) {
+// Configured paging takes precedence over every signal, and is not probed.
+func TestConfiguredPagingWins(t *testing.T) {
 	s := own("x.things")
 	s.Pagination = schemas.Pagination{Type: "page", Page: "page"}
 	s.Stated["pagination"] = string(Configured)
@@ -317,8 +317,8 @@ func TestStatedPagingWins(t *testing.T) {
 	require.LessOrEqual(t, c.Requests, 1)
 }
 
-// A list of the usual size of a page whose parameters nobody has found is named as
-// such; one that is a little longer is whole.
+// A list with the usual size of a page and no known paging parameter is reported as doubtful; one
+// that is a little longer is whole.
 func TestUsualSizeOfAPage(t *testing.T) {
 	for n, doubt := range map[int]bool{20: true, 23: false} {
 		s := own("x.things")

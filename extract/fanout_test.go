@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// family is a parent of n records and a detail for each.
+// family is a parent with n records and a detail for each.
 type family struct {
 	*fixture
 	parent, child schemas.Stream
@@ -28,7 +28,7 @@ type family struct {
 	mu     sync.Mutex
 	n      int
 	absent map[string]bool // details that are not found
-	broken string          // the detail that the server's code stumbles over
+	broken string          // the detail for which the server's code fails
 	bait,
 	parent500,
 	child403 bool
@@ -99,7 +99,7 @@ func TestFanOutWithoutParentsPass(t *testing.T) {
 	r, err := read(c, f.child, "")
 	require.NoError(t, err)
 	require.Equal(t, wanted(12), r.ids())
-	r, err = read(c, f.child, "") // and again: the keys are kept
+	r, err = read(c, f.child, "") // again: the keys are kept
 	require.NoError(t, err)
 	require.Equal(t, wanted(12), r.ids())
 	require.Equal(t, 2, f.asked["/api/x/parents"])
@@ -108,8 +108,8 @@ func TestFanOutWithoutParentsPass(t *testing.T) {
 	require.ErrorContains(t, err, "no parent x.parents")
 }
 
-// A parent that nobody else reads is read as it was found to answer, and as if
-// nothing were known where it does not answer so any more.
+// A parent that is read only for its children is read as settled, or, if its answers have changed
+// shape, as configured.
 func TestFanOutSettledParent(t *testing.T) {
 	f := newFamily(t, 12)
 	knowing := func(place string) *Client {
@@ -132,7 +132,7 @@ func TestFanOutSettledParent(t *testing.T) {
 	require.Equal(t, wanted(12), r.ids())
 }
 
-// A second pass over the parent is what later readings of the child go by.
+// Later readings of the child use the second pass over the parent.
 func TestFanOutLastPassCounts(t *testing.T) {
 	f := newFamily(t, 12)
 	for _, n := range []int{12, 15, 3} {
@@ -151,8 +151,8 @@ func TestFanOutLastPassCounts(t *testing.T) {
 	require.Equal(t, wanted(3), r.ids())
 }
 
-// What the parent's pass leaves unread is read for the children.
-func TestFanOutParentLeft(t *testing.T) {
+// If the parent's pass stops early, the parent is read for the children.
+func TestFanOutParentPassStopsEarly(t *testing.T) {
 	f := newFamily(t, 30)
 	for range f.Pages(context.Background(), f.parent, "") {
 		break
@@ -195,8 +195,8 @@ func TestFanOutNotEntitled(t *testing.T) {
 	classIs(t, err, wire.NotEntitled)
 }
 
-// If not one is found, the endpoint is not there.
-func TestFanOutAllGone(t *testing.T) {
+// If no detail is found, the endpoint is missing.
+func TestFanOutAllMissing(t *testing.T) {
 	f := newFamily(t, 9)
 	for i := range 9 {
 		f.absent[fmt.Sprint(i+1)] = true
@@ -225,7 +225,7 @@ func TestFanOutResumes(t *testing.T) {
 		require.Less(t, len(r.records), 450-100*i)
 	}
 
-	// Another parent at the front, and the interrupted pass is none any more.
+	// With another parent at the front, the interrupted pass starts again.
 	g := newFamily(t, 450)
 	g.absent["1"] = true
 	shifted := g.parent
@@ -241,8 +241,8 @@ func TestFanOutResumes(t *testing.T) {
 	require.Contains(t, r.end.Note, "started again")
 }
 
-// Lists below parents may have pages themselves, and parameters may be in the
-// body and come from lists and contexts.
+// Lists below parents may have pages, and parameters may be in the body and come from lists and
+// contexts.
 func TestFanOutOfLists(t *testing.T) {
 	parent := list("x.boards", "id")
 	child := list("x.cards", "id")
@@ -287,8 +287,7 @@ func TestFanOutOfLists(t *testing.T) {
 	require.Contains(t, bodies, `{"board_id":3,"owner":"o","page":3,"per_page":2,"stage":"a","type":"all"}`)
 }
 
-// The lists of two parents are not what they say; that of a third may have been
-// cut.
+// The lists of two parents contradict their totals; the list of a third may have been cut.
 func TestFanOutOfShortLists(t *testing.T) {
 	parent := list("x.boards", "id")
 	child := list("x.cards", "id")
@@ -350,8 +349,7 @@ func TestSpool(t *testing.T) {
 	require.Empty(t, files)
 }
 
-// A child whose parent never comes reads the parent itself, or leaves with its
-// context.
+// A child whose parent's pass never begins reads the parent itself, or ends with its context.
 func TestFanOutContextEnds(t *testing.T) {
 	f := newFamily(t, 3)
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
@@ -361,8 +359,8 @@ func TestFanOutContextEnds(t *testing.T) {
 	}
 }
 
-// A child does not wait for a pass that it is told will not come: it reads the
-// parent's list itself, and fails as that does.
+// A child does not wait for a pass after Ended: it reads the parent's list itself, and fails if
+// that fails.
 func TestFanOutParentEnded(t *testing.T) {
 	for _, refused := range []bool{true, false} {
 		f := newFamily(t, 12)
@@ -382,8 +380,8 @@ func TestFanOutParentEnded(t *testing.T) {
 	}
 }
 
-// A panic of who reads the parent leaves no child waiting for its records.
-func TestFanOutParentsReaderPanics(t *testing.T) {
+// If the goroutine that reads the parent panics, no child keeps waiting.
+func TestFanOutPanicInParentPass(t *testing.T) {
 	f := newFamily(t, 12)
 	require.Panics(t, func() {
 		for range f.Pages(t.Context(), f.parent, "") {
@@ -395,8 +393,8 @@ func TestFanOutParentsReaderPanics(t *testing.T) {
 	require.Equal(t, 12, records)
 }
 
-// beforePatienceEnds counts the child's records, which must come sooner than a
-// child gives up waiting for its parent.
+// beforePatienceEnds counts the child's records. They must come before a child gives up waiting for
+// its parent.
 func (f *family) beforePatienceEnds(t *testing.T) (records int, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), parentWait*2/3)
@@ -412,9 +410,9 @@ func (f *family) beforePatienceEnds(t *testing.T) (records int, err error) {
 	return records, nil
 }
 
-// A reading of the parent that leaves records out is none for the children.
-func TestFanOutParentInPart(t *testing.T) {
-	for name, end := range map[string]End{"changes alone": {Partial: true}, "some parents": {Skipped: 1}, "all": {}} {
+// A pass over the parent that leaves out records does not feed the children.
+func TestFanOutPartialParentPass(t *testing.T) {
+	for name, end := range map[string]End{"changes only": {Partial: true}, "some parents": {Skipped: 1}, "all": {}} {
 		f := newFamily(t, 12)
 		feed := f.fedBy("x.parents")
 		pages := func(yield func(Page, error) bool) { yield(Page{Records: []byte(`[{"id":1}]`), End: &end}, nil) }

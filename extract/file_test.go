@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// papers are invoices and a stream of their PDFs.
+// papers are invoices and a stream with their PDFs.
 func papers(t *testing.T, n int, pdf func(w http.ResponseWriter, id string)) (*fixture, schemas.Stream) {
 	parent := list("x.invoices", "id")
 	child := list("x.pdf", "_context__id")
@@ -79,9 +79,9 @@ func TestFiles(t *testing.T) {
 	require.Empty(t, records[2].Name)
 }
 
-// What comes in a file's place under 200 is no file. It costs itself alone, if
-// others can be read.
-func TestFilesThatAreNone(t *testing.T) {
+// An answer with status 200 that is not a file is a gap for its parent only, if other parents have
+// files.
+func TestAnswersThatAreNotFiles(t *testing.T) {
 	answer := map[string]string{
 		"2": "<!DOCTYPE html><title>Server &amp; Error</title>",
 		"4": `{"success":true}`,
@@ -110,14 +110,14 @@ func TestFilesThatAreNone(t *testing.T) {
 	}
 }
 
-// Where none is a file, it is the endpoint that fails.
-func TestFilesAllBroken(t *testing.T) {
+// If no answer is a file, the endpoint fails.
+func TestAllFilesBroken(t *testing.T) {
 	f, child := papers(t, 9, func(w http.ResponseWriter, _ string) { fmt.Fprint(w, "<html>down for maintenance</html>") })
 	_, err := read(f.Client, child, "")
 	classIs(t, err, wire.Malformed)
 }
 
-// A detail that breaks the server's code costs itself alone.
+// A detail for which the server's code fails is the only one missing.
 func TestFanOutBrokenParent(t *testing.T) {
 	f := newFamily(t, 12)
 	f.broken = "7"
@@ -130,7 +130,7 @@ func TestFanOutBrokenParent(t *testing.T) {
 	require.Contains(t, r.end.Gaps[0].String(), "parent [7]: ")
 }
 
-// One that was interrupted behind it still knows.
+// A pass that was interrupted after such a detail still reports it.
 func TestFanOutBrokenParentResumed(t *testing.T) {
 	f := newFamily(t, gatherParents+20)
 	f.broken = "7"

@@ -50,8 +50,8 @@ func TestShapeChange(t *testing.T) {
 	}
 }
 
-// A list that turns into an object with numeric keys, or is empty in another
-// way, has not changed.
+// A list that becomes an object with numeric keys, or is empty in another form, has not changed its
+// shape.
 func TestShapeVaries(t *testing.T) {
 	s := list("x.things", "id")
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -72,7 +72,7 @@ func TestShapeVaries(t *testing.T) {
 	require.Equal(t, int64(12), r.end.LastTotal)
 }
 
-// An empty page where the list says that there is more is no end. // H28
+// An empty page is not the end if the list announces more. // H28
 func TestEmptyPageInTheMiddle(t *testing.T) {
 	for _, more := range []string{`"meta":{"current_page":%d,"last_page":5}`, `"total":40,"page_was":%d`} {
 		s := list("x.things", "id")
@@ -98,8 +98,8 @@ func TestEmptyPageInTheMiddle(t *testing.T) {
 	}
 }
 
-// Two empty pages are not the end of a list whose pages had holes before: what
-// one may not see was left out after it was cut into pages.
+// Two empty pages do not end a list whose earlier pages had missing records: the server removes
+// hidden records after it has cut the list into pages.
 func TestTwoEmptyPagesAfterHoles(t *testing.T) {
 	for name, tt := range map[string]struct {
 		hidden func(id int) bool
@@ -107,8 +107,8 @@ func TestTwoEmptyPagesAfterHoles(t *testing.T) {
 		most   int64
 	}{
 		"even pages": {func(id int) bool { return id > 30 }, 30, 9},
-		"holes, and then two pages of which all is hidden": {func(id int) bool { return id == 4 || id == 14 || id > 30 && id <= 50 }, 38, 20},
-		"holes, and then an end":                           {func(id int) bool { return id%10 == 4 || id > 30 }, 27, 15},
+		"holes, and then two pages of hidden records": {func(id int) bool { return id == 4 || id == 14 || id > 30 && id <= 50 }, 38, 20},
+		"holes, and then an end":                      {func(id int) bool { return id%10 == 4 || id > 30 }, 27, 15},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := list("x.things", "id")
@@ -132,8 +132,8 @@ func TestTwoEmptyPagesAfterHoles(t *testing.T) {
 	}
 }
 
-// The last page comes again for every later number. // H29
-func TestLastPageForEver(t *testing.T) {
+// The last page is returned again for every later number. // H29
+func TestLastPageRepeats(t *testing.T) {
 	s := list("x.things", "id")
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		p := min(number(r, "page", 1), 3)
@@ -151,11 +151,11 @@ func TestLastPageForEver(t *testing.T) {
 	r, err = read(c.Client, s, "")
 	require.NoError(t, err)
 	require.Equal(t, wanted(30), r.ids())
-	require.Equal(t, RuleRepeat, r.end.Rule, "the parameter is minded, and two pages beyond the end are the last one again")
+	require.Equal(t, RuleRepeat, r.end.Rule, "the list uses the parameter, and two pages after the end repeat the last one")
 	require.LessOrEqual(t, c.asked.Load(), int64(7))
 }
 
-// A server that does not know the page parameter gives its first page again.
+// A server that ignores the page parameter returns its first page again.
 func TestPageIgnored(t *testing.T) {
 	s := list("x.things", "id")
 	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -198,8 +198,8 @@ func TestPageCap(t *testing.T) {
 	require.ErrorContains(t, err, "no end after 50 pages")
 }
 
-// Totals that differ or lie are told, and never cut a list short. // H32
-func TestTotalsLie(t *testing.T) {
+// Totals that differ or are wrong are reported, and never cut a list short. // H32
+func TestWrongTotals(t *testing.T) {
 	for _, total := range []string{"5", `"5"`, "500", `"500"`, "57", "-1", `"many"`, "null", "1250.5"} {
 		s := list("x.things", "id")
 		c := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -221,7 +221,7 @@ func TestTotalsLie(t *testing.T) {
 	}
 }
 
-// H36 and payloads' failures under a good status
+// H36, and failures reported in the body of a successful status
 func TestFailures(t *testing.T) {
 	for _, tt := range []struct {
 		status int
@@ -268,7 +268,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A status that belongs to a record is no failure.
+// A status that belongs to a record is not a failure.
 func TestStatusOfRecords(t *testing.T) {
 	s := list("x.thing", "id")
 	s.Class = schemas.ClassSingleton
@@ -286,9 +286,9 @@ func TestStatusOfRecords(t *testing.T) {
 	}
 }
 
-// What is no JSON is asked for again a few times, and is never an empty list.
-// H13, H15
-func TestNoJSON(t *testing.T) {
+// An answer that is not JSON is requested again a few times, and is never an empty list. // H13,
+// H15
+func TestAnswerIsNotJSON(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
 		"html": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html><form>Login</form></html>") },
 		"html by type": func(w http.ResponseWriter, _ *http.Request) {
@@ -316,8 +316,8 @@ func TestNoJSON(t *testing.T) {
 	}
 }
 
-// A broken page that comes well the next time does no harm.
-func TestBrokenOnce(t *testing.T) {
+// A broken page that is correct on the next attempt does no harm.
+func TestBrokenPageIsRetried(t *testing.T) {
 	s := list("x.things", "id")
 	broken := false
 	c := serveTrying(t, 3, func(w http.ResponseWriter, r *http.Request) {
@@ -338,7 +338,7 @@ func TestBrokenOnce(t *testing.T) {
 	require.Equal(t, wanted(30), r.ids())
 }
 
-// A page of another size than asked for is no end. // H44
+// A page whose size differs from the requested one is not the end. // H44
 func TestSizeIgnored(t *testing.T) {
 	for _, size := range []int{7, 1000} {
 		s := list("x.things", "id")
@@ -354,7 +354,7 @@ func TestSizeIgnored(t *testing.T) {
 	}
 }
 
-// Of a next link nothing counts but where it goes. // Invariant 10
+// Only the position in a next link is used. // Invariant 10
 func TestNextLinkIsNotFollowed(t *testing.T) {
 	s := list("x.things", "id")
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -370,7 +370,7 @@ func TestNextLinkIsNotFollowed(t *testing.T) {
 	require.Equal(t, "1,2", r.ids())
 }
 
-// A cursor that has expired sends a keyed list back to its beginning, once.
+// An expired cursor sends a list with a key back to its beginning, once.
 func TestCursorExpires(t *testing.T) {
 	for _, key := range [][]string{{"id"}, nil} {
 		for _, always := range []bool{true, false} {
@@ -399,8 +399,7 @@ func TestCursorExpires(t *testing.T) {
 	}
 }
 
-// A list without pages that changes while it is read is told from one with
-// pages.
+// A list without pages that changes during the reading is distinguished from a list with pages.
 func TestProbe(t *testing.T) {
 	s := list("x.things", "id")
 	n := 30
@@ -414,7 +413,7 @@ func TestProbe(t *testing.T) {
 	require.True(t, r.end.Reread)
 	require.Equal(t, RuleOnePage, r.end.Rule)
 
-	// Pages of a list that moves overlap; that makes them no repetition.
+	// Pages of a list that moves overlap, but are not repetitions.
 	c = serve(t, func(w http.ResponseWriter, r *http.Request) {
 		from := map[int]int{1: 0, 2: 9, 3: 19}[number(r, "page", 1)]
 		if r.URL.Query().Get("page") > "3" {
@@ -426,7 +425,7 @@ func TestProbe(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, wanted(10)+",10,11,12,13,14,15,16,17,18,19,20,21", r.ids())
 
-	// Without a key, and different at each look.
+	// No key, and other records on every reading.
 	s = list("x.things")
 	c = serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		n++
@@ -447,7 +446,7 @@ func TestProbe(t *testing.T) {
 	require.Len(t, r.records, 2)
 	require.True(t, r.end.Reread)
 
-	// A server that refuses what it does not know.
+	// A server that refuses unknown parameters.
 	c = serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery != "" {
 			w.WriteHeader(http.StatusBadRequest)
@@ -463,8 +462,8 @@ func TestProbe(t *testing.T) {
 	require.True(t, r.end.Round)
 }
 
-// Leaving early, or the end of the context, leaves no request behind; goleak
-// looks at the goroutines.
+// Stopping early, or the end of the context, leaves no request running. goleak checks the
+// goroutines.
 func TestLeaveEarly(t *testing.T) {
 	s := list("x.things", "id")
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -494,8 +493,7 @@ func TestLeaveEarly(t *testing.T) {
 	require.Zero(t, c.inFlight.Load())
 }
 
-// Pages whose numbers are known are fetched at the same time, in order, and no
-// more of them than there is room for.
+// Pages with known numbers are fetched in parallel and in order, within the limits.
 func TestPagesInParallel(t *testing.T) {
 	var now, most atomic.Int64
 	s := list("x.things", "id")
@@ -521,8 +519,7 @@ func TestPagesInParallel(t *testing.T) {
 	require.Zero(t, c.inFlight.Load())
 }
 
-// A list that moves while it is read is read to its end, and its movement is
-// told. // H31
+// A list that moves during the reading is read to its end, and the movement is reported. // H31
 func TestDrift(t *testing.T) {
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -569,9 +566,9 @@ func TestDrift(t *testing.T) {
 				missing++
 			}
 		}
-		// What speaks against the pass: a total that moved or is not what came, or
-		// a record that came twice.
-		told := r.end.FirstTotal != r.end.LastTotal || int(r.end.LastTotal) != len(distinct) || len(distinct) != len(r.records)
-		require.True(t, missing == 0 || moved && told, "seed %d: %d missing and nothing to tell by", seed, missing)
+		// Evidence against the pass: a total that moved or differs from the number of records, or a
+		// record that came twice.
+		reported := r.end.FirstTotal != r.end.LastTotal || int(r.end.LastTotal) != len(distinct) || len(distinct) != len(r.records)
+		require.True(t, missing == 0 || moved && reported, "seed %d: %d missing without evidence", seed, missing)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// edits is a list of 40 records, a day apart, of which some were edited later.
+// edits is a list of 40 records, a day apart, some of them edited later.
 type edits struct {
 	edited map[int]time.Duration // by id: how long after the last creation
 	order  string                // id, created, changed
@@ -73,15 +73,15 @@ func (e edits) serve(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"data": out, "meta": map[string]any{"current_page": p, "last_page": last}})
 }
 
-// An order or a filter is accepted only where an edited record shows that it goes by
-// the change. The control beside each case has such a record.
+// An order or a filter is accepted only if an edited record shows that it goes by the time of
+// change. The control beside each case has such a record.
 func TestNegotiateByChange(t *testing.T) {
 	someEdited := map[int]time.Duration{3: 26 * time.Hour, 5: 49 * time.Hour, 36: 50 * time.Hour}
 	for name, tt := range map[string]struct {
 		list    edits
-		param   string // that what has changed is requested by
-		tail    bool   // it is read from the latest change on
-		waiting bool   // another look may find more
+		param   string // the parameter for changes
+		tail    bool   // the list is read from the latest change on
+		waiting bool   // probing again later may find more
 	}{
 		"newest first, no record edited":         {list: edits{order: "created", births: true}, waiting: true},
 		"newest first, by creation":              {list: edits{order: "created", births: true, edited: someEdited}},
@@ -105,7 +105,7 @@ func TestNegotiateByChange(t *testing.T) {
 			require.Equal(t, tt.param, got.Incremental.Param, "%+v", c.Facts)
 			require.Equal(t, tt.param != "" || tt.tail, got.Incremental.Set(), "%+v", c.Facts)
 			if tt.tail {
-				require.Empty(t, got.Pagination.Order, "no order is requested that contradicts the one relied on")
+				require.Empty(t, got.Pagination.Order, "no requested order may contradict the default one")
 			}
 			require.Equal(t, tt.waiting, c.Undecided(), "%+v", c.Facts)
 			require.LessOrEqual(t, c.Requests, 25)

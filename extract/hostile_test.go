@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// hostileFamily is invoices with the given ids, as JSON texts, and a stream that requests
-// something for each of them.
+// hostileFamily returns invoices with the given ids, as JSON, and a stream with one request per
+// invoice.
 func hostileFamily(t *testing.T, class schemas.Class, ids []string, answer func(w http.ResponseWriter, id string)) (*fixture, schemas.Stream) {
 	t.Helper()
 	parent := list("x.invoices", "id")
@@ -52,9 +52,8 @@ func jsonText(id string) string {
 	return string(text)
 }
 
-// TestHostileIDs holds that an id which no path can carry costs the PDF of its invoice and
-// nothing else, and that no request leaves the stream's path. Ids that only look odd are
-// requested as they are.
+// TestHostileIDs checks that an id that fits no path loses only its invoice's PDF, and that no
+// request leaves the stream's path. Ids that only look odd are requested unchanged.
 func TestHostileIDs(t *testing.T) {
 	refused := []string{
 		jsonText("../../admin"), jsonText("a/b"), jsonText(".."), jsonText("."), jsonText("%2e%2e"), jsonText("%2F"), `""`,
@@ -83,8 +82,8 @@ func TestHostileIDs(t *testing.T) {
 	}
 }
 
-// TestHostileAnswers holds that an answer about one invoice that is no PDF costs that PDF,
-// wherever in the list the invoice is.
+// TestHostileAnswers checks that an answer for one invoice that is not a PDF loses only that PDF,
+// at any position in the list.
 func TestHostileAnswers(t *testing.T) {
 	for name, answer := range map[string]func(w http.ResponseWriter){
 		"403": func(w http.ResponseWriter) {
@@ -153,8 +152,8 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// TestHostileManyParents holds that the number of invoices without a PDF does not end the
-// stream, and that what is kept of them does not grow with it.
+// TestHostileManyParents checks that any number of invoices without a PDF does not end the stream,
+// and that the memory for them does not grow with their number.
 func TestHostileManyParents(t *testing.T) {
 	ids := make([]string, 1200)
 	for i := range ids {
@@ -176,14 +175,14 @@ func TestHostileManyParents(t *testing.T) {
 	require.EqualValues(t, 900, rows)
 	require.Contains(t, r.end.Gaps[maxGaps-1].String(), " and 800 after it: ")
 
-	// An interrupted pass goes on with the same numbers.
+	// An interrupted pass continues with the same numbers.
 	again, err := read(f.Client, child, r.cursors[len(r.cursors)/2])
 	require.NoError(t, err)
 	require.Equal(t, r.end.Gaps, again.end.Gaps)
 }
 
-// TestHostileParentsOnly holds that a stream of which no parent can be read fails, also where
-// they are more than the gaps that are kept.
+// TestHostileParentsOnly checks that a stream fails if none of its parents can be read, also if
+// there are more parents than stored gaps.
 func TestHostileParentsOnly(t *testing.T) {
 	for _, n := range []int{maxGaps, maxGaps + 50} {
 		ids := make([]string, n)
@@ -196,7 +195,7 @@ func TestHostileParentsOnly(t *testing.T) {
 	}
 }
 
-// The gap that counts the parents beyond the last is one of a parent, not of records.
+// The gap that counts the parents after the last stored one is a gap of parents, not of records.
 func TestGapsBeyondTheLast(t *testing.T) {
 	f := &fanPass{pass: &pass{}}
 	f.mark.Gaps = make([]Gap, maxGaps)
@@ -210,8 +209,8 @@ func TestGapsBeyondTheLast(t *testing.T) {
 	require.EqualValues(t, 3, f.withoutAnswer())
 }
 
-// TestHostileLastParentResumed holds that a pass which was interrupted before its last
-// parent, and has seen no answer yet, compares with the parents of the earlier run.
+// TestHostileLastParentResumed checks that a pass that was interrupted before its last parent, and
+// has had no answer yet, uses parents of the earlier run as controls.
 func TestHostileLastParentResumed(t *testing.T) {
 	ids := make([]string, gatherParents+1)
 	for i := range ids {
@@ -233,7 +232,7 @@ func TestHostileLastParentResumed(t *testing.T) {
 	require.Empty(t, again.records)
 	require.Equal(t, r.end.Gaps, again.end.Gaps)
 
-	// Control: without the permission the stream fails, here as at its beginning.
+	// Control: without the permission, the stream fails, here as at its beginning.
 	down = true
 	for _, from := range []state.Cursor{"", r.cursors[0]} {
 		_, err = read(f.Client, child, from)
@@ -241,8 +240,8 @@ func TestHostileLastParentResumed(t *testing.T) {
 	}
 }
 
-// TestHostileOutage holds that a source which stops answering in the middle ends the pass
-// with its error, and no invoice is taken for one without a PDF.
+// TestHostileOutage checks that if the source stops answering in the middle, the pass ends with
+// that error, and no invoice counts as having no PDF.
 func TestHostileOutage(t *testing.T) {
 	for _, status := range []int{401, 403, 502} {
 		ids := make([]string, 50)

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// clock is a list by months, whose records are the same in each month or not.
+// clock is a list by months whose records may be the same in each month.
 func clock(t *testing.T, answer func(month, year int) string) (*fixture, schemas.Stream) {
 	s := monthly()
 	s.Months.First = month(time.Now()).AddDate(0, -5, 0)
@@ -26,8 +26,8 @@ func clock(t *testing.T, answer func(month, year int) string) (*fixture, schemas
 	}, s), s
 }
 
-// Two months with one answer refute the parameters only if a month that nothing
-// is in has that answer, too.
+// Two months with the same answer refute the parameters only if a month without data has that
+// answer, too.
 func TestMonthsCanBeRefuted(t *testing.T) {
 	this, answers := month(time.Now()), 0
 	for _, tt := range []struct {
@@ -37,19 +37,19 @@ func TestMonthsCanBeRefuted(t *testing.T) {
 		refuted bool
 	}{
 		{"the server ignores the month", func(int, int) string { return `[{"id":1,"a":2},{"id":2}]` }, false, true},
-		{"the server ignores the month, and stamps each answer", func(int, int) string {
+		{"the server ignores the month, and answers have a timestamp", func(int, int) string {
 			answers++
 			return fmt.Sprintf(`[{"id":1,"a":2,"asked":%d},{"id":2,"asked":%d}]`, answers, answers)
 		}, false, true},
 		{"the user states the months", func(int, int) string { return `[{"id":1,"a":2},{"id":2}]` }, true, false},
 		{"each month has its records", func(m, y int) string { return fmt.Sprintf(`[{"id":%d}]`, 100*y+m) }, false, false},
-		{"two months are alike by chance", func(m, y int) string {
+		{"two months are equal by chance", func(m, y int) string {
 			if y < 2000 {
 				return `[]`
 			}
 			return `[{"id":1,"a":2}]`
 		}, false, false},
-		{"the ids of each month begin anew", func(m, y int) string {
+		{"the ids of each month start again", func(m, y int) string {
 			if y < 2000 {
 				return `[]`
 			}
@@ -90,7 +90,7 @@ func TestMonthsCanBeRefuted(t *testing.T) {
 	}
 }
 
-// Where the key needs it, a record is told the month that it was asked for with.
+// If the key needs it, a record has the requested month in its context.
 func TestMonthsAreContextWhereTheKeyNeedsThem(t *testing.T) {
 	c, s := clock(t, func(m, y int) string { return fmt.Sprintf(`[{"id":1,"in":"%d-%02d"}]`, y, m) })
 	r, err := read(c.Client, s, "")
@@ -103,7 +103,7 @@ func TestMonthsAreContextWhereTheKeyNeedsThem(t *testing.T) {
 	require.JSONEq(t, fmt.Sprintf(`{"id":1,"in":"%d-%02d","_context":{"month":%d,"year":%d}}`, this.Year(), this.Month(), this.Month(), this.Year()), string(r.records[0]))
 }
 
-// kinds is a list that hangs from the records of another by a member of the body.
+// kinds is a child list that takes the parent's value in the body.
 func kinds(t *testing.T, parents string, answer func(parent any) (status int, text string)) (c *fixture, child schemas.Stream) {
 	parent := list("x.meetings", "id")
 	child = list("x.kinds", "id")
@@ -128,7 +128,7 @@ func kinds(t *testing.T, parents string, answer func(parent any) (status int, te
 	return c, child
 }
 
-// A parent's value that the source does not read would multiply the rows.
+// If the source ignored the parent's value, the rows would be multiplied.
 func TestParentParameterCanBeRefuted(t *testing.T) {
 	const two = `[{"id":1,"parent":"Lead"},{"id":2,"parent":"Account"},{"id":3,"parent":null}]`
 	all := func(any) (int, string) { return 200, `{"data":[{"id":5,"name":"a"},{"id":6,"name":"b"}]}` }

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// held are events as an inbox has them.
+// held is an inbox with the given events.
 type held []state.Event
 
 func (h held) Events(_ context.Context, source string, after int64, limit int) ([]state.Event, error) {
@@ -38,18 +38,18 @@ func TestInboxReadsEventsAsHints(t *testing.T) {
 		kind, body string
 		want       string // stream=key of each hint
 	}{
-		"as documented":                 {"invoice.paid", `{"id":"evt_1","type":"invoice.paid","data":{"id":"inv_7","amount":100}}`, `v2.invoices="inv_7"`},
-		"the other surface's":           {"invoice.paid", `{"data":{"id":7}}`, "sales.invoices=7"},
-		"under the word":                {"lead.created", `{"data":{"lead":{"id":7,"name":"A"}}}`, "crm.lead_board=7 crm.leads=7"},
-		"under another name, alone":     {"contact.updated", `{"data":{"customer":{"id":"con_9"}}}`, `v2.contacts="con_9"`},
-		"as object":                     {"contact.updated", `{"data":{"previous":{},"object":{"id":"con_9"}}}`, `v2.contacts="con_9"`},
-		"a part of a record":            {"deal.task_added", `{"data":{"id":55,"deal_id":7}}`, "crm.deals=7"},
-		"a code that is called an id":   {"employee.updated", `{"data":{"id":3,"employee_id":"EMP-3"}}`, "hr.employees=3"},
-		"an id of another shape":        {"contact.updated", `{"data":{"id":1000000001}}`, "v2.contacts=1000000001"},
-		"no id":                         {"lead.created", `{"data":[]}`, "crm.lead_board= crm.leads="},
-		"no data":                       {"lead.created", `{"id":"e"}`, "crm.lead_board= crm.leads="},
-		"an id that is no scalar":       {"contact.updated", `{"data":{"id":{"x":1}}}`, "v2.contacts="},
-		"a number as no integer writes": {"lead.updated", `{"data":{"id":1e3}}`, "crm.lead_board= crm.leads="},
+		"as documented":                       {"invoice.paid", `{"id":"evt_1","type":"invoice.paid","data":{"id":"inv_7","amount":100}}`, `v2.invoices="inv_7"`},
+		"the other surface's":                 {"invoice.paid", `{"data":{"id":7}}`, "sales.invoices=7"},
+		"under the type's word":               {"lead.created", `{"data":{"lead":{"id":7,"name":"A"}}}`, "crm.lead_board=7 crm.leads=7"},
+		"the only member, under another name": {"contact.updated", `{"data":{"customer":{"id":"con_9"}}}`, `v2.contacts="con_9"`},
+		"as object":                           {"contact.updated", `{"data":{"previous":{},"object":{"id":"con_9"}}}`, `v2.contacts="con_9"`},
+		"a part of a record":                  {"deal.task_added", `{"data":{"id":55,"deal_id":7}}`, "crm.deals=7"},
+		"a code that is named like an id":     {"employee.updated", `{"data":{"id":3,"employee_id":"EMP-3"}}`, "hr.employees=3"},
+		"an id of another shape":              {"contact.updated", `{"data":{"id":1000000001}}`, "v2.contacts=1000000001"},
+		"no id":                               {"lead.created", `{"data":[]}`, "crm.lead_board= crm.leads="},
+		"no data":                             {"lead.created", `{"id":"e"}`, "crm.lead_board= crm.leads="},
+		"an id that is not a scalar":          {"contact.updated", `{"data":{"id":{"x":1}}}`, "v2.contacts="},
+		"a number that is not an integer":     {"lead.updated", `{"data":{"id":1e3}}`, "crm.lead_board= crm.leads="},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := in.Read(state.Event{Type: tt.kind, Body: []byte(tt.body)})
@@ -63,7 +63,7 @@ func TestInboxReadsEventsAsHints(t *testing.T) {
 	}
 }
 
-func TestInboxKnowsWhatItCannotRead(t *testing.T) {
+func TestInboxUnreadableEvents(t *testing.T) {
 	in := inboxOf(t)
 	for _, body := range []string{"", "null", "[]", "7", `{"data":`, "\xff", `{"data":{}} {}`} {
 		d := in.Read(state.Event{Type: "contact.updated", Body: []byte(body)})
@@ -101,11 +101,11 @@ func TestLikeness(t *testing.T) {
 	require.Equal(t, []string{"2", "1"}, like.Keys())
 	for record, same := range map[string]bool{
 		`{"id":1,"name":"a","seen":5}`:                            true,
-		`{"seen":9,"items":[{"id":3}],"name":"a","id":1}`:         true, // in any order, with more, and what changes by being read
+		`{"seen":9,"items":[{"id":3}],"name":"a","id":1}`:         true, // any order, further members, and another value of a volatile one
 		`{"id":2,"name":"b","seen":6,"note":null}`:                true,
-		`{"id":2,"name":"b","seen":6}`:                            false, // lacks what this one shows
+		`{"id":2,"name":"b","seen":6}`:                            false, // lacks a member of the list
 		`{"id":1,"name":"A","seen":5}`:                            false,
-		`{"id":1,"name": "a","seen":5}`:                           false, // the same, and another row hash
+		`{"id":1,"name": "a","seen":5}`:                           false, // the same value, but another row hash
 		`{"id":7,"name":"a","seen":5}`:                            false,
 		`{"id":1,"seen":5}`:                                       false,
 		`[]`:                                                      false,

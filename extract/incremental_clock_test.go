@@ -11,9 +11,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// When a stream is read whole again the clock of all that share its cursor says: who
-// goes on from a cursor may be on another machine than who has made it.
-func TestWholeByTheSharedClock(t *testing.T) {
+// The shared clock decides when a stream is read whole again, because the next pass with a cursor
+// may run on another machine.
+func TestWholePassBySharedClock(t *testing.T) {
 	s := list("crm.leads", "id")
 	s.Incremental = schemas.Incremental{Field: "updated_at", Param: "since", Format: schemas.MomentRFC3339}
 	var since []string

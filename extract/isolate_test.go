@@ -12,8 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// broken serves a list of n records whose server stumbles over some of them, by
-// their ids.
+// broken serves a list of n records. The server fails on the records with the given ids.
 type broken struct {
 	n      int
 	ids    []int
@@ -46,7 +45,7 @@ func (b broken) serve(w http.ResponseWriter, r *http.Request) {
 
 const serverError = `{"message":"Server Error"}`
 
-// without are the ids 1 to n, but for some.
+// without returns the ids 1 to n except some.
 func without(n int, gone ...int) string {
 	var out string
 next:
@@ -64,9 +63,8 @@ next:
 	return out
 }
 
-// A record that breaks every page it is on costs itself alone, where pages can be
-// had in other sizes.
-func TestPoisonedRecordIsIsolated(t *testing.T) {
+// A record that breaks every page with it is the only one missing if the list has other page sizes.
+func TestBrokenRecordIsIsolated(t *testing.T) {
 	byPage := schemas.Pagination{Type: "page", Page: "page", Size: "per_page", Limit: 10}
 	byOffset := schemas.Pagination{Type: "offset", Page: "offset", Size: "limit", Limit: 10}
 	for _, tt := range []struct {
@@ -77,7 +75,7 @@ func TestPoisonedRecordIsIsolated(t *testing.T) {
 	}{
 		{"in the middle", broken{n: 57, ids: []int{17}, size: "per_page", total: true}, byPage,
 			[]string{"record 17 of the list (page 2), after 16, before 18: 500: Server Error"}},
-		{"nothing said about the size", broken{n: 57, ids: []int{17}, size: "per_page", total: true}, schemas.Pagination{},
+		{"no size configured", broken{n: 57, ids: []int{17}, size: "per_page", total: true}, schemas.Pagination{},
 			[]string{"record 17 of the list (page 2), after 16, before 18: 500: Server Error"}},
 		{"without a total", broken{n: 57, ids: []int{17}, size: "per_page"}, byPage,
 			[]string{"record 17 of the list (page 2), after 16, before 18: 500: Server Error"}},
@@ -110,19 +108,19 @@ func TestPoisonedRecordIsIsolated(t *testing.T) {
 			}
 			require.Equal(t, tt.gaps, gaps)
 			if tt.pager.Type == "" {
-				return // a process that goes on here has learned it
+				return // a later process uses what was learned
 			}
 			for i, at := range r.cursors[:len(r.cursors)-1] {
 				again, err := read(c.Client, s, at)
 				require.NoError(t, err)
-				require.Len(t, again.end.Gaps, len(r.end.Gaps), "resumed after page %d, which says nothing of records that were missing before", i+1)
+				require.Len(t, again.end.Gaps, len(r.end.Gaps), "resumed after page %d: gaps of earlier pages must be reported", i+1)
 			}
 		})
 	}
 }
 
-// The words of this family, under whatever status.
-func TestPoisonInOtherWords(t *testing.T) {
+// The messages of this family of servers, with any status.
+func TestBrokenRecordByErrorText(t *testing.T) {
 	for _, tt := range []struct {
 		status int
 		body   string
@@ -142,9 +140,9 @@ func TestPoisonInOtherWords(t *testing.T) {
 	}
 }
 
-// Where the server is in trouble, or its first page fails as a whole, the list
-// fails: it is not a record that is broken, or nobody can tell which.
-func TestPoisonThatCannotBeIsolated(t *testing.T) {
+// If the server is in trouble, or its whole first page fails, the list fails: either no record is
+// broken, or it is unknown which one.
+func TestBrokenRecordCannotBeIsolated(t *testing.T) {
 	byPage := schemas.Pagination{Type: "page", Page: "page", Size: "per_page", Limit: 10}
 	for _, tt := range []struct {
 		name string
@@ -173,10 +171,9 @@ func TestPoisonThatCannotBeIsolated(t *testing.T) {
 	require.ErrorContains(t, err, "Server Error")
 }
 
-// A page that fails for good is a gap: the pages after it are read. It makes no
-// difference whether one of its records is broken or all are, nor whether the
-// list gives smaller pages.
-func TestPageThatFailsForGoodIsAGap(t *testing.T) {
+// A page that always fails is a gap, and the pages after it are read. It does not matter whether
+// one of its records is broken or all are, or whether the list has smaller pages.
+func TestPageThatAlwaysFailsIsAGap(t *testing.T) {
 	byPage := schemas.Pagination{Type: "page", Page: "page", Size: "per_page", Limit: 10}
 	byOffset := schemas.Pagination{Type: "offset", Page: "offset", Size: "limit", Limit: 10}
 	third := []int{21, 22, 23, 24, 25, 26, 27, 28, 29, 30}
@@ -189,11 +186,11 @@ func TestPageThatFailsForGoodIsAGap(t *testing.T) {
 		gaps  []string
 	}{
 		{"nothing is broken", broken{n: 57, size: "per_page", total: true}, byPage, nil, nil},
-		{"no record of it comes", broken{n: 57, ids: third, size: "per_page", total: true}, byPage, third,
+		{"none of its records can be read", broken{n: 57, ids: third, size: "per_page", total: true}, byPage, third,
 			[]string{"records 21 to 30 of the list (page 3), after 20, before 31: 500: Server Error"}},
 		{"one record, and one size of pages", broken{n: 57, ids: []int{27}, size: "_none", total: true}, byPage, third,
 			[]string{"records 21 to 30 of the list (page 3), after 20, before 31: 500: Server Error"}},
-		{"nothing said about the size", broken{n: 57, ids: third, size: "per_page"}, schemas.Pagination{}, third,
+		{"no size configured", broken{n: 57, ids: third, size: "per_page"}, schemas.Pagination{}, third,
 			[]string{"records 21 to 30 of the list (page 3), after 20, before 31: 500: Server Error"}},
 		{"without a total", broken{n: 57, ids: third, size: "_none"}, byPage, third,
 			[]string{"records 21 to 30 of the list (page 3), after 20, before 31: 500: Server Error"}},
@@ -221,9 +218,9 @@ func TestPageThatFailsForGoodIsAGap(t *testing.T) {
 	}
 }
 
-// Where a list does not take the size of a page, the number of a smaller page leads to
-// another page of it: here to the last one, which is as short as that.
-func TestSmallerPageIsNoOtherPage(t *testing.T) {
+// If the list ignores the page size, the number of a smaller page selects another page: here the
+// last one, which has the same size.
+func TestIsolationWithoutPageSize(t *testing.T) {
 	s := list("x.things", "id")
 	s.Pagination = schemas.Pagination{Type: "page", Page: "page"}
 	c := serve(t, broken{n: 45, ids: []int{23}, size: "_none", status: 500, body: serverError}.serve, s)
@@ -234,9 +231,9 @@ func TestSmallerPageIsNoOtherPage(t *testing.T) {
 	require.Len(t, r.end.Gaps, 1)
 }
 
-// Where more than a few pages in a row fail, or the whole server does, the list
-// fails: a later run goes on there.
-func TestServerThatFailsIsNoGap(t *testing.T) {
+// If more than a few consecutive pages fail, or the whole server does, the list fails. A later run
+// continues there.
+func TestFailingServerIsNotAGap(t *testing.T) {
 	s := list("x.things", "id")
 	s.Pagination = schemas.Pagination{Type: "page", Page: "page"}
 	var all []int
@@ -265,8 +262,8 @@ func TestServerThatFailsIsNoGap(t *testing.T) {
 	require.Equal(t, wanted(20), r.ids())
 }
 
-// A list that is broken all over ends, however long it is.
-func TestPoisonIsBounded(t *testing.T) {
+// Isolation ends, even if a long list is broken everywhere.
+func TestIsolationIsBounded(t *testing.T) {
 	var ids []int
 	for id := 5; id <= 5000; id += 10 {
 		ids = append(ids, id)

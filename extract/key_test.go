@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Pairs are looked for among a few references; thousands would be millions of pairs.
-// // Invariant 15
+// Pairs are only looked for among few references: thousands would make millions of pairs. // Invariant 15
 func TestPairsOfReferencesAreBounded(t *testing.T) {
 	for _, tt := range []struct {
 		others int
@@ -27,7 +26,7 @@ func TestPairsOfReferencesAreBounded(t *testing.T) {
 			}
 			rows = append(rows, r)
 		}
-		rows[maxRows-1] = row{"deal_id": "24", "product_id": "39"} // the others are in all rows but the last
+		rows[maxRows-1] = row{"deal_id": "24", "product_id": "39"} // all rows but the last have the others
 		began := time.Now()
 		require.Equal(t, tt.want, pairOf(rows))
 		require.Less(t, time.Since(began), 5*time.Second)

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// assembled is what find and the assembler make of a body.
+// assembled returns the records that find and the assembler extract from a body.
 func assembled(t *testing.T, s schemas.Stream, body string) (string, found, error) {
 	t.Helper()
 	d := new(doc)
@@ -29,7 +29,7 @@ func assembled(t *testing.T, s schemas.Stream, body string) (string, found, erro
 	return string(b.json()), f, nil
 }
 
-// The shapes of the platform's family, found with and without a hint.
+// The shapes of the platform's lists, found with and without a hint.
 func TestFind(t *testing.T) {
 	for _, tt := range []struct {
 		stream  string
@@ -82,7 +82,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Where nothing fits, nothing is guessed.
+// If nothing fits, nothing is guessed.
 func TestFindNothing(t *testing.T) {
 	for _, body := range []string{
 		`{"success":true}`, `{"success":true,"message":"done"}`, `["a","b"]`, `{"data":["a"]}`, `{"data":{"Jan":0,"Feb":3}}`,
@@ -97,7 +97,7 @@ func TestFindNothing(t *testing.T) {
 	}
 }
 
-// Records of plain lists are the body's own bytes.
+// Records of plain lists are the bytes of the body.
 func TestRecordsAreTheBody(t *testing.T) {
 	body := []byte(`{"data":[ {"id":1} , {"id":2} ]}`)
 	d := new(doc)
@@ -111,7 +111,7 @@ func TestRecordsAreTheBody(t *testing.T) {
 	require.Equal(t, 2, b.n)
 }
 
-// FuzzRecords holds the records' span against what strict decoding yields.
+// FuzzRecords compares the found records with those of a strict decoder.
 func FuzzRecords(f *testing.F) {
 	for _, b := range bodies {
 		f.Add([]byte(b))
@@ -141,7 +141,7 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// memberOf is the first member of that name, strictly decoded.
+// memberOf returns the first member of that name from a strict decoder.
 func memberOf(t *testing.T, object []byte, name string) []byte {
 	d := jsontext.NewDecoder(bytes.NewReader(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	_, err := d.ReadToken()
@@ -160,7 +160,7 @@ func memberOf(t *testing.T, object []byte, name string) []byte {
 	return nil
 }
 
-// What the benchmark of a page's whole way costs beside the scan.
+// BenchmarkPage measures locating and assembling a page, in addition to the scan.
 func BenchmarkPage(b *testing.B) {
 	body := benchmarkBody(1000)
 	s := schemas.Stream{Name: "v2.contacts", Class: "list", Table: schemas.Table{Key: []string{"id"}}, Records: []string{"/data"}}

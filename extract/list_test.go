@@ -23,19 +23,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fixture is a server, a client for it, and how often it was asked.
+// fixture is a server, a client for it, and the number of requests.
 type fixture struct {
 	*Client
 	asked atomic.Int64
 }
 
-// serve answers every request of the streams by h.
+// serve answers every request of the streams with h.
 func serve(t *testing.T, h http.HandlerFunc, streams ...schemas.Stream) *fixture {
 	t.Helper()
 	return serveTrying(t, 1, h, streams...)
 }
 
-// serveTrying is serve with a client that makes up to so many attempts.
+// serveTrying is serve for a client that makes up to the given number of attempts.
 func serveTrying(t *testing.T, attempts int, h http.HandlerFunc, streams ...schemas.Stream) *fixture {
 	t.Helper()
 	f := &fixture{}
@@ -65,7 +65,7 @@ func list(name string, key ...string) schemas.Stream {
 	}
 }
 
-// reading is what a pass brought.
+// reading is the result of a pass.
 type reading struct {
 	records []json.RawMessage
 	cursors []state.Cursor
@@ -75,7 +75,7 @@ type reading struct {
 	total   int64
 }
 
-// ids are the records' ids, joined.
+// ids returns the records' ids, joined.
 func (r reading) ids() string {
 	var ids []string
 	for _, raw := range r.records {
@@ -120,7 +120,7 @@ func classIs(t *testing.T, err error, want wire.Class) {
 	require.Equal(t, want, e.Class, "%v", err)
 }
 
-// rows renders records from..to, clipped to n.
+// rows renders the records from..to, clipped to n.
 func rows(from, to, n int) string {
 	var out []string
 	for i := from; i < min(to, n); i++ {
@@ -144,7 +144,7 @@ func wanted(n int) string {
 	return strings.Join(ids, ",")
 }
 
-// pagers are lists of n records in pages of 10 in every dialect.
+// pagers are lists of n records in pages of 10, one per kind of paging.
 func pagers(n int) map[string]struct {
 	rule string
 	h    http.HandlerFunc
@@ -222,7 +222,7 @@ func pagers(n int) map[string]struct {
 			}
 			fmt.Fprintf(w, `{"results":%s%s}`, rows(from, from+10, n), next)
 		}},
-		"next page token in link": {RuleNoNext, func(w http.ResponseWriter, r *http.Request) {
+		"token of the next page in a link": {RuleNoNext, func(w http.ResponseWriter, r *http.Request) {
 			from, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Query().Get("page"), "t"))
 			next := "null"
 			if from+10 < n {
@@ -294,9 +294,9 @@ func TestPagesEmpty(t *testing.T) {
 	}
 }
 
-// A list that goes on after the id of the last record cannot go on after a record
-// whose id is null: what comes for the id "null" is not the rest of it.
-func TestNullIsNoIDToGoOnAfter(t *testing.T) {
+// A list that is paged by the id of the last record cannot continue after a record whose id is
+// null: the answer for the id "null" is not the rest of the list.
+func TestNullIDIsNotSent(t *testing.T) {
 	s := list("x.things", "id")
 	s.Pagination = schemas.Pagination{Type: "since_id", Page: "starting_after"}
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {

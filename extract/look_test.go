@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// strict serves 25 records by page, in pages of ten. Its code stumbles over page as
-// a number and as a group in one request, and over parameters that fault says.
+// strict serves 25 records in pages of ten. Its code fails if one request has page both as a number
+// and as an object, and on the parameters that fault selects.
 func strict(fault func(r *http.Request) int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -26,9 +26,9 @@ func strict(fault func(r *http.Request) int) http.HandlerFunc {
 	}
 }
 
-// A server whose code stumbles over a probe is read whole all the same, in a few
-// requests and without a wait.
-func TestProbesThatServersStumbleOver(t *testing.T) {
+// A list whose server fails on a probe is still read completely, in few requests and without
+// waiting.
+func TestProbesThatMakeServersFail(t *testing.T) {
 	for name, status := range map[string]int{"internal error": 500, "not implemented": 501, "bad gateway": 502, "unavailable": 503} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,8 +48,8 @@ func TestProbesThatServersStumbleOver(t *testing.T) {
 	}
 }
 
-// A fault that passes refutes nothing: neither one answer 503 to each probe, nor a
-// server that goes down during the negotiation. Then nothing is learned.
+// A temporary fault refutes nothing: neither one 503 for each probe, nor a server that goes down
+// during the negotiation. In the second case nothing is learned.
 func TestProbesDuringFaults(t *testing.T) {
 	seen := map[string]bool{}
 	s := own("x.things")

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// The matrix serves one list in every combination of envelope, pager, length and
-// way with page sizes, each under a path of its own.
+// The matrix serves one list in every combination of envelope, pager, length and handling of page
+// sizes, each under its own path.
 
 // members are members of an object, as JSON without the braces.
 type members []string
@@ -26,7 +26,7 @@ func (m members) with(name string, v any) members {
 
 func (m members) object() string { return "{" + strings.Join(m, ",") + "}" }
 
-// beside are the members after others in the same object.
+// beside returns the members as text after other members of the same object.
 func (m members) beside() string {
 	if len(m) == 0 {
 		return ""
@@ -34,15 +34,14 @@ func (m members) beside() string {
 	return "," + strings.Join(m, ",")
 }
 
-// matrixRow is one record. Ids are far from page numbers.
+// matrixRow is one record. Its id is far from page numbers.
 func matrixRow(i int) string {
 	return fmt.Sprintf(`{"id":%d,"name":"r%d","status":0,"created_at":"2026-01-%02dT%02d:%02d:00Z"}`, 1000+i, i, 1+i/1440%28, i/60%24, i%60)
 }
 
 func joined(rows []string) string { return "[" + strings.Join(rows, ",") + "]" }
 
-// matrixEnvelopes put rows and what is said of pages into a body. from is the
-// place of the first row.
+// matrixEnvelopes put rows and paging members into a body. from is the index of the first row.
 var matrixEnvelopes = map[string]func(rows []string, from int, meta members) string{
 	"bare": func(rows []string, _ int, _ members) string { return joined(rows) },
 	"data": func(rows []string, _ int, meta members) string {
@@ -124,11 +123,10 @@ var matrixEnvelopes = map[string]func(rows []string, from int, meta members) str
 	},
 }
 
-// matrixList is the list of one combination: n records, by default in pages of
-// 10.
+// matrixList is the list of one combination: n records, by default in pages of 10.
 type matrixList struct {
 	n    int
-	size string // what becomes of sizes that are asked for
+	size string // how requested sizes are handled
 	get  func(name string) string
 }
 
@@ -137,11 +135,11 @@ const (
 	matrixCap  = 25
 )
 
-// matrixSizes are the ways with page sizes: taken, cut, cut while places are
-// counted as if it had not been, and ignored.
+// matrixSizes are the ways to handle page sizes: honoured, capped, capped while positions are
+// calculated with the requested size, and ignored.
 var matrixSizes = []string{"honoured", "capped", "capped uncounted", "ignored"}
 
-// rows is how many records a page has, and how many it counts.
+// rows returns how many records a page has, and how many it counts for positions.
 func (l matrixList) rows(names ...string) (rows, counted int) {
 	for _, name := range names {
 		asked, err := strconv.Atoi(l.get(name))
@@ -166,7 +164,7 @@ func (l matrixList) int(name string, otherwise int) int {
 	return otherwise
 }
 
-// answer is what a pager decides: which rows, and what it says about the others.
+// matrixAnswer is a pager's answer: the rows, and the members about the others.
 type matrixAnswer struct {
 	from, to int
 	meta     members
@@ -175,7 +173,7 @@ type matrixAnswer struct {
 
 func (l matrixList) pages(counted int) int { return max(1, (l.n+counted-1)/counted) }
 
-// byPage is a page by its number, counted from first.
+// byPage returns a page by its number. Numbers begin with first.
 func (l matrixList) byPage(param string, first int, sizes ...string) (a matrixAnswer, page, last int) {
 	rows, counted := l.rows(sizes...)
 	page = max(l.int(param, first), first)
@@ -190,7 +188,7 @@ func (l matrixList) byOffset(param string, sizes ...string) matrixAnswer {
 	return matrixAnswer{from: from, to: from + rows}
 }
 
-// after is the place behind the record with an id; 0 for none.
+// after returns the index after the record with an id; 0 for none.
 func (l matrixList) after(id string) int {
 	i, err := strconv.Atoi(strings.Trim(id, `"`))
 	if err != nil {
@@ -208,8 +206,8 @@ func (l matrixList) byCursor(param string, sizes ...string) (a matrixAnswer, nex
 	return a, next
 }
 
-// matrixPagers cut the list. Those in bodiless say nothing in the body, so that
-// a bare list can have them.
+// matrixPagers cut the list. Those in bodiless put nothing into the body, so that a bare list can
+// have them.
 var matrixPagers = map[string]func(l matrixList) matrixAnswer{
 	"whole": func(l matrixList) matrixAnswer { return matrixAnswer{to: l.n} },
 	"cut at a limit": func(l matrixList) matrixAnswer {
@@ -308,7 +306,7 @@ var matrixPagers = map[string]func(l matrixList) matrixAnswer{
 		a.meta = a.meta.with("next_page_url", next)
 		return a
 	},
-	"next link with an odd parameter": func(l matrixList) matrixAnswer {
+	"next link with an unusual parameter": func(l matrixList) matrixAnswer {
 		a, next := l.byCursor("from_token", "per_page")
 		var link any
 		if next != nil {
@@ -376,14 +374,14 @@ var matrixPagers = map[string]func(l matrixList) matrixAnswer{
 	},
 }
 
-// bodiless are the pagers that a bare list can have, for they say nothing in the
-// body; what the others say would be lost, and nobody could know of it.
+// bodiless are the pagers that a bare list can have, because they put nothing into the body. The
+// signals of others would be lost.
 var bodiless = []string{
 	"whole", "cut at a limit", "silent", "silent from 0", "silent clamped", "page[number] silent", "offset silent", "skip and take",
 	"offset in pages", "since_id silent", "link header", "total header",
 }
 
-// serve answers one combination.
+// serve answers a request for one combination.
 func (l matrixList) serve(w http.ResponseWriter, envelope, pager string) {
 	a := matrixPagers[pager](l)
 	from, to := min(a.from, l.n), min(a.to, l.n)
@@ -397,8 +395,7 @@ func (l matrixList) serve(w http.ResponseWriter, envelope, pager string) {
 	fmt.Fprint(w, matrixEnvelopes[envelope](rows, from, a.meta))
 }
 
-// matrixValues reads the parameters of a GET from its query, of a POST from its
-// body.
+// matrixValues reads the parameters of a GET from its query, and those of a POST from its body.
 func matrixValues(r *http.Request, place string) func(string) string {
 	query := r.URL.Query()
 	if r.Method == http.MethodGet || place == "query" {

@@ -33,7 +33,7 @@ func (c combination) String() string {
 	return fmt.Sprintf("%s %s, %s, %d records, sizes %s%s", c.method, c.envelope, c.pager, c.n, c.size, c.place)
 }
 
-// combinations are all cells, or every so manieth.
+// combinations returns all cells, or every n-th of them, with n in every.
 func combinations(method, place string, every int) []combination {
 	var all []combination
 	i := 0
@@ -45,7 +45,7 @@ func combinations(method, place string, every int) []combination {
 			for _, n := range []int{0, 1, 9, 10, 11, 20, 63} {
 				for _, size := range matrixSizes {
 					if p == "cut at a limit" && size == "ignored" && n > matrixPage {
-						continue // no parameter brings the others: nobody can tell it from a shorter list
+						continue // no parameter returns the others, so it looks like a shorter list
 					}
 					if i++; i%every == 0 {
 						all = append(all, combination{e, p, size, n, method, place})
@@ -57,7 +57,7 @@ func combinations(method, place string, every int) []combination {
 	return all
 }
 
-// matrix is the server of all cells and a client for it.
+// matrix is the server of all cells, with a client.
 type matrix struct {
 	*Client
 	cells    []combination
@@ -92,7 +92,7 @@ func newMatrix(t *testing.T, cells []combination) *matrix {
 	return m
 }
 
-// stream is the i-th cell as a user would define it: by its path alone.
+// stream returns the i-th cell as a user would define it: only by its path.
 func (m *matrix) stream(i int) schemas.Stream {
 	return schemas.Stream{
 		Name: "shop.things", Surface: schemas.SurfaceApp, Method: m.cells[i].method, Path: fmt.Sprintf("/cell/%d", i),
@@ -100,7 +100,7 @@ func (m *matrix) stream(i int) schemas.Stream {
 	}
 }
 
-// outcome is what became of one cell.
+// outcome is the result for one cell.
 type outcome struct {
 	verdict string // proven, consistent, stopped, or what is wrong
 	missing int
@@ -109,7 +109,7 @@ type outcome struct {
 	key     bool
 }
 
-// judgeReading weighs a reading as the destination would.
+// judgeReading judges a reading as the destination would.
 func judgeReading(c combination, ids map[int]int, end *End) outcome {
 	var o outcome
 	for i := range c.n {
@@ -136,7 +136,7 @@ func judgeReading(c combination, ids map[int]int, end *End) outcome {
 	return o
 }
 
-// try negotiates one cell and reads it as it was learned.
+// try negotiates one cell and reads it with the result.
 func (m *matrix) try(ctx context.Context, i int) outcome {
 	s := m.stream(i)
 	conv, err := m.Negotiate(ctx, s, Convention{})
@@ -167,7 +167,7 @@ func (m *matrix) readCell(ctx context.Context, i int, s schemas.Stream) outcome 
 	return judgeReading(m.cells[i], ids, end)
 }
 
-// each runs f over all cells, several at a time.
+// each runs f for all cells, several at a time.
 func (m *matrix) each(t *testing.T, f func(ctx context.Context, i int) outcome) []outcome {
 	t.Helper()
 	all := make([]outcome, len(m.cells))
@@ -180,7 +180,7 @@ func (m *matrix) each(t *testing.T, f func(ctx context.Context, i int) outcome) 
 	return all
 }
 
-// tally counts the outcomes, and fails for each that is none of those allowed.
+// tally counts the outcomes, and fails for those that are not allowed.
 func (m *matrix) tally(t *testing.T, all []outcome) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
@@ -211,8 +211,8 @@ func (m *matrix) tally(t *testing.T, all []outcome) map[string]int {
 	return counts
 }
 
-// Every envelope with every pager, length and way with page sizes, of which
-// nobody says anything, is read whole or stops with an explanation.
+// Every combination of envelope, pager, length and handling of page sizes, without any hint, is
+// read completely or stops with an explanation.
 func TestMatrix(t *testing.T) {
 	every := 1
 	if testing.Short() {
@@ -223,8 +223,7 @@ func TestMatrix(t *testing.T) {
 	require.Less(t, counts["stopped"], len(m.cells)/20, "too many lists stop")
 }
 
-// The same of lists that are read by POST, with their parameters in the body or
-// in the query.
+// The same for lists that are read by POST, with their parameters in the body or in the query.
 func TestMatrixOfPosts(t *testing.T) {
 	every := 7
 	if testing.Short() {
@@ -236,8 +235,7 @@ func TestMatrixOfPosts(t *testing.T) {
 	}
 }
 
-// A list that nobody has probed, as one of a parent's, is read whole as well or
-// stops.
+// A list that was not probed, like the list of a parent, is also read completely or stops.
 func TestMatrixWithoutNegotiation(t *testing.T) {
 	every := 3
 	if testing.Short() {

@@ -12,10 +12,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Signs of more that are easily passed over. Each stands beside the first twelve of
-// 42 records, and the parameter for the others is one that nobody knows: the list
-// stops, or is read whole.
-func TestSignsThatAreEasilyPassedOver(t *testing.T) {
+// Signals for more records that are easily missed. Each is beside the first twelve of 42 records,
+// and the paging parameter is unknown: the list stops, or is read completely.
+func TestSignalsThatAreEasilyMissed(t *testing.T) {
 	for _, sign := range []string{
 		`"more":30`, `"more":"/api/x?blatt=2"`, `"cursor":12000`, `"last_id":1200`, `"next_blatt":2`, `"tableState":{"totalPages":4}`,
 		`"tableState":{"cursor":"h5c3z"}`, `"numItems":42`, `"listing":{"id":"x","nextToken":"h5","total":42}`, `"pagination":[{"total":42,"next":"/x?blatt=2"}]`,
@@ -30,7 +29,7 @@ func TestSignsThatAreEasilyPassedOver(t *testing.T) {
 	}
 }
 
-// Answers of ordinary servers that mean something else than they seem to.
+// Answers of ordinary servers with another meaning than it seems.
 func TestAnswersThatAreEasilyMisread(t *testing.T) {
 	part := func(r *http.Request, param string, n int) (from, to int) {
 		from = number(r, param, 0)
@@ -45,15 +44,15 @@ func TestAnswersThatAreEasilyMisread(t *testing.T) {
 			from, to := part(r, "offset", 35)
 			fmt.Fprintf(w, `{"offset":0,"limit":10,"data":%s}`, rows(from, to, 35))
 		},
-		"pages are counted, and asked for by offset": func(w http.ResponseWriter, r *http.Request) {
+		"pages are counted, and requested by offset": func(w http.ResponseWriter, r *http.Request) {
 			from, to := part(r, "skip", 35)
 			fmt.Fprintf(w, `{"total":35,"pages":4,"limit":10,"data":%s}`, rows(from, to, 35))
 		},
-		"the next page has a number for ever": func(w http.ResponseWriter, r *http.Request) {
+		"every page states a next page": func(w http.ResponseWriter, r *http.Request) {
 			p := number(r, "page", 1)
 			fmt.Fprintf(w, `{"next_page":%d,"data":%s}`, p+1, rows((p-1)*10, p*10, 35))
 		},
-		"pending is a number of the business": func(w http.ResponseWriter, r *http.Request) {
+		"pending is a business figure": func(w http.ResponseWriter, r *http.Request) {
 			p := number(r, "page", 1)
 			fmt.Fprintf(w, `{"pending":3,"data":%s}`, rows((p-1)*10, p*10, 35))
 		},
@@ -66,7 +65,7 @@ func TestAnswersThatAreEasilyMisread(t *testing.T) {
 			}
 			fmt.Fprintf(w, `{"value":%s%s}`, pages[at], next)
 		},
-		"a header says yes": func(w http.ResponseWriter, r *http.Request) {
+		"a header with a flag": func(w http.ResponseWriter, r *http.Request) {
 			from := token(r, "cursor")
 			if from+10 < 35 {
 				w.Header().Set("X-Has-More", "yes")
@@ -79,7 +78,7 @@ func TestAnswersThatAreEasilyMisread(t *testing.T) {
 			p := number(r, "page", 1)
 			fmt.Fprint(w, rows((p-1)*10, p*10, 35))
 		},
-		"links to itself alone": func(w http.ResponseWriter, r *http.Request) {
+		"links only to itself": func(w http.ResponseWriter, r *http.Request) {
 			p := number(r, "page", 1)
 			fmt.Fprintf(w, `{"links":[{"rel":"self","href":"/x"}],"data":%s}`, rows((p-1)*10, p*10, 35))
 		},
@@ -88,7 +87,7 @@ func TestAnswersThatAreEasilyMisread(t *testing.T) {
 	}
 }
 
-// A short page and an empty one in the middle are not the end of a list.
+// A short page and an empty one in the middle do not end a list.
 func TestShortPageBeforeAnEmptyOne(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -103,7 +102,7 @@ func TestShortPageBeforeAnEmptyOne(t *testing.T) {
 	require.Equal(t, wanted(35), r.ids())
 }
 
-// A total that is only a lower bound is named, and not taken for the total.
+// A total that is only a lower bound is reported, and not used as the total.
 func TestTotalThatIsALowerBound(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -115,9 +114,9 @@ func TestTotalThatIsALowerBound(t *testing.T) {
 	require.Equal(t, []string{"/hits/total: at least 40"}, r.end.Unexplained)
 }
 
-// A permission that is lost in the middle of a pass is no end of the list, in the
-// pass or in one that is resumed.
-func TestLostPermissionIsNoEnd(t *testing.T) {
+// A permission that is lost during a pass does not end the list, neither in this pass nor in a
+// resumed one.
+func TestLostPermissionIsNotTheEnd(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} {
 		lost := false
 		s := own("x.things")
@@ -141,8 +140,8 @@ func TestLostPermissionIsNoEnd(t *testing.T) {
 	}
 }
 
-// Records without a key that come on two pages in a row are named: the offset of a
-// list that hides some of its records counts them all the same.
+// Records without a key that are on two pages in a row are reported: the list hides some records,
+// but its offset counts them.
 func TestPagesThatOverlapWithoutAKey(t *testing.T) {
 	for hidden, doubt := range map[bool]bool{true: true, false: false} {
 		s := own("x.things")
@@ -163,9 +162,9 @@ func TestPagesThatOverlapWithoutAKey(t *testing.T) {
 	}
 }
 
-// A path that names its first page is read on from there; a parameter that makes the
-// list what it is stays.
-func TestPathThatNamesItsFirstPage(t *testing.T) {
+// A path that contains its first page is read on from there; a parameter that selects the list is
+// kept.
+func TestFirstPageInThePath(t *testing.T) {
 	s := own("x.things")
 	s.Params = []schemas.Param{{Name: "_page", In: "query", Value: "1"}, {Name: "start", In: "query", Value: "2024-01-01"}}
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -182,8 +181,8 @@ func TestPathThatNamesItsFirstPage(t *testing.T) {
 	require.Equal(t, wanted(35), r.ids())
 }
 
-// What the last page has said counts where the page behind it is refused: the refusal
-// is no answer to it.
+// If the page after the last one is refused, the signals of the last page still apply: the refusal
+// does not explain them.
 func TestRefusalExplainsNoSignal(t *testing.T) {
 	for sign, want := range map[string][]string{
 		`"bericht":{"gesamtzahl_alt":900}`:      {"/bericht/gesamtzahl_alt: 900"},
@@ -206,9 +205,8 @@ func TestRefusalExplainsNoSignal(t *testing.T) {
 	}
 }
 
-// What the user states about paging settles what the signals leave open: the next
-// step that the message of a doubt names must help.
-func TestStatedPagingSettlesDoubts(t *testing.T) {
+// Configured paging resolves doubts about signals: the hint of an error message must help.
+func TestConfiguredPagingResolvesDoubts(t *testing.T) {
 	s := own("x.things")
 	h := func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `{"gesamtanzahl":100,"data":%s}`, rows(0, 24, 24))
@@ -221,7 +219,7 @@ func TestStatedPagingSettlesDoubts(t *testing.T) {
 	require.Empty(t, r.end.Unexplained)
 }
 
-// A statement of incompleteness below one parent counts for the whole fan-out.
+// A statement of incompleteness for one parent applies to the whole fan-out.
 func TestIncompleteListOfOneParent(t *testing.T) {
 	for _, said := range []bool{true, false} {
 		parent, child := list("x.parents", "id"), list("x.items", "id")
@@ -242,8 +240,8 @@ func TestIncompleteListOfOneParent(t *testing.T) {
 	}
 }
 
-// A probe with an answer that nobody can read does not show that a list ignores the
-// parameters: the larger size that it takes is found all the same.
+// A probe with an unreadable answer does not show that a list ignores the parameters: the larger
+// page size is still found.
 func TestProbeWithABrokenAnswer(t *testing.T) {
 	for _, broken := range []bool{true, false} {
 		s := own("x.things")
@@ -261,7 +259,7 @@ func TestProbeWithABrokenAnswer(t *testing.T) {
 }
 
 // A later record with the key of the first one does not make offsets count from 1.
-func TestOriginOfOffsetsWithAKeyThatComesTwice(t *testing.T) {
+func TestOffsetOriginWithDuplicateKey(t *testing.T) {
 	s := own("x.things")
 	s.Key = []string{"id"}
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -281,9 +279,8 @@ func TestOriginOfOffsetsWithAKeyThatComesTwice(t *testing.T) {
 	require.False(t, c.Pagination.One)
 }
 
-// Pages that the list counts, and that come again, are an error where no key would
-// show it.
-func TestCountedPagesThatComeAgainWithoutAKey(t *testing.T) {
+// Counted pages that are returned again are an error if no key would show it.
+func TestRepeatedCountedPagesWithoutKey(t *testing.T) {
 	s := list("x.things")
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"last_page":2,"data":[{"city":"a"},{"city":"b"}]}`)
@@ -292,8 +289,8 @@ func TestCountedPagesThatComeAgainWithoutAKey(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Pages that count from 0 whose page 1 is out of order for a while: the page after it
-// must not be taken for the second one.
+// Pages are counted from 0, and page 1 is broken for a while: the page after it must not be used as
+// the second one.
 func TestBaseOfPagesWithABrokenPage(t *testing.T) {
 	for _, broken := range []string{`{"code":17,"message":"rebuilt"}`, `[]`, "500", ""} {
 		s := own("x.things")
@@ -324,8 +321,8 @@ func TestBaseOfPagesWithABrokenPage(t *testing.T) {
 	}
 }
 
-// An object under a word for lists may hold records by their ids: a null elsewhere is
-// no empty list then.
+// An object with the name of a list may hold records by id: then a null elsewhere is not an empty
+// list.
 func TestObjectBesideNull(t *testing.T) {
 	for body, refused := range map[string]bool{
 		`{"value":{"cus_7f":{"city":"a"}},"next_page":null,"error":null,"message":"ok"}`:                            true,
@@ -343,9 +340,9 @@ func TestObjectBesideNull(t *testing.T) {
 	}
 }
 
-// A list says that it has more, and a parameter that it takes for a filter brings an
-// empty page, which still calls itself the first: that is no end.
-func TestEmptyPageByAParameterThatTheListDoesNotKnow(t *testing.T) {
+// A list announces more, and a parameter that it uses as a filter returns an empty page that still
+// has the first number: that is not the end.
+func TestEmptyPageByUnknownParameter(t *testing.T) {
 	s := own("x.things")
 	s.Key, s.Settled, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "page", Page: "page"}
 	for i := range 4 {
@@ -373,8 +370,8 @@ func TestEmptyPageByAParameterThatTheListDoesNotKnow(t *testing.T) {
 	}
 }
 
-// Without a key, a record that comes on two pages in a row, of a list that holds no two
-// equal ones on a page, shows that the pages overlap.
+// Without a key, a record on two consecutive pages shows that the pages overlap, if the list has no
+// equal records on one page.
 func TestPagesThatOverlapByOneRecordWithoutAKey(t *testing.T) {
 	s := list("x.things")
 	s.Pagination = schemas.Pagination{Type: "offset", Page: "offset"}
@@ -401,7 +398,7 @@ func TestPagesThatOverlapByOneRecordWithoutAKey(t *testing.T) {
 	}
 }
 
-// A page that is not found once is no end where the page before it was full.
+// A page that is not found once is not the end if the page before it was full.
 func TestPageThatIsNotFoundOnce(t *testing.T) {
 	s := own("x.things")
 	s.Key, s.Settled, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "offset", Page: "offset"}
@@ -428,9 +425,9 @@ func TestPageThatIsNotFoundOnce(t *testing.T) {
 	}
 }
 
-// Records of two pages that share their keys are not two readings of one record: what
-// differs between them is not volatile.
-func TestSharedKeysAreNoReadings(t *testing.T) {
+// Records on two pages that share their keys are not two readings of one record: differences
+// between them are not volatile fields.
+func TestSharedKeysAreNotRereadings(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		page := len(r.FormValue("from_token")) + 1
@@ -457,8 +454,8 @@ func TestSharedKeysAreNoReadings(t *testing.T) {
 	require.Empty(t, c.Volatile)
 }
 
-// A total that counts the page does not make a refused page the end of a list that says
-// that it has more.
+// A total that counts the page does not turn a refused page into the end of a list that announces
+// more.
 func TestRefusedPageOfAListThatHasMore(t *testing.T) {
 	s := own("x.things")
 	s.Key, s.Settled, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "cursor", Page: "cursor"}
@@ -475,9 +472,9 @@ func TestRefusedPageOfAListThatHasMore(t *testing.T) {
 	}
 }
 
-// A list that counts its pages from 0 and states how many there are has no page of that
-// number; a list that counts them from 1 has, and shows records there.
-func TestPageOfTheNumberOfPages(t *testing.T) {
+// If pages are counted from 0 and their number is stated, there is no page of that number. If they
+// are counted from 1, there is, and it holds records.
+func TestPageNumberEqualsPageCount(t *testing.T) {
 	for base, uneven := range map[int]int{0: 0, 1: 1} {
 		s := own("x.things")
 		s.Key, s.Settled, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "page", Page: "page", Zero: base == 0}
@@ -496,9 +493,9 @@ func TestPageOfTheNumberOfPages(t *testing.T) {
 	}
 }
 
-// A token of a name of its own that is the same on all pages, and leads on each time, is
-// no text without a meaning: the list does not end where it comes again.
-func TestConstantTokenThatLeadsOn(t *testing.T) {
+// A token with an unusual name that is the same on all pages, but returns other records each time,
+// is not meaningless: the list does not end when it is repeated.
+func TestConstantTokenWithNewRecords(t *testing.T) {
 	at := 0
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -10,11 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A list that grows while it is probed has records behind the page that it called
-// its last: that is no contradiction where its numbers have grown with it. One
-// whose numbers stay the same stops.
+// A list that grows during the probes has records after its stated last page: that is no
+// contradiction if its numbers have grown too. If they are unchanged, the negotiation stops.
 func TestListThatGrowsDuringNegotiation(t *testing.T) {
-	for name, grows := range map[string]bool{"it says that it has grown": true, "it says nothing": false} {
+	for name, grows := range map[string]bool{"its numbers grow": true, "its numbers stay": false} {
 		t.Run(name, func(t *testing.T) {
 			var asked atomic.Int64
 			s := own("x.things")
@@ -39,10 +38,10 @@ func TestListThatGrowsDuringNegotiation(t *testing.T) {
 	}
 }
 
-// A list whose pages are so large that one holds all gives it again for the page
-// beyond: the end, since the number is minded in pages of the server's own size. A
-// server that no longer minds it is an error.
-func TestOnePageThatComesAgain(t *testing.T) {
+// A list whose first page is large enough to hold everything returns it again for the second page.
+// That is the end if the list uses the page number with the server's own page size. If the server
+// no longer uses it, it is an error.
+func TestOnlyPageRepeats(t *testing.T) {
 	minded := true
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -60,8 +59,7 @@ func TestOnePageThatComesAgain(t *testing.T) {
 	require.ErrorContains(t, err, "repeats")
 }
 
-// A record that is inserted while the offset is probed does not make offsets count
-// from 1.
+// A record that is inserted while the offset is probed does not make offsets count from 1.
 func TestInsertDuringTheProbeOfAnOffset(t *testing.T) {
 	s := own("x.things")
 	inserted := false

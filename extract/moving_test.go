@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// moving is a list that changes before every answer once it is set off.
+// moving is a list that changes before every answer after it is started.
 type moving struct {
 	mu    sync.Mutex
 	ids   []int
@@ -23,7 +23,7 @@ type moving struct {
 	kind  string // insert, delete, reorder
 	rnd   *rand.Rand
 	moves bool
-	alive map[int]bool // since it was set off, without a break
+	alive map[int]bool // without interruption since the start
 	pager string
 }
 
@@ -76,8 +76,8 @@ func (m *moving) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A record that was there all the time is read, or the reading does not look
-// proven, whatever moves between the pages.
+// A record that existed all the time is read, or the reading does not look proven, whatever moves
+// between the pages.
 func TestMovingLists(t *testing.T) {
 	s := own("x.things")
 	m := &moving{}
@@ -105,7 +105,7 @@ func TestMovingLists(t *testing.T) {
 		passes++
 		if err != nil {
 			stopped++
-			return // it says so
+			return // the reading reports the movement
 		}
 		ids := map[int]int{}
 		for _, raw := range r.records {

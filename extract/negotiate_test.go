@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// What negotiations cost: a list that came whole 2 requests, one with the usual
-// pages 6 at most, one object 1, a stream with a parent none.
+// The cost of negotiations: 2 requests for a one-page list, at most 6 for one with the usual pages,
+// 1 for one object, none for a stream with a parent.
 func TestNegotiateCosts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		n, most int
@@ -26,11 +26,11 @@ func TestNegotiateCosts(t *testing.T) {
 			p, size := number(r, "page", 1), number(r, "per_page", 10)
 			items(w, rows((p-1)*size, p*size, 95), 95, p, (95+size-1)/size)
 		}},
-		"one page of pages": {7, 2, func(w http.ResponseWriter, r *http.Request) {
+		"a paged list with one page": {7, 2, func(w http.ResponseWriter, r *http.Request) {
 			p := number(r, "page", 1)
 			items(w, rows((p-1)*10, p*10, 7), 7, p, 1)
 		}},
-		"more after the last id": {250, 5, func(w http.ResponseWriter, r *http.Request) {
+		"paged by the last id": {250, 5, func(w http.ResponseWriter, r *http.Request) {
 			from, size := number(r, "starting_after", 0), min(number(r, "limit", 10), 100)
 			fmt.Fprintf(w, `{"has_more":%t,"data":%s}`, from+size < 250, rows(from, from+size, 250))
 		}},
@@ -55,19 +55,19 @@ func TestNegotiateCosts(t *testing.T) {
 	require.Zero(t, c.Requests)
 }
 
-// The largest size that is honoured is what a page is asked for.
+// Pages are requested in the largest size that the server honours.
 func TestNegotiateSize(t *testing.T) {
 	for name, tt := range map[string]struct {
 		param string
-		most  int // the server gives
+		most  int // the server returns
 		n     int
 		want  schemas.Pagination
 	}{
-		"no cap":           {"limit", 1 << 20, 2500, schemas.Pagination{Type: "page", Page: "page", Size: "limit", Limit: 1000}},
-		"a cap":            {"pageSize", 100, 2500, schemas.Pagination{Type: "page", Page: "page", Size: "pageSize", Limit: 100}},
-		"a small cap":      {"take", 40, 2500, schemas.Pagination{Type: "page", Page: "page", Size: "take", Limit: 40}},
-		"no such thing":    {"nothing", 10, 250, schemas.Pagination{Type: "page", Page: "page"}},
-		"larger than list": {"pagination[limit]", 1 << 20, 57, schemas.Pagination{Type: "page", Page: "page", Size: "pagination[limit]", Limit: 100}},
+		"no cap":            {"limit", 1 << 20, 2500, schemas.Pagination{Type: "page", Page: "page", Size: "limit", Limit: 1000}},
+		"a cap":             {"pageSize", 100, 2500, schemas.Pagination{Type: "page", Page: "page", Size: "pageSize", Limit: 100}},
+		"a small cap":       {"take", 40, 2500, schemas.Pagination{Type: "page", Page: "page", Size: "take", Limit: 40}},
+		"no size parameter": {"nothing", 10, 250, schemas.Pagination{Type: "page", Page: "page"}},
+		"larger than list":  {"pagination[limit]", 1 << 20, 57, schemas.Pagination{Type: "page", Page: "page", Size: "pagination[limit]", Limit: 100}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := own("x.things")
@@ -95,7 +95,7 @@ func TestNegotiateKey(t *testing.T) {
 		want []string
 	}{
 		"id":                      {row(func(i int) string { return fmt.Sprintf(`{"name":"a","id":%d}`, i) }, 3), []string{"id"}},
-		"id that stands twice":    {row(func(i int) string { return fmt.Sprintf(`{"id":%d,"uuid":"u%d"}`, i/2, i) }, 4), []string{"uuid"}},
+		"id in two records":       {row(func(i int) string { return fmt.Sprintf(`{"id":%d,"uuid":"u%d"}`, i/2, i) }, 4), []string{"uuid"}},
 		"one record twice":        {row(func(i int) string { return fmt.Sprintf(`{"id":%d,"name":"n%d"}`, i/2, i/2) }, 4), []string{"id"}},
 		"id that is null":         {row(func(i int) string { return fmt.Sprintf(`{"id":null,"thing_id":%d}`, i) }, 4), []string{"thing_id"}},
 		"ID":                      {row(func(i int) string { return fmt.Sprintf(`{"Name":"a","ID":%d}`, i) }, 3), []string{"id"}},
@@ -117,14 +117,14 @@ func TestNegotiateKey(t *testing.T) {
 			c, r := learn(t, serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, tt.body) }, s), s)
 			require.Equal(t, tt.want, c.Key, "%+v", c.Facts)
 			require.NotNil(t, r.end)
-			_, told := c.Fact(FactKey)
-			require.True(t, told)
+			_, found := c.Fact(FactKey)
+			require.True(t, found)
 		})
 	}
 }
 
-// A field that differs whenever it is read is recognised by the probes, and left
-// out of the row's hash. One that differs in some records has changed.
+// Probes recognize a field that differs on every reading, and it is left out of the row hash. A
+// field that differs only in some records has changed.
 func TestNegotiateRecognisesVolatileFields(t *testing.T) {
 	for name, tt := range map[string]struct {
 		record func(i, answer int) string
@@ -152,15 +152,15 @@ func TestNegotiateRecognisesVolatileFields(t *testing.T) {
 			c, err := f.Negotiate(t.Context(), s, Convention{})
 			require.NoError(t, err)
 			require.Equal(t, tt.want, c.Volatile, "%+v", c.Facts)
-			fact, told := c.Fact(FactVolatile)
-			require.Equal(t, tt.want != nil, told)
+			fact, found := c.Fact(FactVolatile)
+			require.Equal(t, tt.want != nil, found)
 			require.Equal(t, strings.Join(tt.want, ", "), fact.Value)
 			require.Equal(t, tt.want, c.Apply(c.Apply(s)).Volatile)
 		})
 	}
 }
 
-// A type is offered for decimals in quotes, where all are of one kind.
+// A decimal type is suggested for decimals in quotes if all have one format.
 func TestNegotiateOffersATypeForDecimals(t *testing.T) {
 	s := own("x.things")
 	c, _ := learn(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -171,8 +171,7 @@ func TestNegotiateOffersATypeForDecimals(t *testing.T) {
 	require.Equal(t, []string{"netAmount is a decimal in quotes in every record; use `columns: {net_amount: decimal}` for a decimal column"}, f.Evidence)
 }
 
-// The records of a dictionary by id get their ids from their names, where they do
-// not have them.
+// The records of a dictionary take their ids from their names if they have none.
 func TestRecordsOfADictionaryGetTheirIDs(t *testing.T) {
 	for name, tt := range map[string]struct{ body, want string }{
 		"ids as names":     {`{"data":{"17":{"n":1},"18":{ },"020":{"n":2}}}`, `{"n":1,"id":17} {"id":18} {"n":2,"id":"020"}`},
@@ -193,8 +192,8 @@ func TestRecordsOfADictionaryGetTheirIDs(t *testing.T) {
 	}
 }
 
-// The parts of a key are columns. In whatever way the source spells the member,
-// the records are told apart by it: here one of them differs in nothing else.
+// The parts of a key are columns. Records are identified by them, however the source spells the
+// member: here one record differs in nothing else.
 func TestKeyMembersAreFoundByTheirColumn(t *testing.T) {
 	for _, name := range []string{"id", "ID", "Id", "thing-id", "thingId"} {
 		t.Run(name, func(t *testing.T) {
@@ -218,7 +217,7 @@ func TestKeyMembersAreFoundByTheirColumn(t *testing.T) {
 	}
 }
 
-// What is stated stands, and what speaks against it is told.
+// Stated facts are kept, and evidence against them is reported.
 func TestNegotiateStated(t *testing.T) {
 	h := func(w http.ResponseWriter, r *http.Request) {
 		p := number(r, "page", 1)
@@ -244,8 +243,7 @@ func TestNegotiateStated(t *testing.T) {
 	require.Equal(t, int64(30), r.end.LastTotal)
 }
 
-// A place that is stated and not there is an error, which says where else they
-// may be.
+// A stated place that does not exist is an error, which proposes other places.
 func TestNegotiateWrongPlace(t *testing.T) {
 	s := own("x.things")
 	s.Records, s.Stated["records"] = []string{"/data/items"}, "configured"
@@ -257,13 +255,13 @@ func TestNegotiateWrongPlace(t *testing.T) {
 	require.Contains(t, unsettled.YAML, "records: /data")
 }
 
-// changes serves records with times, that may be filtered and sorted.
+// changes serves records with times. They can be filtered and sorted.
 type changes struct {
 	n       int
-	filter  string // parameter that is honoured; "" for none
-	sort    string // ditto, beside direction
+	filter  string // parameter that the list uses; "" for none
+	sort    string // the same for the order, with a direction
 	unix    bool
-	strange bool // the filter leaves out the newer ones
+	strange bool // the filter leaves out the newer records
 }
 
 func (c changes) serve(w http.ResponseWriter, r *http.Request) {
@@ -303,19 +301,18 @@ func (c changes) serve(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"data":[%s],"meta":{"current_page":%d,"last_page":%d}}`, strings.Join(out, ","), p, max(1, (len(all)+9)/10))
 }
 
-// Filters and orders are looked for on demand, and accepted where the records
-// obey.
+// Filters and orders are probed on demand, and accepted if the records comply.
 func TestNegotiateThorough(t *testing.T) {
 	for name, tt := range map[string]struct {
 		list  changes
 		want  *Filter
 		order string
 	}{
-		"nothing is honoured": {list: changes{n: 40}},
-		"a filter":            {list: changes{n: 40, filter: "modified_since"}, want: &Filter{Param: "modified_since", Field: "updated_at", Format: UnitRFC3339, ByChange: true}},
-		"a filter in seconds": {list: changes{n: 40, filter: "updated_at[gte]", unix: true}, want: &Filter{Param: "updated_at[gte]", Field: "updated_at", Format: UnitSeconds, ByChange: true}},
-		"another filter":      {list: changes{n: 40, filter: "since", strange: true}},
-		"an order":            {list: changes{n: 40, sort: "sort"}, order: "sort=id&direction=asc"},
+		"no parameter is used": {list: changes{n: 40}},
+		"a filter":             {list: changes{n: 40, filter: "modified_since"}, want: &Filter{Param: "modified_since", Field: "updated_at", Format: UnitRFC3339, ByChange: true}},
+		"a filter in seconds":  {list: changes{n: 40, filter: "updated_at[gte]", unix: true}, want: &Filter{Param: "updated_at[gte]", Field: "updated_at", Format: UnitSeconds, ByChange: true}},
+		"another filter":       {list: changes{n: 40, filter: "since", strange: true}},
+		"an order":             {list: changes{n: 40, sort: "sort"}, order: "sort=id&direction=asc"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := own("x.things")
@@ -334,7 +331,7 @@ func TestNegotiateThorough(t *testing.T) {
 	}
 }
 
-// The ids begin anew on each page. The pages are found, and the ids are no key.
+// The ids start again on each page. The pages are found, and the ids are not the key.
 func TestNegotiateKeyThatRepeatsOnEachPage(t *testing.T) {
 	const pages, size = 3, 17
 	asked := 0
@@ -354,11 +351,11 @@ func TestNegotiateKeyThatRepeatsOnEachPage(t *testing.T) {
 	}{
 		{"no total", func(p int) string { return fmt.Sprintf(`{"data":[%s]}`, page(p, numbered)) }, true, pages * size},
 		{"a total", func(p int) string { return fmt.Sprintf(`{"data":[%s],"total":%d}`, page(p, numbered), pages*size) }, true, pages * size},
-		{"ids that go on", func(p int) string {
+		{"ids that continue", func(p int) string {
 			return fmt.Sprintf(`{"data":[%s]}`, page(p, func(i int) string { return fmt.Sprintf(`{"id":%d}`, i) }))
 		}, false, pages * size},
 		{"one page", func(int) string { return fmt.Sprintf(`{"data":[%s]}`, page(1, numbered)) }, false, size},
-		{"one page whose records change by being read", func(int) string {
+		{"one page whose records change on every reading", func(int) string {
 			asked++
 			return fmt.Sprintf(`{"data":[%s]}`, page(1, func(i int) string { return fmt.Sprintf(`{"id":%d,"seen":%d}`, i, asked) }))
 		}, false, size},
@@ -386,8 +383,8 @@ func TestNegotiateKeyThatRepeatsOnEachPage(t *testing.T) {
 	}
 }
 
-// A page that has the usual size already is made larger where the server lets it be; one
-// of the largest size is left alone.
+// If a page already has the usual size, a larger size is requested if the server allows it; a page
+// of the largest size is not changed.
 func TestNegotiateEnlargesUsualPages(t *testing.T) {
 	for _, tt := range []struct{ usual, most, want int }{{100, 500, 500}, {500, 1000, 1000}, {100, 100, 0}, {1000, 5000, 0}} {
 		s, sizes := own("x.things"), 0

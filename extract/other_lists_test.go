@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Of several lists in an answer, the records are those that answer to paging, or that
-// are called like the path.
+// Of several lists in an answer, the records are the list that reacts to paging parameters, or that
+// is named like the path.
 func TestSeveralLists(t *testing.T) {
 	users := `[{"id":901,"name":"Ada"},{"id":902,"name":"Bob"}]`
 	for name, format := range map[string]string{
-		"one beside an object with the other": `{"users":%[2]s,"topic_list":{"topics":%[1]s}}`,
-		"the other has the usual name":        `{"items":%[2]s,"topics":%[1]s,"ok":true}`,
-		"two descriptions of members":         `{"results":%[2]s,"payload":{"rows":%[1]s},"ok":true}`,
+		"one list beside an object with the other": `{"users":%[2]s,"topic_list":{"topics":%[1]s}}`,
+		"the other list has the usual name":        `{"items":%[2]s,"topics":%[1]s,"ok":true}`,
+		"two descriptions of members":              `{"results":%[2]s,"payload":{"rows":%[1]s},"ok":true}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := own("x.things")
@@ -29,12 +29,12 @@ func TestSeveralLists(t *testing.T) {
 	}
 }
 
-// A list that is whole is taken although another list changes with each answer, or
-// answers to the parameters of pages and is not called like the path.
+// A one-page list is used although another list changes with each answer, or reacts to paging
+// parameters without being named like the path.
 func TestListThatIsWholeBesideOthers(t *testing.T) {
 	asked := 0
 	for name, other := range map[string]func(r *http.Request) string{
-		"another one each time": func(*http.Request) string {
+		"the other list always changes": func(*http.Request) string {
 			asked++
 			return fmt.Sprintf(`"items":%s,"recent":{"views":[{"id":%d}]}`, rows(0, 23, 23), asked)
 		},
@@ -51,8 +51,8 @@ func TestListThatIsWholeBesideOthers(t *testing.T) {
 	}
 }
 
-// Of two lists without pages nobody can tell which one the records are, unless one is
-// called like the path.
+// Of two lists without pages, it is unknown which one holds the records, unless one is named like
+// the path.
 func TestSeveralListsWithoutPages(t *testing.T) {
 	body := `{"cats":[{"id":1},{"id":2}],"dogs":[{"id":3},{"id":4},{"id":5}],"ok":true}`
 	s := own("x.things")
@@ -66,7 +66,7 @@ func TestSeveralListsWithoutPages(t *testing.T) {
 	require.Equal(t, "1,2", r.ids())
 }
 
-// The path's own word decides where one of the lists is empty at first.
+// If one of the lists is empty at first, the name in the path decides.
 func TestEmptyListThatThePathNames(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) {

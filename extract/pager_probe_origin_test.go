@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A parameter that is called like an offset may count pages. On a list so long that the
-// offset of its second page is the number of a page, too, both bring other records.
+// A parameter that is named like an offset may count pages. If the list is so long that the offset
+// of its second page is also the number of a page, both interpretations return other records.
 func TestOffsetThatCountsPagesOfALongList(t *testing.T) {
 	for _, zero := range []bool{true, false} {
 		for _, said := range []string{"", `"total":305,`, `"more":%t,`, `"offset":%d,`} {

@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// A list whose only page is as long as pages are by habit is asked for in smaller
-// pages: they show how it goes on, and so that it ends where it says nothing. One that
-// is cut shows nothing, whatever the size.
+// A one-page list with the usual length of a page is requested in smaller pages: they show how it
+// continues, and therefore that it ends if it announces no more. A list that was cut shows nothing,
+// in any size.
 func TestOnlyPageInSmallerPages(t *testing.T) {
 	link := servers.Signal{At: "header Link", Says: "next header"}
 	cursor := servers.Signal{At: "/meta/after", Says: "next", End: "absent"}
@@ -20,14 +20,14 @@ func TestOnlyPageInSmallerPages(t *testing.T) {
 		paging  servers.Paging
 		size    servers.Size
 		signals []servers.Signal
-		open    bool // it stays open whether there are more
+		open    bool // it remains unknown whether there are more
 	}{
-		"a link":               {servers.Paging{Kind: servers.KindToken, Param: "ctx"}, size, []servers.Signal{link}, false},
-		"a cursor":             {servers.Paging{Kind: servers.KindToken, Param: "starting_after"}, size, []servers.Signal{cursor}, false},
-		"an offset, a total":   {servers.Paging{Kind: servers.KindOffset, Param: "$skip"}, size, []servers.Signal{total}, false},
-		"a link, and no size":  {servers.Paging{Kind: servers.KindToken, Param: "ctx"}, servers.Size{Default: 10}, []servers.Signal{link}, true},
-		"nothing leads on":     {servers.Paging{Kind: servers.KindCap}, size, nil, true},
-		"nothing, and no size": {servers.Paging{Kind: servers.KindCap}, servers.Size{Default: 10}, nil, true},
+		"a link":                 {servers.Paging{Kind: servers.KindToken, Param: "ctx"}, size, []servers.Signal{link}, false},
+		"a cursor":               {servers.Paging{Kind: servers.KindToken, Param: "starting_after"}, size, []servers.Signal{cursor}, false},
+		"an offset, a total":     {servers.Paging{Kind: servers.KindOffset, Param: "$skip"}, size, []servers.Signal{total}, false},
+		"a link, and no size":    {servers.Paging{Kind: servers.KindToken, Param: "ctx"}, servers.Size{Default: 10}, []servers.Signal{link}, true},
+		"no paging":              {servers.Paging{Kind: servers.KindCap}, size, nil, true},
+		"no paging, and no size": {servers.Paging{Kind: servers.KindCap}, servers.Size{Default: 10}, nil, true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -39,8 +39,8 @@ func TestOnlyPageInSmallerPages(t *testing.T) {
 	}
 }
 
-// What lies behind the only page is requested: smaller pages show only how.
-func TestBehindTheOnlyPage(t *testing.T) {
+// The page after the only page is requested: smaller pages show only how to request it.
+func TestPageAfterTheOnlyPage(t *testing.T) {
 	for name, paging := range map[string]servers.Paging{
 		"keyset": {Kind: servers.KindKeyset, Param: "after_id", Bad: "empty"},
 		"page":   {Kind: servers.KindPage, Param: "page", Base: 1, Beyond: servers.BeyondFirst},

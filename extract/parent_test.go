@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A quarter of the parents is asked for, wherever the pass begins.
+// A quarter of the parents is requested, wherever the pass begins.
 func TestFanOutOfSomeParents(t *testing.T) {
 	f := newFamily(t, 900)
 	f.absent["8"] = true
@@ -56,8 +56,8 @@ func TestFanOutOfSomeParents(t *testing.T) {
 	require.Equal(t, [2]int{0, 900}, [2]int{r.end.Parents, r.end.Skipped})
 }
 
-// What streams below need all records of is read whole.
-func TestFanOutThatFeedsIsWhole(t *testing.T) {
+// A stream with children is read whole, because they need all of its records.
+func TestFanOutWithChildrenIsWhole(t *testing.T) {
 	f := newFamily(t, 12)
 	below := f.child
 	below.Name, below.Table.Name, below.Parent = "x.below", "x_below", "x.child"
@@ -75,8 +75,8 @@ func TestFanOutThatFeedsIsWhole(t *testing.T) {
 	require.Equal(t, 12, r.end.Skipped)
 }
 
-// The fingerprint of a record says whether anything but its order and what
-// changes by being read has changed.
+// The fingerprint of a record changes with its content, but not with the order of members or with
+// volatile members.
 func TestPrint(t *testing.T) {
 	print := func(members []string) uint64 {
 		d := new(doc)
@@ -103,5 +103,5 @@ func TestPrint(t *testing.T) {
 			swapped++
 		}
 	}
-	require.Zero(t, swapped, "values that change places go unseen")
+	require.Zero(t, swapped, "swapped values are not noticed")
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The parts of a page are JSON arrays, hold its records in their order, and leave the
-// page as it was. // Invariants 6 and 11
+// The parts of a page are JSON arrays, contain its records in order, and leave the page unchanged. // Invariants 6 and 11
 func TestPartsOfAPage(t *testing.T) {
 	record := `{"id":%d,"text":"` + strings.Repeat("x", 1000) + `"}`
 	for name, tt := range map[string]struct {
@@ -73,13 +72,12 @@ func TestPartsOfAPage(t *testing.T) {
 			for range page.Parts() {
 				break
 			}
-			require.Equal(t, whole, page.Records, "a reader that leaves")
+			require.Equal(t, whole, page.Records, "a loop that stops early")
 		})
 	}
 }
 
-// The page of a fan-out is taken in parts, too, where the list of a parent is long.
-// // Invariants 6 and 11
+// The page of a fan-out is processed in parts, too, if the list of a parent is long. // Invariants 6 and 11
 func TestPartsOfAFanOut(t *testing.T) {
 	f := &fanPass{pass: &pass{}}
 	for _, n := range []int{2, 9000, 0, 3} {
@@ -109,7 +107,7 @@ func TestPartsOfAFanOut(t *testing.T) {
 	require.Empty(t, f.page(nil).cuts)
 }
 
-// The list of a page's keys, and what compares it with another's, take memory by the
+// The keys of a page, and their comparison with another page, take memory in proportion to the
 // records, and little more. // Invariant 6
 func TestCompareOfManyRecords(t *testing.T) {
 	seed := maphash.MakeSeed()
@@ -141,8 +139,8 @@ func TestCompareOfManyRecords(t *testing.T) {
 	allocated := testing.AllocsPerRun(1, func() { compare(large, keys(1, 10)) })
 	require.Less(t, allocated, 100.0)
 
-	// A short last page, of which a sample may hold no record, has none of the first page's.
-	// Neither has a page of records that share one key, whose hash no sample may hold.
+	// A short last page shares no records with the first page, even if a sample has none of its
+	// records. The same holds for a page whose records share one key that no sample contains.
 	for from := range 20 {
 		last, equal, others := keys(300_000+from, 3), batch{n: 300_000}, batch{n: 300_000}
 		require.Equal(t, otherRecords, compare(large, last))
@@ -155,9 +153,9 @@ func TestCompareOfManyRecords(t *testing.T) {
 	}
 }
 
-// Keys begin anew on a page if all its records have keys of the other page and other
-// content, however many the other page has.
-func TestKeysThatBeginAnewOnALargePage(t *testing.T) {
+// Keys start again on a page if all its records have keys of the other page but other content,
+// however many records the other page has.
+func TestKeysStartAgainOnALargePage(t *testing.T) {
 	page := func(from, n int, content uint64) batch {
 		b := batch{n: n}
 		for i := range n {
@@ -176,11 +174,11 @@ func TestKeysThatBeginAnewOnALargePage(t *testing.T) {
 		}
 	}
 	one := batch{n: 300_000, keys: slices.Repeat([]uint64{1}, 300_000), content: make([]uint64, 300_000)}
-	require.False(t, renamed(one, one), "one key, which no sample holds")
+	require.False(t, renamed(one, one), "one key that no sample contains")
 }
 
-// Two million members beside the records are neither remembered nor looked at one by one,
-// and what was not read forbids the proof. // Invariants 6, 14 and 15
+// Two million members beside the records are neither stored nor examined one by one, and the rest
+// forbids the verdict proven. // Invariants 6, 14 and 15
 func TestSignalsOfManyMembers(t *testing.T) {
 	read := func(n int, format string) (signals, signalReader) {
 		var b strings.Builder
@@ -201,8 +199,8 @@ func TestSignalsOfManyMembers(t *testing.T) {
 		require.LessOrEqual(t, len(s.unread), maxUnread+1)
 		last := s.unread[len(s.unread)-1]
 		require.Equal(t, "beside the records: not all read", last.String(), format)
-		require.Contains(t, s.doubts(1<<40), last, "a text that is the same on each page says nothing, a number does")
-		require.Equal(t, "abc", s.token, "the cursor behind them is found")
+		require.Contains(t, s.doubts(1<<40), last, "a text that is the same on each page is ignored, a number is not")
+		require.Equal(t, "abc", s.token, "the cursor after them is found")
 		require.Greater(t, r.doubted, maxDoubted)
 	}
 	s, _ := read(20, `,"m%07d":"x"`)
@@ -213,11 +211,10 @@ func TestSignalsOfManyMembers(t *testing.T) {
 	require.Len(t, s.unread, 1)
 	other, _ := read(1, `,"next%07d":"`+strings.Repeat("y", 1<<20)+`z"`)
 	require.Less(t, len(s.unread[0].value), 1000)
-	require.NotEqual(t, s.unread[0].value, other.unread[0].value, "long values that begin alike")
+	require.NotEqual(t, s.unread[0].value, other.unread[0].value, "long values with the same beginning")
 }
 
-// What is compared between two readings is bounded, and volatile fields are found in wide
-// records as well. // Invariant 6
+// The comparison of two readings is bounded, and finds volatile fields in wide records, too. // Invariant 6
 func TestVolatilityIsBounded(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Class: "list", Table: schemas.Table{Key: []string{"id"}}, Records: []string{""}}
 	c := &Client{seed: maphash.MakeSeed()}
@@ -254,7 +251,7 @@ func TestVolatilityIsBounded(t *testing.T) {
 	require.Equal(t, []string{"seen"}, v.fields())
 }
 
-// The index of a body of small records is as large as it needs to be. // Invariant 6
+// The index of a body with small records is not larger than necessary. // Invariant 6
 func TestNodesOfALongBody(t *testing.T) {
 	d := new(doc)
 	require.NoError(t, d.scan([]byte("["+strings.Repeat(`{"id":1},`, 300_000)+`{}]`)))
@@ -262,9 +259,8 @@ func TestNodesOfALongBody(t *testing.T) {
 	require.Less(t, cap(d.nodes), 320_000)
 }
 
-// A list does not go on after an id of a megabyte, nor by a token of one: no request can
-// carry it. Usual ones are taken. // Invariants 6 and 15
-func TestIDsAndTokensThatNoRequestCarries(t *testing.T) {
+// Ids and tokens of a megabyte are not sent: no request can carry them. Usual ones are. // Invariants 6 and 15
+func TestOversizedIDsAndTokens(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Class: "list", Table: schemas.Table{Key: []string{"id"}}}
 	l := (&Client{seed: maphash.MakeSeed()}).newListReader(s, nil, &endpointTraits{})
 	for n, kept := range map[int]bool{36: true, 1 << 20: false} {
@@ -286,11 +282,11 @@ func TestIDsAndTokensThatNoRequestCarries(t *testing.T) {
 		}
 		require.Empty(t, id)
 		require.Empty(t, got.token)
-		require.Len(t, got.unread, 1, "the token forbids the proof")
+		require.Len(t, got.unread, 1, "the token forbids the verdict proven")
 	}
 }
 
-// Names of a map of records, and members that may be a board, are gone over a few times,
+// The names of a map of records, and members that may be a board, are visited only a few times,
 // however many there are. // Invariant 15
 func TestMapOfManyNamedRecords(t *testing.T) {
 	var b strings.Builder
@@ -304,7 +300,7 @@ func TestMapOfManyNamedRecords(t *testing.T) {
 	require.Len(t, f.places, 200_000)
 }
 
-// An answer of more records than one may have is refused. // Invariant 6
+// An answer with too many records is refused. // Invariant 6
 func TestTooManyRecordsInAnAnswer(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Class: "list", Records: []string{""}}
 	for n, message := range map[int]string{maxNodes: "", maxNodes + 1: "more than 4194304 records in one answer"} {

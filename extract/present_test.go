@@ -35,12 +35,12 @@ func TestPresentAsksForOneRecord(t *testing.T) {
 	s, _ := p.catalogue.Find("crm.deal")
 	require.NoError(t, p.SetFaults(sandbox.Fault{Match: "crm.*", Kind: sandbox.FaultModuleOff}))
 	there, _, err := p.client(t).Present(context.Background(), s, map[string][]byte{"id": []byte("1")})
-	require.Error(t, err, "switched off is not gone")
+	require.Error(t, err, "a module that is switched off does not mean that the record is gone")
 	require.False(t, there)
 }
 
-// Only words that say so are a no.
-func TestPresentTakesNothingElseForANo(t *testing.T) {
+// Only an answer that says so means that a record does not exist.
+func TestPresentNeedsAnExplicitNo(t *testing.T) {
 	for _, tt := range []struct {
 		name, body string
 		status     int

@@ -13,10 +13,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// protocols are lists of n records in pages of ten, as public APIs have them, whose next
-// page, end or place is easily misread. Each is given by its path alone.
+// protocols are lists of n records in pages of ten, as public APIs have them, whose next page, end
+// or position is easily misread. Each is given only by its path.
 func protocols(n int) map[string]http.HandlerFunc {
-	// part is one page by a token, and the next token as JSON, "" at the end.
+	// part returns one page by a token, and the next token as JSON, "" at the end.
 	part := func(r *http.Request, param string) (page, next string) {
 		from := token(r, param)
 		if from+10 < n {
@@ -39,11 +39,11 @@ func protocols(n int) map[string]http.HandlerFunc {
 			page, next := part(r, "cursor")
 			fmt.Fprintf(w, `{"records":{"totalRecords":%d,"currentPageSize":10%s},"calls":%s}`, n, optional("cursor", next), page)
 		},
-		"a token of a name of its own": func(w http.ResponseWriter, r *http.Request) {
+		"a token with an unusual name": func(w http.ResponseWriter, r *http.Request) {
 			page, next := part(r, "stream_position")
 			fmt.Fprintf(w, `{"entries":%s%s}`, page, optional("next_stream_position", next))
 		},
-		"a token that is called a key": func(w http.ResponseWriter, r *http.Request) {
+		"a token that is named like a key": func(w http.ResponseWriter, r *http.Request) {
 			page, next := part(r, "page_key")
 			link := ""
 			if next != "" {
@@ -59,7 +59,7 @@ func protocols(n int) map[string]http.HandlerFunc {
 			page, next := part(r, "pageToken")
 			fmt.Fprintf(w, `{"messages":%s,"resultSizeEstimate":201%s}`, page, optional("nextPageToken", next))
 		},
-		"moments, and a last page that says so": func(w http.ResponseWriter, r *http.Request) {
+		"paged by time, with a flag on the last page": func(w http.ResponseWriter, r *http.Request) {
 			from := max(number(r, "since", 0)-1_700_000_000_000, 0)
 			to := min(from+10, n)
 			next := ""
@@ -68,14 +68,14 @@ func protocols(n int) map[string]http.HandlerFunc {
 			}
 			fmt.Fprintf(w, `{"values":%s,%s"until":%d,"lastPage":%t}`, rows(from, to, n), next, to+1_700_000_000_000, to == n)
 		},
-		"a link that is called next-page": func(w http.ResponseWriter, r *http.Request) {
+		"a link with the relation next-page": func(w http.ResponseWriter, r *http.Request) {
 			page, next := part(r, "token")
 			if next != "" {
 				w.Header().Set("Link", fmt.Sprintf(`<http://h/x?token=%s>; rel="next-page"`, strings.Trim(next, `"`)))
 			}
 			fmt.Fprint(w, page)
 		},
-		"a link of a name of its own": func(w http.ResponseWriter, r *http.Request) {
+		"a link with an unusual name": func(w http.ResponseWriter, r *http.Request) {
 			from, to, more := window(r, "from_row", n)
 			link := ""
 			if more {
@@ -83,11 +83,11 @@ func protocols(n int) map[string]http.HandlerFunc {
 			}
 			fmt.Fprintf(w, `{"can_create":true,"topics":%s%s}`, rows(from, to, n), link)
 		},
-		"the pages and the records are two elements": func(w http.ResponseWriter, r *http.Request) {
+		"paging and records are two elements": func(w http.ResponseWriter, r *http.Request) {
 			p := number(r, "page", 1)
 			fmt.Fprintf(w, `[{"page":%d,"pages":%d,"per_page":"10","total":%d},%s]`, p, (n+9)/10, n, rows((p-1)*10, p*10, n))
 		},
-		"the pages have no count, and the records are the second element": func(w http.ResponseWriter, r *http.Request) {
+		"paging has no count, and the records are the second element": func(w http.ResponseWriter, r *http.Request) {
 			p := number(r, "page", 1)
 			fmt.Fprintf(w, `[{"status":"ok"},%s]`, rows((p-1)*10, p*10, n))
 		},
@@ -126,8 +126,8 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// A path that names the token of the first page still goes on by that parameter; one
-// that names another value of it does not.
+// If the path contains the first token, paging still uses that parameter; not if the path contains
+// another value of it.
 func TestFirstTokenInThePath(t *testing.T) {
 	for value, reads := range map[string]bool{"*": true, "initial": true, "tok-10": false} {
 		s := own("x.things")
@@ -150,7 +150,7 @@ func TestFirstTokenInThePath(t *testing.T) {
 	}
 }
 
-// The next page of a POST may be an object whose members belong into another one.
+// The next page of a POST may be an object whose members belong into another object.
 func TestNextPageOfAPost(t *testing.T) {
 	s := own("x.things")
 	s.Method = http.MethodPost
@@ -172,9 +172,9 @@ func TestNextPageOfAPost(t *testing.T) {
 	require.Equal(t, wanted(35), r.ids())
 }
 
-// Text that is the same on every page and speaks of continuation is no token, and a list
-// that goes on by numbers does not send it.
-func TestConstantTextIsNoToken(t *testing.T) {
+// A text that is the same on every page and has a name for continuation is not a token, and a list
+// that is paged by numbers does not send it.
+func TestConstantTextIsNotAToken(t *testing.T) {
 	s, learned := own("x.things"), false
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if q := r.URL.Query(); learned && q.Get("page") != "" && number(r, "page", -1) < 0 {
@@ -192,14 +192,14 @@ func TestConstantTextIsNoToken(t *testing.T) {
 	require.Empty(t, r.end.Unexplained)
 }
 
-// Pages whose keys begin anew later than the probes look are no end of the list: the key
-// is refused. The first page that comes again, beyond the end, is an end.
-func TestKeyThatBeginsAnewLater(t *testing.T) {
-	page := func(w http.ResponseWriter, p int, anew bool) {
+// Pages whose keys start again later than the probes look do not end the list: the key is refused.
+// A repeated first page beyond the end does end it.
+func TestKeysStartAgainLater(t *testing.T) {
+	page := func(w http.ResponseWriter, p int, again bool) {
 		var out []string
 		for i := (p - 1) * 10; i < min(p*10, 60); i++ {
 			id := i
-			if anew {
+			if again {
 				id = i % 40
 			}
 			out = append(out, fmt.Sprintf(`{"id":%d,"name":"r%d"}`, id+1, i+1))
@@ -224,19 +224,19 @@ func TestKeyThatBeginsAnewLater(t *testing.T) {
 	require.Equal(t, wanted(60), r.ids())
 }
 
-// A page that holds fewer records than others, though it is not the last, is requested
-// again: it may have been cut by a fault.
+// A page that holds fewer records than others but is not the last is requested again: a fault may
+// have cut it.
 func TestShortPageInTheMiddle(t *testing.T) {
 	asked := map[int]int{}
 	for name, tt := range map[string]struct {
 		third      func() string
 		incomplete string
 	}{
-		"records that one may not see": {func() string { return rows(20, 26, 60) }, ""},
-		"nothing that one may see":     {func() string { return "[]" }, ""},
-		"empty once":                   {func() string { return rows(20, 30*min(asked[3]-1, 1), 60) }, "page 3 held 0 records, but 10 when"},
-		"short once":                   {func() string { return rows(20, 24+6*min(asked[3]-1, 1), 60) }, "page 3 held 4 records, but 10 when"},
-		"null":                         {func() string { return "null" }, "page 3 has no list of records"},
+		"some hidden records": {func() string { return rows(20, 26, 60) }, ""},
+		"only hidden records": {func() string { return "[]" }, ""},
+		"empty once":          {func() string { return rows(20, 30*min(asked[3]-1, 1), 60) }, "page 3 held 0 records, but 10 when"},
+		"short once":          {func() string { return rows(20, 24+6*min(asked[3]-1, 1), 60) }, "page 3 held 4 records, but 10 when"},
+		"null":                {func() string { return "null" }, "page 3 has no list of records"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := own("x.things")

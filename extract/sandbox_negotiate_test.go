@@ -10,9 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Every list of the catalogue is negotiated with few requests, and read after it
-// as the sandbox says it must be; with the catalogue's hints, and as if a user
-// had defined it by its path alone.
+// Every list of the catalogue is negotiated with few requests and then read as the sandbox expects:
+// with the catalogue's hints, and as if a user had configured only its path.
 func TestNegotiateEveryStream(t *testing.T) {
 	for name, bare := range map[string]bool{"with hints": false, "by the path alone": true} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// platform is a sandbox and the clients of both its surfaces.
+// platform is a sandbox with clients for both surfaces.
 type platform struct {
 	*sandbox.Server
 	v2, app, wl *wire.Client
@@ -72,8 +72,7 @@ func (p *platform) client(t *testing.T, selected ...schemas.Stream) *extract.Cli
 	return c
 }
 
-// canonical are the records in a form and order that do not depend on how they
-// were written; numbers keep their digits.
+// canonical returns the records in a canonical form and order; numbers keep their digits.
 func canonical(t *testing.T, records []json.RawMessage) []string {
 	t.Helper()
 	out := []string{}
@@ -110,8 +109,7 @@ func readAll(t *testing.T, c *extract.Client, s schemas.Stream) ([]json.RawMessa
 	return all, end
 }
 
-// Every stream of the catalogue is read as the sandbox says it must be, by
-// nothing but reads.
+// Every stream of the catalogue is read as the sandbox expects, with read requests only.
 func TestEveryStream(t *testing.T) {
 	for name, o := range map[string]sandbox.Options{"demo": {}, "larger": {Seed: 2, Scale: 4}} {
 		t.Run(name, func(t *testing.T) {
@@ -135,9 +133,8 @@ func TestEveryStream(t *testing.T) {
 	}
 }
 
-// The same with no hint of where records stand or how they are paged: lists are
-// recognised by the rules alone.
-func TestEveryListUnaided(t *testing.T) {
+// The same without hints about the place of records and the paging: the rules detect them.
+func TestEveryListWithoutHints(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{})
 	for _, s := range p.catalogue.Ordered() {
 		if !s.Enabled || s.Parent != "" || s.Context != "" && s.Class != schemas.ClassBoard {
@@ -156,12 +153,12 @@ func TestEveryListUnaided(t *testing.T) {
 	}
 }
 
-// selected are the enabled streams, parents before their children.
+// selected returns the enabled streams, parents before their children.
 func (p *platform) selected() []schemas.Stream {
 	return slices.DeleteFunc(p.catalogue.Ordered(), func(s schemas.Stream) bool { return !s.Enabled })
 }
 
-// try reads a stream to its end or its error.
+// try reads a stream to its end or to an error.
 func try(t *testing.T, c *extract.Client, s schemas.Stream) (records []json.RawMessage, end *extract.End, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -180,7 +177,7 @@ func try(t *testing.T, c *extract.Client, s schemas.Stream) (records []json.RawM
 	return records, end, nil
 }
 
-// Faults that pass leave no trace in what is read.
+// Temporary faults leave no trace in the records.
 func TestEveryStreamThroughFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds of waiting")
@@ -217,8 +214,8 @@ func TestEveryStreamThroughFaults(t *testing.T) {
 	}
 }
 
-// A server whose first page comes for ever gives an error or, where it has but
-// one page, that page; never a list that is longer or shorter.
+// A server that always returns its first page causes an error or, if the list has one page, that
+// page; never a longer or shorter list.
 func TestEveryStreamStuck(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{})
 	require.NoError(t, p.SetFaults(sandbox.Fault{Kind: sandbox.FaultStuck}))
@@ -227,7 +224,7 @@ func TestEveryStreamStuck(t *testing.T) {
 	c := p.client(t, selected...)
 	for _, s := range selected {
 		if s.Parent != "" {
-			continue // the fault takes away their parameters as well
+			continue // the fault also removes the children's parameters
 		}
 		got, end, err := try(t, c, s)
 		if err != nil {
@@ -242,8 +239,8 @@ func TestEveryStreamStuck(t *testing.T) {
 	require.Greater(t, failed, 10)
 }
 
-// A module that is switched off is an error of every stream, and an HTML page
-// is no empty list. // H15, H36
+// A module that is switched off is an error of every stream, and an HTML page is not an empty list.
+// // H15, H36
 func TestEveryStreamUnavailable(t *testing.T) {
 	for kind, want := range map[string]wire.Class{sandbox.FaultModuleOff: wire.NotEntitled, sandbox.FaultHTML: wire.Auth} {
 		p := newPlatform(t, sandbox.Options{})
@@ -265,7 +262,7 @@ func TestEveryStreamUnavailable(t *testing.T) {
 	}
 }
 
-// A pass that was interrupted after any page goes on from there.
+// A pass that was interrupted after any page continues from there.
 func TestEveryStreamResumed(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{Seed: 3})
 	selected := p.selected()
@@ -292,7 +289,7 @@ func TestEveryStreamResumed(t *testing.T) {
 	}
 }
 
-// BenchmarkPages reads contacts over loopback HTTP; the server is part of it.
+// BenchmarkPages reads contacts over loopback HTTP; the server is included.
 func BenchmarkPages(b *testing.B) {
 	server, err := sandbox.New(sandbox.Options{Contacts: 50_000, NoLimits: true})
 	require.NoError(b, err)

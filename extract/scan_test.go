@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// spans are the offsets of all objects and lists of a JSON text, as a strict
-// decoder sees them.
+// spans returns the offsets of all objects and lists of a JSON text from a strict decoder.
 func spans(b []byte) ([]node, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(b), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	var all []node
@@ -44,7 +43,7 @@ func spans(b []byte) ([]node, error) {
 	}
 }
 
-// walkAll visits every value of a doc by its members and elements.
+// walkAll visits every value of a doc.
 func walkAll(d *doc, v value) int {
 	n := 1
 	switch {
@@ -81,7 +80,7 @@ func TestScanAgreesWithStrictDecoder(t *testing.T) {
 	}
 }
 
-// A body that was cut anywhere is refused. // H13
+// A body that is cut anywhere is refused. // H13
 func TestScanRefusesEveryCut(t *testing.T) {
 	var page strings.Builder
 	page.WriteString(`{"success":true,"message":"ok","data":{"items":[`)
@@ -125,7 +124,7 @@ func TestWalkRefuses(t *testing.T) {
 	}
 }
 
-// Depth costs memory in proportion to the body, no stack. // H25
+// Depth takes memory in proportion to the body, and no stack. // H25
 func TestScanDeep(t *testing.T) {
 	for _, depth := range []int{10, 200, 100_000} {
 		b := strings.Repeat("[", depth) + strings.Repeat("]", depth)

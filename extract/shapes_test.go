@@ -12,14 +12,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// own is a stream as a user defines it: by its path alone.
+// own is a stream as a user defines it: only by its path.
 func own(name string) schemas.Stream {
 	s := list(name)
 	s.Stated = map[string]string{"path": "configured"}
 	return s
 }
 
-// learn negotiates s and reads it as it was learned.
+// learn negotiates s and reads it with the result.
 func learn(t *testing.T, f *fixture, s schemas.Stream) (Convention, reading) {
 	t.Helper()
 	c, err := f.Negotiate(t.Context(), s, Convention{})
@@ -35,8 +35,8 @@ func learn(t *testing.T, f *fixture, s schemas.Stream) (Convention, reading) {
 	return c, r
 }
 
-// Six plausible shapes of the platform's lists, 40 records each, of which a
-// well-known detector loads 30, 15, 10 and 1 on four without a word.
+// Six plausible shapes of the platform's lists, 40 records each. A well-known detector silently
+// loads 30, 15, 10 and 1 of them for four of these.
 func TestPlausibleShapes(t *testing.T) {
 	const n = 40
 	page := func(size int, f func(p, last int, rows string) string) http.HandlerFunc {
@@ -56,7 +56,7 @@ func TestPlausibleShapes(t *testing.T) {
 			}
 			return fmt.Sprintf(`{"status":1,"data":{"current_page":%d,"data":%s,"links":[{"url":null,"label":"&laquo;"}],"next_page_url":%s,"per_page":15}}`, p, rows, next)
 		}),
-		"a list that has lost its links": page(10, func(_, _ int, rows string) string { return rows }),
+		"a list without links": page(10, func(_, _ int, rows string) string { return rows }),
 		"a board": func(w http.ResponseWriter, _ *http.Request) {
 			var stages []string
 			for i := range 4 {
@@ -64,10 +64,10 @@ func TestPlausibleShapes(t *testing.T) {
 			}
 			fmt.Fprintf(w, `{"status":"success","data":{"pipeline":{"id":1,"name":"Sales"},"lead_stages":[%s]}}`, strings.Join(stages, ","))
 		},
-		"a map with keys that people chose": func(w http.ResponseWriter, _ *http.Request) {
+		"a map with keys chosen by people": func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintf(w, `{"status":"success","data":{"Sales":%s,"After sales":%s,"Empty":[]}}`, rows(0, 30, n), rows(30, 40, n))
 		},
-		"more after the last id": func(w http.ResponseWriter, r *http.Request) {
+		"paged by the last id": func(w http.ResponseWriter, r *http.Request) {
 			from := number(r, "starting_after", 0)
 			fmt.Fprintf(w, `{"object":"list","url":"/v2/things","has_more":%t,"data":%s}`, from+10 < n, rows(from, from+10, n))
 		},
@@ -82,8 +82,8 @@ func TestPlausibleShapes(t *testing.T) {
 	}
 }
 
-// What lists do that wants to be mistaken for an end, or for none.
-func TestTraps(t *testing.T) {
+// Lists that are easily mistaken for ended, or for not ended.
+func TestMisleadingLists(t *testing.T) {
 	const n = 30
 	cut := func(r *http.Request, name string, first int) string {
 		p := number(r, name, first) - first
@@ -91,7 +91,7 @@ func TestTraps(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		h    http.HandlerFunc
-		stop string // what the explanation says; "" where all is read
+		stop string // part of the explanation; "" if everything is read
 	}{
 		"the last page is exactly full": {h: func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, `{"data":%s}`, cut(r, "page", 1))
@@ -118,16 +118,16 @@ func TestTraps(t *testing.T) {
 			from := map[string]int{"": 0, "a": 10, "b": 20}[r.URL.Query().Get("cursor")]
 			fmt.Fprintf(w, `{"data":%s,"next_cursor":%q}`, rows(from, from+10, n), next)
 		}},
-		"a last page that is not": {stop: "the page after it has other records", h: func(w http.ResponseWriter, r *http.Request) {
+		"a stated last page that is not the last": {stop: "the page after it has other records", h: func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, `{"data":%s,"current_page":%d,"last_page":2}`, cut(r, "page", 1), number(r, "page", 1))
 		}},
-		"an end that is none": {stop: "but a request for more returns more", h: func(w http.ResponseWriter, r *http.Request) {
+		"a stated end that is not the end": {stop: "but a request for more returns more", h: func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, `{"data":%s,"has_more":false}`, cut(r, "page", 1))
 		}},
-		"two lists, none of them named": {stop: "no records found", h: func(w http.ResponseWriter, _ *http.Request) {
+		"two lists without usual names": {stop: "no records found", h: func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, `{"ok":true,"left":[{"id":1}],"right":[{"id":2}]}`)
 		}},
-		"an empty page amid the others": {h: func(w http.ResponseWriter, r *http.Request) {
+		"an empty page in the middle": {h: func(w http.ResponseWriter, r *http.Request) {
 			p := number(r, "page", 1)
 			if p == 2 {
 				fmt.Fprint(w, `{"data":[]}`)
@@ -159,7 +159,7 @@ func TestTraps(t *testing.T) {
 	}
 }
 
-// A list of one that collapses, and a single object.
+// A list that collapses to one record, and a single object.
 func TestOneRecord(t *testing.T) {
 	for _, body := range []string{`{"success":true,"data":{"id":1,"name":"a","items":[{"id":9}]}}`, `{"id":1,"lines":[{"id":9}]}`, `[{"id":1}]`} {
 		s := own("x.things")
@@ -169,7 +169,7 @@ func TestOneRecord(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"id":1,"items":[{"id":9}]}`) }, s)
 	_, err := f.Negotiate(t.Context(), s, Convention{})
-	require.ErrorContains(t, err, "an object with an id, or its list at /items", "nobody can tell which")
+	require.ErrorContains(t, err, "an object with an id, or its list at /items", "it is unknown which")
 
 	s = own("x.profile")
 	s.Class = schemas.ClassSingleton
@@ -179,8 +179,8 @@ func TestOneRecord(t *testing.T) {
 	require.Equal(t, 1, c.Requests)
 }
 
-// A settled endpoint that answers in another way is an error of its own, and
-// worth another negotiation.
+// A settled endpoint whose answers change shape causes its own error, which suggests another
+// negotiation.
 func TestErrShape(t *testing.T) {
 	shapes := map[string]http.HandlerFunc{
 		"items": func(w http.ResponseWriter, r *http.Request) {

@@ -11,9 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A run that is stopped while a large answer arrives does not work through it.
-// Invariant 15
-func TestStoppedAnswerIsNotReadOn(t *testing.T) {
+// A run that is stopped while a large answer arrives does not process the answer. // Invariant 15
+func TestStoppedRunDropsAnswer(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Class: "list", Table: schemas.Table{Key: []string{"id"}}}
 	errStop := errors.New("stopped by a signal")
 	for _, stops := range []bool{false, true} {

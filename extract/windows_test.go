@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// calendar is a list of records of moments, read by ranges or by months.
+// calendar is a list of records with times, read by ranges or by months.
 type calendar struct {
 	*fixture
 	stream schemas.Stream
@@ -27,10 +27,10 @@ type calendar struct {
 	mu     sync.Mutex
 	at     []time.Time // of the records, by id from 1
 	format string
-	asked  [][2]string // windows, in their order
+	asked  [][2]string // requested windows, in order
 
 	lowExclusive, highInclusive bool
-	deaf                        bool // minds no parameter
+	deaf                        bool // ignores all parameters
 	zone                        *time.Location
 	fail                        func(window string) bool
 }
@@ -92,12 +92,12 @@ func (c *calendar) shows(at time.Time, month bool, window [2]string) bool {
 	if month {
 		return fmt.Sprint(at.Year()) == window[0] && fmt.Sprint(int(at.Month())) == window[1]
 	}
-	told, _ := parseMoment(bound{value: c.text(at)}.text(), c.format)
-	if from, ok := parseMoment(window[0], c.format); ok && (told.Before(from) || c.lowExclusive && told.Equal(from)) {
+	local, _ := parseMoment(bound{value: c.text(at)}.text(), c.format)
+	if from, ok := parseMoment(window[0], c.format); ok && (local.Before(from) || c.lowExclusive && local.Equal(from)) {
 		return false
 	}
 	until, ok := parseMoment(window[1], c.format)
-	return !ok || told.Before(until) || c.highInclusive && told.Equal(until)
+	return !ok || local.Before(until) || c.highInclusive && local.Equal(until)
 }
 
 func (c *calendar) windows() [][2]string {
@@ -110,18 +110,18 @@ func utc(y int, m time.Month, d, hour int) time.Time {
 	return time.Date(y, m, d, hour, 0, 0, 0, time.UTC)
 }
 
-// set are the ids of the records that came, each once.
+// set returns the distinct ids of the records, sorted.
 func (r reading) set() string {
 	ids := strings.Split(r.ids(), ",")
 	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
 	return strings.Join(slices.Compact(ids), ",")
 }
 
-// A range is asked for month by month, and nothing on a bound is left out,
-// whether the server counts the bounds in or not. // H09
+// A range is requested month by month, and nothing on a bound is left out, whether the server
+// includes the bounds or not. // H09
 func TestRangeByMonths(t *testing.T) {
 	bounds := []time.Time{
-		utc(2024, 1, 31, 23), utc(2024, 2, 1, 0), utc(2024, 2, 1, 0), utc(2024, 2, 1, 0), // ties on a bound
+		utc(2024, 1, 31, 23), utc(2024, 2, 1, 0), utc(2024, 2, 1, 0), utc(2024, 2, 1, 0), // equal times on a bound
 		utc(2024, 2, 29, 23), utc(2024, 3, 1, 0), utc(2024, 3, 31, 1), utc(2024, 4, 1, 0), utc(2024, 4, 14, 12),
 	}
 	for _, format := range schemas.MomentFormats() {
@@ -142,8 +142,8 @@ func TestRangeByMonths(t *testing.T) {
 	}
 }
 
-// Where the source tells local times and names no zone, a range reaches as far as
-// clocks differ.
+// If the source has local times without a zone, a range is extended by the largest difference of
+// clocks.
 func TestRangeWithoutZone(t *testing.T) {
 	for _, hours := range []int{-11, 0, 13} {
 		c := newCalendar(t, ranged(schemas.MomentDateTime), utc(2025, 1, 1, 0), utc(2025, 1, 31, 23), utc(2025, 2, 1, 0), utc(2025, 2, 28, 23))
@@ -155,8 +155,8 @@ func TestRangeWithoutZone(t *testing.T) {
 	}
 }
 
-// A range of a list that knows no end is one reading from its beginning on, which
-// can be resumed at any page.
+// A range of a list without an end parameter is one reading from its beginning, which can be
+// resumed at any page.
 func TestRangeWithoutUntil(t *testing.T) {
 	s := ranged(schemas.MomentRFC3339)
 	s.Incremental.Until = ""
@@ -180,15 +180,14 @@ func TestRangeWithoutUntil(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, rest.records, 15)
 	require.Empty(t, rest.end.Note)
-	s.Range.Until = at[40] // an end that nobody can be asked for is no end, and that is said
+	s.Range.Until = at[40] // an end that cannot be requested is ignored, and reported
 	rest, err = read(c.Client, s, "")
 	require.NoError(t, err)
 	require.Len(t, rest.records, 15)
 	require.Contains(t, rest.end.Note, "accepts no end of a range")
 }
 
-// A range that the source does not read would have the list read whole for each
-// window.
+// If the source ignored a range, the whole list would be read for each window.
 func TestRangeIsRead(t *testing.T) {
 	c := newCalendar(t, ranged(schemas.MomentRFC3339), utc(2023, 1, 10, 0), utc(2025, 2, 1, 0), utc(2025, 9, 1, 0))
 	c.deaf = true
@@ -197,15 +196,15 @@ func TestRangeIsRead(t *testing.T) {
 	require.ErrorContains(t, err, "ignores the parameter")
 }
 
-// The first pass goes back until a year is empty, the next ones read what is
-// recent, and all of it again when that is due.
+// The first pass goes back until a year is empty. Later passes read the recent months, and all
+// months again when a whole pass is due.
 func TestMonths(t *testing.T) {
 	now := month(time.Now())
 	var at []time.Time
-	for _, back := range []int{0, 1, 2, 3, 14, 26} { // and eleven empty months between two
+	for _, back := range []int{0, 1, 2, 3, 14, 26} { // with eleven empty months between two of them
 		at = append(at, now.AddDate(0, -back, 3))
 	}
-	at = append(at, now.AddDate(0, -40, 0)) // beyond a year without
+	at = append(at, now.AddDate(0, -40, 0)) // after more than an empty year
 	c := newCalendar(t, monthly(), at...)
 	r, err := read(c.Client, c.stream, "")
 	require.NoError(t, err)
@@ -242,7 +241,7 @@ func TestMonths(t *testing.T) {
 	require.Len(t, c.windows(), 13)
 }
 
-// A list that has never had a record is asked for no more than five years back.
+// A list without records is requested at most five years back.
 func TestMonthsWithoutRecords(t *testing.T) {
 	c := newCalendar(t, monthly())
 	r, err := read(c.Client, c.stream, "")
@@ -251,8 +250,8 @@ func TestMonthsWithoutRecords(t *testing.T) {
 	require.Equal(t, idleMonths, r.end.Windows)
 }
 
-// A pass that is resumed, in whichever month, goes on behind the last window that
-// was read to its end, and asks for the same ones.
+// A resumed pass, in any month, continues after the last window that was read completely, and
+// requests the same windows.
 func TestWindowsAreResumed(t *testing.T) {
 	for name, s := range map[string]schemas.Stream{"range": ranged(schemas.MomentRFC3339), "months": monthly()} {
 		t.Run(name, func(t *testing.T) {
@@ -281,7 +280,7 @@ func TestWindowsAreResumed(t *testing.T) {
 	}
 }
 
-// A window that cannot be had ends the pass: it is not taken for an empty one.
+// A window that cannot be read ends the pass: it does not count as empty.
 func TestWindowRefused(t *testing.T) {
 	c := newCalendar(t, ranged(schemas.MomentRFC3339), utc(2025, 1, 2, 0), utc(2025, 3, 2, 0))
 	c.fail = func(since string) bool { return strings.HasPrefix(since, "2025-02-28") }
@@ -296,7 +295,7 @@ func TestWindowRefused(t *testing.T) {
 	require.Equal(t, "2", rest.ids())
 }
 
-// interrupted is a reading that was broken off behind some page, and resumed.
+// interrupted returns a reading that was interrupted after some page and resumed.
 func (c *calendar) interrupted(t require.TestingT, after int) reading {
 	var r reading
 	for page, err := range c.Pages(context.Background(), c.stream, "") {
@@ -319,8 +318,8 @@ func (c *calendar) interrupted(t require.TestingT, after int) reading {
 	return r
 }
 
-// Whatever the range and wherever the pass is interrupted, exactly the records of
-// the range and its nearest neighbours come.
+// Whatever the range and wherever the pass is interrupted, exactly the records of the range and its
+// nearest neighbours are read.
 func TestRangeProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		from := utc(2023, 1, 1, 0).Add(time.Duration(rapid.IntRange(0, 24*400).Draw(rt, "from")) * time.Hour)
