@@ -13,31 +13,30 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The hypotheses about a stream's requests that its source can refute. Each is
-// the name of a field of pipelines.yaml, too.
+// The hypotheses about a stream's requests that its source can refute. Each is also the name of a
+// field in pipelines.yaml.
 const (
-	HypothesisMonths = "months" // parameters name the month that the list shows
-	HypothesisParent = "parent" // parameters name the parent whose records the list shows
+	HypothesisMonths = "months" // parameters select the month that the list shows
+	HypothesisParent = "parent" // parameters select the parent whose records the list shows
 )
 
-// RefutedError says that a source ignores parameters by which the catalogue reads a
-// stream. [Client.Pages] returns it. The stream can be read without the parameters:
-// see [Convention.Drop].
+// RefutedError reports that a source ignores parameters with which the catalogue reads a stream.
+// [Client.Pages] returns it. The stream can be read without the parameters: see [Convention.Drop].
 type RefutedError struct {
 	Stream string
 	About  string // one of the Hypothesis constants
 	Seen   string // the evidence
 
-	// ForNow says that the hypothesis may hold in a later pass: at present no parent
-	// has a value for the parameters.
+	// ForNow reports that the hypothesis may hold in a later pass: at present no parent has a value
+	// for the parameters.
 	ForNow bool
 }
 
-// Error is the evidence.
+// Error returns the evidence.
 func (e *RefutedError) Error() string { return e.Seen }
 
-// Drop is s without the hypotheses that c has found refuted. It keeps what a person or
-// an imported description states.
+// Drop returns s without the hypotheses that c has refuted. It keeps what the user or an API
+// description states.
 func (c Convention) Drop(s schemas.Stream) schemas.Stream {
 	for _, about := range c.Dropped {
 		switch {
@@ -54,15 +53,15 @@ func (c Convention) Drop(s schemas.Stream) schemas.Stream {
 	return s
 }
 
-// WithoutContext is a key without the columns that hold the request's values: see
+// WithoutContext returns a key without the columns of the request's parameters: see
 // [ContextColumns].
 func WithoutContext(s schemas.Stream, key []string) []string {
 	columns := ContextColumns(s)
 	return slices.DeleteFunc(slices.Clone(key), func(k string) bool { return slices.Contains(columns, k) })
 }
 
-// ContextColumns are the columns that hold the parameters of the request which brought
-// a record of s: the values of its parent, or its month.
+// ContextColumns returns the columns with the parameters of the request that returned a record of
+// s: the values of its parent, or its month.
 func ContextColumns(s schemas.Stream) []string {
 	var columns []string
 	for _, p := range s.Params {
@@ -76,39 +75,38 @@ func ContextColumns(s schemas.Stream) []string {
 	return columns
 }
 
-// refute is the error of a hypothesis that the source has refuted. A hypothesis that
-// the user states is not dropped: the stream fails, and the message names the line.
+// refute returns the error for a refuted hypothesis. A hypothesis that the user states is not
+// dropped: the stream fails, and the message says what to change.
 func refute(s schemas.Stream, about, seen string) error {
 	if s.Stated[about] == "" {
 		return &RefutedError{Stream: s.Name, About: about, Seen: seen}
 	}
 	remove := "remove `parent` and the parameters with `from`"
 	if about == HypothesisMonths {
-		remove = "write `months: none`, or remove `months`"
+		remove = "set `months: none`, or remove `months`"
 	}
-	return malformed(s, position{}, fmt.Errorf("%s; %s below streams, %s in pipelines.yaml", seen, remove, s.Name))
+	return malformed(s, position{}, fmt.Errorf("%s; %s under streams, %s in pipelines.yaml", seen, remove, s.Name))
 }
 
-// parameterTest compares the answers to the first two values of a stream's parameters.
-// If they are the same, a third request with a value that no object has decides whether
-// the source reads the parameters at all.
+// parameterTest compares the answers for the first two values of a stream's parameters. If they are
+// equal, a third request with a value that no object has decides whether the source uses the
+// parameters at all.
 type parameterTest struct {
 	over  bool        // the test is finished
 	line  string      // the first values
-	print answerPrint // of the first page of the answer to line
+	print answerPrint // of the first page for line
 }
 
-// answerPrint is a fingerprint of an answer: of the keys of its records, and of the
-// values of each member. It leaves out the context of a record and its volatile
-// members.
+// answerPrint is a fingerprint of an answer: of the keys of its records, and of the values of each
+// member. It leaves out the context and the volatile members of records.
 type answerPrint struct {
 	records int
 	keys    uint64
 	members map[string]uint64
 }
 
-// differs are the members in which two answers differ; ok is false where their records
-// are not the same.
+// differs returns the members in which two answers differ; ok is false if they have different
+// records.
 func (p answerPrint) differs(o answerPrint) (members map[string]bool, ok bool) {
 	members = map[string]bool{}
 	for _, pair := range [][2]map[string]uint64{{p.members, o.members}, {o.members, p.members}} {
@@ -121,8 +119,7 @@ func (p answerPrint) differs(o answerPrint) (members map[string]bool, ok bool) {
 	return members, p.records == o.records && p.keys == o.keys
 }
 
-// printOf is the answerPrint of records, elements of a JSON array that lacks its
-// last bracket.
+// printOf returns the answerPrint of a batch, which has no closing bracket yet.
 func (l *listReader) printOf(b *batch) (answerPrint, error) {
 	p := answerPrint{records: b.n, members: map[string]uint64{}}
 	if b.n == 0 {
@@ -151,8 +148,8 @@ func (l *listReader) printOf(b *batch) (answerPrint, error) {
 	return p, d.err
 }
 
-// hears adds the first page of the answer to one value to the test. It returns an error
-// if the test shows that the source ignores the parameters.
+// hears adds the first page for one value to the test. It returns an error if the test shows that
+// the source ignores the parameters.
 func (f *fanPass) hears(ctx context.Context, l *listReader, line string, b *batch) error {
 	t := &f.test
 	if t.over || b.n == 0 {
@@ -179,13 +176,13 @@ func (f *fanPass) hears(ctx context.Context, l *listReader, line string, b *batc
 	if f.windows != nil {
 		about = HypothesisMonths
 	}
-	return refute(f.s, about, fmt.Sprintf("the source does not read %s: the same %d records came for %s, for %s and for a value that nothing has",
+	return refute(f.s, about, fmt.Sprintf("the source ignores %s: it returned the same %d records for %s, for %s and for a value that does not exist",
 		strings.Join(names, " and "), print.records, t.line, line))
 }
 
-// unread reports whether line, which has the answer print, has the same answer as
-// another value and as a value that no object has. Members that differ between two
-// answers to the same request do not count.
+// unread reports whether the answer for line, with fingerprint print, equals those for the first
+// values and for a value that no object has. Members that differ between two answers to the same
+// request do not count.
 func (f *fanPass) unread(ctx context.Context, line string, print answerPrint) (bool, error) {
 	differing, same := print.differs(f.test.print)
 	if !same {
@@ -209,7 +206,7 @@ func (f *fanPass) unread(ctx context.Context, line string, print answerPrint) (b
 	return same && within(differing, volatile), nil
 }
 
-// within reports whether all of some are among others.
+// within reports whether others contains all of some.
 func within(some, others map[string]bool) bool {
 	for name := range some {
 		if !others[name] {
@@ -219,8 +216,8 @@ func within(some, others map[string]bool) bool {
 	return true
 }
 
-// peek is the fingerprint of the first page of the answer to a tuple; ok is false where
-// there is no such page: a server that refuses a value reads it.
+// peek returns the fingerprint of the first page for a tuple. ok is false if there is no such page:
+// a server that refuses a value uses it.
 func (f *fanPass) peek(ctx context.Context, line string) (print answerPrint, ok bool, err error) {
 	params, err := bind(f.s, f.fed, line)
 	if err != nil {
@@ -251,8 +248,8 @@ func (f *fanPass) peek(ctx context.Context, line string) (print answerPrint, ok 
 	return print, err == nil, nil
 }
 
-// nowhere is a tuple of values that no object has, of the types of another: a
-// month of 1901, an id beyond all others.
+// nowhere returns a tuple of values that no object has, with the types of line: a month of 1901, or
+// very large ids.
 func nowhere(months bool, line string) string {
 	if months {
 		return "[1,1901]"
@@ -268,8 +265,8 @@ func nowhere(months bool, line string) string {
 	return string(out)
 }
 
-// testable reports whether the parameters of f are hypotheses. A parameter in the path
-// is none: it is part of the address, and the server cannot ignore it.
+// testable reports whether the parameters of f are hypotheses. Parameters in the path are not: the
+// server cannot ignore them.
 func (f *fanPass) testable() bool {
 	if f.windows != nil {
 		return f.s.Months.Set()
@@ -277,11 +274,11 @@ func (f *fanPass) testable() bool {
 	return !slices.ContainsFunc(f.fed, func(p schemas.Param) bool { return p.In == "path" })
 }
 
-// needed are the tuples with all values that the stream's key needs. A parent without
-// one of them is not requested: the key could not distinguish its records.
+// needed holds the tuples with all values that the stream's key needs. A parent without one of them
+// is not requested: the key could not distinguish its records.
 type needed struct {
 	*paramSpool
-	at []int // places of the values
+	at []int // indexes of the values
 }
 
 func newNeeded(s schemas.Stream, spool *paramSpool) needed {
@@ -294,7 +291,7 @@ func newNeeded(s schemas.Stream, spool *paramSpool) needed {
 	return n
 }
 
-// has reports whether a tuple has the values.
+// has reports whether a tuple has these values.
 func (n needed) has(line []byte) bool {
 	if len(n.at) == 0 {
 		return true
@@ -306,7 +303,7 @@ func (n needed) has(line []byte) bool {
 	return !slices.ContainsFunc(n.at, func(i int) bool { return i < len(values) && string(values[i]) == "null" })
 }
 
-// tuples are those of the spool that have the values.
+// tuples yields the tuples of the spool that have these values.
 func (n needed) tuples() iter.Seq2[tuple, error] {
 	return func(yield func(tuple, error) bool) {
 		for t, err := range n.paramSpool.tuples() {
@@ -320,7 +317,7 @@ func (n needed) tuples() iter.Seq2[tuple, error] {
 	}
 }
 
-// none reports whether no tuple has the values.
+// none reports whether no tuple has these values.
 func (n needed) none() bool {
 	if len(n.at) == 0 {
 		return false
@@ -331,8 +328,8 @@ func (n needed) none() bool {
 	return true
 }
 
-// valueless requests a list without its parent's value where no parent has one. If the
-// answer has records, the error says that the list can be read without the parent.
+// valueless requests a list without its parent's value if no parent has one. If the answer has
+// records, it returns a [RefutedError], because the list can be read without the parent.
 func (p *pass) valueless(ctx context.Context) error {
 	if p.s.Stated[HypothesisParent] != "" {
 		return nil
@@ -356,5 +353,5 @@ func (p *pass) valueless(ctx context.Context) error {
 		return nil
 	}
 	return &RefutedError{Stream: p.s.Name, About: HypothesisParent, ForNow: true,
-		Seen: fmt.Sprintf("no record of %s has a value to ask with, and the list has records without one", p.s.Parent)}
+		Seen: fmt.Sprintf("no record of %s has a value for the parameters, and the list returns records without them", p.s.Parent)}
 }

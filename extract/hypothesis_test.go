@@ -75,7 +75,7 @@ func TestMonthsCanBeRefuted(t *testing.T) {
 			require.Equal(t, tt.refuted, ok, "%v", err)
 			switch {
 			case tt.stated:
-				require.ErrorContains(t, err, "does not read month and year")
+				require.ErrorContains(t, err, "ignores month and year")
 				require.ErrorContains(t, err, "remove `months`")
 			case tt.refuted:
 				require.Equal(t, HypothesisMonths, refuted.About)
@@ -173,7 +173,7 @@ func TestParentParameterCanBeRefuted(t *testing.T) {
 			require.Equal(t, tt.refuted, ok, "%v", err)
 			switch {
 			case tt.stated:
-				require.ErrorContains(t, err, "does not read parent")
+				require.ErrorContains(t, err, "ignores parent")
 				require.ErrorContains(t, err, "remove `parent`")
 				return
 			case tt.refuted:

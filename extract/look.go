@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// look reads an answer of the list that does not count as a page. Every position but the
-// first page is a probe: the server may not know the parameters that it adds.
+// look requests a position of the list without counting it as a page. Every position except the
+// first page is a probe: the server may not know the parameters.
 func (l *listReader) look(ctx context.Context, at position) (*step, error) {
 	if at == (position{}) {
 		return l.reread(ctx, at)
@@ -60,9 +60,9 @@ func (l *listReader) inspect(ctx context.Context, at position, ask func(context.
 	return st, nil
 }
 
-// locate finds the records where they were on the page before, or anywhere on
-// the first. Whatever the first pages leave open, being empty, later ones may
-// settle; what is settled stays. A change is an error, never an end.
+// locate finds the records of a page. Once a page has shown their place, later pages must have it
+// too; until then, for example after empty pages, the place is detected. A change is an error,
+// never the end of the list.
 func (l *listReader) locate(d *doc) (found, error) {
 	if l.habits.layout.form != formNone {
 		f, err := again(d, l.s, l.habits.layout)
@@ -87,14 +87,14 @@ func (l *listReader) locate(d *doc) (found, error) {
 	return f, nil
 }
 
-// empty reports whether there are no records where they were found.
+// empty reports whether the places that were found hold no records.
 func empty(d *doc, f found) bool {
 	return !slices.ContainsFunc(f.places, func(p place) bool { return !d.void(p.value) })
 }
 
-// outsized reports whether the first of several numbered pages is shorter than requested,
-// and the answer does not state its own size. If the server counts pages in the requested
-// size and cuts them shorter, records between the pages would be missing.
+// outsized reports whether the first of several numbered pages is shorter than requested and the
+// answer does not state its own size. A server that calculates positions with the requested size
+// but returns shorter pages would omit the records between them.
 func (l *listReader) outsized(st *step) bool {
 	n, p := st.batch.n, l.s.Pagination
 	if st.at.kind != pagerNone || p.Size == "" || n == 0 || n >= p.Limit || st.signals.limit == int64(n) {
@@ -106,7 +106,7 @@ func (l *listReader) outsized(st *step) bool {
 	return st.rule == "" && st.next.kind == pagerPage
 }
 
-// resize reads the first page anew in the size in which it came.
+// resize reads the first page again with its actual size as the page size.
 func (l *listReader) resize(ctx context.Context, q *ahead[position], st *step) error {
 	q.reset()
 	l.s.Pagination.Limit = st.batch.n
@@ -118,7 +118,7 @@ func (l *listReader) resize(ctx context.Context, q *ahead[position], st *step) e
 	return nil
 }
 
-// first reads the first page again, in the place of st.
+// first reads the first page again, to replace st.
 func (l *listReader) first(ctx context.Context, st *step) (*step, error) {
 	a, err := l.c.fetch(ctx, l.s, l.params, position{})
 	if err != nil {
@@ -137,9 +137,8 @@ func (l *listReader) first(ctx context.Context, st *step) (*step, error) {
 	return fresh, nil
 }
 
-// ask makes a probe. An answer 5xx refutes it where the same comes a second time.
-// 502, 503 and 504 may speak of the server: they refute the probe only where the
-// first page comes as before.
+// ask sends a probe. An answer 5xx refutes it if the second attempt returns the same. 502, 503 and
+// 504 may concern the whole server: they refute the probe only if the first page can still be read.
 func (l *listReader) ask(ctx context.Context, at position) (*answer, error) {
 	a, err := l.c.probe(ctx, l.s, l.params, at)
 	if !serverFault(err) {
@@ -166,7 +165,7 @@ func (l *listReader) ask(ctx context.Context, at position) (*answer, error) {
 	return nil, &refutedError{fault}
 }
 
-// serverFault reports whether the server has answered 5xx.
+// serverFault reports whether the server answered 5xx.
 func serverFault(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && e.Class == wire.Transient && e.Status >= 500
@@ -175,8 +174,8 @@ func serverFault(err error) bool {
 // refutedError is an answer 5xx that refutes a probe.
 type refutedError struct{ fault *wire.Error }
 
-// Error is what the server said.
+// Error returns the text of the server's error.
 func (e *refutedError) Error() string { return e.fault.Error() }
 
-// Unwrap returns the answer.
+// Unwrap returns the server's error.
 func (e *refutedError) Unwrap() error { return e.fault }

@@ -418,7 +418,7 @@ func TestMonthsThatTheServerIgnores(t *testing.T) {
 	require.Len(t, s.values("x_attendance", "id"), 39)
 	require.Len(t, rep.Streams[0].Notices, 1)
 	require.Equal(t, NoticeHypothesis, rep.Streams[0].Notices[0].About)
-	require.Contains(t, rep.Streams[0].Notices[0].Reason, "does not read month and year")
+	require.Contains(t, rep.Streams[0].Notices[0].Reason, "ignores month and year")
 	asked := s.asked
 	rep = s.again()
 	require.Equal(t, StatusComplete, rep.Status)
