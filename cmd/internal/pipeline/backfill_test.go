@@ -16,7 +16,7 @@ import (
 
 var rangeFilter = schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339, Param: "updated_since", Until: "updated_before", Lookback: time.Second}
 
-// history is a list at rest whose 400 records were changed on one day each.
+// history returns a list at rest with 400 records, one changed on each of 400 days.
 func history(first time.Time) *moving {
 	m := &moving{random: rand.New(rand.NewPCG(3, 3)), size: 10}
 	for i := range 400 {
@@ -29,7 +29,7 @@ func history(first time.Time) *moving {
 
 var year = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC) // a leap year
 
-// in are the ids of the server's records of a range.
+// in returns the server's records in a range, by id.
 func (m *moving) in(from, until time.Time) map[string]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -42,7 +42,7 @@ func (m *moving) in(from, until time.Time) map[string]string {
 	return all
 }
 
-// holds wants the table to have the records of a range as the server has them.
+// holds requires that the table has the server's records of a range.
 func (r *movingRig) holds(t require.TestingT, from, until time.Time) {
 	have := map[string]string{}
 	for _, row := range r.memory.Rows("items") {
@@ -60,8 +60,7 @@ func (r *movingRig) backfill(b Backfill) StreamReport {
 	return r.once()
 }
 
-// A range is read in windows and recorded, and the place of the scheduled runs is
-// as it was.
+// A range is read in windows and recorded, and the position of the scheduled runs does not change.
 func TestBackfillRange(t *testing.T) {
 	m := history(year)
 	r := newMoving(t, m, rangeFilter)
@@ -72,7 +71,7 @@ func TestBackfillRange(t *testing.T) {
 	require.Contains(t, rep.Why, "only 4 time windows")
 	require.Equal(t, "crm.items backfill 2024-02-15..2024-06-01", rep.Called())
 	r.holds(t, from, until)
-	require.InDelta(t, len(m.in(from, until)), len(r.memory.Rows("items")), 1, "and hardly any other")
+	require.InDelta(t, len(m.in(from, until)), len(r.memory.Rows("items")), 1, "hardly any other record is read")
 	for _, row := range r.memory.Rows("items") {
 		require.Equal(t, "backfill", row[schemas.ColVia])
 	}
@@ -87,17 +86,17 @@ func TestBackfillRange(t *testing.T) {
 	require.Empty(t, r.missing())
 	m.change()
 	rep = r.once()
-	require.Less(t, rep.Counts.Fetched, int64(20), "the next one is not")
+	require.Less(t, rep.Counts.Fetched, int64(20), "the next one is incremental")
 	m.change()
 	rep = r.backfill(Backfill{From: from})
 	require.Equal(t, StatusComplete, rep.Status, rep.Err)
 	rep = r.once()
-	require.Less(t, rep.Counts.Fetched, int64(20), "and a backfill has not moved it")
+	require.Less(t, rep.Counts.Fetched, int64(20), "a backfill does not move its position")
 	require.Empty(t, r.missing())
 	require.Zero(t, rep.Counts.Deleted)
 }
 
-// What was done says so, and is done again when it is asked for.
+// A completed backfill reports that, and runs again only if requested.
 func TestBackfillOnce(t *testing.T) {
 	m := history(year)
 	r := newMoving(t, m, rangeFilter)
@@ -118,8 +117,7 @@ func TestBackfillOnce(t *testing.T) {
 	require.Equal(t, first.Counts.Fetched, again.Counts.Fetched)
 }
 
-// A backfill that is killed is carried on behind its last committed window, also
-// after a scheduled run in between.
+// A backfill that was killed continues after its last committed window, even after a scheduled run in between.
 func TestBackfillIsResumed(t *testing.T) {
 	for name, b := range map[string]Backfill{"range": {From: year, Until: year.AddDate(1, 0, 0)}, "whole": {}} {
 		t.Run(name, func(t *testing.T) {
@@ -134,15 +132,15 @@ func TestBackfillIsResumed(t *testing.T) {
 			require.Less(t, landed, total)
 			rep := r.backfill(b)
 			require.Equal(t, StatusComplete, rep.Status, rep.Err)
-			// Rows and not requests: pages asked for ahead come and go with the machine's pace.
-			require.Less(t, rep.Counts.Fetched, int64(total-landed/2), "it does not begin anew")
+			// Counts rows, not requests: the number of pages requested ahead varies with the machine's speed.
+			require.Less(t, rep.Counts.Fetched, int64(total-landed/2), "it does not start from the beginning")
 			r.holds(t, b.From, b.Until)
 			require.NotZero(t, r.backfill(b).Done)
 		})
 	}
 }
 
-// A stream of which no range can be asked for is told, and nothing of it read.
+// A stream that supports no range is reported, and not read.
 func TestBackfillNeedsAFilter(t *testing.T) {
 	m := history(year)
 	r := newMoving(t, m, schemas.Incremental{})
@@ -150,14 +148,13 @@ func TestBackfillNeedsAFilter(t *testing.T) {
 	rep := r.backfill(Backfill{From: year})
 	require.Equal(t, StatusUnavailable, rep.Status)
 	require.ErrorAs(t, rep.Err, new(*RangeError))
-	require.LessOrEqual(t, m.requests-before, 10, "but for the probes")
+	require.LessOrEqual(t, m.requests-before, 10, "only probes")
 	require.Empty(t, r.memory.Rows("items"))
 	require.Equal(t, StatusComplete, r.backfill(Backfill{}).Status)
 	require.Empty(t, r.missing())
 }
 
-// A whole backfill keeps rows that the source has no more: it says nothing about
-// them.
+// A whole backfill keeps rows whose records are gone.
 func TestBackfillDeletesNothing(t *testing.T) {
 	m := history(year)
 	r := newMoving(t, m, rangeFilter)
@@ -171,8 +168,8 @@ func TestBackfillDeletesNothing(t *testing.T) {
 	require.EqualValues(t, 10, r.once().Counts.Deleted)
 }
 
-// Whatever ranges are backfilled, in whichever order, with changes, scheduled runs
-// and kills between, what lies in a range that was done is as the source has it.
+// For any ranges and any order, with changes, scheduled runs and kills in between: the rows of a completed range
+// equal the source's records.
 func TestBackfillProperty(t *testing.T) {
 	for seed := range trials(12) {
 		random := rand.New(rand.NewPCG(uint64(seed), 8))
@@ -208,7 +205,7 @@ func TestBackfillProperty(t *testing.T) {
 	}
 }
 
-// killed is a backfill whose process ends at some step of a commit.
+// killed runs a backfill whose process ends at some step of a commit.
 func (r *movingRig) killed(b Backfill, after int) {
 	r.restart(func(step string) error {
 		if after--; after < 0 {
@@ -222,7 +219,7 @@ func (r *movingRig) killed(b Backfill, after int) {
 	r.restart(nil)
 }
 
-// A list by months is backfilled by the months that a range touches.
+// A list that is read by months is backfilled by the months that overlap the range.
 func TestBackfillMonths(t *testing.T) {
 	s := stream("items")
 	s.Months = schemas.Months{Month: "month", Year: "year"}

@@ -12,9 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Whatever the clock of this machine says, rows and what is told of them go by that of
-// all that share the state: versions follow each other by it, and a source that asks to
-// come back later is come back to when it says.
+// Rows and reports use the clock that all processes with the same state share, whatever this machine's clock is:
+// versions are ordered by it, and a stream is retried when the source asks for it.
 func TestTimesByTheSharedClock(t *testing.T) {
 	for _, apart := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		l := &list{records: records(0, 3), size: 10, total: true}

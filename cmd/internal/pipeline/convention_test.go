@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// prober is a source that can be asked how its endpoints answer.
+// prober is a source that implements Negotiator.
 type prober struct {
 	*fakeSource
 	say func(asked int, known extract.Convention) (extract.Convention, error)
@@ -32,7 +32,7 @@ func (p *prober) Negotiate(_ context.Context, s schemas.Stream, known extract.Co
 	return p.say(p.asked[s.Name], known)
 }
 
-// of is a convention about s with a key.
+// of returns a convention about s with a key.
 func of(t *testing.T, s schemas.Stream, key ...string) extract.Convention {
 	t.Helper()
 	c := extract.Convention{
@@ -43,7 +43,7 @@ func of(t *testing.T, s schemas.Stream, key ...string) extract.Convention {
 	return c
 }
 
-// probed makes the rig's source one that can be asked.
+// probed replaces the rig's source by a prober.
 func (r *rig) probed(say func(asked int, known extract.Convention) (extract.Convention, error)) *prober {
 	p := &prober{fakeSource: r.source, say: say, asked: map[string]int{}}
 	r.config.Source = p
@@ -52,7 +52,7 @@ func (r *rig) probed(say func(asked int, known extract.Convention) (extract.Conv
 
 func (r *rig) remembered() int { return len(r.memory.Rows(load.Conventions.Name)) }
 
-func TestAnEndpointIsProbedOnce(t *testing.T) {
+func TestEndpointIsProbedOnce(t *testing.T) {
 	s := keyless("crm.leads")
 	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8), size: 3}}, s)
 	p := r.probed(func(int, extract.Convention) (extract.Convention, error) { return of(t, s, "id"), nil })
@@ -81,10 +81,10 @@ func TestAnEndpointIsProbedOnce(t *testing.T) {
 
 	r.config.Options.Full = true
 	r.must(StatusComplete)
-	require.Equal(t, 2, p.asked["crm.leads"], "a full reading asks anew")
+	require.Equal(t, 2, p.asked["crm.leads"], "a full reading probes again")
 }
 
-func TestWhatWasLearnedIsCommittedWithTheFirstRows(t *testing.T) {
+func TestConventionIsCommittedWithTheFirstRows(t *testing.T) {
 	s := stream("crm.leads")
 	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8), size: 3, fail: func(page int) error {
 		if page == 3 {
@@ -103,7 +103,7 @@ func TestWhatWasLearnedIsCommittedWithTheFirstRows(t *testing.T) {
 	require.Equal(t, 1, p.asked["crm.leads"])
 }
 
-func TestADestinationThatLacksWhatIsKnownGetsIt(t *testing.T) {
+func TestNewDestinationGetsTheConvention(t *testing.T) {
 	s := stream("crm.leads")
 	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8), size: 3}}, s)
 	p := r.probed(func(int, extract.Convention) (extract.Convention, error) { return of(t, s), nil })
@@ -116,7 +116,7 @@ func TestADestinationThatLacksWhatIsKnownGetsIt(t *testing.T) {
 	require.Equal(t, r.memory.Rows(load.Conventions.Name)[0]["convention"], other.Rows(load.Conventions.Name)[0]["convention"])
 }
 
-func TestAnEndpointThatAnswersOtherwiseIsProbedAnewOnce(t *testing.T) {
+func TestChangedEndpointIsProbedAgainOnce(t *testing.T) {
 	s := stream("crm.leads")
 	moved := &wire.Error{Class: wire.Malformed, Message: "shape changed", Err: extract.ErrShape}
 	broken := true
@@ -149,7 +149,7 @@ func TestAnEndpointThatAnswersOtherwiseIsProbedAnewOnce(t *testing.T) {
 	require.Equal(t, 3, p.asked["crm.leads"], "never twice in a run")
 }
 
-func TestAnEmptyListIsProbedAnewWithItsFirstRecords(t *testing.T) {
+func TestEmptyListIsProbedAgainWithItsFirstRecords(t *testing.T) {
 	s := keyless("crm.leads")
 	r := newRig(t, map[string]*list{"crm.leads": {}}, s)
 	p := r.probed(func(asked int, _ extract.Convention) (extract.Convention, error) {
@@ -162,13 +162,13 @@ func TestAnEmptyListIsProbedAnewWithItsFirstRecords(t *testing.T) {
 	r.must(StatusComplete)
 	before := r.memory.Rows(load.Conventions.Name)
 	r.must(StatusComplete)
-	require.Equal(t, 1, p.asked["crm.leads"], "there is nothing to learn from")
+	require.Equal(t, 1, p.asked["crm.leads"], "the list is still empty")
 	require.Equal(t, before, r.memory.Rows(load.Conventions.Name))
 
 	r.source.lists["crm.leads"].records = records(1, 4)
 	rep := r.must(StatusComplete)
 	require.Equal(t, 2, p.asked["crm.leads"])
-	require.Empty(t, rep.Streams[0].Notices, "that is no alarm")
+	require.Empty(t, rep.Streams[0].Notices, "no notice")
 	tables, err := r.memory.Tables(context.Background(), "crm.leads")
 	require.NoError(t, err)
 	require.Equal(t, []string{"id"}, tables[0].Key)
@@ -177,7 +177,7 @@ func TestAnEmptyListIsProbedAnewWithItsFirstRecords(t *testing.T) {
 	require.Equal(t, 2, p.asked["crm.leads"])
 }
 
-func TestWhatSaysNothingIsNotRemembered(t *testing.T) {
+func TestInconclusiveProbesAreNotStored(t *testing.T) {
 	s := keyless("crm.leads")
 	r := newRig(t, map[string]*list{"crm.leads": {}}, s)
 	p := r.probed(func(int, extract.Convention) (extract.Convention, error) {
@@ -188,11 +188,11 @@ func TestWhatSaysNothingIsNotRemembered(t *testing.T) {
 	r.must(StatusComplete)
 	before := r.memory.Rows(load.Conventions.Name)
 	r.must(StatusComplete)
-	require.Equal(t, 2, p.asked["crm.leads"], "each run looks again")
+	require.Equal(t, 2, p.asked["crm.leads"], "each run probes again")
 	require.Equal(t, before, r.memory.Rows(load.Conventions.Name))
 }
 
-func TestAnEndpointThatNothingExplainsAnyMoreWaits(t *testing.T) {
+func TestUnexplainedChangeHoldsTheStream(t *testing.T) {
 	s, other := stream("crm.leads"), stream("crm.deals")
 	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8), size: 3}, "crm.deals": {records: records(1, 3)}}, s, other)
 	p := r.probed(nil)
@@ -210,7 +210,7 @@ func TestAnEndpointThatNothingExplainsAnyMoreWaits(t *testing.T) {
 	require.Equal(t, StatusHeld, leads.Status)
 	require.ErrorContains(t, leads.Err, "no place in the answer holds records")
 	require.ErrorContains(t, leads.Err, "penstock explain crm.leads")
-	require.Equal(t, 4, leads.Requests, "of the probes")
+	require.Equal(t, 4, leads.Requests, "the probes")
 	require.Equal(t, StatusComplete, deals.Status)
 	require.Len(t, r.alive("crm.leads"), 7, "the table is kept")
 	require.Equal(t, Blocking, leads.Notices[0].Severity)
@@ -219,10 +219,10 @@ func TestAnEndpointThatNothingExplainsAnyMoreWaits(t *testing.T) {
 	r.source.lists["crm.leads"].fail = nil
 	r.restart(nil)
 	p.say = nil
-	require.Equal(t, int64(7), r.must(StatusComplete).Streams[0].Counts.Unchanged, "and goes on when the source does")
+	require.Equal(t, int64(7), r.must(StatusComplete).Streams[0].Counts.Unchanged, "the stream continues when the source is back")
 }
 
-func TestAnEndpointThatNothingExplainsEndsItsStreamAlone(t *testing.T) {
+func TestUnexplainedEndpointEndsOnlyItsStream(t *testing.T) {
 	s, other := stream("crm.leads"), stream("crm.deals")
 	r := newRig(t, map[string]*list{"crm.leads": {}, "crm.deals": {records: records(1, 3)}}, s, other)
 	r.probed(func(asked int, _ extract.Convention) (extract.Convention, error) {
@@ -236,7 +236,7 @@ func TestAnEndpointThatNothingExplainsEndsItsStreamAlone(t *testing.T) {
 	require.Zero(t, r.source.passes["crm.leads"], "nothing is guessed")
 }
 
-func TestATableKeepsWhatTellsItsRowsApart(t *testing.T) {
+func TestTableKeepsItsKey(t *testing.T) {
 	s := keyless("crm.leads")
 	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 4)}}, s)
 	r.must(StatusComplete)
@@ -257,7 +257,7 @@ func TestATableKeepsWhatTellsItsRowsApart(t *testing.T) {
 	require.ErrorContains(t, rep.Streams[0].Err, "identified by id, but the records seem to be identified by name")
 }
 
-func TestRememberPutsConventionsInThePlaceOfOthers(t *testing.T) {
+func TestRememberReplacesConventions(t *testing.T) {
 	s := stream("crm.leads")
 	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8)}}, s)
 	r.probed(func(int, extract.Convention) (extract.Convention, error) { return of(t, s), nil })
@@ -270,10 +270,10 @@ func TestRememberPutsConventionsInThePlaceOfOthers(t *testing.T) {
 	all, err := Recall(context.Background(), r.memory, "nightly")
 	require.NoError(t, err)
 	require.Equal(t, "/result", all["crm.leads"].Records)
-	require.NotNil(t, all["crm.leads"].Profile, "what the passes looked like stays")
+	require.NotNil(t, all["crm.leads"].Profile, "the profile stays")
 }
 
-// drifts are the rows about drift among the changes of tables.
+// drifts returns the rows about drift in the table of schema changes.
 func drifts(r *rig) []string {
 	var all []string
 	for _, row := range r.memory.Rows(load.Changes.Name) {

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// newBesideRig is a pipeline that reads a list and, one by one, its records.
+// newBesideRig returns a pipeline that reads a list and, one by one, the details of its records.
 func newBesideRig(t *testing.T, m *model, dests ...Destination) *deltaRig {
 	t.Helper()
 	r := newDeltaRig(t, m, dests...)
@@ -24,7 +24,7 @@ func newBesideRig(t *testing.T, m *model, dests ...Destination) *deltaRig {
 	return r
 }
 
-// singles are the rows of the table of single records.
+// singles returns the rows of the detail table.
 func singles(t *testing.T, d load.Destination) map[string][3]string {
 	t.Helper()
 	out := map[string][3]string{}
@@ -34,8 +34,8 @@ func singles(t *testing.T, d load.Destination) map[string][3]string {
 	return out
 }
 
-// What is asked for because of an event is in the table of the stream that gives
-// single records, too, at no further request; the next run finds it as it is.
+// Records requested because of an event are also written to the detail table, at no further request, and the
+// next run finds them unchanged.
 func TestDeltasBesideTheList(t *testing.T) {
 	m := newModel(9)
 	r := newBesideRig(t, m, Destination{Name: "a", Destination: loadtest.NewMemory(nil)}, Destination{Name: "b", Destination: loadtest.NewMemory(nil)})
@@ -43,7 +43,7 @@ func TestDeltasBesideTheList(t *testing.T) {
 	m.send(m.event("updated", 2))
 	r.apply()
 	for _, d := range r.config.Destinations {
-		require.Empty(t, singles(t, d), "nothing is begun there by an event")
+		require.Empty(t, singles(t, d), "an event does not start a table")
 	}
 	r.sync()
 	m.records[4] = 7
@@ -70,8 +70,8 @@ func TestDeltasBesideTheList(t *testing.T) {
 	}
 }
 
-// While a pass over the single records has the turn, they are left to the next run:
-// it may have asked for them later.
+// While a pass over the details holds the lock, the records are left to the next run: that pass may have
+// requested them later.
 func TestDeltasBesideABusyStream(t *testing.T) {
 	m := newModel(5)
 	r := newBesideRig(t, m)
@@ -88,8 +88,8 @@ func TestDeltasBesideABusyStream(t *testing.T) {
 	require.Equal(t, "n7", singles(t, memoryOf(r))["4"][0])
 }
 
-// A pass that asks while a record is on its way waits until it is committed.
-func TestDeltasBesideKeepTheTurn(t *testing.T) {
+// A pass over the details waits until a requested record is committed.
+func TestDeltasBesideHoldTheLock(t *testing.T) {
 	m := newModel(5)
 	r := newBesideRig(t, m)
 	r.sync()
@@ -102,5 +102,5 @@ func TestDeltasBesideKeepTheTurn(t *testing.T) {
 	m.send(m.event("updated", 4))
 	r.apply()
 	require.True(t, held)
-	require.Empty(t, r.config.Turns.of("v2.contact").c, "and is given up")
+	require.Empty(t, r.config.Turns.of("v2.contact").c, "the lock is released")
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// The same event again, at once and in the next process, has no further effect.
+// The same event has no further effect, in the same process or the next.
 func TestDeltasApplyAnEventOnce(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)
@@ -28,15 +28,15 @@ func TestDeltasApplyAnEventOnce(t *testing.T) {
 	require.EqualValues(t, 1, r.apply().Written)
 	asked := m.asked
 	r.start()
-	require.Zero(t, r.apply().Refetches, "requests for what is applied")
+	require.Zero(t, r.apply().Refetches, "requests for applied events")
 	require.Equal(t, asked, m.asked)
-	m.send(e) // the sender, under another id maybe
+	m.send(e) // the sender repeats it
 	require.Zero(t, r.apply().Written)
 	r.equal()
 }
 
-// A process that dies between a commit and the next knows where it was.
-func TestDeltasGoOnWhereACommitWas(t *testing.T) {
+// A process that dies between two commits continues where it stopped.
+func TestDeltasContinueAfterAKill(t *testing.T) {
 	m := newModel(30)
 	r := newDeltaRig(t, m)
 	r.sync()
@@ -62,10 +62,10 @@ func TestDeltasGoOnWhereACommitWas(t *testing.T) {
 	r.start()
 	r.apply()
 	r.equal()
-	require.Less(t, m.asked-before, 20, "what was committed is not asked for again")
+	require.Less(t, m.asked-before, 20, "committed records are not requested again")
 }
 
-// Two bodies under one id: neither is believed.
+// If two events have the same id but different bodies, neither body is used.
 func TestDeltasConflict(t *testing.T) {
 	m := newModel(4)
 	r := newDeltaRig(t, m)
@@ -80,8 +80,7 @@ func TestDeltasConflict(t *testing.T) {
 	r.equal()
 }
 
-// Deleted before created, created after deleted, updated though nobody knows it:
-// the source decides.
+// Events in the wrong order, or about unknown records: the source decides.
 func TestDeltasWrongOrders(t *testing.T) {
 	for name, story := range map[string]func(m *model){
 		"deleted before created": func(m *model) {
@@ -117,8 +116,7 @@ func TestDeltasWrongOrders(t *testing.T) {
 	}
 }
 
-// An event before the first run lands its record; the run then takes it for its
-// own.
+// An event before the first run stores its record, and the run then finds it unchanged.
 func TestDeltasBeforeTheFirstRun(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)
@@ -130,8 +128,8 @@ func TestDeltasBeforeTheFirstRun(t *testing.T) {
 	r.equal()
 }
 
-// Types that nobody knows, and bodies that are no events, are kept and counted.
-func TestDeltasKeepWhatTheyDoNotKnow(t *testing.T) {
+// Unknown types, and bodies that are not events, are stored and counted.
+func TestDeltasKeepUnknownEvents(t *testing.T) {
 	m := newModel(3)
 	r := newDeltaRig(t, m)
 	r.sync()
@@ -142,7 +140,7 @@ func TestDeltasKeepWhatTheyDoNotKnow(t *testing.T) {
 	rep := r.apply()
 	require.Equal(t, len(bodies), rep.Events)
 	require.Equal(t, len(bodies)-1, rep.Unmapped)
-	require.Equal(t, []string{"v2.contacts"}, rep.Refresh, "an event about no record that can be named")
+	require.Equal(t, []string{"v2.contacts"}, rep.Refresh, "an event without a record id")
 	var states, encodings []string
 	scan(t, r.config.Destinations[0], load.Events.Name, []string{"state", "encoding"}, func(row []string) {
 		states, encodings = append(states, row[0]), append(encodings, row[1])
@@ -153,8 +151,8 @@ func TestDeltasKeepWhatTheyDoNotKnow(t *testing.T) {
 	require.Empty(t, r.apply().Refresh, "it has been read since")
 }
 
-// The source serves what it had before for a while: it is asked again.
-func TestDeltasReadLag(t *testing.T) {
+// If the source returns the old record for a while, the record is requested again.
+func TestDeltasStaleReads(t *testing.T) {
 	m := newModel(6)
 	r := newDeltaRig(t, m)
 	r.sync()
@@ -172,11 +170,10 @@ func TestDeltasReadLag(t *testing.T) {
 	rep := r.apply()
 	r.equal()
 	require.LessOrEqual(t, rep.Refetches, 9)
-	require.Len(t, rep.Lags, 3, "one a record")
+	require.Len(t, rep.Lags, 3, "one per record")
 }
 
-// One record that cannot be had, among many: it is set aside, the others are
-// applied.
+// One record among many that cannot be read is set aside, and the others are applied.
 func TestDeltasPoison(t *testing.T) {
 	m := newModel(200)
 	r := newDeltaRig(t, m)
@@ -202,8 +199,8 @@ func TestDeltasPoison(t *testing.T) {
 	r.equal()
 }
 
-// TestDeltasHostileRecord holds that a record which the source refuses, or whose key fits no
-// request, costs its own event: the others are applied, and the list is not read again.
+// TestDeltasHostileRecord checks that a record that the source refuses, or whose key fits into no request,
+// affects only its own event: the others are applied, and the list is not read again.
 func TestDeltasHostileRecord(t *testing.T) {
 	for name, fault := range map[string]*wire.Error{
 		"403":        {Class: wire.NotEntitled, Status: 403, Message: "hostile", Attempts: 1},
@@ -241,7 +238,7 @@ func memoryOf(r *deltaRig) *loadtest.Memory {
 	return r.config.Destinations[0].Destination.(*loadtest.Memory)
 }
 
-// An endpoint that fails for every record does not hold events back for ever.
+// An endpoint that fails for every record does not hold events back forever.
 func TestDeltasEndpointGone(t *testing.T) {
 	m := newModel(6)
 	r := newDeltaRig(t, m)
@@ -262,7 +259,7 @@ func TestDeltasEndpointGone(t *testing.T) {
 	r.equal()
 }
 
-// brittle is a destination that may not be reached.
+// brittle is a destination that can be made unreachable.
 type brittle struct {
 	*loadtest.Memory
 	err error
@@ -275,7 +272,7 @@ func (b *brittle) Cursor(ctx context.Context, k state.Key) (state.Cursor, error)
 	return b.Memory.Cursor(ctx, k)
 }
 
-// A destination that is down keeps nobody waiting but itself.
+// A destination that is down does not delay the others.
 func TestDeltasDestinationDown(t *testing.T) {
 	m := newModel(50)
 	up, down := loadtest.NewMemory(nil), &brittle{Memory: loadtest.NewMemory(nil)}
@@ -308,7 +305,7 @@ func TestDeltasDestinationDown(t *testing.T) {
 	}
 }
 
-// An inbox that was lost begins to count anew: its events are new ones.
+// A new inbox in place of a lost one starts its ordinals again: its events are new ones.
 func TestDeltasInboxLost(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)
@@ -318,7 +315,7 @@ func TestDeltasInboxLost(t *testing.T) {
 	}
 	r.apply()
 	m.events = nil
-	time.Sleep(2 * time.Millisecond) // to the microsecond, events come later than commits
+	time.Sleep(2 * time.Millisecond) // events come later than commits, to the microsecond
 	r.start()
 	m.records[2] = 8
 	m.send(m.event("updated", 2))
@@ -329,7 +326,7 @@ func TestDeltasInboxLost(t *testing.T) {
 	require.Zero(t, r.apply().Refetches)
 }
 
-// What polls find and no event has announced is counted.
+// Changes found by polls without an event are counted.
 func TestDeltasCoverage(t *testing.T) {
 	m := newModel(10)
 	r := newDeltaRig(t, m)
@@ -352,8 +349,8 @@ func TestDeltasCoverage(t *testing.T) {
 	require.InDelta(t, 0.75, share, 0.001)
 }
 
-// Where records cannot be asked for, what an event tells stands until the stream
-// is read: beside the values that it does not tell.
+// If records cannot be requested one by one, an event's values apply until the stream is read. Other values of
+// the row stay.
 func TestDeltasProvisional(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)
@@ -365,7 +362,7 @@ func TestDeltasProvisional(t *testing.T) {
 	e.Body = []byte(`{"data":{"id":2,"name":"n9","size":7,"updated_at":"21-11-2026 10:05"}}`)
 	m.send(e)
 	m.send(state.Event{Source: "main", Type: "contact.deleted", Scheme: "hex", Body: []byte(`{"data":{"id":3}}`)})
-	m.send(m.event("created", 77)) // of which nothing is known yet
+	m.send(m.event("created", 77)) // a record that has no row yet
 	rep := r.apply()
 	require.Equal(t, []string{"v2.contacts"}, rep.Refresh)
 	var told []string
@@ -381,7 +378,7 @@ func TestDeltasProvisional(t *testing.T) {
 	require.Empty(t, r.apply().Refresh)
 }
 
-// A filter that leaves a record out by now takes its row away.
+// If the filter now leaves a record out, its row is deleted.
 func TestDeltasFilter(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)
@@ -395,7 +392,7 @@ func TestDeltasFilter(t *testing.T) {
 	require.NotContains(t, rows(t, memoryOf(r)), 2)
 }
 
-// However many events come, the table of events is written to now and then.
+// However many events arrive, the table of events is written only from time to time.
 func TestDeltasKeepEventsTogether(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)

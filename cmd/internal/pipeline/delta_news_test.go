@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// mute is a destination that commits contacts once without an answer, and may not
-// say either where it stands when it is asked next.
+// mute is a destination that loses the answer to one commit of contacts, and may also fail to return the next
+// cursor.
 type mute struct {
 	load.Destination
 	leaves      bool
@@ -53,24 +53,23 @@ func (x *muteTx) Commit(ctx context.Context, next state.Cursor) error {
 	return err
 }
 
-// A commit of deltas between two of a pass, of which the answer is lost, ends
-// nothing: the cursor tells that it has come off, at once or before the pass
-// commits again.
+// A commit of deltas between two commits of a pass, whose answer is lost, ends nothing: the cursor shows that it
+// succeeded, at once or before the pass commits again.
 func TestDeltasWithoutAnAnswer(t *testing.T) {
-	for name, leaves := range map[string]bool{"there again at once": false, "there again later": true} {
+	for name, leaves := range map[string]bool{"reachable again at once": false, "reachable again later": true} {
 		t.Run(name, func(t *testing.T) {
 			m, d := newModel(20), &mute{Destination: loadtest.NewMemory(nil), leaves: leaves}
 			r := newDeltaRig(t, m, Destination{Name: "warehouse", Destination: d})
 			r.sync()
 			r.midway(4, func() {
-				for _, id := range []int{2, 15} { // of pages that are read, and to come
+				for _, id := range []int{2, 15} { // on pages that were read, and that are still to come
 					m.records[id] = 7
 					m.send(m.event("updated", id))
 				}
 				delete(m.records, 3)
 				m.send(m.event("deleted", 3))
 				r.deltas.pace.rest = time.Hour // so that it is left to the pass
-				m.served = func(int) error {   // while the deltas have the turn
+				m.served = func(int) error {   // while the deltas hold the lock
 					m.served = nil
 					d.armed.Store(true)
 					return nil
@@ -86,7 +85,7 @@ func TestDeltasWithoutAnAnswer(t *testing.T) {
 				}
 			})
 			r.sync()
-			require.Nil(t, m.between, "it has come to that")
+			require.Nil(t, m.between, "the events came during the pass")
 			require.Equal(t, "webhook", rowOf(t, d, "15")["_penstock_via"], "no page has written it again")
 			r.equal()
 			r.deltas.resting = map[string]*rest{}

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// owed reports whether a reading of the stream is owed.
+// owed reports whether events require a reading of the stream.
 func (r *deltaRig) owed() bool {
 	pos, err := decodePosition(cursorOf(r.t, r))
 	require.NoError(r.t, err)
@@ -20,14 +20,13 @@ func (r *deltaRig) owed() bool {
 	return a.Refresh > 0
 }
 
-// A reading that is owed because of an event is done by one that can have seen
-// what the event was about: not by one that asked for what has changed, that left
-// parents out, or that the list's own total contradicts.
+// A reading that an event requires must be able to see the event's record: an incremental pass, a pass that
+// skipped parents, or one that the list's own total contradicts does not count.
 func TestDeltasOweAWholeReading(t *testing.T) {
 	for name, spoil := range map[string]func(e *extract.End){
-		"incremental":  func(e *extract.End) { e.Partial = true },
-		"spared":       func(e *extract.End) { e.Skipped, e.Parents = 1, 2 },
-		"contradicted": func(e *extract.End) { e.FirstTotal, e.LastTotal = 99, 99 },
+		"incremental":     func(e *extract.End) { e.Partial = true },
+		"skipped parents": func(e *extract.End) { e.Skipped, e.Parents = 1, 2 },
+		"contradicted":    func(e *extract.End) { e.FirstTotal, e.LastTotal = 99, 99 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(5)
@@ -51,9 +50,8 @@ func TestDeltasOweAWholeReading(t *testing.T) {
 	}
 }
 
-// A destination that is down keeps no record waiting that the others have: their
-// events go on, and it catches up from the inbox.
-func TestDeltasGoOnWithoutADeadDestination(t *testing.T) {
+// A destination that is down does not delay the records of the others. It catches up from the inbox.
+func TestDeltasContinueWithoutADeadDestination(t *testing.T) {
 	m := newModel(100)
 	up, down := loadtest.NewMemory(nil), &brittle{Memory: loadtest.NewMemory(nil)}
 	r := newDeltaRig(t, m, Destination{Name: "up", Destination: up}, Destination{Name: "down", Destination: down})
@@ -74,7 +72,7 @@ func TestDeltasGoOnWithoutADeadDestination(t *testing.T) {
 		refresh = append(refresh, rep.Refresh...)
 	}
 	require.Equal(t, m.truth(), rows(t, up), "the live one has all of it")
-	require.Empty(t, refresh, "and need not be read again")
+	require.Empty(t, refresh, "the stream need not be read again")
 	require.LessOrEqual(t, len(r.deltas.queues["v2.contacts"].waiting), 40, "in one stream")
 	down.err = nil
 	clear(r.deltas.resting)

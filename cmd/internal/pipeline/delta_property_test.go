@@ -18,22 +18,21 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// errKilled is what a process meets that is killed.
+// errKilled is the error of a process that is killed.
 var errKilled = errors.New("killed")
 
-// storm is one story of a source that changes between any two requests, and of
-// the events that tell of it: out of order, three times, late, lost, or with an id
-// that was used before. Processes are killed at commits.
+// storm is a random source that changes between any two requests, and whose events arrive out of order, three
+// times, late, never, or with an id that was used before. Processes are killed at commits.
 type storm struct {
 	*deltaRig
 	random *rand.Rand
 	mu     sync.Mutex // one change at a time
 	memory *loadtest.Memory
-	late   []state.Event // that are not delivered yet
+	late   []state.Event // events not delivered yet
 	asked  int           // requests for single records
-	amid   int           // applications of events between the commits of a pass
-	seen   map[int]int   // versions that have stood in the table, by id; gone for a tombstone
-	quiet  bool          // nothing changes any more
+	amid   int           // number of times events were applied between the commits of a pass
+	seen   map[int]int   // latest version seen in the table, by id; gone for a tombstone
+	quiet  bool          // the source no longer changes
 	kill   bool
 }
 
@@ -44,7 +43,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	m.between = s.between
 	s.deltaRig = newDeltaRig(t, m, Destination{Name: "warehouse", Destination: s.memory})
 	m.totals = s.random.IntN(2) == 0
-	if n := s.random.IntN(4); n > 0 { // a group is of some pages
+	if n := s.random.IntN(4); n > 0 { // a group has several pages
 		s.config.limits.groupRows, s.config.limits.groupBytes = modelPage*n, 1<<20
 		s.config.limits.batchRows, s.config.limits.batchBytes = modelPage*n, 1<<20
 		s.start()
@@ -52,7 +51,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	return s
 }
 
-// dice are thrown from several goroutines.
+// dice is a random source for several goroutines.
 type dice struct {
 	mu     sync.Mutex
 	source rand.Source
@@ -72,7 +71,7 @@ func (s *storm) step(string) error {
 	return nil
 }
 
-// between happens before each request.
+// between runs before each request.
 func (s *storm) between() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +91,7 @@ func (s *storm) between() {
 	s.deliver(s.random.IntN(4))
 }
 
-// deliver sends some of the events that are late, in any order, and some again.
+// deliver sends some of the late events in random order, and some of them again.
 func (s *storm) deliver(n int) {
 	for ; n > 0 && len(s.late) > 0; n-- {
 		i := s.random.IntN(len(s.late))
@@ -109,7 +108,7 @@ func (s *storm) deliver(n int) {
 	}
 }
 
-// act does one thing that a daemon does.
+// act performs one random action of a daemon.
 func (s *storm) act() {
 	ctx, cancel := context.WithCancelCause(s.t.Context())
 	defer cancel(nil)
@@ -137,10 +136,10 @@ func (s *storm) act() {
 	}
 }
 
-// gone is the version of a record after all others.
+// gone is the version of a deleted record, greater than all others.
 const gone = 1 << 30
 
-// monotone wants no record to be older than it has been, nor to come back. // Invariant 8
+// monotone requires that no record becomes older, and no deleted record comes back. // Invariant 8
 func (s *storm) monotone() {
 	if s.seen == nil {
 		s.seen = map[int]int{}
@@ -158,7 +157,7 @@ func (s *storm) monotone() {
 	})
 }
 
-// amidst applies events for as long as a run is under way.
+// amidst applies events while a run is running.
 func (s *storm) amidst(ctx context.Context, done <-chan struct{}) (sum DeltaReport, err error) {
 	for err == nil {
 		rep, failed := s.deltas.Apply(ctx)
@@ -177,7 +176,7 @@ func (s *storm) amidst(ctx context.Context, done <-chan struct{}) (sum DeltaRepo
 	return sum, err
 }
 
-// synced reports whether some pass has come to its end.
+// synced reports whether a pass has ended.
 func (s *storm) synced() bool {
 	at, err := s.memory.Cursor(s.t.Context(), s.deltas.key("v2.contacts"))
 	require.NoError(s.t, err)
@@ -186,7 +185,7 @@ func (s *storm) synced() bool {
 	return pos.over() != ""
 }
 
-// ledgerIsWhole wants each event once in the table of events.
+// ledgerIsWhole requires that each event is once in the table of events.
 func (s *storm) ledgerIsWhole() {
 	s.t.Helper()
 	seen := map[string]int{}
@@ -197,7 +196,7 @@ func (s *storm) ledgerIsWhole() {
 	}
 }
 
-// settle lets everything come to rest: what is late comes, changes end.
+// settle stops the changes and delivers all late events.
 func (s *storm) settle() {
 	s.quiet, s.kill = true, false
 	for len(s.late) > 0 {
@@ -216,11 +215,11 @@ func (s *storm) settle() {
 		}
 	}
 	at, _ := s.memory.Cursor(s.t.Context(), s.deltas.key("v2.contacts"))
-	s.t.Fatalf("it does not come to rest: %+v, %s", s.deltas.rep, at)
+	s.t.Fatalf("events still wait: %+v, %s", s.deltas.rep, at)
 }
 
-// Tables converge to the source's truth by events alone, but for changes of which
-// no event has come, and to all of it with the next run.
+// Tables converge to the source's content by events alone, except for changes without an event, and completely
+// with the next run.
 func TestDeltasConverge(t *testing.T) {
 	asked, events, compared, amid := 0, 0, 0, 0
 	for seed := range trials(30) {

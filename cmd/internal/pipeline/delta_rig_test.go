@@ -23,25 +23,24 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// model is a source that may change between any two requests, and the inbox of
-// what it says about that.
+// model is a source that may change between any two requests, and the inbox of its events.
 type model struct {
 	mu      sync.Mutex
 	records map[int]int // id to version
 	next    int
 	passes  int
 	between func()             // called before each request, mu not held
-	served  func(id int) error // of a single record
-	old     map[int]int        // requests by which a record is still served as it was, by id
-	was     map[int]*int       // as it was; nil: not there
+	served  func(id int) error // called for each request of a single record
+	old     map[int]int        // number of requests that still return the old record, by id
+	was     map[int]*int       // the old record's version; nil: it did not exist
 	asked   int
 	made    int  // events
-	totals  bool // the list says how many records it has
+	totals  bool // the list states its total
 	spoil   func(*extract.End)
-	from    state.Cursor // where the last pass began
+	from    state.Cursor // cursor at which the last pass began
 
 	events []state.Event
-	lost   map[int]bool // records of which an event was lost: only a poll finds them
+	lost   map[int]bool // records of which an event was lost, so only a poll finds the change
 }
 
 func newModel(n int) *model {
@@ -59,7 +58,7 @@ func (m *model) step() {
 	}
 }
 
-// modelRecord is a record as both the list and its own address show it.
+// modelRecord returns a record, the same from the list and from its own address.
 func modelRecord(id, version int) string {
 	return fmt.Sprintf(`{"id":%d,"name":"n%d","updated_at":"2026-11-21T10:00:00Z"}`, id, version)
 }
@@ -68,7 +67,7 @@ func (m *model) ids() []int { return slices.Sorted(maps.Keys(m.records)) }
 
 const modelPage = 4
 
-// Pages goes through the ids in their order, each page as the source is by then.
+// Pages yields pages in the order of the ids, each with the current state of the source.
 func (m *model) Pages(ctx context.Context, s schemas.Stream, from state.Cursor) iter.Seq2[extract.Page, error] {
 	at := 0
 	var place struct {
@@ -166,7 +165,7 @@ func (m *model) Record(_ context.Context, _ schemas.Stream, values map[string][]
 	return []byte(modelRecord(id, version)), 1, nil
 }
 
-// change makes a change to a record, and the event that tells of it.
+// change changes a record, and returns its event.
 func (m *model) change(random *rand.Rand) (e state.Event, id int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -186,7 +185,7 @@ func (m *model) change(random *rand.Rand) (e state.Event, id int) {
 	return m.event("updated", id), id
 }
 
-// event tells of a record as it is now.
+// event returns an event about the current state of a record.
 func (m *model) event(action string, id int) state.Event {
 	e := state.Event{Source: "main", Type: "contact." + action, Scheme: "hex"}
 	m.made++
@@ -195,7 +194,7 @@ func (m *model) event(action string, id int) state.Event {
 	return e
 }
 
-// send puts an event into the inbox.
+// send adds an event to the inbox.
 func (m *model) send(e state.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -215,11 +214,10 @@ func (m *model) Events(_ context.Context, source string, after int64, limit int)
 	return out, nil
 }
 
-// hasty is a pace without pauses.
+// hasty is a rate without pauses.
 var hasty = applyRate{line: 50 * time.Millisecond, again: []time.Duration{0, 0}, trust: time.Hour, chunk: 50, slice: 5, entities: 10_000, storm: 1_000}
 
-// modelStreams are a list and the address of its records, as the catalogue has
-// them.
+// modelStreams returns a list, and the catalogue with the endpoint of its records.
 func modelStreams(t *testing.T) (list schemas.Stream, catalogue []schemas.Stream) {
 	t.Helper()
 	all, err := schemas.Load()
@@ -250,7 +248,7 @@ func newDeltaRig(t *testing.T, m *model, dests ...Destination) *deltaRig {
 	return r
 }
 
-// start is a new process.
+// start simulates a new process.
 func (r *deltaRig) start() {
 	known, err := schemas.LoadEvents()
 	require.NoError(r.t, err)
@@ -260,7 +258,7 @@ func (r *deltaRig) start() {
 	r.deltas.pace = hasty
 }
 
-// apply applies until nothing waits.
+// apply applies events until none waits.
 func (r *deltaRig) apply() (sum DeltaReport) {
 	r.t.Helper()
 	for range 50 {
@@ -294,7 +292,7 @@ func (r *deltaRig) sync() Report {
 	return rep
 }
 
-// rows are the names of the records that stand in a destination, by id.
+// rows returns the names of the live rows of a destination, by id.
 func rows(t *testing.T, d load.Destination) map[int]string {
 	t.Helper()
 	out := map[int]string{}
@@ -318,7 +316,7 @@ func (m *model) truth() map[int]string {
 	return out
 }
 
-// equal holds the tables against the source.
+// equal compares the tables with the source.
 func (r *deltaRig) equal() {
 	r.t.Helper()
 	for _, d := range r.config.Destinations {

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// scan hands over the rows of a table as texts.
+// scan calls each for every row of a table, with its values as text.
 func scan(t *testing.T, d load.Destination, table string, columns []string, each func(row []string)) {
 	t.Helper()
 	err := d.Scan(t.Context(), table, columns, func(b arrow.RecordBatch) error {
@@ -27,7 +27,7 @@ func scan(t *testing.T, d load.Destination, table string, columns []string, each
 	require.NoError(t, err)
 }
 
-func TestDeltasBringWhatAnEventAnnounces(t *testing.T) {
+func TestDeltasApplyEvents(t *testing.T) {
 	m := newModel(6)
 	r := newDeltaRig(t, m)
 	r.sync()
@@ -44,5 +44,5 @@ func TestDeltasBringWhatAnEventAnnounces(t *testing.T) {
 	require.EqualValues(t, 1, rep.Deleted)
 	require.Equal(t, 3, rep.Refetches)
 	require.EqualValues(t, 3, rep.Through)
-	require.Zero(t, r.sync().Totals().Counts.Written, "rows that events have brought are those of the list")
+	require.Zero(t, r.sync().Totals().Counts.Written, "rows written by events equal those of the list")
 }

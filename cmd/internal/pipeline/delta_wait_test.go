@@ -12,8 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// staleOnce has the source serve record 1 as it was for so many requests after its
-// event.
+// staleOnce makes the source return the old record 1 for a number of requests after its event.
 func staleOnce(m *model, requests int) {
 	was := m.records[1]
 	m.records[1] = 9
@@ -21,9 +20,8 @@ func staleOnce(m *model, requests int) {
 	m.send(m.event("updated", 1))
 }
 
-// What nobody could take is not asked for: not a request while the only
-// destination is down, though a record is due once more.
-func TestDeltasAskNothingForNobody(t *testing.T) {
+// Without a reachable destination nothing is requested, even if a record is due again.
+func TestDeltasRequestNothingWithoutADestination(t *testing.T) {
 	m := newModel(5)
 	down := &brittle{Memory: loadtest.NewMemory(nil)}
 	r := newDeltaRig(t, m, Destination{Name: "down", Destination: down})
@@ -51,9 +49,9 @@ func TestDeltasAskNothingForNobody(t *testing.T) {
 	r.equal()
 }
 
-// A record that is open when the process ends is asked for by the next one; the
-// events behind its own are not applied again because of it.
-func TestDeltasReopenARecordAlone(t *testing.T) {
+// The next process requests a record that is open when a process ends. Later events are not applied again
+// because of it.
+func TestDeltasReopenOnlyTheRecord(t *testing.T) {
 	m := newModel(9)
 	r := newDeltaRig(t, m, Destination{Name: "a", Destination: loadtest.NewMemory(nil)}, Destination{Name: "b", Destination: loadtest.NewMemory(nil)})
 	r.sync()
@@ -75,9 +73,9 @@ func TestDeltasReopenARecordAlone(t *testing.T) {
 	require.LessOrEqual(t, m.asked-asked, 5, "one record, and a test of its endpoint")
 }
 
-// What an event tells is older than what a pass has read since: the row keeps
-// that, until the stream is read again. // W07
-func TestDeltasTellNothingOlderThanAPass(t *testing.T) {
+// If a pass has read the stream after an event, the row keeps the pass's values until the stream is read again.
+// // W07
+func TestDeltasWriteNothingOlderThanAPass(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)
 	r.config.Catalogue = nil
@@ -85,7 +83,7 @@ func TestDeltasTellNothingOlderThanAPass(t *testing.T) {
 	r.sync()
 	m.records[2] = 7
 	m.send(m.event("updated", 2))
-	m.records[2] = 8 // of which no event tells
+	m.records[2] = 8 // without an event
 	r.sync()
 	require.Equal(t, []string{"v2.contacts"}, r.apply().Refresh)
 	r.equal()
@@ -94,9 +92,8 @@ func TestDeltasTellNothingOlderThanAPass(t *testing.T) {
 	})
 }
 
-// An event is set aside, and so read no more, once every destination has been told
-// that it was given up.
-func TestDeltasSetAsideLast(t *testing.T) {
+// An event is set aside, and never read again, once every destination has stored that it was given up.
+func TestDeltasQuarantineAfterAllDestinations(t *testing.T) {
 	m := newModel(5)
 	down := &brittle{Memory: loadtest.NewMemory(nil)}
 	r := newDeltaRig(t, m, Destination{Name: "up", Destination: loadtest.NewMemory(nil)}, Destination{Name: "down", Destination: down})

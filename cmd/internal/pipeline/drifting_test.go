@@ -21,20 +21,19 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// drifting is a list whose records come, go and change places while it is read,
-// and a server that may spoil its answers.
+// drifting is a list whose records come, go and move while it is read, on a server that may spoil its answers.
 type drifting struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	ids    []int
 	next   int
 	size   int
-	style  string            // how its pages are told: see answer
-	shift  float64           // chance of a change before an answer
-	lived  map[int]bool      // records that were there all the time
-	spoil  func([]int) []int // what a page shows of its records; nil shows all
+	style  string            // what its pages state: see answer
+	shift  float64           // probability of a change before an answer
+	lived  map[int]bool      // records that existed all the time
+	spoil  func([]int) []int // filters the records of a page; nil shows all
 	cut    func() bool       // whether the list ends before this page
-	masked bool              // between two answers as many records came as went: no total shows it
+	masked bool              // between two answers as many records came as went, so no total shows it
 }
 
 func newDrifting(random *rand.Rand, n int) *drifting {
@@ -46,7 +45,7 @@ func newDrifting(random *rand.Rand, n int) *drifting {
 	return m
 }
 
-// begin starts counting which records live through what comes.
+// begin starts tracking which records exist all the time.
 func (m *drifting) begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,7 +55,7 @@ func (m *drifting) begin() {
 	}
 }
 
-// rest reads the list once more, when it moves no more: then nothing is missing.
+// rest reads the list again after its changes have ended, and requires that nothing is missing.
 func (m *drifting) rest(t *testing.T, r *reader, gone []int) {
 	t.Helper()
 	m.shift = 0
@@ -69,7 +68,7 @@ func (m *drifting) rest(t *testing.T, r *reader, gone []int) {
 	}
 }
 
-// change lets one record come, go or move.
+// change adds, removes or moves one record.
 func (m *drifting) change() {
 	at := m.random.IntN(len(m.ids) + 1)
 	switch kind := m.random.IntN(3); {
@@ -103,8 +102,7 @@ func (m *drifting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, m.answer(r))
 }
 
-// The styles of a list: its total and last page, the total alone, a flag for
-// more, an offset with the total, and nothing at all.
+// The styles of a list: total and last page, total only, a flag for more, offset with total, and nothing at all.
 var styles = []string{"pages", "total", "more", "offset", "silent"}
 
 func (m *drifting) answer(r *http.Request) string {
@@ -141,8 +139,7 @@ func (m *drifting) answer(r *http.Request) string {
 	return fmt.Sprintf(`{"data":[%s]}`, b.String())
 }
 
-// reader is a pipeline with the real extractor over one server, whose handler
-// each seed brings along.
+// reader is a pipeline with the real extractor over one server, whose handler each seed sets.
 type reader struct {
 	*rig
 	handler http.Handler
@@ -170,7 +167,7 @@ func newReader(t *testing.T) *reader {
 	return r
 }
 
-// load runs the pipeline once, as a new process.
+// load runs the pipeline once, like a new process.
 func (r *reader) load(t *testing.T, c *extract.Client) StreamReport {
 	t.Helper()
 	rep, err := Run(context.Background(), Config{
@@ -181,8 +178,7 @@ func (r *reader) load(t *testing.T, c *extract.Client) StreamReport {
 	return rep.Streams[0]
 }
 
-// standing are the keys of a table's rows: true for those that stand, false for
-// those that are tombstoned.
+// standing returns the keys of a table's rows: true for live rows, false for tombstones.
 func (r *reader) standing() map[int]bool {
 	rows := map[int]bool{}
 	for _, row := range r.memory.Rows(r.stream.Table.Name) {
@@ -193,10 +189,9 @@ func (r *reader) standing() map[int]bool {
 	return rows
 }
 
-// A list that moves while it is read loses no record that was there all the
-// time, or says that it may have, and buries none alive. Where as many records come as
-// go between two pages, its total is met all the same: then the next run finds what is
-// missing. // H31, Invariant 12
+// If a list moves while it is read, each record that existed all the time is loaded, or the run reports that
+// some may be missing; none is marked as deleted. If as many records come as go between two pages, the total is
+// met all the same: then the next run finds the missing record. // H31, Invariant 12
 func TestMovingLists(t *testing.T) {
 	r := newReader(t)
 	seeds := uint64(trials(60))
@@ -207,7 +202,7 @@ func TestMovingLists(t *testing.T) {
 		m.style = styles[seed%uint64(len(styles))]
 		r.handler, r.rig = m, &rig{t: t, memory: loadtest.NewMemory(nil)}
 		c := r.source([]int{1, 4}[seed/5%2])
-		if random.IntN(2) == 0 { // over a table that is there already
+		if random.IntN(2) == 0 { // over an existing table
 			require.Equal(t, StatusComplete, r.load(t, c).Status)
 		}
 		m.shift = []float64{0.02, 0.1, 0.5, 1}[random.IntN(4)]
@@ -220,7 +215,7 @@ func TestMovingLists(t *testing.T) {
 		for id := range m.lived {
 			rows++
 			if alive, ok := there[id]; ok && !alive {
-				t.Fatalf("seed %d (%s): %d was buried alive: %s: %s", seed, m.style, id, s.Verdict, s.Why)
+				t.Fatalf("seed %d (%s): %d exists but was marked as deleted: %s: %s", seed, m.style, id, s.Verdict, s.Why)
 			} else if !alive {
 				gone = append(gone, id)
 			}
@@ -238,11 +233,11 @@ func TestMovingLists(t *testing.T) {
 		require.NotEqual(t, Proven, s.Verdict, "seed %d (%s): %v missing: %s", seed, m.style, gone, s.Why)
 		require.NotEqual(t, StatusComplete, s.Status, "seed %d (%s): %v missing: %s: %s", seed, m.style, gone, s.Verdict, s.Why)
 	}
-	t.Logf("%d seeds: %d with rows missing, none unlabelled; %d held; %d rows lived; %d passes", seeds, lost, held, rows, passes)
+	t.Logf("%d seeds: %d with rows missing, all reported; %d held; %d rows existed all the time; %d passes", seeds, lost, held, rows, passes)
 	require.LessOrEqual(t, lost, 1+int(seeds)/100, "seeds with rows missing")
 }
 
-// tricks are what a server may do to the records of a page, and to its list.
+// tricks are the ways in which a server may spoil a page, or its list.
 var tricks = map[string]func(m *drifting, shown []int) []int{
 	"drops": func(m *drifting, shown []int) []int {
 		if len(shown) > 0 {
@@ -265,8 +260,8 @@ var tricks = map[string]func(m *drifting, shown []int) []int{
 	"ends":      func(m *drifting, shown []int) []int { return nil },
 }
 
-// A certificate never says proven when a row is absent, whatever the server does
-// to its pages: by chance, now and then, or in the same way each time.
+// A certificate is never proven while a row is absent, whatever the server does to its pages: now and then, by
+// chance, or in the same way each time.
 func TestHostileLists(t *testing.T) {
 	r := newReader(t)
 	names := []string{"drops", "ends", "reorders", "repeats", "truncates"}

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// pages is a source that yields these pages, whatever it is asked for.
+// pages is a source that yields these pages for every stream.
 type pages []extract.Page
 
 func (p pages) Pages(context.Context, schemas.Stream, state.Cursor) iter.Seq2[extract.Page, error] {
@@ -26,9 +26,8 @@ func (p pages) Pages(context.Context, schemas.Stream, state.Cursor) iter.Seq2[ex
 	}
 }
 
-// A source that does not keep its side of the contract ends the stream; what it
-// said of the end is not believed.
-func TestSourceOutOfLine(t *testing.T) {
+// A source that violates the contract ends the stream, and its statements about the end are ignored.
+func TestSourceViolatesTheContract(t *testing.T) {
 	first := extract.Page{Records: []byte(`[{"id":1,"name":"a"}]`), Next: `{"page":1}`}
 	last := extract.Page{Records: []byte(`[{"id":2,"name":"b"}]`), Next: `{"end":"x"}`,
 		End: &extract.End{Rule: extract.RuleLastPage, Pages: 2, FirstTotal: -1, LastTotal: -1}}
@@ -42,7 +41,7 @@ func TestSourceOutOfLine(t *testing.T) {
 		{"no end", pages{first}, "the pages stopped before their end", 1},
 		{"no page", nil, "the pages stopped before their end", 0},
 		{"a page after the end", pages{first, last, first}, "page 3: a page came after the last one", 1},
-		{"a page that is no JSON", pages{first, broken}, "map page 2", 1},
+		{"a page that is not JSON", pages{first, broken}, "map page 2", 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -58,7 +57,7 @@ func TestSourceOutOfLine(t *testing.T) {
 	}
 }
 
-// forgetful is a destination that loses a row of each merge from its counts.
+// forgetful is a destination that omits one row of each merge from its counts.
 type forgetful struct{ load.Destination }
 
 func (d forgetful) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {

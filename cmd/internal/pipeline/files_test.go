@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-data/penstock/load/loadtest"
 )
 
-// newArchive is an estate whose parents have a file each, kept in a folder.
+// newArchive returns an estate whose parents each have a file, and the folder for the files.
 func newArchive(t *testing.T, n int) (e *estate, dir string) {
 	e = newEstate(t, n)
 	dir = filepath.Join(t.TempDir(), "warehouse.files")
@@ -26,8 +26,7 @@ func newArchive(t *testing.T, n int) (e *estate, dir string) {
 	return e, dir
 }
 
-// kept are the files below dir, by path, and what is in them. Nobody else may read
-// them.
+// kept returns the files below dir by path, with their content. Only the owner may be able to read them.
 func kept(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -47,7 +46,7 @@ func kept(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// named holds that each row names a file that is there, with its content.
+// named requires that each row names an existing file with its content.
 func (e *estate) named(dir string) {
 	e.t.Helper()
 	files := kept(e.t, dir)
@@ -81,10 +80,10 @@ func TestFilesAreKept(t *testing.T) {
 	require.Less(t, n, 7)
 	require.EqualValues(t, 1, child.Counts.Written)
 	require.EqualValues(t, 1, child.Counts.Deleted)
-	require.Len(t, kept(t, dir), 31, "what may be in use is not removed at once")
+	require.Len(t, kept(t, dir), 31, "files that may be in use are not removed at once")
 	e.named(dir)
 
-	// A file that is gone is fetched again, and only it.
+	// Only a missing file is fetched again.
 	rows := e.memory.Rows("x_paper")
 	lost := slices.IndexFunc(rows, func(row loadtest.Row) bool { return row["_context__id"] == "9" })
 	require.NoError(t, os.Remove(filepath.Join(dir, rows[lost]["path"])))
@@ -93,8 +92,7 @@ func TestFilesAreKept(t *testing.T) {
 	e.named(dir)
 }
 
-// Files that no row names are removed when they are old; those of rows that have
-// ended stay.
+// Files without a row are removed when they are old. Files of deleted rows stay.
 func TestOrphansAreRemoved(t *testing.T) {
 	e, dir := newArchive(t, 5)
 	e.complete(Options{})
@@ -118,8 +116,8 @@ func TestOrphansAreRemoved(t *testing.T) {
 	e.named(dir)
 }
 
-// An invoice whose file is none holds its stream, and keeps what was there.
-func TestFileThatIsNoneCostsItselfAlone(t *testing.T) {
+// An invoice whose answer is not a file holds its stream, and the earlier file is kept.
+func TestInvalidFileAffectsOnlyItself(t *testing.T) {
 	e, dir := newArchive(t, 12)
 	e.complete(Options{})
 	e.parents[3]++
@@ -136,10 +134,9 @@ func TestFileThatIsNoneCostsItselfAlone(t *testing.T) {
 	require.EqualValues(t, 1, child.Counts.Written)
 }
 
-// TestFileThatIsRefusedCostsItselfOnly holds that a file which the user may not read is
-// reported, requested again by each run, and never deletes what was there. The others are
-// committed, and unchanged ones are not requested again.
-func TestFileThatIsRefusedCostsItselfOnly(t *testing.T) {
+// TestRefusedFileAffectsOnlyItself checks that a file that the user may not read is reported, requested again by
+// each run, and causes no deletion. The others are committed, and unchanged ones are not requested again.
+func TestRefusedFileAffectsOnlyItself(t *testing.T) {
 	e, dir := newArchive(t, 300)
 	e.refused = map[int]bool{7: true}
 	e.secret[8] = -1
@@ -172,7 +169,7 @@ func TestFileThatIsRefusedCostsItselfOnly(t *testing.T) {
 	e.named(dir)
 }
 
-// A destination without a folder has the rows.
+// A destination without a folder stores only the rows.
 func TestFilesWithoutFolder(t *testing.T) {
 	e, dir := newArchive(t, 3)
 	e.config.Files = nil
@@ -193,8 +190,8 @@ func TestFolderKeepsInside(t *testing.T) {
 	require.Empty(t, entries)
 }
 
-// TestFilesLink holds that a symbolic link among the kept files is not followed, and that
-// the folder itself may be one.
+// TestFilesLink checks that a symbolic link among the kept files is not followed, and that the folder itself may
+// be one.
 func TestFilesLink(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	require.NoError(t, os.Symlink(dir, filepath.Join(elsewhere, "files")))

@@ -45,7 +45,7 @@ func TestForecast(t *testing.T) {
 	require.Equal(t, Guessed, by["b.new"].Basis)
 	require.Equal(t, int64(12+1000+2+8+1), f.Requests)
 	require.Equal(t, 2, f.Guessed)
-	require.InDelta(t, 10.12, f.Seconds, 1e-9, "lanes run side by side")
+	require.InDelta(t, 10.12, f.Seconds, 1e-9, "lanes run in parallel")
 	require.InDelta(t, 10.12, by["a.one"].Ends, 1e-9)
 
 	k.Deadline = time.Second
@@ -56,13 +56,13 @@ func TestForecast(t *testing.T) {
 
 	k.Deadline = 0
 	k.Last = RunDuration{Requests: 1023, Seconds: 40}
-	require.InDelta(t, 40, NewForecast(k).Seconds, 1e-9, "as slow as it was")
+	require.InDelta(t, 40, NewForecast(k).Seconds, 1e-9, "as slow as the last run")
 	k.Last = RunDuration{Requests: 2046, Seconds: 40}
-	require.InDelta(t, 20, NewForecast(k).Seconds, 1e-9, "half as much, half as long")
+	require.InDelta(t, 20, NewForecast(k).Seconds, 1e-9, "half the requests take half the time")
 	k.Last = RunDuration{Requests: 23, Seconds: 5}
-	require.InDelta(t, 5+10.12*1000/1023, NewForecast(k).Seconds, 1e-9, "what comes on top is under the limit alone")
+	require.InDelta(t, 5+10.12*1000/1023, NewForecast(k).Seconds, 1e-9, "further requests take the time of the rate limit")
 	k.Last = RunDuration{Requests: 1023, Seconds: 1}
-	require.InDelta(t, 10.12, NewForecast(k).Seconds, 1e-9, "a limit is a limit")
+	require.InDelta(t, 10.12, NewForecast(k).Seconds, 1e-9, "never faster than the rate limit")
 }
 
 func TestOutlook(t *testing.T) {

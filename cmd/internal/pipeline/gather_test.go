@@ -12,7 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// inSmallBatches runs the pipeline as a new process that flushes a page several times.
+// inSmallBatches runs the pipeline, like a new process, with batches so small that a page is flushed several
+// times.
 func (r *reader) inSmallBatches(t *testing.T) StreamReport {
 	t.Helper()
 	c := r.source(1)
@@ -26,8 +27,8 @@ func (r *reader) inSmallBatches(t *testing.T) StreamReport {
 	return rep.Streams[0]
 }
 
-// A page of several parts is committed as a whole or not at all: its parts are flushed one
-// by one, and an error in the last one leaves no row and no cursor. // Invariants 2, 6 and 11
+// A page of several parts is committed as a whole or not at all: its parts are flushed one by one, and an error
+// in the last one leaves no row and no cursor. // Invariants 2, 6 and 11
 func TestPageInPartsIsOneCommit(t *testing.T) {
 	const n = 12_000 // three parts
 	r := newReader(t)
@@ -53,8 +54,7 @@ func TestPageInPartsIsOneCommit(t *testing.T) {
 	require.Equal(t, []any{StatusComplete, int64(0), int64(2)}, []any{s.Status, s.Counts.Written, s.Counts.Deleted}, "%v", s.Err)
 }
 
-// A page with more rejects than memory is kept for ends the stream, and leaves nothing.
-// Invariants 6 and 11
+// A page with more rejects than fit in memory ends the stream and leaves nothing. // Invariants 6 and 11
 func TestPageOfTooManyRejects(t *testing.T) {
 	r := newReader(t)
 	r.begin(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -65,8 +65,8 @@ func TestPageOfTooManyRejects(t *testing.T) {
 	require.Empty(t, r.memory.Rows("x_things"))
 }
 
-// A page whose rows fill more columns than memory is kept for ends the stream, and leaves
-// nothing. A lower bound of columns loads it. // Invariants 6 and 11
+// A page whose rows take more memory in columns than allowed ends the stream and leaves nothing. With a lower
+// limit of columns it is loaded. // Invariants 6 and 11
 func TestPageOfTooManyColumns(t *testing.T) {
 	const n, columns, every = 20_000, 1_400, 2_500
 	var wide, page strings.Builder

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A page may fill a group by itself. What it has brought is news nevertheless.
-func TestIncrementalEndsOnlyWhereNothingIsNew(t *testing.T) {
+// A page may fill a group by itself. Its changes still count as news.
+func TestIncrementalContinuesWhileThereAreChanges(t *testing.T) {
 	m := atRest(true)
 	r := newMoving(t, m, schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339})
 	r.config.limits = perPage
@@ -26,9 +26,9 @@ func TestIncrementalEndsOnlyWhereNothingIsNew(t *testing.T) {
 	require.Empty(t, r.missing())
 }
 
-// Where the rules change, rows do that no incremental reading carries: they are
-// made anew, and that they are is no sign of changes that were missed.
-func TestIncrementalReadsAllWhereTheRulesChange(t *testing.T) {
+// If the rules change, rows change that no incremental pass returns: they are written again, and that does not
+// count as a sign of missed changes.
+func TestIncrementalReadsAllAfterTheRulesChange(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)
 	r.once()
@@ -44,12 +44,11 @@ func TestIncrementalReadsAllWhereTheRulesChange(t *testing.T) {
 	}
 	before := m.requests
 	require.Equal(t, Consistent, r.once().Verdict)
-	require.Less(t, m.requests-before, 5, "and then it is incremental again")
+	require.Less(t, m.requests-before, 5, "the next pass is incremental again")
 }
 
-// A pass that has left out what has not changed says nothing about the rejects of
-// those before: they are tried again, but where it may have found the record as it
-// stands.
+// An incremental pass says nothing about the rejects of earlier passes: they are retried, unless it may have
+// found the record unchanged.
 func TestRetryAfterAnIncrementalPass(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)
@@ -59,7 +58,7 @@ func TestRetryAfterAnIncrementalPass(t *testing.T) {
 		defer m.mu.Unlock()
 		m.clock = m.clock.Add(time.Hour)
 		m.rows[id-1].at, m.rows[id-1].Size = m.clock, size
-		m.clock = m.clock.Add(10 * time.Second) // else it may have changed while the next pass runs
+		m.clock = m.clock.Add(10 * time.Second) // else it might have changed during the next pass
 	}
 	touch(1, 1)
 	r.once()
@@ -68,9 +67,9 @@ func TestRetryAfterAnIncrementalPass(t *testing.T) {
 	touch(3, "many")
 	require.EqualValues(t, 2, r.once().Counts.Rejected)
 	touch(7, 1)
-	r.once() // the bound itself once more: 3 is rejected again
+	r.once() // the filter includes its bound, so 3 is rejected again
 	touch(8, 1)
-	require.Zero(t, r.once().Counts.Rejected, "they are left out by now")
+	require.Zero(t, r.once().Counts.Rejected, "they are no longer returned")
 	retried := r.retry()
 	require.Len(t, retried.Streams, 1)
 	require.Zero(t, retried.Streams[0].Superseded)
@@ -80,18 +79,17 @@ func TestRetryAfterAnIncrementalPass(t *testing.T) {
 	r.config.Streams[0].Rules.Contract.Types = ""
 	r.restart(nil)
 	retried = r.retry()
-	require.EqualValues(t, 1, retried.Streams[0].Resolved, "there was no row of it")
-	require.EqualValues(t, 1, retried.Streams[0].Rejected, "a later pass may have found it as its row has it")
+	require.EqualValues(t, 1, retried.Streams[0].Resolved, "it had no row")
+	require.EqualValues(t, 1, retried.Streams[0].Rejected, "a later pass may have found its row unchanged")
 	require.Contains(t, retried.Streams[0].Still[0].Reason, "sync --full")
-	r.once() // the rules have changed: all of it
+	r.once() // the rules have changed, so everything is read
 	require.Empty(t, r.missing())
-	require.Empty(t, r.unresolved(), "the pass resolves what it did not meet again")
+	require.Empty(t, r.unresolved(), "the pass resolves rejects that it did not meet again")
 	require.Empty(t, r.retry().Streams)
 }
 
-// Where a column is widened to what cannot keep its values as they came, they are
-// read again, all of them.
-func TestIncrementalReadsAllWhereValuesAreForgotten(t *testing.T) {
+// If a column is widened to a type that cannot keep the original values, all of them are read again.
+func TestIncrementalReadsAllAfterAColumnIsWidened(t *testing.T) {
 	m := atRest(false)
 	for i := range m.rows {
 		m.rows[i].Size = json.RawMessage("1.50")
@@ -102,7 +100,7 @@ func TestIncrementalReadsAllWhereValuesAreForgotten(t *testing.T) {
 	m.rows[0].at, m.rows[0].Size = m.clock, "many"
 	r.once()
 	for _, n := range r.once().Notices {
-		require.NotEqual(t, NoticeIncremental, n.About, "that rows are written anew is no sign of changes that were missed")
+		require.NotEqual(t, NoticeIncremental, n.About, "rows written again are not a sign of missed changes")
 	}
 	sizes := map[string]int{}
 	for _, row := range r.memory.Rows("items") {
@@ -115,9 +113,8 @@ func TestIncrementalReadsAllWhereValuesAreForgotten(t *testing.T) {
 	require.Less(t, m.requests-before, 5)
 }
 
-// A record that leaves the stream's filter leaves the table with the next
-// incremental pass, and one that meets it again comes back. A record that another
-// version of has come later in the same pass stays, and so do all others.
+// A record that the stream's filter now leaves out is deleted by the next incremental pass, and written again
+// when the filter accepts it. If a later version of the record arrives in the same pass, it stays.
 func TestIncrementalFilter(t *testing.T) {
 	for name, newest := range map[string]bool{"by a filter of the source": false, "the latest change first": true} {
 		t.Run(name, func(t *testing.T) {

@@ -22,15 +22,15 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// revision is what a record shows from some moment on.
+// revision is one version of a record.
 type revision struct {
 	closed  bool
 	name    string
 	changed time.Time
-	shown   time.Time // when the transaction is committed that made it
+	shown   time.Time // when the transaction that made it commits
 }
 
-// editedRecord is a record of an edited list, with the versions that it has had.
+// editedRecord is a record of an edited list, with its versions.
 type editedRecord struct {
 	id       int
 	created  time.Time
@@ -38,8 +38,8 @@ type editedRecord struct {
 	versions []revision
 }
 
-// now is what the record shows at a moment: of the versions that are committed, the
-// one that was changed last.
+// now returns the record's version at a moment: of the committed versions, the one with the latest time of
+// change.
 func (e *editedRecord) now(at time.Time) revision {
 	v := e.versions[0]
 	for _, w := range e.versions[1:] {
@@ -50,7 +50,7 @@ func (e *editedRecord) now(at time.Time) revision {
 	return v
 }
 
-// edited is a server with a list whose records people edit. Its traits are drawn.
+// edited is a server with a list whose records are edited. Its properties are random.
 type edited struct {
 	mu       sync.Mutex
 	random   *rand.Rand
@@ -62,17 +62,17 @@ type edited struct {
 	atRest   bool
 
 	format    string
-	zone      time.Duration // of times that name none
+	zone      time.Duration // zone of times that name none
 	order     string        // id, created, changed, rising
 	filter    string        // "", changed, created, day, next day, utc
-	excludes  bool          // the filter leaves out the bound itself
+	excludes  bool          // the filter excludes its bound
 	paging    string        // last page, total, next
 	size      int
-	skew      time.Duration // of the source's clock before the reader's
-	dated     bool          // answers have a Date
-	births    bool          // records tell when they were created
+	skew      time.Duration // how far the source's clock is ahead of the reader's
+	dated     bool          // answers have a Date header
+	births    bool          // records have their creation time
 	nulls     bool          // records that were never edited have no time of change
-	late      time.Duration // by which commits may be late
+	late      time.Duration // maximum delay of commits
 	silent    bool          // some edits do not change the time
 	deletes   bool
 	open      bool // the stream has a filter that leaves out closed records
@@ -103,7 +103,7 @@ func newEdited(seed int) *edited {
 	return e
 }
 
-// commit takes down a version whose transaction ends some time later.
+// commit adds a version whose transaction may commit later.
 func (e *edited) commit(r *editedRecord, changed time.Time) {
 	shown := e.clock
 	if e.late > 0 && e.random.IntN(3) == 0 {
@@ -130,14 +130,14 @@ func (e *edited) change() {
 		if e.silent && r.IntN(3) == 0 {
 			at = row.versions[len(row.versions)-1].changed
 		} else if r.IntN(60) == 0 && !e.nulls {
-			at = at.Add(time.Duration(1+r.IntN(500)) * time.Hour) // of a clock that is wrong
+			at = at.Add(time.Duration(1+r.IntN(500)) * time.Hour) // time of a wrong clock
 		}
 		row.edited = true
 		e.commit(row, at)
 	}
 }
 
-// begin makes the list as it is before the first pass.
+// begin creates the list as it is before the first pass.
 func (e *edited) begin() {
 	late := e.late
 	e.late = 0
@@ -157,7 +157,7 @@ func (e *edited) begin() {
 	e.clock = e.clock.Add(time.Hour)
 }
 
-// write is a moment as the server writes it.
+// write returns a moment in the server's format.
 func (e *edited) write(at time.Time) any {
 	switch e.format {
 	case schemas.MomentUnix:
@@ -172,7 +172,7 @@ func (e *edited) write(at time.Time) any {
 	return at.Format(time.RFC3339)
 }
 
-// read is the moment that a parameter says; local where it names no zone.
+// read parses the moment in a parameter, as local time if it names no zone.
 func (e *edited) read(text string) (time.Time, error) {
 	zone := e.zone
 	if e.filter == "utc" {
@@ -195,7 +195,7 @@ func (e *edited) read(text string) (time.Time, error) {
 	return time.Parse(time.RFC3339, text)
 }
 
-// passes reports whether the filter lets a record through.
+// passes reports whether the filter accepts a record.
 func (e *edited) passes(r *editedRecord, v revision, bound time.Time) bool {
 	step := time.Second
 	switch e.format {
@@ -282,15 +282,14 @@ func (e *edited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"data": out, "meta": meta})
 }
 
-// now is the time of day by the reader's clock.
+// now returns the time by the reader's clock.
 func (e *edited) now() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.clock.Add(-e.skew)
 }
 
-// pass lets time pass, with some changes, and says how many there are from then on
-// before each request.
+// pass lets time pass, with some changes, and sets the number of changes before each later request.
 func (e *edited) pass(rate int, d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -309,7 +308,7 @@ func (e *edited) rest(d time.Duration) {
 	e.clock = e.clock.Add(d)
 }
 
-// wasClosed reports whether a record did not meet the stream's filter at some time.
+// wasClosed reports whether the stream's filter left the record out at some time.
 func (e *edited) wasClosed(id string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -330,7 +329,7 @@ func (e *edited) truth() map[string]string {
 	return all
 }
 
-// editedRig is a pipeline over such a list.
+// editedRig is a pipeline over an edited list.
 type editedRig struct {
 	*rig
 	server *edited
@@ -353,14 +352,14 @@ func newEditedRig(t *testing.T, e *edited, i schemas.Incremental, seed int) *edi
 	t.Cleanup(func() { _ = client.Close() })
 	g := &rig{t: t, memory: loadtest.NewMemory(nil)}
 	g.config = Config{Name: "nightly", Streams: []schemas.Stream{s}, Source: client, Now: e.now}
-	g.config.Options.ConfirmShrink = true // no brake keeps what a wrong pass would delete
+	g.config.Options.ConfirmShrink = true // the brake must not hide a wrong deletion
 	if e.open {
 		g.config.Streams[0].Rules.Filter = []schemas.Condition{{Column: "closed", In: []string{"false"}}}
 	}
 	return &editedRig{g, e, srv, seed}
 }
 
-// sync makes a run. A row is marked as deleted only if its record is gone.
+// sync runs the pipeline, and requires that a row is marked as deleted only if its record is gone.
 func (r *editedRig) sync() StreamReport {
 	r.t.Helper()
 	rep, err := r.run(r.t.Context())
@@ -379,7 +378,7 @@ func (r *editedRig) sync() StreamReport {
 	return s
 }
 
-// wrong are the rows that are not as the list has them.
+// wrong returns the rows that differ from the list.
 func (r *editedRig) wrong() map[string]string {
 	have, truth, all := map[string]string{}, r.server.truth(), map[string]string{}
 	for _, row := range r.memory.Rows("items") {
@@ -400,15 +399,14 @@ func (r *editedRig) wrong() map[string]string {
 	return all
 }
 
-// beforeEdge are those of the records that earlier passes should have found, by
-// what the cursor says of these.
+// beforeEdge returns the missed records that earlier passes should have found, according to the cursor.
 func (r *editedRig) beforeEdge(missed map[string]string) (all []string) {
 	stored, err := r.memory.Cursor(r.t.Context(), state.Key{Pipeline: "nightly", Stream: "crm.items"})
 	require.NoError(r.t, err)
 	var pos struct {
 		At struct{ Settled time.Time }
 	}
-	_ = json.Unmarshal([]byte(stored), &pos) // without a source's cursor there is no edge
+	_ = json.Unmarshal([]byte(stored), &pos) // without a source cursor there is no edge
 	i := r.config.Streams[0].Incremental
 	for _, row := range r.server.rows {
 		text, is := missed[strconv.Itoa(row.id)]
@@ -426,16 +424,14 @@ func (r *editedRig) traits() string {
 		e.format, e.zone, e.order, e.filter, e.excludes, e.paging, e.size, e.skew, e.dated, e.births, e.nulls, e.late, e.silent, e.deletes, e.untouched, e.open, r.config.Streams[0].Incremental)
 }
 
-// TestEditedLists draws lists whose records people edit all the while they are
-// read, and how they are read: as the probes find out, or as a user says, rightly
-// or wrongly.
+// TestEditedLists generates lists whose records are edited while they are read, and ways to read them: as the
+// probes find out, or as a user configures, correctly or not.
 //
-// When a list has come to rest, two more runs have every change that incremental
-// passes can see: with auto, all that are committed within the lookback and have a
-// time of their own. A whole pass, a week later, has the others as well; if it
-// finds one, it says that incremental passes miss changes, and every later run
-// reads the whole list. No run marks a record as deleted that is there, and none
-// is proven while the table differs from the list.
+// When a list has come to rest, two more runs have every change that incremental passes can see: with auto,
+// every change that was committed within the lookback and changed its time. A whole pass, a week later, has the
+// other changes too. If it finds one, it reports that incremental passes miss changes, and every later run reads
+// the whole list. No run marks an existing record as deleted, and no run is proven while the table differs from
+// the list.
 func TestEditedLists(t *testing.T) {
 	found, refuted, seeds := 0, 0, trials(25)
 	for seed := range seeds {

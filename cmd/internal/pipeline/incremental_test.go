@@ -33,23 +33,22 @@ type change struct {
 	at, created time.Time
 }
 
-// moving is a server whose list changes between any two requests. Its clock
-// moves on by half a second a request, so that several changes bear the same
-// whole second.
+// moving is a server whose list changes between any two requests. Its clock advances by half a second per
+// request, so that several changes have the same whole second.
 type moving struct {
 	mu       sync.Mutex
 	random   *rand.Rand
 	clock    time.Time
-	passed   time.Duration // by our clock, beside what has passed
+	passed   time.Duration // additional time by our clock
 	rows     []change
 	next     int
 	rate     int // changes before each request
 	requests int
 
-	newest    bool // the order of the list: the latest change first; else by id
-	exclusive bool // the filter leaves out the bound itself
-	silent    bool // some changes do not show in updated_at
-	creation  bool // order and filter are by creation
+	newest    bool // order of the list: latest change first, else by id
+	exclusive bool // the filter excludes its bound
+	silent    bool // some changes do not update updated_at
+	creation  bool // order and filter use the creation time
 	size      int
 }
 
@@ -118,7 +117,7 @@ func (m *moving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"data": rows, "meta": map[string]any{"current_page": page, "last_page": last}})
 }
 
-// sorted is the time that the list's order and filter go by.
+// sorted returns the time that the list's order and filter use.
 func (m *moving) sorted(c change) time.Time {
 	if m.creation {
 		return c.created
@@ -126,7 +125,7 @@ func (m *moving) sorted(c change) time.Time {
 	return c.at
 }
 
-// now is the time of day as the reader's machine has it.
+// now returns the time by the reader's clock.
 func (m *moving) now() time.Time { return time.Now().Add(m.passed) }
 
 // later lets time pass.
@@ -138,15 +137,15 @@ func (m *moving) later(d time.Duration) {
 
 func atoi(s string) int { n, _ := strconv.Atoi(s); return n }
 
-// pace says how many changes there are from now on before each request, after a
-// while. A request that a reader has given up may be under way yet.
+// pace sets the number of changes before each request from now on, after a pause. A request that a reader has
+// given up may still be running.
 func (m *moving) pace(rate int, after time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.rate, m.clock = rate, m.clock.Add(after)
 }
 
-// truth is what a table of the list must hold.
+// truth returns the correct content of the list's table.
 func (m *moving) truth() map[string]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -157,7 +156,7 @@ func (m *moving) truth() map[string]string {
 	return all
 }
 
-// movingRig is a pipeline over such a list.
+// movingRig is a pipeline over a moving list.
 type movingRig struct {
 	*rig
 	server *moving
@@ -184,7 +183,7 @@ func newMoving(t *testing.T, m *moving, i schemas.Incremental) *movingRig {
 	return &movingRig{g, m, srv}
 }
 
-// missing are the rows of the table that are not as the server has them.
+// missing returns the records that the table lacks or has differently.
 func (r *movingRig) missing() (wrong []string) {
 	have := map[string]string{}
 	for _, row := range r.memory.Rows("items") {
@@ -203,7 +202,7 @@ func (r *movingRig) once() StreamReport {
 	rep, err := r.run(r.t.Context())
 	require.NoError(r.t, err)
 	require.Len(r.t, rep.Streams, 1)
-	r.http.CloseClientConnections() // a page that was asked for ahead, and given up, may be under way
+	r.http.CloseClientConnections() // a page that was requested ahead and given up may still be running
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
 	return rep.Streams[0]
@@ -216,10 +215,9 @@ func trials(short int) int {
 	return short
 }
 
-// TestIncrementalMissesNothing lets a list change all the while it is read, run
-// after run. Once it has come to rest, incremental passes have found every
-// change: those that slipped past one of them came with the next. What slipped
-// past two is rare, and comes with the next whole reading.
+// TestIncrementalMissesNothing changes a list while it is read, run after run. Once the list is at rest,
+// incremental passes have found every change: a change that one pass missed came with the next. A change that
+// two passes missed is rare, and comes with the next whole reading.
 func TestIncrementalMissesNothing(t *testing.T) {
 	seeds, missed, requests := trials(40), 0, 0
 	for seed := range seeds {
@@ -254,11 +252,11 @@ func TestIncrementalMissesNothing(t *testing.T) {
 		r.once()
 		require.Empty(t, r.missing(), "seed %d: a whole reading has everything", seed)
 	}
-	t.Logf("%d of %d seeds had a change that slipped past two passes; %d requests for two quiet passes each", missed, seeds, requests)
+	t.Logf("%d of %d seeds had a change that two passes missed; %d requests for two quiet passes each", missed, seeds, requests)
 	require.LessOrEqual(t, missed*100, seeds, "in more than 1 %% of the seeds")
 }
 
-// atRest is a list at rest: 500 records, ten to a page.
+// atRest returns a list at rest: 500 records, ten per page.
 func atRest(newest bool) *moving {
 	m := &moving{random: rand.New(rand.NewPCG(9, 9)), clock: time.Now().UTC().Add(-time.Hour).Truncate(time.Second), size: 10, newest: newest}
 	for range 500 {
@@ -272,7 +270,7 @@ func atRest(newest bool) *moving {
 
 var sinceFilter = schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339, Param: "updated_since", Lookback: time.Second}
 
-// TestIncrementalReadsLittle counts what a second pass asks for, by either way.
+// TestIncrementalReadsLittle counts the requests of a second pass, with a filter and by order.
 func TestIncrementalReadsLittle(t *testing.T) {
 	for name, i := range map[string]schemas.Incremental{"filter": sinceFilter, "newest first": {Field: "updated_at", Format: schemas.MomentRFC3339, Lookback: time.Second}} {
 		t.Run(name, func(t *testing.T) {
@@ -298,8 +296,8 @@ func TestIncrementalReadsLittle(t *testing.T) {
 	}
 }
 
-// TestIncrementalIsGivenUp has a source whose changes do not all bear a new time:
-// the whole reading that is due finds so, says it, and no incremental one follows.
+// TestIncrementalIsGivenUp reads a source that does not update the time of every change: the next whole reading
+// finds that and reports it, and no incremental reading follows.
 func TestIncrementalIsGivenUp(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)
@@ -309,7 +307,7 @@ func TestIncrementalIsGivenUp(t *testing.T) {
 		m.rows[i].Name = "behind its back"
 	}
 	m.mu.Unlock()
-	m.mu.Lock() // as many recent records as there are changes of old ones do not hide these
+	m.mu.Lock() // recent changes do not hide the changes of old records
 	m.clock = m.clock.Add(time.Hour)
 	for i := 100; i < 130; i++ {
 		m.rows[i].Name, m.rows[i].at = "changed", m.clock
@@ -335,8 +333,7 @@ func TestIncrementalIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestIncrementalNeedsAKey reads the whole of a list whose rows cannot be told
-// apart: what a pass does not carry is gone there.
+// TestIncrementalNeedsAKey reads the whole list if its rows have no key: then missing rows count as gone.
 func TestIncrementalNeedsAKey(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)
@@ -348,7 +345,7 @@ func TestIncrementalNeedsAKey(t *testing.T) {
 	require.Empty(t, r.missing())
 }
 
-// TestIncrementalIsResumed stops a pass half way: the next run carries it on.
+// TestIncrementalIsResumed stops a pass half way, and the next run continues it.
 func TestIncrementalIsResumed(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)
@@ -375,7 +372,7 @@ func TestIncrementalIsResumed(t *testing.T) {
 	require.Empty(t, r.missing())
 }
 
-// TestIncrementalAuto finds the filter by itself, and says how it knows.
+// TestIncrementalAuto finds the filter by probes, and stores the evidence.
 func TestIncrementalAuto(t *testing.T) {
 	m := atRest(false)
 	m.rows[3].at = m.clock.Add(-time.Minute) // it was changed after others were created
@@ -397,13 +394,13 @@ func TestIncrementalAuto(t *testing.T) {
 	require.NotEmpty(t, f.Evidence)
 }
 
-// TestIncrementalAutoWaits has a list with the newest record first and a filter by
-// creation. As long as no record was edited, they look like an order and a filter by the
-// time of change, so the list is read whole. It is still read whole after edits.
+// TestIncrementalAutoWaits reads a list with the newest record first and a filter by creation. As long as no
+// record was edited, they look like an order and a filter by the time of change, so the list is read whole. It
+// is still read whole after edits.
 func TestIncrementalAutoWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
-		byCreation bool // the order and the filter; else both are by change
-		found      bool // that incremental reading works, once records were edited
+		byCreation bool // order and filter are by creation; else both are by change
+		found      bool // incremental reading works once records were edited
 	}{"by creation": {true, false}, "by change": {false, true}} {
 		t.Run(name, func(t *testing.T) {
 			m := atRest(true)
@@ -439,9 +436,8 @@ func TestIncrementalAutoWaits(t *testing.T) {
 	}
 }
 
-// TestIncrementalEndsByTime has a list, the latest change first, whose first pages
-// are known already when a change is committed late: a reading ends by the times
-// of change, and not at records that are known.
+// TestIncrementalEndsByTime reads a list with the latest change first, whose first pages are already known when
+// a change is committed late: a reading ends by the times of change, not at known records.
 func TestIncrementalEndsByTime(t *testing.T) {
 	m := atRest(true)
 	r := newMoving(t, m, schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339, Lookback: 10 * time.Minute})
@@ -466,8 +462,8 @@ func TestIncrementalEndsByTime(t *testing.T) {
 	require.Less(t, m.requests-before, 10)
 }
 
-// TestIncrementalOrderIsChecked has a list that is said to show the latest change
-// first and comes by its key: the first pass says so, and every pass reads all.
+// TestIncrementalOrderIsChecked reads a list that is configured to show the latest change first but is ordered
+// by key: the first pass reports it, and every pass reads the whole list.
 func TestIncrementalOrderIsChecked(t *testing.T) {
 	m := atRest(false)
 	m.rows[3].at = m.clock
@@ -488,18 +484,17 @@ func TestIncrementalOrderIsChecked(t *testing.T) {
 	}
 }
 
-// TestIncrementalClocks has records of the future, and a source whose clock goes
-// back: neither hides a change.
+// TestIncrementalClocks has records from the future, and a source whose clock goes back: neither hides a change.
 func TestIncrementalClocks(t *testing.T) {
 	for name, tt := range map[string]struct {
-		future time.Duration // of one record
-		back   time.Duration // by which the clock goes back
-		passes int           // after which the change must be there
+		future time.Duration // how far one record's time is in the future
+		back   time.Duration // how far the clock goes back
+		passes int           // passes after which the change must be loaded
 	}{
-		"a year ahead":             {future: 365 * 24 * time.Hour, passes: 1},
-		"some hours ahead":         {future: 5 * time.Hour, passes: 1},
-		"the clock goes back":      {back: 3 * time.Hour, passes: 2},
-		"nothing of it, a control": {passes: 1},
+		"a year ahead":        {future: 365 * 24 * time.Hour, passes: 1},
+		"some hours ahead":    {future: 5 * time.Hour, passes: 1},
+		"the clock goes back": {back: 3 * time.Hour, passes: 2},
+		"control":             {passes: 1},
 	} {
 		for _, newest := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, newest), func(t *testing.T) {

@@ -31,12 +31,12 @@ type server struct {
 	asked   int
 }
 
-// serveAPI serves answers by path. selected are the streams of the pipeline, known
-// those that it can find beside.
+// serveAPI serves answers by path. selected are the streams of the pipeline; known are further streams that it
+// can find.
 func serveAPI(t *testing.T, answers map[string]http.HandlerFunc, known []schemas.Stream, selected ...schemas.Stream) *server {
 	t.Helper()
 	s := &server{streams: slices.Concat(known, selected)}
-	var one sync.Mutex // request at a time
+	var one sync.Mutex // one request at a time
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		one.Lock()
 		defer one.Unlock()
@@ -66,7 +66,7 @@ func serveAPI(t *testing.T, answers map[string]http.HandlerFunc, known []schemas
 	return s
 }
 
-// connect gives the pipeline a source of its own, as a new process would have.
+// connect gives the pipeline a new source, as in a new process.
 func (s *server) connect() {
 	var routes []wire.Route
 	for _, x := range s.streams {
@@ -81,7 +81,7 @@ func (s *server) connect() {
 	s.config.Source = c
 }
 
-// again is another run in a new process.
+// again runs the pipeline in a new process.
 func (s *server) again() Report {
 	s.connect()
 	rep, err := s.run(context.Background())
@@ -89,7 +89,7 @@ func (s *server) again() Report {
 	return rep
 }
 
-// values are a column of the living rows of a table, sorted.
+// values returns a column of the live rows of a table, sorted.
 func (s *server) values(table, column string) []string {
 	var out []string
 	for _, row := range s.memory.Rows(table) {
@@ -110,7 +110,7 @@ func (s *server) key(table string) []string {
 	return tables[0].Key
 }
 
-// rejected are the records among the rejects that are not resolved.
+// rejected returns the number of unresolved rejects of whole records.
 func (s *server) rejected() int {
 	n := 0
 	for _, row := range s.memory.Rows(load.Rejects.Name) {
@@ -121,7 +121,7 @@ func (s *server) rejected() int {
 	return n
 }
 
-// endpoint is a stream of the catalogue's kind.
+// endpoint returns a stream as the catalogue defines it.
 func endpoint(name, method, path string, key ...string) schemas.Stream {
 	return schemas.Stream{
 		Table: schemas.Table{Name: strings.ReplaceAll(name, ".", "_"), Key: key}, Name: name, Module: "x", Enabled: true,
@@ -129,7 +129,7 @@ func endpoint(name, method, path string, key ...string) schemas.Stream {
 	}
 }
 
-// own makes s a stream of the user's, with nothing but a path.
+// own turns s into a user's stream that has only a path.
 func own(s schemas.Stream) schemas.Stream {
 	s.Stated = map[string]string{"path": schemas.StatedConfigured}
 	return s
@@ -139,7 +139,7 @@ func text(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }
 }
 
-// inPages is a list on pages of some size, with a total.
+// inPages serves a list in pages of some size, with a total.
 func inPages(size int, records func() []any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		page, _ := strconv.Atoi(r.URL.Query().Get("page"))
@@ -162,8 +162,8 @@ func manyOf(n int, make func(i int) any) []any {
 	return out
 }
 
-// Two records of one key and other content refute the key, wherever they come.
-// The control beside each case stays proven.
+// Two different records with the same key refute the key, wherever they are in the list. The control beside each
+// case stays proven.
 func TestKeyIsRefutedByRecords(t *testing.T) {
 	alike := func(at ...int) []any {
 		return manyOf(60, func(i int) any {
@@ -217,12 +217,12 @@ func TestKeyIsRefutedByRecords(t *testing.T) {
 
 			asked := s.asked
 			rep = s.again()
-			require.Zero(t, rep.Streams[0].Counts.Written, "what was learned is remembered")
+			require.Zero(t, rep.Streams[0].Counts.Written, "the convention is stored")
 			require.Empty(t, rep.Streams[0].Notices)
 			if tt.name != "one record twice" {
 				want := Proven
 				if tt.key == nil {
-					want = Consistent // nothing is new, so that a list without a key is read once
+					want = Consistent // nothing is new, so a list without a key is read once
 				}
 				require.Equal(t, want, rep.Streams[0].Verdict, rep.Streams[0].Why)
 				require.LessOrEqual(t, s.asked-asked, 5, "pages and two requests")
@@ -231,8 +231,8 @@ func TestKeyIsRefutedByRecords(t *testing.T) {
 	}
 }
 
-// A table that has rows keeps its key. What that cannot tell apart is kept among
-// the rejects, the run says so, and nothing is deleted.
+// A table with rows keeps its key. Records that the key cannot tell apart are rejected, the run reports it, and
+// nothing is deleted.
 func TestKeyOfATableWithRowsIsKept(t *testing.T) {
 	for _, stated := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stated=%t", stated), func(t *testing.T) {
@@ -245,7 +245,7 @@ func TestKeyOfATableWithRowsIsKept(t *testing.T) {
 				return append(manyOf(30, func(i int) any { return m{"name": fmt.Sprint("Shop ", i), "city": i} }), m{"name": fmt.Sprint("Shop ", 30/n), "city": 99})
 			})}, nil, stream)
 			require.Equal(t, Proven, s.must(StatusComplete).Streams[0].Verdict)
-			n = 2 // the last one is Shop 15 now
+			n = 2 // the last record is now another Shop 15
 			for range 2 {
 				rep := s.again()
 				got := rep.Streams[0]
@@ -262,9 +262,9 @@ func TestKeyOfATableWithRowsIsKept(t *testing.T) {
 	}
 }
 
-// The list moves while it is read, and a record comes on two pages, changed in
-// between. Neither is its key refuted, nor is anything lost.
-func TestARecordThatChangesMeanwhileDoesNotRefuteItsKey(t *testing.T) {
+// If the list moves while it is read and a record appears on two pages, changed in between, its key is not
+// refuted and nothing is lost.
+func TestChangedRecordDoesNotRefuteTheKey(t *testing.T) {
 	for _, timed := range []bool{true, false} {
 		t.Run(fmt.Sprintf("timed=%t", timed), func(t *testing.T) {
 			reads := 0
@@ -281,7 +281,7 @@ func TestARecordThatChangesMeanwhileDoesNotRefuteItsKey(t *testing.T) {
 			s := serveAPI(t, map[string]http.HandlerFunc{"/api/shops": func(w http.ResponseWriter, r *http.Request) {
 				all := manyOf(40, func(i int) any { return record(i, 0) })
 				if r.URL.Query().Get("page") == "2" {
-					if reads++; reads <= 2 { // during the negotiation and the first reading
+					if reads++; reads <= 2 { // during the probes and the first reading
 						all = slices.Insert(all, 20, record(3, 1))
 					}
 				}
@@ -297,7 +297,7 @@ func TestARecordThatChangesMeanwhileDoesNotRefuteItsKey(t *testing.T) {
 	}
 }
 
-// Nine projects have a board each, whose stages are the same four.
+// Nine projects each have a board with the same four stages.
 func TestBoardsThatRepeatTheirStages(t *testing.T) {
 	catalogue, err := schemas.Load()
 	require.NoError(t, err)
@@ -327,8 +327,8 @@ func TestBoardsThatRepeatTheirStages(t *testing.T) {
 		tasks string
 		key   []string
 	}{
-		"tasks": {72, "taskly_taskboard", []string{"id"}},                                // found by the catalogue
-		"cards": {36, "taskly_taskboard__cards", []string{"_context__project_id", "id"}}, // the stages are the records
+		"tasks": {72, "taskly_taskboard", []string{"id"}},                                // the catalogue knows the place
+		"cards": {36, "taskly_taskboard__cards", []string{"_context__project_id", "id"}}, // the stages count as the records
 	} {
 		t.Run(place, func(t *testing.T) {
 			s := serveAPI(t, map[string]http.HandlerFunc{projects.Path: list, board.Path: answer(place)}, nil, projects, board)
@@ -345,7 +345,7 @@ func TestBoardsThatRepeatTheirStages(t *testing.T) {
 	}
 }
 
-// A record that several parents show is one record: that does not refute its key.
+// A record that several parents return is one record, and does not refute its key.
 func TestParentsThatShareRecords(t *testing.T) {
 	parent := endpoint("x.teams", "GET", "/api/teams", "id")
 	child := endpoint("x.members", "GET", "/api/teams/{id}/members", "id")
@@ -360,7 +360,7 @@ func TestParentsThatShareRecords(t *testing.T) {
 	require.Equal(t, []string{"id"}, s.key("x_members"))
 }
 
-// monthlyList is a list of the catalogue's kind that is read month by month.
+// monthlyList returns a list that is read month by month.
 func monthlyList() schemas.Stream {
 	s := endpoint("x.attendance", "GET", "/api/attendance", "id")
 	s.Window = true
@@ -368,8 +368,8 @@ func monthlyList() schemas.Stream {
 	return s
 }
 
-// The ids of each month begin anew: the month belongs to the key.
-func TestMonthsWhoseIdsBeginAnew(t *testing.T) {
+// If ids restart each month, the month belongs to the key.
+func TestMonthsWithRepeatedIDs(t *testing.T) {
 	days := func(r *http.Request) []any {
 		q := r.URL.Query()
 		return manyOf(7, func(i int) any {
@@ -409,7 +409,7 @@ func TestMonthsWhoseIdsBeginAnew(t *testing.T) {
 	}
 }
 
-// A server that ignores the month is read as the list comes, in the same run.
+// If the server ignores the month, the whole list is read in the same run.
 func TestMonthsThatTheServerIgnores(t *testing.T) {
 	s := serveAPI(t, map[string]http.HandlerFunc{"/api/attendance": inPages(50, func() []any {
 		return manyOf(39, func(i int) any { return m{"id": i + 1, "date": fmt.Sprintf("2024-01-%02d", i%28+1)} })
@@ -422,12 +422,12 @@ func TestMonthsThatTheServerIgnores(t *testing.T) {
 	asked := s.asked
 	rep = s.again()
 	require.Equal(t, StatusComplete, rep.Status)
-	require.Empty(t, rep.Streams[0].Notices, "said once")
-	require.LessOrEqual(t, s.asked-asked, 3, "and remembered")
+	require.Empty(t, rep.Streams[0].Notices, "reported once")
+	require.LessOrEqual(t, s.asked-asked, 3, "the convention is stored")
 	require.Len(t, s.values("x_attendance", "id"), 39)
 }
 
-// kindsOf are the streams of a list by the kinds that another list uses.
+// kindsOf returns the streams of a list, and of a lookup whose parameter comes from that list.
 func kindsOf() (meetings, kinds schemas.Stream) {
 	meetings = endpoint("x.meetings", "GET", "/api/meetings", "id")
 	kinds = endpoint("x.kinds", "POST", "/api/kinds", "_context__parent", "id")
@@ -436,12 +436,12 @@ func kindsOf() (meetings, kinds schemas.Stream) {
 	return meetings, kinds
 }
 
-// A parent's parameter that the server ignores does not multiply the rows, and
-// one that no parent has a value for does not keep the table from being made.
+// A parent's parameter that the server ignores does not multiply the rows. If no parent has a value for it, the
+// table is still created.
 func TestParentsThatTheServerIgnores(t *testing.T) {
 	const used = `{"data":[{"id":1,"parent":"Lead"},{"id":2,"parent":"Account"},{"id":3,"parent":"Deal"}],"total":3}`
 	const unused = `{"data":[{"id":1,"parent":null},{"id":2,"parent":null}],"total":2}`
-	all := text(fmt.Sprintf(`{"data":[{"id":5,"name":"a"},{"id":6,"name":%q}]}`, strings.Repeat("long ", 40_000))) // a page of a fan-out
+	all := text(fmt.Sprintf(`{"data":[{"id":5,"name":"a"},{"id":6,"name":%q}]}`, strings.Repeat("long ", 40_000))) // larger than a page of a fan-out
 	read := func(w http.ResponseWriter, r *http.Request) {
 		var body struct{ Parent string }
 		_ = json.NewDecoder(r.Body).Decode(&body)
@@ -481,9 +481,9 @@ func TestParentsThatTheServerIgnores(t *testing.T) {
 	}
 }
 
-// A parent whose value cannot stand in the path, or is refused, costs that parent.
-// The stream goes on, and is not proven.
-func TestAParentThatTheRouteRefuses(t *testing.T) {
+// A parent whose value does not fit into the path, or is refused, affects only that parent. The stream
+// continues, and is not proven.
+func TestParentThatTheRouteRefuses(t *testing.T) {
 	parent := endpoint("x.shelves", "GET", "/api/shelves", "id")
 	child := endpoint("x.books", "GET", "/api/shelves/{id}/books", "id")
 	child.Parent, child.Params = "x.shelves", []schemas.Param{{Name: "id", In: "path", From: "/id"}}
@@ -532,9 +532,8 @@ func TestAParentThatTheRouteRefuses(t *testing.T) {
 	}
 }
 
-// A child that is selected alone reads its parent's list, is proven by it, and in doubt
-// where it is.
-func TestAChildSelectedAlone(t *testing.T) {
+// A child stream selected without its parent reads the parent's list, and gets its verdict from that list.
+func TestChildSelectedWithoutItsParent(t *testing.T) {
 	parent := endpoint("x.shelves", "GET", "/api/shelves", "id")
 	child := endpoint("x.books", "GET", "/api/shelves/{id}/books", "id")
 	child.Parent, child.Params = "x.shelves", []schemas.Param{{Name: "id", In: "path", From: "/id"}}
@@ -550,7 +549,7 @@ func TestAChildSelectedAlone(t *testing.T) {
 	}{
 		{"the list states its total", text(`{"data":[{"id":1},{"id":2},{"id":3}],"total":3}`), Proven},
 		{"the list states another total", text(`{"data":[{"id":1},{"id":2},{"id":3}],"total":4,"last_page":1}`), Unproven},
-		{"the list is read twice alike", text(`{"data":[{"id":1},{"id":2},{"id":3}]}`), Proven},
+		{"two readings of the list agree", text(`{"data":[{"id":1},{"id":2},{"id":3}]}`), Proven},
 		{"the list may have been cut", func(w http.ResponseWriter, _ *http.Request) {
 			out, _ := json.Marshal(m{"data": manyOf(50, func(i int) any { return m{"id": i} })})
 			_, _ = w.Write(out)
@@ -569,8 +568,8 @@ func TestAChildSelectedAlone(t *testing.T) {
 	}
 }
 
-// Where what was learned of a key is lost, the key of the table stands.
-func TestKeyOfTheTableStandsWhereNothingIsRemembered(t *testing.T) {
+// If the learned key is lost, the table's key applies.
+func TestKeyOfTheTableAppliesWithoutAConvention(t *testing.T) {
 	for name, record := range map[string]func(i int) any{
 		"a wider key": func(i int) any { return m{"id": i / 2, "lang": []string{"de", "en"}[i%2], "city": i} },
 		"no key":      func(i int) any { return m{"id": i / 2, "city": i} },

@@ -21,8 +21,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// flaky is a destination that asks before each operation whether it fails, and
-// after each commit whether its answer is lost.
+// flaky is a destination that calls at before each operation, which may fail it, and after each commit, whose
+// answer it may lose.
 type flaky struct {
 	load.Destination
 	at func(op string) error
@@ -84,8 +84,7 @@ func (x *flakyTx) Commit(ctx context.Context, next state.Cursor) error {
 	return errors.Join(x.Tx.Commit(ctx, next), x.d.op(x.key, "committed"))
 }
 
-// trio is a pipeline into three destinations, the tables of which were filled
-// by an earlier run; the list has changed since.
+// trio is a pipeline into three destinations whose tables an earlier run has filled. The list has changed since.
 type trio struct {
 	*rig
 	memories []*loadtest.Memory
@@ -104,7 +103,7 @@ func newTrio(t *testing.T) *trio {
 	return x
 }
 
-// into makes the destinations those of a new process; the one at which asks at.
+// into reopens the destinations as a new process does. One of them calls at.
 func (x *trio) into(at func(op string) error, which int) {
 	x.config.Destinations = nil
 	for i, m := range x.memories {
@@ -123,7 +122,7 @@ func (x *trio) equal(which int) {
 	require.Equal(x.t, x.truth, x.alive("crm_leads"), "destination %d", which)
 }
 
-// steps are the operations of one run on one destination, in their order.
+// steps returns the operations of one run on one destination, in order.
 func (x *trio) steps() []string {
 	var ops []string
 	var mu sync.Mutex
@@ -137,9 +136,8 @@ func (x *trio) steps() []string {
 	return ops
 }
 
-// One of three destinations fails once, at every operation of a run: the others
-// go on, it catches up in the same run where that can be, and in the next at
-// the latest.
+// One of three destinations fails once, at every operation of a run: the others continue, and it catches up in
+// the same run if possible, else in the next.
 func TestOneOfThreeFailsOnce(t *testing.T) {
 	broken := errors.New("connection lost")
 	steps := newTrio(t).steps()
@@ -166,7 +164,7 @@ func TestOneOfThreeFailsOnce(t *testing.T) {
 					x.equal(i)
 				}
 			}
-			if !strings.HasPrefix(at, "run ") && at != "cursor" { // it was there when the stream began
+			if !strings.HasPrefix(at, "run ") && at != "cursor" { // the destination was reachable when the stream began
 				require.Equal(t, StatusComplete, rep.Streams[which].Status, "%s: %v", name, rep.Streams[which].Err)
 				x.equal(which)
 			}
@@ -179,9 +177,9 @@ func TestOneOfThreeFailsOnce(t *testing.T) {
 	}
 }
 
-// One of three fails for good: it lags, and the run says so; the source is read
-// for it alone once at most.
-func TestOneOfThreeFailsForGood(t *testing.T) {
+// One of three destinations fails permanently: it lags, and the run reports it. The source is read at most once
+// only for that destination.
+func TestOneOfThreeFailsPermanently(t *testing.T) {
 	broken := errors.New("disk full")
 	steps := newTrio(t).steps()
 	for which := range 3 {
@@ -205,7 +203,7 @@ func TestOneOfThreeFailsForGood(t *testing.T) {
 				case i != which:
 					require.Equal(t, StatusComplete, s.Status, name)
 					x.equal(i)
-				case s.Status != StatusComplete: // else it was the run's own row
+				case s.Status != StatusComplete: // else only the run's row failed
 					require.Equal(t, StatusLagging, s.Status, name)
 					require.ErrorIs(t, s.Err, broken, name)
 					require.ErrorContains(t, s.Err, fmt.Sprint("d", which), name)
@@ -236,14 +234,14 @@ func TestAllOfThreeFail(t *testing.T) {
 	}
 	rep, err := x.run(context.Background())
 	require.NoError(t, err)
-	require.Equal(t, 1, rep.ExitCode(), "nobody has what the others lack")
+	require.Equal(t, 1, rep.ExitCode(), "no destination has more than another")
 	for _, s := range rep.Streams {
 		require.Equal(t, StatusFailed, s.Status)
 	}
 }
 
-// One that takes too long drops out, and then has all the time it needs.
-func TestSlowDestinationHoldsNobodyUp(t *testing.T) {
+// A destination that is too slow drops out of the pass, and then gets a pass of its own without a time limit.
+func TestSlowDestinationDoesNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTrio(t)
 		x.into(nil, 0)
@@ -256,8 +254,8 @@ func TestSlowDestinationHoldsNobodyUp(t *testing.T) {
 			}
 		}
 		rep := x.must(StatusComplete)
-		require.Less(t, done, 10*time.Minute, "until the first was through")
-		require.Equal(t, 3, rep.Streams[0].Passes, "one that it dropped out of")
+		require.Less(t, done, 10*time.Minute, "until the first destination was done")
+		require.Equal(t, 3, rep.Streams[0].Passes, "including the pass that it dropped out of")
 		require.Equal(t, 2, rep.Streams[1].Passes)
 		for i := range 3 {
 			x.equal(i)
@@ -265,7 +263,7 @@ func TestSlowDestinationHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// A run that is stopped leaves no destination but where the next can go on.
+// After a run was stopped, the next run can continue in every destination.
 func TestStopWithSeveralDestinations(t *testing.T) {
 	for after := time.Duration(0); after < 5*time.Second; after += 500 * time.Millisecond {
 		synctest.Test(t, func(t *testing.T) {
@@ -289,8 +287,8 @@ func TestStopWithSeveralDestinations(t *testing.T) {
 	}
 }
 
-// A destination that was left behind in the middle of a pass goes on from there.
-func TestLaggingDestinationGoesOnWhereItStands(t *testing.T) {
+// A destination that dropped out in the middle of a pass continues from there.
+func TestLaggingDestinationContinuesItsPass(t *testing.T) {
 	x := newTrio(t)
 	x.into(nil, 0)
 	commits := 0
@@ -306,21 +304,21 @@ func TestLaggingDestinationGoesOnWhereItStands(t *testing.T) {
 	rep, err := x.run(context.Background())
 	require.NoError(t, err)
 	require.Equal(t, []Status{StatusComplete, StatusComplete, StatusLagging}, []Status{rep.Streams[0].Status, rep.Streams[1].Status, rep.Streams[2].Status})
-	require.EqualValues(t, 20, rep.Streams[2].Counts.Fetched, "what it has committed")
+	require.EqualValues(t, 20, rep.Streams[2].Counts.Fetched, "its committed records")
 
 	x.truth = append(records(2, 20), records(31, 42)...)
 	x.source.lists["crm_leads"].records = x.truth
 	x.into(nil, 0)
 	rep = x.must(StatusComplete)
 	require.Equal(t, 2, rep.Streams[0].Passes)
-	require.Equal(t, 3, rep.Streams[2].Passes, "the rest of the old one first")
+	require.Equal(t, 3, rep.Streams[2].Passes, "first the rest of the old pass")
 	for i := range 3 {
 		x.equal(i)
 	}
 }
 
-// Two destinations stand on the same page, each in the middle of another pass:
-// the one which knows an earlier pass keeps its versions of what that brought.
+// Two destinations are at the same page, each in the middle of another pass. The one with an earlier finished
+// pass keeps the versions from that pass.
 func TestPassesOfTwoRunsStayApart(t *testing.T) {
 	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 20), size: 10, total: true}}, stream("crm_leads"))
 	r.mode(schemas.History)

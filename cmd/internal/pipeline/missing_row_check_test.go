@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// askable is a fake source that can be asked for single records.
+// askable is a fake source that implements Asker.
 type askable struct {
 	*fakeSource
 	present func(id int) (bool, error)
@@ -40,7 +40,7 @@ func (a *askable) Present(_ context.Context, _ schemas.Stream, values map[string
 	return there, 1, err
 }
 
-// detail is the stream that gives one record of the tests' lists.
+// detail returns the stream of single records of the tests' lists.
 func detail() schemas.Stream {
 	return schemas.Stream{
 		Name: "crm_lead", Class: schemas.ClassDetail, Method: "GET", Parent: "crm_leads", Enabled: true,
@@ -48,9 +48,9 @@ func detail() schemas.Stream {
 	}
 }
 
-// Rows are missing from lists that prove nothing. What the source says of each
-// decides; whatever is no plain answer keeps the row.
-func TestRowsAreAskedForWhereTheListProvesNothing(t *testing.T) {
+// If a list proves nothing, the source's answer about each missing record decides. Without a clear answer the
+// row stays.
+func TestMissingRowsAreRequestedOneByOne(t *testing.T) {
 	gone := func(ids ...int) func(int) (bool, error) {
 		return func(id int) (bool, error) { return !slices.Contains(ids, id), nil }
 	}
@@ -59,7 +59,7 @@ func TestRowsAreAskedForWhereTheListProvesNothing(t *testing.T) {
 		present func(id int) (bool, error)
 		alive   []record
 		status  Status
-		asked   int // at most, beside the record it is tried with
+		asked   int // maximum requests, besides the control record
 		held    string
 	}{
 		{"all are gone", gone(0, 1, 2), records(3, 28), StatusComplete, 3, ""},
@@ -84,7 +84,7 @@ func TestRowsAreAskedForWhereTheListProvesNothing(t *testing.T) {
 			r.config.Source, r.config.Catalogue = source, []schemas.Stream{stream("crm_leads"), detail()}
 			r.must(StatusComplete)
 			require.Empty(t, source.asked)
-			l.records = records(3, 28) // as long as ever
+			l.records = records(3, 28) // the same length
 			r.restart(nil)
 			rep := r.must(tt.status)
 			require.Equal(t, tt.alive, r.alive("crm_leads"))
@@ -94,12 +94,12 @@ func TestRowsAreAskedForWhereTheListProvesNothing(t *testing.T) {
 					below++
 				}
 			}
-			require.LessOrEqual(t, below, tt.asked, "asked for %v", source.asked)
+			require.LessOrEqual(t, below, tt.asked, "requested %v", source.asked)
 			s := rep.Streams[0]
 			require.EqualValues(t, 28-len(tt.alive), s.Counts.Deleted)
 			require.EqualValues(t, len(tt.alive)-25, s.Missing)
 			require.Equal(t, 3+len(source.asked), s.Requests)
-			require.Equal(t, 25, int(s.Counts.Fetched), "the group is written twice, and counted once")
+			require.Equal(t, 25, int(s.Counts.Fetched), "the group is written twice, but counted once")
 			if tt.held != "" {
 				require.ErrorContains(t, s.Err, tt.held)
 			}
@@ -118,8 +118,8 @@ func whenBelow(id, below int, err error) error {
 	return nil
 }
 
-// What is asked for is bounded, and what the brake holds is not asked for.
-func TestAskingIsBounded(t *testing.T) {
+// The number of requested records is limited, and rows that the brake holds are not requested.
+func TestMissingRowRequestsAreLimited(t *testing.T) {
 	for _, tt := range []struct {
 		rows, left   int
 		asked, alive int
@@ -134,7 +134,7 @@ func TestAskingIsBounded(t *testing.T) {
 		r.config.Source, r.config.Catalogue = source, []schemas.Stream{detail()}
 		r.must(StatusComplete)
 		if l.records = records(0, tt.left); tt.left > 0 {
-			l.records = append(l.records, records(tt.rows, 2*tt.rows-tt.left)...) // as many are new
+			l.records = append(l.records, records(tt.rows, 2*tt.rows-tt.left)...) // equally many records are new
 		}
 		r.restart(nil)
 		r.must(StatusPartial)
@@ -143,8 +143,8 @@ func TestAskingIsBounded(t *testing.T) {
 	}
 }
 
-// Two destinations miss the same rows: each is asked for once.
-func TestDestinationsShareWhatWasAsked(t *testing.T) {
+// If two destinations miss the same rows, each record is requested once.
+func TestDestinationsShareMissingRowRequests(t *testing.T) {
 	x := newTrio(t)
 	source := &askable{fakeSource: x.source, present: func(id int) (bool, error) { return id > 4, nil }}
 	x.config.Source, x.config.Catalogue = source, []schemas.Stream{detail()}
@@ -158,7 +158,7 @@ func TestDestinationsShareWhatWasAsked(t *testing.T) {
 	}
 }
 
-func TestOtherStreamsAreNotAsked(t *testing.T) {
+func TestUnsuitableDetailsAreNotUsed(t *testing.T) {
 	for name, change := range map[string]func(*schemas.Stream, *schemas.Stream){
 		"two keys":        func(s, _ *schemas.Stream) { s.Key = []string{"id", "name"} },
 		"another's child": func(_, d *schemas.Stream) { d.Parent = "crm_deals" },
@@ -181,8 +181,8 @@ func TestOtherStreamsAreNotAsked(t *testing.T) {
 	}
 }
 
-// dim is a source whose lists say nothing of their length. Each reading of one
-// lacks another of its first records.
+// dim is a source whose lists state no length. Each reading of a list lacks a different one of its first
+// records.
 type dim struct {
 	*extract.Client
 	mu       sync.Mutex
@@ -194,7 +194,7 @@ func newDim(s Source) *dim { return &dim{Client: s.(*extract.Client), readings: 
 func (d *dim) Pages(ctx context.Context, s schemas.Stream, from state.Cursor) iter.Seq2[extract.Page, error] {
 	d.mu.Lock()
 	d.readings[s.Name]++
-	hidden := 1 + d.readings[s.Name]%3 // another one each time
+	hidden := 1 + d.readings[s.Name]%3 // a different record each time
 	d.mu.Unlock()
 	return func(yield func(extract.Page, error) bool) {
 		for page, err := range d.Client.Pages(ctx, s, from) {
@@ -247,7 +247,7 @@ func TestSandboxDeletionsUnderUnprovenLists(t *testing.T) {
 	p.again()
 	p.equal(p.must(StatusComplete))
 
-	// A detail that is not there for anyone says nothing of the records.
+	// If the detail endpoint does not exist at all, it says nothing about single records.
 	require.NoError(t, p.sandbox.SetFaults(sandbox.Fault{Match: "products.product", Kind: sandbox.FaultModuleOff}))
 	p.do("DELETE", "/api/product/delete/"+last("products_products", 4))
 	p.again()

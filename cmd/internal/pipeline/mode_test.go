@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// rows are all rows of a table that keep holds of, as records.
+// rows returns the rows of a table for which keep is true, as records.
 func (r *rig) rows(table string, keep func(loadtest.Row) bool) []record {
 	r.t.Helper()
 	var out []record
@@ -36,7 +36,7 @@ func every(loadtest.Row) bool { return true }
 
 func current(row loadtest.Row) bool { return row[schemas.ColValidTo] == "" }
 
-// failingAt is a list that breaks at a page.
+// failingAt makes a list fail at a page.
 func failingAt(l *list, page int) {
 	l.fail = func(p int) error {
 		if p == page {
@@ -46,7 +46,7 @@ func failingAt(l *list, page int) {
 	}
 }
 
-// mode gives all streams that have none a mode.
+// mode sets the mode of all streams that have none.
 func (r *rig) mode(m schemas.Mode) {
 	for i := range r.config.Streams {
 		t := &r.config.Streams[i].Table
@@ -54,7 +54,7 @@ func (r *rig) mode(m schemas.Mode) {
 	}
 }
 
-func TestStreamsHaveModesOfTheirOwn(t *testing.T) {
+func TestStreamsHaveTheirOwnModes(t *testing.T) {
 	own := stream("crm_deals")
 	own.Table.Mode = schemas.Append
 	r := newRig(t, map[string]*list{
@@ -70,8 +70,8 @@ func TestStreamsHaveModesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// Whoever reads a table in mode replace sees the old one or the new one, never
-// less and never a mixture, wherever the pass is interrupted.
+// A reader of a table in mode replace sees the old table or the new one, never less and never a mixture,
+// wherever the pass is interrupted.
 func TestReplaceIsAllOrNothing(t *testing.T) {
 	before, after := records(0, 50), append(records(5, 45), records(60, 70)...)
 	for k := 1; k <= 6; k++ {
@@ -101,8 +101,7 @@ func TestReplaceIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// Readers loop while a pass in mode replace is committed, and at each of its
-// steps that fails.
+// Readers poll the table while a pass in mode replace is committed, and at each step that fails.
 func TestReplaceFailsAtEveryStep(t *testing.T) {
 	before, after := records(0, 50), append(records(5, 45), records(60, 70)...)
 	prepare := func() *rig {
@@ -134,8 +133,7 @@ func TestReplaceFailsAtEveryStep(t *testing.T) {
 	}
 }
 
-// read looks at the table over and over, until the function that it returns is
-// called, and wants to see one of two.
+// read polls the table until the returned function is called, and requires that it is always one of the two.
 func (r *rig) read(before, after []record) (stop func()) {
 	done := make(chan struct{})
 	var reader sync.WaitGroup
@@ -157,7 +155,7 @@ func (r *rig) read(before, after []record) (stop func()) {
 	return func() { close(done); reader.Wait() }
 }
 
-func TestReplaceThatProvesNothingChangesNothing(t *testing.T) {
+func TestUnprovenReplaceChangesNothing(t *testing.T) {
 	l := &list{records: records(0, 30), size: 10}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
 	r.mode(schemas.Replace)
@@ -170,8 +168,8 @@ func TestReplaceThatProvesNothingChangesNothing(t *testing.T) {
 	require.Equal(t, l.records, r.rows("crm_leads", every))
 }
 
-// An interrupted pass in parts cannot be carried on as one transaction.
-func TestReplaceBeginsAnewAfterAnInterruptedPass(t *testing.T) {
+// An interrupted pass that was committed in parts cannot be continued as one transaction.
+func TestReplaceRestartsAfterAnInterruptedPass(t *testing.T) {
 	l := &list{records: records(0, 50), size: 10, total: true}
 	failingAt(l, 3)
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -186,7 +184,7 @@ func TestReplaceBeginsAnewAfterAnInterruptedPass(t *testing.T) {
 }
 
 func TestAppendKeepsEveryVersion(t *testing.T) {
-	l := &list{records: records(0, 25), size: 10} // nothing proves it; nothing has to
+	l := &list{records: records(0, 25), size: 10} // unproven, and no proof is needed
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
 	r.mode(schemas.Append)
 	r.must(StatusComplete)
@@ -214,7 +212,7 @@ func TestAppendWithoutAKeyAddsWhatIsNew(t *testing.T) {
 	require.Len(t, r.memory.Rows("hr_report"), 27)
 }
 
-func TestHistoryEndsWhatIsProvenToBeGone(t *testing.T) {
+func TestHistoryEndsRowsProvenGone(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
 	r.mode(schemas.History)
@@ -235,12 +233,11 @@ func TestHistoryEndsWhatIsProvenToBeGone(t *testing.T) {
 	l.records = nil
 	r.restart(nil)
 	rep = r.must(StatusPartial)
-	require.Equal(t, StatusHeld, rep.Streams[0].Status, "the brake holds in every mode")
+	require.Equal(t, StatusHeld, rep.Streams[0].Status, "the brake applies in every mode")
 	require.Len(t, r.rows("crm_leads", current), 23)
 }
 
-// Each step of each commit fails once, in each mode; the run after it leaves what
-// one without a fault would have left.
+// Each step of each commit fails once, in each mode; the next run leaves the same rows as a run without a fault.
 func TestCommitFailsAtEveryStepInEveryMode(t *testing.T) {
 	changed := records(2, 20)
 	changed[4].Name = "changed"
@@ -279,7 +276,7 @@ func TestCommitFailsAtEveryStepInEveryMode(t *testing.T) {
 	}
 }
 
-func TestRowChangesAreLoggedWhereAskedFor(t *testing.T) {
+func TestRowChangesAreLoggedOnRequest(t *testing.T) {
 	leads := &list{records: records(0, 5), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": leads, "crm_deals": {records: records(0, 5), size: 10, total: true}}, stream("crm_leads"), stream("crm_deals"))
 	r.config.Log = map[string]bool{"crm_leads": true}
@@ -296,7 +293,7 @@ func TestRowChangesAreLoggedWhereAskedFor(t *testing.T) {
 	require.Equal(t, map[string]int{"insert": 6, "update": 1, "delete": 1}, actions)
 }
 
-func TestModeThatATableCannotTurnToStopsItsStreamOnly(t *testing.T) {
+func TestImpossibleModeChangeStopsOnlyItsStream(t *testing.T) {
 	deals := stream("crm_deals")
 	r := newRig(t, map[string]*list{
 		"crm_leads": {records: records(0, 5), size: 10, total: true}, "crm_deals": {records: records(0, 5), size: 10, total: true},

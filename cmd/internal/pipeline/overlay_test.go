@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// midway has do happen once, before the nth request of the next run, with the
-// groups before it committed and the turn lent.
+// midway calls do once, before the nth request of the next run, when the earlier groups are committed and the
+// lock is released.
 func (r *deltaRig) midway(n int, do func()) {
 	asked := 0
 	r.model.between = func() {
@@ -27,7 +27,7 @@ func (r *deltaRig) midway(n int, do func()) {
 	}
 }
 
-// rowOf is a record's row, as texts by column.
+// rowOf returns a record's row, as texts by column.
 func rowOf(t *testing.T, d load.Destination, id string) map[string]string {
 	t.Helper()
 	columns, out := []string{"id", "name", schemas.ColDeletedAt, schemas.ColVia, schemas.ColRun}, map[string]string{}
@@ -41,14 +41,14 @@ func rowOf(t *testing.T, d load.Destination, id string) map[string]string {
 	return out
 }
 
-// Events about records of pages that were read, that are on their way, and that
-// come, are applied while the pass goes on. It proves what it proves without them.
+// Events about records on pages that were read, are being read, or are still to come, are applied while the pass
+// continues. They do not change what the pass proves.
 func TestDeltasBetweenTheCommitsOfAPass(t *testing.T) {
 	m := newModel(20)
 	r := newDeltaRig(t, m, Destination{Name: "a", Destination: loadtest.NewMemory(nil)}, Destination{Name: "b", Destination: loadtest.NewMemory(nil)})
 	r.sync()
 	r.midway(4, func() {
-		for _, id := range []int{2, 15} { // read, and to come
+		for _, id := range []int{2, 15} { // on pages already read, and still to come
 			m.records[id] = 7
 			m.send(m.event("updated", id))
 		}
@@ -60,13 +60,13 @@ func TestDeltasBetweenTheCommitsOfAPass(t *testing.T) {
 		require.Equal(t, 4, rep.Applied)
 		require.EqualValues(t, 1, rep.Deleted)
 		for _, d := range r.config.Destinations {
-			require.Equal(t, "n7", rowOf(t, d, "2")["name"], "while the pass is under way")
+			require.Equal(t, "n7", rowOf(t, d, "2")["name"], "while the pass is running")
 			require.Equal(t, "webhook", rowOf(t, d, "15")[schemas.ColVia])
 			require.NotEmpty(t, rowOf(t, d, "3")[schemas.ColDeletedAt])
 		}
 	})
 	rep := r.sync()
-	require.Nil(t, m.between, "it has come to that")
+	require.Nil(t, m.between, "the events came during the pass")
 	for _, s := range rep.Streams {
 		require.EqualValues(t, 0, s.Missing)
 		require.Zero(t, s.Counts.Deleted)
@@ -77,19 +77,19 @@ func TestDeltasBetweenTheCommitsOfAPass(t *testing.T) {
 	}
 	asked := m.asked
 	r.apply()
-	require.Equal(t, asked, m.asked, "the pages have said what the records did")
+	require.Equal(t, asked, m.asked, "the pages had the same content as the records")
 	require.Zero(t, r.sync().Totals().Counts.Written)
 }
 
-// A page that was asked for before a record was, and is committed after it, does
-// not overwrite it; where both differ, the record is asked for once more.
+// A page that was requested before a record, and committed after it, does not overwrite it. If the two differ,
+// the record is requested once more.
 func TestDeltasAreNotOverwrittenByAnEarlierPage(t *testing.T) {
 	m := newModel(12)
 	r := newDeltaRig(t, m)
 	r.config.limits.groupRows, r.config.limits.batchRows, r.config.limits.groupBytes, r.config.limits.batchBytes = 100, 100, 1<<20, 1<<20
 	r.start()
 	r.sync()
-	m.records[1] = 5     // which no event tells
+	m.records[1] = 5     // without an event
 	r.midway(3, func() { // pages one and two are read, and nothing is committed
 		m.records[2] = 7
 		m.send(m.event("updated", 2))
@@ -107,7 +107,7 @@ func TestDeltasAreNotOverwrittenByAnEarlierPage(t *testing.T) {
 	r.equal()
 	asked := m.asked
 	r.apply()
-	require.LessOrEqual(t, m.asked-asked, 3, "what the page says otherwise is settled by the source")
+	require.LessOrEqual(t, m.asked-asked, 3, "the source decides where the page differs")
 	require.Greater(t, m.asked, asked)
 	r.equal()
 	require.False(t, strings.Contains(string(cursorOf(t, r)), `"open"`), "%s", cursorOf(t, r))
@@ -120,9 +120,9 @@ func cursorOf(t *testing.T, r *deltaRig) state.Cursor {
 	return at
 }
 
-// A change after the event, of which no event comes, is on a later page: it is not
-// lost because the record was asked for before.
-func TestDeltasLeaveALaterPageItsSay(t *testing.T) {
+// A change after the event, without an event of its own, is on a later page. It is not lost because the record
+// was requested earlier.
+func TestDeltasDoNotHideALaterPage(t *testing.T) {
 	m := newModel(20)
 	r := newDeltaRig(t, m)
 	r.sync()
@@ -130,7 +130,7 @@ func TestDeltasLeaveALaterPageItsSay(t *testing.T) {
 		m.records[18] = 4
 		m.send(m.event("updated", 18))
 		r.apply()
-		m.records[18] = 5 // no event tells
+		m.records[18] = 5 // without an event
 	})
 	r.sync()
 	r.apply()

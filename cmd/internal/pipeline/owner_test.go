@@ -12,18 +12,18 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// spoil does something to the table of a cursor by hand; see [displaced].
+// spoil is a manual change of a cursor's table; see [displaced].
 type spoil struct {
 	name string
 	do   func(t *testing.T, r *rig, table string)
-	says string // "": nothing that shows
+	says string // "": not detectable
 }
 
 var spoils = []spoil{
 	{name: "nothing", do: func(*testing.T, *rig, string) {}},
 	{name: "dropped", do: func(_ *testing.T, r *rig, table string) { r.memory.Drop(table, false) }, says: "does not exist any more"},
 	{name: "emptied", do: func(_ *testing.T, r *rig, table string) { r.memory.Drop(table, true) }, says: "has no rows, but had some after the last pass"},
-	{name: "made anew", do: func(t *testing.T, r *rig, table string) {
+	{name: "created again", do: func(t *testing.T, r *rig, table string) {
 		tables, err := r.memory.Tables(t.Context(), table)
 		require.NoError(t, err)
 		r.memory.Drop(table, false)
@@ -37,14 +37,13 @@ var spoils = []spoil{
 		require.NoError(t, tx.Write(t.Context(), tables[0], b))
 		p, err := decodePosition(at)
 		require.NoError(t, err)
-		p.passes++ // as a webhook's commit would
+		p.passes++ // like a webhook's commit
 		require.NoError(t, tx.Commit(t.Context(), p.encode()))
 	}, says: "was created after the last pass"},
 }
 
-// TestCursorKnowsItsTable changes the table by hand between two runs of a stream
-// that is read incrementally: the cursor is not continued, the stream is read
-// whole, and the report says why.
+// TestCursorKnowsItsTable changes the table manually between two runs of an incremental stream: the cursor is
+// not continued, the whole stream is read, and the report says why.
 func TestCursorKnowsItsTable(t *testing.T) {
 	for _, c := range spoils {
 		t.Run(c.name, func(t *testing.T) {
@@ -74,8 +73,7 @@ func TestCursorKnowsItsTable(t *testing.T) {
 	}
 }
 
-// TestResumeKnowsItsTable does so in the middle of a first pass that was
-// interrupted.
+// TestResumeKnowsItsTable does the same in the middle of an interrupted first pass.
 func TestResumeKnowsItsTable(t *testing.T) {
 	for _, c := range spoils {
 		t.Run(c.name, func(t *testing.T) {
@@ -96,7 +94,7 @@ func TestResumeKnowsItsTable(t *testing.T) {
 			rep := r.must(StatusComplete)
 			require.Equal(t, records(0, 50), r.alive("crm_leads"))
 			if c.says == "" {
-				require.Equal(t, 2+5, r.source.pages-before, "it goes on, and reads the list once more")
+				require.Equal(t, 2+5, r.source.pages-before, "it continues, and reads the list once more")
 				return
 			}
 			require.Equal(t, Proven, rep.Streams[0].Verdict)
@@ -106,9 +104,9 @@ func TestResumeKnowsItsTable(t *testing.T) {
 	}
 }
 
-// TestOwnerIsAskedFirst has a pipeline read from another address, and another
-// pipeline write the same table: neither reads a page.
-func TestOwnerIsAskedFirst(t *testing.T) {
+// TestOwnerIsCheckedFirst runs a pipeline with another source address, and another pipeline into the same table:
+// neither reads a page.
+func TestOwnerIsCheckedFirst(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
 	from := func(source, address string) {

@@ -8,9 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// TestParentVerdictByDestination holds that a list which is in doubt in one destination proves
-// nothing to the streams below it there, whichever destination ended last, and that the last
-// pass counts everywhere.
+// TestParentVerdictByDestination checks that a list that is in doubt in one destination proves nothing to its
+// child streams there, whichever destination ended last, and that the last pass counts everywhere.
 func TestParentVerdictByDestination(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
@@ -26,7 +25,7 @@ func TestParentVerdictByDestination(t *testing.T) {
 			p := &pass{streamRun: &streamRun{run: r, stream: schemas.Stream{Name: "x.parents"}}}
 			require.Empty(t, r.proofOf("a", "x.parents"))
 			p.prove("a", claim{verdict: tt.first})
-			require.Equal(t, tt.first, r.proofOf("b", "x.parents"), "it has had no pass of its own")
+			require.Equal(t, tt.first, r.proofOf("b", "x.parents"), "it had no pass of its own")
 			p.prove("b", claim{verdict: tt.then})
 			require.Equal(t, tt.wantA, r.proofOf("a", "x.parents"))
 			require.Equal(t, tt.wantB, r.proofOf("b", "x.parents"))

@@ -22,8 +22,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// estate is a source of parents, each with a detail and a list of its own, and
-// the pipeline that reads them.
+// estate is a source of parents that each have a detail and a list, and the pipeline that reads them.
 type estate struct {
 	*rig
 	url    string
@@ -32,12 +31,12 @@ type estate struct {
 
 	mu      sync.Mutex
 	parents map[int]int    // version, by id
-	secret  map[int]int    // of the detail alone, by id
-	items   map[int][]int  // of the list, by parent
+	secret  map[int]int    // value that only the detail shows, by id
+	items   map[int][]int  // records of each parent's list
 	absent  map[int]bool   // details that are not found
 	once    map[int]bool   // parents whose list is empty in one answer
 	asked   map[string]int // requests, by path
-	budget  int            // requests to the details before they break; -1: none
+	budget  int            // requests to the details before they fail; -1: never
 	lists   bool           // read the lists, not the details
 	papers  bool           // read the files
 	refused map[int]bool   // files that the user may not read
@@ -122,7 +121,7 @@ func (e *estate) page(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"data":[%s],"meta":{"current_page":%d,"last_page":%d,"total":%d}}`, strings.Join(rows, ","), n, max(1, len(pages)), len(ids))
 }
 
-// streams are the parents and what is read below them.
+// streams returns the streams of the parents and their children.
 func (e *estate) streams() (all []schemas.Stream) {
 	parents := stream("x.parents")
 	parents.Table.Name, parents.Method, parents.Path = "x_parents", "GET", "/api/parents"
@@ -142,8 +141,8 @@ func (e *estate) streams() (all []schemas.Stream) {
 	return []schemas.Stream{parents, child}
 }
 
-// sync is one run in a process of its own. It returns how many requests were made
-// below the parents, and the report on the child.
+// sync runs the pipeline in a new process. It returns the number of requests below the parents, and the report
+// on the child stream.
 func (e *estate) sync(options Options) (requests int, child StreamReport) {
 	e.t.Helper()
 	rep, err := e.try(options)
@@ -153,7 +152,7 @@ func (e *estate) sync(options Options) (requests int, child StreamReport) {
 	return e.asked["detail"] + e.asked["items"] + e.asked["paper"], rep.Streams[len(rep.Streams)-1]
 }
 
-// try is sync of a run that may have troubles of its own.
+// try is sync for a run that may fail.
 func (e *estate) try(options Options) (Report, error) {
 	e.t.Helper()
 	e.mu.Lock()
@@ -170,7 +169,7 @@ func (e *estate) try(options Options) (Report, error) {
 	}
 	e.config.Source, e.config.Options = client, options
 	rep, err := e.run(context.Background())
-	e.server.CloseClientConnections() // a parent that was asked ahead, and given up, may be under way
+	e.server.CloseClientConnections() // a parent that was requested ahead and given up may still be running
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, s := range rep.Streams {
@@ -179,7 +178,7 @@ func (e *estate) try(options Options) (Report, error) {
 	return rep, err
 }
 
-// complete is sync of a run that must come off.
+// complete is sync for a run that must complete.
 func (e *estate) complete(options Options) (requests int, child StreamReport) {
 	e.t.Helper()
 	requests, child = e.sync(options)
@@ -187,7 +186,7 @@ func (e *estate) complete(options Options) (requests int, child StreamReport) {
 	return requests, child
 }
 
-// standing are the rows of the child that stand, their ids and a column.
+// rows returns a column of the child's live rows, by id.
 func (e *estate) rows(table, column string) map[int]string {
 	out := map[int]string{}
 	for _, row := range e.memory.Rows(table) {
@@ -201,7 +200,7 @@ func (e *estate) rows(table, column string) map[int]string {
 	return out
 }
 
-// equal holds the details against the source.
+// equal compares the details with the source.
 func (e *estate) equal() {
 	e.t.Helper()
 	want := map[int]string{}
@@ -213,9 +212,8 @@ func (e *estate) equal() {
 	require.Equal(e.t, want, e.rows("x_detail", "secret"))
 }
 
-// Of 5,000 parents of which 50 have changed, those are asked, and a tenth of the
-// others.
-func TestUnchangedParentsAreNotAsked(t *testing.T) {
+// Of 5,000 parents of which 50 have changed, those 50 and a tenth of the others are requested.
+func TestUnchangedParentsAreSkipped(t *testing.T) {
 	e := newEstate(t, 5000)
 	first, child := e.complete(Options{})
 	require.Equal(t, 5000, first)
@@ -237,11 +235,10 @@ func TestUnchangedParentsAreNotAsked(t *testing.T) {
 	require.Equal(t, 5000, full)
 	e.config.Streams[1].Rules.Select = []string{"version"}
 	other, _ := e.complete(Options{})
-	require.Equal(t, 5000, other, "rows are made in another way now")
+	require.Equal(t, 5000, other, "the rules for rows have changed")
 }
 
-// What the parents' own records do not show is found within as many runs as the
-// stream says.
+// Changes that the parents' own records do not show are found within the configured number of runs.
 func TestHiddenChangesSurface(t *testing.T) {
 	e := newEstate(t, 60)
 	e.reread = 4
@@ -255,12 +252,12 @@ func TestHiddenChangesSurface(t *testing.T) {
 		require.Less(t, n, 40)
 		asked += n
 	}
-	require.Equal(t, 60+4*controls, asked, "each is asked once in four runs, and a few every time")
+	require.Equal(t, 60+4*controls, asked, "each is requested once in four runs, and a few every time")
 	e.equal()
 }
 
-// Few parents are asked each time.
-func TestFewParentsAreAllAsked(t *testing.T) {
+// A small number of parents is requested completely each time.
+func TestFewParentsAreAllRequested(t *testing.T) {
 	e := newEstate(t, fewParents)
 	e.complete(Options{})
 	n, child := e.complete(Options{})
@@ -268,8 +265,8 @@ func TestFewParentsAreAllAsked(t *testing.T) {
 	require.Equal(t, Proven, child.Verdict)
 }
 
-// A parent that is gone takes its rows along, whether it was asked or not; one
-// that comes back brings them back.
+// The rows of a parent that is gone are deleted, whether it was requested or not. If it comes back, so do its
+// rows.
 func TestParentsGoAndComeBack(t *testing.T) {
 	e := newEstate(t, 40)
 	e.reread = 1000
@@ -278,7 +275,7 @@ func TestParentsGoAndComeBack(t *testing.T) {
 	delete(e.parents, 7)
 	e.absent[9] = true // gone since the list was read
 	e.parents[9]++
-	e.parents[10]++ // were every answer a "not found", it would be about the endpoint
+	e.parents[10]++ // if every answer were "not found", the endpoint would be to blame
 	n, child := e.complete(Options{})
 	require.Less(t, n, 10+40/4)
 	require.EqualValues(t, 2, child.Counts.Deleted)
@@ -293,8 +290,8 @@ func TestParentsGoAndComeBack(t *testing.T) {
 	e.equal()
 }
 
-// What a list holds that was not asked for, nobody knows: a row that another list
-// has lost may be there by now, and is deleted only when all were asked.
+// The content of a list that was not requested is unknown: a row that another list has lost may have moved
+// there, and is deleted only when all parents were requested.
 func TestRowsMoveBetweenParents(t *testing.T) {
 	e := newEstate(t, 40)
 	e.reread, e.lists = 1000, true
@@ -305,16 +302,16 @@ func TestRowsMoveBetweenParents(t *testing.T) {
 	require.Equal(t, Proven, child.Verdict)
 	n, child := e.complete(Options{})
 	require.Less(t, n, 10)
-	require.Equal(t, Consistent, child.Verdict, "a list that was not asked may have grown")
+	require.Equal(t, Consistent, child.Verdict, "a list that was not requested may have grown")
 	require.Zero(t, child.Counts.Deleted)
 
-	e.items[3] = []int{30} // 31 moves to a parent that looks as it did
+	e.items[3] = []int{30} // 31 moves to a parent that looks unchanged
 	e.items[4] = append(e.items[4], 31)
 	e.items[5] = []int{50} // 51 is gone
 	e.parents[3]++
 	e.parents[5]++
 	n, child = e.complete(Options{})
-	require.Greater(t, n, 40, "every parent was asked in a second pass")
+	require.Greater(t, n, 40, "every parent was requested in a second pass")
 	require.EqualValues(t, 1, child.Counts.Deleted)
 	rows := e.rows("x_items", "_context__id")
 	require.Len(t, rows, 79)
@@ -322,7 +319,7 @@ func TestRowsMoveBetweenParents(t *testing.T) {
 	require.NotContains(t, rows, 51)
 }
 
-// A pass that breaks goes on where it was, and what it cannot know is read again.
+// An interrupted pass continues, and reads again what it cannot know.
 func TestPassOfSomeParentsIsInterrupted(t *testing.T) {
 	e := newEstate(t, 900)
 	e.config.limits.groupRows, e.config.limits.batchRows = 50, 50
@@ -339,7 +336,7 @@ func TestPassOfSomeParentsIsInterrupted(t *testing.T) {
 	require.NotEqual(t, StatusComplete, child.Status)
 	e.budget = -1
 	n, child := e.complete(Options{})
-	require.Equal(t, 2, child.Passes, "what the first part did not carry, only a second pass knows")
+	require.Equal(t, 2, child.Passes, "only a second pass knows which rows the first part lacked")
 	require.Less(t, n, 900)
 	require.Equal(t, Proven, child.Verdict)
 	delete(e.parents, 5)
@@ -348,7 +345,7 @@ func TestPassOfSomeParentsIsInterrupted(t *testing.T) {
 	require.Less(t, n, 200)
 }
 
-// Destinations that share a pass spare only what each of them remembers.
+// Destinations that share a pass skip only parents that each of them knows.
 func TestDestinationsRememberTheirOwn(t *testing.T) {
 	e := newEstate(t, 300)
 	first := Destination{Name: "first", Destination: e.memory}

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-func TestPositionKeepsTheSourcesCursorToTheByte(t *testing.T) {
+func TestPositionKeepsTheSourcesCursorByteForByte(t *testing.T) {
 	for _, at := range []state.Cursor{
 		"", "17", `{"page":3}`, `{ "page" : 3, "q":"<&>" }`, `"quoted"`, `["a"]`, "{not json", "a\"b\\c\n\u2028", `{"a":1}{"b":2}`,
 	} {
@@ -31,7 +31,7 @@ func TestPositionOfTheBeginningIsEmpty(t *testing.T) {
 	require.False(t, p.midPass())
 }
 
-func TestDecodePositionRefusesWhatItDidNotWrite(t *testing.T) {
+func TestDecodePositionRefusesInvalidCursors(t *testing.T) {
 	for _, c := range []state.Cursor{"17", "{}", `{"pass":"a"}`, `{"pass":"","at":{}}`, "null", "{", `{"pass":"a","at":"\x"}`} {
 		_, err := decodePosition(c)
 		require.Error(t, err, "cursor %q", c)
@@ -69,7 +69,7 @@ func TestNewRunID(t *testing.T) {
 	require.Zero(t, runTime("by hand"))
 }
 
-// Whatever the number of passes, later ones have greater ids.
+// Later passes have greater ids, whatever their number.
 func TestPassIDsSort(t *testing.T) {
 	ids := []string{}
 	for n := range int64(35) {

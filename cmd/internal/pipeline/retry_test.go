@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// retry takes up the rejects in r's destination.
+// retry retries the rejects in r's destination.
 func (r *rig) retry() RetryReport {
 	r.t.Helper()
 	c := r.config
@@ -36,7 +36,7 @@ func (r *rig) accept() AcceptReport {
 	return rep
 }
 
-// unresolved are the rejects that wait.
+// unresolved returns the unresolved rejects.
 func (r *rig) unresolved() []loadtest.Row {
 	var out []loadtest.Row
 	for _, row := range r.memory.Rows(load.Rejects.Name) {
@@ -47,14 +47,14 @@ func (r *rig) unresolved() []loadtest.Row {
 	return out
 }
 
-// strict lets no column of a stream change its type.
+// strict forbids changes of a stream's column types.
 func strict(s schemas.Stream) schemas.Stream {
 	s.Rules.Contract.Types = schemas.DiscardRow
 	return s
 }
 
-// newStrictRig is a pipeline whose table has numbers in size; two records of its
-// second run have words there.
+// newStrictRig returns a pipeline whose table has numbers in size; two records of its second run have words
+// there.
 func newStrictRig(t *testing.T, mode schemas.Mode) *rig {
 	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 9), size: 3, total: true}}, strict(stream("crm_leads")))
 	r.mode(mode)
@@ -77,13 +77,13 @@ func newStrictRig(t *testing.T, mode schemas.Mode) *rig {
 	return r
 }
 
-// evolve lets the columns change their types.
+// evolve allows changes of the column types.
 func (r *rig) evolve() {
 	r.config.Streams[0].Rules = schemas.Rules{}
 	r.restart(nil)
 }
 
-func TestRetryWritesWhatFitsByNow(t *testing.T) {
+func TestRetryWritesRecordsThatFitNow(t *testing.T) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schemas.History} {
 		t.Run(string(mode), func(t *testing.T) {
 			r := newStrictRig(t, mode)
@@ -99,7 +99,7 @@ func TestRetryWritesWhatFitsByNow(t *testing.T) {
 			rep = r.retry()
 			require.Equal(t, []Retried{{Stream: "crm_leads", Destination: "warehouse", Retried: 2, Resolved: 2}}, rep.Streams)
 			require.Equal(t, 0, rep.ExitCode())
-			require.Equal(t, pages, r.source.pages, "the source is not asked")
+			require.Equal(t, pages, r.source.pages, "no requests to the source")
 			require.Empty(t, r.unresolved())
 			require.NotEqual(t, before, r.cursor("crm_leads"))
 			rows := map[string]string{}
@@ -120,16 +120,16 @@ func TestRetryWritesWhatFitsByNow(t *testing.T) {
 	}
 }
 
-// What a later pass has seen of a record stands, whether it wrote it or not.
-func TestRetryDoesNotBringBackThePast(t *testing.T) {
-	for _, name := range []string{"7", ""} { // the source has another value by now, or the one before again
+// A record's state in a later pass wins, whether the pass wrote it or not.
+func TestRetryDoesNotRestoreOldRecords(t *testing.T) {
+	for _, name := range []string{"7", ""} { // the source now has another value, or the earlier one again
 		r := newStrictRig(t, schemas.Merge)
 		for i := range r.source.lists["crm_leads"].records {
 			r.source.lists["crm_leads"].records[i].Name = name
 		}
 		r.restart(nil)
 		r.must(StatusComplete)
-		require.Empty(t, r.unresolved(), "the pass resolves what it did not meet again")
+		require.Empty(t, r.unresolved(), "the pass resolves rejects that it did not meet again")
 		before := r.memory.Rows("crm_leads")
 		r.evolve()
 		require.Empty(t, r.retry().Streams)
@@ -137,9 +137,8 @@ func TestRetryDoesNotBringBackThePast(t *testing.T) {
 	}
 }
 
-// A pass that was interrupted may have seen the records or not: nothing is
-// decided before it ends.
-func TestRetryDuringAPassUnderWay(t *testing.T) {
+// An interrupted pass may or may not have seen the records: nothing is decided before it ends.
+func TestRetryDuringAnUnfinishedPass(t *testing.T) {
 	r := newStrictRig(t, schemas.Merge)
 	failingAt(r.source.lists["crm_leads"], 2)
 	r.restart(nil)
@@ -147,17 +146,17 @@ func TestRetryDuringAPassUnderWay(t *testing.T) {
 	r.evolve()
 	rep := r.retry()
 	require.EqualValues(t, 2, rep.Streams[0].Rejected)
-	require.Contains(t, rep.Streams[0].Still[0].Reason, "sync first")
+	require.Contains(t, rep.Streams[0].Still[0].Reason, "run sync first")
 	require.Len(t, r.unresolved(), 2)
 	r.source.lists["crm_leads"].fail = nil
 	r.restart(nil)
 	pages := r.source.pages
 	r.must(StatusComplete)
-	require.Equal(t, 2+3, r.source.pages-pages, "the pass goes on where it was; a whole one knows what it has forgotten")
+	require.Equal(t, 2+3, r.source.pages-pages, "the pass continues, and a whole one follows")
 }
 
-// A pass that goes on after a retry finds its place, though the cursor is another.
-func TestPassGoesOnAfterARetry(t *testing.T) {
+// A pass continues at its position after a retry, although the cursor has changed.
+func TestPassContinuesAfterARetry(t *testing.T) {
 	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 9), size: 3, total: true, numbers: true}}, strict(stream("crm_leads")))
 	l := r.source.lists["crm_leads"]
 	for i := range l.records {
@@ -169,7 +168,7 @@ func TestPassGoesOnAfterARetry(t *testing.T) {
 	r.restart(nil)
 	r.must(StatusFailed)
 	r.evolve()
-	require.EqualValues(t, 1, r.retry().Streams[0].Resolved, "it is of the pass under way")
+	require.EqualValues(t, 1, r.retry().Streams[0].Resolved, "it belongs to the unfinished pass")
 	l.fail = nil
 	r.restart(nil)
 	pages := r.source.pages
@@ -215,7 +214,7 @@ func TestRetryFailsAtEveryStep(t *testing.T) {
 	}
 }
 
-func TestRetryOfValuesIsTheNextRuns(t *testing.T) {
+func TestNextRunRetriesValues(t *testing.T) {
 	s := stream("crm_leads")
 	s.Rules.Contract.Types = schemas.DiscardValue
 	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 9), size: 3, total: true, numbers: true}}, s)
@@ -236,8 +235,8 @@ func TestRetryOfValuesIsTheNextRuns(t *testing.T) {
 	require.Empty(t, r.retry().Streams)
 }
 
-// A record that is kept without what is masked in it is not what the source had.
-func TestRetryKeepsOutWhatIsNotWhole(t *testing.T) {
+// A reject that is stored without its masked values is not the source's original record.
+func TestRetryRefusesIncompleteRecords(t *testing.T) {
 	r := newStrictRig(t, schemas.Merge)
 	masks := []schemas.MaskRule{{Column: "mail", Mask: schemas.Mask{Action: schemas.MaskHash}}}
 	r.config.Streams[0].Rules.Masks = masks

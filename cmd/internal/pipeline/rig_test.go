@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// stream makes a keyed list stream for tests.
+// stream returns a list stream with a key.
 func stream(name string) schemas.Stream {
 	return schemas.Stream{
 		Table: schemas.Table{Name: name, Key: []string{"id"}},
@@ -37,13 +37,13 @@ func keyless(name string) schemas.Stream {
 	return s
 }
 
-// record is what the lists of the tests hold.
+// record is a record of the tests' lists.
 type record struct {
 	ID   int    `json:"id"`
 	Name string `json:"name"`
 }
 
-// MarshalJSON gives a record below zero no id, so that no table can hold it.
+// MarshalJSON writes a record with a negative id without an id, so that no table can hold it.
 func (r record) MarshalJSON() ([]byte, error) {
 	id := strconv.Itoa(r.ID)
 	if r.ID < 0 {
@@ -63,18 +63,18 @@ func records(from, to int) []record {
 // list is one list of the fake source.
 type list struct {
 	records []record
-	size    int         // of a page
-	total   bool        // the pages state it
-	states  int64       // what they state instead, where it is not 0
-	numbers bool        // the records have a size: a number, or their name where that is not empty
+	size    int         // records per page
+	total   bool        // the pages state the total
+	states  int64       // total that the pages state instead, if not 0
+	numbers bool        // the records have a size: a number, or their name if that is not empty
 	end     extract.End // Rule, Reread, Round, Parents, Gone; the rest is filled in
 
-	pages func(pass int) []record    // instead of records: what the pass'th reading finds
-	fail  func(page int) error       // asked before each page, from 1
+	pages func(pass int) []record    // instead of records: the records of each reading
+	fail  func(page int) error       // called before each page, from 1
 	wait  func(context.Context, int) // called before each page
 }
 
-// fakeSource yields lists, counting what it is asked for.
+// fakeSource yields lists and counts the requests.
 type fakeSource struct {
 	mu     sync.Mutex
 	lists  map[string]*list
@@ -168,7 +168,7 @@ func (l *list) page(stream string, pass, i int, parts [][]record, resumed bool, 
 	return p
 }
 
-// sized are records with a size in place of a name, and an address.
+// sized returns records with a size in place of a name, and an address.
 func sized(rs []record) []byte {
 	out := []map[string]any{}
 	for _, r := range rs {
@@ -208,7 +208,7 @@ func (r *rig) run(ctx context.Context) (Report, error) {
 	return Run(ctx, c)
 }
 
-// must runs and wants a run that had no trouble of its own.
+// must runs the pipeline and requires a run without an error of its own.
 func (r *rig) must(status Status) Report {
 	r.t.Helper()
 	rep, err := r.run(context.Background())
@@ -224,7 +224,7 @@ func (r *rig) must(status Status) Report {
 // restart makes the destination forget what only a process knows.
 func (r *rig) restart(step func(string) error) { r.memory = r.memory.Reopen(step) }
 
-// alive are the rows of a table that are not tombstoned, as records.
+// alive returns the live rows of a table, as records.
 func (r *rig) alive(table string) []record {
 	r.t.Helper()
 	var out []record
@@ -240,7 +240,7 @@ func (r *rig) alive(table string) []record {
 	return out
 }
 
-// certificates are the verdicts on a stream's passes so far, oldest first.
+// certificates returns the certificates of a stream's passes, oldest first.
 func (r *rig) certificates(stream string) []loadtest.Row {
 	var out []loadtest.Row
 	for _, row := range r.memory.Rows(load.Certificates.Name) {

@@ -21,7 +21,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-func TestRunLandsEveryStreamAndKeepsTheRecord(t *testing.T) {
+func TestRunLoadsEveryStreamAndRecordsIt(t *testing.T) {
 	r := newRig(t, map[string]*list{
 		"crm_leads": {records: records(0, 25), size: 10, total: true},
 		"crm_deals": {records: records(0, 7), size: 10, end: extract.End{Reread: true}},
@@ -49,7 +49,7 @@ func TestRunLandsEveryStreamAndKeepsTheRecord(t *testing.T) {
 	require.Empty(t, w.Second)
 
 	runs := r.memory.Rows(load.Runs.Name)
-	require.Len(t, runs, 1, "one row for a run, whatever it was on the way")
+	require.Len(t, runs, 1, "one row per run")
 	require.Equal(t, rep.Run, runs[0]["run"])
 	require.Equal(t, "complete", runs[0]["status"])
 	require.NotEmpty(t, runs[0]["ended_at"])
@@ -78,8 +78,8 @@ func TestRunRejectsAreKeptAndCounted(t *testing.T) {
 	require.Len(t, r.memory.Rows(load.Rejects.Name), 1)
 }
 
-// A stream is partial as long as a record of it is missing from the table. An
-// unchanged source adds no reject; a person may accept the loss, for its reason.
+// A stream is partial as long as one of its records is missing from the table. An unchanged source adds no
+// reject. A person may accept the loss, for its current reason.
 func TestStreamIsPartialUntilItsRejectsAreResolvedOrAccepted(t *testing.T) {
 	fresh := func() (*rig, *list) {
 		l := &list{records: records(0, 9), size: 3, total: true}
@@ -115,7 +115,7 @@ func TestStreamIsPartialUntilItsRejectsAreResolvedOrAccepted(t *testing.T) {
 		rep := r.accept()
 		require.Equal(t, []Accepted{{Stream: "crm_leads", Destination: "warehouse", Records: 2}}, rep.Streams)
 		require.Zero(t, rep.ExitCode())
-		require.Empty(t, r.accept().Streams, "there is nothing left to accept")
+		require.Empty(t, r.accept().Streams, "nothing left to accept")
 		for range 2 {
 			r.restart(nil)
 			rep := r.must(StatusComplete)
@@ -125,12 +125,12 @@ func TestStreamIsPartialUntilItsRejectsAreResolvedOrAccepted(t *testing.T) {
 		l.records = append(l.records, record{ID: -3})
 		r.restart(nil)
 		rep2 := r.must(StatusPartial)
-		require.ErrorContains(t, rep2.Streams[0].Err, "1 record could not be stored", "of this one nobody has accepted the loss")
+		require.ErrorContains(t, rep2.Streams[0].Err, "1 record could not be stored", "this loss is not accepted")
 		require.Len(t, r.memory.Rows(load.Rejects.Name), 3)
 	})
 }
 
-func TestStreamFailsWhereNoRecordCanBeStored(t *testing.T) {
+func TestStreamFailsIfNoRecordCanBeStored(t *testing.T) {
 	l := &list{records: records(0, 9), size: 3, total: true}
 	for i := range l.records {
 		l.records[i].ID = -1 - i
@@ -138,17 +138,16 @@ func TestStreamFailsWhereNoRecordCanBeStored(t *testing.T) {
 	r := newRig(t, map[string]*list{"crm_leads": l, "crm_deals": {size: 3, total: true}}, stream("crm_leads"), stream("crm_deals"))
 	rep := r.must(StatusFailed)
 	require.ErrorContains(t, rep.Streams[0].Err, "none of 9 records could be stored")
-	require.Equal(t, StatusComplete, rep.Streams[1].Status, "an empty list has lost none")
-	require.Len(t, r.memory.Rows(load.Rejects.Name), 9, "they are kept")
+	require.Equal(t, StatusComplete, rep.Streams[1].Status, "an empty list has lost no record")
+	require.Len(t, r.memory.Rows(load.Rejects.Name), 9, "the records are kept as rejects")
 	l.records = records(0, 9)
 	r.restart(nil)
 	require.Equal(t, Counts{Fetched: 9, Written: 9}, r.must(StatusComplete).Streams[0].Counts)
 	require.Empty(t, r.unresolved())
 }
 
-// The source fails after page k, for every k; the next run carries on there, reads the
-// list once more, as the pages that were read before may have changed, and ends with the
-// truth.
+// The source fails after page k, for every k. The next run continues there, reads the list once more because the
+// pages read before may have changed, and ends with the correct table.
 func TestResumeAfterEveryPage(t *testing.T) {
 	for k := range 6 {
 		t.Run(fmt.Sprintf("after page %d", k), func(t *testing.T) {
@@ -166,7 +165,7 @@ func TestResumeAfterEveryPage(t *testing.T) {
 				require.Equal(t, 1, rep.ExitCode())
 				require.ErrorIs(t, rep.Streams[0].Err, broken)
 				require.ErrorContains(t, rep.Streams[0].Err, fmt.Sprintf("crm_leads: page %d: ", k+1))
-				require.Equal(t, records(0, 10*k), nilIfEmpty(r.alive("crm_leads")), "what was read is kept")
+				require.Equal(t, records(0, 10*k), nilIfEmpty(r.alive("crm_leads")), "pages read before are kept")
 			}
 			l.fail = nil
 			r.restart(nil)
@@ -174,7 +173,7 @@ func TestResumeAfterEveryPage(t *testing.T) {
 			rep := r.must(StatusComplete)
 			require.Equal(t, records(0, 50), r.alive("crm_leads"))
 			if k < 5 {
-				want, passes := 5-k+5, 2 // the rest, and all
+				want, passes := 5-k+5, 2 // the rest, then the whole list
 				if k == 0 {
 					want, passes = 5, 1
 				}
@@ -193,14 +192,14 @@ func nilIfEmpty(rs []record) []record {
 	return rs
 }
 
-// A resumed pass cannot know which old rows its first part carried unchanged,
-// so a whole one follows in the same run.
-func TestResumedPassThatForgotIsFollowedByAWholeOne(t *testing.T) {
+// A resumed pass cannot know which old rows its first part contained unchanged, so a whole pass follows in the
+// same run.
+func TestResumedPassIsFollowedByAWholeOne(t *testing.T) {
 	l := &list{records: records(0, 50), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
 	r.must(StatusComplete)
 
-	l.records = append(records(1, 30), records(31, 52)...) // 0 and 30 went, 50 and 51 came
+	l.records = append(records(1, 30), records(31, 52)...) // 0 and 30 are gone, 50 and 51 are new
 	l.fail = func(page int) error {
 		if page == 3 {
 			return errors.New("connection reset")
@@ -220,11 +219,9 @@ func TestResumedPassThatForgotIsFollowedByAWholeOne(t *testing.T) {
 	require.EqualValues(t, 2, rep.Streams[0].Counts.Deleted)
 }
 
-// Where a pass was interrupted may no longer be a place of the list. The stream
-// must not fail there for ever.
-// What an interrupted pass had yet to read moved to pages that it had read:
-// the rest alone does not make the table whole.
-func TestListThatMovedWhileAPassLayIdle(t *testing.T) {
+// Records that an interrupted pass had yet to read moved to pages that it had read: the rest alone does not make
+// the table complete.
+func TestListMovesBeforeAPassIsResumed(t *testing.T) {
 	l := &list{records: records(0, 30), size: 10, fail: func(page int) error {
 		if page == 2 {
 			return errors.New("broken")
@@ -236,11 +233,12 @@ func TestListThatMovedWhileAPassLayIdle(t *testing.T) {
 	l.fail, l.records = nil, records(5, 30)
 	r.restart(nil)
 	rep := r.must(StatusComplete)
-	require.Equal(t, 3, rep.Streams[0].Passes, "the rest, a whole one, and one for the proof that the first five are gone")
+	require.Equal(t, 3, rep.Streams[0].Passes, "the rest, a whole pass, and one to prove that the first five are gone")
 	require.Equal(t, records(5, 30), r.alive("crm_leads"))
 }
 
-func TestResumeThatLeadsNowhereBeginsAnew(t *testing.T) {
+// The position of an interruption may no longer exist in the list. The stream must not fail there forever.
+func TestFailingResumeStartsAgain(t *testing.T) {
 	l := &list{records: records(0, 50), size: 10, total: true}
 	l.fail = func(page int) error {
 		if page == 3 {
@@ -285,7 +283,7 @@ func TestFullReadsFromTheBeginning(t *testing.T) {
 	require.Equal(t, records(0, 50), r.alive("crm_leads"))
 }
 
-// Each step of each commit fails once; the run after it ends with the truth.
+// Each step of each commit fails once; the next run ends with the correct table.
 func TestCommitFailsAtEveryStep(t *testing.T) {
 	steps := 0
 	count := func(string) error { steps++; return nil }
@@ -330,7 +328,7 @@ func TestTombstonesNeedProof(t *testing.T) {
 		list     list
 		change   func(*list)
 		status   Status
-		verdicts []Verdict // of the second run
+		verdicts []Verdict // verdicts of the second run
 		deleted  int64
 	}{
 		{"proven by the total", list{total: true}, gone, StatusComplete, []Verdict{Proven, Proven}, 5},
@@ -384,9 +382,8 @@ func TestBrakeHoldsUntilConfirmed(t *testing.T) {
 	require.Equal(t, records(0, 250), r.alive("crm_leads"))
 }
 
-// A list that is cut at a round number is the same each time it is read; the
-// rows that it cuts off are not gone.
-func TestACutListDeletesNothing(t *testing.T) {
+// A list that is cut at a round number is the same in each reading. The rows that it cuts off are not gone.
+func TestCutListDeletesNothing(t *testing.T) {
 	l := &list{records: records(0, 95), size: 1000, end: extract.End{Rule: extract.RuleOnePage, Reread: true}}
 	r := newRig(t, map[string]*list{"users_log": l}, stream("users_log"))
 	r.must(StatusComplete)
@@ -406,13 +403,13 @@ func TestACutListDeletesNothing(t *testing.T) {
 	require.Equal(t, records(4, 104), r.alive("users_log"))
 }
 
-// A list that keeps its length while its records change may show its latest ones only;
-// one that gets longer or shorter does not.
-func TestAListOfOneLengthDeletesNothing(t *testing.T) {
+// A list that keeps its length while its records change may show only its latest records. One that gets longer
+// or shorter does not.
+func TestListOfConstantLengthDeletesNothing(t *testing.T) {
 	l := &list{records: records(0, 37), size: 1000, end: extract.End{Rule: extract.RuleOnePage, Reread: true}}
 	r := newRig(t, map[string]*list{"users_log": l}, stream("users_log"))
 	r.must(StatusComplete)
-	for _, from := range []int{3, 5, 5} { // the last time nothing has changed
+	for _, from := range []int{3, 5, 5} { // nothing has changed the last time
 		l.records = records(from, 37+from)
 		r.restart(nil)
 		rep := r.must(StatusPartial)
@@ -430,7 +427,7 @@ func TestAListOfOneLengthDeletesNothing(t *testing.T) {
 	require.Equal(t, records(6, 44), r.alive("users_log"))
 }
 
-func TestAWindowDeletesNothing(t *testing.T) {
+func TestWindowDeletesNothing(t *testing.T) {
 	s := stream("hr_attendance_history")
 	s.Window = true
 	l := &list{records: records(0, 30), size: 10, total: true}
@@ -445,8 +442,8 @@ func TestAWindowDeletesNothing(t *testing.T) {
 	require.Equal(t, records(0, 31), r.alive(s.Name))
 }
 
-// The clock was set back: rows of the run before must not look newer than this
-// one's, as if it had carried them.
+// After the clock was set back, rows of the previous run must not look newer than this run's, as if this run had
+// written them.
 func TestRunAfterTheClockWasSetBack(t *testing.T) {
 	l := &list{records: records(0, 20), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -462,8 +459,8 @@ func TestRunAfterTheClockWasSetBack(t *testing.T) {
 	require.Equal(t, records(2, 20), r.alive("crm_leads"))
 }
 
-// What waits for a person in one destination proves nothing to the children
-// there, whatever it proves elsewhere.
+// A list that is held in one destination proves nothing to its child streams there, whatever it proves
+// elsewhere.
 func TestHeldParentProvesNothingWhereItIsHeld(t *testing.T) {
 	child := stream("crm_lead_notes")
 	child.Parent = "crm_leads"
@@ -480,7 +477,7 @@ func TestHeldParentProvesNothingWhereItIsHeld(t *testing.T) {
 	require.Len(t, second.Rows("crm_lead_notes"), 8)
 }
 
-// A parent that has no key may have children that were not read. A dry run says so too.
+// A parent record without a key may have children that were not read. A dry run reports that too.
 func TestParentsWithoutAKeyProveNothing(t *testing.T) {
 	for _, dry := range []bool{false, true} {
 		child := stream("crm_lead_notes")
@@ -498,7 +495,7 @@ func TestParentsWithoutAKeyProveNothing(t *testing.T) {
 }
 
 func TestDriftLeadsToASecondPass(t *testing.T) {
-	drifted := append(records(0, 11), records(10, 19)...) // 10 came twice, 19 not at all
+	drifted := append(records(0, 11), records(10, 19)...) // 10 appears twice, 19 not at all
 	l := &list{size: 11, pages: func(pass int) []record {
 		if pass == 1 {
 			return drifted
@@ -538,7 +535,7 @@ func TestKeylessPassIsOneCommit(t *testing.T) {
 	require.Equal(t, Counts{Fetched: 27, Written: 1, Unchanged: 26, Deleted: 4}, rep.Streams[0].Counts)
 }
 
-func TestKeylessPassThatProvesNothingChangesNothing(t *testing.T) {
+func TestUnprovenKeylessPassChangesNothing(t *testing.T) {
 	l := &list{records: records(0, 30), size: 10}
 	r := newRig(t, map[string]*list{"hr_report": l}, keyless("hr_report"))
 	r.must(StatusComplete)
@@ -576,7 +573,7 @@ func TestUnavailableStreamKeepsItsTable(t *testing.T) {
 	}
 }
 
-func TestCredentialThatNobodyKnowsEndsTheRunSoon(t *testing.T) {
+func TestUnknownCredentialEndsTheRunSoon(t *testing.T) {
 	lists := map[string]*list{}
 	var streams []schemas.Stream
 	for i := range 40 {
@@ -640,8 +637,7 @@ func TestPanicInTheDestinationEndsOneStreamOnly(t *testing.T) {
 	require.Equal(t, 1, failed)
 }
 
-// While a pass is under way, another process moves the cursor: this one must
-// not write over it.
+// While a pass is running, another process moves the cursor: this process must not overwrite it.
 func TestMovedCursorEndsTheStream(t *testing.T) {
 	l := &list{records: records(0, 30), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -650,7 +646,7 @@ func TestMovedCursorEndsTheStream(t *testing.T) {
 		if page != 3 {
 			return
 		}
-		for err := state.ErrMoved; err != nil; { // this process may be at a commit just now
+		for err := state.ErrMoved; err != nil; { // this process may be committing just now
 			at, _ := r.memory.Cursor(ctx, key)
 			tx, _ := r.memory.Begin(ctx, key, at, load.Pass{Run: "zzzzzzzzzzzz", Whole: true})
 			err = tx.Commit(ctx, `{"pass":"zzzzzzzzzzzz","at":"x","end":true}`)
@@ -668,7 +664,7 @@ func TestParentsComeFirstAndProveTheirChildren(t *testing.T) {
 	child := stream("crm_lead_notes")
 	child.Parent = "crm_leads"
 	notes := &list{records: records(0, 9), size: 3, end: extract.End{Rule: extract.RuleParents, Parents: 3}}
-	leads := &list{records: records(0, 3), size: 10} // proven by nothing but a second pass
+	leads := &list{records: records(0, 3), size: 10} // only a second pass proves it
 	r := newRig(t, map[string]*list{"crm_leads": leads, "crm_lead_notes": notes}, stream("crm_leads"), child)
 	r.config.Workers = 2
 	rep := r.must(StatusComplete)
@@ -684,7 +680,7 @@ func TestParentsComeFirstAndProveTheirChildren(t *testing.T) {
 	require.Equal(t, records(0, 8), r.alive("crm_lead_notes"))
 }
 
-func TestKilledRunIsToldByTheNext(t *testing.T) {
+func TestKilledRunIsRecordedByTheNext(t *testing.T) {
 	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 5), size: 10, total: true}}, stream("crm_leads"))
 	killed, err := newRun(Config{Name: "nightly", Source: r.source, Destinations: []Destination{{"warehouse", r.memory}}})
 	require.NoError(t, err)
@@ -720,7 +716,7 @@ func TestDestinationsAtOneCursorShareAReading(t *testing.T) {
 	require.Len(t, rep.Streams, 2)
 	require.Equal(t, 1, r.source.passes["crm_leads"])
 	require.Len(t, second.Rows("crm_leads"), 25)
-	untimed := func(rows []loadtest.Row) []loadtest.Row { // each destination commits at a time of its own
+	untimed := func(rows []loadtest.Row) []loadtest.Row { // each destination has its own commit time
 		for i := range rows {
 			rows[i] = maps.Clone(rows[i])
 			delete(rows[i], schemas.ColSyncedAt)
@@ -736,7 +732,7 @@ func TestDestinationsAtOneCursorShareAReading(t *testing.T) {
 	require.Len(t, third.Rows("crm_leads"), 25)
 }
 
-func TestOneDestinationsFaultIsItsOwn(t *testing.T) {
+func TestFaultAffectsOnlyItsDestination(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
 	writes := 0

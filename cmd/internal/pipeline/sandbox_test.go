@@ -45,7 +45,7 @@ func newPlatform(t *testing.T, o sandbox.Options, keep func(schemas.Stream) bool
 	return p
 }
 
-// connect gives the pipeline a source of its own, as a new process would have.
+// connect gives the pipeline a new source, as in a new process.
 func (p *platform) connect(catalogue *schemas.Catalogue) {
 	t := p.t
 	open := func(token string, surface schemas.Surface) *wire.Client {
@@ -89,7 +89,7 @@ func parentsFirst(streams []schemas.Stream) []schemas.Stream {
 	return streams
 }
 
-// distinct is how many rows the truth of a stream makes.
+// distinct returns the number of rows that a stream's records make.
 func (p *platform) distinct(s schemas.Stream) int {
 	p.t.Helper()
 	truth, err := p.sandbox.Truth(s.Name)
@@ -108,8 +108,7 @@ func (p *platform) distinct(s schemas.Stream) int {
 	return len(seen)
 }
 
-// cell is the value that a column is made of: its name is the path, joined by
-// two underscores.
+// cell returns a column's value in a record. The column's name is the path, joined by two underscores.
 func cell(t *testing.T, record json.RawMessage, column string) json.RawMessage {
 	t.Helper()
 	for _, name := range strings.Split(column, "__") {
@@ -130,8 +129,8 @@ func (p *platform) aliveRows(table string) int {
 	return n
 }
 
-// equal holds each table of rep against the platform's truth. One whose list is
-// a window keeps what has left it.
+// equal compares each table of rep with the platform's records. A table whose list is a window keeps rows that
+// have left the window.
 func (p *platform) equal(rep Report) {
 	p.t.Helper()
 	for i, s := range rep.Streams {
@@ -150,7 +149,7 @@ func (p *platform) equalOne(stream schemas.Stream, s StreamReport) {
 	}
 }
 
-// do makes a change on the platform.
+// do changes the platform.
 func (p *platform) do(method, path string) {
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(p.t.Context(), method, p.url+path, nil)
@@ -167,8 +166,7 @@ func (p *platform) do(method, path string) {
 	require.Less(p.t, resp.StatusCode, 300, "%s %s", method, path)
 }
 
-// again is the next process: its source and destination know nothing of this
-// one's.
+// again simulates the next process: its source and destination are new.
 func (p *platform) again() {
 	catalogue, err := schemas.Load()
 	require.NoError(p.t, err)
@@ -176,8 +174,8 @@ func (p *platform) again() {
 	p.connect(catalogue)
 }
 
-// falsely is how many rows of a stream are tombstoned though the platform has
-// them. // Invariant 12
+// falsely returns the number of rows of a stream that are marked as deleted although the platform has their
+// records. // Invariant 12
 func (p *platform) falsely(stream, table string) int {
 	p.t.Helper()
 	truth, err := p.sandbox.Truth(stream)
@@ -251,14 +249,13 @@ func TestSandboxModuleSwitchedOff(t *testing.T) {
 	require.Equal(t, before, p.memory.Rows("crm_leads"))
 }
 
-// A list that is refused before any pass over it keeps the streams below it from
-// their records, and not the run from its end.
+// If a list is refused before any pass over it, its child streams get no records, but the run still ends.
 func TestSandboxParentRefused(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{
 		NoLimits: true, Faults: []sandbox.Fault{{Match: "crm.deals", Kind: sandbox.FaultStatus, Status: http.StatusForbidden}},
 	}, func(s schemas.Stream) bool { return s.Name == "crm.deals" || s.Name == "crm.deal" })
 	p.config.Turns = &StreamLocks{}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than a child waits for a pass that may come
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than a child waits for its parent's pass
 	defer cancel()
 	rep, err := p.run(ctx)
 	require.NoError(t, err)
@@ -269,20 +266,19 @@ func TestSandboxParentRefused(t *testing.T) {
 
 	p.again()
 	p.config.Destinations = []Destination{{Name: "warehouse", Destination: p.memory}}
-	verified, err := Verify(ctx, p.config, VerifyOptions{Streams: []string{"crm.deal"}}) // no pass over its parent
+	verified, err := Verify(ctx, p.config, VerifyOptions{Streams: []string{"crm.deal"}}) // without a pass over its parent
 	require.NoError(t, err)
 	_, ok := errors.AsType[*extract.ParentError](verified.Streams[0].Err)
 	require.True(t, ok, "%v", verified.Streams[0].Err)
 }
 
-// Whenever a run is stopped, the next carries on, and in the end there is the
-// truth.
+// Whenever a run is stopped, the next one continues, and in the end the tables are correct.
 func TestSandboxStoppedOverAndOver(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true, Latency: time.Millisecond}, modules("crm", "projects"))
 	p.config.limits = perPage
 	for n := 1; ; n++ {
 		require.Less(t, n, 200, "runs")
-		late := max(0, n-60) // where it takes longer than anyone thinks
+		late := max(0, n-60) // in case it takes unexpectedly long
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(4*n+late*late)*time.Millisecond)
 		rep, err := p.run(ctx)
 		cancel()
@@ -296,9 +292,9 @@ func TestSandboxStoppedOverAndOver(t *testing.T) {
 	}
 }
 
-// Rows come and go while lists are read: none is deleted that is still there,
-// and once it ends one run has the truth. It may keep what a list lacks that is
-// by chance as long as lists are cut at: then it says so.
+// Rows come and go while lists are read: no existing row is marked as deleted, and after the changes end one run
+// makes the tables correct. A list whose length happens to be a usual limit may keep rows that it lacks; the run
+// then reports that.
 func TestSandboxDrift(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true, Scale: 2}, func(s schemas.Stream) bool {
 		return s.Class == schemas.ClassList && s.Parent == "" && len(s.Key) > 0
@@ -308,16 +304,16 @@ func TestSandboxDrift(t *testing.T) {
 		rep, err := p.run(context.Background())
 		require.NoError(t, err)
 		for _, s := range rep.Streams {
-			// A row that comes in may push all of a short page onto the next,
-			// which looks like a list that goes round in circles: an error.
+			// A row that is inserted may push all rows of a short page to the next one. That looks like a list
+			// that goes round in circles, which is an error.
 			require.Contains(t, []Status{StatusComplete, StatusHeld, StatusFailed}, s.Status, "%v", s.Err)
-			require.Zero(t, p.falsely(s.Stream, s.Table), "rows of %s that were buried alive", s.Stream)
+			require.Zero(t, p.falsely(s.Stream, s.Table), "existing rows of %s that were marked as deleted", s.Stream)
 		}
 		p.again()
 	}
 	require.NoError(t, p.sandbox.SetFaults())
-	p.config.Options.ConfirmShrink = true // some short lists have lost all they had
-	p.config.Options.Full = true          // what is read incrementally does not show what is gone
+	p.config.Options.ConfirmShrink = true // some short lists have lost all their rows
+	p.config.Options.Full = true          // incremental passes do not find deletions
 	rep, err := p.run(context.Background())
 	require.NoError(t, err)
 	for i, s := range rep.Streams {

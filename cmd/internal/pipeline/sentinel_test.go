@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// shown is a profile of one table with one column.
+// shown returns a profile of one table with one column.
 func shown(rows, filled int64, kind string) *Profile {
 	c := map[string]ColumnProfile{"id": {rows, "int64"}}
 	if filled > 0 {
@@ -65,8 +65,7 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// Whatever a table of a dozen rows does, nobody is woken for it; nor for one
-// whose rows come and go by chance.
+// A table of a dozen rows raises no alarm, whatever changes, nor does one whose rows come and go by chance.
 func TestNoFalseAlarms(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -102,11 +101,11 @@ func TestSentinelComparesWholePassesOfOneStream(t *testing.T) {
 	r := newRig(t, map[string]*list{"crm.leads": {records: all, size: 100}}, stream("crm.leads"))
 	require.Empty(t, r.must(StatusComplete).Streams[0].Notices)
 	require.Empty(t, r.must(StatusComplete).Streams[0].Notices)
-	require.Equal(t, 1, r.remembered(), "one row a stream, source that can be asked or not")
+	require.Equal(t, 1, r.remembered(), "one row per stream, even if the source cannot be probed")
 
 	r.source.lists["crm.leads"].records = records(1, 151)
 	r.source.lists["crm.leads"].total = true
-	for range 2 { // it stands until somebody says so
+	for range 2 { // it stays held until a person confirms
 		rep := r.must(StatusPartial)
 		require.Equal(t, StatusHeld, rep.Streams[0].Status)
 		require.Len(t, rep.Streams[0].Notices, 1)
@@ -124,7 +123,7 @@ func TestSentinelComparesWholePassesOfOneStream(t *testing.T) {
 	require.Empty(t, r.must(StatusComplete).Streams[0].Notices)
 }
 
-func TestAResumedPassIsComparedWithNothing(t *testing.T) {
+func TestResumedPassIsNotCompared(t *testing.T) {
 	l := &list{records: records(1, 301), size: 100}
 	r := newRig(t, map[string]*list{"crm.leads": l}, stream("crm.leads"))
 	r.must(StatusComplete)
@@ -157,12 +156,12 @@ func TestSentinelOverTheSandbox(t *testing.T) {
 			rep := p.must(StatusComplete)
 			require.Equal(t, c.want, told(rep.Streams[0].Notices), "%v", rep.Streams[0].Notices)
 			require.Len(t, drifts(p.rig), len(rep.Streams[0].Notices))
-			require.Empty(t, p.must(StatusComplete).Streams[0].Notices, "told once")
+			require.Empty(t, p.must(StatusComplete).Streams[0].Notices, "reported once")
 		})
 	}
 }
 
-// An unchanged platform gives no reason for a word, whatever its streams are.
+// An unchanged platform causes no notice, whatever its streams are.
 func TestSentinelIsSilentOverAnUnchangedSandbox(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{Seed: 1, NoLimits: true}, func(schemas.Stream) bool { return true })
 	_, err := p.run(t.Context())

@@ -30,16 +30,16 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// serverBatch is a batch of generated servers on one address, and the pipeline that reads
-// each of them as a stream of its own, given by its path alone.
+// serverBatch is a batch of generated servers on one address, and the pipeline that reads each of them as a
+// stream of which only the path is configured.
 type serverBatch struct {
 	t       *testing.T
 	specs   []servers.Spec
 	lists   []*servers.List
-	streams []schemas.Stream // twins and parents, and behind them one a Spec
+	streams []schemas.Stream // twins and parents first, then one stream per Spec
 	http    *httptest.Server
-	open    func() load.Destination // as a new process opens it
-	without string                  // the rule of proof that does not apply
+	open    func() load.Destination // opens the destination like a new process
+	without string                  // the disabled rule of proof
 	limits  limits
 }
 
@@ -69,11 +69,11 @@ func newServerBatch(t *testing.T, specs []servers.Spec, open func() load.Destina
 	return b
 }
 
-// generated is the stream of a server.
+// generated returns the stream of a server.
 func generated(name string, s servers.Spec) schemas.Stream {
 	stream := schemas.Stream{
 		Table: schemas.Table{Name: strings.ReplaceAll(name, ".", "_")}, Name: name, Module: "gen",
-		Surface: schemas.Surface(name), Auth: schemas.AuthNone, // so that no server's failures count for another one
+		Surface: schemas.Surface(name), Auth: schemas.AuthNone, // so that a server's failures do not count for others
 		Method: cmp.Or(s.Method, http.MethodGet), Path: "/" + strings.ReplaceAll(name, ".", "/"), Class: schemas.ClassList, Enabled: true,
 		Stated: map[string]string{"path": schemas.StatedConfigured},
 	}
@@ -87,18 +87,18 @@ func generated(name string, s servers.Spec) schemas.Stream {
 	return stream
 }
 
-// detailsOf is the stream of the details of a list's records.
+// detailsOf returns the stream of the details of a list's records.
 func detailsOf(list schemas.Stream, name, key string) schemas.Stream {
 	d := list
 	d.Name, d.Parent, d.Class, d.Surface = name, list.Name, schemas.ClassDetail, schemas.Surface(name)
 	d.Path, d.Method = "/"+strings.ReplaceAll(name, ".", "/")+"/{id}", http.MethodGet
 	d.Table = schemas.Table{Name: strings.ReplaceAll(name, ".", "_"), Key: []string{schemas.Column("/" + key)}}
 	d.Params = []schemas.Param{{Name: "id", In: "path", From: "/" + key}}
-	d.Reread = 1_000_000 // no parent has its turn
+	d.Reread = 1_000_000 // no parent is due for a regular check
 	return d
 }
 
-// source opens the servers as a new process does.
+// source connects to the servers like a new process.
 func (b *serverBatch) source() (c *extract.Client, done func()) {
 	cfg := extract.Config{Streams: map[string]*wire.Client{}, Selected: b.streams, Dir: b.t.TempDir(), Parallel: 4}
 	for _, s := range b.streams {
@@ -119,17 +119,17 @@ func (b *serverBatch) source() (c *extract.Client, done func()) {
 	}
 }
 
-// serverOutcome is what one run made of one server.
+// serverOutcome is the outcome of one run for one server.
 type serverOutcome struct {
 	Run      int
 	Spec     servers.Spec
 	Report   StreamReport
-	Cause    string // what is wrong; "" where nothing is
+	Cause    string // what is wrong; "" if nothing is
 	Detail   string
 	Requests []string
 }
 
-// claims reports whether the run says that the table is whole.
+// claims reports whether the run claims that the table is complete.
 func (o serverOutcome) claims() bool {
 	return worse(StatusComplete, o.Report.Status) == StatusComplete
 }
@@ -162,7 +162,7 @@ func (b *serverBatch) run(run int) []serverOutcome {
 
 var markIn = regexp.MustCompile(`record -?\d+ version \d+`)
 
-// marks are those of the rows of a table: alive, and marked as deleted.
+// marks returns the marks of a table's rows: live ones, and those marked as deleted.
 func marks(t *testing.T, d load.Destination, table string) (live, dead map[string]int) {
 	t.Helper()
 	live, dead = map[string]int{}, map[string]int{}
@@ -199,7 +199,7 @@ func markOf(row loadtest.Row) string {
 	return "no record"
 }
 
-// judge compares a table with what the run may have found.
+// judge compares a table with the records that the run may have found.
 func (o serverOutcome) judge(truth servers.Truth, live, dead map[string]int) (cause, detail string) {
 	ever := map[string]bool{}
 	for _, m := range truth.Ever {
@@ -241,9 +241,9 @@ func (o serverOutcome) judge(truth servers.Truth, live, dead map[string]int) (ca
 	case len(missing) > 0:
 		return "rows are missing, " + verdict, detail
 	case len(twice) > 0, len(wrong) > 0:
-		return "rows stand twice or are no records, " + verdict, detail
-	case len(gone) > 0 && (o.Report.Verdict == Proven || o.Spec.Reader.Since == "" && !o.Spec.Silent()): // an incremental reading asks for no deleted ones
-		return "rows that are gone stand, " + verdict, detail
+		return "rows are duplicate or not records, " + verdict, detail
+	case len(gone) > 0 && (o.Report.Verdict == Proven || o.Spec.Reader.Since == "" && !o.Spec.Silent()): // an incremental reading does not find deletions
+		return "rows that are gone are alive, " + verdict, detail
 	}
 	return "", detail
 }
@@ -277,12 +277,11 @@ func TestServersThatFailedOnce(t *testing.T) {
 	}
 }
 
-// TestServers is the property of every reading: the table equals the list, or the
-// run says loudly that it does not, unless no answer of the server shows that records
-// are missing. A living row is never marked as deleted. The servers are drawn from seeds; a few hundred
-// in the gate, as many as PENSTOCK_TEST_TRIALS says elsewhere (make generated). Most
-// land in the reference destination, which the conformance suite holds to the same
-// contract; some land in DuckDB.
+// TestServers checks every reading of generated servers: the table equals the list, or the run reports that it
+// does not, unless no answer of the server shows that records are missing. An existing row is never marked as
+// deleted. The servers are generated from seeds: a few hundred in the gate, else as many as PENSTOCK_TEST_TRIALS
+// says (make generated). Most are loaded into the reference destination, which the conformance suite holds to
+// the same contract; some into DuckDB.
 func TestServers(t *testing.T) {
 	n := uint64(servedInTheGate)
 	if text := os.Getenv("PENSTOCK_TEST_TRIALS"); text != "" {
@@ -314,8 +313,7 @@ func TestServers(t *testing.T) {
 	alarms.hold(t)
 }
 
-// TestServersInDuckDB reads some of the same servers into the engine that most
-// people use.
+// TestServersInDuckDB reads some of the same servers into DuckDB, the most common destination.
 func TestServersInDuckDB(t *testing.T) {
 	var specs []servers.Spec
 	for seed := range uint64(60) {
@@ -344,21 +342,20 @@ const (
 	serversAtOnce   = 200
 )
 
-// inMemory opens the reference destination, again and again the same one.
+// inMemory returns a function that opens the same reference destination each time.
 func inMemory() func() load.Destination {
 	m := loadtest.NewMemory(nil)
 	return func() load.Destination { return m.Reopen(nil) }
 }
 
-// readServers reads servers twice and gives the outcomes of both runs.
+// readServers reads servers twice and returns the outcomes of both runs.
 func readServers(t *testing.T, specs []servers.Spec, open func() load.Destination) []serverOutcome {
 	b := newServerBatch(t, specs, open)
 	defer b.http.Close()
 	return append(b.run(1), b.run(2)...)
 }
 
-// falseAlarms counts the lists with nothing wrong, and those of them that were not
-// read whole, by family.
+// falseAlarms counts the correct lists, and how many of them were not read completely, by family.
 type falseAlarms struct {
 	plain, refused map[string]int
 	examples       []string
@@ -379,7 +376,7 @@ func (f *falseAlarms) add(o serverOutcome) {
 	}
 }
 
-// mostFalseAlarms is the share of lists with nothing wrong that may be refused.
+// mostFalseAlarms is the share of correct lists that may be refused.
 const mostFalseAlarms = 0.25
 
 func (f *falseAlarms) hold(t *testing.T) {
@@ -387,16 +384,16 @@ func (f *falseAlarms) hold(t *testing.T) {
 	plain, refused := 0, 0
 	for _, family := range slices.Sorted(maps.Keys(f.plain)) {
 		plain, refused = plain+f.plain[family], refused+f.refused[family]
-		t.Logf("%-7s %4d readings with nothing wrong, %3d refused (%.1f %%)", family, f.plain[family], f.refused[family], 100*float64(f.refused[family])/float64(f.plain[family]))
+		t.Logf("%-7s %4d readings of correct lists, %3d refused (%.1f %%)", family, f.plain[family], f.refused[family], 100*float64(f.refused[family])/float64(f.plain[family]))
 	}
-	t.Logf("all     %4d readings with nothing wrong, %3d refused (%.1f %%)", plain, refused, 100*float64(refused)/float64(plain))
+	t.Logf("all     %4d readings of correct lists, %3d refused (%.1f %%)", plain, refused, 100*float64(refused)/float64(plain))
 	if os.Getenv("PENSTOCK_TEST_ALARMS") != "" {
 		t.Log(strings.Join(f.examples, "\n"))
 	}
-	require.LessOrEqual(t, float64(refused), mostFalseAlarms*float64(plain), "too many lists with nothing wrong are refused, such as:\n%s", strings.Join(f.examples[:min(10, len(f.examples))], "\n"))
+	require.LessOrEqual(t, float64(refused), mostFalseAlarms*float64(plain), "too many correct lists are refused, for example:\n%s", strings.Join(f.examples[:min(10, len(f.examples))], "\n"))
 }
 
-// knownServers are seeds that fail for a reason that is told here, until it is gone.
+// knownServers maps seeds that are known to fail to the reason.
 var knownServers = map[uint64]string{}
 
 func known(o serverOutcome) bool { return knownServers[o.Spec.Seed] != "" }

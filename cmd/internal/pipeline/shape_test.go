@@ -14,9 +14,9 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// What a filter leaves out is counted apart, and the total of the list is no
-// proof any more: nobody knows which of those left out came twice.
-func TestFilterIsToldInTheCertificate(t *testing.T) {
+// Records that a filter leaves out are counted separately, and the list's total no longer proves anything,
+// because duplicates among them are unknown.
+func TestFilterIsRecordedInTheCertificate(t *testing.T) {
 	s := stream("crm_leads")
 	least := "10"
 	s.Rules.Filter = []schemas.Condition{{Column: "id", Min: &least}}
@@ -39,7 +39,7 @@ func TestFilterIsToldInTheCertificate(t *testing.T) {
 	require.Equal(t, Proven, rep.Streams[0].Verdict)
 	require.Equal(t, records(10, 22), r.alive("crm_leads"))
 
-	most := "20" // what is not wanted any more goes
+	most := "20" // rows that the filter now excludes are deleted
 	s.Rules.Filter = append(s.Rules.Filter, schemas.Condition{Column: "id", Max: &most})
 	r.config.Streams = []schemas.Stream{s}
 	r.restart(nil)
@@ -48,7 +48,7 @@ func TestFilterIsToldInTheCertificate(t *testing.T) {
 	require.Equal(t, Equal, r.verify(VerifyOptions{}).Streams[0].Agreement)
 }
 
-// A frozen contract stops its stream alone, with the difference and the way out.
+// A frozen contract stops only its stream, and the error has the difference and the next step.
 func TestFrozenContractStopsItsStreamOnly(t *testing.T) {
 	frozen := stream("crm_leads")
 	frozen.Rules.Contract.Types = schemas.Freeze
@@ -74,8 +74,8 @@ func TestFrozenContractStopsItsStreamOnly(t *testing.T) {
 	require.Len(t, r.alive("crm_deals"), 10)
 }
 
-// A record that a contract keeps out is not missing: its row stays as it was,
-// while what is gone goes.
+// A record that a contract rejects is not missing: its row stays unchanged, while rows that are gone are
+// deleted.
 func TestRejectedRecordsAreNotMissing(t *testing.T) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Replace, schemas.History} {
 		r := newStrictRig(t, mode)
@@ -96,7 +96,7 @@ func TestRejectedRecordsAreNotMissing(t *testing.T) {
 	}
 }
 
-// Records without a key may be any of the rows.
+// Rejected records without a key may belong to any row.
 func TestRejectedRecordsWithoutAKeyKeepTheRows(t *testing.T) {
 	l := &list{records: records(0, 9), size: 3, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -108,8 +108,8 @@ func TestRejectedRecordsWithoutAKeyKeepTheRows(t *testing.T) {
 	require.Len(t, r.alive("crm_leads"), 9)
 }
 
-// A table that somebody has changed stops its stream in that destination, and
-// nothing else; it is not tried again.
+// A table that was changed by others stops its stream in that destination, and nothing else. It is not tried
+// again.
 func TestForeignChangeStopsItsStreamInItsDestination(t *testing.T) {
 	x := newTrio(t)
 	x.into(nil, 0)
@@ -131,7 +131,7 @@ func TestForeignChangeStopsItsStreamInItsDestination(t *testing.T) {
 	x.equal(2)
 }
 
-// Types are those of all destinations together, whichever is named first.
+// Column types combine those of all destinations, in any order.
 func TestTypesDoNotDependOnTheOrderOfDestinations(t *testing.T) {
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
 		words, numbers := loadtest.NewMemory(nil), loadtest.NewMemory(nil)

@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Destinations that share a reading hold the same of it: each has its own counts,
-// and the rows that are gone have one time in each, that of its commit.
-func TestDestinationsHoldTheSameOfOneReading(t *testing.T) {
+// Destinations that share a reading have the same rows. Each has its own counts, and deleted rows have one time
+// in each destination, that of its commit.
+func TestDestinationsOfOneReadingAreEqual(t *testing.T) {
 	x := newTrio(t)
 	x.into(nil, 0)
 	before := x.source.pages

@@ -9,9 +9,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A record that the stream's filter leaves out goes from the table, whether all
-// parents were asked or some.
-func TestSparedParentsAndAFilter(t *testing.T) {
+// A record that the stream's filter now leaves out is deleted, whether all parents were requested or only some.
+func TestSkippedParentsAndAFilter(t *testing.T) {
 	e := newEstate(t, 40)
 	e.reread = 1000
 	e.config.Streams = e.streams()
@@ -25,8 +24,8 @@ func TestSparedParentsAndAFilter(t *testing.T) {
 	require.NotContains(t, e.rows("x_detail", "secret"), 5)
 }
 
-// A stream in the middle is read whole for those below it. What is known of its
-// parents stays known.
+// A child stream that is itself a parent is read whole for its children. The stored state of its parents is
+// kept.
 func TestParentsOfAParent(t *testing.T) {
 	e := newEstate(t, 30)
 	e.reread, e.lists = 1000, true

@@ -17,8 +17,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// stopAfter runs r and stops it after d; it returns how long the run then took
-// to end.
+// stopAfter runs r and stops it after d. It returns how long the run then took to end.
 func (r *rig) stopAfter(d time.Duration, cause error) (Report, time.Duration) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -62,8 +61,8 @@ func TestStopWhileReading(t *testing.T) {
 	}
 }
 
-// A commit that is under way is finished when that takes little, and given up
-// when it takes long; the process is gone within ten seconds either way.
+// A running commit is finished if that is quick, and given up otherwise; the process ends within ten seconds
+// either way.
 func TestStopWhileCommitting(t *testing.T) {
 	for commit, rows := range map[time.Duration]int{3 * time.Second: 10, time.Minute: 0} {
 		t.Run(commit.String(), func(t *testing.T) {
@@ -91,7 +90,7 @@ func TestStopBeforeTheStart(t *testing.T) {
 	require.Empty(t, r.source.asked)
 }
 
-// slowDestination takes its time over the commits of streams.
+// slowDestination delays the commits of streams.
 type slowDestination struct {
 	load.Destination
 	commit time.Duration
@@ -119,8 +118,8 @@ func (x *slowTx) Commit(ctx context.Context, next state.Cursor) error {
 	}
 }
 
-// However many streams there are and however large their pages, what is between
-// page and commit stays below the budget, and nobody waits for ever.
+// However many streams there are and however large their pages, the bytes between page and commit stay below the
+// budget, and no stream waits forever.
 func TestBytesInFlightStayInTheBudget(t *testing.T) {
 	lists, unkeyed := map[string]*list{}, map[string]bool{}
 	var streams []schemas.Stream
@@ -137,7 +136,7 @@ func TestBytesInFlightStayInTheBudget(t *testing.T) {
 	r.config.ByteBudget = 3000
 	r.config.limits = limits{batchRows: 40, batchBytes: 1 << 20, groupRows: 1 << 20, groupBytes: 1 << 20, groupAge: time.Hour}
 
-	const row = 8 + 4 + 2 // bytes of a number and a name in a batch, at the least; as JSON it is more
+	const row = 8 + 4 + 2 // minimum bytes of a number and a name in a batch; as JSON it is more
 	var mu sync.Mutex
 	var peak atomic.Int64
 	fetched, committed := map[string]int64{}, map[string]int64{}
@@ -152,7 +151,7 @@ func TestBytesInFlightStayInTheBudget(t *testing.T) {
 		}
 		var sum int64
 		for name, n := range fetched {
-			if !unkeyed[name] { // these go on without the budget once it is spent
+			if !unkeyed[name] { // keyless streams continue without the budget once it is spent
 				sum += row * (n - committed[name])
 			}
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// story is an estate and two destinations, of which now one and now the other
-// fails, while parents change, go and come back.
+// story is an estate and two destinations that fail from time to time, while parents change, disappear and
+// return.
 type story struct {
 	*estate
 	random  *rand.Rand
@@ -38,11 +38,11 @@ func newStory(t *testing.T, seed uint64) *story {
 	return s
 }
 
-// change does something to the source. What it does shows in the parents' records.
+// change changes the source in a way that the parents' records show.
 func (s *story) change() {
 	for range s.random.IntN(12) {
 		id := 1 + s.random.IntN(60)
-		s.version++ // never the same again
+		s.version++ // a new version each time
 		switch s.random.IntN(6) {
 		case 0:
 			delete(s.parents, id)
@@ -56,8 +56,7 @@ func (s *story) change() {
 	}
 }
 
-// failing are destinations as another process would find them, each of which may
-// fail at any of its steps.
+// failing returns destinations as a new process opens them. Each may fail at any of its steps.
 func failing(random *rand.Rand, quiet bool, stores ...*loadtest.Memory) (all []Destination) {
 	for i, store := range stores {
 		left := 1 << 30
@@ -77,8 +76,7 @@ func failing(random *rand.Rand, quiet bool, stores ...*loadtest.Memory) (all []D
 	return all
 }
 
-// once is one run, in which a destination may fail, and the source after any
-// number of requests.
+// once runs the pipeline. A destination may fail, and the source may fail after any number of requests.
 func (s *story) once(quiet bool) {
 	s.config.Destinations = failing(s.random, quiet, s.stores[:]...)
 	s.budget = -1
@@ -90,8 +88,8 @@ func (s *story) once(quiet bool) {
 	s.budget = -1
 }
 
-// standingRows are the rows of a destination that stand: a column by id. Of a record
-// no two may, but in mode append, where the last one counts.
+// standingRows returns a column of the live rows of a destination, by id. No two rows may have the same id,
+// except in mode append, where the last one counts.
 func standingRows(t *testing.T, store *loadtest.Memory, mode schemas.Mode, table, column string) map[string]string {
 	out, at := map[string]string{}, map[string]string{}
 	for _, row := range store.Rows(table) {
@@ -100,7 +98,7 @@ func standingRows(t *testing.T, store *loadtest.Memory, mode schemas.Mode, table
 			continue
 		}
 		_, twice := out[row["id"]]
-		require.False(t, twice && mode != schemas.Append, "%s stands twice", row["id"])
+		require.False(t, twice && mode != schemas.Append, "two live rows for %s", row["id"])
 		if row[schemas.ColRun] >= at[row["id"]] {
 			out[row["id"]], at[row["id"]] = row[column], row[schemas.ColRun]
 		}
@@ -108,9 +106,8 @@ func standingRows(t *testing.T, store *loadtest.Memory, mode schemas.Mode, table
 	return out
 }
 
-// A pass may come to ask only for what is gone. That the endpoint is still there,
-// others tell that need not have been asked.
-func TestAllThatIsAskedForIsGone(t *testing.T) {
+// If a pass requests only parents that are gone, the control parents show that the endpoint still exists.
+func TestAllRequestedParentsAreGone(t *testing.T) {
 	e := newEstate(t, 60)
 	e.reread = 1000
 	e.complete(Options{})
@@ -127,9 +124,9 @@ func TestAllThatIsAskedForIsGone(t *testing.T) {
 	}
 }
 
-// TestAnyStoryOfParentsEndsWell tells stories of runs that fail in all ways, and
-// holds both destinations against the source after two that do not.
-func TestAnyStoryOfParentsEndsWell(t *testing.T) {
+// TestRandomParentRuns makes random runs that fail in many ways, then two that do not, and compares both
+// destinations with the source.
+func TestRandomParentRuns(t *testing.T) {
 	for seed := range uint64(trials(30)) {
 		s := newStory(t, seed)
 		s.once(seed%2 == 0)
@@ -147,7 +144,7 @@ func TestAnyStoryOfParentsEndsWell(t *testing.T) {
 		}
 		for i, store := range s.stores {
 			have := standingRows(t, store, s.mode, "x_detail", "secret")
-			if s.mode == schemas.Append { // nothing is ever missing
+			if s.mode == schemas.Append { // in mode append no row is ever missing
 				for id := range have {
 					if _, ok := want[id]; !ok {
 						delete(have, id)
@@ -159,11 +156,10 @@ func TestAnyStoryOfParentsEndsWell(t *testing.T) {
 	}
 }
 
-// TestAnyStoryOfIncrementalPassesEndsWell lets a list change all the while it is
-// read, incrementally, for two destinations of which now one and now the other
-// fails. A quiet whole reading finds nothing in them that it must mend, but for
-// the rare change that slipped past two passes.
-func TestAnyStoryOfIncrementalPassesEndsWell(t *testing.T) {
+// TestRandomIncrementalRuns changes a list while it is read incrementally into two destinations that fail from
+// time to time. A whole reading at rest finds nothing to correct, except for rare changes that two passes
+// missed.
+func TestRandomIncrementalRuns(t *testing.T) {
 	stories, slipped := trials(12), 0
 	for seed := range stories {
 		m := &moving{random: rand.New(rand.NewPCG(uint64(seed), 17)), clock: time.Now().UTC().Truncate(time.Second), size: 7, newest: seed%2 == 1}
@@ -195,7 +191,7 @@ func TestAnyStoryOfIncrementalPassesEndsWell(t *testing.T) {
 		for at, store := range stores {
 			if have := standingRows(t, store, mode, "items", "name"); !maps.Equal(have, m.truth()) {
 				slipped++
-				t.Logf("seed %d, %s, destination %d: something slipped past", seed, mode, at)
+				t.Logf("seed %d, %s, destination %d: a change was missed", seed, mode, at)
 			}
 		}
 		r.config.Options.Full = true
@@ -205,5 +201,5 @@ func TestAnyStoryOfIncrementalPassesEndsWell(t *testing.T) {
 			require.Equal(t, m.truth(), standingRows(t, store, mode, "items", "name"), "seed %d, %s, destination %d", seed, mode, at)
 		}
 	}
-	require.LessOrEqual(t, slipped*100, 2*stories, "in more than 1 %% of the stories")
+	require.LessOrEqual(t, slipped*100, 2*stories, "in more than 1 %% of the seeds")
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// verify compares r's destination, or those it is configured with.
+// verify compares r's destination, or the configured ones, with the source.
 func (r *rig) verify(o VerifyOptions) VerifyReport {
 	r.t.Helper()
 	c := r.config
@@ -28,8 +28,8 @@ func (r *rig) verify(o VerifyOptions) VerifyReport {
 	return rep
 }
 
-func TestVerifyFindsWhatDiffers(t *testing.T) {
-	for _, compared := range []int64{0, 4} { // all at once, and in parts
+func TestVerifyFindsDifferences(t *testing.T) {
+	for _, compared := range []int64{0, 4} { // all rows at once, and in parts
 		l := &list{records: records(0, 25), size: 10, total: true}
 		r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
 		r.config.limits.compared = compared
@@ -70,7 +70,7 @@ func (r *rig) cursor(stream string) string {
 	return string(at)
 }
 
-// What stands in a table depends on its mode.
+// The live rows of a table depend on its mode.
 func TestVerifyInEveryMode(t *testing.T) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schemas.History} {
 		for _, s := range []schemas.Stream{stream("crm_leads"), keyless("crm_leads")} {
@@ -97,14 +97,14 @@ func TestVerifyInEveryMode(t *testing.T) {
 				require.Equal(t, Equal, rep.Streams[0].Agreement, "%+v", rep.Streams[0])
 				require.EqualValues(t, 25, rep.Streams[0].Rows)
 
-				l.records[4].Name = "n7" // what it was before: in mode append it is an old version
+				l.records[4].Name = "n7" // the earlier value: in mode append it is an old version
 				require.Equal(t, mode == schemas.Append && len(s.Key) == 0, r.verify(VerifyOptions{}).Streams[0].Agreement == Equal)
 			})
 		}
 	}
 }
 
-func TestVerifyWithinABudget(t *testing.T) {
+func TestVerifyWithARequestLimit(t *testing.T) {
 	lists := map[string]*list{}
 	var streams []schemas.Stream
 	for i := range 3 {
@@ -139,7 +139,7 @@ func TestVerifyOfSeveralDestinations(t *testing.T) {
 	require.EqualValues(t, 25, rep.Streams[1].Missing)
 }
 
-func TestVerifyOfWhatCannotBeRead(t *testing.T) {
+func TestVerifyOfAnUnreadableStream(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l, "crm_deals": l}, stream("crm_leads"), stream("crm_deals"))
 	r.must(StatusComplete)
@@ -162,8 +162,7 @@ func TestVerifyOfAWindow(t *testing.T) {
 	require.Equal(t, Equal, r.verify(VerifyOptions{}).Streams[0].Agreement)
 }
 
-// Child tables, keyless ones and fan-outs included, a run and a Verify make the
-// same of the platform.
+// A run and a Verify agree about the whole platform, including child tables, keyless tables and fan-outs.
 func TestSandboxVerify(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, func(schemas.Stream) bool { return true })
 	p.must(StatusComplete)
@@ -188,8 +187,7 @@ func TestSandboxVerify(t *testing.T) {
 	require.Equal(t, 0, p.verify(VerifyOptions{}).ExitCode())
 }
 
-// What cannot be had is not compared: a source that gives less than it has is
-// neither equal nor different.
+// Missing records are not compared: a source that returns less than it has is neither equal nor different.
 func TestVerifyOfAListWithGaps(t *testing.T) {
 	l := &list{records: records(0, 9), size: 3, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
