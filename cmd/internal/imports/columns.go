@@ -7,15 +7,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// layout is where an answer has its records, and what one looks like.
+// layout is where the records are in an answer, and the shape of one record.
 type layout struct {
-	records []string // none where it is left to detection
-	record  *Shape   // nil where nothing is said
+	records []string // nil: found by detection at run time
+	record  *Shape   // nil: unknown
 	class   schemas.Class
 }
 
-// layoutOf reads an answer. Where more than one list could be the records, it
-// takes none of them: a stated place outranks a detected one.
+// layoutOf returns the layout of an operation's answer. If several lists could be the records, it states none of
+// them, because a stated place would take precedence over a detected one.
 func layoutOf(o Operation) layout {
 	single := strings.HasSuffix(strings.TrimRight(o.Path, "/"), "}")
 	s := o.Answer
@@ -52,11 +52,11 @@ func objectOf(s *Shape) *Shape {
 	return s
 }
 
-// maxUnwrap is how deep in an answer its records may stand.
+// maxUnwrap is the maximum depth of the records in an answer.
 const maxUnwrap = 3
 
-// list finds the one array of objects in s, or the one with a telling name.
-// Without being sure it still says where a candidate is.
+// list finds the only array of objects in s, or the one with a name that lists usually have. If it is not sure,
+// it still returns a candidate.
 func list(s *Shape, at, resource string, depth int) (pointer string, record *Shape, sure bool) {
 	var found []Member
 	strange := false
@@ -90,7 +90,7 @@ func list(s *Shape, at, resource string, depth int) (pointer string, record *Sha
 	return "", nil, false
 }
 
-// one is where the one record of an answer stands.
+// one returns the place and shape of the only record of an answer.
 func one(s *Shape) (pointer string, record *Shape) {
 	var inner *Member
 	for i, m := range s.Members {
@@ -109,8 +109,7 @@ func one(s *Shape) (pointer string, record *Shape) {
 
 func escaped(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
 
-// key is the member that tells records apart: the one that the path of a
-// single record names, else id.
+// key returns the member that identifies records: id, else the one that the path of a single record names.
 func key(record *Shape, detail string) []string {
 	if record == nil {
 		return nil
@@ -123,13 +122,13 @@ func key(record *Shape, detail string) []string {
 	return nil
 }
 
-// Limits of what one stream declares.
+// Limits of the declarations of one stream.
 const (
 	maxColumns = 400
 	maxDepth   = 3 // deeper objects are JSON text
 )
 
-// columns writes types and meanings of a record's columns down, by their paths.
+// columns returns the types and the meanings of a record's columns, by their paths.
 func columns(record *Shape, types bool) (declared, told map[string]string) {
 	c := &columnist{types: types, declared: map[string]string{}, told: map[string]string{}}
 	if record != nil {
@@ -168,11 +167,11 @@ func (c *columnist) object(s *Shape, at string, depth int) {
 	}
 }
 
-// textFormats are formats of strings that no other type could be meant by.
+// textFormats are string formats that only a text column can hold.
 var textFormats = []string{"uuid", "email", "idn-email", "uri", "uri-reference", "url", "iri", "hostname", "ipv4", "ipv6", "byte", "binary", "regex", "json-pointer", "color", "phone"}
 
-// typeOf is the type of a column, where the shape leaves no doubt. A number's
-// digits are seen in the data; a plain string may hold anything.
+// typeOf returns the type of a column if the shape leaves no doubt. The digits of numbers are seen in the data,
+// and a plain string may hold anything.
 func typeOf(s *Shape) string {
 	switch s.Kind {
 	case Integer:
@@ -192,10 +191,10 @@ func typeOf(s *Shape) string {
 	return ""
 }
 
-// maxEnum is how many values of an enumeration a comment lists.
+// maxEnum is the number of enumeration values in a comment.
 const maxEnum = 20
 
-// meaning is what a column's comment says.
+// meaning returns the text of a column's comment.
 func meaning(s *Shape) string {
 	text, of := s.Text, s.Enum
 	if s.Kind == Array && s.Elem != nil {

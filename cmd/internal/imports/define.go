@@ -10,16 +10,16 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Options say whose API a document describes.
+// Options describe the API of a document.
 type Options struct {
 	File      string           // the document's name, for messages
-	From      string           // what the streams say they come from; "" for the document's title
-	BaseURL   string           // where the API is, over what the document says
-	Surface   schemas.Surface  // the platform's surface that it describes; "" leaves it to be found out
-	Module    string           // of the streams that the catalogue does not know; "" for one made of the title
+	From      string           // recorded source of the streams; "" for the document's title
+	BaseURL   string           // URL of the API; takes precedence over the document
+	Surface   schemas.Surface  // the platform's surface that it describes; "": to be detected
+	Module    string           // module of streams that are not in the catalogue; "": made from the title
 	Origins   []string         // scheme://host of the configured surfaces
-	Catalogue []schemas.Stream // every endpoint, writes too
-	Entries   []Entry          // the streams that the file has, whose names stay
+	Catalogue []schemas.Stream // every endpoint, including writes
+	Entries   []Entry          // the file's streams, which keep their names
 }
 
 // Stream is a stream as a document describes it.
@@ -28,33 +28,33 @@ type Stream struct {
 
 	From      string // the document's title
 	Operation string // method and path, as the document writes them
-	Override  bool   // of a stream of the catalogue, which has the rest
+	Override  bool   // overrides a stream of the catalogue, which has the rest
 
-	item *Shape // one record; nil where nothing is said
+	item *Shape // one record; nil: unknown
 	line int
 }
 
-// Outcome is what became of one operation.
+// Outcome is the result for one operation.
 type Outcome struct {
 	Operation string `json:"operation"`
 	Line      int    `json:"line,omitempty"` // of the document
 	Stream    string `json:"stream,omitempty"`
-	Action    string `json:"action"` // one of the constants
+	Action    string `json:"action"` // see the constants
 	Reason    string `json:"reason,omitempty"`
 }
 
 // The actions of an [Outcome].
 const (
-	Overrides = "override" // of a stream of the catalogue
+	Overrides = "override" // overrides a stream of the catalogue
 	Adds      = "add"      // a stream of its own
-	Off       = "off"      // a stream of its own, which is not read unless it is named
-	Writes    = "write"    // may change data, and can never be a stream
+	Off       = "off"      // adds a stream that is read only if it is named
+	Writes    = "write"    // may change data, so it can never be a stream
 	Skips     = "skip"     // cannot be a stream
-	Vanished  = "gone"     // was imported once, and is not described any more
+	Vanished  = "gone"     // was imported earlier, and is no longer described
 )
 
-// Define makes streams of what reads, and says what became of each operation.
-// The error is an [*Error].
+// Define returns streams for the operations that read, and the outcome of each operation. The error is an
+// [*Error].
 func Define(d *Description, o Options) ([]Stream, []Outcome, error) {
 	f := &definer{Options: o, d: d, taken: map[string]bool{}}
 	if f.From == "" {
@@ -92,8 +92,7 @@ func Define(d *Description, o Options) ([]Stream, []Outcome, error) {
 	return f.streams, f.outcomes, nil
 }
 
-// Gone are the streams of a file that came from the same document and that it
-// has no more.
+// Gone returns the file's streams that came from the same document and are no longer in it.
 func Gone(entries []Entry, streams []Stream, outcomes []Outcome) []Outcome {
 	var all []Outcome
 	for _, e := range entries {
@@ -101,7 +100,7 @@ func Gone(entries []Entry, streams []Stream, outcomes []Outcome) []Outcome {
 		described := func(o Outcome) bool { return o.Operation == e.Operation && o.Stream != "" }
 		if e.From != "" && slices.ContainsFunc(streams, of) && !slices.ContainsFunc(outcomes, described) {
 			all = append(all, Outcome{Operation: e.Operation, Stream: e.Name, Action: Vanished,
-				Reason: "the description has it no more; take the stream out if it is gone for good"})
+				Reason: "the description no longer has it; remove the stream if it is gone for good"})
 		}
 	}
 	return all
@@ -109,20 +108,20 @@ func Gone(entries []Entry, streams []Stream, outcomes []Outcome) []Outcome {
 
 func path(call string) string { _, p, _ := strings.Cut(call, " "); return p }
 
-// definer works on one document.
+// definer defines the streams of one document.
 type definer struct {
 	Options
 	d        *Description
 	platform bool   // the document describes the platform of the catalogue
-	prefix   string // before each path: of the surface, or a base URL
+	prefix   string // prefix of each path: of the surface, or a base URL
 	taken    map[string]bool
 	streams  []Stream
 	outcomes []Outcome
 }
 
-// locate finds out whose API it is. A document is the platform's if it is said
-// to be, if it names the configured host, or if most of what it describes is in
-// the catalogue: single paths such as /api/users are everybody's.
+// locate determines the API of the document. It is the platform if the options say so, if the document names the
+// configured host, or if most of its operations are in the catalogue: a single path such as /api/users proves
+// nothing.
 func (f *definer) locate() error {
 	prefix, known := f.common()
 	base := f.base()
@@ -132,14 +131,14 @@ func (f *definer) locate() error {
 		return nil
 	}
 	if base == "" {
-		return &Error{File: f.File, Message: "it does not say on which host the API is",
-			Hint: "say so with --base-url https://…, or with --surface app or v2 if it is the platform's own"}
+		return &Error{File: f.File, Message: "it does not name the host of the API",
+			Hint: "pass --base-url https://…, or --surface app or v2 if it is the platform's own API"}
 	}
 	f.prefix = strings.TrimRight(base, "/")
 	return nil
 }
 
-// base is the API's absolute URL, where one is known.
+// base returns the API's absolute URL, if known.
 func (f *definer) base() string {
 	if f.BaseURL != "" {
 		return f.BaseURL
@@ -152,7 +151,7 @@ func (f *definer) base() string {
 	return ""
 }
 
-// originOf is the scheme and host of an absolute URL, else "".
+// originOf returns the scheme and host of an absolute URL, else "".
 func originOf(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
@@ -161,8 +160,7 @@ func originOf(s string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// common is the prefix with which most of the paths are in the catalogue, and
-// how many operations are.
+// common returns the prefix with which most paths are in the catalogue, and the number of operations that are.
 func (f *definer) common() (prefix string, most int) {
 	var prefixes []string
 	for _, s := range f.d.Servers {
@@ -187,7 +185,7 @@ func (f *definer) common() (prefix string, most int) {
 	return prefix, most
 }
 
-// known is the catalogue's endpoint of this method and path template.
+// known returns the catalogue's endpoint with this method and path template.
 func (f *definer) known(method, path string) (schemas.Stream, bool) {
 	i := slices.IndexFunc(f.Catalogue, func(s schemas.Stream) bool { return s.Method == method && sameTemplate(s.Path, path) })
 	if i < 0 {
@@ -196,8 +194,7 @@ func (f *definer) known(method, path string) (schemas.Stream, bool) {
 	return f.Catalogue[i], true
 }
 
-// sameTemplate reports whether two paths differ in the names of their places
-// at most.
+// sameTemplate reports whether two paths are equal except for the names of their placeholders.
 func sameTemplate(a, b string) bool {
 	as, bs := segments(a), segments(b)
 	return slices.EqualFunc(as, bs, func(x, y string) bool {
@@ -205,7 +202,7 @@ func sameTemplate(a, b string) bool {
 	})
 }
 
-// operation makes a stream of an operation, or says why there is none.
+// operation defines the stream of an operation, or records why there is none.
 func (f *definer) operation(op Operation) {
 	full := f.prefix + op.Path
 	var found schemas.Stream
@@ -216,13 +213,13 @@ func (f *definer) operation(op Operation) {
 	action, reason := "", ""
 	switch {
 	case known && !found.Readable():
-		action, reason = Writes, fmt.Sprintf("the catalogue knows it as a %s", found.Class) // Invariant 9
+		action, reason = Writes, fmt.Sprintf("the catalogue lists it as a %s", found.Class) // Invariant 9
 	case !known && !reads(op.Method):
 		action, reason = Writes, op.Method+" may change data" // Invariant 9
 	case op.Media != "" && !known:
-		action, reason = Skips, "answers "+op.Media+", which holds no records"
+		action, reason = Skips, "answers with "+op.Media+", which has no records"
 	case !plainPath(op.Path):
-		action, reason = Skips, "its path cannot be requested as a template"
+		action, reason = Skips, "its path is not a template of plain parts and placeholders"
 	}
 	if action != "" {
 		f.outcomes = append(f.outcomes, Outcome{Operation: op.Call(), Line: op.Line, Action: action, Reason: reason})
@@ -239,7 +236,7 @@ func (f *definer) operation(op Operation) {
 	f.streams = append(f.streams, s)
 }
 
-// plainPath reports whether a path is one of plain parts and whole places.
+// plainPath reports whether a path consists of plain parts and whole placeholders.
 func plainPath(p string) bool {
 	if !strings.HasPrefix(p, "/") || strings.ContainsAny(p, "?#%\\ ") || strings.Contains(p, "/.") || strings.Contains(p, "//") || len(p) > 500 {
 		return false
@@ -249,7 +246,7 @@ func plainPath(p string) bool {
 	})
 }
 
-// state adds what the document says of the list and its records.
+// state adds the document's statements about the list and its records.
 func (f *definer) state(s *Stream, op Operation, l layout) {
 	s.Description = op.Text
 	s.Records = l.records
@@ -266,7 +263,7 @@ func (f *definer) state(s *Stream, op Operation, l layout) {
 	s.Types, s.Descriptions = columns(l.record, !f.d.Examples)
 }
 
-// detailOf is the place of the path that reads one of op's records.
+// detailOf returns the placeholder of the path that reads one of op's records.
 func (f *definer) detailOf(op Operation) string {
 	for _, other := range f.d.Operations {
 		rest, ok := strings.CutPrefix(other.Path, strings.TrimRight(op.Path, "/")+"/")
@@ -277,7 +274,7 @@ func (f *definer) detailOf(op Operation) string {
 	return ""
 }
 
-// fresh is a stream that the catalogue does not know.
+// fresh returns a stream that is not in the catalogue.
 func (f *definer) fresh(op Operation, full string, l layout) schemas.Stream {
 	s := schemas.Stream{Method: op.Method, Path: full, Class: l.class, Enabled: true}
 	if f.platform {
@@ -297,19 +294,19 @@ func (f *definer) fresh(op Operation, full string, l layout) schemas.Stream {
 		f.param(&s, p, op)
 	}
 	if last := strings.ToLower(lastWord(op.Path)); slices.Contains(actions, last) {
-		off(&s, "its path ends in %q, which sounds like something that is done, not read", last)
+		off(&s, "its path ends in %q, which sounds like an action, not like data", last)
 	}
 	return s
 }
 
-// off takes a stream out of "*", unless that has been done for another reason.
+// off excludes a stream from "*", unless it already is for another reason.
 func off(s *schemas.Stream, format string, args ...any) {
 	if s.Enabled {
 		s.Enabled, s.Reason = false, fmt.Sprintf(format, args...)
 	}
 }
 
-// param adds what a request must carry. What a parent feeds comes later.
+// param adds a required parameter of the request. Values from a parent are added later.
 func (f *definer) param(s *schemas.Stream, p Param, op Operation) {
 	switch {
 	case p.In == "path" && strings.Contains(op.Path, "{"+p.Name+"}"):
@@ -317,7 +314,7 @@ func (f *definer) param(s *schemas.Stream, p Param, op Operation) {
 	case p.In == "query" && p.Required && !pages(p.Name):
 		s.Params = append(s.Params, schemas.Param{Name: p.Name, In: "query", Value: p.Value})
 		if p.Value == "" {
-			off(s, "it needs a value for %s in the query; give it one under params", p.Name)
+			off(s, "it needs a value for the query parameter %s; state it under params", p.Name)
 		}
 	case p.In == "header" && p.Required && !slices.Contains([]string{"accept", "authorization", "content-type"}, strings.ToLower(p.Name)):
 		off(s, "it needs the header %s", p.Name)
@@ -326,8 +323,7 @@ func (f *definer) param(s *schemas.Stream, p Param, op Operation) {
 	}
 }
 
-// name is what a stream is called: as it is in the file already, else after its
-// path.
+// name returns a stream's name: its name in the file, else one made from its path.
 func (f *definer) name(op Operation, s schemas.Stream) string {
 	for _, e := range f.Entries {
 		if e.From == f.From && e.Operation == op.Call() || e.Path == s.Path && e.Method == s.Method {
@@ -350,7 +346,7 @@ func (f *definer) name(op Operation, s schemas.Stream) string {
 	return name
 }
 
-// moduleAt is the module of the catalogue's endpoints beside a path.
+// moduleAt returns the module of the catalogue's endpoints with the same first two path segments.
 func (f *definer) moduleAt(path string) string {
 	all := segments(path)
 	if len(all) < 2 {

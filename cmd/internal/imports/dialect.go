@@ -6,11 +6,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxLimit is the largest page that is asked for, whatever a document allows.
+// maxLimit is the largest page size to request, even if a document allows more.
 const maxLimit = 1000
 
-// paging is what the parameters of a list say of its pages. The type is left
-// open where they name more than one way, or none.
+// paging derives the pagination from the parameters of a list. If they suggest several types, the first one here
+// applies. If they suggest none, the type stays open.
 func paging(o Operation) schemas.Pagination {
 	var p schemas.Pagination
 	size := query(o, schemas.ParamSize)
@@ -22,7 +22,7 @@ func paging(o Operation) schemas.Pagination {
 		}
 	}
 	if p.Type == "" {
-		return schemas.Pagination{} // a size alone may as well be a cut
+		return schemas.Pagination{} // a size parameter without paging may be a limit
 	}
 	if size != nil {
 		p.Size, p.Limit = size.Name, min(size.Max, maxLimit)
@@ -30,10 +30,10 @@ func paging(o Operation) schemas.Pagination {
 	return p
 }
 
-// families are the kinds of parameters that belong to paging.
+// families are the kinds of paging parameters.
 var families = []string{schemas.ParamPage, schemas.ParamOffset, schemas.ParamToken, schemas.ParamSince, schemas.ParamSize}
 
-// query is the parameter of the query that belongs to a family, the usual one first.
+// query returns the query parameter that belongs to a family, the most usual one first.
 func query(o Operation, family string) *Param {
 	for _, name := range schemas.Paging().Parameters(family) {
 		i := slices.IndexFunc(o.Params, func(p Param) bool { return p.In == "query" && schemas.FoldName(p.Name) == schemas.FoldName(name) })
@@ -44,21 +44,20 @@ func query(o Operation, family string) *Param {
 	return nil
 }
 
-// pages reports whether the parameter belongs to paging.
+// pages reports whether a parameter belongs to paging.
 func pages(name string) bool {
 	return slices.ContainsFunc(families, func(f string) bool { return schemas.Paging().Parameter(f, name) })
 }
 
-// actions are last words of paths that do something when they are asked for,
-// or whose answer is no data.
+// actions are last words of paths that perform an action when requested, or whose answer has no data.
 var actions = []string{
 	"login", "logout", "signin", "signout", "authorize", "callback", "token", "refresh", "revoke", "download", "unsubscribe",
 	"confirm", "cancel", "approve", "reject", "delete", "remove", "reset", "run", "start", "stop", "send", "resend", "sync",
 	"import", "trigger", "execute", "restore", "archive", "ping", "stream", "ws", "websocket",
 }
 
-// beside reports whether a member stands beside records and belongs to none. A word
-// that says nothing of pages is one of a record as well.
+// beside reports whether a member is metadata next to the records. A word without a meaning for paging may also
+// be the name of a record's field.
 func beside(name string) bool {
 	words := schemas.Paging()
 	switch words.Role(name) {
@@ -68,7 +67,7 @@ func beside(name string) bool {
 	return true
 }
 
-// wraps reports whether lists are usually in a member of this name.
+// wraps reports whether lists are usually in a member with this name.
 func wraps(name string) bool {
 	words := schemas.Paging()
 	return words.NamesList(name) || words.NamesPayload(name)

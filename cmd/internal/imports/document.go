@@ -14,16 +14,16 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Entry is a stream that a file has.
+// Entry is a stream in a pipelines.yaml.
 type Entry struct {
 	Name      string
-	From      string // the document it was imported from; "" for one of the user's own
-	Operation string // ditto
+	From      string // the document it was imported from; "" for the user's own stream
+	Operation string // the imported operation; "" for the user's own stream
 	Method    string
 	Path      string
 }
 
-// Entries are the streams of a pipelines.yaml. The error is an [*Error].
+// Entries returns the streams of a pipelines.yaml. The error is an [*Error].
 func Entries(file string, data []byte) ([]Entry, error) {
 	doc, err := parse(file, data)
 	if err != nil {
@@ -46,41 +46,41 @@ func Entries(file string, data []byte) ([]Entry, error) {
 	return all, nil
 }
 
-// Limits of the file that is merged into, those of a configuration: the
-// parser's time grows with the square of the tokens.
+// Limits of the file to merge into, the same as for a configuration: the parser's time grows with the square of
+// the number of tokens.
 const (
 	maxFile   = 1 << 20
 	maxTokens = 50_000
 )
 
-// document is a file with the places in it that matter here.
+// document is a parsed file with the positions that matter here.
 type document struct {
 	file    string
-	data    string // its lines end in \n; see crlf
-	crlf    bool   // in the file they end in \r\n
-	lines   []int  // where each begins
-	streams *entry // the key `streams`; nil where there is none
+	data    string // with \n line ends; see crlf
+	crlf    bool   // the file has \r\n line ends
+	lines   []int  // offset of each line
+	streams *entry // the key `streams`; nil if there is none
 	entries []entry
 }
 
-// spot is a line and a column, in runes, both from 1.
+// spot is a line and a column in runes, both from 1.
 type spot struct{ line, col int }
 
-// entry is a key with the place and the style of its value.
+// entry is a key with the position and the style of its value.
 type entry struct {
 	name     string
 	key      spot
 	value    ast.Node
-	mapping  bool // in block style, or in braces
+	mapping  bool // the value is a mapping, in block style or in braces
 	flow     bool // in braces
-	empty    bool // null, or braces with nothing in them
+	empty    bool // null, or empty braces
 	alias    bool
-	first    spot   // of the value
+	first    spot   // start of the value
 	end      spot   // the closing brace
-	imported *entry // its key `imported`; nil where there is none
+	imported *entry // its key `imported`; nil if there is none
 }
 
-// word is the text under a key of the entry's mapping; "" if there is none.
+// word returns the text of a key in the entry's mapping; "" if there is none.
 func (e entry) word(key string) string {
 	m, ok := bare(e.value).(ast.MapNode)
 	if !ok {
@@ -101,7 +101,7 @@ func keyOf(k ast.MapKeyNode) string {
 	return k.GetToken().Value
 }
 
-// bare is a node without its anchor and tag.
+// bare returns a node without its anchor and tag.
 func bare(n ast.Node) ast.Node {
 	switch v := n.(type) {
 	case *ast.AnchorNode:
@@ -123,7 +123,7 @@ func parse(file string, data []byte) (*document, error) {
 	case strings.Contains(d.data, "\r"):
 		return nil, &Error{File: file, Message: "a carriage return without a line feed"}
 	case d.crlf && len(data)-len(d.data) != strings.Count(d.data, "\n"):
-		return nil, &Error{File: file, Message: "some lines end in \\r\\n and some in \\n; give all the same end, then import again"}
+		return nil, &Error{File: file, Message: "some lines end in \\r\\n and some in \\n; make them all the same, then import again"}
 	}
 	d.lines = []int{0}
 	for i := range len(d.data) {
@@ -133,7 +133,7 @@ func parse(file string, data []byte) (*document, error) {
 	}
 	tokens := lexer.Tokenize(d.data)
 	if len(tokens) > maxTokens {
-		return nil, &Error{File: file, Message: fmt.Sprintf("more than %d words and signs", maxTokens)}
+		return nil, &Error{File: file, Message: fmt.Sprintf("more than %d tokens", maxTokens)}
 	}
 	if at, deep := tooDeep(tokens); deep {
 		return nil, d.fault(at, "nested more than %d levels deep", maxLevels)
@@ -143,7 +143,7 @@ func parse(file string, data []byte) (*document, error) {
 		return nil, syntax(file, err)
 	}
 	if len(f.Docs) > 1 && f.Docs[1].Body != nil {
-		return nil, &Error{File: file, Message: "a second document; the file holds one"}
+		return nil, &Error{File: file, Message: "the file has a second document; only one is allowed"}
 	}
 	if len(f.Docs) == 0 || f.Docs[0].Body == nil {
 		return d, nil
@@ -151,10 +151,10 @@ func parse(file string, data []byte) (*document, error) {
 	return d, d.find(f.Docs[0].Body)
 }
 
-// maxLevels is how deep a configuration may nest; the parser recurses.
+// maxLevels is the maximum nesting of a configuration, because the parser recurses.
 const maxLevels = 64
 
-// tooDeep reports where brackets, or entries that share a line, nest too deep.
+// tooDeep returns the position where brackets, or entries on one line, nest too deep.
 func tooDeep(tokens token.Tokens) (spot, bool) {
 	open, inline, line := 0, 0, 0
 	for _, t := range tokens {
@@ -188,7 +188,7 @@ func syntax(file string, err error) error {
 	return e
 }
 
-// find notes where the streams stand.
+// find records the positions of the streams.
 func (d *document) find(root ast.Node) error {
 	if _, comment := root.(*ast.CommentGroupNode); comment {
 		return nil
@@ -198,7 +198,7 @@ func (d *document) find(root ast.Node) error {
 		return nil
 	}
 	if inBraces, _ := braces(root); !ok || inBraces {
-		return &Error{File: d.file, Line: 1, Message: "want keys a line each, such as `streams:`"}
+		return &Error{File: d.file, Line: 1, Message: "want one key per line, such as `streams:`"}
 	}
 	for it := m.MapRange(); it.Next(); {
 		if keyOf(it.Key()) != "streams" {
@@ -218,7 +218,7 @@ func (d *document) find(root ast.Node) error {
 	return nil
 }
 
-// under are the entries of a mapping.
+// under returns the entries of a mapping.
 func under(e entry) []entry {
 	m, ok := bare(e.value).(ast.MapNode)
 	if !ok || e.alias {
@@ -272,7 +272,7 @@ func (d *document) fault(at spot, format string, args ...any) error {
 	return &Error{File: d.file, Line: at.line, Col: at.col, Message: fmt.Sprintf(format, args...)}
 }
 
-// entry is the stream of that name.
+// entry returns the stream with that name.
 func (d *document) entry(name string) (entry, bool) {
 	i := slices.IndexFunc(d.entries, func(e entry) bool { return e.name == name })
 	if i < 0 {
@@ -281,7 +281,7 @@ func (d *document) entry(name string) (entry, bool) {
 	return d.entries[i], true
 }
 
-// at is the byte at a spot.
+// at returns the byte offset of a spot.
 func (d *document) at(s spot) int {
 	i := d.lines[min(max(s.line, 1), len(d.lines))-1]
 	for n := 1; n < s.col && i < len(d.data); n++ {
@@ -293,7 +293,7 @@ func (d *document) at(s spot) int {
 
 func (d *document) text(from, to int) string { return d.data[from:to] }
 
-// endOf is the byte behind a line.
+// endOf returns the byte offset after a line.
 func (d *document) endOf(line int) int {
 	if line >= len(d.lines) {
 		return len(d.data)
@@ -301,9 +301,8 @@ func (d *document) endOf(line int) int {
 	return d.lines[line]
 }
 
-// lastLine is the last line of a block-style value: of the lines that are
-// indented more than its key. Comments below the key's column are of what
-// follows.
+// lastLine returns the last line of a block-style value, whose lines are indented more than its key. A comment
+// that is not indented more belongs to what follows.
 func (d *document) lastLine(key spot) int {
 	last := key.line
 	for n := key.line + 1; n <= len(d.lines); n++ {

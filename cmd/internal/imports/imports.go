@@ -1,8 +1,7 @@
-// Package imports turns what somebody has published about an API, an OpenAPI
-// document or a Postman collection, into streams of pipelines.yaml. It is pure:
-// bytes go in, definitions and text come out; it opens no file, follows no
-// reference to another document and sends no request. Begin with [OpenAPI] or
-// [Postman], give what they return to [Define], and that to [Merge].
+// Package imports turns a published description of an API, an OpenAPI document or a Postman collection, into
+// streams of pipelines.yaml. It is pure: bytes go in, definitions and text come out. It opens no file, follows
+// no reference to another document and sends no request. Start with [OpenAPI] or [Postman], pass the result to
+// [Define], and that to [Merge].
 package imports
 
 import (
@@ -11,40 +10,40 @@ import (
 	"strings"
 )
 
-// What a document may hold, so that none can exhaust the process that reads it.
+// Limits of a document, so that none can exhaust the process that reads it.
 const (
-	MaxBytes      = 32 << 20 // of document
-	maxNesting    = 200      // of JSON's brackets
+	MaxBytes      = 32 << 20 // size of a document
+	maxNesting    = 200      // nesting of JSON's brackets
 	maxOperations = 5_000
-	maxShapes     = 400_000 // schemas visited, references followed
-	maxShapeDepth = 8       // below an answer's root: deeper ones are JSON text anyway
-	maxMembers    = 2_000   // of one object
+	maxShapes     = 400_000 // schemas visited, including followed references
+	maxShapeDepth = 8       // below an answer's root; deeper values are JSON text anyway
+	maxMembers    = 2_000   // members of one object
 )
 
-// Description is what a document says of an API.
+// Description is a document's description of an API.
 type Description struct {
 	Title      string
-	Servers    []string // base URLs, absolute or paths, the first one preferred
+	Servers    []string // base URLs, absolute or paths, the preferred one first
 	Operations []Operation
 
-	// Examples says that the answers are examples, not schemas: where things
-	// stand in them can be relied upon, what kind a value is cannot.
+	// Examples reports that the answers are examples, not schemas: their structure is reliable, but the types of
+	// their values are not.
 	Examples bool
 }
 
 // Operation is one method of one path.
 type Operation struct {
-	Method, Path string // as the document writes them; places in the path as {name}
-	Line         int    // of the document; 0 where it is not known
-	Text         string // what it is for
-	Tag          string // the group it belongs to
-	Public       bool   // it is said to need no credential
+	Method, Path string // as in the document; placeholders in the path are {name}
+	Line         int    // line in the document; 0 if unknown
+	Text         string // description
+	Tag          string // group
+	Public       bool   // the document states that it needs no credential
 	Params       []Param
-	Media        string // of an answer that is no JSON; "" where it is, or nothing is said
-	Answer       *Shape // of the body of success; nil where nothing is said
+	Media        string // media type of an answer that is not JSON; "" if it is JSON or unknown
+	Answer       *Shape // shape of a successful answer; nil if unknown
 }
 
-// Call is the operation as people write it: GET /pets.
+// Call returns the operation as users write it: GET /pets.
 func (o Operation) Call() string { return o.Method + " " + o.Path }
 
 // Param is one parameter of an operation.
@@ -52,11 +51,11 @@ type Param struct {
 	Name     string
 	In       string // path, query, header or cookie
 	Required bool
-	Value    string // the only or the usual one; "" where none is stated
-	Max      int    // of a number; 0 where none is stated
+	Value    string // the only or default value; "" if none is stated
+	Max      int    // maximum of a number; 0 if none is stated
 }
 
-// Kind is what a JSON value is.
+// Kind is the kind of a JSON value.
 type Kind string
 
 // The kinds of values. The zero value is a value of any kind.
@@ -70,14 +69,14 @@ const (
 	Boolean Kind = "boolean"
 )
 
-// Shape is what is said of a JSON value.
+// Shape describes a JSON value.
 type Shape struct {
 	Kind    Kind
 	Format  string   // of a string: date, date-time, uuid …
-	Text    string   // what the value means
-	Enum    []string // the values there are; nil where any may come
+	Text    string   // meaning of the value
+	Enum    []string // allowed values; nil: any
 	Members []Member // of an object, by name
-	Elem    *Shape   // of an array; nil where nothing is said
+	Elem    *Shape   // of an array; nil if unknown
 }
 
 // Member is one member of an object.
@@ -86,7 +85,7 @@ type Member struct {
 	*Shape
 }
 
-// member is the member of that name; nil if there is none, or no object.
+// member returns the member with that name; nil if there is none, or s is not an object.
 func (s *Shape) member(name string) *Shape {
 	if s == nil {
 		return nil
@@ -97,15 +96,15 @@ func (s *Shape) member(name string) *Shape {
 	return nil
 }
 
-// Error is what is wrong with a document, and where.
+// Error is a fault of a document, with its position.
 type Error struct {
 	File      string
-	Line, Col int // 0 where it is not known
+	Line, Col int // 0 if unknown
 	Message   string
-	Hint      string // what to do; "" where there is nothing to say
+	Hint      string // what to do; "" if there is no hint
 }
 
-// Error is file:line:col: message, as far as these are known.
+// Error returns file:line:col: message, as far as these are known.
 func (e *Error) Error() string {
 	switch {
 	case e.Line > 0 && e.Col > 0:
@@ -116,7 +115,7 @@ func (e *Error) Error() string {
 	return e.File + ": " + e.Message
 }
 
-// bounded refuses what is too large or too deep to be given to a parser.
+// bounded returns an error for data that is too large or too deep for a parser.
 func bounded(file string, data []byte) error {
 	if len(data) > MaxBytes {
 		return &Error{File: file, Message: fmt.Sprintf("larger than %d MiB", MaxBytes>>20)}
@@ -126,7 +125,7 @@ func bounded(file string, data []byte) error {
 	case head == "":
 		return &Error{File: file, Message: "empty"}
 	case head[0] != '{':
-		return nil // YAML, whose parser counts by itself
+		return nil // YAML, whose parser has its own limit
 	}
 	open, quoted := 0, false
 	for i := 0; i < len(data); i++ {
@@ -148,17 +147,17 @@ func bounded(file string, data []byte) error {
 	return nil
 }
 
-// place is the line and column of the byte at i, both from 1.
+// place returns the line and column of the byte at i, both from 1.
 func place(data []byte, i int) (line, col int) {
 	before := string(data[:min(i, len(data))])
 	line = strings.Count(before, "\n") + 1
 	return line, len(before) - strings.LastIndexByte(before, '\n')
 }
 
-// longest is how much of a description a comment of a table takes.
+// longest is the maximum length of a table's comment, in runes.
 const longest = 500
 
-// sentence is the first paragraph of a text on one line, cut where it is long.
+// sentence returns the first paragraph of a text on one line, cut if it is long.
 func sentence(text string) string {
 	text = strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
 	text, _, _ = strings.Cut(text, "\n\n")
@@ -169,7 +168,7 @@ func sentence(text string) string {
 	return text
 }
 
-// printable drops what would move a cursor or reverse the text of a terminal.
+// printable drops characters that would move a terminal's cursor or reverse its text.
 func printable(r rune) rune {
 	switch {
 	case r == '\n' || r == '\t':

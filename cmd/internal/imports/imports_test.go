@@ -14,11 +14,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 var load = sync.OnceValues(schemas.Load)
 
-// catalogue is the one that is compiled in.
+// catalogue returns the embedded catalogue.
 func catalogue(t testing.TB) []schemas.Stream {
 	t.Helper()
 	c, err := load()
@@ -44,7 +44,7 @@ func source(t testing.TB, name string) []byte {
 	return data
 }
 
-// define gives the streams of a document and what became of its operations.
+// define returns the streams of a document and the outcomes of its operations.
 func define(t *testing.T, d *Description, err error, o Options) ([]Stream, map[string]Outcome) {
 	t.Helper()
 	require.NoError(t, err)
@@ -65,7 +65,7 @@ destinations: {w: "duckdb:w.duckdb"}
 pipelines: {all: {from: main, to: w}}
 `
 
-// configured reads a configuration, which must have no fault.
+// configured parses a configuration without faults.
 func configured(t *testing.T, text string) *config.Config {
 	t.Helper()
 	c, err := config.Parse([]byte(text), config.Input{
@@ -109,7 +109,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// The same document as JSON gives the same streams.
+// A JSON document results in streams as well.
 func TestOpenAPIForms(t *testing.T) {
 	d, err := OpenAPI("a.json", []byte(`{"openapi":"3.0.3","servers":[{"url":"https://a.example"}],"paths":{"/x":{"get":{"responses":{"200":{"description":"","content":{"application/json":{"schema":{"type":"array","items":{"type":"object","properties":{"id":{"type":"integer","nullable":true}}}}}}}}}}}}`))
 	streams, _ := define(t, d, err, Options{File: "a.json"})
@@ -130,15 +130,15 @@ func TestPostman(t *testing.T) {
 	configured(t, head+string(text))
 }
 
-// What the platform's own description says goes to the streams there are: a
-// POST that reads is one, a GET the catalogue has as something else is none.
+// The platform's own description overrides existing streams: a POST that reads becomes one, and a GET that the
+// catalogue lists as a write does not.
 func TestPlatform(t *testing.T) {
 	var paths []string
 	for _, s := range catalogue(t) {
 		paths = append(paths, `"`+s.Path+`": {"`+strings.ToLower(s.Method)+`": {"responses": {"200": {"description": ""}}}}`)
 	}
 	paths = append(paths, `"/api/leads/{id}/gifts": {"get": {"responses": {}}}`, `"/api/gadgets": {"get": {"responses": {}}}`)
-	// One path may have several methods; each is a document of its own here.
+	// One path may have several methods, so each endpoint is a document of its own here.
 	for i, path := range paths[:len(paths)-2] {
 		d, err := OpenAPI("p.json", []byte(`{"openapi":"3.1.0","info":{"title":"P","version":"1"},"paths":{`+path+`}}`))
 		streams, _ := define(t, d, err, Options{File: "p.json"})
@@ -187,10 +187,10 @@ func TestBadDocuments(t *testing.T) {
 	_, err := Postman("d", []byte(`{"info":{},"requests":[]}`))
 	require.ErrorContains(t, err, "no member `item`")
 	_, _, err = Define(&Description{Operations: []Operation{{Method: "GET", Path: "/x"}}}, Options{File: "d"})
-	require.ErrorContains(t, err, "on which host")
+	require.ErrorContains(t, err, "the host of the API")
 }
 
-// A document that names itself over and over ends.
+// A document with circular references is read to its end.
 func TestCircles(t *testing.T) {
 	d, err := OpenAPI("d.yaml", []byte(`
 openapi: 3.1.0
@@ -220,8 +220,8 @@ func FuzzPostman(f *testing.F) {
 	fuzz(f, Postman)
 }
 
-// fuzz holds that any document is refused, or gives streams that only read and
-// that a file can take.
+// fuzz checks that any document either is refused, or results in streams that only read and that can be merged
+// into a file.
 func fuzz(f *testing.F, read func(string, []byte) (*Description, error)) {
 	cat := catalogue(f)
 	f.Fuzz(func(t *testing.T, data []byte) {

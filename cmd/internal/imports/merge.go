@@ -11,7 +11,7 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 )
 
-// Change is what a merge did to one stream of the file.
+// Change is the result of a merge for one stream of the file.
 type Change struct {
 	Stream string
 	Action string // added, changed or same
@@ -24,12 +24,10 @@ const (
 	Same    = "same"
 )
 
-// Merge puts the streams into the text of a pipelines.yaml, or of a file that
-// has nothing but `streams:`; into an empty one as well. What was imported
-// stands in each stream's `imported:` block, and nothing outside these blocks
-// is changed by a byte: neither what a person has written nor any comment. A
-// stream that is there keeps its place, a new one comes behind the last. The
-// error is an [*Error].
+// Merge writes the streams into the text of a pipelines.yaml, or of a file that has only `streams:`, which may
+// be empty. Imported keys are in each stream's `imported:` block, and not a byte outside these blocks changes:
+// neither the user's keys nor any comment. An existing stream keeps its place, and a new one is added after the
+// last. The error is an [*Error].
 func Merge(file string, data []byte, streams []Stream) ([]byte, []Change, error) {
 	doc, err := parse(file, data)
 	if err != nil {
@@ -68,8 +66,8 @@ func Merge(file string, data []byte, streams []Stream) ([]byte, []Change, error)
 	}
 	out := apply(doc.data, edits)
 	if len(out) > maxFile || len(lexer.Tokenize(out)) > maxTokens {
-		return nil, nil, &Error{File: file, Message: fmt.Sprintf("%d streams are more than a configuration holds", len(streams)),
-			Hint: "import those you need: --only 'crm.*' takes the streams of one module"}
+		return nil, nil, &Error{File: file, Message: fmt.Sprintf("%d streams are more than a configuration may have", len(streams)),
+			Hint: "import only the streams you need: --only 'crm.*' imports one module"}
 	}
 	if err := doc.unharmed(out); err != nil {
 		return nil, nil, err
@@ -80,14 +78,14 @@ func Merge(file string, data []byte, streams []Stream) ([]byte, []Change, error)
 	return []byte(out), changes, nil
 }
 
-// edit puts text in the place of the bytes from..to.
+// edit replaces the bytes from..to with text.
 type edit struct {
 	from, to int
 	text     string
 }
 
-// apply makes edits, which do not overlap, from the last to the first. Of two
-// at one place the first stands first.
+// apply applies edits, which do not overlap, from the last to the first. Two edits at one position keep their
+// order.
 func apply(s string, edits []edit) string {
 	slices.Reverse(edits)
 	slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Compare(b.from, a.from) })
@@ -97,17 +95,17 @@ func apply(s string, edits []edit) string {
 	return s
 }
 
-// title stands behind the key of each block that is the machine's.
-const title = "imported: # written anew by each import; what stands beside it weighs more"
+// title is the first line of each generated block.
+const title = "imported: # replaced by each import; keys beside it take precedence"
 
-// replace is the edit that gives the stream its block.
+// replace returns the edit that writes the stream's block.
 func (d *document) replace(e entry, s Stream) (edit, error) {
 	if e.imported != nil {
 		return d.renew(*e.imported, s), nil
 	}
 	switch {
 	case e.alias:
-		return edit{}, d.fault(e.key, "stream %s is an alias, and cannot be given what was imported", s.Name)
+		return edit{}, d.fault(e.key, "stream %s is an alias, so nothing can be imported into it", s.Name)
 	case e.flow:
 		comma := ", "
 		if e.empty {
@@ -116,7 +114,7 @@ func (d *document) replace(e entry, s Stream) (edit, error) {
 		at := len(strings.TrimRight(d.data[:d.at(e.end)], " "))
 		return edit{at, at, comma + "imported: " + flow(s.fields())}, nil
 	case !e.mapping && !e.empty:
-		return edit{}, d.fault(e.key, "stream %s is no mapping", s.Name)
+		return edit{}, d.fault(e.key, "stream %s is not a mapping", s.Name)
 	}
 	indent := strings.Repeat(" ", e.key.col+1)
 	if e.mapping {
@@ -125,7 +123,7 @@ func (d *document) replace(e entry, s Stream) (edit, error) {
 	return d.behind(e.key.line, d.block(s, indent)), nil
 }
 
-// behind is the edit that puts whole lines behind a line.
+// behind returns the edit that adds whole lines after a line.
 func (d *document) behind(line int, text string) edit {
 	at := d.endOf(line)
 	if at == len(d.data) && at > 0 && !strings.HasSuffix(d.data, "\n") {
@@ -134,7 +132,7 @@ func (d *document) behind(line int, text string) edit {
 	return edit{at, at, text}
 }
 
-// renew is the edit that writes a block anew, in the style it has.
+// renew returns the edit that replaces a block, in its current style.
 func (d *document) renew(e entry, s Stream) edit {
 	if e.flow {
 		return edit{d.at(e.first), d.at(e.end) + 1, flow(s.fields())}
@@ -143,13 +141,13 @@ func (d *document) renew(e entry, s Stream) edit {
 	return edit{from, d.endOf(d.lastLine(e.key)), d.block(s, strings.Repeat(" ", e.key.col-1))}
 }
 
-// block is a stream's block in block style, whole lines.
+// block returns a stream's block in block style, as whole lines.
 func (d *document) block(s Stream, indent string) string {
 	lines := append([]string{indent + title}, block(s.fields(), indent+"  ")...)
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// append is the edits that put new streams behind those there are.
+// append returns the edits that add new streams after the existing ones.
 func (d *document) append(streams []Stream) ([]edit, error) {
 	indent := "  "
 	if len(d.entries) > 0 {
@@ -167,14 +165,14 @@ func (d *document) append(streams []Stream) ([]edit, error) {
 		}
 		return []edit{d.behind(len(d.lines), text)}, nil
 	case h.alias || h.flow && !h.empty || !h.mapping && !h.empty:
-		return nil, d.fault(h.key, "streams stands in braces or is an alias; give each stream a line of its own, then import again")
+		return nil, d.fault(h.key, "streams is in braces or is an alias; put each stream on its own line, then import again")
 	case h.flow: // streams: {}
 		return []edit{{d.at(h.first), d.at(h.end) + 1, ""}, d.behind(h.end.line, b.String())}, nil
 	}
 	return []edit{d.behind(d.lastLine(d.streams.key), b.String())}, nil
 }
 
-// unharmed holds that everything but the blocks reads as it did.
+// unharmed checks that everything outside the blocks parses to the same values as before.
 func (d *document) unharmed(out string) error {
 	before, err := others(d.data)
 	if err != nil {
@@ -182,13 +180,13 @@ func (d *document) unharmed(out string) error {
 	}
 	after, err := others(out)
 	if err != nil || !reflect.DeepEqual(before, after) {
-		return &Error{File: d.file, Message: "it is laid out in a way that nothing can be put into it safely",
-			Hint: "import with -o into another file, and take over from there what you need"}
+		return &Error{File: d.file, Message: "its layout does not allow a safe change",
+			Hint: "import with -o into another file, and copy the streams you need"}
 	}
 	return nil
 }
 
-// others is what a text says beside what was imported.
+// others returns the content of a text without the imported blocks.
 func others(text string) (map[string]any, error) {
 	var all map[string]any
 	if err := yaml.Unmarshal([]byte(text), &all); err != nil {

@@ -16,24 +16,24 @@ func stream(name, text string) Stream {
 }
 
 func TestMerge(t *testing.T) {
-	const two = "    imported: # written anew by each import; what stands beside it weighs more\n" +
+	const two = "    imported: # replaced by each import; keys beside it take precedence\n" +
 		"      from: Doc\n      operation: GET /a.b\n      description: new\n      path: /api/x\n"
 	tests := []struct{ name, in, want string }{
 		{"nothing", "", "streams:\n  a.b:\n" + two},
 		{"no streams", "version: 1", "version: 1\n\nstreams:\n  a.b:\n" + two},
 		{"no value", "streams: # mine\nstate: .x\n", "streams: # mine\n  a.b:\n" + two + "state: .x\n"},
 		{"empty braces", "streams: {} # mine\n", "streams:  # mine\n  a.b:\n" + two},
-		{"behind the last", "streams:\n  x.y: {mode: history} # why\n  # x.z: off\n\n# state\nstate: .x\n",
+		{"after the last", "streams:\n  x.y: {mode: history} # why\n  # x.z: off\n\n# state\nstate: .x\n",
 			"streams:\n  x.y: {mode: history} # why\n  # x.z: off\n  a.b:\n" + two + "\n# state\nstate: .x\n"},
-		{"beside what is written", "streams:\n  a.b:\n    # a reason\n    mode: history # h\n", "streams:\n  a.b:\n" + two + "    # a reason\n    mode: history # h\n"},
-		{"of no value", "streams:\n  a.b:\n", "streams:\n  a.b:\n" + two},
-		{"anew", "streams:\n  a.b:\n    mode: merge\n    imported:\n      from: Doc\n      # noted\n      path: /old\n\n    # last\n    key: [id]\n",
+		{"beside the user's keys", "streams:\n  a.b:\n    # a reason\n    mode: history # h\n", "streams:\n  a.b:\n" + two + "    # a reason\n    mode: history # h\n"},
+		{"without a value", "streams:\n  a.b:\n", "streams:\n  a.b:\n" + two},
+		{"replaced", "streams:\n  a.b:\n    mode: merge\n    imported:\n      from: Doc\n      # noted\n      path: /old\n\n    # last\n    key: [id]\n",
 			"streams:\n  a.b:\n    mode: merge\n" + two + "\n    # last\n    key: [id]\n"},
 		{"in braces", "streams:\n  a.b: {mode: history } # why\n",
 			"streams:\n  a.b: {mode: history, imported: {from: Doc, operation: GET /a.b, description: new, path: /api/x} } # why\n"},
-		{"anew in braces", "streams:\n  a.b: {imported: {from: Doc,\n    path: /old}, mode: history} # why\n",
+		{"replaced in braces", "streams:\n  a.b: {imported: {from: Doc,\n    path: /old}, mode: history} # why\n",
 			"streams:\n  a.b: {imported: {from: Doc, operation: GET /a.b, description: new, path: /api/x}, mode: history} # why\n"},
-		{"lines of another system", "streams:\r\n  a.b:\r\n    mode: merge\r\n", "streams:\r\n  a.b:\r\n" + strings.ReplaceAll(two, "\n", "\r\n") + "    mode: merge\r\n"},
+		{"CRLF line ends", "streams:\r\n  a.b:\r\n    mode: merge\r\n", "streams:\r\n  a.b:\r\n" + strings.ReplaceAll(two, "\n", "\r\n") + "    mode: merge\r\n"},
 		{"wide letters", "streams:\n  x.y: {description: \"äöü 漢字\", columns: {a: drop}} # é\n  a.b: {description: \"漢字\"}\n",
 			"streams:\n  x.y: {description: \"äöü 漢字\", columns: {a: drop}} # é\n  a.b: {description: \"漢字\", imported: {from: Doc, operation: GET /a.b, description: new, path: /api/x}}\n"},
 	}
@@ -52,10 +52,10 @@ func TestMerge(t *testing.T) {
 
 func TestMergeRefuses(t *testing.T) {
 	for in, want := range map[string]string{
-		"streams: {x.y: {mode: merge}}\n":                   "f:1:1: streams stands in braces",
+		"streams: {x.y: {mode: merge}}\n":                   "f:1:1: streams is in braces",
 		"a: &a {mode: merge}\nstreams:\n  a.b: *a\n":        "f:3:3: stream a.b is an alias",
-		"streams:\n  a.b: [1]\n":                            "f:2:3: stream a.b is no mapping",
-		"{streams: {}}\n":                                   "f:1: want keys a line each",
+		"streams:\n  a.b: [1]\n":                            "f:2:3: stream a.b is not a mapping",
+		"{streams: {}}\n":                                   "f:1: want one key per line",
 		"streams:\n  a.b: {\n":                              "f:",
 		strings.Repeat("[", 100):                            "nested more than 64 levels",
 		"streams:\n  a.b: {mode: merge}\n---\nversion: 1\n": "a second document",
@@ -68,8 +68,7 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
-// Whatever a person has written stays: every line, in its order, and nothing
-// is different that was not imported.
+// The user's text stays: every line in its order, and only imported keys change.
 func TestMergeKeeps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b strings.Builder
@@ -131,7 +130,7 @@ func TestMergeKeeps(t *testing.T) {
 			}
 		}
 		if got := strings.Count(string(twice), "description: two"); got != len(streams) || strings.Contains(string(twice), "description: one") {
-			t.Fatalf("%d of %d blocks are anew:\n%s", got, len(streams), twice)
+			t.Fatalf("%d of %d blocks were replaced:\n%s", got, len(streams), twice)
 		}
 	})
 }

@@ -17,10 +17,10 @@ var (
 	plainName   = regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)*$`)
 )
 
-// idle are words that every API could call itself by.
+// idle are words that any API's title may contain.
 var idle = []string{"api", "apis", "rest", "restful", "http", "web", "json", "openapi", "open", "swagger", "postman", "collection", "the", "a", "of", "for", "and", "public", "reference", "documentation", "docs", "service", "server", "spec", "specification", "public", "com", "www", "my", "copy"}
 
-// moduleOf makes the module's name of a document's title.
+// moduleOf returns a module name made from a document's title.
 func moduleOf(title string) string {
 	var words []string
 	for _, w := range wordsOf.FindAllString(strings.ToLower(title), -1) {
@@ -35,14 +35,14 @@ func moduleOf(title string) string {
 	return name[:min(len(name), 20)]
 }
 
-// segments are the parts of a path.
+// segments returns the parts of a path.
 func segments(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }
 
 func isPlace(segment string) bool { return strings.Contains(segment, "{") }
 
-// lastWord is the last part of a path that is no place.
+// lastWord returns the last part of a path that is not a placeholder.
 func lastWord(path string) string {
 	all := segments(path)
 	for i := len(all) - 1; i >= 0; i-- {
@@ -53,8 +53,8 @@ func lastWord(path string) string {
 	return ""
 }
 
-// resource names what stands at a path: /api/v1/invoices/{id}/lines is
-// invoice_lines, /invoices/{id} is invoice.
+// resource returns a name for the resource at a path: /api/v1/invoices/{id}/lines is invoice_lines,
+// /invoices/{id} is invoice.
 func resource(path string) string {
 	all := segments(path)
 	for len(all) > 1 && (slices.Contains(idle, strings.ToLower(all[0])) || versionWord.MatchString(strings.ToLower(all[0]))) {
@@ -80,7 +80,7 @@ func resource(path string) string {
 	return name
 }
 
-// snake is a part of a path in the letters of a name.
+// snake returns a part of a path in snake case.
 func snake(s string) string {
 	s, _, _ = strings.Cut(s, ".json")
 	name := schemas.Column(s)
@@ -102,12 +102,10 @@ func singular(w string) string {
 	return strings.TrimSuffix(w, "s")
 }
 
-// maxStream is how long a stream's name may be, so that its table leaves room
-// for the names of its children's.
+// maxStream is the maximum length of a stream's name, so that the names of its child tables fit.
 const maxStream = 48
 
-// fit shortens a name that is too long, and keeps it apart from others of the
-// same beginning.
+// fit shortens a name that is too long, and keeps it different from others with the same beginning.
 func fit(name string) string {
 	if len(name) <= maxStream {
 		return name

@@ -14,9 +14,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// OpenAPI reads an OpenAPI 3 document, JSON or YAML. It must be whole: what a
-// $ref names in another file or at a URL is not fetched. The error is an
-// [*Error].
+// OpenAPI reads an OpenAPI 3 document, JSON or YAML. It must be complete: a $ref to another file or a URL is not
+// fetched. The error is an [*Error].
 func OpenAPI(file string, data []byte) (*Description, error) {
 	if err := bounded(file, data); err != nil {
 		return nil, err
@@ -32,7 +31,7 @@ func OpenAPI(file string, data []byte) (*Description, error) {
 	}
 	switch {
 	case doc.OpenAPI == "":
-		return nil, &Error{File: file, Message: "no OpenAPI document: it has no member `openapi`"}
+		return nil, &Error{File: file, Message: "not an OpenAPI document: it has no member `openapi`"}
 	case !strings.HasPrefix(doc.OpenAPI, "3."):
 		return nil, &Error{File: file, Message: fmt.Sprintf("OpenAPI %s; want 3.0 or 3.1", printed(doc.OpenAPI))}
 	case doc.Paths.Len() == 0:
@@ -57,11 +56,11 @@ func OpenAPI(file string, data []byte) (*Description, error) {
 
 var swagger = regexp.MustCompile(`(?m)^[\s{]*"?swagger"?\s*:\s*["']?([0-9.]+)`)
 
-// version refuses what is older than the format that is read.
+// version returns an error for documents older than OpenAPI 3.
 func version(file string, data []byte) error {
 	if m := swagger.FindSubmatchIndex(data[:min(len(data), 64<<10)]); m != nil {
 		line, _ := place(data, m[2])
-		return &Error{File: file, Line: line, Message: fmt.Sprintf("Swagger %s, the format before OpenAPI 3", data[m[2]:m[3]]),
+		return &Error{File: file, Line: line, Message: fmt.Sprintf("Swagger %s is older than OpenAPI 3", data[m[2]:m[3]]),
 			Hint: "convert it first, with `npx swagger2openapi` or at https://converter.swagger.io"}
 	}
 	return nil
@@ -72,13 +71,13 @@ var (
 	external = regexp.MustCompile(`disallowed external reference: ("(?:[^"\\]|\\.)*")`)
 )
 
-// unreadable says where a document breaks, as well as the parser knows.
+// unreadable returns an error with the position of a syntax error, as far as the parser knows it.
 func unreadable(file string, data []byte, err error) error {
 	text := err.Error()
 	if m := external.FindStringSubmatch(text); m != nil {
 		ref, _ := strconv.Unquote(m[1])
 		e := &Error{File: file, Message: fmt.Sprintf("$ref %s leads out of the document", strconv.Quote(ref)),
-			Hint: "bundle the description into one file first, with `npx @redocly/cli bundle`; penstock opens nothing that a document names"}
+			Hint: "bundle the description into one file first, with `npx @redocly/cli bundle`; penstock opens no file or URL that a document names"}
 		if i := strings.Index(string(data), ref); i >= 0 {
 			e.Line, _ = place(data, i)
 		}
@@ -99,7 +98,7 @@ func unreadable(file string, data []byte, err error) error {
 	return e
 }
 
-// jsonError is where data ceases to be JSON; nil if it does not.
+// jsonError returns where data is not valid JSON; nil if it is.
 func jsonError(file string, data []byte) *Error {
 	var any json.RawMessage
 	err := json.Unmarshal(data, &any)
@@ -113,7 +112,7 @@ func jsonError(file string, data []byte) *Error {
 	return e
 }
 
-// servers are the base URLs, their variables at their defaults.
+// servers returns the base URLs, with default values for their variables.
 func servers(all openapi3.Servers) []string {
 	var urls []string
 	for _, s := range all {
@@ -139,7 +138,7 @@ type openAPI struct {
 	shaper
 }
 
-// path is what can be done at one path, in the order of the methods' names.
+// path returns the operations at one path, in the order of the methods' names.
 func (r *openAPI) path(path string, item *openapi3.PathItem) []Operation {
 	if item == nil {
 		return nil
@@ -176,12 +175,12 @@ func (r *openAPI) operation(o *Operation, op *openapi3.Operation, shared openapi
 	r.answer(o, op.Responses)
 }
 
-// secured reports whether the document speaks of credentials at all.
+// secured reports whether the document defines any credentials.
 func (r *openAPI) secured() bool {
 	return r.doc.Components != nil && len(r.doc.Components.SecuritySchemes) > 0
 }
 
-// told is a summary and a description in one sentence or two, none of them twice.
+// told joins a summary and a description without repeating one of them.
 func told(summary, description string) string {
 	summary, description = sentence(summary), sentence(description)
 	switch {
@@ -193,7 +192,7 @@ func told(summary, description string) string {
 	return sentence(strings.TrimRight(summary, ".") + ". " + description)
 }
 
-// params are the parameters by name and place, the later ones of two.
+// params returns the parameters; of two with the same name and place, the later one.
 func params(refs openapi3.Parameters) []Param {
 	var all []Param
 	for _, ref := range refs {
@@ -230,7 +229,7 @@ func param(v *openapi3.Parameter) Param {
 	return p
 }
 
-// scalar is a single JSON value as a request carries it; "" for any other.
+// scalar returns a single JSON value as a request sends it; "" for any other.
 func scalar(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -245,7 +244,7 @@ func scalar(v any) string {
 	return ""
 }
 
-// answer reads the body of success.
+// answer reads the body of a successful answer.
 func (r *openAPI) answer(o *Operation, responses *openapi3.Responses) {
 	var body *openapi3.Response
 	for _, status := range append(slices.Sorted(maps.Keys(responses.Map())), "2XX", "default") {
@@ -273,8 +272,8 @@ func (r *openAPI) answer(o *Operation, responses *openapi3.Responses) {
 	}
 }
 
-// printed is a word of the document that is safe to repeat.
+// printed returns a word of the document that is safe to print.
 func printed(s string) string { return sentence(s[:min(len(s), 60)]) }
 
-// reads reports whether the method cannot change anything.
+// reads reports whether a method cannot change data.
 func reads(method string) bool { return method == "GET" }

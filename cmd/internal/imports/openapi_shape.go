@@ -8,11 +8,11 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// shaper turns schemas into shapes. References may lead in circles, which end
-// where they close; left ends what branches too often.
+// shaper turns schemas into shapes. Circular references end where they close; left limits documents that branch
+// too often.
 type shaper struct {
 	left int
-	open []*openapi3.Schema // being read
+	open []*openapi3.Schema // schemas being read
 }
 
 func (w *shaper) shape(ref *openapi3.SchemaRef, depth int) *Shape {
@@ -21,13 +21,13 @@ func (w *shaper) shape(ref *openapi3.SchemaRef, depth int) *Shape {
 	}
 	s := ref.Value
 	if slices.Contains(w.open, s) {
-		return &Shape{Kind: kind(s)} // a record within one of its own kind
+		return &Shape{Kind: kind(s)} // a schema inside itself
 	}
 	w.open = append(w.open, s)
 	defer func() { w.open = w.open[:len(w.open)-1] }()
 	out := &Shape{Kind: kind(s), Format: s.Format, Text: told(s.Title, s.Description), Enum: enum(s)}
 	if s.Title != "" && s.Description != "" {
-		out.Text = sentence(s.Description) // a title beside it is the schema's name
+		out.Text = sentence(s.Description) // a title next to a description is the schema's name
 	}
 	switch out.Kind {
 	case Array:
@@ -58,7 +58,7 @@ func (w *shaper) members(properties openapi3.Schemas, depth int) []Member {
 	return all
 }
 
-// oneOf adds what the variants agree on. A variant that is null is none.
+// oneOf adds what the variants have in common. A null variant does not count.
 func (w *shaper) oneOf(out *Shape, variants openapi3.SchemaRefs, depth int) *Shape {
 	var union *Shape
 	for _, ref := range variants {
@@ -78,7 +78,7 @@ func (w *shaper) oneOf(out *Shape, variants openapi3.SchemaRefs, depth int) *Sha
 	return both(out, union)
 }
 
-// kind is the one kind a schema allows, null aside.
+// kind returns the only kind that a schema allows, apart from null.
 func kind(s *openapi3.Schema) Kind {
 	var kinds []Kind
 	for _, t := range s.Type.Slice() {
@@ -101,7 +101,7 @@ func kind(s *openapi3.Schema) Kind {
 	return Any
 }
 
-// enum are the values a schema allows; nil where one of them is no single value.
+// enum returns the values that a schema allows; nil if one of them is not a scalar.
 func enum(s *openapi3.Schema) []string {
 	values := s.Enum
 	if s.Const != nil {
@@ -121,7 +121,7 @@ func enum(s *openapi3.Schema) []string {
 	return all
 }
 
-// both is a value that is of a and of b at once.
+// both returns the shape of a value that matches a and b.
 func both(a, b *Shape) *Shape {
 	out := *a
 	if out.Kind == Any {
@@ -143,7 +143,7 @@ func both(a, b *Shape) *Shape {
 	return &out
 }
 
-// either is a value that is of a or of b: what they do not agree on is open.
+// either returns the shape of a value that matches a or b: properties on which they differ are open.
 func either(a, b *Shape) *Shape {
 	out := *a
 	switch {
@@ -170,7 +170,7 @@ func either(a, b *Shape) *Shape {
 	return &out
 }
 
-// joined are the members of both objects, those of one name made one.
+// joined returns the members of both objects; members with the same name are merged.
 func joined(a, b []Member, one func(a, b *Shape) *Shape) []Member {
 	if len(b) == 0 {
 		return a

@@ -7,9 +7,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// parents finds the list that feeds each stream which has places in its path:
-// /invoices feeds /invoices/{id}/lines. Where there is none that surely does,
-// the stream is off, and says why.
+// parents finds the list that provides the values for each stream with placeholders in its path: /invoices for
+// /invoices/{id}/lines. Without a certain match, the stream is off, with the reason.
 func (f *definer) parents() {
 	for i := range f.streams {
 		s := &f.streams[i]
@@ -18,7 +17,7 @@ func (f *definer) parents() {
 		}
 		f.parent(s)
 	}
-	for i := range f.streams { // those of parents that are off
+	for i := range f.streams { // also turn off the children of streams that are off
 		for s := &f.streams[i]; ; {
 			up := f.named(s.Parent)
 			if up == nil {
@@ -43,8 +42,8 @@ func (f *definer) named(name string) *Stream {
 	return &f.streams[i]
 }
 
-// parent feeds s from the list that stands before the last place of its path.
-// That list's own places come along in the context of its records.
+// parent sets the parent of s: the list at the path before the last placeholder. That list's own placeholders
+// are in the context of its records.
 func (f *definer) parent(s *Stream) {
 	places := placeholder.FindAllStringSubmatchIndex(s.Path, -1)
 	last := places[len(places)-1]
@@ -56,12 +55,12 @@ func (f *definer) parent(s *Stream) {
 		if f.platform || shown == "" {
 			shown = before
 		}
-		off(&s.Stream, "no list at %s gives {%s} its values; name a parent, and params from it", shown, name)
+		off(&s.Stream, "no list at %s has the values of {%s}; state a parent, and params from it", shown, name)
 		return
 	}
 	from, ok := feeds(item, name)
 	if !ok {
-		off(&s.Stream, "which field of %s is {%s} is not clear; name it under params", up, name)
+		off(&s.Stream, "it is unclear which field of %s has the value of {%s}; state it under params", up, name)
 		return
 	}
 	s.Parent = up
@@ -73,15 +72,15 @@ func (f *definer) parent(s *Stream) {
 		give(&s.Stream, place, pointer)
 	}
 	if s.Class == schemas.ClassDetail && sameFields(item, s.item) {
-		off(&s.Stream, "%s has the same fields, in fewer requests", up)
+		off(&s.Stream, "%s has the same fields with fewer requests", up)
 		s.Types, s.Descriptions = nil, nil
 	}
 	if s.Class != schemas.ClassDetail {
-		s.Key = nil // an id may be one among those of the same parent
+		s.Key = nil // ids may be unique only within one parent
 	}
 }
 
-// give lets a parameter of the path come from the parent's record.
+// give takes a path parameter's value from the parent's record.
 func give(s *schemas.Stream, name, from string) {
 	i := slices.IndexFunc(s.Params, func(p schemas.Param) bool { return p.Name == name && p.In == "path" })
 	if i < 0 {
@@ -91,9 +90,8 @@ func give(s *schemas.Stream, name, from string) {
 	s.Params[i].From = from
 }
 
-// listAt is the readable list at a path, described here or in the catalogue,
-// and what is said of its records. The places of both paths must bear the same
-// names, since the child is fed by them.
+// listAt returns the readable list at a path, from the document or the catalogue, and the shape of its records.
+// The placeholders of both paths must have the same names, because the child takes its values by name.
 func (f *definer) listAt(path string) (name string, item *Shape, ok bool) {
 	if path == f.prefix && !f.platform {
 		return "", nil, false
@@ -113,8 +111,8 @@ func (f *definer) listAt(path string) (name string, item *Shape, ok bool) {
 
 func lists(c schemas.Class) bool { return c == schemas.ClassList || c == schemas.ClassBoard }
 
-// feeds is the field of a parent's record that a place of the path takes: the
-// one of its name, else the id, if the place is called like one.
+// feeds returns the field of a parent's record that provides a placeholder's value: the field of the same name,
+// else id if the placeholder's name looks like an id.
 func feeds(item *Shape, place string) (pointer string, ok bool) {
 	like := strings.HasSuffix(schemas.FoldName(place), "id") || schemas.FoldName(place) == "uuid" || schemas.FoldName(place) == "key"
 	if item == nil || len(item.Members) == 0 {
@@ -131,8 +129,7 @@ func feeds(item *Shape, place string) (pointer string, ok bool) {
 	return "", false
 }
 
-// sameFields reports whether a detail says no more than the list: every field
-// it has stands there as well.
+// sameFields reports whether the list has every field of the detail.
 func sameFields(list, detail *Shape) bool {
 	if list == nil || detail == nil || len(detail.Members) == 0 {
 		return false

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// collection is a Postman collection, format 2.0 or 2.1, as far as it is read.
+// collection is the part of a Postman collection, format 2.0 or 2.1, that is read.
 type collection struct {
 	Info struct {
 		Name   string `json:"name"`
@@ -44,7 +44,7 @@ type request struct {
 	} `json:"auth"`
 }
 
-// UnmarshalJSON reads a request that is no more than its URL, too.
+// UnmarshalJSON also accepts a request that is only its URL.
 func (r *request) UnmarshalJSON(b []byte) error {
 	type plain request
 	if b[0] == '"' {
@@ -62,7 +62,7 @@ type address struct {
 	} `json:"query"`
 }
 
-// UnmarshalJSON reads a URL that is a text or an object.
+// UnmarshalJSON accepts a URL as a text or an object.
 func (a *address) UnmarshalJSON(b []byte) error {
 	type plain address
 	if b[0] == '"' {
@@ -74,7 +74,7 @@ func (a *address) UnmarshalJSON(b []byte) error {
 // text is a description: a text, or an object with a content.
 type text string
 
-// UnmarshalJSON reads either form.
+// UnmarshalJSON accepts either form.
 func (t *text) UnmarshalJSON(b []byte) error {
 	if b[0] != '{' {
 		return json.Unmarshal(b, (*string)(t))
@@ -87,15 +87,14 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// saved is an answer that somebody has kept beside the request.
+// saved is an example answer stored with a request.
 type saved struct {
 	Code int    `json:"code"`
 	Body string `json:"body"`
 }
 
-// Postman reads a Postman collection, format 2.0 or 2.1. What its answers look
-// like is taken from the examples that were saved with the requests. The error
-// is an [*Error].
+// Postman reads a Postman collection, format 2.0 or 2.1. It takes the shape of the answers from the examples
+// saved with the requests. The error is an [*Error].
 func Postman(file string, data []byte) (*Description, error) {
 	if err := bounded(file, data); err != nil {
 		return nil, err
@@ -105,11 +104,11 @@ func Postman(file string, data []byte) (*Description, error) {
 	}
 	var c collection
 	if err := json.Unmarshal(data, &c); err != nil {
-		return nil, &Error{File: file, Message: "no Postman collection: " + sentence(err.Error())}
+		return nil, &Error{File: file, Message: "not a Postman collection: " + sentence(err.Error())}
 	}
 	switch {
 	case c.Item == nil:
-		return nil, &Error{File: file, Message: "no Postman collection: it has no member `item`",
+		return nil, &Error{File: file, Message: "not a Postman collection: it has no member `item`",
 			Hint: "export it as collection v2.1"}
 	case c.Info.Schema != "" && !strings.Contains(c.Info.Schema, "/v2."):
 		return nil, &Error{File: file, Message: fmt.Sprintf("collection format %s; want v2.0 or v2.1", printed(c.Info.Schema)),
@@ -135,7 +134,7 @@ func Postman(file string, data []byte) (*Description, error) {
 type postman struct {
 	d    *Description
 	vars map[string]string
-	left int // values of examples that may still be looked at
+	left int // remaining number of example values to read
 }
 
 func (r *postman) folder(items []folder, name string) {
@@ -148,8 +147,7 @@ func (r *postman) folder(items []folder, name string) {
 	}
 }
 
-// add takes a request in. Of several with one method and path, which differ in
-// what they ask for, the examples are joined.
+// add adds a request. If several requests have the same method and path, it joins their examples.
 func (r *postman) add(f folder, tag string) {
 	base, path, ok := r.split(f.Request.URL.Raw)
 	if !ok || len(r.d.Operations) > maxOperations {
@@ -188,8 +186,7 @@ var (
 	number = regexp.MustCompile(`^([0-9]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27})$`)
 )
 
-// filled has the variables filled in that the collection knows, also those
-// that other variables name.
+// filled replaces the variables that the collection defines, including those in other variables.
 func (r *postman) filled(s string) string {
 	for range 5 {
 		next := named.ReplaceAllStringFunc(s, func(m string) string {
@@ -206,8 +203,8 @@ func (r *postman) filled(s string) string {
 	return s
 }
 
-// split takes a URL apart: what is before the path, and the path with {name}
-// in place of :name, of variables and of the ids of an example.
+// split returns the part of a URL before the path, and the path, with {name} in place of :name, of variables and
+// of the ids in an example.
 func (r *postman) split(raw string) (base, path string, ok bool) {
 	full := r.filled(raw)
 	full, _, _ = strings.Cut(full, "#")
@@ -240,8 +237,8 @@ func (r *postman) split(raw string) (base, path string, ok bool) {
 	return base, path, path != ""
 }
 
-// params are those of the path and the names of those of the query. A value
-// that an example asks for would leave records out; it is not taken.
+// params returns the path parameters and the names of the query parameters. Query values of an example are
+// ignored, because they would filter records out.
 func (r *postman) params(a address, path string) []Param {
 	var all []Param
 	for _, m := range placeholder.FindAllStringSubmatch(path, -1) {
@@ -262,7 +259,7 @@ func (r *postman) params(a address, path string) []Param {
 	return all
 }
 
-// answer is what the saved examples of success have in common.
+// answer returns the common shape of the saved successful answers.
 func (r *postman) answer(all []saved) *Shape {
 	var out *Shape
 	for _, s := range all {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// seen is the shape of an example. That a value is there once says nothing of
-// its kind the next time, beyond what any two of them agree on.
+// seen returns the shape of an example. One example proves nothing about the type of a value the next time,
+// beyond what any two of them agree on.
 func (r *postman) seen(v any, depth int) *Shape {
 	if r.left--; r.left <= 0 || depth > maxShapeDepth {
 		return &Shape{}
@@ -38,7 +38,7 @@ func (r *postman) seen(v any, depth int) *Shape {
 	return &Shape{}
 }
 
-// elements is what the elements of an array have in common; nil for an empty one.
+// elements returns the common shape of an array's elements; nil for an empty array.
 func (r *postman) elements(all []any, depth int) *Shape {
 	var out *Shape
 	for _, e := range all[:min(len(all), 100)] {

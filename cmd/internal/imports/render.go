@@ -15,11 +15,10 @@ import (
 type field struct {
 	key    string
 	value  string  // in flow style
-	fields []field // in place of value: one line each in block style
+	fields []field // instead of value: one line each in block style
 }
 
-// fields are what a stream's `imported:` block says, in the order of their
-// importance to whoever reads it.
+// fields returns the keys of a stream's `imported:` block, the most important first.
 func (s Stream) fields() []field {
 	all := []field{{key: "from", value: quoted(s.From)}, {key: "operation", value: quoted(s.Operation)}}
 	add := func(key, value string, is bool) {
@@ -97,7 +96,7 @@ func pagination1(p schemas.Pagination) string {
 	return flow(parts)
 }
 
-// several is a list of texts.
+// several formats a list of texts.
 func several(all []string) string {
 	parts := make([]string, len(all))
 	for i, s := range all {
@@ -106,7 +105,7 @@ func several(all []string) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// flow writes fields in braces, on one line.
+// flow formats fields in braces, on one line.
 func flow(fields []field) string {
 	parts := make([]string, len(fields))
 	for i, f := range fields {
@@ -119,7 +118,7 @@ func flow(fields []field) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// block writes fields a line each, indented.
+// block formats fields as indented lines.
 func block(fields []field, indent string) []string {
 	var lines []string
 	for _, f := range fields {
@@ -138,9 +137,8 @@ var (
 	reserved = regexp.MustCompile(`(?i)^(true|false|null|yes|no|on|off|y|n|\.nan|\.inf)$`)
 )
 
-// quoted is a text as YAML reads it back: plain where that is safe in either
-// style, else in double quotes. `${` means something to a configuration and
-// is made a literal one.
+// quoted formats a text for YAML: plain if that is safe in both styles, else in double quotes. It escapes `${`,
+// which a configuration would expand.
 func quoted(s string) string {
 	s = strings.ReplaceAll(s, "${", "$${")
 	if plain.MatchString(s) && !reserved.MatchString(s) {

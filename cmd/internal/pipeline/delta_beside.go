@@ -104,8 +104,8 @@ func (x *delta) writeBeside(ctx context.Context, p *placed) error {
 }
 
 // askAgain makes the next run request the records once more that are written besides their list. The next run
-// compares the list with its state at the last request, and the list may have returned to that state by then.
-// Invariant 1
+// compares the list with its state at the last request, and the list may have returned to that state meanwhile.
+// // Invariant 1
 func (x *delta) askAgain(ctx context.Context, tx load.Tx, stamp string) error {
 	if len(x.reread) == 0 {
 		return nil

@@ -57,7 +57,7 @@ func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*news, erro
 	return n, nil
 }
 
-// hear tells the running pass about a commit.
+// hear informs the running pass about a commit.
 func (l *overlay) hear(n *news) {
 	if l == nil || n == nil {
 		return

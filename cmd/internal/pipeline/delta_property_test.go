@@ -218,8 +218,8 @@ func (s *storm) settle() {
 	s.t.Fatalf("events still wait: %+v, %s", s.deltas.rep, at)
 }
 
-// Tables converge to the source's content by events alone, except for changes without an event, and completely
-// with the next run.
+// The tables converge to the source's content through events, except for changes without an event, and
+// completely with the next run.
 func TestDeltasConverge(t *testing.T) {
 	asked, events, compared, amid := 0, 0, 0, 0
 	for seed := range trials(30) {

@@ -68,7 +68,7 @@ func (p position) withEvents(a applied) position {
 }
 
 // passed returns the event state after a pass; begun is the state when the pass began. A complete reading that
-// began after an event has seen what it announced. Changes that the pass made were not announced by then.
+// began after an event has seen what it announced. Changes that the pass made had no event.
 func (a applied) passed(begun applied, all, first bool, c Counts) applied {
 	if all && a.Refresh <= begun.Refresh {
 		a.Refresh = 0

@@ -106,8 +106,8 @@ func TestListThatChangesItsShapeIsHeld(t *testing.T) {
 	}{
 		"control":                         {list, `{"data":` + things(1, 60, 7) + `,"took":3}`, ""},
 		"control, a bare list":            {things(1, 60), things(1, 60, 7), ""},
-		"an object with a message":        {list, `{"id":9,"name":"x","message":"Your plan has ended."}`, "answers with one object"},
-		"an object in the envelope":       {list, `{"data":{"id":900,"name":"x"}}`, "answers with one object"},
+		"an object with a message":        {list, `{"id":9,"name":"x","message":"Your plan has ended."}`, "is one object now"},
+		"an object in the envelope":       {list, `{"data":{"id":900,"name":"x"}}`, "is one object now"},
 		"an object in place of a list":    {things(1, 60), `{"id":900,"name":"x","message":"Your plan has ended."}`, "is one object now"},
 		"an envelope around a bare list":  {things(1, 60), `{"items":` + things(1, 3) + `}`, `now they are at "/items"`},
 		"an envelope that has moved":      {list, `{"result":{"rows":` + things(1, 3) + `}}`, `its records were at "/data"`},

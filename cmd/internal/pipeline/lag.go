@@ -110,8 +110,8 @@ func (r *run) giveUpOn(destination string) {
 	r.lost[destination] = true
 }
 
-// hopeless reports whether a destination has already failed to catch up in this run: another reading for it
-// would waste requests.
+// hopeless reports whether a destination could not catch up earlier in this run: another reading for it would
+// waste requests.
 func (r *run) hopeless(destination string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,6 +1,7 @@
 // Package pipeline executes one run of a pipeline: the loop from a source to its destinations. It reads the
-// streams in parallel, gathers their pages into groups, commits each group together with the position after it,
-// decides at the end of a pass what the pass has proven, and records all this in the destination's own tables.
+// streams in parallel, gathers their pages into groups, and commits each group together with the position after
+// it. At the end of a pass it decides what the pass has proven. It records all this in the destination's own
+// tables.
 //
 // It depends neither on HTTP and SQL nor on schedules and configuration files: a source yields pages, a
 // destination takes batches, and [Run] connects them. An error of one stream (including a disabled module or a

@@ -219,8 +219,8 @@ func TestResumedPassIsFollowedByAWholeOne(t *testing.T) {
 	require.EqualValues(t, 2, rep.Streams[0].Counts.Deleted)
 }
 
-// Records that an interrupted pass had yet to read moved to pages that it had read: the rest alone does not make
-// the table complete.
+// Records that an interrupted pass had yet to read moved to pages that it had read: the rest of the pass does
+// not make the table complete.
 func TestListMovesBeforeAPassIsResumed(t *testing.T) {
 	l := &list{records: records(0, 30), size: 10, fail: func(page int) error {
 		if page == 2 {

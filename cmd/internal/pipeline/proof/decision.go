@@ -122,7 +122,7 @@ func (t *Table) unknownRows() Decision {
 	case t.verdict.Doubtful():
 		return Decision{Held: t.doubt()}
 	}
-	return Decision{Held: "cannot tell which rows the pass contained; nothing was deleted"}
+	return Decision{Held: "it is unknown which rows the pass contained; nothing was deleted"}
 }
 
 // doubtful holds the stream even if the source reports all missing rows as gone, because the table may lack

@@ -101,8 +101,8 @@ func (f *Facts) Listed() int64 { return f.Distinct + f.Filtered }
 // whole reports whether one process read the list from beginning to end, and nothing was left out on purpose.
 func (f *Facts) whole() bool { return !f.Resumed && !f.Partial }
 
-// totalMet reports whether the pass found as many distinct records as the source states. Without a key, a record
-// that is on two pages cannot be told from two records.
+// totalMet reports whether the pass found as many distinct records as the source states. Without a key, one
+// record on two pages looks like two records.
 func (f *Facts) totalMet() bool {
 	return f.LastTotal >= 0 && f.Filtered == 0 && f.FirstTotal.agrees(f.LastTotal) && int64(f.LastTotal) == f.Distinct &&
 		(!f.Keyless || f.Pages <= 1)
