@@ -18,7 +18,7 @@ func (x *tx) ownTable(t schemas.Table) *table {
 	return made
 }
 
-// record writes changes of tables to the table that [Replay] and users read.
+// record writes changes of tables to the table that [load.Replay] and users read.
 func (x *tx) record(changes []load.Change) error {
 	if len(changes) == 0 {
 		return nil
