@@ -63,7 +63,7 @@ func (m *Mapper) list(f *field, i, row int) (end int) {
 		if i = m.element(e, i, n); i <= 0 {
 			break
 		}
-		if m.tok.kind != 0 && e.flattens(&m.tok) {
+		if m.tok.kind != 0 && e.losesSign(&m.tok) {
 			m.rejectElement(f, row, n-c.items)
 		}
 		if b[i] <= ' ' {

@@ -86,9 +86,9 @@ func (b *bound) roomFor(name string, most int) bool {
 	return true
 }
 
-// unnamed returns the field for a member beyond the limit: a shared one if the value at i is empty,
+// fieldBeyondLimit returns the field for a member beyond the limit: a shared one if the value at i is empty,
 // else nil.
-func (m *Mapper) unnamed(o *object, i int) *field {
+func (m *Mapper) fieldBeyondLimit(o *object, i int) *field {
 	if _, void := m.void(i, 0); !void {
 		return nil
 	}
@@ -138,8 +138,8 @@ func (m *Mapper) void(i, depth int) (end int, ok bool) {
 	return i, false
 }
 
-// note remembers the pointers of a few fields beyond the limit, for display.
-func (b *bound) note(pointers []string) {
+// noteBeyond remembers the pointers of a few fields beyond the limit, for display.
+func (b *bound) noteBeyond(pointers []string) {
 	for _, p := range pointers {
 		if len(b.beyond) < maxBeyond && !slices.Contains(b.beyond, p) {
 			b.beyond = append(b.beyond, p)

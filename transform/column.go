@@ -172,11 +172,11 @@ func (c *column) release(b *[]byte) {
 // at prepares the column for writing row: rows before it without a value become null.
 func (c *column) at(row int) {
 	if row != c.n || row >= c.room {
-		c.reach(row)
+		c.prepareRow(row)
 	}
 }
 
-func (c *column) reach(row int) {
+func (c *column) prepareRow(row int) {
 	if row >= c.room {
 		c.grow(row)
 	}

@@ -64,7 +64,7 @@ func (m *Mapper) declaredTable() schemas.Table {
 func (m *Mapper) batches() []TableBatch {
 	var below []*lineage
 	for _, child := range m.root.children {
-		below = m.trace(below, child, nil)
+		below = m.lineages(below, child, nil)
 	}
 	longest := m.root.rows
 	if len(below) > 0 {

@@ -30,7 +30,7 @@ func (m *Mapper) overflows() bool {
 	if m.root.rows == 0 {
 		return m.columnBytes() > m.capacity.record
 	}
-	m.full = !m.again && m.columnBytes() > m.capacity.batch
+	m.full = !m.rereading && m.columnBytes() > m.capacity.batch
 	return m.full
 }
 

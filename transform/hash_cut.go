@@ -13,8 +13,8 @@ func (m *Mapper) hashCut(begin, end int, with []byte) {
 	m.cuts = append(m.cuts, cut{begin, end, with})
 }
 
-// special reads the value at i of a field whose bytes are not hashed as they are.
-func (m *Mapper) special(f *field, begin, i, row int) (end int) {
+// specialValue reads the value at i of a field whose bytes are not hashed as they are.
+func (m *Mapper) specialValue(f *field, begin, i, row int) (end int) {
 	if f.void {
 		end, _ = m.void(i, 0)
 		return end
@@ -22,7 +22,7 @@ func (m *Mapper) special(f *field, begin, i, row int) (end int) {
 	if f.rule == nil {
 		end = m.value(f, i, row)
 	} else {
-		end = m.ruled(f, begin, i, row)
+		end = m.valueWithRule(f, begin, i, row)
 	}
 	if f.volatile && end > 0 {
 		m.cuts = m.cuts[:0]
@@ -31,9 +31,9 @@ func (m *Mapper) special(f *field, begin, i, row int) (end int) {
 	return end
 }
 
-// pieces adds a member raw[begin:end] to the record's hash, with the cuts applied.
-func (m *Mapper) pieces(begin, end int) {
-	left := m.left[:0]
+// hashPieces adds a member raw[begin:end] to the record's hash, with the cuts applied.
+func (m *Mapper) hashPieces(begin, end int) {
+	left := m.cutBuffer[:0]
 	for _, c := range m.cuts {
 		left = append(append(left, m.raw[begin:c.begin]...), c.with...)
 		begin = c.end
@@ -42,6 +42,6 @@ func (m *Mapper) pieces(begin, end int) {
 	if len(left) > 0 {
 		m.sum.add(xxh3.Hash(left))
 	}
-	m.left = left
+	m.cutBuffer = left
 	m.cuts = m.cuts[:0]
 }

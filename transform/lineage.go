@@ -20,8 +20,8 @@ type lineage struct {
 	own  []arrow.Array // parent, index, root, ordinal
 }
 
-// trace appends the lineages of t and of the tables below it that have rows.
-func (m *Mapper) trace(below []*lineage, t *table, parent *lineage) []*lineage {
+// lineages appends the lineages of t and of the tables below it that have rows.
+func (m *Mapper) lineages(below []*lineage, t *table, parent *lineage) []*lineage {
 	if t.rows == 0 {
 		return below
 	}
@@ -34,7 +34,7 @@ func (m *Mapper) trace(below []*lineage, t *table, parent *lineage) []*lineage {
 	}
 	below = append(below, l)
 	for _, child := range t.children {
-		below = m.trace(below, child, l)
+		below = m.lineages(below, child, l)
 	}
 	return below
 }

@@ -49,14 +49,14 @@ type Mapper struct {
 	contextHash    uint64   // the part of the record's context in sum; 0: none
 	clashes        *clashes // nil: records with the same key are not compared
 	cuts           []cut    // of the current member
-	left           []byte   // of a member with cuts
+	cutBuffer      []byte   // of a member with cuts
 	lastOpaque     *field   // the field whose value was last stored as JSON text
 	opaqueRedactor redactor // for JSON text
 	patched        []byte   // JSON text of the record after redaction
 
-	changes []change
-	stale   bool // a type was widened: the pages must be read again
-	again   bool // the pages are being read again
+	changes   []change
+	stale     bool // a type was widened: the pages must be read again
+	rereading bool // the pages are being read again
 
 	full       bool // the current record must wait for the next batch
 	unmeasured int  // rows since the columns were measured

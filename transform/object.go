@@ -89,7 +89,7 @@ func (m *Mapper) members(o *object, i, row int) (end int) {
 			i = space(b, i)
 		}
 		if f.special {
-			i = m.special(f, begin, i, row)
+			i = m.specialValue(f, begin, i, row)
 		} else {
 			i = m.value(f, i, row)
 		}
@@ -104,7 +104,7 @@ func (m *Mapper) members(o *object, i, row int) (end int) {
 					m.contextHash = h
 				}
 			} else {
-				m.pieces(begin, i)
+				m.hashPieces(begin, i)
 			}
 		}
 		if b[i] <= ' ' {
@@ -162,7 +162,7 @@ func (m *Mapper) name(o *object, i int) (f *field, end int) {
 func (m *Mapper) learn(o *object, name string, i int) *field {
 	pointer := o.pointer + "/" + escapePointer(name)
 	if _, known := o.table.sources[pointer]; !known && !m.bound.roomFor(name, m.bound.maxColumns+spareFields) {
-		return m.unnamed(o, i)
+		return m.fieldBeyondLimit(o, i)
 	}
 	f := &field{name: name, owner: o, next: o.first.next}
 	f.expect(name)

@@ -47,7 +47,7 @@ func (m *Mapper) page(p span) (taken int, err error) {
 				return broken(next, "invalid JSON")
 			}
 			m.fetched++
-			if i = space(b, next); i == end && m.again {
+			if i = space(b, next); i == end && m.rereading {
 				return end, nil // the first reading stopped here
 			}
 			if b[i] != ',' {
@@ -76,7 +76,7 @@ func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	k := m.mark()
 	m.full = false
 	if end = m.checkSize(begin, long); end == 0 {
-		end = m.fit(begin, row)
+		end = m.readRecord(begin, row)
 	}
 	if end > 0 && !m.hasKey(row) {
 		end = refuseKey
@@ -161,8 +161,8 @@ func (m *Mapper) scalar(i, row int) (end int) {
 	if m.scalars == nil {
 		m.scalars = &field{owner: m.root.object, rule: m.rules.at(""), column: m.columnAt(m.root, "")}
 	}
-	if end = m.special(m.scalars, i, i, row); end > 0 {
-		m.pieces(i, end)
+	if end = m.specialValue(m.scalars, i, i, row); end > 0 {
+		m.hashPieces(i, end)
 	}
 	return end
 }

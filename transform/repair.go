@@ -36,7 +36,7 @@ func (m *Mapper) repair(begin, end, row int) bool {
 	record, _ := x.value(nil, begin, valuePath{below: m.rules.below, level: 1})
 	page := m.raw
 	m.raw = append(record, zeros[:]...)
-	filled := m.fit(0, row)
+	filled := m.readRecord(0, row)
 	m.raw = page
 	if filled < 0 || !m.hasKey(row) {
 		m.undo(k, m.root, row)

@@ -14,8 +14,8 @@ import (
 // as JSON text in [schemas.ColRest]. Its members are sorted by name at every level, so that equal
 // records give equal texts. The fast path does not use this file. Invariants 6 and 11
 
-// fit reads the record at i into row. Members beyond the limit go to the rest.
-func (m *Mapper) fit(i, row int) (end int) {
+// readRecord reads the record at i into row. Members beyond the limit go to the rest.
+func (m *Mapper) readRecord(i, row int) (end int) {
 	k := m.mark()
 	if end = m.fill(i, row); end != refuseBound {
 		return end
@@ -41,7 +41,7 @@ func (m *Mapper) fit(i, row int) (end int) {
 		return filled
 	}
 	if m.storeRest(row, rest) {
-		m.bound.note(x.beyond)
+		m.bound.noteBeyond(x.beyond)
 	}
 	return end
 }

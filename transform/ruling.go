@@ -136,10 +136,10 @@ func (c *column) rule(k *fieldRule) {
 	}
 }
 
-// ruled reads the value at i of a field with a rule. The record's hash must not depend on values that
+// valueWithRule reads the value at i of a field with a rule. The record's hash must not depend on values that
 // are not loaded, nor on masked values. Such a value is cut out of the hash, and the [Shaper] adds the
 // mask's result.
-func (m *Mapper) ruled(f *field, begin, i, row int) (end int) {
+func (m *Mapper) valueWithRule(f *field, begin, i, row int) (end int) {
 	k := f.rule
 	switch {
 	case m.leavesOut(k, i):

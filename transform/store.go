@@ -26,7 +26,7 @@ func (m *Mapper) store(f *field, row int) bool {
 			return true
 		}
 	}
-	if c.flattens(t) {
+	if c.losesSign(t) {
 		m.rejectValue(f, row, t.raw, minusZero)
 	}
 	return true
@@ -52,8 +52,8 @@ func (c *column) scalarType(t *token) arrow.DataType {
 	return typeOf(c.declared, t)
 }
 
-// flattens reports whether t, which c has stored, is a negative zero.
-func (c *column) flattens(t *token) bool {
+// losesSign reports whether t, which c has stored, is a negative zero.
+func (c *column) losesSign(t *token) bool {
 	if c.kind != kindInt && c.kind != kindDecimal {
 		return false
 	}

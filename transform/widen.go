@@ -78,8 +78,8 @@ func (m *Mapper) undo(k checkpoint, t *table, row int) {
 
 // rebuild reads the pages of the batch again until no type is widened any more.
 func (m *Mapper) rebuild() {
-	m.again = true
-	defer func() { m.again = false }()
+	m.rereading = true
+	defer func() { m.rereading = false }()
 	for m.stale {
 		m.stale = false
 		m.changes, m.bound.admitted = m.changes[:0], m.bound.admitted[:0]

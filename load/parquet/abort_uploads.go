@@ -14,33 +14,33 @@ const abandonedAfter = 24 * time.Hour
 // unfinishedUploads returns the unfinished multipart uploads: those that some process is still sending, and those
 // that killed processes left behind. Stores charge for this listing, so a process lists once and then
 // once a day.
-func (b *bucket) unfinishedUploads(ctx context.Context) []partial {
+func (b *bucket) unfinishedUploads(ctx context.Context) []unfinishedUpload {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.listedAt.IsZero() && time.Since(b.listedAt) < abandonedAfter {
-		return b.partial
+		return b.unfinished
 	}
 	b.listedAt = time.Now()
 	all, err := b.o.uploads(ctx, b.prefix)
 	if err != nil {
 		b.log.Warn("cannot list unfinished uploads", "bucket", b.url, "error", err)
-		return b.partial
+		return b.unfinished
 	}
-	b.partial = all
+	b.unfinished = all
 	return all
 }
 
 // knownUploads returns the unfinished uploads that the last listing found.
-func (b *bucket) knownUploads() []partial {
+func (b *bucket) knownUploads() []unfinishedUpload {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.partial
+	return b.unfinished
 }
 
 // abortUploads aborts uploads that no commit can use. As with files, an upload of an existing
 // generation is useless, because no later manifest names it, even if a process is still sending it. An
 // upload for the next generation may be in progress, and is kept for a day at most.
-func (s *bucketStore) abortUploads(ctx context.Context, all []partial, sequence int64) {
+func (s *bucketStore) abortUploads(ctx context.Context, all []unfinishedUpload, sequence int64) {
 	n := 0
 	for _, p := range all {
 		if !s.abandoned(p, sequence) || ctx.Err() != nil {
@@ -58,7 +58,7 @@ func (s *bucketStore) abortUploads(ctx context.Context, all []partial, sequence 
 	}
 }
 
-func (s *bucketStore) abandoned(p partial, sequence int64) bool {
+func (s *bucketStore) abandoned(p unfinishedUpload, sequence int64) bool {
 	rest, mine := strings.CutPrefix(p.key, s.key+"/")
 	if !mine || strings.HasPrefix(rest, sourcePrefix) {
 		return false
@@ -68,8 +68,8 @@ func (s *bucketStore) abandoned(p partial, sequence int64) bool {
 }
 
 // forgetUpload removes an aborted upload from the list.
-func (b *bucket) forgetUpload(p partial) {
+func (b *bucket) forgetUpload(p unfinishedUpload) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.partial = slices.DeleteFunc(slices.Clone(b.partial), func(o partial) bool { return o == p })
+	b.unfinished = slices.DeleteFunc(slices.Clone(b.unfinished), func(o unfinishedUpload) bool { return o == p })
 }

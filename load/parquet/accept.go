@@ -52,7 +52,7 @@ func (l *Lake) accept(ctx context.Context, name string) ([]load.Change, error) {
 func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string) (changes []load.Change, err error) {
 	x := &tx{
 		lake: l, folder: f, key: m.key(), from: cursorOf(m), base: m, bits: map[int64]bitset{}, internal: map[string]*load.Staged{},
-		pass: &pass{bits: map[int64]bitset{}, hint: map[string]int64{}},
+		pass: &pass{bits: map[int64]bitset{}, lastSegment: map[string]int64{}},
 	}
 	defer func() { err = errors.Join(err, x.Rollback()) }()
 	for _, step := range []func() error{

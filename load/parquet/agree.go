@@ -30,7 +30,7 @@ func (x *tx) publish(ctx context.Context) error {
 			err = x.agree(ctx, of)
 		} else if errors.Is(err, ErrBeside) {
 			d := x.draft.(*tableGeneration)
-			d.among, d.agreed = nil, nil // read every source again; commits prepared for sources that have not moved are kept
+			d.lastCommits, d.widened = nil, nil // read every source again; commits prepared for sources that have not moved are kept
 			err = nil
 		} else {
 			return err
@@ -52,7 +52,7 @@ func (x *tx) agree(ctx context.Context, of *Disagreement) error {
 	if err := x.widenTo(ctx, t, of.Columns.Fields()); err != nil {
 		return err
 	}
-	if err := x.complete(ctx, x.next.Cursor); err != nil {
+	if err := x.writeCommon(ctx, x.next.Cursor); err != nil {
 		return err
 	}
 	var ours []arrow.Field // columns that the other sources have to change
@@ -87,9 +87,9 @@ func (x *tx) widenTo(ctx context.Context, t *table, fields []arrow.Field) error 
 	return nil
 }
 
-// complete writes the parts that every generation has.
-func (x *tx) complete(ctx context.Context, cursor string) error {
-	if err := x.writeOwn(ctx, cursor); err != nil {
+// writeCommon writes the parts that every generation has.
+func (x *tx) writeCommon(ctx context.Context, cursor string) error {
+	if err := x.writeInternal(ctx, cursor); err != nil {
 		return err
 	}
 	return x.writeEmpty(ctx)
@@ -102,11 +102,11 @@ func (x *tx) widenOthers(ctx context.Context, name string, ours []arrow.Field) e
 	if err != nil {
 		return err
 	}
-	if d.beside == nil {
-		d.beside = map[string]*tx{}
+	if d.otherCommits == nil {
+		d.otherCommits = map[string]*tx{}
 	}
-	if d.among == nil {
-		d.among, d.agreed = map[string]string{}, map[string]bool{}
+	if d.lastCommits == nil {
+		d.lastCommits, d.widened = map[string]string{}, map[string]bool{}
 	}
 	for _, source := range sources {
 		if source == x.key.Source {
@@ -116,7 +116,7 @@ func (x *tx) widenOthers(ctx context.Context, name string, ours []arrow.Field) e
 			return fmt.Errorf("source %s: %w", source, err)
 		}
 	}
-	d.agreed[name] = true
+	d.widened[name] = true
 	return nil
 }
 
@@ -127,19 +127,19 @@ func (x *tx) widenOther(ctx context.Context, d *tableGeneration, source, name st
 	if err != nil || now == nil {
 		return err
 	}
-	d.among[source] = now.id()
-	y := d.beside[source]
+	d.lastCommits[source] = now.id()
+	y := d.otherCommits[source]
 	if y != nil && y.base.id() != now.id() {
 		if err := y.draft.discard(); err != nil {
 			return err
 		}
-		delete(d.beside, source)
+		delete(d.otherCommits, source)
 		y = nil
 	}
 	if y == nil {
 		y = &tx{
 			lake: x.lake, folder: f, key: now.key(), from: cursorOf(now), base: now, spec: load.Pass{Run: x.spec.Run, Now: x.spec.Now},
-			pass: &pass{bits: map[int64]bitset{}, hint: map[string]int64{}}, bits: map[int64]bitset{}, internal: map[string]*load.Staged{},
+			pass: &pass{bits: map[int64]bitset{}, lastSegment: map[string]int64{}}, bits: map[int64]bitset{}, internal: map[string]*load.Staged{},
 		}
 		if err := y.open(ctx); err != nil {
 			return err
@@ -158,6 +158,6 @@ func (x *tx) widenOther(ctx context.Context, d *tableGeneration, source, name st
 	if y.next.Changed.Equal(before) {
 		return nil // its columns are wide enough already
 	}
-	d.beside[source] = y
-	return y.complete(ctx, now.Cursor)
+	d.otherCommits[source] = y
+	return y.writeCommon(ctx, now.Cursor)
 }

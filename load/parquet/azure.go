@@ -19,7 +19,7 @@ import (
 
 // azure reads and writes a container of Azure Blob Storage.
 type azure struct {
-	*exchange
+	*storeClient
 	container string // its URL
 }
 
@@ -34,8 +34,8 @@ func newAzure(container string, o Store) (*azure, error) {
 		return nil, errors.New("missing access_key: set it to the name of the storage account")
 	}
 	a := &azure{
-		exchange:  newExchange("azblob://"+container, o.Transport),
-		container: o.server("https://"+o.AccessKey+".blob.core.windows.net") + "/" + url.PathEscape(container),
+		storeClient: newStoreClient("azblob://"+container, o.Transport),
+		container:   o.server("https://"+o.AccessKey+".blob.core.windows.net") + "/" + url.PathEscape(container),
 	}
 	a.fault = func(got *response) (string, string) {
 		var said struct{ Message string }
@@ -60,7 +60,7 @@ func newAzure(container string, o Store) (*azure, error) {
 func (a *azure) signer(o Store) (func(*http.Request) error, error) {
 	switch {
 	case o.SecretKey == "":
-		tokens := oauth2.ReuseTokenSource(nil, &machine{client: a.client, url: azureMachine, header: "Metadata", value: "true"})
+		tokens := oauth2.ReuseTokenSource(nil, &machineTokens{client: a.client, url: azureMachine, header: "Metadata", value: "true"})
 		return func(r *http.Request) error {
 			t, err := tokens.Token()
 			if err == nil {
@@ -214,7 +214,7 @@ func (a *azure) remove(ctx context.Context, key string) error {
 }
 
 // uploads implements [objects]. There are none: objects are stored by one request.
-func (a *azure) uploads(context.Context, string) ([]partial, error) { return nil, nil }
+func (a *azure) uploads(context.Context, string) ([]unfinishedUpload, error) { return nil, nil }
 
 // abortUploads implements [objects].
-func (a *azure) abortUploads(context.Context, partial) error { return nil }
+func (a *azure) abortUploads(context.Context, unfinishedUpload) error { return nil }

@@ -37,9 +37,9 @@ type bucket struct {
 	step    func(name string) error
 	log     *slog.Logger
 
-	mu       sync.Mutex
-	partial  []partial // unfinished uploads of any process
-	listedAt time.Time // when they were listed last; at most once a day
+	mu         sync.Mutex
+	unfinished []unfinishedUpload // unfinished uploads of any process
+	listedAt   time.Time          // when they were listed last; at most once a day
 }
 
 // removals is how many objects are removed at the same time.

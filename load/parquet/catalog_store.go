@@ -319,14 +319,14 @@ func (s *tableStore) commitOf(base, m *manifest) Commit {
 		}
 		c.Tables = append(c.Tables, s.tableFiles(base, m, t))
 	}
-	s.left(&c, base, m)
+	s.addDropped(&c, base, m)
 	c.Tables = append(c.Tables, s.tableFiles(base, m, cmp.Or(head, &table{})))
 	return c
 }
 
-// left adds the tables that generation m no longer has to the commit. Tables that sources share stay,
+// addDropped adds the tables that generation m no longer has to the commit. Tables that sources share stay,
 // without the rows of this source.
-func (s *tableStore) left(c *Commit, base, m *manifest) {
+func (s *tableStore) addDropped(c *Commit, base, m *manifest) {
 	if base == nil {
 		return
 	}

@@ -19,14 +19,14 @@ type tableGeneration struct {
 	*bucketGeneration
 	tables *tableStore
 
-	follows *string // the ID of the previous commit, set by the first call of publish
-	line    []string
+	parentID   *string // the ID of the previous commit, set by the first call of publish
+	parentLine []string
 
 	// Set if sources share the tables and this commit widens columns so that the others' rows must be
 	// rewritten: see [tx.agree].
-	beside map[string]*tx    // commits of other sources in the same step, by source
-	among  map[string]string // the last commits of all other sources; nil: not read yet
-	agreed map[string]bool   // tables whose columns are widened for all sources
+	otherCommits map[string]*tx    // commits of other sources in the same step, by source
+	lastCommits  map[string]string // the last commits of all other sources; nil: not read yet
+	widened      map[string]bool   // tables whose columns are widened for all sources
 }
 
 // publish implements [pendingGeneration]. It may be called again after a [*Disagreement] or
@@ -37,16 +37,16 @@ func (d *tableGeneration) publish(ctx context.Context, m *manifest) error {
 		return err
 	}
 	for _, source := range d.others() {
-		y := d.beside[source]
+		y := d.otherCommits[source]
 		one, err := y.draft.(*tableGeneration).commitAfter(ctx, y.next, nil)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrBeside, err)
 		}
 		c.Beside = append(c.Beside, one)
 	}
-	c.Among = d.among
+	c.Among = d.lastCommits
 	for i, t := range c.Tables {
-		c.Tables[i].Anew = t.Anew || d.agreed[t.Table]
+		c.Tables[i].Anew = t.Anew || d.widened[t.Table]
 	}
 	if err := d.step("publish"); err != nil {
 		return err
@@ -54,35 +54,35 @@ func (d *tableGeneration) publish(ctx context.Context, m *manifest) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	d.unsure = true
+	d.outcomeUnknown = true
 	if err := d.tables.parent.catalog.Commit(ctx, c); err != nil {
 		if err = d.resolve(ctx, m, err); err != nil {
 			return err
 		}
 	}
-	d.settled(m)
+	d.markCommitted(m)
 	for _, source := range d.others() {
-		y := d.beside[source]
-		y.draft.(*tableGeneration).settled(y.next)
+		y := d.otherCommits[source]
+		y.draft.(*tableGeneration).markCommitted(y.next)
 	}
 	return nil
 }
 
 // others returns the sources that commit in the same step.
 func (d *tableGeneration) others() []string {
-	if d.among == nil {
+	if d.lastCommits == nil {
 		return nil
 	}
-	return sorted(d.beside)
+	return sorted(d.otherCommits)
 }
 
 // commitAfter stores the manifest m and returns the commit of m, which must follow the current one.
 // moved, if not nil, may first change m to follow a later commit.
 func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved func(base, m *manifest) bool) (Commit, error) {
 	m.store, m.dir = d.tables, d.key
-	if d.follows == nil {
+	if d.parentID == nil {
 		id := m.id()
-		d.follows, d.line = &id, m.Line
+		d.parentID, d.parentLine = &id, m.Line
 	}
 	base, err := d.tables.head(ctx)
 	if err != nil {
@@ -91,7 +91,7 @@ func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved fu
 	if moved != nil {
 		moved(base, m)
 	}
-	if sequenceOf(base) != m.Parent || base.id() != *d.follows {
+	if sequenceOf(base) != m.Parent || base.id() != *d.parentID {
 		return Commit{}, state.ErrMoved
 	}
 	if err := d.storeManifest(ctx, m); err != nil {
@@ -106,18 +106,18 @@ func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved fu
 // kept generation, or tidying could remove them.
 func (d *tableGeneration) rebase(base, m *manifest) bool {
 	if base == nil || base.Sequence == m.Parent || base.Sequence-m.Parent != base.Beside-m.Beside ||
-		!slices.Contains(base.Line, *d.follows) || len(base.Kept) == 0 || base.Kept[0].Sequence > m.Parent {
+		!slices.Contains(base.Line, *d.parentID) || len(base.Kept) == 0 || base.Kept[0].Sequence > m.Parent {
 		return false
 	}
 	id := base.id()
-	d.follows, d.line = &id, base.Line
+	d.parentID, d.parentLine = &id, base.Line
 	m.Parent, m.Sequence, m.Beside = base.Sequence, base.Sequence+1, base.Beside
 	return true
 }
 
-// settled records that the commit succeeded.
-func (d *tableGeneration) settled(m *manifest) {
-	d.unsure = false
+// markCommitted records that the commit succeeded.
+func (d *tableGeneration) markCommitted(m *manifest) {
+	d.outcomeUnknown = false
 	d.tables.learn(m)
 	kept := map[string]bool{d.prefix + m.name: true}
 	for _, t := range m.Tables {
@@ -125,15 +125,15 @@ func (d *tableGeneration) settled(m *manifest) {
 			kept[f.key()] = true
 		}
 	}
-	d.made = slices.DeleteFunc(d.made, func(key string) bool { return kept[key] })
+	d.stored = slices.DeleteFunc(d.stored, func(key string) bool { return kept[key] })
 }
 
 // discard implements [pendingGeneration].
 func (d *tableGeneration) discard() error {
 	err := d.bucketGeneration.discard()
-	for _, y := range d.beside {
+	for _, y := range d.otherCommits {
 		of := y.draft.(*tableGeneration)
-		of.unsure = d.unsure
+		of.outcomeUnknown = d.outcomeUnknown
 		err = errors.Join(err, of.discard())
 	}
 	return err
@@ -141,7 +141,7 @@ func (d *tableGeneration) discard() error {
 
 // storeManifest writes the manifest. It has no effect until the catalog names it.
 func (d *tableGeneration) storeManifest(ctx context.Context, m *manifest) error {
-	m.Line = append(slices.Clone(d.line), randomName())
+	m.Line = append(slices.Clone(d.parentLine), randomName())
 	m.Line = m.Line[max(0, len(m.Line)-lineage):]
 	m.name = strings.TrimPrefix(d.key, d.prefix) + "/_manifests/" + strings.TrimSuffix(fileName(m.Sequence), suffix) + ".json"
 	text, err := json.Marshal(m)
@@ -151,14 +151,14 @@ func (d *tableGeneration) storeManifest(ctx context.Context, m *manifest) error 
 	if err := d.step("manifest"); err != nil {
 		return err
 	}
-	d.made = append(d.made, d.prefix+m.name)
+	d.stored = append(d.stored, d.prefix+m.name)
 	return d.Write(ctx, m.name, append(text, '\n'))
 }
 
 // resolve finds out whether a commit took effect after its answer was an error or was lost. // Invariant 13
 func (d *tableGeneration) resolve(ctx context.Context, m *manifest, cause error) error {
 	if _, ok := errors.AsType[*Disagreement](cause); ok || errors.Is(cause, ErrBeside) {
-		d.unsure = false
+		d.outcomeUnknown = false
 		return cause
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
@@ -170,10 +170,10 @@ func (d *tableGeneration) resolve(ctx context.Context, m *manifest, cause error)
 	case now != nil && slices.Contains(now.Line, m.id()):
 		return nil // the commit succeeded; only the answer was lost
 	case d.rebase(now, m):
-		d.unsure = false
+		d.outcomeUnknown = false
 		return fmt.Errorf("%w: %w", ErrBeside, cause)
 	case sequenceOf(now) >= m.Sequence:
-		d.unsure = false
+		d.outcomeUnknown = false
 		return fmt.Errorf("%w: %w", state.ErrMoved, cause)
 	}
 	return cause

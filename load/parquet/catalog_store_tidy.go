@@ -41,7 +41,7 @@ func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 // number in a file's name is that of the commit of any source. A commit in progress uses a higher
 // number than all finished ones, so its files are kept.
 func (t *catalogStore) tidyTables(ctx context.Context, stream string) error {
-	if !t.due(stream) {
+	if !t.tidyDue(stream) {
 		return nil
 	}
 	named, err := t.catalog.Named(ctx, stream)
@@ -71,7 +71,7 @@ func (t *catalogStore) tidyTables(ctx context.Context, stream string) error {
 // thousand sources would do so.
 const tidyEvery = time.Minute
 
-func (t *catalogStore) due(stream string) bool {
+func (t *catalogStore) tidyDue(stream string) bool {
 	t.tidyMu.Lock()
 	defer t.tidyMu.Unlock()
 	if last, ok := t.tidied[stream]; ok && time.Since(last) < tidyEvery {

@@ -135,7 +135,7 @@ func (x *tx) flushLog(ctx context.Context) error {
 	if x.internal[load.RowChanges.Name].Rows < 4*logRows {
 		return nil
 	}
-	return x.flushOwn(ctx, load.RowChanges.Name)
+	return x.flushInternal(ctx, load.RowChanges.Name)
 }
 
 // appendKey appends a row's key as a JSON array, or its hash if the table has no key.

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// exchange sends HTTP requests to a store and retries them. It is safe for concurrent use.
-type exchange struct {
+// storeClient sends HTTP requests to a store and retries them. It is safe for concurrent use.
+type storeClient struct {
 	client *http.Client
 	sign   func(*http.Request) error // authenticates the request
 	name   string                    // of the bucket, for messages: gs://name
@@ -39,14 +39,14 @@ type response struct {
 	body   []byte
 }
 
-// newExchange returns an exchange that uses t; nil for a transport of its own.
-func newExchange(name string, t http.RoundTripper) *exchange {
+// newStoreClient returns a client that uses t; nil for a transport of its own.
+func newStoreClient(name string, t http.RoundTripper) *storeClient {
 	if t == nil {
 		own := http.DefaultTransport.(*http.Transport).Clone()
 		own.MaxIdleConnsPerHost, own.DisableCompression = 2*removals, true
 		t = own
 	}
-	return &exchange{name: name, client: &http.Client{
+	return &storeClient{name: name, client: &http.Client{
 		Transport:     t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // never send credentials to another host
 	}}
@@ -54,7 +54,7 @@ func newExchange(name string, t http.RoundTripper) *exchange {
 
 // do sends the request and returns the answer. Errors name the operation, doing, and the object, key.
 // The error for a 404 wraps fs.ErrNotExist.
-func (e *exchange) do(ctx context.Context, doing, key string, a request) (*response, error) {
+func (e *storeClient) do(ctx context.Context, doing, key string, a request) (*response, error) {
 	ctx, cancel := limited(ctx, a.size+a.get)
 	defer cancel()
 	got, err := e.retry(ctx, a)
@@ -72,7 +72,7 @@ func (e *exchange) do(ctx context.Context, doing, key string, a request) (*respo
 }
 
 // retry sends the request until the answer is final or the retries are used up.
-func (e *exchange) retry(ctx context.Context, a request) (*response, error) {
+func (e *storeClient) retry(ctx context.Context, a request) (*response, error) {
 	for attempt := 0; ; attempt++ {
 		got, err := e.attempt(ctx, a)
 		if attempt == storeRetries || ctx.Err() != nil || err == nil && !transient(got.status) {
@@ -91,7 +91,7 @@ func transient(status int) bool {
 	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
 }
 
-func (e *exchange) attempt(ctx context.Context, a request) (*response, error) {
+func (e *storeClient) attempt(ctx context.Context, a request) (*response, error) {
 	var body io.Reader
 	if a.body != nil {
 		if _, err := a.body.Seek(0, io.SeekStart); err != nil {

@@ -18,7 +18,7 @@ func (m *merge) fit(ctx context.Context, pending []*load.Staged, swept string) e
 		return err
 	}
 	if m.spec.Log && m.log == nil {
-		m.ownTable(load.RowChanges)
+		m.internalTable(load.RowChanges)
 		m.log = &changeLog{}
 	}
 	for _, p := range pending {

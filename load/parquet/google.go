@@ -20,7 +20,7 @@ import (
 // not usable: it ignores preconditions when it stores an object, see
 // https://cloud.google.com/storage/docs/xml-api/reference-headers.
 type google struct {
-	*exchange
+	*storeClient
 	all   string // URL of the bucket's objects
 	fresh string // URL for uploads
 }
@@ -36,9 +36,9 @@ const (
 func newGoogle(bucket string, o Store) (*google, error) {
 	server := o.server(googleServer)
 	g := &google{
-		exchange: newExchange("gs://"+bucket, o.Transport),
-		all:      server + "/storage/v1/b/" + url.PathEscape(bucket) + "/o",
-		fresh:    server + "/upload/storage/v1/b/" + url.PathEscape(bucket) + "/o",
+		storeClient: newStoreClient("gs://"+bucket, o.Transport),
+		all:         server + "/storage/v1/b/" + url.PathEscape(bucket) + "/o",
+		fresh:       server + "/upload/storage/v1/b/" + url.PathEscape(bucket) + "/o",
 	}
 	tokens, err := g.tokens(o.SecretKey)
 	if err != nil {
@@ -71,7 +71,7 @@ func newGoogle(bucket string, o Store) (*google, error) {
 // account.
 func (g *google) tokens(key string) (oauth2.TokenSource, error) {
 	if key == "" {
-		return oauth2.ReuseTokenSource(nil, &machine{client: g.client, url: googleMachine, header: "Metadata-Flavor", value: "Google"}), nil
+		return oauth2.ReuseTokenSource(nil, &machineTokens{client: g.client, url: googleMachine, header: "Metadata-Flavor", value: "Google"}), nil
 	}
 	var account struct {
 		Type  string `json:"type"`
@@ -218,7 +218,7 @@ func (g *google) remove(ctx context.Context, key string) error {
 }
 
 // uploads implements [objects]. There are none: objects are stored by one request.
-func (g *google) uploads(context.Context, string) ([]partial, error) { return nil, nil }
+func (g *google) uploads(context.Context, string) ([]unfinishedUpload, error) { return nil, nil }
 
 // abortUploads implements [objects].
-func (g *google) abortUploads(context.Context, partial) error { return nil }
+func (g *google) abortUploads(context.Context, unfinishedUpload) error { return nil }

@@ -138,7 +138,7 @@ func (l *localFiles) remove(_ context.Context, key string) error {
 
 // uploads implements [objects]. There are none: an unfinished file is removed like any file that no
 // manifest names.
-func (l *localFiles) uploads(context.Context, string) ([]partial, error) { return nil, nil }
+func (l *localFiles) uploads(context.Context, string) ([]unfinishedUpload, error) { return nil, nil }
 
 // abortUploads implements [objects].
-func (l *localFiles) abortUploads(context.Context, partial) error { return nil }
+func (l *localFiles) abortUploads(context.Context, unfinishedUpload) error { return nil }

@@ -12,16 +12,16 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// machine requests tokens for the account of this cloud machine from the cloud's metadata server. It
+// machineTokens requests tokens for the account of this cloud machine from the cloud's metadata server. It
 // implements [oauth2.TokenSource].
-type machine struct {
+type machineTokens struct {
 	client        *http.Client
 	url           string
 	header, value string // a header that the server requires
 }
 
 // Token implements [oauth2.TokenSource].
-func (m *machine) Token() (*oauth2.Token, error) {
+func (m *machineTokens) Token() (*oauth2.Token, error) {
 	r, err := http.NewRequest(http.MethodGet, m.url, nil)
 	if err != nil {
 		return nil, err

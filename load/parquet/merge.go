@@ -23,19 +23,19 @@ type family struct {
 	t        *table
 	staged   *staged
 	supplied *batchIndex
-	edits    map[int64]*editing // by segment ID
+	edits    map[int64]*segmentEdits // by segment ID
 
-	children []*branch
+	children []*childRows
 }
 
-// branch is a child table of a family.
-type branch struct {
+// childRows has the staged rows of a child table of a family.
+type childRows struct {
 	t      *table
 	staged *staged // nil: no rows were staged
 }
 
-// editing collects the edits of one segment.
-type editing struct {
+// segmentEdits collects the edits of one segment.
+type segmentEdits struct {
 	seg   *segment
 	edits []edit
 }
@@ -72,18 +72,18 @@ func (m *merge) rows(ctx context.Context, pending []*load.Staged) error {
 			}
 			continue
 		}
-		if err := m.family(ctx, m.gathered(t, p, pending)); err != nil {
+		if err := m.family(ctx, m.familyOf(t, p, pending)); err != nil {
 			return fmt.Errorf("merge %s: %w", p.Name, err)
 		}
 	}
 	return nil
 }
 
-// gathered returns the family of a root table, with its pending rows.
-func (m *merge) gathered(t *table, p *load.Staged, pending []*load.Staged) *family {
-	f := &family{t: t, staged: &staged{Staged: p}, edits: map[int64]*editing{}}
+// familyOf returns the family of a root table, with its pending rows.
+func (m *merge) familyOf(t *table, p *load.Staged, pending []*load.Staged) *family {
+	f := &family{t: t, staged: &staged{Staged: p}, edits: map[int64]*segmentEdits{}}
 	for _, c := range m.next.children(t.Name) {
-		b := &branch{t: c}
+		b := &childRows{t: c}
 		if i := slices.IndexFunc(pending, func(s *load.Staged) bool { return s.Name == c.Name }); i >= 0 {
 			b.staged = &staged{Staged: pending[i]}
 		}
@@ -114,7 +114,7 @@ func (m *merge) family(ctx context.Context, f *family) error {
 	if err := m.lake.step("stage"); err != nil {
 		return err
 	}
-	if err := f.gather(); err != nil {
+	if err := f.indexRows(); err != nil {
 		return err
 	}
 	if len(f.t.Key) > 0 {
@@ -133,8 +133,8 @@ func (m *merge) family(ctx context.Context, f *family) error {
 	return m.write(ctx, f)
 }
 
-// gather indexes the staged rows by their keys.
-func (f *family) gather() error {
+// indexRows indexes the staged rows by their keys.
+func (f *family) indexRows() error {
 	if err := f.staged.shape(f.t); err != nil {
 		return err
 	}
@@ -279,14 +279,14 @@ func (m *merge) decideDuplicates(f *family) {
 func (f *family) edit(s *segment, e edit) {
 	g := f.edits[s.ID]
 	if g == nil {
-		g = &editing{seg: s}
+		g = &segmentEdits{seg: s}
 		f.edits[s.ID] = g
 	}
 	g.edits = append(g.edits, e)
 }
 
 // sort orders the edits of a segment by row.
-func (g *editing) sort() {
+func (g *segmentEdits) sort() {
 	slices.SortFunc(g.edits, func(a, b edit) int { return int(int64(a.row) - int64(b.row)) })
 }
 

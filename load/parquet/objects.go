@@ -36,15 +36,15 @@ type objects interface {
 
 	// uploads returns the unfinished multipart uploads below the prefix, whether in progress or
 	// abandoned.
-	uploads(ctx context.Context, prefix string) ([]partial, error)
+	uploads(ctx context.Context, prefix string) ([]unfinishedUpload, error)
 
 	// abortUploads aborts an upload, if it exists. A process that still sends parts of it gets an
 	// error.
-	abortUploads(ctx context.Context, p partial) error
+	abortUploads(ctx context.Context, p unfinishedUpload) error
 }
 
-// partial is an unfinished multipart upload.
-type partial struct {
+// unfinishedUpload is an unfinished multipart upload.
+type unfinishedUpload struct {
 	key, id string
 	begun   time.Time // by the store's clock
 }

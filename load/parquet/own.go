@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// ownTable returns an internal table, and creates it if it does not exist.
-func (x *tx) ownTable(t schemas.Table) *table {
+// internalTable returns an internal table, and creates it if it does not exist.
+func (x *tx) internalTable(t schemas.Table) *table {
 	if have := x.next.table(t.Name); have != nil {
 		return have
 	}
@@ -28,21 +28,21 @@ func (x *tx) record(changes []load.Change) error {
 		rows[i] = []any{x.stamp, x.spec.Run, c.Table, c.Column, c.Source, c.Action, c.From, c.To, c.Reason}
 	}
 	x.next.Changed = x.stamp
-	return x.appendOwn(load.Changes, rows...)
+	return x.appendInternal(load.Changes, rows...)
 }
 
-func (x *tx) appendOwn(t schemas.Table, rows ...[]any) error {
+func (x *tx) appendInternal(t schemas.Table, rows ...[]any) error {
 	b, err := load.Rows(t, rows...)
 	if err != nil {
 		return err
 	}
 	defer b.Release()
-	x.ownTable(t)
+	x.internalTable(t)
 	return x.append(t.Name, b)
 }
 
-// flushOwn writes the rows of an internal table to a file.
-func (x *tx) flushOwn(ctx context.Context, name string) error {
+// flushInternal writes the rows of an internal table to a file.
+func (x *tx) flushInternal(ctx context.Context, name string) error {
 	s := &staged{Staged: x.internal[name]}
 	delete(x.internal, name)
 	defer s.Release()
@@ -66,19 +66,19 @@ func (x *tx) flushOwn(ctx context.Context, name string) error {
 	return nil
 }
 
-// writeOwn writes the collected rows of the internal tables, including the row with the cursor.
-func (x *tx) writeOwn(ctx context.Context, next string) error {
+// writeInternal writes the collected rows of the internal tables, including the row with the cursor.
+func (x *tx) writeInternal(ctx context.Context, next string) error {
 	if err := x.flushLog(ctx); err != nil {
 		return err
 	}
 	x.next.Segments = slices.DeleteFunc(x.next.Segments, func(s *segment) bool { return s.Table == load.State.Name })
-	x.ownTable(load.Changes)
-	if err := x.appendOwn(load.State, []any{x.key.Pipeline, x.key.Stream, next, x.next.Sequence, x.when}); err != nil {
+	x.internalTable(load.Changes)
+	if err := x.appendInternal(load.State, []any{x.key.Pipeline, x.key.Stream, next, x.next.Sequence, x.when}); err != nil {
 		return err
 	}
 	for _, t := range x.next.Tables {
 		if x.internal[t.Name] != nil {
-			if err := x.flushOwn(ctx, t.Name); err != nil {
+			if err := x.flushInternal(ctx, t.Name); err != nil {
 				return err
 			}
 		}

@@ -12,10 +12,10 @@ import (
 
 // pass is this process's state of one pass: a bit for each row that the pass has seen.
 type pass struct {
-	run  string
-	bits map[int64]bitset // by segment ID
-	hint map[string]int64 // by table: the segment in which rows were found last
-	lost bool             // another pass came in between, so the earlier bits are gone
+	run         string
+	bits        map[int64]bitset // by segment ID
+	lastSegment map[string]int64 // by table: the segment in which rows were found last
+	interrupted bool             // another pass came in between, so the earlier bits are gone
 }
 
 // passOf returns the state of the pass of that run, or a new one.
@@ -24,7 +24,7 @@ func (f *folder) passOf(run string) *pass {
 	defer f.mu.Unlock()
 	if f.pass == nil || f.pass.run != run {
 		lost := f.pass != nil && run < f.pass.run
-		f.pass = &pass{run: run, bits: map[int64]bitset{}, hint: map[string]int64{}, lost: lost}
+		f.pass = &pass{run: run, bits: map[int64]bitset{}, lastSegment: map[string]int64{}, interrupted: lost}
 	}
 	return f.pass
 }

@@ -194,7 +194,7 @@ func (m *merge) match(ctx context.Context, t *table, h *batchIndex) error {
 			return err
 		}
 		if h.open < before {
-			m.pass.hint[t.Name] = s.ID
+			m.pass.lastSegment[t.Name] = s.ID
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -209,7 +209,7 @@ func (m *merge) order(t *table, n int) []int {
 	out := make([]int, n)
 	start := 0
 	for i, s := range m.next.segmentsOf(t.Name) {
-		if s.ID == m.pass.hint[t.Name] {
+		if s.ID == m.pass.lastSegment[t.Name] {
 			start = i
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// rework rewrites the files of a segment that the edits change. It returns nil if no row is left.
-func (m *merge) rework(ctx context.Context, f *family, g *editing, adds map[string][]ref) (*segment, error) {
+// rewriteSegment rewrites the files of a segment that the edits change. It returns nil if no row is left.
+func (m *merge) rewriteSegment(ctx context.Context, f *family, g *segmentEdits, adds map[string][]ref) (*segment, error) {
 	fx := &effects{m: m, f: f}
 	p := &patch{t: f.t, staged: f.staged, edits: g.edits, seen: fx.collect, when: m.when.UnixMicro()}
 	p.by = func(e edit) ref { return f.supplied.rows[e.by].ref }

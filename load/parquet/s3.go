@@ -152,20 +152,20 @@ func (s *s3) remove(ctx context.Context, key string) error {
 }
 
 // uploads implements [objects].
-func (s *s3) uploads(ctx context.Context, prefix string) (out []partial, err error) {
+func (s *s3) uploads(ctx context.Context, prefix string) (out []unfinishedUpload, err error) {
 	ctx, cancel := limited(ctx, 0)
 	defer cancel()
 	for u := range s.core.ListIncompleteUploads(ctx, s.bucket, prefix, true) {
 		if u.Err != nil {
 			return nil, s.fault("list uploads of", prefix, u.Err)
 		}
-		out = append(out, partial{key: u.Key, id: u.UploadID, begun: u.Initiated})
+		out = append(out, unfinishedUpload{key: u.Key, id: u.UploadID, begun: u.Initiated})
 	}
 	return out, nil
 }
 
 // abortUploads implements [objects].
-func (s *s3) abortUploads(ctx context.Context, p partial) error {
+func (s *s3) abortUploads(ctx context.Context, p unfinishedUpload) error {
 	ctx, cancel := limited(ctx, 0)
 	defer cancel()
 	err := s.core.AbortMultipartUpload(ctx, s.bucket, p.key, p.id)

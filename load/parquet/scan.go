@@ -64,7 +64,7 @@ func (l *Lake) Path(ctx context.Context, name string) (string, error) {
 		return t.path(ctx, l, name)
 	}
 	if load.IsInternal(name) {
-		pattern, err := l.ownPath(ctx, name)
+		pattern, err := l.internalPath(ctx, name)
 		if err != nil || pattern != "" {
 			return pattern, err
 		}

@@ -112,9 +112,9 @@ func (m *manifest) scan(ctx context.Context, t *table, columns []string, each fu
 	})
 }
 
-// ownPath returns a pattern for the files of an internal table, which exist in every stream, or in
+// internalPath returns a pattern for the files of an internal table, which exist in every stream, or in
 // every source of each stream.
-func (l *Lake) ownPath(ctx context.Context, name string) (string, error) {
+func (l *Lake) internalPath(ctx context.Context, name string) (string, error) {
 	folders, err := l.folders(ctx)
 	if err != nil {
 		return "", fmt.Errorf("find %s: %w", name, err)

@@ -25,14 +25,14 @@ func (m *merge) sweep(ctx context.Context, s load.Sweep) error {
 		m.out.Known = true
 		return nil
 	}
-	f := &family{t: t, edits: map[int64]*editing{}}
+	f := &family{t: t, edits: map[int64]*segmentEdits{}}
 	for _, c := range m.next.children(t.Name) {
-		f.children = append(f.children, &branch{t: c})
+		f.children = append(f.children, &childRows{t: c})
 	}
 	if err := m.collectMissing(ctx, f, s); err != nil {
 		return fmt.Errorf("sweep %s: %w", s.Table, err)
 	}
-	m.out.Known = m.out.Missing == 0 || m.spec.Whole && !m.pass.lost || len(t.Key) == 0 || s.Keys != nil
+	m.out.Known = m.out.Missing == 0 || m.spec.Whole && !m.pass.interrupted || len(t.Key) == 0 || s.Keys != nil
 	if err := m.list(ctx, f, s.List); err != nil {
 		return fmt.Errorf("sweep %s: %w", s.Table, err)
 	}
@@ -193,12 +193,12 @@ func (m *merge) markDeleted(ctx context.Context, f *family) error {
 	work.SetLimit(m.lake.o.Writers)
 	for i, g := range edits {
 		work.Go(func() (err error) {
-			results[i], err = m.rework(working, f, g, nil)
+			results[i], err = m.rewriteSegment(working, f, g, nil)
 			return err
 		})
 	}
 	if err := work.Wait(); err != nil {
 		return err
 	}
-	return m.settle(ctx, f, nil, edits, results)
+	return m.addResults(ctx, f, nil, edits, results)
 }

@@ -22,9 +22,9 @@ import (
 type bucketGeneration struct {
 	*bucketStore
 
-	mu     sync.Mutex
-	made   []string // names of objects that were or may have been stored
-	unsure bool     // whether the commit took effect is unknown
+	mu             sync.Mutex
+	stored         []string // names of objects that were or may have been stored
+	outcomeUnknown bool     // whether the commit took effect is unknown
 }
 
 // draft implements [streamStore].
@@ -59,7 +59,7 @@ func (d *bucketGeneration) publish(ctx context.Context, m *manifest) error {
 	if err := d.commit(ctx, m); err != nil {
 		return err
 	}
-	d.made = slices.DeleteFunc(d.made, func(key string) bool { return named[key] })
+	d.stored = slices.DeleteFunc(d.stored, func(key string) bool { return named[key] })
 	return nil
 }
 
@@ -93,7 +93,7 @@ func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	d.unsure = true
+	d.outcomeUnknown = true
 	err = d.o.create(ctx, d.manifestKey(m.Sequence), append(text, '\n'))
 	if err != nil {
 		err = d.resolve(ctx, m, id, err)
@@ -102,7 +102,7 @@ func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 		err = d.checkLine(ctx, m, id)
 	}
 	if err == nil {
-		d.unsure = false
+		d.outcomeUnknown = false
 		d.learn(m)
 		d.abortUploads(ctx, d.knownUploads(), m.Sequence)
 	}
@@ -119,7 +119,7 @@ func (d *bucketGeneration) resolve(ctx context.Context, m *manifest, id string, 
 	case err == nil && there.Line[len(there.Line)-1] == id:
 		return nil // an earlier request stored it, and its answer was lost
 	case err == nil, errors.Is(err, fs.ErrNotExist) && errors.Is(cause, errTaken):
-		d.unsure = false
+		d.outcomeUnknown = false
 		return fmt.Errorf("%w: another process committed generation %d", state.ErrMoved, m.Sequence)
 	case errors.Is(err, fs.ErrNotExist):
 		return cause
@@ -139,7 +139,7 @@ func (d *bucketGeneration) checkLine(ctx context.Context, m *manifest, id string
 	}
 	now, err := d.read(ctx, newest)
 	if err == nil && !slices.Contains(now.Line, id) {
-		d.unsure = false
+		d.outcomeUnknown = false
 		return fmt.Errorf("%w: the stream is at generation %d", state.ErrMoved, newest)
 	}
 	return err
@@ -149,15 +149,15 @@ func (d *bucketGeneration) checkLine(ctx context.Context, m *manifest, id string
 // tidy can decide.
 func (d *bucketGeneration) discard() error {
 	d.remember(nil)
-	if d.unsure || len(d.made) == 0 {
+	if d.outcomeUnknown || len(d.stored) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), discardWithin)
 	defer cancel()
-	if err := d.removeAll(ctx, d.made); err != nil {
+	if err := d.removeAll(ctx, d.stored); err != nil {
 		d.log.Debug("unused objects are left for a later cleanup", "bucket", d.where(), "error", err)
 	}
-	d.made = nil
+	d.stored = nil
 	return nil
 }
 
@@ -191,7 +191,7 @@ func (u *upload) finish(ctx context.Context, f *file) error {
 	}
 	d := u.draft
 	d.mu.Lock()
-	d.made = append(d.made, f.key())
+	d.stored = append(d.stored, f.key())
 	d.mu.Unlock()
 	return d.o.put(ctx, f.key(), io.NewSectionReader(u.File, 0, f.Size), f.Size)
 }

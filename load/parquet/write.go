@@ -48,24 +48,24 @@ func (m *merge) write(ctx context.Context, f *family) error {
 	results := make([]*segment, len(edits))
 	for i, g := range edits {
 		work.Go(func() (err error) {
-			results[i], err = m.rework(working, f, g, adds[g.seg.ID])
+			results[i], err = m.rewriteSegment(working, f, g, adds[g.seg.ID])
 			return err
 		})
 	}
 	if err := work.Wait(); err != nil {
 		return err
 	}
-	return m.settle(ctx, f, plots, edits, results)
+	return m.addResults(ctx, f, plots, edits, results)
 }
 
 // sorted returns the edits by segment, in the order in which the segments were created.
-func (f *family) sorted() []*editing {
-	var out []*editing
+func (f *family) sorted() []*segmentEdits {
+	var out []*segmentEdits
 	for _, g := range f.edits {
 		g.sort()
 		out = append(out, g)
 	}
-	slices.SortFunc(out, func(a, b *editing) int { return int(a.seg.ID - b.seg.ID) })
+	slices.SortFunc(out, func(a, b *segmentEdits) int { return int(a.seg.ID - b.seg.ID) })
 	return out
 }
 
@@ -145,7 +145,7 @@ func (f *family) assign(plots []*segmentPlan) map[int64]map[string][]ref {
 	return adds
 }
 
-func (f *family) assignBranch(b *branch, plots []*segmentPlan, standing map[int64]int32, adds map[int64]map[string][]ref) {
+func (f *family) assignBranch(b *childRows, plots []*segmentPlan, standing map[int64]int32, adds map[int64]map[string][]ref) {
 	for i, ordinals := range b.staged.ordinals {
 		for j, ordinal := range ordinals.Int64Values() {
 			at, ok := standing[ordinal]
@@ -199,8 +199,8 @@ func (m *merge) build(ctx context.Context, work *errgroup.Group, f *family, p *s
 	}
 }
 
-// settle adds what was written to the next generation.
-func (m *merge) settle(ctx context.Context, f *family, plots []*segmentPlan, edits []*editing, results []*segment) error {
+// addResults adds what was written to the next generation.
+func (m *merge) addResults(ctx context.Context, f *family, plots []*segmentPlan, edits []*segmentEdits, results []*segment) error {
 	for i, g := range edits {
 		if err := m.exchange(ctx, f.t, g, results[i]); err != nil {
 			return err
@@ -222,7 +222,7 @@ func (m *merge) settle(ctx context.Context, f *family, plots []*segmentPlan, edi
 }
 
 // exchange replaces an edited segment.
-func (m *merge) exchange(ctx context.Context, t *table, g *editing, s *segment) error {
+func (m *merge) exchange(ctx context.Context, t *table, g *segmentEdits, s *segment) error {
 	at := slices.Index(m.next.Segments, g.seg)
 	if s == nil || s.root() == nil {
 		m.next.Segments = slices.Delete(slices.Clone(m.next.Segments), at, at+1)

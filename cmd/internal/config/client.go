@@ -41,7 +41,7 @@ func (c *Config) Clients(source string, streams []Stream, vault *state.Vault) ([
 		if from == nil || len(own) == 0 {
 			continue
 		}
-		a, err := shared.of(from.Auth, from, from.BaseURL)
+		a, err := shared.accountOf(from.Auth, from, from.BaseURL)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +80,7 @@ func (c *Config) SignIns(source string, vault *state.Vault) ([]SignIn, error) {
 		if from == nil || !from.Auth.needsSignIn() {
 			continue
 		}
-		a, err := shared.of(from.Auth, from, from.BaseURL)
+		a, err := shared.accountOf(from.Auth, from, from.BaseURL)
 		if err != nil {
 			return nil, err
 		}
@@ -107,9 +107,9 @@ type accounts struct {
 	byIdentity map[wire.Secret]*account
 }
 
-// of returns the account of a credential. If it is the first one for the identity, it gets the rate
+// accountOf returns the account of a credential. If it is the first one for the identity, it gets the rate
 // limit of the surface at, which may be nil. Requests without a credential are counted by their target.
-func (as *accounts) of(a Auth, at *Surface, base string) (*account, error) {
+func (as *accounts) accountOf(a Auth, at *Surface, base string) (*account, error) {
 	cred, word, err := as.credential(a, at)
 	if err != nil {
 		return nil, err
@@ -240,7 +240,7 @@ func (s Source) client(st Stream, shared *accounts) (Client, error) {
 	o := wire.Options{Name: s.Name + " " + st.Name, BaseURL: st.Origin, Allow: []wire.Route{{Method: st.Method, Path: st.Path}}}
 	surface := s.Surface(st.Surface)
 	if st.Origin != "" {
-		surface = s.at(st.Origin)
+		surface = s.surfaceAt(st.Origin)
 	}
 	var auth Auth
 	switch {
@@ -255,7 +255,7 @@ func (s Source) client(st Stream, shared *accounts) (Client, error) {
 	if st.Credential.set() {
 		auth = st.Credential
 	}
-	a, err := shared.of(auth, surface, o.BaseURL)
+	a, err := shared.accountOf(auth, surface, o.BaseURL)
 	if err != nil {
 		return Client{}, err
 	}
@@ -264,8 +264,8 @@ func (s Source) client(st Stream, shared *accounts) (Client, error) {
 	return Client{st.Name, a.identity, o}, nil
 }
 
-// at returns the surface with this origin; nil if there is none.
-func (s Source) at(origin string) *Surface {
+// surfaceAt returns the surface with this origin; nil if there is none.
+func (s Source) surfaceAt(origin string) *Surface {
 	for _, f := range []*Surface{s.V2, s.App} {
 		if f != nil && (f.BaseURL == origin || strings.HasPrefix(f.BaseURL, origin+"/")) {
 			return f

@@ -174,8 +174,8 @@ func find[T any](all []T, is func(T) bool) (T, bool) {
 	return none, false
 }
 
-// named reads a mapping whose keys are names chosen by the user.
-func named[T any](r *reader, n ast.Node, what string, read func(entry) T) []T {
+// namedEntries reads a mapping whose keys are names chosen by the user.
+func namedEntries[T any](r *reader, n ast.Node, what string, read func(entry) T) []T {
 	es, ok := r.entries(n, what)
 	if ok && len(es) == 0 {
 		r.fault(posOf(n), "%s is empty", what)

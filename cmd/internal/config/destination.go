@@ -29,7 +29,7 @@ type Destination struct {
 }
 
 func (r *reader) destinations(n ast.Node) []Destination {
-	return named(r, n, "destinations", func(e entry) Destination {
+	return namedEntries(r, n, "destinations", func(e entry) Destination {
 		d := Destination{At: e.at, Name: e.key}
 		what := "destination " + e.key
 		if _, block := r.resolve(e.value).(ast.MapNode); !block {

@@ -94,8 +94,8 @@ func (r *reader) placeAuth(a *Auth, header, scheme *scalar, what string) {
 	}
 }
 
-// apartFromAuth reports a header that is also the credential's.
-func (r *reader) apartFromAuth(n ast.Node, what string, headers map[string]wire.Secret, a Auth) {
+// checkHeaders reports a header that is also the credential's.
+func (r *reader) checkHeaders(n ast.Node, what string, headers map[string]wire.Secret, a Auth) {
 	if _, both := headers[a.Header]; both {
 		r.fault(posOf(n), "%s: header %s is already used for the credential", what, a.Header)
 	}

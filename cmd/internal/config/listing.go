@@ -268,7 +268,7 @@ func (r *reader) fill(raw string, at Pos) (string, bool) {
 		own.Reset()
 		field := word[1 : len(word)-1]
 		value, ok := r.field(field, at)
-		put(value, ok && (r.url == "" || r.fitsURL(field, value, b.String(), raw[from:])))
+		put(value, ok && (r.urlName == "" || r.fitsURL(field, value, b.String(), raw[from:])))
 	}
 	put(r.expand(own.String()+raw[from:], at))
 	return b.String(), all

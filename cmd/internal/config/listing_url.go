@@ -19,8 +19,8 @@ var (
 
 // urlText reads a text that is a URL.
 func (r *reader) urlText(n ast.Node, what string) (scalar, bool) {
-	r.url = what
-	defer func() { r.url = "" }()
+	r.urlName = what
+	defer func() { r.urlName = "" }()
 	return r.text(n, what)
 }
 
@@ -59,7 +59,7 @@ func dotted(path string) bool {
 
 // unfit adds a fault for the current row, and returns false.
 func (r *reader) unfit(format string, args ...any) bool {
-	r.rowFault(*r.row, "source %s: %s: "+format, append([]any{r.rowName, r.url}, args...)...)
+	r.rowFault(*r.row, "source %s: %s: "+format, append([]any{r.rowName, r.urlName}, args...)...)
 	return false
 }
 
@@ -69,8 +69,8 @@ func (r *reader) hostFits(u *url.URL, what string) bool {
 	if r.row == nil {
 		return true
 	}
-	r.url = what
-	defer func() { r.url = "" }()
+	r.urlName = what
+	defer func() { r.urlName = "" }()
 	host := u.Hostname()
 	switch {
 	case strings.Contains("."+host, ".."):

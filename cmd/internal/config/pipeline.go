@@ -42,7 +42,7 @@ type Contract struct {
 }
 
 func (r *reader) pipelines(n ast.Node, c *Config) []Pipeline {
-	return named(r, n, "pipelines", func(e entry) Pipeline {
+	return namedEntries(r, n, "pipelines", func(e entry) Pipeline {
 		p := Pipeline{At: e.at, Name: e.key, Mode: Ref{Text: "merge"}}
 		what := "pipeline " + e.key
 		ok := r.mapping(e.value, what, fields{

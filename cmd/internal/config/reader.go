@@ -40,10 +40,10 @@ type reader struct {
 	rowName      string   // the name of the source
 	asSecret     bool     // a credential is being read
 	readingPlace bool     // a destination or the state is being read
-	looked       bool     // a reference was resolved; see again
+	resolved     bool     // a reference was resolved; see again
 
 	commands *commands // of [Parse]; nil elsewhere
-	url      string    // the name of the URL that is being read; "" for other texts
+	urlName  string    // the name of the URL that is being read; "" for other texts
 
 	maxColumns, maxTables int // defaults for streams that set none; 0: the built-in default
 }

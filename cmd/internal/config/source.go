@@ -79,7 +79,7 @@ func (r *reader) surface(n ast.Node, what string, kinds ...string) *Surface {
 		return s
 	}
 	r.require(n, what, "base_url", "auth")
-	r.apartFromAuth(n, what, s.Headers, s.Auth)
+	r.checkHeaders(n, what, s.Headers, s.Auth)
 	switch {
 	case s.Plan != "" && rate != (Pos{}):
 		r.fault(rate, "%s has a plan and a rate; keep one", what)
@@ -171,11 +171,11 @@ func (r *reader) again(n ast.Node, what string) func() (wire.Secret, error) {
 		from.Run = r.commands.again
 	}
 	plain := from
-	plain.Env = func(string) (string, bool) { plain.looked = true; return "x", true }
-	plain.Read = func(string) (string, error) { plain.looked = true; return "x", nil }
-	plain.Run = func([]string) (string, error) { plain.looked = true; return "x", nil }
+	plain.Env = func(string) (string, bool) { plain.resolved = true; return "x", true }
+	plain.Read = func(string) (string, error) { plain.resolved = true; return "x", nil }
+	plain.Run = func([]string) (string, error) { plain.resolved = true; return "x", nil }
 	plain.Places = false
-	if plain.secret(n, what); !plain.looked {
+	if plain.secret(n, what); !plain.resolved {
 		return nil
 	}
 	return func() (wire.Secret, error) {

@@ -127,7 +127,7 @@ func (r *reader) override(s *Stream, e entry, known bool) {
 		f[key] = read
 	}
 	ok = r.streamMapping(s, e.value, f, what) && ok
-	r.apartFromAuth(e.value, what, s.Headers, s.Credential)
+	r.checkHeaders(e.value, what, s.Headers, s.Credential)
 	if len(r.faults) == 0 {
 		s.Written = r.settings(e.value)
 	}
