@@ -17,11 +17,11 @@ const contextKey = "_context"
 
 // assembler joins the records of a body into one JSON array.
 type assembler struct {
-	stream schemas.Stream
-	params []byte // members for the context of every record, as JSON without braces
-	apart  bool   // always copy a list, because it is joined with others
-	deep   bool   // also hash the content of records
-	seed   maphash.Seed
+	stream    schemas.Stream
+	params    []byte // members for the context of every record, as JSON without braces
+	copyLists bool   // always copy a list, because it is joined with others
+	deep      bool   // also hash the content of records
+	seed      maphash.Seed
 
 	members []string // names of the record members that hold the key's columns, as far as they are known
 }
@@ -53,7 +53,7 @@ func (b *batch) json() []byte {
 // assemble appends the records of f to b. A single plain list that needs no context is not copied:
 // b refers to the body.
 func (a *assembler) assemble(d *doc, f found, b *batch) error {
-	if !a.apart && len(f.places) == 1 && f.places[0].form == formList && !a.needsContext(f.places[0]) {
+	if !a.copyLists && len(f.places) == 1 && f.places[0].form == formList && !a.needsContext(f.places[0]) {
 		p := f.places[0]
 		b.records, b.whole = d.raw(p.value), true
 		b.keys = slices.Grow(b.keys, d.count(p.value))

@@ -14,7 +14,7 @@ func (l *listReader) beyond(ctx context.Context, st *step) error {
 	if st.batch.n == 0 || l.pages == 0 || print != l.firstPrint && print != l.lastPrint || l.misplaced < 0 && l.clamped(st) {
 		return nil
 	}
-	if l.pager.settled && !l.saidBefore.goesOn() {
+	if l.pager.settled && !l.signalsBefore.announcesMore() {
 		behind, err := l.isBehind(ctx, st, print)
 		if err != nil {
 			return err
@@ -58,10 +58,10 @@ func (l *listReader) isBehind(ctx context.Context, st *step, print uint64) (bool
 // lastOnly reports whether an answer holds only the last record of the page before and does not
 // announce more.
 func (l *listReader) lastOnly(end *step) bool {
-	return end.batch.n == 1 && end.batch.keys[0] == l.lastKey && !end.signals.goesOn()
+	return end.batch.n == 1 && end.batch.keys[0] == l.lastKey && !end.signals.announcesMore()
 }
 
-// goesOn reports whether a page announces more records.
-func (s *signals) goesOn() bool {
+// announcesMore reports whether a page announces more records.
+func (s *signals) announcesMore() bool {
 	return s.more == yes || s.token != "" || s.next != nil || s.remaining > 0
 }

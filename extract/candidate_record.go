@@ -97,7 +97,7 @@ func (p *pagerProbe) moments() [][]pagerCandidate {
 		value := bound{value: []byte(rows[len(rows)-1][field])}.text()
 		var g []pagerCandidate
 		for _, name := range schemas.Paging().Parameters(family) {
-			if p.fixed(name) || speaksOfOther(name, field) {
+			if p.fixed(name) || aboutOtherTime(name, field) {
 				continue
 			}
 			c := pagerCandidate{typ: "since_id", field: field, moment: true, at: position{kind: pagerCursor, param: name, at: value}}
@@ -126,8 +126,8 @@ func momentFields(rows []row) []string {
 // timePriority is when a time field is tried: times of creation first, times of changes last.
 func timePriority(field string) int { return (timeRank(field) + 2) % 3 }
 
-// speaksOfOther reports whether a parameter is named for times of creation and the field for times
+// aboutOtherTime reports whether a parameter is named for times of creation and the field for times
 // of changes, or the other way round.
-func speaksOfOther(param, field string) bool {
+func aboutOtherTime(param, field string) bool {
 	return timeRank(param) < 2 && timeRank(field) < 2 && timeRank(param) != timeRank(field)
 }

@@ -177,9 +177,9 @@ func (c *Client) Pages(ctx context.Context, s schemas.Stream, from state.Cursor)
 }
 
 // PagesOf is [Client.Pages] for some parents: of a child stream, it requests only those for which
-// ask returns true. of is the number of all parents. ask is ignored if other streams are fed from
+// selects returns true. of is the number of all parents. selects is ignored if other streams are fed from
 // s, because they need all of its records.
-func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Cursor, ask func(p Parent, of int) bool) iter.Seq2[Page, error] {
+func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Cursor, selects func(p Parent, of int) bool) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -200,10 +200,10 @@ func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Curso
 		case m.By != by:
 			m.recall = recall{}
 		}
-		p := &pass{c: c, s: s, mark: m, resumed: resumed, ask: ask}
+		p := &pass{c: c, s: s, mark: m, resumed: resumed, selects: selects}
 		f := c.fedBy(s.Name)
 		if f != nil {
-			p.ask = nil
+			p.selects = nil
 		}
 		pages := p.pages(ctx)
 		if f != nil {

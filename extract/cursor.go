@@ -44,7 +44,7 @@ type passCursor struct {
 	Gaps []Gap `json:"gaps,omitempty"` // pages and parents that could not be read so far; maxIsolating bounds them
 
 	recall
-	Frame windowPlan `json:"windows,omitzero"`
+	Plan windowPlan `json:"windows,omitzero"`
 
 	Parents int    `json:"parents,omitempty"` // fan-out: parents that are done
 	Skipped int    `json:"skipped,omitempty"` // of these, parents that were not requested
@@ -65,8 +65,8 @@ func newPassCursor(s schemas.Stream) passCursor {
 // restarted returns the beginning of the pass m, with a new id.
 func (m passCursor) restarted(s schemas.Stream) passCursor {
 	n := newPassCursor(s)
-	n.recall, n.Frame = m.recall, m.Frame
-	n.Frame.Barren, n.Frame.Found = 0, false
+	n.recall, n.Plan = m.recall, m.Plan
+	n.Plan.Barren, n.Plan.Found = 0, false
 	return n
 }
 

@@ -28,7 +28,7 @@ func (f *finder) detect(v value, path string, depth int) bool {
 	case d.numericKeys(v):
 		return f.at(path) == present
 	}
-	if f.record(v) && !f.single && !f.paged(v) && !(f.owned && depth == 0 && f.saysList(v)) {
+	if f.record(v) && !f.single && !f.paged(v) && !(f.owned && depth == 0 && f.declaresList(v)) {
 		return f.detectOne(v, path) // its lists belong to this record
 	}
 	words := schemas.Paging()
@@ -38,7 +38,7 @@ func (f *finder) detect(v value, path string, depth int) bool {
 	if f.detectIn(v, words.Wrappers(), path, depth) || f.detectIn(v, words.Lists(), path, depth) || f.detectNamed(v, path) {
 		return true
 	}
-	return f.detectOnly(v, path) || f.detectBoardIn(v, path, depth) || f.detectEmpty(v, path) || f.detectMap(v, path) || depth == 0 && f.detectDeep(v) || !(f.owned && f.saysList(v)) && f.detectOne(v, path)
+	return f.detectOnly(v, path) || f.detectBoardIn(v, path, depth) || f.detectEmpty(v, path) || f.detectMap(v, path) || depth == 0 && f.detectDeep(v) || !(f.owned && f.declaresList(v)) && f.detectOne(v, path)
 }
 
 // detectIn tries the members of v with one of the given names.
@@ -237,10 +237,10 @@ func (f *finder) detectMap(v value, path string) bool {
 			return false
 		}
 	}
-	if lists > 0 && objects > 0 || objects > 0 && !f.alike(v, objects) {
+	if lists > 0 && objects > 0 || objects > 0 && !f.sameKind(v, objects) {
 		return false
 	}
-	if lists > 0 && !f.alikeLists(v) {
+	if lists > 0 && !f.sameKindLists(v) {
 		return false
 	}
 	return f.recordMap(v) && f.at(path+"/*") == present

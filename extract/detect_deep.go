@@ -9,7 +9,7 @@ import (
 
 // detectDeep takes the only list of objects at any depth below v.
 func (f *finder) detectDeep(v value) bool {
-	if f.single || f.record(v) && !f.paged(v) && !f.saysList(v) {
+	if f.single || f.record(v) && !f.paged(v) && !f.declaresList(v) {
 		return false
 	}
 	places := candidatePlaces(f.d)
@@ -44,7 +44,7 @@ func (f *finder) mapPlaces() []string {
 			switch {
 			case f.d.numericKeys(m):
 				out = append(out, below)
-			case objects > 0 && f.alike(m, objects):
+			case objects > 0 && f.sameKind(m, objects):
 				out = append(out, below+"/*")
 			default:
 				walk(m, below, depth+1)

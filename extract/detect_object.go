@@ -6,8 +6,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// saysList reports whether an object declares its type as a list.
-func (f *finder) saysList(v value) bool {
+// declaresList reports whether an object declares its type as a list.
+func (f *finder) declaresList(v value) bool {
 	words := schemas.Paging()
 	return slices.ContainsFunc(words.TypeMembers(), func(name string) bool { return words.ListType(f.d.text(f.d.get(v, name))) })
 }
@@ -25,10 +25,10 @@ func (f *finder) column(v value) bool {
 	return named && scalars <= 12
 }
 
-// alike reports whether the n objects in v are records of one kind: all have an id, or they have
+// sameKind reports whether the n objects in v are records of one kind: all have an id, or they have
 // the same members. The second rule needs more than two objects, because one record may have two
 // addresses.
-func (f *finder) alike(v value, n int) bool {
+func (f *finder) sameKind(v value, n int) bool {
 	ids, names := 0, ""
 	same := n > 2
 	for _, m := range f.d.members(v) {
@@ -42,9 +42,9 @@ func (f *finder) alike(v value, n int) bool {
 	return ids == n || same
 }
 
-// alikeLists reports whether the first records of all lists in v share at least half of their
+// sameKindLists reports whether the first records of all lists in v share at least half of their
 // members: then the lists are groups of one kind of record.
-func (f *finder) alikeLists(v value) bool {
+func (f *finder) sameKindLists(v value) bool {
 	var first []string
 	for _, list := range f.d.members(v) {
 		for e := range f.d.elements(list) {

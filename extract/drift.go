@@ -58,7 +58,7 @@ func (d *drift) see(st *step) {
 // N of N pages that are numbered from 0: then the page before it was the last.
 func (d *drift) size(st *step) {
 	n := st.batch.n
-	announced := st.rule == RuleNoNext || st.rule == RuleLastPage && !st.spare
+	announced := st.rule == RuleNoNext || st.rule == RuleLastPage && !st.afterLast
 	if d.fullest = max(d.fullest, n); n == 0 && announced && d.fullest > 0 {
 		d.Uneven++
 	}

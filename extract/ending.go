@@ -18,7 +18,7 @@ func (l *listReader) confirm(ctx context.Context, st *step) error {
 		return nil
 	}
 	last := []ends{end}
-	if st.rule == RuleEmptyPage && st.batch.n == 0 && l.pager.barren <= 1 {
+	if st.rule == RuleEmptyPage && st.batch.n == 0 && l.pager.emptyPages <= 1 {
 		last = append(last, ends{at: st.at})
 	}
 	for _, e := range last {
@@ -34,8 +34,8 @@ func (l *listReader) confirm(ctx context.Context, st *step) error {
 	return nil
 }
 
-// turned stores the position of a page with records: it may be the last one.
-func (l *listReader) turned(st *step) {
+// noteLastPage stores the position of a page with records: it may be the last one.
+func (l *listReader) noteLastPage(st *step) {
 	if st.batch.n > 0 {
 		l.ends = ends{st.at, sum(st.batch.keys)}
 	}

@@ -37,7 +37,7 @@ type fanPass struct {
 	over    tuples
 	fed     []schemas.Param // the parameters that take a tuple's values
 	windows *windows        // over, if it holds time windows; else nil
-	habits  endpointTraits
+	traits  endpointTraits
 	done    uint64        // fingerprint of the tuples that are done
 	list    *ParentList   // of the parents; nil if their own pass provided them
 	test    parameterTest // whether the source uses the parameters
@@ -53,7 +53,7 @@ type fanPass struct {
 	refusal  error    // of the last parent that could not be read
 	failed   int      // parents that were requested and could not be read
 	ofStream bool     // the current error concerns the stream, not one parent
-	controls []string // tuples to request again as a control: see others
+	controls []string // tuples to request again as a control: see othersAnswer
 	requests int
 	bytes    int64
 }
@@ -78,13 +78,13 @@ func (p *pass) fanOut(ctx context.Context) iter.Seq2[Page, error] {
 				return
 			}
 		}
-		fan := &fanPass{pass: p, over: over, fed: fedOf(p.s), done: fnvBasis, list: f.own()}
-		fan.goOn(ctx, yield)
+		fan := &fanPass{pass: p, over: over, fed: fedOf(p.s), done: fnvBasis, list: f.parentList()}
+		fan.execute(ctx, yield)
 	}
 }
 
-// goOn continues from the position in the pass's mark.
-func (f *fanPass) goOn(ctx context.Context, yield func(Page, error) bool) {
+// execute reads from the position in the pass's mark to the end.
+func (f *fanPass) execute(ctx context.Context, yield func(Page, error) bool) {
 	if err := f.resume(); err != nil {
 		yield(Page{}, err)
 		return
@@ -135,14 +135,14 @@ func (f *fanPass) run(ctx context.Context, yield func(Page, error) bool) (more b
 	q := &ahead[string]{c: f.c, fetch: f.fetch}
 	defer q.stop()
 	w := &lookahead{next: next, size: f.reach(), sum: f.done}
-	if f.ask != nil {
-		w.ask = func(t tuple) bool { return f.ask(Parent{Tuple: t.line, Print: t.print}, f.over.count()) }
+	if f.selects != nil {
+		w.selects = func(t tuple) bool { return f.selects(Parent{Tuple: t.line, Print: t.print}, f.over.count()) }
 	}
 	for {
 		if err := w.fill(); err != nil {
 			return true, err
 		}
-		if len(w.ahead) == 0 || f.windows.over(f.mark.Frame) {
+		if len(w.ahead) == 0 || f.windows.over(f.mark.Plan) {
 			f.passOver(w.rest, w.sum)
 			return f.end(yield)
 		}
@@ -166,12 +166,12 @@ type candidate struct {
 
 // lookahead is the queue of the next tuples to request. Each tuple is in it once.
 type lookahead struct {
-	next  func() (tuple, error, bool)
-	ask   func(tuple) bool // nil requests all
-	size  int
-	ahead []candidate
-	rest  int    // tuples skipped after the last one in ahead
-	sum   uint64 // fingerprint of all tuples so far
+	next    func() (tuple, error, bool)
+	selects func(tuple) bool // nil requests all
+	size    int
+	ahead   []candidate
+	rest    int    // tuples skipped after the last one in ahead
+	sum     uint64 // fingerprint of all tuples so far
 }
 
 func (w *lookahead) fill() error {
@@ -181,7 +181,7 @@ func (w *lookahead) fill() error {
 			return err
 		}
 		w.sum = fnv1a(w.sum, t.line)
-		if w.ask != nil && !w.ask(t) {
+		if w.selects != nil && !w.selects(t) {
 			w.rest++
 			continue
 		}
@@ -226,13 +226,13 @@ func (f *fanPass) parent(ctx context.Context, t candidate, w *lookahead, a *answ
 			return false, nil
 		}
 	}
-	if err := f.without(ctx, t, w, err, f.mark.Pages > pages); err != nil {
+	if err := f.continueWithout(ctx, t, w, err, f.mark.Pages > pages); err != nil {
 		return true, err
 	}
 	f.passOver(t.after, t.sum)
 	f.mark.Parents++
 	if f.windows != nil {
-		f.mark.Frame.note(f.current.Records)
+		f.mark.Plan.note(f.current.Records)
 		return yield(f.page(nil), nil), nil
 	}
 	f.parents = append(f.parents, f.current)
@@ -248,8 +248,8 @@ func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func
 	if err != nil {
 		return true, err
 	}
-	l := f.c.newListReader(f.s, params, &f.habits)
-	l.asm.apart = true
+	l := f.c.newListReader(f.s, params, &f.traits)
+	l.asm.copyLists = true
 	for st, err := range l.walk(ctx, position{}, a) {
 		f.requests += l.requests
 		f.bytes += l.bytes
@@ -258,7 +258,7 @@ func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func
 			return true, err
 		}
 		if l.pages == 1 {
-			if err := f.hears(ctx, l, line, &st.batch); err != nil {
+			if err := f.testParameters(ctx, l, line, &st.batch); err != nil {
 				f.ofStream = true
 				return true, err
 			}

@@ -154,7 +154,7 @@ func fileName(disposition string) string {
 	return name
 }
 
-// alone reports whether the error concerns only the requested parent.
-func alone(s schemas.Stream, e *wire.Error) bool {
-	return poisonous(e) || s.Class == schemas.ClassFile && e.Class == wire.Malformed
+// concernsOneParent reports whether the error concerns only the requested parent.
+func concernsOneParent(s schemas.Stream, e *wire.Error) bool {
+	return failsOnData(e) || s.Class == schemas.ClassFile && e.Class == wire.Malformed
 }

@@ -93,7 +93,7 @@ func (t *trial) reacts(ctx context.Context, names []string, bound string) (bool,
 	for _, name := range names {
 		q.add(name, bound)
 	}
-	rows, err := t.ask(ctx, q)
+	rows, err := t.request(ctx, q)
 	switch {
 	case probeRefused(err):
 		t.f.Refuted = append(t.f.Refuted, q.names()+": "+excerpt(err.Error()))
@@ -151,7 +151,7 @@ func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
 // after returns the first page of the records changed since a given time; nil if the list rejects
 // the parameter or returns older records.
 func (t *trial) after(ctx context.Context, name string, bound time.Time) ([]row, error) {
-	rows, err := t.ask(ctx, query{name: t.h.text(bound)})
+	rows, err := t.request(ctx, query{name: t.h.text(bound)})
 	switch {
 	case probeRefused(err):
 		t.refuse(name, bound, excerpt(err.Error()))
@@ -210,8 +210,8 @@ func (t *trial) disobeys(answer, known []row, edited, other row, bound time.Time
 	return ""
 }
 
-// ask requests the first page of the list with the parameters added.
-func (t *trial) ask(ctx context.Context, q query) ([]row, error) {
+// request reads the first page of the list with the parameters added.
+func (t *trial) request(ctx context.Context, q query) ([]row, error) {
 	st, err := t.n.l.look(ctx, position{extra: q.encode()})
 	if err != nil {
 		return nil, err

@@ -20,10 +20,10 @@ func (l *listReader) guard(st *step) error {
 	}
 	l.lastTotal = st.total
 	signs := l.drift.Drift
-	st.spare = l.pager.zero && st.at.kind == pagerPage && l.pager.last > 0 && st.at.number() == l.pager.last
+	st.afterLast = l.pager.zero && st.at.kind == pagerPage && l.pager.last > 0 && st.at.number() == l.pager.last
 	l.drift.see(st)
 	l.follow(st)
-	l.turned(st)
+	l.noteLastPage(st)
 	if l.pages == 1 && st.rule != "" {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (l *listReader) guard(st *step) error {
 		}
 		l.pager.rows -= int64(st.batch.n)
 		l.drift.Drift = signs // it is not a page of the list
-		st.turn, st.batch = turn{rule: RuleRepeat}, batch{}
+		st.continuation, st.batch = continuation{rule: RuleRepeat}, batch{}
 		return nil
 	}
 	l.lastN, l.lastPrint = st.batch.n, sum(st.batch.keys)
@@ -111,7 +111,7 @@ func (l *listReader) repeats(keys []uint64) error {
 	fresh := len(l.before) == 0 || overlap < len(keys)
 	doubled := len(now) - distinctIn(now)
 	if len(l.s.Key) == 0 {
-		l.alike(now, doubled, overlap)
+		l.noteRepeatedRecords(now, doubled, overlap)
 	} else {
 		l.drift.Overlap += overlap
 		l.drift.Doubled += doubled
@@ -123,17 +123,17 @@ func (l *listReader) repeats(keys []uint64) error {
 	return nil
 }
 
-// alike counts records without a key that were on the page before or on the first page: the list
+// noteRepeatedRecords counts records without a key that were on the page before or on the first page: the list
 // has moved or has started again. In a list with equal records, half of the page must be repeated:
 // such a list shows equal records on one page, too.
-func (l *listReader) alike(now []uint64, doubled, overlap int) {
-	l.twins = l.twins || doubled > 0
+func (l *listReader) noteRepeatedRecords(now []uint64, doubled, overlap int) {
+	l.hasEqualRecords = l.hasEqualRecords || doubled > 0
 	if l.pages == 1 {
 		l.firstKeys = slices.Compact(slices.Clone(now))
 	} else if l.pages > 2 {
 		overlap = max(overlap, common(now, l.firstKeys))
 	}
-	if overlap > 0 && !l.twins || overlap > 1 && 2*overlap >= len(now) {
+	if overlap > 0 && !l.hasEqualRecords || overlap > 1 && 2*overlap >= len(now) {
 		l.drift.Alike += overlap
 	}
 }

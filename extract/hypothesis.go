@@ -148,9 +148,9 @@ func (l *listReader) printOf(b *batch) (answerPrint, error) {
 	return p, d.err
 }
 
-// hears adds the first page for one value to the test. It returns an error if the test shows that
+// testParameters adds the first page for one value to the test. It returns an error if the test shows that
 // the source ignores the parameters.
-func (f *fanPass) hears(ctx context.Context, l *listReader, line string, b *batch) error {
+func (f *fanPass) testParameters(ctx context.Context, l *listReader, line string, b *batch) error {
 	t := &f.test
 	if t.over || b.n == 0 {
 		return nil
@@ -164,8 +164,8 @@ func (f *fanPass) hears(ctx context.Context, l *listReader, line string, b *batc
 		return nil
 	}
 	t.over = true
-	unread, err := f.unread(ctx, line, print)
-	if err != nil || !unread {
+	ignored, err := f.ignoresParameters(ctx, line, print)
+	if err != nil || !ignored {
 		return err
 	}
 	names := make([]string, len(f.fed))
@@ -180,10 +180,10 @@ func (f *fanPass) hears(ctx context.Context, l *listReader, line string, b *batc
 		strings.Join(names, " and "), print.records, t.line, line))
 }
 
-// unread reports whether the answer for line, with fingerprint print, equals those for the first
+// ignoresParameters reports whether the answer for line, with fingerprint print, equals those for the first
 // values and for a value that no object has. Members that differ between two answers to the same
 // request do not count.
-func (f *fanPass) unread(ctx context.Context, line string, print answerPrint) (bool, error) {
+func (f *fanPass) ignoresParameters(ctx context.Context, line string, print answerPrint) (bool, error) {
 	differing, same := print.differs(f.test.print)
 	if !same {
 		return false, nil
@@ -198,7 +198,7 @@ func (f *fanPass) unread(ctx context.Context, line string, print answerPrint) (b
 			return false, nil
 		}
 	}
-	none, ok, err := f.peek(ctx, nowhere(f.windows != nil, line))
+	none, ok, err := f.peek(ctx, nonexistent(f.windows != nil, line))
 	if err != nil || !ok {
 		return false, err
 	}
@@ -223,8 +223,8 @@ func (f *fanPass) peek(ctx context.Context, line string) (print answerPrint, ok 
 	if err != nil {
 		return print, false, err
 	}
-	l := f.c.newListReader(f.s, params, &f.habits)
-	l.asm.apart = true
+	l := f.c.newListReader(f.s, params, &f.traits)
+	l.asm.copyLists = true
 	a, err := f.c.fetch(ctx, f.s, params, position{})
 	f.requests += requestsOf(err)
 	if err != nil {
@@ -248,9 +248,9 @@ func (f *fanPass) peek(ctx context.Context, line string) (print answerPrint, ok 
 	return print, err == nil, nil
 }
 
-// nowhere returns a tuple of values that no object has, with the types of line: a month of 1901, or
+// nonexistent returns a tuple of values that no object has, with the types of line: a month of 1901, or
 // very large ids.
-func nowhere(months bool, line string) string {
+func nonexistent(months bool, line string) string {
 	if months {
 		return "[1,1901]"
 	}
@@ -342,7 +342,7 @@ func (p *pass) valueless(ctx context.Context) error {
 	a, err := p.c.fetch(ctx, simple, params, position{})
 	if err != nil {
 		fault, ok := errors.AsType[*wire.Error](err)
-		if ok && (fault.Class == wire.Invalid || fault.Class == wire.Missing || poisonous(fault)) {
+		if ok && (fault.Class == wire.Invalid || fault.Class == wire.Missing || failsOnData(fault)) {
 			return nil // the list needs the value
 		}
 		return err

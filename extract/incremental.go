@@ -51,7 +51,7 @@ func (c *Client) by(s schemas.Stream) string {
 // begin makes m the beginning of the pass after prev, a finished one. The pass reads only changes,
 // or the whole list if that is due or nothing is known. now is the local clock.
 func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now time.Time) {
-	m.Frame = newFrame(s, now)
+	m.Plan = newWindowPlan(s, now)
 	if by == "" {
 		return
 	}
@@ -63,7 +63,7 @@ func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now tim
 	}
 	switch {
 	case s.Range.Set():
-		if !m.Frame.set() {
+		if !m.Plan.set() {
 			m.Since = s.Range.From.Add(-slack(i.Format))
 		}
 		return
@@ -77,9 +77,9 @@ func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now tim
 	}
 	m.Top, m.Edge = prev.Top, prev.Edge
 	due := prev.Whole.IsZero() || now.Sub(prev.Whole) >= every || prev.Whole.After(now)
-	if m.Frame.set() {
+	if m.Plan.set() {
 		if !due {
-			m.Frame.recent(s.Months)
+			m.Plan.recent(s.Months)
 			m.Whole = prev.Whole
 		}
 		return
@@ -115,7 +115,7 @@ func (m *passCursor) left() recall {
 }
 
 // partial reports whether the pass leaves out records.
-func (m *passCursor) partial() bool { return m.Tail || !m.Since.IsZero() || m.Frame.Part }
+func (m *passCursor) partial() bool { return m.Tail || !m.Since.IsZero() || m.Plan.Part }
 
 // bounds returns the parameters that leave out records changed before Since.
 func (m *passCursor) bounds(s schemas.Stream) []bound {
@@ -236,29 +236,29 @@ func (p *pass) bounded(page Page, older []bool) Page {
 		if m.Tail {
 			e.Since = m.Before
 		}
-		e.Note = notes(notes(e.Note, p.stray()), notes(p.endless(), m.wentBack()))
+		e.Note = notes(notes(e.Note, p.staleNote()), notes(p.rangeEndNote(), m.clockNote()))
 	}
 	return page
 }
 
-// wentBack returns a note if the source's clock was set back.
-func (m *passCursor) wentBack() string {
+// clockNote returns a note if the source's clock was set back.
+func (m *passCursor) clockNote() string {
 	if !m.Behind {
 		return ""
 	}
 	return fmt.Sprintf("the source's clock was set back to %s, before changes that were already seen: the next pass reads the whole list", m.Began.Format(time.RFC3339))
 }
 
-// stray returns a note if a filter returned records that it should have left out.
-func (p *pass) stray() string {
+// staleNote returns a note if a filter returned records that it should have left out.
+func (p *pass) staleNote() string {
 	if p.mark.Since.IsZero() || p.seen.stale == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d records are older than requested by %s", p.seen.stale, p.seen.records, p.s.Incremental.Param)
 }
 
-// endless returns a note if a range was read beyond its end.
-func (p *pass) endless() string {
+// rangeEndNote returns a note if a range was read beyond its end.
+func (p *pass) rangeEndNote() string {
 	if p.mark.Since.IsZero() || p.s.Range.Until.IsZero() {
 		return ""
 	}

@@ -89,9 +89,9 @@ func (l *listReader) follow(st *step) {
 // errorWords match the messages of servers whose code fails on a record.
 var errorWords = regexp.MustCompile(`(?i)something went wrong|server error|malformed utf-?8`)
 
-// poisonous reports whether an error looks like a failure on the requested data, not like a server
+// failsOnData reports whether an error looks like a failure on the requested data, not like a server
 // in trouble.
-func poisonous(e *wire.Error) bool {
+func failsOnData(e *wire.Error) bool {
 	switch {
 	case e.Status == http.StatusInternalServerError:
 		return true
@@ -106,7 +106,7 @@ func poisonous(e *wire.Error) bool {
 // record of the page can be read: then the fault is not a broken record.
 func (l *listReader) isolate(ctx context.Context, at position, cause error) (*step, error) {
 	fault, ok := errors.AsType[*wire.Error](cause)
-	if !ok || !poisonous(fault) || l.habits.isolating >= maxIsolating || len(l.gaps.all) >= maxGaps {
+	if !ok || !failsOnData(fault) || l.traits.isolating >= maxIsolating || len(l.gaps.all) >= maxGaps {
 		return nil, cause
 	}
 	i, ok := l.isolation(at, fault)
@@ -118,8 +118,8 @@ func (l *listReader) isolate(ctx context.Context, at position, cause error) (*st
 	}
 	l.requests += fault.Attempts
 	defer func() { l.buf = i.st.batch.records }()
-	l.asm.apart, i.apart = true, l.asm.apart
-	defer func() { l.asm.apart = i.apart }()
+	l.asm.copyLists, i.copyLists = true, l.asm.copyLists
+	defer func() { l.asm.copyLists = i.copyLists }()
 	if err := i.split(ctx, i.page); err != nil {
 		return nil, cmp.Or(context.Cause(ctx), error(i.explain(err)))
 	}
@@ -129,23 +129,23 @@ func (l *listReader) isolate(ctx context.Context, at position, cause error) (*st
 	return i.finish()
 }
 
-// stumbled reports whether a second page, requested only to see whether there is one, may contain a
+// mayHoldBrokenRecord reports whether a second page, requested only to see whether there is one, may contain a
 // broken record.
-func stumbled(at position, err error) bool {
+func mayHoldBrokenRecord(at position, err error) bool {
 	fault, ok := errors.AsType[*wire.Error](err)
-	return ok && poisonous(fault) && (at.kind == pagerPage || at.kind == pagerOffset)
+	return ok && failsOnData(fault) && (at.kind == pagerPage || at.kind == pagerOffset)
 }
 
 // isolation reads one page in parts.
 type isolation struct {
-	l     *listReader
-	fault *wire.Error
-	s     schemas.Stream // to request other sizes
-	page  part
-	st    *step
-	tail  string // key of the last record that was read
-	open  bool   // the record after the last gap is not known yet
-	apart bool   // the assembler's setting before
+	l         *listReader
+	fault     *wire.Error
+	s         schemas.Stream // to request other sizes
+	page      part
+	st        *step
+	tail      string // key of the last record that was read
+	open      bool   // the record after the last gap is not known yet
+	copyLists bool   // the assembler's setting before
 
 	failed int // failed requests for parts
 
@@ -193,7 +193,7 @@ func (l *listReader) isolation(at position, fault *wire.Error) (i *isolation, ok
 // size. Otherwise the number of a smaller page would select other records.
 func (i *isolation) sized(ctx context.Context) bool {
 	p := part{0, i.page.rows / factor(i.page.rows)}
-	a, err := i.ask(ctx, p)
+	a, err := i.request(ctx, p)
 	if err != nil {
 		return false
 	}
@@ -234,11 +234,11 @@ func factor(n int64) int64 {
 // read requests a part. If it fails, read requests parts of it.
 func (i *isolation) read(ctx context.Context, p part) error {
 	i.last = nil
-	if i.l.habits.isolating >= maxIsolating || len(i.st.gaps)+len(i.l.gaps.all) >= maxGaps {
+	if i.l.traits.isolating >= maxIsolating || len(i.st.gaps)+len(i.l.gaps.all) >= maxGaps {
 		i.gap(p, i.fault)
 		return nil
 	}
-	a, err := i.ask(ctx, p)
+	a, err := i.request(ctx, p)
 	if err == nil {
 		defer i.l.c.release(a)
 		return i.take(a, p)
@@ -246,9 +246,9 @@ func (i *isolation) read(ctx context.Context, p part) error {
 	fault, ok := errors.AsType[*wire.Error](err)
 	i.failed++
 	switch {
-	case !ok || !poisonous(fault):
+	case !ok || !failsOnData(fault):
 		return err
-	case i.st.batch.n == 0 && i.failed >= hopeless:
+	case i.st.batch.n == 0 && i.failed >= maxFailedParts:
 		return errNothing
 	case p.rows > 1:
 		return i.split(ctx, p)
@@ -257,13 +257,13 @@ func (i *isolation) read(ctx context.Context, p part) error {
 	return nil
 }
 
-// hopeless is how many parts of a page may fail before one has been read.
-const hopeless = 8
+// maxFailedParts is how many parts of a page may fail before one has been read.
+const maxFailedParts = 8
 
 var errNothing = errors.New("no record of the page could be read")
 
-// ask requests a part once: the whole page has been retried often enough.
-func (i *isolation) ask(ctx context.Context, p part) (*answer, error) {
+// request fetches a part once: the whole page has been retried often enough.
+func (i *isolation) request(ctx context.Context, p part) (*answer, error) {
 	s, at := i.s, i.st.at
 	s.Pagination.Limit = int(p.rows)
 	at.at = strconv.FormatInt(p.from, 10)
@@ -277,7 +277,7 @@ func (i *isolation) ask(ctx context.Context, p part) (*answer, error) {
 		i.l.bytes += a.bytes
 	}
 	i.l.requests += n
-	i.l.habits.isolating += n
+	i.l.traits.isolating += n
 	return a, err
 }
 
@@ -336,7 +336,7 @@ func (i *isolation) finish() (*step, error) {
 	}
 	st.total = i.total
 	var err error
-	if st.turn, err = l.pager.turn(st.at, int(n), "", i.signals()); err == nil {
+	if st.continuation, err = l.pager.decide(st.at, int(n), "", i.signals()); err == nil {
 		err = l.guard(st)
 	}
 	if err != nil {

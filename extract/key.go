@@ -14,8 +14,8 @@ import (
 // even less a name: two shops of one name may come late in a list. Whatever is taken, each pass
 // continues to check that records of one key are equal.
 const (
-	aMany    = 10
-	manyMore = 50 // for names and labels
+	minDistinct       = 10
+	minDistinctLabels = 50 // for names and labels
 )
 
 // keyOf finds the fields that identify a row: present in all rows, never null, no value twice.
@@ -28,9 +28,9 @@ func keyOf(s schemas.Stream, rows []row) (key, refuted []string) {
 	for _, name := range keyCandidates(s, rows) {
 		need := 1
 		if !strings.HasSuffix(strings.ToLower(name), "id") && name != containerKey {
-			need = aMany
+			need = minDistinct
 			if name == "name" || name == "url" {
-				need = manyMore
+				need = minDistinctLabels
 			}
 		}
 		if why := distinct(rows, name); why != "" {
@@ -117,10 +117,10 @@ func different(rows []row, names ...string) int {
 // mostReferences is how many references are compared in pairs. // Invariant 15
 const mostReferences = 64
 
-// pairOf returns the only pair of references that identifies at least aMany rows; nil if there is
+// pairOf returns the only pair of references that identifies at least minDistinct rows; nil if there is
 // none, more than one, or too many references.
 func pairOf(rows []row) []string {
-	if len(rows) < aMany {
+	if len(rows) < minDistinct {
 		return nil
 	}
 	var refs []string
@@ -136,7 +136,7 @@ func pairOf(rows []row) []string {
 	var found []string
 	for i, a := range refs {
 		for _, b := range refs[i+1:] {
-			if distinct(rows, a, b) != "" || different(rows, a, b) < aMany {
+			if distinct(rows, a, b) != "" || different(rows, a, b) < minDistinct {
 				continue
 			}
 			if found != nil {

@@ -13,10 +13,10 @@ import (
 // endpointTraits is what has been learned about an endpoint. The lists of all parents of a child
 // stream share it, so that each trait is learned once.
 type endpointTraits struct {
-	layout found               // pointer and form only
-	whole  int                 // length of the longest list that ignored page numbers when probed; 0 for none
-	paging *schemas.Pagination // what probes have found out about paging; nil if nothing yet
-	loud   bool                // the list says when it has more pages
+	layout    found               // pointer and form only
+	whole     int                 // length of the longest list that ignored page numbers when probed; 0 for none
+	paging    *schemas.Pagination // what probes have found out about paging; nil if nothing yet
+	announces bool                // the list says when it has more pages
 
 	isolating int // requests spent on finding broken records
 }
@@ -26,43 +26,43 @@ type listReader struct {
 	c      *Client
 	s      schemas.Stream
 	params []bound
-	habits *endpointTraits
+	traits *endpointTraits
 	asm    assembler
 	pager  pager
 
 	volatility *volatility // of a negotiation; nil in a pass
 	others     *otherLists // of a negotiation that chooses between several lists; nil otherwise
 
-	stepwise   bool // the reading may end at any page, so nothing is fetched ahead
-	pages      int
-	firstTotal int64
-	lastTotal  int64
-	seen       map[uint64]bool // fingerprints of pages, to recognize a repeated one
-	visited    map[uint64]bool // hashes of cursors
-	before     []uint64        // keys of the previous page, sorted
-	lastID     string          // of the last record: the next page may be requested by it
-	lastN      int             // number of records on the previous page
-	echoed     int64           // page number that the first page reported; -1 for none
-	clampedTo  int64           // number of the last page if the server returned it again for the next number; -1 if not
-	firstPrint uint64          // fingerprint of the first page's records
-	twins      bool            // a page held two records with the same content
-	firstKeys  []uint64        // of the first page, sorted; hashes of content where records have no key
-	lastPrint  uint64          // of the previous page
-	lastKey    uint64          // of the last record of the previous page
-	behind     position        // a position that is known to be behind the end; zero for none
-	misplaced  int64           // page number reported by a later page that repeats the first page; -1 for none
-	buf        []byte          // for assembled records
+	stepwise        bool // the reading may end at any page, so nothing is fetched ahead
+	pages           int
+	firstTotal      int64
+	lastTotal       int64
+	seen            map[uint64]bool // fingerprints of pages, to recognize a repeated one
+	visited         map[uint64]bool // hashes of cursors
+	before          []uint64        // keys of the previous page, sorted
+	lastID          string          // of the last record: the next page may be requested by it
+	lastN           int             // number of records on the previous page
+	echoed          int64           // page number that the first page reported; -1 for none
+	clampedTo       int64           // number of the last page if the server returned it again for the next number; -1 if not
+	firstPrint      uint64          // fingerprint of the first page's records
+	hasEqualRecords bool            // a page held two records with the same content
+	firstKeys       []uint64        // of the first page, sorted; hashes of content where records have no key
+	lastPrint       uint64          // of the previous page
+	lastKey         uint64          // of the last record of the previous page
+	behind          position        // a position that is known to be behind the end; zero for none
+	misplaced       int64           // page number reported by a later page that repeats the first page; -1 for none
+	buf             []byte          // for assembled records
 
-	said       signals         // signals of the last page
-	promised   bool            // a page has said that there are more
-	saidBefore signals         // signals of the page before
-	shorter    []shortPage     // the pages after the last full one
-	firstN     int             // records of the first page; 0 if some of them could not be read
-	askedAgain int             // short pages that were requested again
-	capped     bool            // the page after a full one is refused: either the end or the server's depth limit
-	unproved   bool            // no parameter returned other records, but not all could be tried
-	incomplete []string        // statements of pages that they are incomplete; the first few
-	constant   map[string]bool // unread texts of the first page, by pointer and value
+	lastSignals   signals         // signals of the last page
+	promised      bool            // a page has said that there are more
+	signalsBefore signals         // signals of the page before
+	shorter       []shortPage     // the pages after the last full one
+	firstN        int             // records of the first page; 0 if some of them could not be read
+	shortRereads  int             // short pages that were requested again
+	capped        bool            // the page after a full one is refused: either the end or the server's depth limit
+	unproved      bool            // no parameter returned other records, but not all could be tried
+	incomplete    []string        // statements of pages that they are incomplete; the first few
+	constant      map[string]bool // unread texts of the first page, by pointer and value
 
 	counts   bool // its totals count the records of a page
 	budget   int  // of requests for probes; 0 for none
@@ -79,10 +79,10 @@ func (c *Client) newListReader(s schemas.Stream, params []bound, h *endpointTrai
 		s.Pagination, s.Settled = *h.paging, true
 	}
 	return &listReader{
-		c: c, s: s, params: params, habits: h,
+		c: c, s: s, params: params, traits: h,
 		asm:        assembler{stream: s, params: contextMembers(s, params), seed: c.seed},
-		pager:      pager{stated: stated(s), hint: s.Pagination, settled: s.Settled && s.Pagination.Type != "", loud: h.loud, wary: s.Parent != "", total: -1},
-		firstTotal: -1, lastTotal: -1, clampedTo: -1, echoed: -1, misplaced: -1, said: noSignals,
+		pager:      pager{stated: stated(s), hint: s.Pagination, settled: s.Settled && s.Pagination.Type != "", announces: h.announces, cautious: s.Parent != "", total: -1},
+		firstTotal: -1, lastTotal: -1, clampedTo: -1, echoed: -1, misplaced: -1, lastSignals: noSignals,
 		seen: make(map[uint64]bool), visited: make(map[uint64]bool),
 		drift: drift{total: -1},
 	}
@@ -99,14 +99,14 @@ type step struct {
 	at    position
 	batch batch
 	total int64
-	turn
-	signals signals
-	reread  bool
-	note    string
-	bare    bool  // the answer has no list: null, or no member for it
-	spare   bool  // page N of N pages that are numbered from 0: it may not exist
-	gaps    []Gap // of this page
-	file    *File // the file that the page's record describes
+	continuation
+	signals   signals
+	reread    bool
+	note      string
+	bare      bool  // the answer has no list: null, or no member for it
+	afterLast bool  // page N of N pages that are numbered from 0: it may not exist
+	gaps      []Gap // of this page
+	file      *File // the file that the page's record describes
 
 	a *answer
 }
@@ -186,7 +186,7 @@ func (l *listReader) step(ctx context.Context, q *ahead[position], at position) 
 		err = l.guard(st)
 	}
 	if err == nil {
-		err = l.askAgain(ctx, st)
+		err = l.rereadShortPages(ctx, st)
 	}
 	if err != nil {
 		l.c.release(st.a)
@@ -237,28 +237,28 @@ func (l *listReader) read(st *step) error {
 		for _, u := range s.unread {
 			l.constant[u.pointer+u.value] = true
 		}
-		l.distant(&s, st.at, nil)
+		l.adoptToken(&s, st.at, nil)
 	} else {
-		l.distant(&s, st.at, l.constant)
+		l.adoptToken(&s, st.at, l.constant)
 	}
 	if s.more == no && l.promised {
 		s.unread = slices.DeleteFunc(s.unread, func(u unread) bool { return u.number < 0 }) // the list itself says that it ends here
 	}
 	l.promised = l.promised || s.more == yes
-	l.saidBefore = l.said
-	st.signals, st.total, l.said = s, s.total, s
-	st.turn, err = l.pager.turn(a.at, st.batch.n, l.lastID, s)
+	l.signalsBefore = l.lastSignals
+	st.signals, st.total, l.lastSignals = s, s.total, s
+	st.continuation, err = l.pager.decide(a.at, st.batch.n, l.lastID, s)
 	if err != nil {
 		return malformed(l.s, a.at, l.changed(err))
 	}
 	return nil
 }
 
-// distant treats an unexplained text of the answer as the token of the next page if the list may be
+// adoptToken treats an unexplained text of the answer as the token of the next page if the list may be
 // paged by tokens.
-func (l *listReader) distant(s *signals, at position, constant map[string]bool) {
+func (l *listReader) adoptToken(s *signals, at position, constant map[string]bool) {
 	if l.pager.hint.Type == "" || l.pager.hint.Type == "cursor" {
-		s.distant(at, constant)
+		s.adoptToken(at, constant)
 	}
 }
 
@@ -334,7 +334,7 @@ func (l *listReader) echo(st *step, s *signals) error {
 		return nil
 	}
 	if st.batch.n == 0 {
-		if l.pages == 1 && s.page == l.echoed && !l.pager.stated && (l.said.goesOn() || l.said.lastPage > 1) {
+		if l.pages == 1 && s.page == l.echoed && !l.pager.stated && (l.lastSignals.announcesMore() || l.lastSignals.lastPage > 1) {
 			return l.changed(fmt.Errorf("requested page %s, got page %d without records, and nothing shows that the list uses %s", st.at.at, s.page, st.at.param))
 		}
 		return nil

@@ -16,7 +16,7 @@ func (l *listReader) look(ctx context.Context, at position) (*step, error) {
 	if at == (position{}) {
 		return l.reread(ctx, at)
 	}
-	return l.inspect(ctx, at, l.ask)
+	return l.inspect(ctx, at, l.request)
 }
 
 // reread is look for a page that is known to exist.
@@ -26,11 +26,11 @@ func (l *listReader) reread(ctx context.Context, at position) (*step, error) {
 	})
 }
 
-func (l *listReader) inspect(ctx context.Context, at position, ask func(context.Context, position) (*answer, error)) (*step, error) {
-	if err := l.spend(); err != nil {
+func (l *listReader) inspect(ctx context.Context, at position, send func(context.Context, position) (*answer, error)) (*step, error) {
+	if err := l.checkBudget(); err != nil {
 		return nil, err
 	}
-	a, err := ask(ctx, at)
+	a, err := send(ctx, at)
 	if err != nil {
 		l.requests += requestsOf(err)
 		return nil, err
@@ -50,7 +50,7 @@ func (l *listReader) inspect(ctx context.Context, at position, ask func(context.
 		l.volatility.observe(l, a.d, f)
 		l.others.observe(l, at, a.d, f)
 		st.signals = signalsOf(a, f, st.batch.n)
-		l.distant(&st.signals, at, l.constant)
+		l.adoptToken(&st.signals, at, l.constant)
 		err = a.d.err
 	}
 	if err != nil {
@@ -64,8 +64,8 @@ func (l *listReader) inspect(ctx context.Context, at position, ask func(context.
 // too; until then, for example after empty pages, the place is detected. A change is an error,
 // never the end of the list.
 func (l *listReader) locate(d *doc) (found, error) {
-	if l.habits.layout.form != formNone {
-		f, err := again(d, l.s, l.habits.layout)
+	if l.traits.layout.form != formNone {
+		f, err := again(d, l.s, l.traits.layout)
 		if err != nil {
 			err = l.changed(err)
 		}
@@ -83,7 +83,7 @@ func (l *listReader) locate(d *doc) (found, error) {
 	if l.s.Settled && !singleClass(l.s.Class) && l.s.Object != (f.form == formOne) && !empty(d, f) {
 		return f, fmt.Errorf("%w: %s", ErrShape, map[bool]string{true: "it was one object, now it is a list", false: "it was a list, now it is one object"}[l.s.Object])
 	}
-	l.habits.layout = found{pointer: f.pointer, form: f.form}
+	l.traits.layout = found{pointer: f.pointer, form: f.form}
 	return f, nil
 }
 
@@ -128,7 +128,7 @@ func (l *listReader) first(ctx context.Context, st *step) (*step, error) {
 	l.c.release(st.a)
 	st.a = nil
 	fresh := &step{a: a}
-	l.pager.rows, l.pager.step, l.pager.barren = 0, 0, 0
+	l.pager.rows, l.pager.step, l.pager.emptyPages = 0, 0, 0
 	if err := l.read(fresh); err != nil {
 		l.c.release(a)
 		return nil, err
@@ -137,9 +137,9 @@ func (l *listReader) first(ctx context.Context, st *step) (*step, error) {
 	return fresh, nil
 }
 
-// ask sends a probe. An answer 5xx refutes it if the second attempt returns the same. 502, 503 and
+// request sends a probe. An answer 5xx refutes it if the second attempt returns the same. 502, 503 and
 // 504 may concern the whole server: they refute the probe only if the first page can still be read.
-func (l *listReader) ask(ctx context.Context, at position) (*answer, error) {
+func (l *listReader) request(ctx context.Context, at position) (*answer, error) {
 	a, err := l.c.probe(ctx, l.s, l.params, at)
 	if !serverFault(err) {
 		return a, err

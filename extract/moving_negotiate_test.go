@@ -42,11 +42,11 @@ func TestListThatGrowsDuringNegotiation(t *testing.T) {
 // That is the end if the list uses the page number with the server's own page size. If the server
 // no longer uses it, it is an error.
 func TestOnlyPageRepeats(t *testing.T) {
-	minded := true
+	usesNumber := true
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		p, size := number(r, "page", 1), number(r, "limit", 10)
-		if !minded || (p-1)*size >= 37 {
+		if !usesNumber || (p-1)*size >= 37 {
 			p = 1
 		}
 		fmt.Fprintf(w, `{"data":%s}`, rows((p-1)*size, p*size, 37))
@@ -54,7 +54,7 @@ func TestOnlyPageRepeats(t *testing.T) {
 	c, r := learn(t, f, s)
 	require.Equal(t, wanted(37), r.ids())
 	require.Equal(t, RuleRepeat, r.end.Rule)
-	minded = false
+	usesNumber = false
 	_, err := read(f.Client, c.Apply(s), "")
 	require.ErrorContains(t, err, "repeats")
 }

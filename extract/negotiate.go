@@ -92,9 +92,9 @@ func (n *negotiation) keyRepeats(ctx context.Context, h *pagerProbe) error {
 	return &keyRepeatsError{n.l.s.Key}
 }
 
-// explains reports whether err is about paging: a repeating key may be the reason that the paging
+// isPagingError reports whether err is about paging: a repeating key may be the reason that the paging
 // was not found.
-func (n *negotiation) explains(err error) bool {
+func (n *negotiation) isPagingError(err error) bool {
 	_, ok := errors.AsType[*UnsettledError](err)
 	return ok
 }
@@ -124,9 +124,9 @@ func (n *negotiation) run(ctx context.Context) error {
 	s := n.s
 	s.Settled = false
 	n.l = n.c.newListReader(s, params, &endpointTraits{})
-	n.l.pager.wary, n.l.budget, n.l.asm.deep = true, maxProbes, true
+	n.l.pager.cautious, n.l.budget, n.l.asm.deep = true, maxProbes, true
 	n.l.volatility = newVolatility()
-	if n.chooses() {
+	if n.mayChooseList() {
 		n.l.others = &otherLists{}
 	}
 	st, err := n.first(ctx)
@@ -151,7 +151,7 @@ func (n *negotiation) first(ctx context.Context) (*step, error) {
 	st := &step{a: a}
 	if n.at, err = n.l.locate(a.d); err != nil {
 		n.out.Requests += a.requests
-		return st, n.longestList(a.d, malformed(n.s, a.at, n.unfound(a.d, err)))
+		return st, n.longestList(a.d, malformed(n.s, a.at, n.recordsNotFound(a.d, err)))
 	}
 	n.rows, n.now = rowsOf(a.d, n.at), a.resp.Sent
 	if n.at.byPath {
@@ -187,8 +187,8 @@ func (n *negotiation) learn(ctx context.Context, st *step) error {
 	return nil
 }
 
-// unfound returns the error for missing records, with a proposal for the configuration.
-func (n *negotiation) unfound(d *doc, err error) error {
+// recordsNotFound returns the error for missing records, with a proposal for the configuration.
+func (n *negotiation) recordsNotFound(d *doc, err error) error {
 	places := candidatePlaces(d)
 	yaml := fmt.Sprintf("streams:\n  %s:\n    records: POINTER # such as /data/items\n", n.s.Name)
 	if len(places) > 0 {
@@ -346,8 +346,8 @@ func (d *doc) success() (evidence, value string) {
 // errProbes ends a negotiation that has sent too many probes.
 var errProbes = errors.New("no result within the limit of probes")
 
-// spend refuses a probe beyond the reader's budget.
-func (l *listReader) spend() error {
+// checkBudget refuses a probe beyond the reader's budget.
+func (l *listReader) checkBudget() error {
 	if l.budget > 0 && l.requests >= l.budget {
 		return &wire.Error{Class: wire.Malformed, Method: l.s.Method, Path: l.s.Path, Message: errProbes.Error(), Err: errProbes}
 	}

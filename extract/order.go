@@ -19,7 +19,7 @@ func (n *negotiation) order() {
 	key := n.keyFields()
 	f := n.open(FactSort)
 	var times []string
-	if len(n.rows) >= aMany { // fewer records may be in order by chance
+	if len(n.rows) >= minDistinct { // fewer records may be in order by chance
 		times = timeFields(n.rows)
 	}
 	for _, name := range times {

@@ -102,7 +102,7 @@ func (n *negotiation) whichList(a, b, seen string) error {
 // holds the records; otherwise err.
 func (n *negotiation) longestList(d *doc, err error) error {
 	places := candidatePlaces(d)
-	if len(places) < 2 || !n.chooses() {
+	if len(places) < 2 || !n.mayChooseList() {
 		return err
 	}
 	longest, most := "", 0
@@ -118,8 +118,8 @@ func (n *negotiation) longestList(d *doc, err error) error {
 	return &otherListError{place: longest, cause: err}
 }
 
-// chooses reports whether nothing states where the records are.
-func (n *negotiation) chooses() bool {
+// mayChooseList reports whether nothing states where the records are.
+func (n *negotiation) mayChooseList() bool {
 	return n.owned() && n.s.Stated["records"] == "" && len(n.s.Records) == 0 && !singleClass(n.s.Class)
 }
 

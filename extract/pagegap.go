@@ -31,7 +31,7 @@ func (l *listReader) recover(ctx context.Context, at position, cause error) (*st
 func (l *listReader) skip(ctx context.Context, at position, cause error) *step {
 	fault, ok := errors.AsType[*wire.Error](cause)
 	rows := l.pager.step
-	if !ok || !poisonous(fault) || at.kind != pagerPage && at.kind != pagerOffset || rows == 0 || l.pages == 0 ||
+	if !ok || !failsOnData(fault) || at.kind != pagerPage && at.kind != pagerOffset || rows == 0 || l.pages == 0 ||
 		l.gaps.pages >= maxPageGaps || len(l.gaps.all) >= maxGaps || !l.answers(ctx) {
 		return nil
 	}

@@ -21,8 +21,8 @@ const (
 	pagerRange  pagerKind = "range" // value of a Range header
 )
 
-// turn is the position after an answer, or the rule by which the list ended.
-type turn struct {
+// continuation is the position after an answer, or the rule by which the list ended.
+type continuation struct {
 	next position
 	rule string // one of the Rule constants at the end, otherwise ""
 
@@ -34,40 +34,40 @@ type turn struct {
 // pager decides from the signals of an answer how the list continues. It keeps only the state that
 // the next decision needs.
 type pager struct {
-	hint    schemas.Pagination
-	settled bool  // the hint has been tried
-	stated  bool  // the user configured the paging: nothing else is tried
-	loud    bool  // other lists of this endpoint have stated their pages, so one that does not is uncertain
-	wary    bool  // guesses are probed even if a wrong one would show by itself
-	rows    int64 // records so far
+	hint      schemas.Pagination
+	settled   bool  // the hint has been tried
+	stated    bool  // the user configured the paging: nothing else is tried
+	announces bool  // other lists of this endpoint have stated their pages, so one that does not is uncertain
+	cautious  bool  // guesses are probed even if a wrong one would show by itself
+	rows      int64 // records so far
 
-	zero    bool  // pages are numbered from 0
-	last    int64 // number of the last page; 0 if unknown
-	total   int64 // records in all; -1 if unknown
-	step    int64 // records per page, if pages can be calculated
-	barren  int   // consecutive empty pages
-	offset0 int64 // offset that the first page reported; -1 for none
-	before  int   // records on the last page that was not empty
-	uneven  bool  // records came after a page that was not full
+	zero       bool  // pages are numbered from 0
+	last       int64 // number of the last page; 0 if unknown
+	total      int64 // records in all; -1 if unknown
+	step       int64 // records per page, if pages can be calculated
+	emptyPages int   // consecutive empty pages
+	offset0    int64 // offset that the first page reported; -1 for none
+	before     int   // records on the last page that was not empty
+	uneven     bool  // records came after a page that was not full
 }
 
-// maxBarren is how many consecutive empty pages are accepted from a list that announces more. // Invariant 15
-const maxBarren = 20
+// maxEmptyPages is how many consecutive empty pages are accepted from a list that announces more. // Invariant 15
+const maxEmptyPages = 20
 
 var (
-	errNoWay  = errors.New("the list announces more records, but not how to request them")
-	errBarren = fmt.Errorf("the list announces more records, but %d pages in a row were empty", maxBarren)
+	errNoNext     = errors.New("the list announces more records, but not how to request them")
+	errEmptyPages = fmt.Errorf("the list announces more records, but %d pages in a row were empty", maxEmptyPages)
 )
 
-// turn uses the strongest evidence there is, in this order: what the user configured, a flag or
+// decide uses the strongest evidence there is, in this order: what the user configured, a flag or
 // token for more, a next link, the number of the last page, the number of records. Without
 // evidence, only a probe can decide.
-func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error) {
+func (p *pager) decide(at position, n int, lastID string, s signals) (continuation, error) {
 	if p.stated { // the configured paging overrides signals of other kinds
 		s = s.of(p.hint.Type)
 	}
 	if err := p.account(at, n, s); err != nil {
-		return turn{}, err
+		return continuation{}, err
 	}
 	// A list that had one page when it was learned but announces more now is learned again.
 	grown := p.settled && p.hint.Type == "none"
@@ -79,51 +79,51 @@ func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error)
 	}
 	switch {
 	case s.more == no:
-		return turn{rule: RuleNoNext}, nil
-	case s.token != "" && n == 0 && s.token == at.at && s.more == unsaid:
-		return turn{rule: RuleEmptyPage}, nil
-	case s.token != "" && s.token == at.at && s.more == unsaid:
-		return turn{rule: RuleNoNext}, nil // a token that leads to its own page means the end
-	case n == 0 && s.more != yes && (at.kind == pagerLink || p.hint.Type == "link" && at.kind != pagerNone && s.total < 0 && p.settled) && (s.next == nil || p.barren > 1):
-		return turn{rule: RuleEmptyPage}, nil // the stated link leads to no records
-	case s.token != "" && digitsOnly(s.token) && n == 0 && s.more == unsaid && p.barren > 1:
-		return turn{rule: RuleEmptyPage}, nil // the list always states the number of the next page
+		return continuation{rule: RuleNoNext}, nil
+	case s.token != "" && n == 0 && s.token == at.at && s.more == unstated:
+		return continuation{rule: RuleEmptyPage}, nil
+	case s.token != "" && s.token == at.at && s.more == unstated:
+		return continuation{rule: RuleNoNext}, nil // a token that leads to its own page means the end
+	case n == 0 && s.more != yes && (at.kind == pagerLink || p.hint.Type == "link" && at.kind != pagerNone && s.total < 0 && p.settled) && (s.next == nil || p.emptyPages > 1):
+		return continuation{rule: RuleEmptyPage}, nil // the stated link leads to no records
+	case s.token != "" && digitsOnly(s.token) && n == 0 && s.more == unstated && p.emptyPages > 1:
+		return continuation{rule: RuleEmptyPage}, nil // the list always states the number of the next page
 	case s.token != "" && s.ranged:
-		return turn{next: position{kind: pagerRange, at: s.token}, open: guess && p.wary}, nil
+		return continuation{next: position{kind: pagerRange, at: s.token}, open: guess && p.cautious}, nil
 	case s.token != "":
 		next, sure := p.token(at, s)
-		return turn{next: next, open: guess && !sure}, nil
+		return continuation{next: next, open: guess && !sure}, nil
 	case s.next != nil:
 		if next, ok := p.linked(s.next); ok && next != at {
-			return turn{next: next, open: guess && p.wary && next.param != p.hint.Page && !leads(next.param)}, nil
+			return continuation{next: next, open: guess && p.cautious && next.param != p.hint.Page && !leads(next.param)}, nil
 		} else if ok {
-			return turn{rule: RuleNoNext}, nil // a link to its own page means the end
+			return continuation{rule: RuleNoNext}, nil // a link to its own page means the end
 		}
-		return turn{open: guess}, p.noWay(guess)
+		return continuation{open: guess}, p.noNext(guess)
 	case s.opaque:
-		return turn{open: guess}, p.noWay(guess)
+		return continuation{open: guess}, p.noNext(guess)
 	case p.settled && s.more != yes && (p.hint.Type == "cursor" || p.hint.Type == "link" || p.hint.Type == "range" && p.hint.Page == ""):
-		return turn{rule: RuleNoNext}, nil // a list paged by tokens or links ends when there is none
+		return continuation{rule: RuleNoNext}, nil // a list paged by tokens or links ends when there is none
 	case s.more == yes, s.lastPage >= 0 && page < last && at.kind != pagerOffset && !(at.kind == pagerNone && n == 0 && s.lastPage <= 1):
 		next, ok := p.onward(at, n, lastID, s)
 		if !ok && !guess {
-			return turn{}, errNoWay
+			return continuation{}, errNoNext
 		}
 		echoed := next.kind == pagerPage && s.page >= 0 || next.kind == pagerCursor && p.hint.Type == "since_id"
-		return turn{next: next, open: guess && (p.wary || !echoed || grown)}, nil
+		return continuation{next: next, open: guess && (p.cautious || !echoed || grown)}, nil
 	case s.lastPage >= 0 && at.kind != pagerOffset:
-		return turn{rule: RuleLastPage}, nil
+		return continuation{rule: RuleLastPage}, nil
 	case s.linked && s.total <= p.rows, s.tokened && s.total <= p.rows, (at.kind == pagerCursor || at.kind == pagerLink || at.kind == pagerRange && at.param == "") && p.hint.Type != "since_id":
-		return turn{rule: RuleNoNext}, nil // a missing next link or token means the end, too
+		return continuation{rule: RuleNoNext}, nil // a missing next link or token means the end, too
 	}
 	return p.count(at, n, lastID, s), nil
 }
 
-func (p *pager) noWay(guess bool) error {
+func (p *pager) noNext(guess bool) error {
 	if guess {
 		return nil
 	}
-	return errNoWay
+	return errNoNext
 }
 
 // account updates the pager's state with an answer.
@@ -140,15 +140,15 @@ func (p *pager) account(at position, n int, s signals) error {
 		p.last--
 	}
 	if n > 0 {
-		p.uneven = p.uneven || p.before > 0 && (p.barren > 0 || int64(p.before) < p.step || int64(n) > p.step)
-		p.barren, p.before = 0, n
+		p.uneven = p.uneven || p.before > 0 && (p.emptyPages > 0 || int64(p.before) < p.step || int64(n) > p.step)
+		p.emptyPages, p.before = 0, n
 		if p.step == 0 {
 			p.step = int64(n)
 		}
 		return nil
 	}
-	if p.barren++; p.barren >= maxBarren && (s.more == yes || s.token != "" || s.next != nil) {
-		return errBarren
+	if p.emptyPages++; p.emptyPages >= maxEmptyPages && (s.more == yes || s.token != "" || s.next != nil) {
+		return errEmptyPages
 	}
 	return nil
 }
@@ -193,26 +193,26 @@ func (p *pager) onward(at position, n int, lastID string, s signals) (next posit
 
 // count decides for a list that at most states its total. A total as large as the first page may be
 // only the number of records on it.
-func (p *pager) count(at position, n int, lastID string, s signals) turn {
+func (p *pager) count(at position, n int, lastID string, s signals) continuation {
 	next, ok := p.onward(at, n, lastID, s)
 	full := s.total >= 0 && p.rows == s.total
 	switch {
 	case at.kind == pagerNone && p.unsure() && (n > 0 || s.total < 0) && !(p.statesPages() && s.total > p.rows):
 		switch {
 		case full:
-			return turn{next: next, rule: RuleTotal, open: true}
+			return continuation{next: next, rule: RuleTotal, open: true}
 		case s.total > p.rows:
-			return turn{next: next, open: true}
+			return continuation{next: next, open: true}
 		}
-		return turn{next: next, rule: RuleEmptyPage, open: true}
+		return continuation{next: next, rule: RuleEmptyPage, open: true}
 	case full && (at.kind == pagerPage || at.kind == pagerOffset) && n > 0 && int64(n) == p.step && ok:
-		return turn{next: next} // the total may be too low: the page after a full one shows it
+		return continuation{next: next} // the total may be too low: the page after a full one shows it
 	case full && (at.kind != pagerNone || n == 0):
-		return turn{rule: RuleTotal}
-	case n == 0 && p.ended(at) && (!p.within(next, p.total) || p.barren >= maxBarren), !ok:
-		return turn{rule: RuleEmptyPage}
+		return continuation{rule: RuleTotal}
+	case n == 0 && p.ended(at) && (!p.within(next, p.total) || p.emptyPages >= maxEmptyPages), !ok:
+		return continuation{rule: RuleEmptyPage}
 	}
-	return turn{next: next}
+	return continuation{next: next}
 }
 
 // maxUneven is how many consecutive empty pages end a list with pages that were not full. Some
@@ -226,14 +226,14 @@ func (p *pager) ended(at position) bool {
 	case at.kind == pagerCursor || at.kind == pagerNone:
 		return true
 	case p.uneven:
-		return p.barren >= maxUneven
+		return p.emptyPages >= maxUneven
 	}
-	return p.barren > 1
+	return p.emptyPages > 1
 }
 
 // statesPages reports whether the stream itself states everything about its pages.
 func (p *pager) statesPages() bool {
-	return !p.wary && (p.hint.Type == "page" || p.hint.Type == "offset") && p.hint.Page != ""
+	return !p.cautious && (p.hint.Type == "page" || p.hint.Type == "offset") && p.hint.Page != ""
 }
 
 // unsure reports whether the list may have paging parameters that were not tried yet, or that it
@@ -241,7 +241,7 @@ func (p *pager) statesPages() bool {
 func (p *pager) unsure() bool {
 	switch p.hint.Type {
 	case "page", "offset", "since_id":
-		return !p.settled || p.loud
+		return !p.settled || p.announces
 	}
 	return true // the list may have a cursor of another name
 }
@@ -365,10 +365,10 @@ func (s signals) of(typ string) signals {
 	switch typ {
 	case "page", "offset", "since_id":
 		if s.token != "" || s.next != nil || s.opaque {
-			if s.more == unsaid {
+			if s.more == unstated {
 				s.more = yes
 			}
-		} else if s.more == unsaid && (s.linked || s.tokened) {
+		} else if s.more == unstated && (s.linked || s.tokened) {
 			s.more = no
 		}
 		s.token, s.next, s.opaque, s.linked, s.tokened = "", nil, false, false, false

@@ -30,20 +30,20 @@ type pagerProbe struct {
 	words, strange []string // words of the last refusal, and of the refusal of the unknown parameter
 	takes          []string // parameters that the server knows: it refused only their values
 
-	reacted  bool // one of the parameters changes the list
-	fromZero bool // page 1 is not the first page under one of the names of page numbers
-	within   bool // the changed list is a part of the first answer
-	refuses  bool // the server refuses several parameters in one request
+	reacted       bool // one of the parameters changes the list
+	fromZero      bool // page 1 is not the first page under one of the names of page numbers
+	changedToPart bool // the changed list is a part of the first answer
+	refuses       bool // the server refuses several parameters in one request
 
 	inBody        bool   // of a POST: the server reads the parameters in the body
 	refusedInBody string // the last parameter that the server refused there
 
 	lastContent uint64 // of the first page at its last rereading
 
-	asked  map[position]bool // parameters that were tried alone
-	known  bool              // the last of them returned the first page again
-	tried  []string
-	reread bool
+	triedAlone map[position]bool // parameters that were tried alone
+	known      bool              // the last of them returned the first page again
+	tried      []string
+	reread     bool
 }
 
 // maxSearch limits the probes for the paging parameter of a list that announces more;
@@ -72,8 +72,8 @@ const maxReread = 3
 // findPaging finds out how the list continues after its first page, or that it does not. The result
 // also applies to the list's other pages and to the lists of other parents.
 func (l *listReader) findPaging(ctx context.Context, q *ahead[position], st *step) error {
-	if n := st.batch.n; n > 0 && n <= l.habits.whole {
-		st.turn = turn{rule: st.ending()}
+	if n := st.batch.n; n > 0 && n <= l.traits.whole {
+		st.continuation = continuation{rule: st.ending()}
 		return nil
 	}
 	here, shallow, err := l.deepen(st)
@@ -89,28 +89,28 @@ func (l *listReader) findPaging(ctx context.Context, q *ahead[position], st *ste
 	}
 	switch {
 	case p.broken != position{}:
-		st.turn = turn{next: p.broken}
+		st.continuation = continuation{next: p.broken}
 	case p.whole && st.rule == RuleTotal && st.total != int64(st.batch.n):
 		return p.unexplained(fmt.Sprintf("the list changed while it was read: it now states %d records and shows %d", st.total, st.batch.n))
 	case p.whole:
 		if p.reread {
-			l.habits.whole = max(l.habits.whole, st.batch.n)
+			l.traits.whole = max(l.traits.whole, st.batch.n)
 		}
 		if round(st.batch.n) && l.s.Stated["path"] != "" && (l.unproved || st.rule == RuleTotal) {
 			l.counts = st.rule == RuleTotal && p.reread && !l.unproved // nothing changes the list
 			st.total, st.signals.total, st.rule = -1, -1, RuleOnePage  // the total may be only the number of records on the page
 		}
-		st.turn, st.reread = turn{rule: st.ending()}, p.reread
+		st.continuation, st.reread = continuation{rule: st.ending()}, p.reread
 	case p.second == nil:
 		if p.shrank && p.counts {
 			l.counts, st.total, st.signals.total, st.rule = true, -1, -1, RuleEmptyPage
 		}
 		l.usePaging(p.paging)
-		st.turn = l.afterProbes(st, p.shrank)
+		st.continuation = l.afterProbes(st, p.shrank)
 	default:
-		l.habits.loud = st.rule == ""
+		l.traits.announces = st.rule == ""
 		l.usePaging(p.paging)
-		st.turn = turn{next: p.second.at}
+		st.continuation = continuation{next: p.second.at}
 		q.put(p.second.at, p.second.a)
 		l.requests -= p.second.a.requests
 		l.bytes -= p.second.a.bytes
@@ -119,22 +119,22 @@ func (l *listReader) findPaging(ctx context.Context, q *ahead[position], st *ste
 	return nil
 }
 
-// afterProbes returns the turn after a page if probes found no page after it. Smaller pages may
+// afterProbes returns the continuation after a page if probes found no page after it. Smaller pages may
 // have shown how the list continues, but not that nothing follows the single page, so the next page
 // is requested.
-func (l *listReader) afterProbes(st *step, shrank bool) turn {
+func (l *listReader) afterProbes(st *step, shrank bool) continuation {
 	switch l.pager.hint.Type {
 	case "page", "offset", "since_id", "range":
 		if next, ok := l.pager.onward(st.at, st.batch.n, l.lastID, st.signals); shrank && ok && st.rule != RuleTotal {
-			return turn{next: next}
+			return continuation{next: next}
 		}
 	}
-	return turn{rule: st.rule}
+	return continuation{rule: st.rule}
 }
 
 // usePaging sets the paging of the list and of the lists that are read after it.
 func (l *listReader) usePaging(p schemas.Pagination) {
-	l.habits.paging = &p
+	l.traits.paging = &p
 	l.s.Pagination, l.pager.hint, l.pager.settled = p, p, true
 	l.pager.zero = l.pager.zero || p.Zero
 }
@@ -159,7 +159,7 @@ func (p *pagerProbe) run(ctx context.Context) error {
 	if silent {
 		done, err := p.sweep(ctx)
 		if done && err == nil && round(p.first.batch.n) {
-			return p.shrunk(ctx)
+			return p.tryShrink(ctx)
 		}
 		if done || err != nil {
 			return err
@@ -172,7 +172,7 @@ func (p *pagerProbe) run(ctx context.Context) error {
 			return p.rest(ctx) // everything was tried when the list was learned
 		}
 	}
-	if done, err := p.through(ctx, silent); done || err != nil {
+	if done, err := p.tryGroups(ctx, silent); done || err != nil {
 		return err
 	}
 	if (p.broken != position{}) {
@@ -184,11 +184,11 @@ func (p *pagerProbe) run(ctx context.Context) error {
 	if err := p.rest(ctx); err != nil || !p.whole || !p.l.unproved {
 		return err
 	}
-	return p.shrunk(ctx)
+	return p.tryShrink(ctx)
 }
 
-// shrunk marks a list that came whole as paged if smaller pages show how it continues.
-func (p *pagerProbe) shrunk(ctx context.Context) error {
+// tryShrink marks a list that came whole as paged if smaller pages show how it continues.
+func (p *pagerProbe) tryShrink(ctx context.Context) error {
 	found, err := p.shrink(ctx)
 	if found {
 		p.whole, p.l.unproved, p.shrank = false, false, true
@@ -196,14 +196,14 @@ func (p *pagerProbe) shrunk(ctx context.Context) error {
 	return err
 }
 
-// through tries the groups of candidates in order. The order changes when the server turns out to
+// tryGroups tries the groups of candidates in order. The order changes when the server turns out to
 // refuse several parameters in one request.
-func (p *pagerProbe) through(ctx context.Context, silent bool) (done bool, err error) {
+func (p *pagerProbe) tryGroups(ctx context.Context, silent bool) (done bool, err error) {
 	for {
 		refuses := p.refuses
 		for _, g := range p.groups() {
 			if p.l.requests > p.most(silent) {
-				p.say("the other parameters", "not tried, limit of probes reached")
+				p.noteTried("the other parameters", "not tried, limit of probes reached")
 				return false, nil
 			}
 			if done, err := p.group(ctx, g, silent); done || err != nil {

@@ -14,7 +14,7 @@ func (p *pagerProbe) readsPageNumber(ctx context.Context, c pagerCandidate) (boo
 		if number == c.at.at {
 			continue
 		}
-		st, like, err := p.ask(ctx, position{kind: pagerPage, param: c.at.param, at: number})
+		st, like, err := p.request(ctx, position{kind: pagerPage, param: c.at.param, at: number})
 		if err != nil {
 			return false, err
 		}
@@ -43,7 +43,7 @@ func (p *pagerProbe) readsPageNumber(ctx context.Context, c pagerCandidate) (boo
 // first. Any other answer leaves open which page was read first.
 func (p *pagerProbe) base(ctx context.Context, c pagerCandidate) error {
 	one := position{kind: pagerPage, param: c.at.param, at: "1"}
-	st, like, err := p.ask(ctx, one)
+	st, like, err := p.request(ctx, one)
 	switch {
 	case err != nil:
 		return err
@@ -71,11 +71,11 @@ func (p *pagerProbe) base(ctx context.Context, c pagerCandidate) error {
 // from 0.
 func (p *pagerProbe) origin(ctx context.Context, c pagerCandidate) error {
 	for range maxReread {
-		st, like, err := p.ask(ctx, position{kind: pagerPage, param: c.at.param, at: "1"})
+		st, like, err := p.request(ctx, position{kind: pagerPage, param: c.at.param, at: "1"})
 		if err != nil {
 			return err
 		}
-		if st != nil && like == otherRecords && p.steps(st) {
+		if st != nil && like == otherRecords && p.sharesNone(st) {
 			p.takePage(st, true)
 			return nil
 		}
@@ -96,9 +96,9 @@ func (p *pagerProbe) origin(ctx context.Context, c pagerCandidate) error {
 	return p.unexplained("the list changes too fast to see whether " + c.at.param + " counts from 0 or from 1")
 }
 
-// steps reports whether an answer for the next number has no record of the first page: then the
+// sharesNone reports whether an answer for the next number has no record of the first page: then the
 // numbers count pages.
-func (p *pagerProbe) steps(st *step) bool {
+func (p *pagerProbe) sharesNone(st *step) bool {
 	return p.first.batch.n > 1 && !slices.ContainsFunc(st.batch.keys, func(k uint64) bool { return slices.Contains(p.first.batch.keys, k) })
 }
 
@@ -114,11 +114,11 @@ func (p *pagerProbe) takePage(st *step, zero bool) {
 // countFromOne notes that offsets are counted from 1, and reads the second page again. If offset 2
 // returns no record of the first page, the parameter counts pages from 1.
 func (p *pagerProbe) countFromOne(ctx context.Context, c pagerCandidate) error {
-	st, like, err := p.ask(ctx, position{kind: pagerPage, param: c.at.param, at: "2"})
+	st, like, err := p.request(ctx, position{kind: pagerPage, param: c.at.param, at: "2"})
 	if err != nil {
 		return err
 	}
-	if st != nil && like == otherRecords && p.steps(st) {
+	if st != nil && like == otherRecords && p.sharesNone(st) {
 		p.takePage(st, false)
 		return nil
 	}
@@ -144,7 +144,7 @@ func (p *pagerProbe) countFromOne(ctx context.Context, c pagerCandidate) error {
 // record may be missing then. If other records are returned, the parameter counts pages.
 func (p *pagerProbe) testsOffset(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
 	one := position{kind: pagerPage, param: c.at.param, at: "1"}
-	st, like, err := p.ask(ctx, one)
+	st, like, err := p.request(ctx, one)
 	if err != nil || st == nil {
 		return false, err
 	}
@@ -153,18 +153,18 @@ func (p *pagerProbe) testsOffset(ctx context.Context, c pagerCandidate) (accepte
 		return true, nil
 	}
 	defer p.l.c.release(st.a)
-	return p.moves(ctx, st)
+	return p.lacksFirstRecord(ctx, st)
 }
 
 // countsPages tries number 2 for a parameter that is named like an offset and returned nothing,
 // although the list announces more: it may count pages.
 func (p *pagerProbe) countsPages(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
 	c.typ, c.at = "page", position{kind: pagerPage, param: c.at.param, at: "2"}
-	st, like, err := p.ask(ctx, c.at)
+	st, like, err := p.request(ctx, c.at)
 	if err != nil || st == nil {
 		return false, err
 	}
-	if like != otherRecords || !p.steps(st) {
+	if like != otherRecords || !p.sharesNone(st) {
 		p.l.c.release(st.a)
 		return false, nil
 	}
@@ -177,9 +177,9 @@ func (p *pagerProbe) countsPages(ctx context.Context, c pagerCandidate) (accepte
 	return err == nil, err
 }
 
-// follows tests a parameter that returns nothing after the last record with the id of the first
+// testsCursor tests a parameter that returns nothing after the last record with the id of the first
 // record: all other records must be returned.
-func (p *pagerProbe) follows(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
+func (p *pagerProbe) testsCursor(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
 	if p.first.batch.n == 1 {
 		filters, err := p.filters(ctx)
 		return !filters && err == nil, err
@@ -188,17 +188,17 @@ func (p *pagerProbe) follows(ctx context.Context, c pagerCandidate) (accepted bo
 	if id == "" {
 		return false, nil
 	}
-	st, _, err := p.ask(ctx, position{kind: pagerCursor, param: c.at.param, at: id})
+	st, _, err := p.request(ctx, position{kind: pagerCursor, param: c.at.param, at: id})
 	if err != nil || st == nil {
 		return false, err
 	}
 	defer p.l.c.release(st.a)
-	return p.moves(ctx, st)
+	return p.lacksFirstRecord(ctx, st)
 }
 
-// moves reports whether an answer is the first page without its first record. If that leaves no
+// lacksFirstRecord reports whether an answer is the first page without its first record. If that leaves no
 // record, the server must not treat unknown parameters as filters.
-func (p *pagerProbe) moves(ctx context.Context, st *step) (bool, error) {
+func (p *pagerProbe) lacksFirstRecord(ctx context.Context, st *step) (bool, error) {
 	keys, got := p.first.batch.keys, st.batch.keys
 	if len(keys) > 1 {
 		return len(got) >= len(keys)-1 && slices.Equal(keys[1:], got[:len(keys)-1]), nil

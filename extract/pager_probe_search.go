@@ -18,7 +18,7 @@ func (p *pagerProbe) group(ctx context.Context, g []pagerCandidate, silent bool)
 			continue
 		}
 		p.l.s.Pagination.Query = place
-		for _, part := range apart(g) {
+		for _, part := range splitNested(g) {
 			refuses := p.refuses
 			if done, err := p.search(ctx, part, silent, false); done || err != nil {
 				return done, err
@@ -33,9 +33,9 @@ func (p *pagerProbe) group(ctx context.Context, g []pagerCandidate, silent bool)
 	return false, nil
 }
 
-// apart separates flat names, such as page, from nested ones, such as page[number]: no request
+// splitNested separates flat names, such as page, from nested ones, such as page[number]: no request
 // sends both.
-func apart(g []pagerCandidate) [][]pagerCandidate {
+func splitNested(g []pagerCandidate) [][]pagerCandidate {
 	var flat, nested []pagerCandidate
 	for _, c := range g {
 		if strings.HasPrefix(c.at.param, "page[") {
@@ -95,7 +95,7 @@ func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, rea
 // shows whether the server knows the parameter, and whether pages are numbered from 0.
 func (p *pagerProbe) single(ctx context.Context, c pagerCandidate, silent bool) (done bool, err error) {
 	second := c.at.kind == pagerPage && c.at.at == "2" && p.first.signals.page < 0
-	if !p.refuses || !second || p.asked[p.place(c.at)] {
+	if !p.refuses || !second || p.triedAlone[p.place(c.at)] {
 		return p.try(ctx, c, silent)
 	}
 	one := c
@@ -134,7 +134,7 @@ func (p *pagerProbe) bulk(ctx context.Context, g []pagerCandidate) (like likenes
 	p.l.c.release(st.a)
 	like = p.compare(st)
 	if like == sameRecords || like == mostlySame {
-		p.say(extra.names(), "ignored")
+		p.noteTried(extra.names(), "ignored")
 	}
 	if like == noRecords && !p.controlled {
 		if err := p.control(ctx); err != nil || p.refuses {
@@ -151,7 +151,7 @@ const noParameter = "no_such_parameter"
 // because it treats unknown parameters as filters, several candidates cannot share a request.
 func (p *pagerProbe) control(ctx context.Context) error {
 	p.controlled = true
-	st, like, err := p.ask(ctx, position{extra: noParameter + "=1", placed: true})
+	st, like, err := p.request(ctx, position{extra: noParameter + "=1", placed: true})
 	if err != nil {
 		return err
 	}

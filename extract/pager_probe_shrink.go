@@ -37,7 +37,7 @@ func (p *pagerProbe) shrink(ctx context.Context) (found bool, err error) {
 		return false, nil
 	}
 	p.counts = p.first.total == int64(n) && st.signals.total == int64(small) // the total is the number of records on the page
-	if !round(n) && !st.signals.goesOn() {
+	if !round(n) && !st.signals.announcesMore() {
 		return false, nil // for this size, the doubt is not worth the requests
 	}
 	p.l.lastID = p.l.idOf(st.a.d, st.batch.last)
@@ -48,7 +48,7 @@ func (p *pagerProbe) shrink(ctx context.Context) (found bool, err error) {
 func (p *pagerProbe) pagesOf(ctx context.Context, st *step, before schemas.Pagination) (found bool, err error) {
 	sub := &pagerProbe{l: p.l, first: st, paging: before, refuses: p.refuses, controlled: p.controlled, answers: p.answers, lenient: p.lenient, strange: p.strange}
 	defer sub.release()
-	found, err = sub.through(ctx, false)
+	found, err = sub.tryGroups(ctx, false)
 	p.tried = append(p.tried, sub.tried...)
 	if err != nil || !found || sub.second == nil {
 		return false, err
@@ -57,7 +57,7 @@ func (p *pagerProbe) pagesOf(ctx context.Context, st *step, before schemas.Pagin
 	if like != fewerRecords && like != mostlySame {
 		return false, nil
 	}
-	p.say(fmt.Sprintf("pages of %d records", st.batch.n), describe(sub.paging)+" returns the rest, and no other records")
+	p.noteTried(fmt.Sprintf("pages of %d records", st.batch.n), describe(sub.paging)+" returns the rest, and no other records")
 	sub.paging.Size, sub.paging.Limit = before.Size, before.Limit
 	p.paging = sub.paging
 	return true, nil
@@ -73,7 +73,7 @@ func (p *pagerProbe) sizeName(ctx context.Context, small int) (string, error) {
 		}
 	}
 	for _, name := range names[:min(len(names), maxSingleSizes)] {
-		st, like, err := p.ask(ctx, position{extra: query{name: strconv.Itoa(small)}.encode()})
+		st, like, err := p.request(ctx, position{extra: query{name: strconv.Itoa(small)}.encode()})
 		if err != nil {
 			return "", err
 		}

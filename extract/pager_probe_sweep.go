@@ -39,7 +39,7 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 	for range maxReread {
 		second, err := p.l.look(ctx, all)
 		if probeRefused(err) {
-			p.say("all parameters at once", err.Error())
+			p.noteTried("all parameters at once", err.Error())
 			if _, refused := refusal(err); refused {
 				err = p.control(ctx)
 			} else {
@@ -58,7 +58,7 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 		if like == sameRecords && content == before {
 			return true, nil
 		}
-		p.reacted, p.within = true, like == fewerRecords || like == sameRecords
+		p.reacted, p.changedToPart = true, like == fewerRecords || like == sameRecords
 		if like != mostlySame && like != sameRecords && (like != otherRecords || len(p.l.s.Key) > 0) {
 			return false, nil
 		}

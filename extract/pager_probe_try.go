@@ -11,20 +11,20 @@ import (
 // try requests the second page by one parameter.
 func (p *pagerProbe) try(ctx context.Context, c pagerCandidate, silent bool) (done bool, err error) {
 	at := p.place(c.at)
-	if p.asked[at] {
+	if p.triedAlone[at] {
 		return false, nil
 	}
-	if p.asked == nil {
-		p.asked = map[position]bool{}
+	if p.triedAlone == nil {
+		p.triedAlone = map[position]bool{}
 	}
-	p.asked[at] = true
+	p.triedAlone[at] = true
 	refused := p.refused
-	st, like, err := p.ask(ctx, c.at)
+	st, like, err := p.request(ctx, c.at)
 	if err != nil {
 		return false, err
 	}
 	if p.l.s.Method == http.MethodPost {
-		p.minded(c.at.param, st == nil, like)
+		p.noteBodyParameters(c.at.param, st == nil, like)
 	}
 	if st == nil {
 		return p.refusal(ctx, c, silent, p.refused > refused)
@@ -53,7 +53,7 @@ func (p *pagerProbe) refusal(ctx context.Context, c pagerCandidate, silent, refu
 			return false, err
 		}
 	}
-	if !refused || !p.knows() {
+	if !refused || !p.knowsParameter() {
 		return false, nil
 	}
 	p.takes = append(p.takes, c.at.param)
@@ -74,9 +74,9 @@ func (p *pagerProbe) refusal(ctx context.Context, c pagerCandidate, silent, refu
 	return accepted, err
 }
 
-// knows reports whether the server refused only the value of the parameter: it ignores unknown
+// knowsParameter reports whether the server refused only the value of the parameter: it ignores unknown
 // parameters, or refuses them with other words.
-func (p *pagerProbe) knows() bool {
+func (p *pagerProbe) knowsParameter() bool {
 	return p.controlled && (p.answers || !slices.Equal(p.words, p.strange))
 }
 
@@ -86,9 +86,9 @@ func wordsWithout(text string, left ...string) []string {
 	return slices.DeleteFunc(words, func(w string) bool { return slices.Contains(left, w) })
 }
 
-// minded detects where the server reads the parameters of a POST: if it refuses one in the body and
+// noteBodyParameters detects where the server reads the parameters of a POST: if it refuses one in the body and
 // ignores the same one in the query, it reads them in the body.
-func (p *pagerProbe) minded(param string, refused bool, like likeness) {
+func (p *pagerProbe) noteBodyParameters(param string, refused bool, like likeness) {
 	switch {
 	case !p.l.s.Pagination.Query:
 		p.refusedInBody = ""
@@ -100,8 +100,8 @@ func (p *pagerProbe) minded(param string, refused bool, like likeness) {
 	}
 }
 
-// ask sends one probe and notes its outcome; st is nil if the server refuses it.
-func (p *pagerProbe) ask(ctx context.Context, at position) (st *step, like likeness, err error) {
+// request sends one probe and notes its outcome; st is nil if the server refuses it.
+func (p *pagerProbe) request(ctx context.Context, at position) (st *step, like likeness, err error) {
 	name := at.param + "=" + short(at.at)
 	if at.extra != "" {
 		name = at.extra
@@ -111,14 +111,14 @@ func (p *pagerProbe) ask(ctx context.Context, at position) (st *step, like liken
 	}
 	st, err = p.l.look(ctx, at)
 	if probeRefused(err) {
-		if at.extra == "" && stumbled(at, err) && (p.broken == position{}) {
+		if at.extra == "" && mayHoldBrokenRecord(at, err) && (p.broken == position{}) {
 			p.broken = at
 		}
 		if _, ok := refusal(err); ok {
 			p.refused++
 			p.words = wordsWithout(err.Error(), at.param, at.at)
 		}
-		p.say(name, err.Error())
+		p.noteTried(name, err.Error())
 		return nil, 0, nil
 	}
 	if err != nil {
@@ -136,7 +136,7 @@ func (p *pagerProbe) ask(ctx context.Context, at position) (st *step, like liken
 			like = mostlySame
 		}
 	}
-	p.say(name, [...]string{"no records", "ignored", "ignored", "some of the first page's records", "other records"}[like])
+	p.noteTried(name, [...]string{"no records", "ignored", "ignored", "some of the first page's records", "other records"}[like])
 	return st, like, nil
 }
 
@@ -215,7 +215,7 @@ func (p *pagerProbe) judge(ctx context.Context, c pagerCandidate, st *step, like
 	case c.at.kind == pagerOffset && c.typ == "offset":
 		err = p.origin(ctx, c)
 	case c.at.kind == pagerCursor && like == noRecords && c.typ != "link":
-		accepted, err = p.follows(ctx, c)
+		accepted, err = p.testsCursor(ctx, c)
 	default:
 		p.paging.Zero = c.at.kind == pagerPage && p.first.signals.page == 0
 	}
@@ -232,7 +232,7 @@ func (p *pagerProbe) needsWholeLink(ctx context.Context, c pagerCandidate) (bool
 	if len(all) == 0 || c.at.kind == pagerLink || all[len(all)-1].at.kind != pagerLink {
 		return false, nil
 	}
-	st, like, err := p.ask(ctx, all[len(all)-1].at)
+	st, like, err := p.request(ctx, all[len(all)-1].at)
 	if err != nil || st == nil {
 		return false, err
 	}

@@ -20,7 +20,7 @@ func (p *pagerProbe) rest(ctx context.Context) error {
 		p.reread = !moved
 	}
 	p.whole = true
-	p.l.unproved = p.refuses || p.reacted && !p.within
+	p.l.unproved = p.refuses || p.reacted && !p.changedToPart
 	return p.cut()
 }
 
@@ -80,7 +80,7 @@ func (p *pagerProbe) uncutBy(ctx context.Context, q query, n int) (done bool, er
 			at.param = name
 		}
 	}
-	st, like, err := p.ask(ctx, at)
+	st, like, err := p.request(ctx, at)
 	if err != nil {
 		return false, err
 	}

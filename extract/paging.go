@@ -26,7 +26,7 @@ func (n *negotiation) pager(ctx context.Context, st *step) error {
 	h := &pagerProbe{l: n.l, first: st, paging: n.l.s.Pagination}
 	defer h.release()
 	err := h.run(ctx)
-	if h.second == nil && (err == nil || n.explains(err)) {
+	if h.second == nil && (err == nil || n.isPagingError(err)) {
 		if doubt := n.keyRepeats(ctx, h); doubt != nil {
 			return doubt
 		}

@@ -65,7 +65,7 @@ func (c *Client) feedOf(s schemas.Stream) (*parentFeed, error) {
 			f = &parentFeed{c: c, parent: parent, changed: make(chan struct{}), awaited: awaited, wants: make(map[string][]schemas.Param)}
 			c.feeds[name] = f
 		}
-		if f.gathers(key, s.Params) {
+		if f.collects(key, s.Params) {
 			return f, nil
 		}
 		// The parent is already being read without collecting what s needs.
@@ -73,8 +73,8 @@ func (c *Client) feedOf(s schemas.Stream) (*parentFeed, error) {
 	return nil, fmt.Errorf("stream %s: parent %s is already being read without its parameters", s.Name, s.Parent)
 }
 
-// gathers makes the feed collect more parameters. It reports whether it was early enough.
-func (f *parentFeed) gathers(key string, params []schemas.Param) bool {
+// collects makes the feed collect more parameters. It reports whether it was early enough.
+func (f *parentFeed) collects(key string, params []schemas.Param) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.wants[key] == nil && !f.running && f.ready == nil {
@@ -120,7 +120,7 @@ func (f *parentFeed) tap(ctx context.Context, pages iter.Seq2[Page, error], resu
 		return pages
 	}
 	return func(yield func(Page, error) bool) {
-		err := errLeft // also if the caller panics: waiting children must continue. Invariant 15
+		err := errStopped // also if the caller panics: waiting children must continue. Invariant 15
 		defer func() { f.finish(ctx, err, nil) }()
 		err = f.drain(pages, yield)
 	}
@@ -138,18 +138,18 @@ func (f *parentFeed) drain(pages iter.Seq2[Page, error], yield func(Page, error)
 		case err != nil:
 			return err
 		case page.End != nil && (page.End.Partial || page.End.Skipped > 0):
-			return errLeft // the children need what it left out
+			return errStopped // the children need what it left out
 		case page.End != nil:
 			return nil
 		case !more:
-			return errLeft
+			return errStopped
 		}
 	}
-	return errLeft
+	return errStopped
 }
 
-// errLeft is the error of a reading whose caller stopped early.
-var errLeft = errors.New("reading stopped early")
+// errStopped is the error of a reading whose caller stopped early.
+var errStopped = errors.New("reading stopped early")
 
 // add stores the parameters of some records.
 func (f *parentFeed) add(records []byte) error {
@@ -200,13 +200,13 @@ func (f *parentFeed) finish(ctx context.Context, err error, list *ParentList) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	spent := f.filling
+	discarded := f.filling
 	if err == nil {
-		spent, f.ready, f.list = f.ready, f.filling, list
-	} else if f.ready == nil && ctx.Err() == nil && !errors.Is(err, errLeft) {
+		discarded, f.ready, f.list = f.ready, f.filling, list
+	} else if f.ready == nil && ctx.Err() == nil && !errors.Is(err, errStopped) {
 		f.err = err
 	}
-	f.old = slices.AppendSeq(f.old, maps.Values(spent))
+	f.old = slices.AppendSeq(f.old, maps.Values(discarded))
 	f.running, f.filling = false, nil
 	f.change()
 }
@@ -237,20 +237,20 @@ func (f *parentFeed) change() {
 // spool waits until the parent has been read, or reads it if no other goroutine does, and returns
 // the tuples for s.
 func (f *parentFeed) spool(ctx context.Context, s schemas.Stream) (*paramSpool, error) {
-	patience := time.NewTimer(parentWait)
-	defer patience.Stop()
+	timer := time.NewTimer(parentWait)
+	defer timer.Stop()
 	for {
 		f.mu.Lock()
 		ready, running, awaited, err, changed := f.ready, f.running, f.awaited, f.err, f.changed
 		f.mu.Unlock()
-		var late <-chan time.Time
+		var timeout <-chan time.Time
 		switch {
 		case ready != nil:
 			return ready[tupleKey(s)], nil
 		case err != nil:
 			return nil, &ParentError{f.parent.Name, err}
 		case awaited:
-			late = patience.C
+			timeout = timer.C
 		case !running:
 			if f.read(ctx); ctx.Err() == nil {
 				continue
@@ -260,15 +260,15 @@ func (f *parentFeed) spool(ctx context.Context, s schemas.Stream) (*paramSpool, 
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-changed:
-		case <-late:
+		case <-timeout:
 			f.giveUp()
 		}
 	}
 }
 
-// own returns how the list was read only for the children; nil if the parent's own pass provided
+// parentList returns how the list was read only for the children; nil if the parent's own pass provided
 // the parents.
-func (f *parentFeed) own() *ParentList {
+func (f *parentFeed) parentList() *ParentList {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.list
@@ -281,15 +281,15 @@ func (f *parentFeed) read(ctx context.Context) {
 	if !f.claim() {
 		return
 	}
-	err := errLeft // see tap
+	err := errStopped // see tap
 	var list *ParentList
 	defer func() { f.finish(ctx, err, list) }()
 	s := f.c.settled(f.parent)
-	first, err := f.through(ctx, s)
+	first, err := f.readWhole(ctx, s)
 	if errors.Is(err, ErrShape) {
 		s = f.parent
 		f.refill()
-		first, err = f.through(ctx, s)
+		first, err = f.readWhole(ctx, s)
 	}
 	if err != nil {
 		return
@@ -299,7 +299,7 @@ func (f *parentFeed) read(ctx context.Context) {
 		return
 	}
 	f.refill()
-	second, err := f.through(ctx, s)
+	second, err := f.readWhole(ctx, s)
 	if err == nil {
 		again := second.Records == first.Records && second.sum == first.sum
 		list = &second.ParentList
@@ -321,8 +321,8 @@ type parentReading struct {
 	sum  uint64          // of those hashes
 }
 
-// through reads all of s, the parent.
-func (f *parentFeed) through(ctx context.Context, s schemas.Stream) (*parentReading, error) {
+// readWhole reads all of s, the parent.
+func (f *parentFeed) readWhole(ctx context.Context, s schemas.Stream) (*parentReading, error) {
 	p := &pass{c: f.c, s: s, mark: newPassCursor(s)}
 	r := &parentReading{seen: map[uint64]bool{}}
 	asm := assembler{stream: s, seed: f.c.seed}

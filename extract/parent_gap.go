@@ -19,11 +19,11 @@ const maxControls = 3
 // maxShown is how many bytes of a parent's values a gap shows.
 const maxShown = 200
 
-// without continues without the answer for t if the error concerns only this parent: the parent no
+// continueWithout continues without the answer for t if the error concerns only this parent: the parent no
 // longer exists, its record is broken, its values fit no request, or the source answers for other
 // parents. If none of several parents can be read, the error is the endpoint's. begun reports that
 // a part of the answer was read.
-func (f *fanPass) without(ctx context.Context, t candidate, w *lookahead, err error, begun bool) error {
+func (f *fanPass) continueWithout(ctx context.Context, t candidate, w *lookahead, err error, begun bool) error {
 	fault, ok := errors.AsType[*wire.Error](err)
 	switch {
 	case err == nil:
@@ -35,7 +35,7 @@ func (f *fanPass) without(ctx context.Context, t candidate, w *lookahead, err er
 		f.mark.Gone++
 	case f.tooMany(fault):
 		return err
-	case oneParent(f.s, fault) || f.others(ctx, w, fault):
+	case oneParent(f.s, fault) || f.othersAnswer(ctx, w, fault):
 		f.refusal = err
 		f.failed += min(fault.Attempts, 1)
 		f.gap(t, fault)
@@ -85,14 +85,14 @@ func (g Gap) ofParent() bool { return strings.HasPrefix(g.At, parentAt) }
 // oneParent reports whether an error concerns only the requested parent: the server fails on its
 // records, rejects its value, or the value cannot be part of a path. // Invariant 9
 func oneParent(s schemas.Stream, e *wire.Error) bool {
-	return alone(s, e) || e.Class == wire.Invalid || e.Class == wire.Refused || e.Class == wire.Missing
+	return concernsOneParent(s, e) || e.Class == wire.Invalid || e.Class == wire.Refused || e.Class == wire.Missing
 }
 
-// others reports whether the source answers for another parent right after an error that may
+// othersAnswer reports whether the source answers for another parent right after an error that may
 // concern all of them: a missing permission, a login page, a server that does not respond, another
 // shape. It requests a parent that was answered before; if there is none, the parents of an earlier
 // run and the next ones. A throttling error always concerns all parents.
-func (f *fanPass) others(ctx context.Context, w *lookahead, fault *wire.Error) bool {
+func (f *fanPass) othersAnswer(ctx context.Context, w *lookahead, fault *wire.Error) bool {
 	if fault.Class == wire.Throttled || !fault.NotBefore.IsZero() {
 		return false
 	}
@@ -124,6 +124,6 @@ func (f *fanPass) answers(ctx context.Context, line string) bool {
 	defer f.c.release(a)
 	f.requests += a.requests
 	f.bytes += a.bytes
-	_, err = f.c.newListReader(f.s, params, &f.habits).locate(a.d)
+	_, err = f.c.newListReader(f.s, params, &f.traits).locate(a.d)
 	return err == nil
 }

@@ -81,7 +81,7 @@ func TestPartsOfAPage(t *testing.T) {
 func TestPartsOfAFanOut(t *testing.T) {
 	f := &fanPass{pass: &pass{}}
 	for _, n := range []int{2, 9000, 0, 3} {
-		a := assembler{stream: schemas.Stream{Name: "x.things", Class: "list"}, seed: maphash.MakeSeed(), apart: true, params: []byte(`"id":7`)}
+		a := assembler{stream: schemas.Stream{Name: "x.things", Class: "list"}, seed: maphash.MakeSeed(), copyLists: true, params: []byte(`"id":7`)}
 		d := new(doc)
 		require.NoError(t, d.scan([]byte("["+strings.TrimSuffix(strings.Repeat(`{"v":1} , `, n), " , ")+"]")))
 		found, err := find(d, a.stream)

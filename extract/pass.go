@@ -16,7 +16,7 @@ type pass struct {
 	mark    passCursor // current position
 	resumed bool
 	note    string
-	ask     func(p Parent, of int) bool // fan-out: selects parents; nil for all
+	selects func(p Parent, of int) bool // fan-out: selects parents; nil for all
 	seen    observed
 }
 
@@ -24,7 +24,7 @@ func (p *pass) pages(ctx context.Context) iter.Seq2[Page, error] {
 	switch {
 	case p.s.Parent != "":
 		return p.fanOut(ctx)
-	case p.mark.Frame.set():
+	case p.mark.Plan.set():
 		return p.byWindow(ctx)
 	}
 	return p.list(ctx)
@@ -61,7 +61,7 @@ func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more boo
 	l.lastN, l.lastTotal = p.mark.Filled, p.mark.Total-1
 	l.incomplete = slices.Clone(p.mark.Incomplete)
 	l.pages, l.pager.rows, l.pager.step, l.firstTotal = p.mark.Pages, p.mark.Rows, p.mark.Step, p.mark.Total-1
-	l.pager.zero, l.pager.barren, l.pager.before, l.pager.uneven = p.mark.Zero, p.mark.Barren, p.mark.Filled, p.mark.Uneven
+	l.pager.zero, l.pager.emptyPages, l.pager.before, l.pager.uneven = p.mark.Zero, p.mark.Barren, p.mark.Filled, p.mark.Uneven
 	l.gaps.all = p.mark.Gaps
 	if p.mark.Size > 0 {
 		l.s.Pagination.Limit = p.mark.Size
@@ -90,8 +90,8 @@ func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more boo
 func (p *pass) page(l *listReader, st *step) Page {
 	m := &p.mark
 	m.Kind, m.Param, m.At = st.next.kind, st.next.param, st.next.at
-	m.Pointer, m.Form = l.habits.layout.pointer, l.habits.layout.form
-	m.Zero, m.Barren, m.Filled, m.Uneven, m.Size = l.pager.zero, l.pager.barren, l.pager.before, l.pager.uneven, 0
+	m.Pointer, m.Form = l.traits.layout.pointer, l.traits.layout.form
+	m.Zero, m.Barren, m.Filled, m.Uneven, m.Size = l.pager.zero, l.pager.emptyPages, l.pager.before, l.pager.uneven, 0
 	if l.s.Pagination.Limit != p.s.Pagination.Limit {
 		m.Size = l.s.Pagination.Limit
 	}

@@ -22,14 +22,14 @@ func (l *listReader) past(ctx context.Context, at position, err error) (*step, b
 	if !ok || l.pages == 0 || l.pager.rows == 0 {
 		return nil, false
 	}
-	all := l.lastTotal >= 0 && l.lastTotal == l.pager.rows && l.said.remaining <= 0 && l.said.more != yes
+	all := l.lastTotal >= 0 && l.lastTotal == l.pager.rows && l.lastSignals.remaining <= 0 && l.lastSignals.more != yes
 	all = all && (l.pages > 1 || !l.full()) // the total of one full page may be only the number of its records
 	counted := at.kind == pagerPage || at.kind == pagerOffset
 	switch {
 	case all:
-	case refused == http.StatusForbidden, l.said.remaining > 0:
+	case refused == http.StatusForbidden, l.lastSignals.remaining > 0:
 		return nil, false
-	case l.pages == 1 && l.said.more == yes:
+	case l.pages == 1 && l.lastSignals.more == yes:
 		return nil, false // the list has another page, perhaps under another parameter
 	case !counted || l.lastTotal > l.pager.rows || l.pager.last > 0 && at.kind == pagerPage && at.number() <= l.pager.last:
 		return nil, false
@@ -62,7 +62,7 @@ func (l *listReader) past(ctx context.Context, at position, err error) (*step, b
 		rule = RuleTotal
 	}
 	// The signals of the last page still apply: the refusal explains none of them.
-	return &step{at: at, total: l.lastTotal, turn: turn{rule: rule}, signals: l.said}, true
+	return &step{at: at, total: l.lastTotal, continuation: continuation{rule: rule}, signals: l.lastSignals}, true
 }
 
 // full reports whether the last page was full: compared with the pages before it, with the

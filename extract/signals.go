@@ -50,8 +50,8 @@ const (
 	maxDoubted     = 10_000
 )
 
-// doubtful stores an unread signal.
-func (s *signals) doubtful(u unread) {
+// addUnread stores an unread signal.
+func (s *signals) addUnread(u unread) {
 	if s.skipped = s.skipped || len(s.unread) >= maxUnread; s.skipped {
 		return
 	}
@@ -61,8 +61,8 @@ func (s *signals) doubtful(u unread) {
 	s.unread = append(s.unread, u)
 }
 
-// lacks stores a statement that the answer lacks records.
-func (s *signals) lacks(statement string) {
+// addIncomplete stores a statement that the answer lacks records.
+func (s *signals) addIncomplete(statement string) {
 	if len(s.incomplete) < maxStatements {
 		s.incomplete = append(s.incomplete, statement)
 	}
@@ -85,7 +85,7 @@ func (u unread) String() string { return u.pointer + ": " + short(u.value) }
 type tristate int8
 
 const (
-	unsaid tristate = iota
+	unstated tristate = iota
 	yes
 	no
 )
@@ -109,7 +109,7 @@ func signalsOf(a *answer, f found, n int) signals {
 	if a.resp != nil {
 		r.header(a.resp.Header)
 		if a.resp.Status == statusPartial && !s.ranged && a.resp.Header.Get("Content-Range") == "" {
-			s.lacks("status 206")
+			s.addIncomplete("status 206")
 		}
 	}
 	s.settle()
@@ -123,7 +123,7 @@ func lastName(tokens []string) string { return unescape(tokens[len(tokens)-1]) }
 // settle derives signals from others. Dropped members may announce more records. Their signal is a
 // number above any count, because the members may differ on each page.
 func (s *signals) settle() {
-	if s.remaining > 0 && s.more == unsaid {
+	if s.remaining > 0 && s.more == unstated {
 		s.more = yes
 	}
 	if s.skipped {
@@ -131,10 +131,10 @@ func (s *signals) settle() {
 	}
 }
 
-// distant takes an unread text as the token of the next page if the answer has no other token:
+// adoptToken takes an unread text as the token of the next page if the answer has no other token:
 // {"additional": {"next_cursor": "x"}}. Texts that are the same on every page are no tokens, except
 // the one that requested this page.
-func (s *signals) distant(at position, constant map[string]bool) {
+func (s *signals) adoptToken(at position, constant map[string]bool) {
 	if s.tokened || s.linked || s.more == no {
 		return
 	}

@@ -99,11 +99,11 @@ func (r *signalReader) headerField(name, low, text string) {
 		return
 	}
 	switch role := r.words.Role(plain); {
-	case role == schemas.RoleMore && said(text) == unsaid:
-		s.doubtful(unread{pointer: "header " + name, value: text, number: -1})
+	case role == schemas.RoleMore && parseFlag(text) == unstated:
+		s.addUnread(unread{pointer: "header " + name, value: text, number: -1})
 	case role == schemas.RoleMore:
-		s.more = said(text)
-	case role == schemas.RoleLast && said(text) == yes:
+		s.more = parseFlag(text)
+	case role == schemas.RoleLast && parseFlag(text) == yes:
 		s.more = no
 	case role == schemas.RoleNext && isLink(text):
 		r.link(text)
@@ -113,11 +113,11 @@ func (r *signalReader) headerField(name, low, text string) {
 		}
 		r.take(text, named{name: plain})
 	case role == schemas.RolePartial && strings.EqualFold(text, "true"):
-		s.lacks("header " + name + ": " + text)
+		s.addIncomplete("header " + name + ": " + text)
 	case role == "" && err != nil && r.words.Continues(plain):
-		s.doubtful(unread{pointer: "header " + name, value: text, number: -1})
+		s.addUnread(unread{pointer: "header " + name, value: text, number: -1})
 	case role == "" && err == nil && number > int64(r.n) && (strings.Contains(plain, "total") || strings.Contains(plain, "count")):
-		s.doubtful(unread{pointer: "header " + name, value: text, number: number})
+		s.addUnread(unread{pointer: "header " + name, value: text, number: number})
 	}
 }
 

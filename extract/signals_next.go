@@ -15,7 +15,7 @@ func (r *signalReader) nextMember(name string, v value, at named) {
 		r.s.more = yes
 		return
 	case 'f':
-		if r.s.more == unsaid {
+		if r.s.more == unstated {
 			r.s.more = no
 		}
 	}
@@ -41,7 +41,7 @@ func (r *signalReader) take(t string, at named) {
 		return
 	}
 	if len(t) > maxUnreadBytes {
-		s.doubtful(unread{pointer: "/" + at.name, value: t, number: -1})
+		s.addUnread(unread{pointer: "/" + at.name, value: t, number: -1})
 		return
 	}
 	s.tokened, s.token, s.tokenName = true, t, at
@@ -74,7 +74,7 @@ func (r *signalReader) link(t string) {
 	}
 	s.linked = true
 	if len(t) > maxUnreadBytes {
-		s.doubtful(unread{pointer: "next link", value: t, number: -1})
+		s.addUnread(unread{pointer: "next link", value: t, number: -1})
 		return
 	}
 	s.query(t)

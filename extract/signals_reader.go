@@ -97,7 +97,7 @@ func (r *signalReader) inner(name string, v value, pointer string, in scope) {
 	case in.depth >= maxBeside:
 	case role == schemas.RoleFaults:
 		if !r.d.void(v) && !r.harmless(v) {
-			r.s.lacks(pointer + ": " + short(string(r.d.raw(v))))
+			r.s.addIncomplete(pointer + ": " + short(string(r.d.raw(v))))
 		}
 	case role == schemas.RoleTotal:
 		r.object(v, pointer, scope{name: name, trusted: true, total: true, depth: in.depth + 1})
@@ -124,7 +124,7 @@ func (r *signalReader) harmless(v value) bool {
 func (r *signalReader) list(name string, v value, pointer string, in scope) {
 	if r.words.Role(name) == schemas.RoleFaults {
 		if !r.d.void(v) {
-			r.s.lacks(pointer + ": " + short(string(r.d.raw(v))))
+			r.s.addIncomplete(pointer + ": " + short(string(r.d.raw(v))))
 		}
 		return
 	}
@@ -175,7 +175,7 @@ func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
 		if r.d.kind(v) == '"' || in.next || !in.top {
 			r.nextMember(name, v, at)
 		} else if i, err := r.d.integer(v); err == nil && i > int64(r.n) && !epochLike(i) {
-			r.s.doubtful(unread{pointer: pointer, value: r.plain(v), number: -1})
+			r.s.addUnread(unread{pointer: pointer, value: r.plain(v), number: -1})
 		}
 	case schemas.RolePartial, schemas.RoleComplete, schemas.RoleState, schemas.RoleFaults:
 		r.completeness(role, name, v, pointer)

@@ -21,12 +21,12 @@ func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer st
 		}
 	case schemas.RolePages:
 		if i, err := r.d.integer(v); err == nil && i > 1 && !in.ignored {
-			r.s.doubtful(unread{pointer: pointer, value: r.plain(v), number: -1})
+			r.s.addUnread(unread{pointer: pointer, value: r.plain(v), number: -1})
 		}
 		return
 	case schemas.RoleToken:
 		if !in.trusted && !in.ignored && r.d.kind(v) == '"' && !r.d.void(v) && !r.words.NoToken(r.d.text(v)) {
-			r.s.doubtful(unread{pointer: pointer, value: r.plain(v), number: -1, name: r.tokenAt(name, v, in)})
+			r.s.addUnread(unread{pointer: pointer, value: r.plain(v), number: -1, name: r.tokenAt(name, v, in)})
 		}
 		return
 	default:
@@ -36,7 +36,7 @@ func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer st
 		r.s.skipped = true
 		return
 	}
-	if t := r.plain(v); role == "" && r.d.kind(v) == '"' && r.words.Continues(name) && goesOn(t) {
+	if t := r.plain(v); role == "" && r.d.kind(v) == '"' && r.words.Continues(name) && isPagingLink(t) {
 		r.link(t)
 		return
 	}
@@ -58,7 +58,7 @@ func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer st
 	case role != schemas.RoleNext && !r.words.Continues(name), r.d.void(v), raw == "false", raw == "true" && role != schemas.RoleMore:
 		return
 	}
-	r.s.doubtful(unread{pointer: pointer, value: r.plain(v), number: number, name: r.tokenAt(name, v, in)})
+	r.s.addUnread(unread{pointer: pointer, value: r.plain(v), number: number, name: r.tokenAt(name, v, in)})
 }
 
 // tokenAt returns the name of a text that may be a token of the next page; the zero value for other
@@ -74,8 +74,8 @@ func (r *signalReader) tokenAt(name string, v value, in scope) named {
 	return named{in: in.name, name: name}
 }
 
-// goesOn reports whether a text is a link with a parameter that usually selects the next page.
-func goesOn(t string) bool {
+// isPagingLink reports whether a text is a link with a parameter that usually selects the next page.
+func isPagingLink(t string) bool {
 	s := noSignals
 	if !isLink(t) {
 		return false

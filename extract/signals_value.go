@@ -10,7 +10,7 @@ import (
 // total reads a total. A text such as "87 or more" remains unread.
 func (r *signalReader) total(v value, pointer string) {
 	if _, err := r.d.integer(v); err != nil && r.d.kind(v) == '"' && strings.ContainsAny(r.d.text(v), "0123456789") {
-		r.s.doubtful(unread{pointer: pointer, value: r.plain(v), number: -1})
+		r.s.addUnread(unread{pointer: pointer, value: r.plain(v), number: -1})
 		return
 	}
 	r.number(v, &r.s.total)
@@ -28,14 +28,14 @@ func (r *signalReader) more(v value, pointer string) {
 	case r.d.kind(v) != '"' || t == "" || r.s.more != before || r.words.NoToken(t):
 	case isLink(t):
 		r.link(t)
-	case said(t) == unsaid:
-		r.s.doubtful(unread{pointer: pointer, value: t, number: -1})
+	case parseFlag(t) == unstated:
+		r.s.addUnread(unread{pointer: pointer, value: t, number: -1})
 	}
 }
 
 // flag reads a boolean. It ignores other values, such as a link to the last page.
 func (r *signalReader) flag(v value, ifTrue, ifFalse tristate) {
-	switch said(r.plain(v)) {
+	switch parseFlag(r.plain(v)) {
 	case yes:
 		r.s.more = ifTrue
 	case no:
@@ -47,19 +47,19 @@ func (r *signalReader) flag(v value, ifTrue, ifFalse tristate) {
 func (r *signalReader) completeness(role schemas.Role, name string, v value, pointer string) {
 	raw := strings.ToLower(strings.Trim(string(r.d.raw(v)), `"`))
 	number, err := strconv.ParseInt(raw, 10, 64)
-	said := false
+	incomplete := false
 	switch role {
 	case schemas.RolePartial:
-		said = raw == "true" || raw == "yes" || err == nil && number > 0
+		incomplete = raw == "true" || raw == "yes" || err == nil && number > 0
 	case schemas.RoleComplete:
-		said = raw == "false" || raw == "no"
+		incomplete = raw == "false" || raw == "no"
 	case schemas.RoleState:
-		said = r.d.kind(v) == '"' && r.words.Incomplete(raw)
+		incomplete = r.d.kind(v) == '"' && r.words.Incomplete(raw)
 	case schemas.RoleFaults:
-		said = r.d.kind(v) == '"' && raw != "" && err != nil || raw == "true" || err == nil && number > 0
+		incomplete = r.d.kind(v) == '"' && raw != "" && err != nil || raw == "true" || err == nil && number > 0
 	}
-	if said {
-		r.s.lacks(pointer + ": " + short(r.plain(v)))
+	if incomplete {
+		r.s.addIncomplete(pointer + ": " + short(r.plain(v)))
 	}
 }
 
@@ -77,13 +77,13 @@ func (r *signalReader) named(v value, to *int64, name *named, at named) {
 
 func digitsOnly(t string) bool { return strings.Trim(t, "0123456789") == "" }
 
-// said returns the boolean that a text states; unsaid for other texts.
-func said(text string) tristate {
+// parseFlag returns the boolean that a text states; unstated for other texts.
+func parseFlag(text string) tristate {
 	switch strings.ToLower(text) {
 	case "true", "1", "yes", "y":
 		return yes
 	case "false", "0", "no", "n":
 		return no
 	}
-	return unsaid
+	return unstated
 }

@@ -73,12 +73,12 @@ func (l *listReader) sizedBy(ctx context.Context, st *step, names []string, f *F
 	}
 	for len(names) > 0 {
 		groups := min(st.batch.n-1, len(names))
-		alone := groups - groups/3 // the likeliest parameters get groups of their own
+		separate := groups - groups/3 // the likeliest parameters get groups of their own
 		in := func(i int) int {
-			if i < alone || alone == groups {
+			if i < separate || separate == groups {
 				return i % groups
 			}
-			return alone + (i-alone)%(groups-alone)
+			return separate + (i-separate)%(groups-separate)
 		}
 		extra := make(query)
 		for i, name := range names {
@@ -132,7 +132,7 @@ func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fac
 		if err != nil {
 			return 0, err
 		}
-		got, bytes, whole := probe.batch.n, probe.a.bytes, probe.holds(st)
+		got, bytes, whole := probe.batch.n, probe.a.bytes, probe.holdsWholeList(st)
 		like := compare(st.batch, probe.batch)
 		n.l.c.release(probe.a)
 		if got <= max(most, st.batch.n) || like == noRecords {
@@ -151,9 +151,9 @@ func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fac
 	return most, nil
 }
 
-// holds reports whether an answer holds the whole list that begins with first, by the totals in
+// holdsWholeList reports whether an answer holds the whole list that begins with first, by the totals in
 // both. A server may cut pages shorter than it counts them.
-func (st *step) holds(first *step) bool {
+func (st *step) holdsWholeList(first *step) bool {
 	s, n := st.signals, int64(st.batch.n)
 	switch {
 	case s.total >= 0:

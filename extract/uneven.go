@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// maxAskedAgain is how many pages of a pass are requested again because they held fewer records
+// maxShortRereads is how many pages of a pass are requested again because they held fewer records
 // than others. // Invariant 15
-const maxAskedAgain = 3
+const maxShortRereads = 3
 
 // shortPage is a counted page that held fewer records than the pages before.
 type shortPage struct {
@@ -16,11 +16,11 @@ type shortPage struct {
 	bare bool // the answer had no list: null, or no member for it
 }
 
-// askAgain requests the short pages before st again if st holds records, because then they are not
+// rereadShortPages requests the short pages before st again if st holds records, because then they are not
 // the end of the list. Some servers leave out records that the caller may not see; such pages do
 // not change. A page that now has more records was cut by a temporary fault. A page without a list
 // is a permanent fault.
-func (l *listReader) askAgain(ctx context.Context, st *step) error {
+func (l *listReader) rereadShortPages(ctx context.Context, st *step) error {
 	if l.pages == 1 && len(st.gaps) == 0 {
 		l.firstN = st.batch.n
 	}
@@ -32,21 +32,21 @@ func (l *listReader) askAgain(ctx context.Context, st *step) error {
 		l.shorter = append(l.shorter, shortPage{ends: ends{print: l.firstPrint}, n: l.firstN})
 	}
 	if n > 0 {
-		for _, p := range l.shorter[:min(len(l.shorter), maxAskedAgain-l.askedAgain)] {
+		for _, p := range l.shorter[:min(len(l.shorter), maxShortRereads-l.shortRereads)] {
 			if err := l.compareShort(ctx, p); err != nil {
 				return err
 			}
 		}
 		l.shorter = nil
 	}
-	if st.rule == "" && l.pages > 1 && int64(n) < l.pager.step && len(l.shorter) < maxAskedAgain {
+	if st.rule == "" && l.pages > 1 && int64(n) < l.pager.step && len(l.shorter) < maxShortRereads {
 		l.shorter = append(l.shorter, shortPage{ends: ends{st.at, sum(st.batch.keys)}, n: n, bare: st.bare})
 	}
 	return nil
 }
 
 func (l *listReader) compareShort(ctx context.Context, p shortPage) error {
-	l.askedAgain++
+	l.shortRereads++
 	again, err := l.reread(ctx, p.at)
 	if err != nil {
 		return err

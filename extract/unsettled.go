@@ -5,7 +5,9 @@ import (
 	"strings"
 )
 
-func (p *pagerProbe) say(what, came string) { p.tried = append(p.tried, what+": "+excerpt(came)) }
+func (p *pagerProbe) noteTried(what, result string) {
+	p.tried = append(p.tried, what+": "+excerpt(result))
+}
 
 // unexplained returns the error for a list that the probe cannot read completely. // Invariant 14
 func (p *pagerProbe) unexplained(what string) error {

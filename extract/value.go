@@ -66,14 +66,14 @@ func (d *doc) envelope(b []byte) error {
 	return d.err
 }
 
-// twiceDepth is how deep in an envelope duplicate members are looked for.
-const twiceDepth = 2
+// duplicateDepth is how deep in an envelope duplicate members are looked for.
+const duplicateDepth = 2
 
 func (d *doc) check(v value, depth int) {
 	switch {
 	case d.isObject(v):
-		if depth <= twiceDepth {
-			d.twice(v)
+		if depth <= duplicateDepth {
+			d.checkDuplicates(v)
 		}
 		for _, m := range d.members(v) {
 			d.check(m, depth+1)
@@ -84,10 +84,10 @@ func (d *doc) check(v value, depth int) {
 	}
 }
 
-// twice fails if the object v has a member twice with different values and one may hold records:
+// checkDuplicates fails if the object v has a member twice with different values and one may hold records:
 // reading one would hide the other. Entries of a dictionary of records are not members of an
 // envelope.
-func (d *doc) twice(v value) {
+func (d *doc) checkDuplicates(v value) {
 	lists := map[string]bool{}
 	for name, m := range d.members(v) {
 		if d.isList(m) {

@@ -12,13 +12,13 @@ import (
 // or the time of the answer. It compares records that several probes of a negotiation return, by
 // key.
 type volatility struct {
-	seed    maphash.Seed
-	records map[uint64]map[int]uint64 // by key: the hashes of the members in the first reading
-	kept    int                       // number of hashes in records
-	names   map[string]int            // index in members by name; at most maxNames
-	members []compared
-	again   int  // number of records that were read again
-	twice   bool // an answer had two records with the same key, so readings cannot be compared
+	seed       maphash.Seed
+	records    map[uint64]map[int]uint64 // by key: the hashes of the members in the first reading
+	kept       int                       // number of hashes in records
+	names      map[string]int            // index in members by name; at most maxNames
+	members    []compared
+	again      int  // number of records that were read again
+	duplicates bool // an answer had two records with the same key, so readings cannot be compared
 }
 
 // compared counts the comparisons of one member.
@@ -61,7 +61,7 @@ func (v *volatility) observe(l *listReader, d *doc, f found) {
 				continue
 			}
 			if _, ok := came[key]; ok {
-				v.twice = true
+				v.duplicates = true
 			} else if known {
 				seen++
 			}
@@ -125,7 +125,7 @@ func (v *volatility) compare(before, now map[int]uint64) {
 // fields differ, the key does not identify records, and it returns none.
 func (v *volatility) fields() []string {
 	var found []string
-	if v.twice {
+	if v.duplicates {
 		return nil
 	}
 	shared := 0

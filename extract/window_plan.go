@@ -17,9 +17,9 @@ type windowPlan struct {
 	Found  bool      `json:"found,omitempty"`  // a window had records
 }
 
-// newFrame returns the plan of a pass over all of a stream's months, or over the requested range;
+// newWindowPlan returns the plan of a pass over all of a stream's months, or over the requested range;
 // the zero value for a list that is not read by windows.
-func newFrame(s schemas.Stream, now time.Time) windowPlan {
+func newWindowPlan(s schemas.Stream, now time.Time) windowPlan {
 	now = now.UTC().Truncate(time.Second)
 	switch {
 	case s.Range.Set() && (s.Months.Set() || s.Incremental.Until != ""):
@@ -40,8 +40,8 @@ func (f *windowPlan) recent(m schemas.Months) {
 	}
 }
 
-// walks reports whether the beginning is open: the pass goes back until months are empty.
-func (f windowPlan) walks() bool { return f.From.IsZero() }
+// openStart reports whether the beginning is open: the pass goes back until months are empty.
+func (f windowPlan) openStart() bool { return f.From.IsZero() }
 
 // note counts a window with its number of records.
 func (f *windowPlan) note(records int64) {
@@ -50,17 +50,17 @@ func (f *windowPlan) note(records int64) {
 	}
 }
 
-// spent reports whether earlier months can be expected to be empty.
-func (f windowPlan) spent() bool {
-	return f.Found && f.Barren >= barrenMonths || f.Barren >= idleMonths
+// exhausted reports whether earlier months can be expected to be empty.
+func (f windowPlan) exhausted() bool {
+	return f.Found && f.Barren >= emptyMonths || f.Barren >= leadingEmptyMonths
 }
 
-// If the beginning is open, a pass goes back until it finds barrenMonths empty months in a row, or
-// idleMonths if no month had records yet, but at most maxMonths. // Invariant 15
+// If the beginning is open, a pass goes back until it finds emptyMonths empty months in a row, or
+// leadingEmptyMonths if no month had records yet, but at most maxMonths. // Invariant 15
 const (
-	barrenMonths = 12
-	idleMonths   = 60
-	maxMonths    = 240
+	emptyMonths        = 12
+	leadingEmptyMonths = 60
+	maxMonths          = 240
 )
 
 // clocksAhead is the largest lead of a local time over UTC: there the next month may have begun.
@@ -73,7 +73,7 @@ func (f windowPlan) months() []time.Time {
 		at = month(f.Until.Add(-1))
 	}
 	oldest := at.AddDate(0, 1-maxMonths, 0)
-	if !f.walks() {
+	if !f.openStart() {
 		oldest = month(f.From)
 	}
 	var all []time.Time

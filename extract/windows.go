@@ -20,12 +20,12 @@ import (
 // that come twice.
 type windows struct {
 	s     schemas.Stream
-	frame windowPlan
+	plan  windowPlan
 	lines [][]byte
 }
 
 func newWindows(s schemas.Stream, f windowPlan) *windows {
-	w := &windows{s: s, frame: f}
+	w := &windows{s: s, plan: f}
 	if s.Months.Set() {
 		for _, m := range f.months() {
 			w.lines = append(w.lines, monthLine(m))
@@ -81,7 +81,7 @@ func (w *windows) tuples() iter.Seq2[tuple, error] {
 }
 
 func (w *windows) count() int {
-	if w.frame.walks() {
+	if w.plan.openStart() {
 		return 0
 	}
 	return len(w.lines)
@@ -90,21 +90,21 @@ func (w *windows) count() int {
 // over reports whether the remaining windows can be expected to be empty. f is the plan in the
 // cursor.
 func (w *windows) over(f windowPlan) bool {
-	return w != nil && f.walks() && f.spent()
+	return w != nil && f.openStart() && f.exhausted()
 }
 
 // byWindow reads the stream once per window.
 func (p *pass) byWindow(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
-		w := newWindows(p.s, p.mark.Frame)
+		w := newWindows(p.s, p.mark.Plan)
 		f := &fanPass{pass: p, over: w, fed: w.fed(), windows: w, done: fnvBasis}
-		f.goOn(ctx, yield)
+		f.execute(ctx, yield)
 	}
 }
 
 // reach returns how many tuples are fetched ahead: few if the end may be near.
 func (f *fanPass) reach() int {
-	if f.windows != nil && f.mark.Frame.walks() {
+	if f.windows != nil && f.mark.Plan.openStart() {
 		return min(f.c.parallel, 4)
 	}
 	return f.c.parallel
@@ -123,15 +123,15 @@ func (w *windows) check(p *pass, line string, records []byte) error {
 		return err
 	}
 	for r := range d.elements(d.root()) {
-		if err := w.holds(d, r, line); err != nil {
+		if err := w.checkRange(d, r, line); err != nil {
 			return malformed(w.s, position{}, err)
 		}
 	}
 	return d.err
 }
 
-// holds returns an error for a record outside the range of a line.
-func (w *windows) holds(d *doc, r value, line string) error {
+// checkRange returns an error for a record outside the range of a line.
+func (w *windows) checkRange(d *doc, r value, line string) error {
 	i := w.s.Incremental
 	at, ok := d.moment(d.get(r, i.Field), i.Format)
 	if !ok {
@@ -157,11 +157,11 @@ func (w *windows) end(f *fanPass) *End {
 	m := &f.mark
 	e := &End{
 		Rule: RuleWindows, Resumed: f.resumed, Pages: m.Pages, FirstTotal: -1, LastTotal: -1,
-		Windows: m.Parents, Short: m.Short, Gaps: m.Gaps, Note: f.note, Partial: m.Frame.Part,
+		Windows: m.Parents, Short: m.Short, Gaps: m.Gaps, Note: f.note, Partial: m.Plan.Part,
 		Incomplete: m.Incomplete, Unexplained: m.Unexplained,
 	}
 	if e.Partial {
-		e.Since = m.Frame.From
+		e.Since = m.Plan.From
 	}
 	return e
 }

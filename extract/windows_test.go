@@ -30,7 +30,7 @@ type calendar struct {
 	asked  [][2]string // requested windows, in order
 
 	lowExclusive, highInclusive bool
-	deaf                        bool // ignores all parameters
+	ignores                     bool // ignores all parameters
 	zone                        *time.Location
 	fail                        func(window string) bool
 }
@@ -70,7 +70,7 @@ func (c *calendar) answer(w http.ResponseWriter, r *http.Request) {
 	c.asked = append(c.asked, window)
 	all := []map[string]any{}
 	for i, at := range c.at {
-		if c.deaf || c.shows(at, q.Has("month"), window) {
+		if c.ignores || c.shows(at, q.Has("month"), window) {
 			all = append(all, map[string]any{"id": i + 1, "at": json.RawMessage(c.text(at))})
 		}
 	}
@@ -190,7 +190,7 @@ func TestRangeWithoutUntil(t *testing.T) {
 // If the source ignored a range, the whole list would be read for each window.
 func TestRangeIsRead(t *testing.T) {
 	c := newCalendar(t, ranged(schemas.MomentRFC3339), utc(2023, 1, 10, 0), utc(2025, 2, 1, 0), utc(2025, 9, 1, 0))
-	c.deaf = true
+	c.ignores = true
 	c.stream.Range = schemas.Range{From: utc(2025, 1, 1, 0), Until: utc(2025, 12, 1, 0)}
 	_, err := read(c.Client, c.stream, "")
 	require.ErrorContains(t, err, "ignores the parameter")
@@ -247,7 +247,7 @@ func TestMonthsWithoutRecords(t *testing.T) {
 	r, err := read(c.Client, c.stream, "")
 	require.NoError(t, err)
 	require.Empty(t, r.records)
-	require.Equal(t, idleMonths, r.end.Windows)
+	require.Equal(t, leadingEmptyMonths, r.end.Windows)
 }
 
 // A resumed pass, in any month, continues after the last window that was read completely, and
