@@ -21,15 +21,16 @@ func (a *app) backfillCmd() *cobra.Command {
 	var f syncFlags
 	cmd := &cobra.Command{
 		Use:   "backfill [PIPELINE]",
-		Short: "a full or ranged historical pass, resumable",
-		Long: `A full or ranged historical pass. Without a range every stream is read whole;
-with one, what was last changed in it, and of lists by months those that it
-touches. It has a place of its own: the scheduled runs go on as if it had not
-been. What was stopped is carried on by the same command, and what was done is
-done again only with --again. A backfill deletes nothing.
+		Short: "read all of the past, or a range of it; can be resumed",
+		Long: `Reads all of the past, or a range of it. Without a range, every stream is read
+whole. With a range, a stream is read for the records last changed in it; a list
+kept by months is read for the months that the range touches. A backfill has its
+own cursor, so scheduled runs are not affected. Run the same command again to
+resume a stopped backfill. Finished streams are read again only with --again.
+A backfill deletes nothing.
 
-Dates are in UTC. What lies at --to or later is left out; without it, where it is
-yet to come, or of a source that takes no end, the range goes on to the present.`,
+Dates are in UTC, and --to is exclusive. The range ends at the present if --to is
+missing or in the future, or if the source cannot filter by an end.`,
 		Example: `  penstock backfill nightly --stream crm.deals --from 2025-01-01 --to 2025-07-01
   penstock backfill --stream 'sales.*'`,
 		Args: cobra.MaximumNArgs(1),
@@ -55,15 +56,15 @@ yet to come, or of a source that takes no end, the range goes on to the present.
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringArrayVar(&f.streams, "stream", nil, "only these streams: a `pattern` as in pipelines.yaml; may be repeated")
-	fl.StringArrayVar(&f.sources, "source", nil, "of a pipeline over several, only these sources: a `pattern`; may be repeated")
-	fl.StringVar(&from, "from", "", "the beginning of the range: a `date`, 2025-01-31, or a moment, 2025-01-31T10:00:00Z")
-	fl.StringVar(&to, "to", "", "its end, which is no part of it: a `date` or a moment")
-	fl.BoolVar(&again, "again", false, "from the beginning, though it was begun or done before")
+	fl.StringArrayVar(&f.streams, "stream", nil, "only streams that match a `pattern` as in pipelines.yaml; may be repeated")
+	fl.StringArrayVar(&f.sources, "source", nil, "only sources that match a `pattern`, of a pipeline over several sources; may be repeated")
+	fl.StringVar(&from, "from", "", "start of the range: a `date` such as 2025-01-31, or a time such as 2025-01-31T10:00:00Z")
+	fl.StringVar(&to, "to", "", "end of the range, exclusive: a `date` or a time")
+	fl.BoolVar(&again, "again", false, "start over, even if this backfill was started or finished before")
 	return cmd
 }
 
-// rangeOf reads the bounds of a range. now is the end of all that was.
+// rangeOf parses the bounds of a range. An end after now becomes open.
 func rangeOf(from, to string, now time.Time) (b pipeline.Backfill, err error) {
 	if b.From, err = momentOf("--from", from); err != nil {
 		return b, err
@@ -73,9 +74,9 @@ func rangeOf(from, to string, now time.Time) (b pipeline.Backfill, err error) {
 	}
 	switch {
 	case from == "" && to != "":
-		return b, usage("", "--to needs --from: a range has a beginning")
+		return b, usage("", "--to needs --from: a range needs a start")
 	case b.From.After(now):
-		return b, usage("", "--from %s is yet to come", from)
+		return b, usage("", "--from %s is in the future", from)
 	case to != "" && !b.From.Before(b.Until):
 		return b, usage("", "--from %s is not before --to %s", from, to)
 	case b.Until.After(now):
@@ -93,14 +94,14 @@ func momentOf(flag, text string) (time.Time, error) {
 			return at.UTC(), nil
 		}
 	}
-	return time.Time{}, usage("", "%s %q: want a date, 2025-01-31, or a moment, 2025-01-31T10:00:00Z", flag, text)
+	return time.Time{}, usage("", "%s %q: want a date such as 2025-01-31, or a time such as 2025-01-31T10:00:00Z", flag, text)
 }
 
-// maxLeftOut is how many streams are named that are left out.
+// maxLeftOut limits how many of the skipped streams a message names.
 const maxLeftOut = 4
 
-// narrow leaves out of a ranged backfill the streams of which no range can be
-// asked for. Those that the command line names by their names have to be.
+// narrow removes from a ranged backfill the streams that cannot be filtered by a range. It is an error if the
+// command line names one of them.
 func (a *app) narrow(ctx context.Context, r *openedRun, named []string) error {
 	known := r.conventions(ctx)
 	var left []string
@@ -113,23 +114,23 @@ func (a *app) narrow(ctx context.Context, r *openedRun, named []string) error {
 	})
 	for _, name := range left {
 		if slices.Contains(named, name) {
-			return usage(hintRange(name), "no range of %s can be asked for: it has no filter by the time of the last change, and no months", name)
+			return usage(hintRange(name), "%s cannot be read by range: it has no filter by time of last change, and no list by months", name)
 		}
 	}
 	if len(r.streams) == 0 {
-		return usage(hintRange(""), "no range of any of %s can be asked for", plural(len(left), "stream"))
+		return usage(hintRange(""), "none of %s can be read by range", plural(len(left), "stream"))
 	}
 	if len(left) > 0 {
 		names := strings.Join(left[:min(len(left), maxLeftOut)], ", ")
 		if len(left) > maxLeftOut {
 			names += ", …"
 		}
-		a.log.Info("left out, as no range of them can be asked for; without --from they are read whole", "streams", len(left), "named", names)
+		a.log.Info("streams skipped: they cannot be read by range; without --from they are read whole", "streams", len(left), "named", names)
 	}
 	return nil
 }
 
-// conventions are what a destination remembers of the streams.
+// conventions returns what the first destination that answers has stored about the streams.
 func (r *openedRun) conventions(ctx context.Context) map[string]pipeline.Memory {
 	for _, d := range r.dests {
 		if all, err := pipeline.Recall(ctx, d, r.pipeline.Name); err == nil {
@@ -139,8 +140,8 @@ func (r *openedRun) conventions(ctx context.Context) map[string]pipeline.Memory 
 	return nil
 }
 
-// canRange reports whether a range of s may be asked for: as far as is known now,
-// where probes are to find that out.
+// canRange reports whether s can be read by range, as far as is known. A stream whose conventions are still to
+// be probed counts as one that can.
 func canRange(s config.Stream, known map[string]pipeline.Memory) bool {
 	if s.Table.Mode == schemas.Replace || s.Parent != "" {
 		return false
@@ -149,16 +150,16 @@ func canRange(s config.Stream, known map[string]pipeline.Memory) bool {
 	return m.Apply(s.Stream).Ranged() || s.Incremental.Auto && !(found && m.Fits(s.Stream))
 }
 
-// hintRange is what makes a range of a stream possible.
+// hintRange is the hint that makes a stream readable by range.
 func hintRange(stream string) string {
 	if stream == "" {
 		stream = "NAME"
 	}
-	return "say how under streams: `" + stream + ": {incremental: {field: updated_at, param: updated_since, until: updated_before}}`, or `incremental: auto`; " +
+	return "set the filter under streams: `" + stream + ": {incremental: {field: updated_at, param: updated_since, until: updated_before}}`, or `incremental: auto`; " +
 		"without --from every stream is read whole"
 }
 
-// printDone tells of what was backfilled before.
+// printDone reports the streams that an earlier backfill has finished.
 func printDone(w io.Writer, streams []pipeline.StreamReport) {
 	n := 0
 	for _, s := range streams {
@@ -172,7 +173,7 @@ func printDone(w io.Writer, streams []pipeline.StreamReport) {
 		if severalDestinations(streams) {
 			name += " → " + s.Destination
 		}
-		fmt.Fprintf(w, "%s was done on %s; --again does it again\n", name, s.Done.Local().Format(time.DateTime))
+		fmt.Fprintf(w, "%s was finished on %s; --again reads it again\n", name, s.Done.Local().Format(time.DateTime))
 	}
 	if n > maxProblems {
 		fmt.Fprintf(w, "and %s more\n", plural(n-maxProblems, "stream"))

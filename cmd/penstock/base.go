@@ -14,21 +14,21 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-const hintBase = "what answers there is not the platform's API; look at base_url: scheme and host, without /api or /v2"
+const hintBase = "the server at base_url is not the platform's API; base_url is scheme and host, without /api or /v2"
 
-// misplaced reports whether a stream is missing because the base URL of its surface is
-// wrong, which the run's own error says.
+// misplaced reports whether a stream is missing because the base URL of its surface is wrong. The run's own
+// error then reports it.
 func misplaced(r pipeline.Report, s pipeline.StreamReport) bool {
 	return slices.ContainsFunc(r.BaseErrors(), func(e *pipeline.BaseError) bool { return slices.Contains(e.Streams, s.Stream) })
 }
 
-// locateBases is the error of a run, with the place in the configuration and a
-// suggestion for each base URL that is wrong.
+// locateBases returns the run's error, with the configuration position and a suggestion for each wrong base
+// URL.
 func (a *app) locateBases(ctx context.Context, c *config.Config, p config.Pipeline, r pipeline.Report) error {
 	src, _ := c.Source(p.From[0].Text)
 	var locate func(err error) error
 	locate = func(err error) error {
-		if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // it is the walk
+		if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // walks the tree by itself
 			var all []error
 			for _, one := range many.Unwrap() {
 				all = append(all, locate(one))
@@ -43,21 +43,20 @@ func (a *app) locateBases(ctx context.Context, c *config.Config, p config.Pipeli
 	return locate(r.Err)
 }
 
-// locateBase says of an error which a wrong base URL has caused where that URL is
-// configured, and which one works if a path beside it does.
+// locateBase adds to an error caused by a wrong base URL where that URL is configured and, if another path on
+// the same host works, which one.
 func (a *app) locateBase(ctx context.Context, c *config.Config, p config.Pipeline, src config.Source, surface schemas.Surface, err error) error {
 	at := src.Surface(surface)
 	hint := hintBase
 	if base, stream := a.answeringBase(ctx, c, p, surface, at.BaseURL); base != "" {
-		hint = fmt.Sprintf("%s answers below %s: set base_url: %s", stream, base, base)
+		hint = fmt.Sprintf("%s answers below %s; set base_url: %s", stream, base, base)
 	}
 	fault := config.Fault{File: c.File, Pos: at.BaseAt, Message: fmt.Sprintf("base_url %s of source %s %s", at.BaseURL, src.Name, surface)}
 	return &failure{err: fmt.Errorf("%w: %w", fault, err), hint: hint, code: exitUsage}
 }
 
-// answeringBase looks for a path on the same origin below which the platform answers
-// what is missing below base. It asks for the simplest stream, a few times at most.
-// Invariants 9, 10
+// answeringBase looks for another path on the same origin below which the platform has what is missing below
+// base. It requests the simplest stream, a few times at most. Invariants 9, 10
 func (a *app) answeringBase(ctx context.Context, c *config.Config, p config.Pipeline, surface schemas.Surface, base string) (found, stream string) {
 	s, own, ok := simplest(c, p, surface)
 	if !ok {
@@ -67,17 +66,17 @@ func (a *app) answeringBase(ctx context.Context, c *config.Config, p config.Pipe
 		_, err := a.probe(ctx, c, p, s, candidate)
 		e, ok := errors.AsType[*wire.Error](err)
 		switch {
-		case err == nil, ok && own && e.Class == wire.Malformed && e.Status/100 == 2: // a shape to be learned
+		case err == nil, ok && own && e.Class == wire.Malformed && e.Status/100 == 2: // the shape is still to be learned
 			return candidate, s.Name
 		case !ok || e.Status == 0:
-			return "", "" // the source is gone, or the run was stopped
+			return "", "" // the source does not answer, or the run was stopped
 		}
 	}
 	return "", ""
 }
 
-// siblings are the base URLs that may be meant by one below which nothing is found: the
-// folders above it, and those in which such platforms are often installed.
+// siblings returns base URLs that may be meant instead of base: its parent folders, and folders in which such
+// platforms are often installed.
 func siblings(base string) []string {
 	u, err := url.Parse(base)
 	if err != nil {

@@ -17,16 +17,16 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// inBucket reports whether a lake's path is that of an object store.
+// inBucket reports whether a lake's path is in an object store.
 func inBucket(path string) bool { return strings.Contains(path, "://") }
 
-// bucketOptions are those that a lake in a bucket takes besides.
+// bucketOptions adds the options of a lake in a bucket.
 func bucketOptions(o *parquet.Options, d config.Destination, readers map[string]func(string) error) (err error) {
 	o.Bucket, o.Path = o.Path, ""
 	o.Store.AccessKey, o.Store.SecretKey = d.AccessKey.Reveal(), d.SecretKey.Reveal()
 	readers["endpoint"] = textOption(&o.Store.Endpoint)
 	switch scheme, _, _ := strings.Cut(o.Bucket, ":"); scheme {
-	case "s3": // the library looks for the rest itself
+	case "s3": // the library reads the other settings from the environment
 		readers["region"] = textOption(&o.Store.Region)
 		readers["path_style"] = func(v string) (err error) {
 			if o.Store.Path, err = strconv.ParseBool(v); err != nil {
@@ -48,7 +48,7 @@ func bucketOptions(o *parquet.Options, d config.Destination, readers map[string]
 	return err
 }
 
-// absentLake says that a folder is not there. Of a bucket, opening it tells.
+// absentLake returns an error if the lake's folder does not exist. A bucket is checked when it is opened.
 func absentLake(d config.Destination) error {
 	if path, _ := filePath(d); inBucket(path) {
 		return nil
@@ -56,7 +56,7 @@ func absentLake(d config.Destination) error {
 	return absentFile(d)
 }
 
-// checkBucket asks for what commits need.
+// checkBucket checks the rights that a commit needs.
 func checkBucket(ctx context.Context, a *app, d config.Destination) error {
 	l, err := openParquet(ctx, a, d)
 	if err != nil {
@@ -64,15 +64,15 @@ func checkBucket(ctx context.Context, a *app, d config.Destination) error {
 	}
 	err = l.(*parquet.Lake).Check(ctx)
 	if errors.Is(err, parquet.ErrUnconditional) {
-		err = hinted(err, "take a store that honours If-None-Match on PUT: most do since 2024, older versions of servers and Google's S3 API do not; gs:// is for Google")
+		err = hinted(err, "use a store that supports If-None-Match on PUT: most do since 2024; old server versions and Google's S3 API do not. For Google use gs://")
 	} else if err != nil {
-		err = hinted(err, "the key needs the rights to list, read, write and delete below the prefix")
+		err = hinted(err, "give the key the rights to list, read, write and delete below the prefix")
 	}
 	return errors.Join(err, l.Close())
 }
 
-// bucketAsker answers each question over the files of the tables that it names.
-// They are kept in the user's cache, where the next question finds them.
+// bucketAsker runs each query over the files of the tables that it names. It downloads them to the user's
+// cache, where the next query finds them.
 type bucketAsker struct{ r *reader }
 
 func askBucket(r *reader) (querier, error) { return bucketAsker{r}, nil }
@@ -80,7 +80,7 @@ func askBucket(r *reader) (querier, error) { return bucketAsker{r}, nil }
 // Close implements querier.
 func (bucketAsker) Close() error { return nil }
 
-// word is what may be a name in SQL.
+// word matches a word that may be a name in SQL.
 var word = regexp.MustCompile(`[\pL\pN_]+`)
 
 // Query implements load.Querier.
@@ -108,7 +108,7 @@ func (b bucketAsker) Query(ctx context.Context, sql string, each func(arrow.Reco
 	return errors.Join(q.Query(ctx, sql, each), q.Close())
 }
 
-// named are the words of a question, and of the views that it names.
+// named returns the words of a query, and of the views that it uses, in lower case.
 func named(sql string, views map[string]string) map[string]bool {
 	said := map[string]bool{}
 	for _, w := range word.FindAllString(sql, -1) {

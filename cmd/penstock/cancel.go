@@ -11,15 +11,15 @@ import (
 func (a *app) runsCancelCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cancel RUN",
-		Short: "end what is left of a run, whoever makes it",
-		Long: `Ends the units of a run that have not ended: those that wait at once, those under
-way within ten seconds. What was committed stays, and the next run goes on from there.`,
+		Short: "cancel what is left of a run, on any host",
+		Long: `Cancels the units of a run that have not ended: waiting units at once, running
+units within ten seconds. Committed data stays, and the next run continues from there.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.cancelRun(cmd.Context(), args[0]) },
 	}
 }
 
-// cancelRun ends what is left of a run.
+// cancelRun cancels the units of a run that have not ended.
 func (a *app) cancelRun(ctx context.Context, run string) error {
 	c, err := a.ofRun(run)
 	if err != nil {

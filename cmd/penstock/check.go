@@ -22,9 +22,10 @@ import (
 func (a *app) checkCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check [PIPELINE]",
-		Short: "configuration, credentials, reachability, rights: what is wrong, where, and what to do",
-		Long: `Configuration, credentials, reachability, and the rights in each destination,
-with one cheap read for each surface. Nothing is written.`,
+		Short: "check configuration, credentials, connections and rights",
+		Long: `Checks the configuration, the credentials, the connections, and the rights in each
+destination, with one cheap read per surface. For each problem it prints what is
+wrong, where, and what to do. Nothing is written.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.load()
@@ -55,7 +56,7 @@ type finding struct {
 	code  int
 }
 
-// check looks at every part in turn and goes on after one that is broken.
+// check examines every part in turn, and continues after one that fails.
 func (a *app) check(ctx context.Context, c *config.Config, pipelines []config.Pipeline) error {
 	findings := []finding{{Part: "configuration", OK: true, Detail: c.File + ", " + plural(len(c.Pipelines), "pipeline")}}
 	findings = append(findings, a.checkState(ctx, c)...)
@@ -83,8 +84,7 @@ func (a *app) check(ctx context.Context, c *config.Config, pipelines []config.Pi
 	return a.printFindings(once(findings))
 }
 
-// once leaves out findings that have the cause of one before them: what is wrong
-// with the state database is told as its own.
+// once keeps only the first of several findings with the same state database fault.
 func once(findings []finding) []finding {
 	told := map[error]bool{}
 	return slices.DeleteFunc(findings, func(f finding) bool {
@@ -123,7 +123,7 @@ func (a *app) printFindings(findings []finding) error {
 	return exit(code)
 }
 
-// failed is a finding of something broken.
+// failed returns the finding of a failed check.
 func failed(ctx context.Context, part string, err error, hint string) finding {
 	if f, ok := errors.AsType[*failure](err); ok && hint == "" {
 		hint = f.hint
@@ -131,7 +131,7 @@ func failed(ctx context.Context, part string, err error, hint string) finding {
 	return finding{Part: part, Detail: err.Error(), Hint: hint, cause: err, code: codeOf(ctx, err)}
 }
 
-// checkPipeline says what a pipeline would carry, or what of it cannot be done.
+// checkPipeline reports what a pipeline would read, or why it cannot run.
 func checkPipeline(c *config.Config, p config.Pipeline, now time.Time) finding {
 	part := "pipeline " + p.Name
 	streams, err := c.Select(p, nil)
@@ -141,7 +141,7 @@ func checkPipeline(c *config.Config, p config.Pipeline, now time.Time) finding {
 	return finding{Part: part, OK: true, Detail: plural(len(streams), "stream") + upcoming(p.Schedule, now)}
 }
 
-// upcoming tells the next times at which `serve` runs a pipeline.
+// upcoming returns the next times at which `serve` runs a pipeline.
 func upcoming(s *config.Schedule, now time.Time) string {
 	if s == nil {
 		return ""
@@ -153,7 +153,7 @@ func upcoming(s *config.Schedule, now time.Time) string {
 	return fmt.Sprintf("; %s: %s", s.Slots, strings.Join(times, ", "))
 }
 
-// checkSource makes one cheap read for each surface.
+// checkSource makes one cheap read per surface.
 func (a *app) checkSource(ctx context.Context, c *config.Config, p config.Pipeline, from config.Ref) []finding {
 	src, _ := c.Source(from.Text)
 	p.From = []config.Ref{from}
@@ -170,7 +170,7 @@ func (a *app) checkSource(ctx context.Context, c *config.Config, p config.Pipeli
 		}
 		detail, err := a.probe(ctx, c, p, probe, "")
 		if e, ok := errors.AsType[*wire.Error](err); ok && own && e.Class == wire.Malformed {
-			detail, err = fmt.Sprintf("%s answers; `penstock discover %s` finds out how", probe.Name, probe.Name), nil
+			detail, err = fmt.Sprintf("%s answers; `penstock discover %s` learns its shape", probe.Name, probe.Name), nil
 		}
 		if e, ok := errors.AsType[*wire.Error](err); ok && !own && e.Class == wire.Missing {
 			findings = append(findings, failed(ctx, part, a.locateBase(ctx, c, p, src, surface, err), ""))
@@ -189,8 +189,8 @@ func (a *app) checkSource(ctx context.Context, c *config.Config, p config.Pipeli
 	return findings
 }
 
-// checkSignIns looks at what is kept of sign-ins. A surface whose credential is
-// of no use need not be asked.
+// checkSignIns checks the stored sign-ins. broken has the surfaces whose credential does not work and that
+// need no request.
 func (a *app) checkSignIns(ctx context.Context, c *config.Config, source string) (all []finding, broken map[schemas.Surface]bool) {
 	broken = map[schemas.Surface]bool{}
 	some, err := a.signIns(c, source)
@@ -206,9 +206,9 @@ func (a *app) checkSignIns(ctx context.Context, c *config.Config, source string)
 		case err != nil:
 			all = append(all, failed(ctx, part, err, ""))
 		case st.Trouble != "":
-			all = append(all, failed(ctx, part, errors.New(standing(st)), login+" signs in"))
+			all = append(all, failed(ctx, part, errors.New(standing(st)), login+" signs in again"))
 		case len(st.Lacking) > 0:
-			all = append(all, failed(ctx, part, errors.New(standing(st)), login+" asks for it; streams that need it cannot be read"))
+			all = append(all, failed(ctx, part, errors.New(standing(st)), login+" requests it; streams that need it cannot be read"))
 			continue
 		default:
 			all = append(all, finding{Part: part, OK: true, Detail: st.Account + ": " + standing(st)})
@@ -219,8 +219,8 @@ func (a *app) checkSignIns(ctx context.Context, c *config.Config, source string)
 	return all, broken
 }
 
-// simplest is what to ask of a surface: the cheapest stream of the platform or,
-// where the pipeline reads nothing but the user's own there, of these.
+// simplest returns the stream to test a surface with: the cheapest of the platform or, if the pipeline reads
+// only the user's own streams there, the cheapest of these.
 func simplest(c *config.Config, p config.Pipeline, surface schemas.Surface) (s config.Stream, own, ok bool) {
 	all := c.Streams
 	carried, err := c.Select(p, nil)
@@ -235,8 +235,7 @@ func simplest(c *config.Config, p config.Pipeline, surface schemas.Surface) (s c
 	return s, own, ok
 }
 
-// cheapest is the stream that costs a surface the least: one object, else a
-// list that needs no parameters.
+// cheapest returns the stream of a surface that costs least: a single object, else a list without parameters.
 func cheapest(all []config.Stream, surface schemas.Surface) (config.Stream, bool) {
 	able := slices.DeleteFunc(slices.Clone(all), func(s config.Stream) bool {
 		return !s.Readable() || s.Surface != surface || s.Method != "GET" || s.Parent != "" || len(s.Params) > 0 ||
@@ -259,8 +258,8 @@ func cheapest(all []config.Stream, surface schemas.Surface) (config.Stream, bool
 	return slices.MinFunc(able, func(a, b config.Stream) int { return cmp.Compare(rank(a), rank(b)) }), true
 }
 
-// probe reads the first page of a stream, without much patience: from where the
-// configuration says or, where base is given, from there.
+// probe reads the first page of a stream with short timeouts and few retries. base replaces the configured
+// base URL unless it is empty.
 func (a *app) probe(ctx context.Context, c *config.Config, p config.Pipeline, s config.Stream, base string) (string, error) {
 	source, err := a.openSource(c, p, []config.Stream{s}, func(o *wire.Options) {
 		o.BaseURL = cmp.Or(base, o.BaseURL)
@@ -285,12 +284,12 @@ func (a *app) probe(ctx context.Context, c *config.Config, p config.Pipeline, s 
 	return detail, nil
 }
 
-// checkDestination opens a destination and asks whether it could be written, and
-// what it keeps beyond the bound of a stream's columns.
+// checkDestination opens a destination, checks that it can be written, and checks how much it keeps beyond the
+// column limit of its streams.
 func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.Destination) []finding {
 	part := "destination " + d.Name
 	if d.Apart() && len(c.Sources) > 0 {
-		d = d.For(c.Sources[0].Name) // one place stands for all
+		d = d.For(c.Sources[0].Name) // one source's part stands for all
 	}
 	p, err := placeOf(c, d)
 	if err == nil && p.check != nil {
@@ -307,7 +306,7 @@ func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.D
 	if _, err := dest.Cursor(ctx, state.Key{Pipeline: "check", Stream: "check"}); err != nil {
 		hint := ""
 		if errors.Is(err, state.ErrLocked) {
-			hint = "close the program that has it open, or wait; a sync would wait too and then exit 75"
+			hint = "close the program that has it open, or wait; a sync would wait too, then exit with code 75"
 		}
 		return []finding{failed(ctx, part, err, hint)}
 	}
@@ -322,8 +321,8 @@ func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.D
 	return append([]finding{found}, a.checkOverflow(ctx, c, d, dest)...)
 }
 
-// surfaceRemedy is what a person can do about a surface that does not answer
-// the simplest question: if that is not there, the platform is not.
+// surfaceRemedy is the hint for a surface that does not answer the simplest request. If even that is missing,
+// base_url is not the platform.
 func surfaceRemedy(err error, stream string) string {
 	if e, ok := errors.AsType[*wire.Error](err); ok && e.Class == wire.Malformed {
 		return hintBase
@@ -331,8 +330,7 @@ func surfaceRemedy(err error, stream string) string {
 	return remedyFor(err, stream)
 }
 
-// remedyFor is what a person can do about an error of the source, or of a full
-// disk.
+// remedyFor is the hint for an error of the source, or for a full disk.
 func remedyFor(err error, stream string) string {
 	if e, ok := errors.AsType[*wire.Error](err); ok {
 		return remedyOf(e, stream)

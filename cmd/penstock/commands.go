@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// secretTime is how long the command of a ${cmd:…} may take.
+// secretTime limits how long the command of a ${cmd:…} may take.
 const secretTime = 30 * time.Second
 
 // printed returns what the command of a ${cmd:…} prints.

@@ -2,6 +2,5 @@
 
 package main
 
-// forbidCore does nothing: these systems keep no dump unless an administrator has
-// asked for it.
+// forbidCore does nothing: these systems write no core dump unless an administrator has enabled it.
 func forbidCore() error { return nil }

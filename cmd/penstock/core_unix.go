@@ -4,6 +4,5 @@ package main
 
 import "syscall"
 
-// forbidCore has no dump of this process's memory be kept, come what may: its
-// tokens and keys would be in it. // Invariant 5
+// forbidCore disables core dumps of this process: they would contain its tokens and keys. // Invariant 5
 func forbidCore() error { return syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}) }

@@ -18,25 +18,25 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// dashboard is the daemon's pages and API, and where their facts come from.
+// dashboard is the daemon's pages and API, and the sources of their data.
 type dashboard struct {
 	a     *app
 	board *board.Board
 	facts *boardfacts.Facts
-	conf  atomic.Pointer[config.Config] // as it is now
+	conf  atomic.Pointer[config.Config] // the current one
 	hooks *webhookServer
-	guard *access.Guard // of every route that takes a token
+	guard *access.Guard // for every route that takes a token
 
-	closed bool                     // there were tokens at the start
-	wrong  chan serve.AccessRefused // wrong tokens for the audit log
+	closed bool                     // there were tokens at start
+	wrong  chan serve.AccessRefused // for the audit log
 }
 
-// openDashboard makes the dashboard of a configuration.
+// openDashboard returns the dashboard of a configuration.
 func (a *app) openDashboard(c *config.Config, j state.Journal, h *webhookServer, observe func(serve.AccessRefused)) (*dashboard, error) {
 	d := &dashboard{a: a, hooks: h, closed: len(c.Serve.Tokens) > 0, wrong: make(chan serve.AccessRefused, 256)}
 	d.guard = access.New(access.Options{Log: a.log, Observe: func(n serve.AccessRefused) {
 		observe(n)
-		if !n.Limited { // the limit bounds how many there are
+		if !n.Limited { // the limit bounds their number
 			select {
 			case d.wrong <- n:
 			default: // the log has it
@@ -53,12 +53,12 @@ func (a *app) openDashboard(c *config.Config, j state.Journal, h *webhookServer,
 	return d, err
 }
 
-// configure goes by another configuration from now on. Tokens change at once, but
-// a daemon that began with tokens has some until it ends.
+// configure switches to another configuration. New tokens apply at once. A daemon that started with tokens
+// never drops them all.
 func (d *dashboard) configure(c *config.Config) {
 	d.conf.Store(c)
 	if len(c.Serve.Tokens) == 0 && d.closed {
-		return // other machines may reach the address that it listens on
+		return // other machines may reach its address
 	}
 	var tokens []access.Token
 	for _, t := range c.Serve.Tokens {
@@ -67,13 +67,13 @@ func (d *dashboard) configure(c *config.Config) {
 	d.guard.Define(tokens)
 }
 
-// mount puts the dashboard into the daemon.
+// mount adds the dashboard to the daemon.
 func (d *dashboard) mount(to *serve.Daemon) {
 	to.Handlers.Board, to.Handlers.API, to.Handlers.Events = d.board, d.board, d.board
 	to.Handlers.Metrics = d.guard.Require(access.Metrics, to.Handlers.Metrics)
 }
 
-// run keeps the facts up to date until ctx ends.
+// run keeps the data up to date until ctx ends.
 func (d *dashboard) run(ctx context.Context, of *serve.Daemon) (wait func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -82,7 +82,7 @@ func (d *dashboard) run(ctx context.Context, of *serve.Daemon) (wait func()) {
 	return func() { cancel(); d.board.Close(); all.Wait() }
 }
 
-// recordWrong keeps wrong tokens in the audit log until ctx ends.
+// recordWrong writes wrong tokens to the audit log until ctx ends.
 func (d *dashboard) recordWrong(ctx context.Context) {
 	for {
 		select {
@@ -97,14 +97,14 @@ func (d *dashboard) recordWrong(ctx context.Context) {
 	}
 }
 
-// clock is the time of the audit log's records: the state's.
+// clock is the clock of the audit log: the state's.
 func (d *dashboard) clock() time.Time { return d.a.stateOf(d.conf.Load()).Now() }
 
-// mostApart is how many sources may have places of their own in a destination that
-// are all looked into; of more, those are that a visitor asks for.
+// mostApart is the largest number of per-source parts of a destination that are all shown. Of more, only the
+// source that a visitor selects is.
 const mostApart = 20
 
-// places are the destinations that a pipeline writes to.
+// places returns the destinations that pipelines write to.
 func (d *dashboard) places() []boardfacts.Place {
 	c := d.conf.Load()
 	var all []boardfacts.Place
@@ -128,7 +128,7 @@ func (d *dashboard) places() []boardfacts.Place {
 	return all
 }
 
-// open opens a destination, or what a source has there.
+// open opens a destination, or a source's part of it.
 func (d *dashboard) open(ctx context.Context, c *config.Config, to config.Destination, source string) (load.Destination, error) {
 	to = to.For(source)
 	p, err := placeOf(c, to)
@@ -136,7 +136,7 @@ func (d *dashboard) open(ctx context.Context, c *config.Config, to config.Destin
 		return nil, err
 	}
 	if p.absent != nil && p.absent(to) != nil {
-		return nil, fmt.Errorf("open destination %s: %w", to.Name, fs.ErrNotExist) // the first run makes it
+		return nil, fmt.Errorf("open destination %s: %w", to.Name, fs.ErrNotExist) // the first run creates it
 	}
 	if source == "" {
 		return d.a.openDestination(ctx, c, to)
@@ -144,7 +144,7 @@ func (d *dashboard) open(ctx context.Context, c *config.Config, to config.Destin
 	return d.a.openPart(ctx, c, to, source)
 }
 
-// sources are the names of those that pipelines over several read.
+// sources returns the names of the sources that multi-source pipelines read.
 func (d *dashboard) sources() []string {
 	c, seen := d.conf.Load(), map[string]bool{}
 	for _, p := range c.Pipelines {
@@ -161,7 +161,7 @@ func (d *dashboard) sources() []string {
 	return names
 }
 
-// receivers are the sources that send webhooks.
+// receivers returns the sources that send webhooks.
 func (d *dashboard) receivers() []boardfacts.Receiver {
 	var all []boardfacts.Receiver
 	for _, s := range d.conf.Load().Sources {

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// dbtFile is a sources.yml, as dbt reads it.
+// dbtFile is a sources.yml of dbt.
 type dbtFile struct {
 	Version int         `yaml:"version"`
 	Sources []dbtSource `yaml:"sources"`
@@ -58,11 +58,10 @@ type dbtColumn struct {
 	Tests       []any  `yaml:"tests,omitempty"`
 }
 
-// freshness is what a nightly pipeline keeps: a missed night is a warning, two
-// are an error.
+// freshness suits a nightly pipeline: one missed night is a warning, two are an error.
 var freshness = dbtFreshness{WarnAfter: dbtPeriod{36, "hour"}, ErrorAfter: dbtPeriod{60, "hour"}}
 
-// writeDBT writes the tables as sources of dbt.
+// writeDBT writes the tables as dbt sources.
 func writeDBT(w io.Writer, d dictionary) error {
 	src := dbtSource{
 		Name:        d.Destination,
@@ -79,14 +78,14 @@ func writeDBT(w io.Writer, d dictionary) error {
 	for _, name := range sortedKeys(tables) {
 		src.Tables = append(src.Tables, dbtTableOf(src, tables[name], tables))
 	}
-	if _, err := io.WriteString(w, "# Made by `penstock docs --format dbt`. How fresh a table is, is when its stream was last read to its\n"+
-		"# end, not when a row of it last changed.\n"); err != nil {
+	if _, err := io.WriteString(w, "# Made by `penstock docs --format dbt`. A table is as fresh as the last complete read of its stream,\n"+
+		"# not as the last change of one of its rows.\n"); err != nil {
 		return err
 	}
 	return yaml.NewEncoder(w, yaml.IndentSequence(true)).Encode(dbtFile{Version: 2, Sources: []dbtSource{src}})
 }
 
-// dbtSchemas is where tables are without a schema of their own.
+// dbtSchemas has the schema of tables in a destination that configures none.
 var dbtSchemas = map[string]string{"duckdb": "main", "postgres": "public", "postgresql": "public"}
 
 func dbtTableOf(src dbtSource, t docTable, all map[string]docTable) dbtTable {
@@ -110,12 +109,12 @@ func dbtTableOf(src dbtSource, t docTable, all map[string]docTable) dbtTable {
 	return out
 }
 
-// readFiles is what DuckDB reads files with.
+// readFiles is the SQL with which DuckDB reads files.
 func readFiles(pattern string) string {
 	return "read_parquet('" + strings.ReplaceAll(pattern, "'", "''") + "', union_by_name = true)"
 }
 
-// dbtTests hold the keys: a row a key, and a parent for each child.
+// dbtTests returns the tests of a column: keys are unique and not null, and a child row has a parent.
 func dbtTests(src dbtSource, t docTable, c docColumn, all map[string]docTable) []any {
 	var tests []any
 	if c.Key || c.Name == schemas.ColParent || c.Name == schemas.ColHash {
@@ -134,8 +133,8 @@ func dbtTests(src dbtSource, t docTable, c docColumn, all map[string]docTable) [
 	return tests
 }
 
-// dbtKeyTests hold the keys that are no single column, as those are of tables which
-// several sources share: an expression stands for the columns together.
+// dbtKeyTests returns the tests of keys with several columns, as tables shared by several sources have. One
+// row expression represents the columns.
 func dbtKeyTests(src dbtSource, t docTable, all map[string]docTable) []any {
 	if t.Mode != string(schemas.Merge) && t.Mode != string(schemas.Replace) {
 		return nil
@@ -154,7 +153,7 @@ func dbtKeyTests(src dbtSource, t docTable, all map[string]docTable) []any {
 	return tests
 }
 
-// sqlRow is columns as one value.
+// sqlRow is columns as one row value.
 func sqlRow(columns ...string) string {
 	quoted := make([]string, len(columns))
 	for i, c := range columns {
@@ -163,20 +162,20 @@ func sqlRow(columns ...string) string {
 	return "(" + strings.Join(quoted, ", ") + ")"
 }
 
-// describe says in a sentence what a table is.
+// describe returns a sentence that says what a table is.
 func describe(t docTable) string {
 	var b strings.Builder
 	switch {
 	case t.Parent != "":
-		fmt.Fprintf(&b, "The list %s of each row of %s", t.Place, t.Parent)
+		fmt.Fprintf(&b, "The list %s in each row of %s", t.Place, t.Parent)
 	case t.Stream != "":
 		fmt.Fprintf(&b, "Stream %s", t.Stream)
 	default:
-		return "Filled by no stream of this configuration."
+		return "No stream of this configuration fills it."
 	}
 	fmt.Fprintf(&b, ", %s.", t.Request)
 	if t.Mode == string(schemas.Merge) {
-		fmt.Fprintf(&b, " Rows that stand have no %s.", schemas.ColDeletedAt)
+		fmt.Fprintf(&b, " Rows that are not deleted have no %s.", schemas.ColDeletedAt)
 	}
 	return b.String()
 }
@@ -191,7 +190,7 @@ func sentence(c docColumn) string {
 	return fmt.Sprintf("%s (%s)", c.Meaning, c.Source)
 }
 
-// sqlType is a type in words that DuckDB and Postgres share.
+// sqlType names a type as DuckDB and Postgres both do.
 func sqlType(name string) string {
 	if elem, ok := strings.CutPrefix(name, "list("); ok {
 		return sqlType(strings.TrimSuffix(elem, ")")) + "[]"

@@ -16,10 +16,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// applier applies the webhook events of a source to one pipeline. It takes the
-// pipeline's lock for each application, as a run does and together with one of
-// the same process, so that a sync by hand gets its turn, and keeps what it has
-// opened for the next. It belongs to one goroutine.
+// applier applies the webhook events of a source to one pipeline. For each application it takes the pipeline's
+// lock, as a run does, so that a manual sync gets its turn; within one process it shares the lock with a run.
+// It keeps what it has opened for the next application. Not safe for concurrent use.
 type applier struct {
 	*app
 	conf     *config.Config
@@ -35,16 +34,14 @@ func (a *app) newApplier(c *config.Config, p config.Pipeline, inbox state.Inbox,
 	return &applier{app: a, conf: c, pipeline: p, inbox: inbox, trims: t}
 }
 
-// lockedAgain is when an application is tried again while another process has the
-// pipeline.
+// lockedAgain is the delay before the next try while another process has the pipeline's lock.
 const lockedAgain = 5 * time.Second
 
-// apply applies what has come to rest. What cannot be applied for now is said in
-// the log, and waits.
+// apply applies the events that are ready. Events that cannot be applied now are logged and wait.
 func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
 	rep, err := x.once(ctx)
 	if errors.Is(errors.Join(err, rep.Trouble), wire.ErrSignIn) {
-		x.close() // whoever signs in meanwhile is found by a credential that is opened anew
+		x.close() // a newly opened credential finds a later sign-in
 	}
 	switch {
 	case errors.Is(err, state.ErrLocked), elsewhere(err):
@@ -61,7 +58,7 @@ func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
 	}, nil
 }
 
-// once is one application, with the pipeline's lock.
+// once makes one application, with the pipeline's lock.
 func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err error) {
 	ctx, unlock, err := x.holds.take(ctx, x.stateOf(x.conf), x.pipeline.Key())
 	if err != nil {
@@ -69,7 +66,7 @@ func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err erro
 	}
 	defer unlock()
 	if err := x.claim(ctx, x.conf, x.pipeline); err != nil {
-		x.close() // what is open here is another's by now, or was never this host's
+		x.close() // the open destinations may now belong to another host
 		return none, err
 	}
 	if err := x.ready(ctx); err != nil {
@@ -81,15 +78,15 @@ func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err erro
 	}
 	if err := x.trims.applied(ctx, x.inbox, x.source(), x.pipeline.Name, rep.Through); err != nil {
 		rep.Trouble = errors.Join(rep.Trouble, err)
-		rep.Again = min(cmp.Or(rep.Again, trimAgain), trimAgain) // though no event may come
+		rep.Again = min(cmp.Or(rep.Again, trimAgain), trimAgain) // even if no event arrives
 	}
 	return rep, nil
 }
 
 func (x *applier) source() string { return x.pipeline.From[0].Text }
 
-// watch opens the pipeline, so that the passes of this process that begin from now on
-// lend their streams to the events that come.
+// watch opens the pipeline, so that passes of this process that begin from now on let webhook deltas commit
+// between their own commits.
 func (x *applier) watch(ctx context.Context) error {
 	ctx, unlock, err := x.holds.take(ctx, x.stateOf(x.conf), x.pipeline.Key())
 	if err != nil {
@@ -99,7 +96,7 @@ func (x *applier) watch(ctx context.Context) error {
 	return x.ready(ctx)
 }
 
-// ready opens the pipeline.
+// ready opens the pipeline unless it is open.
 func (x *applier) ready(ctx context.Context) error {
 	if x.deltas != nil {
 		return nil
@@ -127,7 +124,7 @@ func (x *applier) ready(ctx context.Context) error {
 	return nil
 }
 
-// close gives up what is open; what was committed stays.
+// close closes what is open. Committed data stays.
 func (x *applier) close() {
 	if x.open != nil {
 		x.open.close(x.app)

@@ -21,18 +21,18 @@ func (a *app) demoCmd() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "all of it in a minute: sandbox, sync into DuckDB, three queries, a second run that changes nothing",
-		Long: `All of it in a minute, without an account or a network: a sandbox, a sync of every
-stream into a DuckDB file, three queries, and a second run that changes nothing.`,
+		Short: "a tour in a minute: sandbox, sync into DuckDB, three queries, a second run that changes nothing",
+		Long: `A tour in a minute, without an account or a network: starts a sandbox, syncs every
+stream into a DuckDB file, runs three queries, and syncs again, which changes nothing.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), dir) },
 	}
-	cmd.Flags().StringVar(&dir, "dir", "demo", "`folder` for the configuration and the database; those of an earlier demo are replaced")
+	cmd.Flags().StringVar(&dir, "dir", "demo", "`folder` for the configuration and the database; replaces those of an earlier demo")
 	return cmd
 }
 
-// demoConfig is filled with the sandbox's address and the folder.
-const demoConfig = `# Made by penstock sandbox demo; the sandbox that it names ran only as long as that.
+// demoConfig takes the sandbox's address, two credentials, the database file and the state folder.
+const demoConfig = `# Made by penstock sandbox demo. The sandbox at these addresses stopped when the demo ended.
 version: 1
 sources:
   main:
@@ -45,21 +45,21 @@ pipelines:
 state: "%[5]s"
 `
 
-// demoQueries are three questions that an analyst might begin with.
+// demoQueries are three questions that an analyst may start with.
 var demoQueries = []struct{ title, sql string }{
 	{"who owes the most", `SELECT customer__name AS customer, count(*) AS invoices, sum(total_amount) AS invoiced, sum(balance_amount) AS open
 FROM sales_invoices WHERE _penstock_deleted_at IS NULL
 GROUP BY ALL ORDER BY open DESC LIMIT 5`},
-	{"where the leads stand", `SELECT _context__stage__name AS stage, count(*) AS leads, min(created_at)::DATE AS oldest
+	{"leads by stage", `SELECT _context__stage__name AS stage, count(*) AS leads, min(created_at)::DATE AS oldest
 FROM crm_leads WHERE _penstock_deleted_at IS NULL
 GROUP BY ALL ORDER BY leads DESC, stage LIMIT 5`},
-	{"what sells, from the lines nested in the invoices", `SELECT l.product_id AS product, count(*) AS lines, sum(l.quantity) AS pieces, sum(l.total_amount) AS turnover
+	{"best sellers, from the line items nested in the invoices", `SELECT l.product_id AS product, count(*) AS lines, sum(l.quantity) AS pieces, sum(l.total_amount) AS turnover
 FROM sales_invoices i JOIN sales_invoices__items l ON l._penstock_parent = i.id
 WHERE i._penstock_deleted_at IS NULL
 GROUP BY ALL ORDER BY turnover DESC LIMIT 5`},
 }
 
-// demo shows the main job from end to end, without an account or a network.
+// demo shows a sync from end to end, without an account or a network.
 func (a *app) demo(ctx context.Context, dir string) error {
 	if duckdbMissing != "" {
 		return usage("", "the demo needs duckdb: %s", duckdbMissing)
@@ -73,7 +73,7 @@ func (a *app) demo(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "the platform in miniature is at %s; the configuration in %s\n\n", s.url, a.config)
+	fmt.Fprintf(a.out, "sandbox at %s, configuration in %s\n\n", s.url, a.config)
 	if err := a.demoRun(ctx, c, "first run", false); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (a *app) demo(ctx context.Context, dir string) error {
 	return nil
 }
 
-// demoSetup makes the folder and its configuration.
+// demoSetup creates the folder and its configuration.
 func (a *app) demoSetup(dir, url string) (*config.Config, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make demo folder: %w", err)
@@ -113,8 +113,7 @@ func (a *app) demoSetup(dir, url string) (*config.Config, error) {
 	return a.load()
 }
 
-// demoRun makes one run and tells of it; with unchanged it fails if the run
-// has changed anything.
+// demoRun makes one run and prints its summary. With unchanged, it fails if the run has changed anything.
 func (a *app) demoRun(ctx context.Context, c *config.Config, title string, unchanged bool) error {
 	start := time.Now()
 	r, err := a.sync(ctx, c, c.Pipelines[0], syncFlags{})

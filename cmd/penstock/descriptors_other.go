@@ -2,5 +2,5 @@
 
 package main
 
-// descriptors is 0: these systems set no limit that could be asked for.
+// descriptors returns 0: these systems have no limit to query.
 func descriptors() int { return 0 }

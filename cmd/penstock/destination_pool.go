@@ -10,18 +10,16 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// destinationPool are the destinations that a daemon has open: a run, the webhook events
-// beside it and the dashboard use one and the same. Two engines on one file would
-// wait for each other, and who commits now and then would wait as long as somebody
-// else commits all the time.
+// destinationPool shares a daemon's open destinations between its runs, webhook events and dashboard. Two
+// engines on one file would wait for each other, and a rare committer would starve behind a constant one.
 //
-// They are safe for concurrent use; a nil *destinationPool shares nothing.
+// It is safe for concurrent use. A nil *destinationPool shares nothing.
 type destinationPool struct {
 	mu  sync.Mutex
 	all map[config.Destination]*pooledDestination
 }
 
-// pooledDestination is one destination, open while anybody has it.
+// pooledDestination is one destination, open while it has users.
 type pooledDestination struct {
 	mu   sync.Mutex
 	uses int
@@ -32,8 +30,8 @@ func newLends() *destinationPool {
 	return &destinationPool{all: map[config.Destination]*pooledDestination{}}
 }
 
-// open is what open opens for d, or what somebody has opened already. It is to be
-// closed by everybody who has it.
+// open returns the destination of d that is already open, or opens it with open. Each caller must close what
+// it gets.
 func (l *destinationPool) open(d config.Destination, open func() (load.Destination, error)) (load.Destination, error) {
 	if l == nil {
 		return open()
@@ -53,7 +51,7 @@ func (l *destinationPool) open(d config.Destination, open func() (load.Destinati
 }
 
 func (l *destinationPool) of(d config.Destination) *pooledDestination {
-	d.At = config.Pos{} // it is the same wherever it stands in the file
+	d.At = config.Pos{} // the position in the file makes no difference
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.all[d] == nil {
@@ -62,14 +60,14 @@ func (l *destinationPool) of(d config.Destination) *pooledDestination {
 	return l.all[d]
 }
 
-// sharedDestination is a destination that others may have as well.
+// sharedDestination is one user's handle of a pooled destination.
 type sharedDestination struct {
 	load.Destination
 	from *pooledDestination
 	once sync.Once
 }
 
-// Close gives it back; the last one who does closes it.
+// Close releases the handle. The last one closes the destination.
 func (b *sharedDestination) Close() (err error) {
 	b.once.Do(func() {
 		b.from.mu.Lock()
@@ -81,10 +79,10 @@ func (b *sharedDestination) Close() (err error) {
 	return err
 }
 
-// Whole is the destination itself, whoever has it.
+// Whole returns the pooled destination.
 func (b *sharedDestination) Whole() load.Destination { return b.Destination }
 
-// whole is the destination itself, whoever has it.
+// whole returns the destination without the handles around it.
 func whole(d load.Destination) load.Destination {
 	if in, ok := d.(interface{ Whole() load.Destination }); ok {
 		return whole(in.Whole())
@@ -92,20 +90,20 @@ func whole(d load.Destination) load.Destination {
 	return d
 }
 
-// sharedPart is a destination as a source sees it that shares its tables. It is
-// closed with what it is a part of.
+// sharedPart is one source's view of a destination whose tables several sources share. Closing it closes the
+// destination.
 type sharedPart struct {
 	load.Destination
 	whole load.Destination
 }
 
-// Close gives the destination back.
+// Close closes the destination.
 func (s *sharedPart) Close() error { return s.whole.Close() }
 
-// Whole is what it is a part of.
+// Whole returns the destination that it is a part of.
 func (s *sharedPart) Whole() load.Destination { return s.whole }
 
-// openPart opens the place of a source in a destination.
+// openPart opens the part of a source in a destination.
 func (a *app) openPart(ctx context.Context, c *config.Config, d config.Destination, source string) (load.Destination, error) {
 	dest, err := a.openDestination(ctx, c, d.For(source))
 	if err != nil || !c.Shared(d) {

@@ -14,58 +14,55 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// destinationKind is a kind of destination: the scheme of its URLs, how one is opened,
-// and what differs between kinds beyond load's contract. What is nil, a kind
-// does not need or cannot do.
+// destinationKind is a kind of destination: the scheme of its URLs, how to open one, and what differs between
+// kinds beyond load's contract. A nil field means that the kind does not need or support it.
 type destinationKind struct {
 	scheme  string
-	missing string // why this build has none; "" where it has
+	missing string // why this build lacks it; "" if it has it
 	open    func(context.Context, *app, config.Destination) (load.Destination, error)
-	check   func(context.Context, *app, config.Destination) error             // the rights that opening does not show
-	warn    func(context.Context, *app, config.Destination) ([]string, error) // rights that are larger than a run needs
-	room    memoryPlan                                                        // that loads into it are given
+	check   func(context.Context, *app, config.Destination) error             // the rights that opening does not test
+	warn    func(context.Context, *app, config.Destination) ([]string, error) // about rights larger than a run needs
+	room    memoryPlan                                                        // for loads into it
 
-	// onHost reports whether it is a path, which means something else on each host.
+	// onHost reports whether the URL is a path, which means something else on each host.
 	onHost func(config.Destination) bool
-	// absent says that there is nothing to read yet, before open makes it.
+	// absent returns an error if there is nothing to read yet. It is called before open, which would create
+	// it.
 	absent func(config.Destination) error
-	// locate says where a table that is there can be found without penstock.
+	// locate returns where a table that exists can be found without penstock.
 	locate func(ctx context.Context, d config.Destination, open load.Destination, table string) (string, error)
-	// files are where an engine finds a stream's table without penstock, for
-	// good, as a pattern.
+	// files returns the pattern under which an engine finds a stream's table without penstock. It stays valid
+	// after later runs.
 	files func(d config.Destination, stream, table string) string
-	// folder is where the files of streams of files are kept, unless the
-	// configuration names another place.
+	// folder returns where streams of files keep their files, unless the configuration says otherwise.
 	folder func(d config.Destination) string
-	// asker answers SQL for a destination that is no load.Querier itself.
+	// asker answers SQL for a destination that does not implement load.Querier.
 	asker func(context.Context, *reader) (querier, error)
-	modes bool // it makes files, which take a mode
-	// publish gives readers what a run has loaded.
+	modes bool // it creates files, which take a mode
+	// publish gives readers a copy of what a run has loaded.
 	publish func(context.Context, config.Destination, load.Destination) error
 }
 
-// memoryPlan is the memory, in bytes, that a load may take; where something is 0, as
-// much as for any. // Invariant 6
+// memoryPlan is the memory, in bytes, that a load may take. 0 means the default. // Invariant 6
 type memoryPlan struct {
-	heap   int64 // near which the collector keeps the Go heap
-	budget int64 // of records between their page and their commit
-	group  int64 // of rows in one commit
-	rows   int   // that suit one commit; a page more may come
+	heap   int64 // Go heap that the collector aims for
+	budget int64 // records between their page and their commit
+	group  int64 // rows in one commit
+	rows   int   // wanted in one commit; one page more may be added
 }
 
-// with is room enough for r and for other.
+// with returns a plan that is large enough for r and for other.
 func (r memoryPlan) with(other memoryPlan) memoryPlan {
 	return memoryPlan{heap: max(r.heap, other.heap), budget: max(r.budget, other.budget), group: max(r.group, other.group), rows: cmp.Or(r.rows, other.rows)}
 }
 
-// querier is a load.Querier to be closed after use.
+// querier is a load.Querier that must be closed after use.
 type querier interface {
 	load.Querier
 	Close() error
 }
 
-// places is the table of destinations. A new one is a folder under load and a
-// line here.
+// places is the table of destinations. A new one is a folder under load and a line here.
 func places() []destinationKind {
 	return []destinationKind{
 		duckdbPlace(),
@@ -76,8 +73,8 @@ func places() []destinationKind {
 	}
 }
 
-// placeOf is the kind of a destination, or where in the file it asks for more
-// than this build can do.
+// placeOf returns the kind of a destination, or a fault with its position if this build does not support what
+// it configures.
 func placeOf(c *config.Config, d config.Destination) (destinationKind, error) {
 	all := places()
 	i := slices.IndexFunc(all, func(p destinationKind) bool { return p.scheme == d.Scheme })
@@ -85,21 +82,21 @@ func placeOf(c *config.Config, d config.Destination) (destinationKind, error) {
 		return destinationKind{}, c.Fault(d.At, fmt.Sprintf("destination %s: no destination for %q", d.Name, d.Scheme))
 	}
 	if p := all[i]; p.missing != "" {
-		return p, c.Fault(d.At, fmt.Sprintf("destination %s: %s: is not in this build: %s", d.Name, d.Scheme, p.missing))
+		return p, c.Fault(d.At, fmt.Sprintf("destination %s: %s is not in this build: %s", d.Name, d.Scheme, p.missing))
 	}
 	if d.Publish != "" && all[i].publish == nil {
-		return all[i], c.Fault(d.At, fmt.Sprintf("destination %s: publish is for DuckDB files; readers of %s need no copy", d.Name, d.Scheme))
+		return all[i], c.Fault(d.At, fmt.Sprintf("destination %s: publish works only with DuckDB files; readers of %s need no copy", d.Name, d.Scheme))
 	}
 	if d.Mode != 0 && !all[i].modes {
-		return all[i], c.Fault(d.At, fmt.Sprintf("destination %s: mode is for the files of duckdb: and parquet:; %s: takes none", d.Name, d.Scheme))
+		return all[i], c.Fault(d.At, fmt.Sprintf("destination %s: mode works only with the files of duckdb: and parquet:, not with %s:", d.Name, d.Scheme))
 	}
 	return all[i], nil
 }
 
-// openDestination opens what a configuration names.
+// openDestination opens a configured destination.
 func (a *app) openDestination(ctx context.Context, c *config.Config, d config.Destination) (load.Destination, error) {
 	if d.Apart() {
-		return nil, usage("a source's own is NAME@SOURCE", "destination %s has a place for each source", d.Name)
+		return nil, usage("name one as NAME@SOURCE", "destination %s has a separate part for each source", d.Name)
 	}
 	p, err := placeOf(c, d)
 	if err != nil {
@@ -115,7 +112,7 @@ func (a *app) openDestination(ctx context.Context, c *config.Config, d config.De
 	return dest, nil
 }
 
-// roomFor is what the loads into all of a pipeline's destinations may take.
+// roomFor returns the memory that loads into all of a pipeline's destinations may take.
 func roomFor(c *config.Config, p config.Pipeline) (all memoryPlan) {
 	for _, to := range p.To {
 		d, _ := c.Destination(to.Text)
@@ -126,17 +123,16 @@ func roomFor(c *config.Config, p config.Pipeline) (all memoryPlan) {
 	return all
 }
 
-// options reads what stands behind the ? of a destination's URL, each value by
-// the reader of its name.
+// options parses the part after the ? of a destination's URL. Each value goes to the reader of its name.
 func options(query string, readers map[string]func(string) error) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return usage("", "its options are no query: want ?name=value&name=value")
+		return usage("", "invalid options: want ?name=value&name=value")
 	}
 	for _, name := range sortedKeys(values) {
 		read, ok := readers[name]
 		if !ok {
-			return usage("it takes "+strings.Join(sortedKeys(readers), ", "), "unknown option %q", name)
+			return usage("options are "+strings.Join(sortedKeys(readers), ", "), "unknown option %q", name)
 		}
 		if err := read(values.Get(name)); err != nil {
 			return usage("", "%s %q: %w", name, values.Get(name), err)
@@ -145,13 +141,13 @@ func options(query string, readers map[string]func(string) error) error {
 	return nil
 }
 
-// filePath splits a URL of a file or folder into its path and its options.
+// filePath splits the URL of a file or folder into path and options.
 func filePath(d config.Destination) (path, query string) {
 	path, query, _ = strings.Cut(strings.TrimPrefix(d.URL.Reveal(), d.Scheme+":"), "?")
 	return path, query
 }
 
-// pathCause is an error of the file system without the path it repeats.
+// pathCause is a file system error without the path, which the message already has.
 func pathCause(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err

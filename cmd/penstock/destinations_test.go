@@ -22,10 +22,10 @@ func TestOptions(t *testing.T) {
 	require.NoError(t, options("", readers))
 	for query, want := range map[string]string{
 		"thread=2":     `unknown option "thread"`,
-		"threads=0":    `threads "0": want a number`,
-		"threads=many": `threads "many": want a number`,
+		"threads=0":    `threads "0": want a positive number`,
+		"threads=many": `threads "many": want a positive number`,
 		"wait_lock=30": `wait_lock "30": want a duration such as 30s`,
-		"path=%zz":     "its options are no query",
+		"path=%zz":     "invalid options",
 	} {
 		require.ErrorContains(t, options(query, readers), want)
 	}

@@ -16,8 +16,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// dictionary is what a destination holds, and what is known of it. Its JSON is
-// what `docs --json` prints.
+// dictionary describes what a destination contains. Its JSON is printed by `docs --json`.
 type dictionary struct {
 	Destination string     `json:"destination"`
 	Kind        string     `json:"kind"`
@@ -44,33 +43,33 @@ type docTable struct {
 	Mode     string      `json:"mode"`
 	Key      []string    `json:"key,omitempty"`
 	Rows     int64       `json:"rows"`
-	Standing int64       `json:"standing"` // of these, without tombstones and earlier versions
+	Standing int64       `json:"standing"` // without tombstones and earlier versions
 	Run      string      `json:"run,omitempty"`
 	ReadAt   time.Time   `json:"read_at,omitzero"` // when the stream was last read to its end
 	Verdict  string      `json:"verdict,omitempty"`
-	Files    string      `json:"files,omitempty"` // a pattern for the table's, where it is files
+	Files    string      `json:"files,omitempty"` // pattern for the table's files, if it has any
 	Columns  []docColumn `json:"columns"`
 
-	certificates string // like Files, of the stream's
+	certificates string // like Files, for the stream's certificates
 }
 
-// docColumn is a column of it.
+// docColumn is a column of a table.
 type docColumn struct {
 	Name    string `json:"name"`
 	Type    string `json:"type"`
 	Source  string `json:"source,omitempty"`
 	Meaning string `json:"meaning"`
-	Mask    string `json:"mask,omitempty"` // what is done to its values before they are stored
+	Mask    string `json:"mask,omitempty"` // how its values are masked before they are stored
 	Key     bool   `json:"key,omitempty"`
 }
 
-// docView is a view that penstock has made.
+// docView is a view that penstock has created.
 type docView struct {
 	Name  string `json:"name"`
 	Title string `json:"title,omitempty"`
 }
 
-// dictionary gathers what is loaded.
+// dictionary collects what is loaded.
 func (d *reader) dictionary(ctx context.Context) (dictionary, error) {
 	out := dictionary{Destination: d.name, Kind: d.of.Scheme, Schema: d.of.Schema, At: time.Now().UTC().Truncate(time.Second)}
 	changes, err := d.changes(ctx)
@@ -103,8 +102,7 @@ func (d *reader) dictionary(ctx context.Context) (dictionary, error) {
 	return out, err
 }
 
-// read says when the table's stream was last read to its end, in whatever
-// pipeline.
+// read sets when the table's stream was last read to its end, in any pipeline.
 func (t *docTable) read(newest map[state.Key]certificate) {
 	for k, c := range newest {
 		at, _ := c.at.(time.Time)
@@ -117,8 +115,7 @@ func (t *docTable) read(newest map[state.Key]certificate) {
 	}
 }
 
-// add puts a table under its group; groups stand in the order of their first
-// table.
+// add puts a table into its group. Groups are in the order of their first tables.
 func (d *dictionary) add(group string, t docTable) {
 	i := slices.IndexFunc(d.Groups, func(g docGroup) bool { return g.Name == group })
 	if i < 0 {
@@ -128,8 +125,8 @@ func (d *dictionary) add(group string, t docTable) {
 	d.Groups[i].Tables = append(d.Groups[i].Tables, t)
 }
 
-// streams are those of the pipelines that load into this destination, as they
-// do it, and then all others.
+// streams returns the streams of the pipelines that load into this destination, with the pipeline's settings,
+// then all others.
 func (d *reader) streams() []config.Stream {
 	var all []config.Stream
 	for _, p := range d.conf.Pipelines {
@@ -138,15 +135,14 @@ func (d *reader) streams() []config.Stream {
 		}
 		loaded, err := d.conf.Select(p, nil)
 		if err != nil {
-			continue // the configuration would not have been read
+			continue // load would have refused the configuration
 		}
 		all = append(all, loaded...)
 	}
 	return append(all, d.conf.Streams...)
 }
 
-// streamOf is the stream that fills a table, or whose records a child table
-// hangs from.
+// streamOf returns the stream that fills a table or its ancestor.
 func streamOf(streams []config.Stream, table string) (config.Stream, bool) {
 	for _, s := range streams {
 		if s.Readable() && (s.Table.Name == table || strings.HasPrefix(table, s.Table.Name+"__")) {
@@ -173,7 +169,7 @@ func tableDoc(t schemas.Table, s config.Stream, known bool) docTable {
 	return doc
 }
 
-// countRows counts a table's rows, and those of them that stand.
+// countRows counts a table's rows, and those that are neither deleted nor earlier versions.
 func countRows(ctx context.Context, d load.Destination, t schemas.Table) (rows, standing int64, err error) {
 	mark := schemas.ColDeletedAt
 	if t.Mode == schemas.History {
@@ -190,7 +186,7 @@ func countRows(ctx context.Context, d load.Destination, t schemas.Table) (rows, 
 	return rows, standing, nil
 }
 
-// viewDocs are the views that penstock has made, with what they hold.
+// viewDocs returns the views that penstock has created, with their titles.
 func viewDocs(changes []load.Change) ([]docView, error) {
 	kit, err := schemas.Views()
 	if err != nil {
@@ -207,7 +203,7 @@ func viewDocs(changes []load.Change) ([]docView, error) {
 		}
 		title := titles[c.Table]
 		if of, ok := strings.CutSuffix(c.Table, "_current"); ok && title == "" {
-			title = "the rows of " + of + " that stand"
+			title = "the current rows of " + of
 		}
 		out = append(out, docView{Name: c.Table, Title: title})
 	}

@@ -21,11 +21,11 @@ func (a *app) runsDiffCmd() *cobra.Command {
 	var table string
 	cmd := &cobra.Command{
 		Use:   "diff A B --table T",
-		Short: "what became of a table's rows between two runs",
-		Long: `What became of a table's rows between two runs: which were inserted, deleted or
-updated, and in which columns, from how run A left them to how run B did. It is
-the net effect: what changed and changed back is not told. The pipeline must
-have had changes: true.`,
+		Short: "how a table's rows changed between two runs",
+		Long: `How a table's rows changed between two runs: rows inserted, deleted and updated,
+with the columns, from the end of run A to the end of run B. It shows the net
+effect: a value that changed and changed back is not shown. The pipeline needs
+changes: true.`,
 		Example: "  penstock runs diff co6bjmfsd81u co6bjogeiftv --table sales_invoices",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -36,7 +36,7 @@ have had changes: true.`,
 			}
 			switch {
 			case table == "":
-				return usage("", "which table? --table names it")
+				return usage("", "name a table with --table")
 			case args[0] > args[1]:
 				return usage("", "run %s is later than %s; name the earlier one first", args[0], args[1])
 			}
@@ -53,8 +53,7 @@ have had changes: true.`,
 	return cmd
 }
 
-// diffRuns prints the net effect of what was done after run from had ended, until
-// run to had.
+// diffRuns prints the net effect of all changes from the end of run from to the end of run to.
 func (a *app) diffRuns(ctx context.Context, d *reader, table, from, to string) error {
 	t, err := d.table(ctx, table)
 	if err != nil {
@@ -78,7 +77,7 @@ func (a *app) diffRuns(ctx context.Context, d *reader, table, from, to string) e
 	}
 	if log.stream == "" {
 		return &failure{err: fmt.Errorf("no changes of %s were logged", table), code: exitFailed,
-			hint: "set changes: true in the pipeline; what runs do is logged from then on"}
+			hint: "set changes: true in the pipeline; later runs then log their changes"}
 	}
 	if err := a.warnUnlogged(ctx, d, log, spans); err != nil {
 		return err
@@ -86,13 +85,12 @@ func (a *app) diffRuns(ctx context.Context, d *reader, table, from, to string) e
 	return a.printDiff(log.net(len(t.Key) == 0))
 }
 
-// span is a stretch of time: after since, until its end.
+// span is a stretch of time: after since, up to and including until.
 type span struct{ since, until time.Time }
 
 func (s span) holds(t time.Time) bool { return t.After(s.since) && !t.After(s.until) }
 
-// runSpans are the runs that the destination has a record of, and when they were
-// under way; one that still is has no end.
+// runSpans returns when each recorded run was under way. A run that has not ended has a zero end.
 func runSpans(ctx context.Context, d load.Destination) (map[string]span, error) {
 	spans := map[string]span{}
 	err := scan(ctx, d, load.Runs, func(r row) error {
@@ -102,23 +100,22 @@ func runSpans(ctx context.Context, d load.Destination) (map[string]span, error) 
 	return spans, err
 }
 
-// rowChange is a row of penstock's log of row changes.
+// rowChange is an entry of penstock's log of row changes.
 type rowChange struct {
 	key, action   string
 	at            time.Time
 	before, after string // JSON objects; "" for none
 }
 
-// rowLog is the part of the log that a diff is made of.
+// rowLog is the part of the log that a diff is made from.
 type rowLog struct {
-	stream  string      // that fills the table; "" where nothing was ever logged of it
+	stream  string      // that fills the table; "" if nothing was logged
 	changes []rowChange // in the order in which they were made
 	of      span
 }
 
-// readLog reads what was logged of a table in a stretch of time. By the time,
-// and not by the run that a change names: a run that carries on the pass of an
-// earlier one writes in that one's name.
+// readLog reads the logged changes of a table in a stretch of time. It selects by time and not by run: a run
+// that continues an earlier run's pass logs its changes under that run.
 func readLog(ctx context.Context, d load.Destination, table string, of span) (rowLog, error) {
 	log := rowLog{of: of}
 	err := scan(ctx, d, load.RowChanges, func(r row) error {
@@ -137,8 +134,8 @@ func readLog(ctx context.Context, d load.Destination, table string, of span) (ro
 	return log, err
 }
 
-// warnUnlogged tells of runs in between that changed rows and left no log of it,
-// as the pipeline had not asked for one yet.
+// warnUnlogged warns about runs in between that changed rows but logged no changes, because the pipeline did
+// not yet have changes: true.
 func (a *app) warnUnlogged(ctx context.Context, d load.Destination, log rowLog, spans map[string]span) error {
 	return scan(ctx, d, load.Certificates, func(r row) error {
 		if r.text("stream") != log.stream || !log.of.holds(r.time("at")) || r.number("written")+r.number("deleted") == 0 {
@@ -146,24 +143,23 @@ func (a *app) warnUnlogged(ctx context.Context, d load.Destination, log rowLog, 
 		}
 		run := spans[r.text("run")]
 		if !slices.ContainsFunc(log.changes, func(c rowChange) bool { return run.holds(c.at) }) {
-			a.log.Warn("a run in between changed rows without a log of them", "run", r.text("run"), "stream", log.stream)
+			a.log.Warn("a run in between changed rows but did not log the changes", "run", r.text("run"), "stream", log.stream)
 		}
 		return nil
 	})
 }
 
-// effect is what became of one row in the end.
+// effect is the net change of one row.
 type effect struct {
 	Change  string                `json:"change"` // inserted, updated or deleted
 	Key     json.RawMessage       `json:"key"`
-	Rows    int64                 `json:"rows,omitempty"` // of a table without a key, that equal this one
+	Rows    int64                 `json:"rows,omitempty"` // number of equal rows, in a table without a key
 	Columns map[string]cellChange `json:"columns,omitempty"`
 	Before  json.RawMessage       `json:"before,omitempty"`
 	After   json.RawMessage       `json:"after,omitempty"`
 }
 
-// cellChange is the value of a column before and after; null where the row had
-// no such column.
+// cellChange is the value of a column before and after. It is null if the row did not have the column.
 type cellChange struct {
 	Before json.RawMessage `json:"before"`
 	After  json.RawMessage `json:"after"`
@@ -189,8 +185,7 @@ func (l rowLog) net(keyless bool) []effect {
 	return out
 }
 
-// netOfKey folds the changes of one key; ok is false where nothing is left of
-// them.
+// netOfKey folds the changes of one key. ok is false if they cancel out.
 func netOfKey(changes []rowChange) (e effect, ok bool) {
 	first, last := changes[0], changes[len(changes)-1]
 	was := first.action == "update" || first.action == "delete"
@@ -232,7 +227,7 @@ func netOfRows(changes []rowChange) (e effect, ok bool) {
 // diffRow compares two rows column by column.
 func diffRow(before, after string) map[string]cellChange {
 	var a, b map[string]json.RawMessage
-	_ = json.Unmarshal([]byte(before), &a) // what is no object has no columns
+	_ = json.Unmarshal([]byte(before), &a) // text that is not an object has no columns
 	_ = json.Unmarshal([]byte(after), &b)
 	diff := map[string]cellChange{}
 	for name := range a {
@@ -255,7 +250,7 @@ func orJSONNull(v json.RawMessage) json.RawMessage {
 	return v
 }
 
-// document is text as JSON: as it stands where it is JSON, else as a string.
+// document returns text unchanged if it is JSON, else as a JSON string.
 func document(text string) json.RawMessage {
 	if json.Valid([]byte(text)) {
 		return json.RawMessage(text)
@@ -285,7 +280,7 @@ func (a *app) printDiff(effects []effect) error {
 	return err
 }
 
-// encodeLines writes each of all as JSON on a line of its own.
+// encodeLines writes each value as JSON on its own line.
 func encodeLines[T any](w io.Writer, all []T) error {
 	enc := lineWriter(w)
 	for _, v := range all {

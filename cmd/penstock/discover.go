@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// discoverFlags are the command line's words for one discovery.
+// discoverFlags are the flags and arguments of discover.
 type discoverFlags struct {
 	streams  []string
 	all      bool
@@ -29,15 +29,14 @@ func (a *app) discoverCmd() *cobra.Command {
 	var f discoverFlags
 	cmd := &cobra.Command{
 		Use:   "discover [STREAM…]",
-		Short: "finds out how streams answer, with a bounded number of read requests, and prints the evidence",
-		Long: `Finds out how streams answer: envelope, records, key, pages, filters. It asks a
-bounded number of read requests of each and prints what they have shown: a line
-with + is evidence, one with - a hypothesis that was given up. The destinations of
-the pipelines that carry a stream remember it, for the runs to come.
+		Short: "learn how streams answer, with a bounded number of read requests, and print the evidence",
+		Long: `Learns how streams answer: envelope, records, key, paging, filters. It sends a
+bounded number of read requests per stream and prints the results: a line with +
+is evidence, a line with - is a rejected hypothesis. The destinations of the
+pipelines that contain a stream store its conventions for later runs.
+Without a name, it probes the streams with no stored conventions.
 
-Without a name, it asks about the streams of which nothing is remembered yet.
-
-Exit codes: 0 everything is settled, 75 something is not.`,
+Exit codes: 0 every stream is settled, 75 some are not.`,
 		Example: `  penstock discover crm.leads 'sales.*'
   penstock discover --requests 100`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,19 +52,19 @@ Exit codes: 0 everything is settled, 75 something is not.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.BoolVar(&f.all, "all", false, "ask also about streams that are remembered")
-	fl.IntVar(&f.requests, "requests", 0, "`budget` of requests for all streams; 0: as many as it takes")
+	fl.BoolVar(&f.all, "all", false, "probe also streams with stored conventions")
+	fl.IntVar(&f.requests, "requests", 0, "total `budget` of requests for all streams; 0 means as many as needed")
 	return cmd
 }
 
-// discover asks about the streams of every pipeline and prints what was found.
+// discover probes the streams of every pipeline and prints what it learned.
 func (a *app) discover(ctx context.Context, c *config.Config, f discoverFlags) error {
 	d := &discovery{app: a, conf: c, flags: f, found: map[string]extract.Convention{}}
 	var refusal error
 	for _, p := range d.pipelines() {
 		streams, err := c.Select(p, f.streams)
 		if err != nil {
-			refusal = err // another may carry them
+			refusal = err // another pipeline may have these streams
 			continue
 		}
 		if err := d.pipeline(ctx, p, streams); err != nil {
@@ -78,12 +77,12 @@ func (a *app) discover(ctx context.Context, c *config.Config, f discoverFlags) e
 	return d.conclude()
 }
 
-// discovery is a discover under way.
+// discovery is the state of one discover command.
 type discovery struct {
 	*app
 	conf  *config.Config
 	flags discoverFlags
-	any   bool         // a pipeline carries what is asked about
+	any   bool         // some pipeline has the named streams
 	spent atomic.Int64 // requests
 
 	mu              sync.Mutex
@@ -91,8 +90,8 @@ type discovery struct {
 	settled, failed int
 }
 
-// pipelines are those of the configuration and, where streams are named that
-// none of them carries, one of their own.
+// pipelines returns the pipelines of the configuration, and one more for each named stream that is in none of
+// them.
 func (d *discovery) pipelines() []config.Pipeline {
 	all := slices.Clone(d.conf.Pipelines)
 	for _, name := range d.flags.streams {
@@ -107,8 +106,7 @@ func (d *discovery) pipelines() []config.Pipeline {
 	return all
 }
 
-// pipeline asks about the streams of one pipeline, and has its destinations
-// remember what was found.
+// pipeline probes the streams of one pipeline, and stores the conventions in its destinations.
 func (d *discovery) pipeline(ctx context.Context, p config.Pipeline, streams []config.Stream) error {
 	d.any = true
 	r := &openedRun{conf: d.conf, pipeline: p, streams: streams}
@@ -140,8 +138,8 @@ func (d *discovery) pipeline(ctx context.Context, p config.Pipeline, streams []c
 	return pipeline.Remember(ctx, r.config(), found)
 }
 
-// open are the streams to ask about: those that are named, else those of which a
-// destination remembers nothing that holds.
+// open returns the streams to probe: the named ones, else those for which some destination has no fitting
+// convention.
 func (d *discovery) open(ctx context.Context, r *openedRun) ([]config.Stream, error) {
 	if d.flags.all || len(d.flags.streams) > 0 {
 		return r.streams, nil
@@ -159,7 +157,7 @@ func (d *discovery) open(ctx context.Context, r *openedRun) ([]config.Stream, er
 	}), nil
 }
 
-// ask probes the streams, several at once, and prints what each has shown.
+// ask probes the streams, several at once, and prints the result of each.
 func (d *discovery) ask(ctx context.Context, r *openedRun) map[string]extract.Convention {
 	found := map[string]extract.Convention{}
 	var probes errgroup.Group
@@ -178,17 +176,17 @@ func (d *discovery) ask(ctx context.Context, r *openedRun) map[string]extract.Co
 			return d.print(r, s, c, err)
 		})
 	}
-	_ = probes.Wait() // what cannot be printed, whoever closes the output tells
+	_ = probes.Wait() // closing the output reports write errors
 	return found
 }
 
 var (
-	errNoBudget = errors.New("the request budget has ended")
-	errByParent = errors.New("its answers show with the first record of its parent that is read")
-	errFile     = errors.New("its answers are files")
+	errNoBudget = errors.New("the request budget is used up")
+	errByParent = errors.New("a child stream is learned when the first record of its parent is read")
+	errFile     = errors.New("the stream returns files, so there is nothing to learn")
 )
 
-// one probes a stream, unless it was probed for another pipeline.
+// one probes a stream, unless it was already probed for another pipeline.
 func (d *discovery) one(ctx context.Context, r *openedRun, s config.Stream) (extract.Convention, error) {
 	of := r.pipeline.From[0].Text + " " + s.Name
 	d.mu.Lock()
@@ -214,7 +212,7 @@ func (d *discovery) one(ctx context.Context, r *openedRun, s config.Stream) (ext
 	return c, err
 }
 
-// discovered is what `discover --json` prints of a stream, one a line.
+// discovered is the line that `discover --json` prints for a stream.
 type discovered struct {
 	Stream   string         `json:"stream"`
 	Pipeline string         `json:"pipeline"`
@@ -225,7 +223,7 @@ type discovered struct {
 	Hint     string         `json:"hint,omitempty"`
 }
 
-// print tells what was found out about a stream. d.mu is held.
+// print prints what was learned about a stream. The caller holds d.mu.
 func (d *discovery) print(r *openedRun, s config.Stream, c extract.Convention, err error) error {
 	known := errors.Is(err, errByParent) || errors.Is(err, errFile)
 	switch {
@@ -258,7 +256,7 @@ func (d *discovery) print(r *openedRun, s config.Stream, c extract.Convention, e
 	return failed
 }
 
-// conclude sums up.
+// conclude prints the totals.
 func (d *discovery) conclude() error {
 	if !d.json {
 		budget := ""

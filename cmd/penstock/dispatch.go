@@ -13,15 +13,14 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// errUnderWay says that every unit of a run belongs to another that has not ended.
+// errUnderWay means that every unit of a run is already part of another run.
 var errUnderWay = fmt.Errorf("another run of the pipeline has not ended: %w", state.ErrLocked)
 
-// endLook is how often it is looked whether units have ended.
+// endLook is how often dispatch checks whether units have ended.
 const endLook = time.Second
 
-// dispatch plans a run into units, which workers do, and waits until they have
-// ended. A run that is planned already, by a process which is gone, is only waited
-// for. // Invariant 18
+// dispatch plans a run into units, which workers claim, and waits until they have ended. If a process that is
+// gone has already planned the run, dispatch only waits. // Invariant 18
 func (h *unitWorker) dispatch(ctx context.Context, c *config.Config, p config.Pipeline, o serve.Order) (r pipeline.Report, err error) {
 	began := h.db.Now()
 	if err := h.plan(ctx, c, p, o); err != nil {
@@ -37,8 +36,7 @@ func (h *unitWorker) dispatch(ctx context.Context, c *config.Config, p config.Pi
 	return fleet.Joined(o.Run, p.Name, units), nil
 }
 
-// plan puts the units of a run into the ledger, and the calls for workers into
-// their queue, in one transaction.
+// plan stores the units of a run, and the wakeup calls for workers, in one transaction.
 func (h *unitWorker) plan(ctx context.Context, c *config.Config, p config.Pipeline, o serve.Order) error {
 	before, err := h.hand.Units.Units(ctx, state.UnitFilter{Run: o.Run, Limit: 1})
 	if err != nil || len(before) > 0 {
@@ -67,7 +65,7 @@ func (h *unitWorker) plan(ctx context.Context, c *config.Config, p config.Pipeli
 	return err
 }
 
-// await returns nil once no unit of a run is left to be done.
+// await returns nil once every unit of a run has ended.
 func (h *unitWorker) await(ctx context.Context, run string) error {
 	tick := time.NewTicker(endLook)
 	defer tick.Stop()
@@ -84,8 +82,8 @@ func (h *unitWorker) await(ctx context.Context, run string) error {
 	}
 }
 
-// abandon is the end of waiting for a run: one that has come to its deadline is
-// cancelled, and one whose daemon is being stopped goes on without it.
+// abandon ends the wait for a run. A run past its deadline is cancelled. If only the daemon stops, the run
+// goes on without it.
 func (h *unitWorker) abandon(ctx context.Context, run string) error {
 	if !serve.Overdue(ctx) {
 		return nil
@@ -96,12 +94,12 @@ func (h *unitWorker) abandon(ctx context.Context, run string) error {
 	return err
 }
 
-// unitsOf are all units of a run.
+// unitsOf returns all units of a run.
 func (h *unitWorker) unitsOf(ctx context.Context, run string) ([]state.Unit, error) {
 	return allUnits(ctx, h.hand.Units, run)
 }
 
-// allUnits are all units of a run, however many.
+// allUnits returns all units of a run, page by page.
 func allUnits(ctx context.Context, from state.Units, run string) (all []state.Unit, err error) {
 	f := state.UnitFilter{Run: run}
 	for {
@@ -114,13 +112,13 @@ func allUnits(ctx context.Context, from state.Units, run string) (all []state.Un
 	}
 }
 
-// planned makes the runs of a pipeline be planned instead of made here.
+// planned makes sp plan its runs for workers instead of executing them here.
 func (h *unitWorker) planned(c *config.Config, p config.Pipeline, sp *serve.Pipeline) {
 	here := sp.Run
 	sp.Planned = true
 	sp.Run = func(ctx context.Context, o serve.Order) (pipeline.Report, error) {
 		if o.Options != (pipeline.Options{}) {
-			return here(ctx, o) // units know of no wishes
+			return here(ctx, o) // units carry no options
 		}
 		r, err := h.dispatch(ctx, c, p, o)
 		if errors.Is(err, state.ErrTaken) {

@@ -17,8 +17,7 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// docsForms are the forms of the data dictionary: by name, the file it is
-// called in a folder, and what writes it.
+// docsForms are the forms of the data dictionary, by name: the default file name in a folder, and the writer.
 var docsForms = map[string]struct {
 	file  string
 	write func(io.Writer, dictionary) error
@@ -33,11 +32,11 @@ func (a *app) docsCmd() *cobra.Command {
 	var format, file string
 	cmd := &cobra.Command{
 		Use:   "docs",
-		Short: "a data dictionary of what is loaded, for people or for dbt",
-		Long: `A data dictionary of what is loaded: tables and columns, their types and the
-fields they come from, the endpoint behind each, when it was last read and what
-that has proven, and how many rows there are. As Markdown, as one HTML page, or
-as sources for dbt, with freshness and tests of the keys.`,
+		Short: "write a data dictionary of what is loaded, for people or for dbt",
+		Long: `Writes a data dictionary of what is loaded: tables, columns, types, the source
+fields, the endpoint of each table, when it was last read with which verdict, and
+its number of rows. As Markdown, as one HTML page, or as dbt sources with
+freshness and key tests.`,
 		Example: `  penstock docs --format html -o dictionary.html
   penstock docs --format dbt -o models/`,
 		Args: cobra.NoArgs,
@@ -83,7 +82,7 @@ func writeMarkdown(w io.Writer, d dictionary) error {
 	return t.Execute(w, d)
 }
 
-// markdownCell keeps a text within its cell of a table.
+// markdownCell escapes text for a table cell.
 func markdownCell(s string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "`", "'").Replace(printable(s, false))
 }

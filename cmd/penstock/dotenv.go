@@ -10,9 +10,8 @@ import (
 	"sync"
 )
 
-// dotenv is the file .env beside the configuration. Variables of the environment come
-// first. The file is read when the environment lacks a variable, and again when the file
-// has changed. It is safe for concurrent use.
+// dotenv is the file .env beside the configuration. Environment variables take precedence. The file is read
+// when the environment lacks a variable, and again when it has changed. It is safe for concurrent use.
 type dotenv struct {
 	path string
 
@@ -20,15 +19,15 @@ type dotenv struct {
 	values map[string]string
 	from   fs.FileInfo
 	err    error  // why the file is not used
-	text   string // of a file that is not used, to know what is in it
-	hides  bool   // a variable that was looked up is in it
+	text   string // content of an unused file, to know which variables it has
+	hides  bool   // it has a variable that was looked up
 }
 
 func newDotenv(config string) *dotenv {
 	return &dotenv{path: filepath.Join(filepath.Dir(config), ".env")}
 }
 
-// lookup is a variable of the environment, or else of the file.
+// lookup returns a variable of the environment, or else of the file.
 func (d *dotenv) lookup(name string) (string, bool) {
 	if v, ok := os.LookupEnv(name); ok {
 		return v, true
@@ -51,7 +50,7 @@ func (d *dotenv) lookup(name string) (string, bool) {
 	return v, ok
 }
 
-// read reads the file. One that others may read is not used.
+// read reads the file. It rejects a file that other users can read.
 func (d *dotenv) read() {
 	d.values, d.text, d.hides = nil, "", false
 	text, err := readSecret(d.path)
@@ -59,14 +58,13 @@ func (d *dotenv) read() {
 		d.values, err = parseDotenv(text)
 	}
 	if d.err = err; err != nil {
-		data, _ := readUpTo(d.path, maxSecret) // err says already why there may be none
+		data, _ := readUpTo(d.path, maxSecret) // err already says why it may be empty
 		d.text = string(data)
 	}
 }
 
-// trouble is why the file is not used; nil where it is used, or was not needed. missed
-// reports whether a variable that was looked up is in it: it may be one that the configuration
-// can do without, such as the key of the state.
+// trouble returns why the file is not used; nil if it is used or was not needed. missed reports whether it has
+// a variable that was looked up, perhaps an optional one such as the key of the state.
 func (d *dotenv) trouble() (err error, missed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,9 +74,9 @@ func (d *dotenv) trouble() (err error, missed bool) {
 	return fmt.Errorf("%s is not read: %w", d.path, d.err), d.hides
 }
 
-// parseDotenv reads lines of NAME=VALUE. A value may have single quotes, or double quotes
-// with \n, \" and \\ in it. The word export before a name, empty lines and lines that begin
-// with # are ignored. A $ in a value has no meaning.
+// parseDotenv parses lines of NAME=VALUE. A value may be in single quotes, or in double quotes with \n, \" and
+// \\ escapes. The word export before a name, empty lines and lines that begin with # are ignored. A $ in a
+// value has no special meaning.
 func parseDotenv(text string) (map[string]string, error) {
 	values := map[string]string{}
 	for i, line := range strings.Split(text, "\n") {

@@ -42,7 +42,7 @@ func TestDotenv(t *testing.T) {
 	_, ok = d.lookup("PENSTOCK_TEST_A")
 	require.False(t, ok)
 	err, missed := d.trouble()
-	require.ErrorContains(t, err, "others may read it (mode 0640); chmod 600 it")
+	require.ErrorContains(t, err, "other users can read it (mode 0640); run chmod 600 on it")
 	require.True(t, missed)
 	require.NoError(t, os.Chmod(path, 0o644))
 	_, ok = d.lookup("PENSTOCK_TEST_C")

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// down stands for a destination that could not be opened, so that a run goes on
-// with the others and says of this one why. It fails whatever is asked of it.
+// down replaces a destination that could not be opened, so that the run continues with the others and reports
+// the error for this one. Every method but Close fails.
 type down struct{ err error }
 
 var _ load.Destination = down{}
@@ -19,26 +19,26 @@ var _ load.Destination = down{}
 // Cursor returns why the destination could not be opened.
 func (d down) Cursor(context.Context, state.Key) (state.Cursor, error) { return "", d.err }
 
-// Tables does as well.
+// Tables returns the same error.
 func (d down) Tables(context.Context, string) ([]schemas.Table, error) { return nil, d.err }
 
-// Begin does as well.
+// Begin returns the same error.
 func (d down) Begin(context.Context, state.Key, state.Cursor, load.Pass) (load.Tx, error) {
 	return nil, d.err
 }
 
-// Scan does as well.
+// Scan returns the same error.
 func (d down) Scan(context.Context, string, []string, func(arrow.RecordBatch) error) error {
 	return d.err
 }
 
-// Standing does as well.
+// Standing returns the same error.
 func (d down) Standing(context.Context, state.Key, string) (load.StreamState, error) {
 	return load.StreamState{}, d.err
 }
 
-// Accept does as well.
+// Accept returns the same error.
 func (d down) Accept(context.Context, string) ([]load.Change, error) { return nil, d.err }
 
-// Close has nothing to close.
+// Close does nothing.
 func (d down) Close() error { return nil }

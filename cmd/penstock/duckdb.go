@@ -17,14 +17,14 @@ import (
 	"github.com/penstock-data/penstock/load/duckdb"
 )
 
-// duckdbPlace is the kind of destination that is one DuckDB file.
+// duckdbPlace is the kind of destination that is a DuckDB file.
 func duckdbPlace() destinationKind {
 	return destinationKind{
 		scheme: "duckdb", missing: duckdbMissing,
 		open: openDuckDB, check: checkDuckDB, absent: absentFile,
 		onHost: func(config.Destination) bool { return true },
-		// Two groups of usual rows, lest the engine wait for the next; a third would
-		// only stand in memory, where the collector goes over it.
+		// Two groups of usual rows, so that the engine never waits for the next. A third would only occupy
+		// memory that the garbage collector scans.
 		room: memoryPlan{heap: defaultHeap, budget: 90 << 20, group: pipeline.DefaultGroupBytes, rows: duckdb.RowGroup},
 		locate: func(_ context.Context, d config.Destination, _ load.Destination, _ string) (string, error) {
 			path, _ := filePath(d)
@@ -41,11 +41,11 @@ func duckdbPlace() destinationKind {
 	}
 }
 
-// openDuckDB reads duckdb:PATH, after which ?memory_limit=512MB, threads=2,
-// wait_lock=30s and storage_version=v1.0.0 may stand.
+// openDuckDB opens duckdb:PATH, with the options ?memory_limit=512MB, threads=2, wait_lock=30s and
+// storage_version=v1.0.0.
 func openDuckDB(ctx context.Context, a *app, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
-		return nil, usage("", "a DuckDB file takes no schema in this release")
+		return nil, usage("", "a DuckDB destination does not support schema in this release")
 	}
 	path, query := filePath(d)
 	o := duckdb.Options{Path: path, Mode: d.Mode, Log: a.log, Step: a.step}
@@ -59,7 +59,7 @@ func openDuckDB(ctx context.Context, a *app, d config.Destination) (load.Destina
 	}
 	db, err := duckdb.Open(ctx, o)
 	if errors.Is(err, duckdb.ErrNotBuilt) {
-		return nil, hinted(err, "make build sets both; a C compiler is all it needs")
+		return nil, hinted(err, "build with `make build`, which sets both and needs only a C compiler")
 	}
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func openDuckDB(ctx context.Context, a *app, d config.Destination) (load.Destina
 	return db, nil
 }
 
-// textOption, countOption and waitOption read the values of options.
+// textOption, countOption and waitOption parse the values of options.
 func textOption(to *string) func(string) error {
 	return func(v string) error { *to = v; return nil }
 }
@@ -75,13 +75,13 @@ func textOption(to *string) func(string) error {
 func countOption(to *int) func(string) error {
 	return func(v string) (err error) {
 		if *to, err = strconv.Atoi(v); err != nil || *to < 1 {
-			return errors.New("want a number")
+			return errors.New("want a positive number")
 		}
 		return nil
 	}
 }
 
-// waitOption reads how long to wait; 0s is not at all, which is not the zero value.
+// waitOption parses how long to wait. 0s means not at all, and is stored as -1, since 0 is the default.
 func waitOption(to *time.Duration) func(string) error {
 	return func(v string) (err error) {
 		if *to, err = time.ParseDuration(v); err != nil {
@@ -94,8 +94,8 @@ func waitOption(to *time.Duration) func(string) error {
 	}
 }
 
-// absentFile says that a destination's file or folder is not there: what only
-// reads makes none, as an empty one would hide a wrong path.
+// absentFile returns an error if a destination's file or folder does not exist. A command that only reads must
+// not create it: an empty one would hide a wrong path.
 func absentFile(d config.Destination) error {
 	path, _ := filePath(d)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -104,16 +104,15 @@ func absentFile(d config.Destination) error {
 	return nil
 }
 
-// checkDuckDB asks for what a first commit needs: a folder in which the file
-// and its log can be made.
+// checkDuckDB checks what a first commit needs: a folder in which the file and its log can be created.
 func checkDuckDB(_ context.Context, _ *app, d config.Destination) error {
 	path, _ := filePath(d)
-	if err := checkFolder(filepath.Dir(path), "make the folder and let penstock write to it; the file's log stands beside it"); err != nil {
+	if err := checkFolder(filepath.Dir(path), "create the folder and let penstock write to it; the file's log is kept in it too"); err != nil {
 		return err
 	}
 	if info, err := os.Stat(path); err == nil && runtime.GOOS != "windows" && d.Mode == 0 && info.Mode().Perm()&0o002 != 0 {
 		return hinted(fmt.Errorf("everyone may write to %s (mode %04o)", path, info.Mode().Perm()),
-			fmt.Sprintf("chmod o-w it, or say that it is meant so: mode: %04o of the destination", info.Mode().Perm()))
+			fmt.Sprintf("run chmod o-w on it, or set mode: %04o on the destination if this is intended", info.Mode().Perm()))
 	}
 	if f, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
 		return f.Close()
@@ -123,7 +122,7 @@ func checkDuckDB(_ context.Context, _ *app, d config.Destination) error {
 	return nil
 }
 
-// checkFolder makes a file in dir, and removes it.
+// checkFolder creates a file in dir and removes it.
 func checkFolder(dir, hint string) error {
 	f, err := os.CreateTemp(dir, ".penstock-check-*")
 	if err != nil {

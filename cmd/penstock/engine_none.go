@@ -2,4 +2,4 @@
 
 package main
 
-const duckdbMissing = "it was built without cgo or without the tag duckdb_arrow; make build sets both"
+const duckdbMissing = "built without cgo or without the tag duckdb_arrow; `make build` sets both"

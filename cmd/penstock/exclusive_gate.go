@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// exclusiveGate limits which units run at the same time in this process. A unit that may
-// have ended an earlier process runs alone. The zero value has no unit in it.
+// exclusiveGate limits which units run at the same time in this process. A unit that may have crashed an
+// earlier process runs alone. The zero value is an empty gate.
 type exclusiveGate struct {
 	mu     sync.Mutex
 	others int
 	taken  bool      // by a unit that runs alone
-	wanted time.Time // when a unit began to wait to run alone; zero: none waits
+	wanted time.Time // when a unit began to wait to run alone; zero if none waits
 }
 
 // gatePatience is how long other units may still start while a unit waits to run alone.
 const gatePatience = time.Minute
 
-// enter takes a place beside others, or reports that there is none for now.
+// enter admits a unit beside others, or returns false if it must wait.
 func (q *exclusiveGate) enter() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -28,7 +28,7 @@ func (q *exclusiveGate) enter() bool {
 	return true
 }
 
-// leave gives the place back.
+// leave removes a unit that enter admitted.
 func (q *exclusiveGate) leave() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -37,8 +37,8 @@ func (q *exclusiveGate) leave() {
 	}
 }
 
-// clear takes the gate for one unit if it is empty. If not, they will be: after a
-// while nobody enters before they were.
+// clear takes the gate for one unit if the gate is empty. If not, enter admits no more units after
+// gatePatience, so that the gate becomes empty.
 func (q *exclusiveGate) clear() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -52,7 +52,7 @@ func (q *exclusiveGate) clear() bool {
 	return true
 }
 
-// open gives them back to all.
+// open ends what clear began.
 func (q *exclusiveGate) open() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

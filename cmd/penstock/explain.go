@@ -17,12 +17,12 @@ import (
 func (a *app) explainCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain STREAM",
-		Short: "what was learned or configured for the stream, and why, as YAML to paste",
-		Long: `What was learned or configured for the stream, and why, as YAML that can be pasted
-into pipelines.yaml: it then reads the stream as it is read now. A line with + is
-evidence, one with - a hypothesis that was given up. Below them stand the verdict
-on the last pass, and the facts that it rests on. Nothing is asked of the
-source; ` + "`penstock discover`" + ` does that.`,
+		Short: "what was learned or configured for a stream, and why, as YAML to paste",
+		Long: `Shows what was learned or configured for a stream, and why, as YAML to paste into
+pipelines.yaml; the stream is then read as it is read now. A line with + is
+evidence, a line with - is a rejected hypothesis. Below them are the verdict on
+the last pass and the facts behind it. No request is sent to the source;
+` + "use `penstock discover`" + ` for that.`,
 		Example: "  penstock explain crm.leads",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,8 +39,8 @@ source; ` + "`penstock discover`" + ` does that.`,
 	}
 }
 
-// know gathers what is held about a stream: of what destinations remember, the
-// newest that is about the request it makes now.
+// know collects what is known about a stream. Of the destinations' stored conventions, it takes the newest one
+// that fits the stream's current request.
 func (a *app) know(ctx context.Context, c *config.Config, name string) (knowledge, error) {
 	s, ok := c.Stream(name)
 	k := knowledge{stream: s}
@@ -58,11 +58,11 @@ func (a *app) know(ctx context.Context, c *config.Config, name string) (knowledg
 		for _, to := range p.To {
 			d, _ := c.Destination(to.Text)
 			if len(p.From) > 0 {
-				d = d.For(p.From[0].Text) // what sources answer is alike
+				d = d.For(p.From[0].Text) // all sources answer alike
 			}
 			m, last, rest, err := a.recall(ctx, c, d, p.Name, k.stream.Table)
 			if err != nil {
-				a.log.Warn("what it remembers is left out", "destination", d.Name, "error", err)
+				a.log.Warn("conventions of a destination skipped", "destination", d.Name, "error", err)
 				continue
 			}
 			if rest.Records > 0 {
@@ -79,9 +79,8 @@ func (a *app) know(ctx context.Context, c *config.Config, name string) (knowledg
 	return k, nil
 }
 
-// recall is what a destination remembers of a pipeline's streams, the newest
-// certificate of each, and what of one table is beyond the bound of columns; nothing
-// where there is no destination yet.
+// recall returns what a destination stores about a pipeline's streams, the newest certificate of each, and the
+// columns of one table beyond the column limit. It returns nothing if the destination does not exist yet.
 func (a *app) recall(ctx context.Context, c *config.Config, d config.Destination, of string, t schemas.Table) (pipeline.Memories, map[string]proved, overflow, error) {
 	p, err := placeOf(c, d)
 	if err != nil {
@@ -108,12 +107,12 @@ func (a *app) recall(ctx context.Context, c *config.Config, d config.Destination
 type explanation struct {
 	Stream    string         `json:"stream"`
 	LearnedAt time.Time      `json:"learned_at,omitzero"`
-	Kept      string         `json:"destination,omitempty"` // which remembers it
-	Requests  int            `json:"requests"`              // that it took
+	Kept      string         `json:"destination,omitempty"` // which stores it
+	Requests  int            `json:"requests"`              // spent to learn it
 	Facts     []extract.Fact `json:"facts"`
 	YAML      string         `json:"yaml"`
 	Proved    *proved        `json:"certificate,omitempty"` // of the last pass
-	Rest      []overflow     `json:"rest,omitempty"`        // what is beyond the bound of columns
+	Rest      []overflow     `json:"rest,omitempty"`        // columns beyond the limit
 }
 
 func (a *app) explain(k knowledge) error {
@@ -133,9 +132,9 @@ func (a *app) explain(k knowledge) error {
 		fmt.Fprintf(a.out, "# %s: learned %s with %s, remembered by %s\n", k.stream.Name,
 			k.learned.LearnedAt.Local().Format(time.DateTime), plural(k.learned.Requests, "request"), k.kept)
 	case k.stream.Parent != "":
-		fmt.Fprintf(a.out, "# %s: asked for with what each record of %s holds; how its answers are built shows with the first\n", k.stream.Name, k.stream.Parent)
+		fmt.Fprintf(a.out, "# %s: requested once per record of %s; its shape is learned with the first\n", k.stream.Name, k.stream.Parent)
 	default:
-		fmt.Fprintf(a.out, "# %s: nothing was learned of it yet; `penstock discover %s` or the first sync does\n", k.stream.Name, k.stream.Name)
+		fmt.Fprintf(a.out, "# %s: nothing learned yet; run `penstock discover %s` or sync it\n", k.stream.Name, k.stream.Name)
 	}
 	printFacts(a.out, "# ", k.facts())
 	for _, o := range k.rest {

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// The exit codes of the contract. Those of a signal are [signalCode]'s.
+// The exit codes of the contract. signalCode returns those of signals.
 const (
 	exitDone    = 0
 	exitFailed  = 1
@@ -22,22 +22,21 @@ const (
 	exitPartial = 75
 )
 
-// hintFull is what a person can do about a full disk.
-const hintFull = "the disk is full: make room and run again; the tables are as the last commit left them"
+// hintFull is the hint for a full disk.
+const hintFull = "the disk is full: free some space and run again; the tables are as of the last commit"
 
-// hintSignIn is what a person can do about a sign-in that has ended.
-const hintSignIn = "sign in with `penstock login`; what is committed stays"
+// hintSignIn is the hint for a sign-in that has ended.
+const hintSignIn = "sign in with `penstock login`; committed data is safe"
 
-// failure is an error as a person meets it: what went wrong, what to do about
-// it, and the exit code that scripts go by. Without an error it only carries
-// the code: everything has been said.
+// failure is an error as shown to the user: what went wrong, what to do next, and the exit code. Without err
+// it carries only the exit code, because everything has been printed.
 type failure struct {
 	err  error
 	hint string
 	code int
 }
 
-// Error is the text of what went wrong; its code where all has been said.
+// Error returns what went wrong, or the exit code if err is nil.
 func (f *failure) Error() string {
 	if f.err == nil {
 		return fmt.Sprintf("exit %d", f.code)
@@ -48,12 +47,12 @@ func (f *failure) Error() string {
 // Unwrap returns what went wrong.
 func (f *failure) Unwrap() error { return f.err }
 
-// usage is a failure of the command line or the configuration.
+// usage returns a failure of the command line or the configuration.
 func usage(hint, format string, args ...any) error {
 	return &failure{err: fmt.Errorf(format, args...), hint: hint, code: exitUsage}
 }
 
-// hinted adds what to do to err and leaves its exit code to its kind.
+// hinted adds a hint to err. The exit code still depends on the kind of error.
 func hinted(err error, hint string) error {
 	if err == nil {
 		return nil
@@ -61,7 +60,7 @@ func hinted(err error, hint string) error {
 	return &failure{err: err, hint: hint}
 }
 
-// exit is the outcome code of a verb that has already reported everything.
+// exit returns the error of a verb that has already printed everything.
 func exit(code int) error {
 	if code == exitDone {
 		return nil
@@ -69,8 +68,7 @@ func exit(code int) error {
 	return &failure{code: code}
 }
 
-// stopped is why a context ended: a signal. It wraps the cause that a run
-// looks for.
+// stopped is the cause of a context that a signal ended. It wraps the cause that a run checks for.
 type stopped struct {
 	signal os.Signal
 	cause  error
@@ -79,10 +77,10 @@ type stopped struct {
 // Error names the signal.
 func (s *stopped) Error() string { return "stopped by " + s.signal.String() }
 
-// Unwrap returns the cause that a run looks for.
+// Unwrap returns the cause that a run checks for.
 func (s *stopped) Unwrap() error { return s.cause }
 
-// codeOf is the exit code for the error of a verb. // Invariant 14
+// codeOf returns the exit code for the error of a verb. // Invariant 14
 func codeOf(ctx context.Context, err error) int {
 	if err == nil {
 		return exitDone
@@ -105,8 +103,7 @@ func codeOf(ctx context.Context, err error) int {
 	return exitFailed
 }
 
-// complain prints err once: each fault of a configuration on its own line, then
-// what to do.
+// complain prints err once: each configuration fault on its own line, then the hint.
 func (a *app) complain(err error) {
 	f, ok := errors.AsType[*failure](err)
 	if ok && f.err == nil {
@@ -119,7 +116,7 @@ func (a *app) complain(err error) {
 	case ok && f.hint != "":
 		hint = f.hint
 	case errors.Is(err, state.ErrLocked):
-		hint = "close the other process or wait for it; nothing was changed, running again is safe"
+		hint = "wait for the other process or stop it, then run again; nothing was changed"
 	case errors.Is(err, syscall.ENOSPC) && !unprinted:
 		hint = hintFull
 	}
@@ -142,14 +139,14 @@ func (a *app) complain(err error) {
 	}
 }
 
-// printHint tells what to do, every line of it behind indent.
+// printHint prints a hint, each line behind indent.
 func printHint(w io.Writer, indent, hint string) error {
 	_, err := fmt.Fprintf(w, "%shint: %s\n", indent, strings.ReplaceAll(hint, "\n", "\n"+indent+"  "))
 	return err
 }
 
-// printable makes text safe for a terminal and a log: what would move the
-// cursor or end the line is shown, not done.
+// printable makes text safe for a terminal and a log: control characters are escaped. With lines, newlines
+// stay.
 func printable(s string, lines bool) string {
 	clean := func(r rune) bool {
 		return r < ' ' && !(lines && r == '\n') || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069

@@ -8,9 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// files are the folders, by destination, in which a run keeps the files that
-// rows are about. Of a run whose destinations have some that keep none, it says
-// so.
+// files returns, by destination, the folders in which a run keeps downloaded files. It warns about
+// destinations that keep none.
 func (a *app) files(r *openedRun) map[string]string {
 	i := slices.IndexFunc(r.streams, func(s config.Stream) bool { return s.Class == schemas.ClassFile })
 	if i < 0 {
@@ -21,22 +20,22 @@ func (a *app) files(r *openedRun) map[string]string {
 		d, _ := r.conf.Destination(to.Text)
 		folders[d.Name] = filesOf(r.conf, d.For(r.pipeline.From[0].Text))
 		if folders[d.Name] == "" {
-			a.log.Warn("the destination keeps no files, only rows about them; name a folder with files:",
+			a.log.Warn("the destination keeps no files, only rows about them; set a folder with files:",
 				"destination", d.Name, "stream", r.streams[i].Name)
 		}
 	}
 	return folders
 }
 
-// filesOf is the folder in which a destination keeps files: the one that the
-// configuration names, or its kind's own; "" for none.
+// filesOf returns the folder in which a destination keeps files: the configured one, or the default of its
+// kind; "" if none.
 func filesOf(c *config.Config, d config.Destination) string {
 	dir := d.Files
 	if p, err := placeOf(c, d); dir == "" && err == nil && p.folder != nil {
 		dir = p.folder(d)
 	}
 	if abs, err := filepath.Abs(dir); err == nil && dir != "" {
-		return abs // whatever becomes of the working folder
+		return abs // even if the working directory changes
 	}
 	return dir
 }

@@ -189,7 +189,7 @@ func TestFleetClocksApart(t *testing.T) {
 
 	checked := r.startOff(program, 5, "check")
 	_ = checked.Wait()
-	require.Regexp(t, `this machine's is (4h59|5h0)m\d+s ahead of that of the state database`, checked.out.String())
+	require.Regexp(t, `this machine's clock is (4h59|5h0)m\d+s ahead of that of the state database`, checked.out.String())
 }
 
 // inTime checks that each slot was run once and when it was due, and that all times

@@ -42,7 +42,7 @@ func fleetTook(t *testing.T, workers int, slots string) time.Duration {
 	var all []*fellow
 	for range workers {
 		w := r.start("worker", "--slots", slots)
-		require.Eventually(t, func() bool { return strings.Contains(w.out.String(), "working") }, time.Minute, 20*time.Millisecond)
+		require.Eventually(t, func() bool { return strings.Contains(w.out.String(), "worker started") }, time.Minute, 20*time.Millisecond)
 		all = append(all, w)
 	}
 	serve := r.start("serve", "--slots", "0")

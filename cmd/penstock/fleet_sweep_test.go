@@ -93,7 +93,7 @@ func TestFleetKilled(t *testing.T) {
 	r.await("SELECT count(*) FROM slots WHERE pipeline = 'all' AND state = 'ran'", "1")
 	for _, p := range all { // else one that has only begun takes the signal for nobody's
 		require.Eventually(t, func() bool {
-			return strings.Contains(p.out.String(), "serving") || strings.Contains(p.out.String(), "working")
+			return strings.Contains(p.out.String(), "serving") || strings.Contains(p.out.String(), "worker started")
 		}, time.Minute, 20*time.Millisecond)
 	}
 	for _, p := range all[:2] {

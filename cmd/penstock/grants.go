@@ -9,10 +9,10 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// grantsEvery is how often the daemon looks at how sign-ins stand.
+// grantsEvery is how often the daemon checks sign-ins.
 const grantsEvery = time.Minute
 
-// watchGrants tells observers how the sign-ins of the configuration stand, until ctx ends.
+// watchGrants reports the state of the configured sign-ins to metrics and alerts until ctx ends.
 func (s *signals) watchGrants(ctx context.Context) {
 	tick := time.NewTicker(grantsEvery)
 	defer tick.Stop()
@@ -23,7 +23,7 @@ func (s *signals) watchGrants(ctx context.Context) {
 		case seen := <-looked:
 			s.metrics.Observe(seen)
 			s.alerts.Observe(seen)
-		case <-ctx.Done(): // a state that does not answer does not hold up the end. Invariant 15
+		case <-ctx.Done(): // a state that does not answer must not delay the exit. Invariant 15
 			return
 		}
 		select {
@@ -34,19 +34,19 @@ func (s *signals) watchGrants(ctx context.Context) {
 	}
 }
 
-// grants are the sign-ins of the configuration, as far as they can be read until the next look.
+// grants returns the configured sign-ins that can be read before the next check.
 func (s *signals) grants(ctx context.Context) serve.GrantsSeen {
 	ctx, cancel := context.WithTimeout(ctx, grantsEvery)
 	defer cancel()
 	seen, err := s.grantsOf(ctx, s.conf.Load())
 	if err != nil {
-		s.log.Warn("read how sign-ins stand", "error", err)
+		s.log.Warn("read sign-ins", "error", err)
 	}
 	return seen
 }
 
-// grantsOf are the sign-ins of a configuration. One that cannot be read is not in the way of
-// the others: its source is in Unread.
+// grantsOf returns the sign-ins of a configuration. If one cannot be read, its source is in Unread and the
+// others are still read.
 func (a *app) grantsOf(ctx context.Context, c *config.Config) (seen serve.GrantsSeen, failed error) {
 	seen.At = a.stateOf(c).Now()
 	for _, src := range c.Sources {

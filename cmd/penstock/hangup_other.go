@@ -2,5 +2,5 @@
 
 package main
 
-// hangups gives nothing where there is no SIGHUP.
+// hangups returns no channel: there is no SIGHUP.
 func hangups() (come <-chan struct{}, stop func()) { return nil, func() {} }

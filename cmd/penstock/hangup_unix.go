@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// hangups gives something for every SIGHUP until stop is called. Those that
-// come while nobody looks are one.
+// hangups returns a channel that receives on every SIGHUP until stop is called. Signals that arrive before the
+// receiver is ready are merged into one.
 func hangups() (come <-chan struct{}, stop func()) {
 	signals, out := make(chan os.Signal, 1), make(chan struct{}, 1)
 	signal.Notify(signals, syscall.SIGHUP)

@@ -14,10 +14,10 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// healthTime bounds what asking a daemon of this machine may take.
+// healthTime bounds the whole health request.
 const healthTime = 4 * time.Second
 
-// health asks the daemon of this configuration whether it lives.
+// health requests the health of this configuration's daemon.
 func (a *app) health(ctx context.Context) error {
 	c, err := a.loadPlaces()
 	if err != nil {
@@ -32,12 +32,12 @@ func (a *app) health(ctx context.Context) error {
 	client := &http.Client{Transport: healthTransport(c.Serve)}
 	resp, err := client.Do(r)
 	if err != nil {
-		return hinted(fmt.Errorf("ask %s: %w", c.Serve.Listen, err), "is `penstock serve` running, with this configuration?")
+		return hinted(fmt.Errorf("request health of %s: %w", c.Serve.Listen, err), "is `penstock serve` running, with this configuration?")
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", c.Serve.Listen, err)
+		return fmt.Errorf("request health of %s: %w", c.Serve.Listen, err)
 	}
 	if _, err := fmt.Fprintln(a.out, strings.TrimSpace(string(text))); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (a *app) health(ctx context.Context) error {
 	return nil
 }
 
-// healthURL is where the daemon of this machine says whether it lives.
+// healthURL is the health address of the daemon on this machine.
 func healthURL(s config.Serve) string {
 	switch {
 	case s.Socket() != "":
@@ -59,8 +59,8 @@ func healthURL(s config.Serve) string {
 	return "http://" + loopback(s.Listen) + "/healthz"
 }
 
-// healthTransport connects to the daemon of this machine, by no proxy. The name in
-// its certificate is that of its users, not localhost; nothing secret is sent.
+// healthTransport connects to the daemon on this machine, without a proxy. Its certificate names its public
+// host, not localhost, so it is not verified; nothing secret is sent.
 func healthTransport(s config.Serve) http.RoundTripper {
 	t := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
 	if path := s.Socket(); path != "" {
@@ -71,8 +71,8 @@ func healthTransport(s config.Serve) http.RoundTripper {
 	return t
 }
 
-// loopback is the address at which a listener of this machine is asked: one that
-// listens everywhere listens here.
+// loopback returns the local address of a listener: one that listens on all addresses also listens on
+// loopback.
 func loopback(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

@@ -7,9 +7,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// readOnHint are the streams of a pipeline that a delivery which is not verified may
-// have read, by its source: those which the source lists, each after the streams
-// that it hangs from. Sources that list none are left out.
+// readOnHint returns, by source, the streams of a pipeline that an unverified delivery may trigger a read of:
+// those that the source lists, each after its parents. Sources that list none are left out.
 func readOnHint(c *config.Config, p config.Pipeline) map[string][]string {
 	all := map[string][]string{}
 	for _, from := range p.From {
@@ -19,7 +18,7 @@ func readOnHint(c *config.Config, p config.Pipeline) map[string][]string {
 		}
 		streams, err := c.Select(p.Of(from.Text), nil)
 		if err != nil {
-			continue // the pipeline is refused for it
+			continue // load refuses the pipeline for it
 		}
 		if names := withParents(streams, s.Webhooks.Refresh); len(names) > 0 {
 			all[s.Name] = names
@@ -28,11 +27,10 @@ func readOnHint(c *config.Config, p config.Pipeline) map[string][]string {
 	return all
 }
 
-// withParents are those of some streams that are wanted, and what they hang from,
-// in the order in which they are read.
+// withParents returns the wanted streams and their ancestors, in the order in which they are read.
 func withParents(streams []config.Stream, wanted []string) (names []string) {
 	wanted = slices.Clone(wanted)
-	for _, s := range slices.Backward(streams) { // parents stand before their children
+	for _, s := range slices.Backward(streams) { // parents come before their children
 		if slices.Contains(wanted, s.Name) {
 			names = append(names, s.Name)
 			wanted = append(wanted, s.Parent)
@@ -42,8 +40,7 @@ func withParents(streams []config.Stream, wanted []string) (names []string) {
 	return names
 }
 
-// checkHints refuses lists that would do nothing: a stream that no pipeline reads
-// from the source.
+// checkHints refuses a refresh list with a stream that no pipeline reads from the source.
 func checkHints(c *config.Config) error {
 	read := map[string]bool{}
 	for _, p := range c.Pipelines {

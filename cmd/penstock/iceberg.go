@@ -10,8 +10,7 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// icebergPlace is the kind of destination that is Iceberg tables, in a folder or in
-// a bucket.
+// icebergPlace is the kind of destination that is Iceberg tables, in a folder or a bucket.
 func icebergPlace() destinationKind {
 	p := parquetPlace()
 	return destinationKind{
@@ -33,17 +32,17 @@ func icebergPlace() destinationKind {
 	}
 }
 
-// icebergMissing says why this build has no Iceberg; "" where it has.
+// icebergMissing returns why this build has no Iceberg; "" if it has it.
 func icebergMissing() string {
 	if iceberg.Built {
 		return ""
 	}
-	return "it was built without the tag iceberg; make build TAGS=duckdb_arrow,iceberg sets it"
+	return "built without the tag iceberg; `make build TAGS=duckdb_arrow,iceberg` sets it"
 }
 
-// openIceberg reads iceberg:FOLDER or iceberg:s3://BUCKET/PREFIX, after which
-// ?catalog=sqlite:PATH or ?catalog=postgres://… and catalog_name=lake may stand,
-// and what a lake of Parquet files takes. Its schema is the namespace.
+// openIceberg opens iceberg:FOLDER or iceberg:s3://BUCKET/PREFIX, with the options ?catalog=sqlite:PATH or
+// ?catalog=postgres://…, catalog_name=lake, and those of a Parquet lake. The destination's schema is the
+// namespace.
 func openIceberg(ctx context.Context, a *app, d config.Destination) (load.Destination, error) {
 	path, query := filePath(d)
 	o := iceberg.Options{Options: parquet.Options{Path: path, Log: a.log, Step: a.step}, Namespace: d.Schema}
@@ -54,7 +53,7 @@ func openIceberg(ctx context.Context, a *app, d config.Destination) (load.Destin
 	lakeOptions(&o.Options, readers)
 	if inBucket(path) {
 		if !strings.HasPrefix(path, "s3://") {
-			return nil, usage("", "Iceberg tables lie in a folder or in s3://bucket/prefix")
+			return nil, usage("", "want a folder or s3://bucket/prefix for Iceberg tables")
 		}
 		if err := bucketOptions(&o.Options, d, readers); err != nil {
 			return nil, err

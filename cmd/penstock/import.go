@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// importing is the verb's flags.
+// importing are the flags of import.
 type importing struct {
 	output  string
 	write   bool
@@ -26,7 +26,7 @@ type importing struct {
 	only    []string
 }
 
-// descriptions are the formats of published descriptions, by their names.
+// descriptions are the parsers of API descriptions, by format.
 var descriptions = map[string]func(file string, data []byte) (*imports.Description, error){
 	"openapi": imports.OpenAPI,
 	"postman": imports.Postman,
@@ -36,19 +36,18 @@ func (a *app) importCmd() *cobra.Command {
 	var f importing
 	cmd := &cobra.Command{
 		Use:   "import openapi|postman FILE",
-		Short: "turns an API's published description into stream definitions",
+		Short: "turn an API's published description into stream definitions",
 		Long: `Turns an API's published description, an OpenAPI 3 document (JSON or YAML) or a
 Postman collection (v2), into the streams of pipelines.yaml: paths, parameters,
-pages, records, keys, columns with their types and meanings. Only what reads
-becomes a stream. What the catalogue knows is overridden, never doubled. GETs
-with places in their path are fed by the list above them; where none surely
-does, the stream is off and says why.
+paging, records, keys, columns with types and meanings. Only read operations
+become streams. A stream of the catalogue is overridden, never duplicated. A GET
+with parameters in its path becomes a child stream of the list above it. If no
+list clearly fits, the stream is disabled, with the reason.
 
-Without -o or --write the definitions go to stdout. Into a file they are
-merged: what was imported stands in each stream's "imported:" block, which the
-next import writes anew; everything else in the file is yours, weighs more, and
-stays as it is to the letter. Operations that the description has no more are
-told, and their streams kept.`,
+Without -o or --write the definitions go to stdout. In a file they are merged:
+each stream has an "imported:" block, which the next import replaces. Everything
+else in the file is yours: it takes precedence and is never changed. Streams whose
+operations are no longer in the description are reported and kept.`,
 		Example: `  penstock import openapi platform.yaml
   penstock import openapi platform.yaml --write
   penstock import postman shop.json --base-url https://shop.example/api -o shop.yaml`,
@@ -58,10 +57,10 @@ told, and their streams kept.`,
 	}
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "merge into this `file` instead of printing")
 	cmd.Flags().BoolVar(&f.write, "write", false, "merge into the configuration")
-	cmd.Flags().StringVar(&f.base, "base-url", "", "where the API is, over what the description says: a `URL`")
-	cmd.Flags().StringVar(&f.surface, "surface", "", "the platform's `surface` that is described: app or v2")
-	cmd.Flags().StringVar(&f.module, "module", "", "the `module` of new streams; else made of the title")
-	cmd.Flags().StringSliceVar(&f.only, "only", nil, "only streams that this `pattern` matches, such as crm.*")
+	cmd.Flags().StringVar(&f.base, "base-url", "", "`URL` of the API; overrides the description")
+	cmd.Flags().StringVar(&f.surface, "surface", "", "`surface` of the platform that is described: app or v2")
+	cmd.Flags().StringVar(&f.module, "module", "", "`module` of new streams (default: made from the title)")
+	cmd.Flags().StringSliceVar(&f.only, "only", nil, "only streams that match a `pattern`, such as crm.*")
 	return cmd
 }
 
@@ -80,7 +79,7 @@ func (f importing) check(format string) error {
 	}
 	for _, p := range f.only {
 		if _, err := path.Match(p, ""); err != nil {
-			return usage("", "--only %q is no pattern", p)
+			return usage("", "--only %q: not a valid pattern", p)
 		}
 	}
 	return nil
@@ -130,7 +129,7 @@ func (a *app) importFile(format, file string, f importing) error {
 	return a.finishImport(target, out, f, outcomes, changes)
 }
 
-// wants reports whether a stream is among those asked for.
+// wants reports whether the flags select a stream.
 func (f importing) wants(stream string) bool {
 	return len(f.only) == 0 || slices.ContainsFunc(f.only, func(p string) bool {
 		ok, err := path.Match(p, stream)
@@ -169,7 +168,7 @@ func (a *app) finishImport(target string, out []byte, f importing, outcomes []im
 // importLine is one line of `import --json`.
 type importLine struct {
 	imports.Outcome
-	File string `json:"file,omitempty"` // what became of the stream there: added, changed, same or kept
+	File string `json:"file,omitempty"` // what happened to the stream in the file: added, changed, same or kept
 }
 
 func importLines(outcomes []imports.Outcome, changes []imports.Change, f importing) []importLine {
@@ -191,16 +190,16 @@ func importLines(outcomes []imports.Outcome, changes []imports.Change, f importi
 	return all
 }
 
-// imported is one sentence about all operations.
+// imported summarises all operations in one sentence.
 func imported(lines []importLine) string {
 	n := map[string]int{}
 	for _, l := range lines {
 		n[l.Action]++
 	}
-	text := fmt.Sprintf("%s operations: %d of the catalogue, %d new, %d off, %d writes that are never read, %d skipped",
+	text := fmt.Sprintf("%s operations: %d in the catalogue, %d new, %d disabled, %d writes that are never read, %d skipped",
 		grouped(int64(len(lines)-n[imports.Vanished])), n[imports.Overrides], n[imports.Adds], n[imports.Off], n[imports.Writes], n[imports.Skips])
 	if gone := n[imports.Vanished]; gone > 0 {
-		text += fmt.Sprintf("; %d described no more", gone)
+		text += fmt.Sprintf("; %d no longer described", gone)
 	}
 	return text
 }
@@ -215,8 +214,7 @@ func printJSON(w io.Writer, lines []importLine) error {
 	return nil
 }
 
-// existing is what the file has that is merged into; one that is to be made is
-// empty.
+// existing returns the content of the file to merge into; nothing if the file is still to be created.
 func existing(file string, needed bool) ([]byte, error) {
 	if file == "" {
 		return nil, nil
@@ -231,8 +229,7 @@ func existing(file string, needed bool) ([]byte, error) {
 	return data, nil
 }
 
-// platform is the catalogue, and where the configuration has the platform if
-// there is one that can be read.
+// platform returns the catalogue and, if the configuration can be read, the base URLs in it.
 func (a *app) platform() (catalogue []schemas.Stream, origins []string, err error) {
 	cat, err := schemas.Load()
 	if err != nil {
@@ -240,7 +237,7 @@ func (a *app) platform() (catalogue []schemas.Stream, origins []string, err erro
 	}
 	c, err := a.load()
 	if err != nil {
-		return cat.Streams(), nil, nil // an import may come before the configuration
+		return cat.Streams(), nil, nil // the configuration may not exist yet
 	}
 	for _, s := range c.Sources {
 		for _, surface := range []*config.Surface{s.V2, s.App} {
@@ -252,7 +249,7 @@ func (a *app) platform() (catalogue []schemas.Stream, origins []string, err erro
 	return cat.Streams(), origins, nil
 }
 
-// badDescription is a failure of what was given, with what to do about it.
+// badDescription turns an error in the description into a usage failure with its hint.
 func badDescription(err error) error {
 	if e, ok := errors.AsType[*imports.Error](err); ok {
 		return &failure{err: err, hint: e.Hint, code: exitUsage}

@@ -11,17 +11,16 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// trimAgain is when events that could not be taken out of the inbox are tried again.
+// trimAgain is the delay before another try to remove events from the inbox.
 const trimAgain = 30 * time.Second
 
-// trimmer is what events are taken out of; state.Inbox is one.
+// trimmer is the part of state.Inbox that removes events.
 type trimmer interface {
 	Trim(ctx context.Context, source string, through int64) error
 }
 
-// inboxTrimmer takes events out of the inbox once every pipeline of their source has
-// them in every destination: the pipelines of one configuration. It is safe for
-// concurrent use. // Invariant 3
+// inboxTrimmer removes events from the inbox once every pipeline of their source has them in every
+// destination. It knows the pipelines of one configuration. It is safe for concurrent use. // Invariant 3
 type inboxTrimmer struct {
 	mu      sync.Mutex
 	through map[string]map[string]int64 // by source and pipeline
@@ -29,7 +28,7 @@ type inboxTrimmer struct {
 	ended   bool
 }
 
-// newTrims knows which pipelines read which source.
+// newTrims returns a trimmer that knows which pipelines read which source.
 func newTrims(c *config.Config) *inboxTrimmer {
 	t := &inboxTrimmer{through: map[string]map[string]int64{}, trimmed: map[string]int64{}}
 	for _, p := range c.Pipelines {
@@ -43,8 +42,8 @@ func newTrims(c *config.Config) *inboxTrimmer {
 	return t
 }
 
-// end has nothing taken out any more: another configuration holds, which may have
-// pipelines that need what those of this one do not.
+// end stops the removal of events: a new configuration applies, and its pipelines may need events that the old
+// ones do not.
 func (t *inboxTrimmer) end() {
 	if t == nil {
 		return
@@ -54,8 +53,8 @@ func (t *inboxTrimmer) end() {
 	t.ended = true
 }
 
-// applied notes how far a pipeline is, as it says itself each time. What could not
-// be taken out is tried again by the next call.
+// applied notes how far a pipeline has applied events, and removes those that no pipeline needs. If the
+// removal fails, the next call tries again.
 func (t *inboxTrimmer) applied(ctx context.Context, inbox trimmer, source, pipeline string, through int64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,7 +68,7 @@ func (t *inboxTrimmer) applied(ctx context.Context, inbox trimmer, source, pipel
 		return nil
 	}
 	if err := inbox.Trim(ctx, source, now); err != nil {
-		return fmt.Errorf("take applied events of %s out of the inbox: %w", source, err)
+		return fmt.Errorf("remove applied events of %s from the inbox: %w", source, err)
 	}
 	t.trimmed[source] = now
 	return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// initFlags are the command line's answers to init's questions. Secrets are not
-// among them: everyone on a machine sees its command lines. // Invariant 5
+// initFlags are the flags of init. Secrets have no flags: everyone on a machine can see command lines. //
+// Invariant 5
 type initFlags struct {
 	setup
 	force, noCheck bool
@@ -23,15 +23,15 @@ func (a *app) initCmd() *cobra.Command {
 	var f initFlags
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "ask a few questions, or take flags, and write a commented pipelines.yaml",
-		Long: `Asks a few questions and writes a commented pipelines.yaml. What a flag answers is
-not asked, and without a terminal nothing is. Each answer is checked as it comes,
-as ` + "`penstock check`" + ` does it: the addresses, the credentials, the destinations.
+		Short: "write a commented pipelines.yaml, from a few questions or from flags",
+		Long: `Asks a few questions and writes a commented pipelines.yaml. A question whose flag
+is set is skipped, and without a terminal nothing is asked. Each answer is checked
+at once, as ` + "`penstock check`" + ` does: addresses, credentials, destinations.
 
-The file holds no secret, only the names of the variables they come from:
-` + keyVariable + `, ` + tokenVariable + `, and ` + databaseVariable + ` for the URL of a
-database with a password. Those that are typed go to a file of their own, .env,
-which only its owner can read, if that is wanted.`,
+The file contains no secret, only the names of environment variables:
+` + keyVariable + `, ` + tokenVariable + `, and ` + databaseVariable + ` for a database URL
+with a password. If you agree, typed secrets are stored in the file .env, which
+only you can read.`,
 		Example: `  penstock init
   ` + keyVariable + `=… penstock init --v2-url https://api.example.com --to duckdb:warehouse.duckdb
   penstock init --app-url http://127.0.0.1:8787 --to 'parquet:lake' --streams 'crm.*' --schedule '0 2 * * *'`,
@@ -41,20 +41,20 @@ which only its owner can read, if that is wanted.`,
 	fl := cmd.Flags()
 	fl.StringVar(&f.V2URL, "v2-url", "", "`address` of the versioned surface, without /v2")
 	fl.StringVar(&f.AppURL, "app-url", "", "`address` of the application surface, without /api")
-	fl.StringVar(&f.Plan, "plan", "", "of the workspace: free, pro, business or agency (default pro)")
+	fl.StringVar(&f.Plan, "plan", "", "`plan` of the workspace: free, pro, business or agency (default pro)")
 	fl.StringArrayVar(&f.To, "to", nil, "`URL` of a destination (default duckdb:warehouse.duckdb); may be repeated")
 	fl.StringSliceVar(&f.Streams, "streams", nil, "`patterns` of the streams to load (default *)")
-	fl.StringVar(&f.Cron, "schedule", "", "when to run, as `cron` has it: '0 2 * * *'")
-	fl.StringVar(&f.Zone, "zone", "", "of the schedule, such as Europe/Berlin (default UTC)")
-	fl.BoolVar(&f.force, "force", false, "replace the file if there is one")
-	fl.BoolVar(&f.noCheck, "no-check", false, "ask nobody whether it works")
+	fl.StringVar(&f.Cron, "schedule", "", "when to run, as a `cron` expression such as '0 2 * * *'")
+	fl.StringVar(&f.Zone, "zone", "", "time `zone` of the schedule, such as Europe/Berlin (default UTC)")
+	fl.BoolVar(&f.force, "force", false, "replace the file if it exists")
+	fl.BoolVar(&f.noCheck, "no-check", false, "skip the connection checks")
 	return cmd
 }
 
-// init finds the answers, has them checked, and writes.
+// init collects the answers, checks them, and writes the configuration.
 func (a *app) init(ctx context.Context, f initFlags) error {
 	if _, err := os.Lstat(a.config); err == nil && !f.force {
-		return usage("--force replaces it; `penstock check` says whether it works", "%s is there already", a.config)
+		return usage("`penstock check` tests it; --force replaces it", "%s already exists", a.config)
 	}
 	s := f.setup
 	s.typed, s.State = map[string]string{}, defaultState(a.config)
@@ -81,10 +81,10 @@ func (a *app) init(ctx context.Context, f initFlags) error {
 	return a.farewell(ctx, p, s)
 }
 
-// takeFlags is what there is to do where nobody can be asked.
+// takeFlags fills and checks the setup without a terminal.
 func (a *app) takeFlags(ctx context.Context, s *setup, noCheck bool) error {
 	if s.V2URL == "" && s.AppURL == "" {
-		return usage("--v2-url https://…, --app-url https://… or both", "which workspace? nobody is here to ask")
+		return usage("set --v2-url https://…, --app-url https://… or both", "no workspace given, and no terminal to ask for one")
 	}
 	s.fill()
 	c, err := a.judge(*s)
@@ -95,16 +95,16 @@ func (a *app) takeFlags(ctx context.Context, s *setup, noCheck bool) error {
 		return nil
 	}
 	if lacking := s.lacking(); len(lacking) > 0 {
-		return usage("set it, or say --no-check", "%s is not set, so nothing can be checked", strings.Join(lacking, ", "))
+		return usage("set it, or pass --no-check", "%s is not set, so the connections cannot be checked", strings.Join(lacking, ", "))
 	}
 	if err := a.check(ctx, c, c.Pipelines); err != nil {
-		fmt.Fprintf(a.err, "penstock: %s was not written; --no-check writes it all the same\n", a.config)
+		fmt.Fprintf(a.err, "penstock: %s was not written; --no-check writes it without the checks\n", a.config)
 		return err
 	}
 	return nil
 }
 
-// farewell offers to keep what was typed, and tells what comes next.
+// farewell offers to store typed secrets, and prints the next steps.
 func (a *app) farewell(ctx context.Context, p *asker, s setup) error {
 	if err := a.say("wrote %s\n", a.config); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (a *app) farewell(ctx context.Context, p *asker, s setup) error {
 	switch {
 	case env != "":
 		if !filepath.IsAbs(env) {
-			env = "./" + env // which the shell would look for elsewhere
+			env = "./" + env // a shell looks for a bare name in PATH
 		}
 		next = append(next, "set -a; . "+shellWord(env)+"; set +a   # in each shell; keep the file out of version control")
 	case len(s.typed) > 0 || len(s.lacking()) > 0:
@@ -141,12 +141,12 @@ func (a *app) farewell(ctx context.Context, p *asker, s setup) error {
 	return nil
 }
 
-// writeConfig writes the whole file or nothing, and no other than its own.
+// writeConfig writes the whole file or nothing. It replaces a file only with force.
 func writeConfig(path string, text []byte, force bool) error {
 	if _, err := os.Stat(path); !force || errors.Is(err, fs.ErrNotExist) {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if errors.Is(err, fs.ErrExist) {
-			return usage("--force replaces it", "%s is there already", path)
+			return usage("--force replaces it", "%s already exists", path)
 		}
 		if err != nil {
 			return usage("", "write configuration: %w", err)

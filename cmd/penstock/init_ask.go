@@ -13,11 +13,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// converse asks for what no flag has answered, and checks each answer before the
-// next question.
+// converse asks the questions that no flag has answered, and checks each answer before the next question.
 func (a *app) converse(ctx context.Context, p *asker, s *setup, noCheck bool) error {
 	c := &conversation{app: a, asker: p, setup: s, noCheck: noCheck, flagged: s.V2URL != "" || s.AppURL != ""}
-	fmt.Fprintln(p.out, "A few questions; an empty answer takes what stands in brackets, or nothing.")
+	fmt.Fprintln(p.out, "A few questions. An empty answer takes the default in brackets, or nothing.")
 	for _, step := range []func(context.Context) error{c.versioned, c.application, c.destination, c.choice, c.schedule} {
 		if err := step(ctx); err != nil {
 			return err
@@ -28,7 +27,7 @@ func (a *app) converse(ctx context.Context, p *asker, s *setup, noCheck bool) er
 	return err
 }
 
-// conversation is one with a person who sets penstock up.
+// conversation is the state of init's questions.
 type conversation struct {
 	*asker
 	*setup
@@ -37,8 +36,8 @@ type conversation struct {
 	flagged bool // a flag has named a surface
 }
 
-// ask puts a question until the answer makes a configuration without a fault. It
-// is not put at all where there is an answer already.
+// ask repeats a question until the answer makes a valid configuration. If a flag has answered it, ask only
+// checks that answer.
 func (c *conversation) ask(ctx context.Context, question, preset string, to *string) error {
 	given := *to
 	for {
@@ -63,10 +62,10 @@ func (c *conversation) ask(ctx context.Context, question, preset string, to *str
 	}
 }
 
-// faults are what is wrong with the answers so far.
+// faults returns what is wrong with the answers so far.
 func (c *conversation) faults() (config.Faults, error) {
 	if c.V2URL == "" && c.AppURL == "" {
-		return nil, nil // there is more to come
+		return nil, nil // too early: more answers follow
 	}
 	_, err := c.app.judge(*c.setup)
 	if faults, ok := errors.AsType[config.Faults](err); ok {
@@ -90,25 +89,25 @@ func (c *conversation) versioned(ctx context.Context) error {
 
 func (c *conversation) application(ctx context.Context) error {
 	if c.AppURL == "" && c.flagged {
-		return nil // whoever names one by a flag does not want the other
+		return nil // the flags name only the other surface
 	}
 	if err := c.ask(ctx, "address of the application surface, such as https://app.example.com", "", &c.AppURL); err != nil {
 		return err
 	}
 	if c.AppURL == "" {
 		if c.V2URL == "" {
-			return usage("", "there is nothing to read without an address")
+			return usage("", "an address is needed: there is nothing to read without one")
 		}
 		return nil
 	}
 	return c.credential(ctx, schemas.SurfaceApp, "token, from Settings, API keys", tokenVariable)
 }
 
-// credential asks for a secret that is in no variable, and tries it.
+// credential prompts for a secret that no variable has, and tries it.
 func (c *conversation) credential(ctx context.Context, surface schemas.Surface, question, variable string) error {
 	for {
 		if _, ok := c.lookup(variable); ok {
-			fmt.Fprintf(c.out, "  %s is taken from the environment\n", variable)
+			fmt.Fprintf(c.out, "  using %s from the environment\n", variable)
 		} else {
 			secret, err := c.secret(ctx, question)
 			if err != nil {
@@ -122,7 +121,7 @@ func (c *conversation) credential(ctx context.Context, surface schemas.Surface, 
 		}
 		good, err := c.tries(ctx, func(conf *config.Config) []finding {
 			if src := &conf.Sources[0]; surface == schemas.SurfaceApp {
-				src.V2 = nil // which has been tried before
+				src.V2 = nil // it was tried before
 			}
 			return c.app.checkSource(ctx, conf, conf.Pipelines[0], conf.Pipelines[0].From[0])
 		})
@@ -131,13 +130,12 @@ func (c *conversation) credential(ctx context.Context, surface schemas.Surface, 
 		}
 		delete(c.typed, variable)
 		if _, ok := c.lookup(variable); ok {
-			return usage("", "nothing was written")
+			return usage("", "the credential was not accepted; nothing was written")
 		}
 	}
 }
 
-// tries checks what was answered last, and asks whether to go on where it does
-// not work.
+// tries checks the last answer and, if it does not work, asks whether to keep it.
 func (c *conversation) tries(ctx context.Context, look func(*config.Config) []finding) (bool, error) {
 	if c.noCheck {
 		return true, nil
@@ -162,13 +160,13 @@ func (c *conversation) tries(ctx context.Context, look func(*config.Config) []fi
 	if !bad || ctx.Err() != nil {
 		return true, context.Cause(ctx)
 	}
-	return c.yes(ctx, "keep it all the same?")
+	return c.yes(ctx, "keep it anyway?")
 }
 
 func (c *conversation) destination(ctx context.Context) error {
 	for asked := false; ; asked = true {
 		if len(c.To) == 0 || asked {
-			to, err := c.line(ctx, "where tables go: duckdb:FILE, parquet:FOLDER or postgres://…", "duckdb:warehouse.duckdb")
+			to, err := c.line(ctx, "destination of the tables: duckdb:FILE, parquet:FOLDER or postgres://…", "duckdb:warehouse.duckdb")
 			if err != nil {
 				return err
 			}
@@ -222,29 +220,29 @@ func (c *conversation) choice(ctx context.Context) error {
 }
 
 func (c *conversation) schedule(ctx context.Context) error {
-	if err := c.ask(ctx, "when `penstock serve` runs it, as cron has it: 0 2 * * * is every night at two; empty: by hand", "", &c.Cron); err != nil || c.Cron == "" {
+	if err := c.ask(ctx, "schedule for `penstock serve`, in cron format: 0 2 * * * is every night at two; empty means no schedule", "", &c.Cron); err != nil || c.Cron == "" {
 		return err
 	}
-	return c.ask(ctx, "in which zone", "UTC", &c.Zone)
+	return c.ask(ctx, "time zone", "UTC", &c.Zone)
 }
 
-// keepTyped offers to keep what was typed in a file for its owner alone, and
-// gives the file's path, "" for none. // Invariant 5
+// keepTyped offers to store typed secrets in a file that only its owner can read. It returns the file's path,
+// or "". // Invariant 5
 func (a *app) keepTyped(ctx context.Context, p *asker, s setup) (string, error) {
 	if p == nil || len(s.typed) == 0 {
 		return "", nil
 	}
 	path := filepath.Join(filepath.Dir(a.config), ".env")
-	agreed, err := p.yes(ctx, "keep the secrets in "+path+", which only you can read?")
+	agreed, err := p.yes(ctx, "store the secrets in "+path+", which only you can read?")
 	if err != nil || !agreed {
 		return "", err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return "", usage("add "+strings.Join(sortedKeys(s.typed), ", ")+" to it yourself", "%s is there already and was left alone", path)
+		return "", usage("add "+strings.Join(sortedKeys(s.typed), ", ")+" to it yourself", "%s already exists and was not changed", path)
 	}
 	if err != nil {
-		return "", fmt.Errorf("keep secrets: %w", err)
+		return "", fmt.Errorf("store secrets: %w", err)
 	}
 	var text strings.Builder
 	text.WriteString("# Made by `penstock init`. Load it with: set -a; . ./.env; set +a\n")

@@ -14,18 +14,18 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// The variables that a configuration made by init takes its secrets from.
+// The variables from which a configuration made by init takes its secrets.
 const (
 	keyVariable      = "PENSTOCK_API_KEY"
 	tokenVariable    = "PENSTOCK_APP_TOKEN"
 	databaseVariable = "DATABASE_URL"
 )
 
-// setup is what a configuration made by init says.
+// setup has the answers from which init makes a configuration.
 type setup struct {
 	V2URL, AppURL string
 	Plan          string
-	To            []string // URLs, as they stand in the file
+	To            []string // URLs, as they are written in the file
 	Streams       []string
 	Cron, Zone    string
 	State         string
@@ -33,7 +33,7 @@ type setup struct {
 	typed map[string]string // secrets, by their variables
 }
 
-// fill gives what was not asked for its default.
+// fill sets the defaults.
 func (s *setup) fill() {
 	s.Plan, s.Zone = cmp.Or(s.Plan, "pro"), cmp.Or(s.Zone, "UTC")
 	if len(s.To) == 0 {
@@ -44,23 +44,23 @@ func (s *setup) fill() {
 	}
 }
 
-// defaultState is the state folder of a configuration, as that would say it.
+// defaultState returns the state folder of a configuration, relative to the configuration.
 func defaultState(path string) string {
 	return filepath.Join(filepath.Dir(path), config.DefaultState)
 }
 
-// refuse says what no command line may hold. // Invariant 5
+// refuse rejects secrets on the command line. // Invariant 5
 func (s *setup) refuse() error {
 	for _, to := range s.To {
 		if hasPassword(to) {
-			return usage("put it into "+databaseVariable+" and say --to '${"+databaseVariable+"}'",
-				"--to holds a password, and everyone on this machine sees command lines")
+			return usage("put it into "+databaseVariable+" and pass --to '${"+databaseVariable+"}'",
+				"--to contains a password, and everyone on this machine can see command lines")
 		}
 	}
 	return nil
 }
 
-// hasPassword reports whether the URL of a destination is one to keep quiet.
+// hasPassword reports whether the URL of a destination contains a password.
 func hasPassword(to string) bool {
 	u, err := url.Parse(to)
 	if err != nil {
@@ -70,10 +70,10 @@ func hasPassword(to string) bool {
 	return set || u.Query().Has("password")
 }
 
-// newDestination is a destination as the file names it.
+// newDestination is a destination as written in the file.
 type newDestination struct{ Name, URL string }
 
-// destinations are named for what they are.
+// destinations returns the destinations, each named after its kind.
 func (s setup) destinations() []newDestination {
 	words := map[string]string{"duckdb": "warehouse", "parquet": "lake", "postgres": "bi", "postgresql": "bi"}
 	count := map[string]int{}
@@ -89,7 +89,7 @@ func (s setup) destinations() []newDestination {
 	return all
 }
 
-// variables are those that the configuration refers to.
+// variables returns the variables that the configuration refers to.
 func (s setup) variables() []string {
 	var all []string
 	if s.V2URL != "" {
@@ -104,12 +104,12 @@ func (s setup) variables() []string {
 	return all
 }
 
-// lacking are those of the variables that have no value.
+// lacking returns the variables without a value.
 func (s setup) lacking() []string {
 	return slices.DeleteFunc(s.variables(), func(name string) bool { _, ok := s.lookup(name); return ok })
 }
 
-// lookup is a variable's value: typed, or of the environment.
+// lookup returns a variable's value: typed, or from the environment.
 func (s setup) lookup(name string) (string, bool) {
 	if v := s.typed[name]; v != "" {
 		return v, true
@@ -118,7 +118,7 @@ func (s setup) lookup(name string) (string, bool) {
 	return v, v != ""
 }
 
-// render writes the configuration.
+// render returns the text of the configuration.
 func (s setup) render() ([]byte, error) {
 	t, err := template.New("pipelines.yaml.tmpl").Funcs(template.FuncMap{"quote": config.Quote}).ParseFS(templates, "templates/pipelines.yaml.tmpl")
 	if err != nil {
@@ -136,8 +136,7 @@ func (s setup) render() ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// judge reads the configuration as every other verb would; a variable without a
-// value is not its fault.
+// judge parses the configuration as every other verb would. A variable without a value is not a fault.
 func (a *app) judge(s setup) (*config.Config, error) {
 	s.fill()
 	text, err := s.render()
@@ -158,7 +157,7 @@ func (a *app) judge(s setup) (*config.Config, error) {
 	}, false, a.listed)
 }
 
-// shellWord is text as one word of a shell.
+// shellWord quotes text as one word of a shell.
 func shellWord(text string) string {
 	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-") == "" && text != "" {
 		return text

@@ -13,21 +13,20 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// knowledge is what is held about one stream, and why: what destinations
-// remember, under what the configuration says.
+// knowledge is what is known about one stream and why: the stored conventions, overridden by the
+// configuration.
 type knowledge struct {
 	stream  config.Stream
-	learned extract.Convention // the zero value where nothing is remembered
-	kept    string             // destination that remembers it
-	proved  proved             // by the last pass; the zero value for none
-	rest    []overflow         // what is beyond its bound of columns, by destination
+	learned extract.Convention // the zero value if nothing is stored
+	kept    string             // destination that stores it
+	proved  proved             // by the last pass; the zero value if there was none
+	rest    []overflow         // columns beyond the stream's limit, by destination
 }
 
-// effective is the stream as a run reads it.
+// effective returns the stream as a run reads it.
 func (k knowledge) effective() schemas.Stream { return k.learned.Apply(k.stream.Stream) }
 
-// facts are all that is held, those that are stated and those of the catalogue
-// among what was learned.
+// facts returns all known facts: learned, configured, and from the catalogue.
 func (k knowledge) facts() []extract.Fact {
 	facts := slices.Clone(k.learned.Facts)
 	hold := func(about, value string, from extract.Provenance) {
@@ -38,7 +37,7 @@ func (k knowledge) facts() []extract.Fact {
 			facts = append(facts, extract.Fact{About: about, Value: value, From: from})
 		case from != extract.Catalogued && facts[i].From != from:
 			if seen := facts[i].Value; seen != "" && seen != value {
-				facts[i].Refuted = append(slices.Clone(facts[i].Refuted), "the probes found "+seen+"; what is stated stands")
+				facts[i].Refuted = append(slices.Clone(facts[i].Refuted), "the probes found "+seen+"; the configured value is used")
 			}
 			facts[i].Value, facts[i].From = value, from
 		}
@@ -51,12 +50,12 @@ func (k knowledge) facts() []extract.Fact {
 	return facts
 }
 
-// from says who states one of the stream's own settings.
+// from returns where a setting of the stream comes from.
 func (k knowledge) from(setting string) extract.Provenance {
 	return extract.Provenance(cmp.Or(k.stream.Stated[setting], string(extract.Catalogued)))
 }
 
-// placesOf names places of records; the whole body is none.
+// placesOf names the places of records. An empty pointer is the whole body.
 func placesOf(pointers []string) string {
 	all := make([]string, len(pointers))
 	for i, p := range pointers {
@@ -79,8 +78,8 @@ func filterOf(i schemas.Incremental) string {
 	return i.Param + ", by " + i.Field
 }
 
-// yaml is the stream as it is read, to be pasted under streams: of the file. What
-// the file says of it beside is said again, to the letter.
+// yaml returns the stream as it is read, for pasting under streams:. Other settings of the file are repeated
+// unchanged.
 func (k knowledge) yaml() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "streams:\n  %s:\n", k.stream.Name)
@@ -109,7 +108,7 @@ func (k knowledge) yaml() string {
 		fmt.Fprintf(&b, "    pagination: %s\n", p)
 	}
 	if b.Len() == told {
-		b.WriteString("    {} # nothing is known of it yet\n")
+		b.WriteString("    {} # nothing is known about it yet\n")
 	}
 	return b.String()
 }
@@ -122,7 +121,7 @@ func listOf(texts []string) string {
 	return "[" + strings.Join(q, ", ") + "]"
 }
 
-// pagination is p as the file has it; "" where nothing is known.
+// pagination formats p as in the file; "" if nothing is known.
 func pagination(p schemas.Pagination) string {
 	all := []pair{{"type", p.Type}, {"page", p.Page}, {"size", p.Size}, {"order", p.Order}}
 	if p.Limit > 0 {
@@ -142,7 +141,7 @@ func pagination(p schemas.Pagination) string {
 
 type pair struct{ name, value string }
 
-// flow is a mapping on one line, without what is not set.
+// flow formats a mapping on one line, without unset values.
 func flow(pairs ...pair) string {
 	var parts []string
 	for _, p := range pairs {
@@ -158,7 +157,7 @@ func flow(pairs ...pair) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// printFacts tells each fact, who states it and why, every line behind prefix.
+// printFacts prints each fact with its origin and evidence, each line behind prefix.
 func printFacts(w io.Writer, prefix string, facts []extract.Fact) {
 	for _, f := range facts {
 		fmt.Fprintf(w, "%s%-10s %s (%s)\n", prefix, f.About, printable(cmp.Or(f.Value, "unknown"), false), f.From)

@@ -91,10 +91,10 @@ func TestExplainedYAMLOfAnOwnStream(t *testing.T) {
 	got, ok := parsed(t, text).Stream("blog.posts")
 	require.True(t, ok)
 	require.Equal(t, asRead(k.effective()), asRead(got.Stream))
-	require.Equal(t, []string{"/items"}, got.Records, "what is stated stands")
+	require.Equal(t, []string{"/items"}, got.Records, "the configured value is used")
 
 	facts := k.facts()
 	require.Equal(t, extract.Fact{About: extract.FactRecords, Value: "/items", From: extract.Configured,
-		Evidence: []string{"page 1 has 10 there"}, Refuted: []string{"the probes found /data; what is stated stands"}}, facts[0])
+		Evidence: []string{"page 1 has 10 there"}, Refuted: []string{"the probes found /data; the configured value is used"}}, facts[0])
 	require.Equal(t, extract.Learned, facts[1].From)
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// row is a row of a batch, read by the names of its columns. A column that the
-// table does not have, as one of an earlier release may, is null.
+// row is a row of a batch, read by column name. A column that the table lacks, for instance one of an earlier
+// release, is null.
 type row struct {
 	batch arrow.RecordBatch
 	at    int
 }
 
-// value is what the row has under name, as [load.Rows] takes it.
+// value returns the value of a column, as [load.Rows] takes it.
 func (r row) value(name string) any {
 	i := r.batch.Schema().FieldIndices(name)
 	if len(i) == 0 || r.batch.Column(i[0]).IsNull(r.at) {
@@ -36,7 +36,7 @@ func (r row) value(name string) any {
 	case *array.Timestamp:
 		return a.Value(r.at).ToTime(a.DataType().(*arrow.TimestampType).Unit).UTC()
 	default:
-		return strings.Clone(cell(a, r.at)) // the batch's memory ends with it
+		return strings.Clone(cell(a, r.at)) // must outlive the batch
 	}
 }
 
@@ -44,8 +44,7 @@ func (r row) text(name string) string    { v, _ := r.value(name).(string); retur
 func (r row) number(name string) int64   { v, _ := r.value(name).(int64); return v }
 func (r row) time(name string) time.Time { v, _ := r.value(name).(time.Time); return v }
 
-// scan hands each row of one of penstock's own tables to each; none where
-// nothing was loaded yet.
+// scan calls each with every row of one of penstock's own tables. A table that does not exist yet has no rows.
 func scan(ctx context.Context, d load.Destination, t schemas.Table, each func(row) error) error {
 	return d.Scan(ctx, t.Name, nil, func(b arrow.RecordBatch) error {
 		for i := range int(b.NumRows()) {
@@ -63,8 +62,7 @@ type answer struct {
 	rows    [][]any
 }
 
-// project reads columns of one of penstock's own tables, of the rows that keep
-// wants.
+// project reads columns of one of penstock's own tables, for the rows that keep accepts.
 func project(ctx context.Context, d load.Destination, t schemas.Table, columns []string, keep func(row) bool) (answer, error) {
 	out := answer{columns: fields(t, columns...)}
 	err := scan(ctx, d, t, func(r row) error {
@@ -81,7 +79,7 @@ func project(ctx context.Context, d load.Destination, t schemas.Table, columns [
 	return out, err
 }
 
-// fields are columns of one of penstock's own tables.
+// fields returns columns of one of penstock's own tables.
 func fields(t schemas.Table, columns ...string) []arrow.Field {
 	out := make([]arrow.Field, len(columns))
 	for i, c := range columns {
@@ -90,8 +88,7 @@ func fields(t schemas.Table, columns ...string) []arrow.Field {
 	return out
 }
 
-// sort puts the rows in the order of those of columns that there are; one that
-// begins with - counts downwards.
+// sort sorts the rows by the named columns, ignoring those that are missing. The prefix - means descending.
 func (t answer) sort(columns ...string) answer {
 	slices.SortStableFunc(t.rows, func(a, b []any) int {
 		for _, c := range columns {
@@ -139,7 +136,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// print prints an answer as p says.
+// print prints an answer with p.
 func (a *app) print(p printer, t answer) error {
 	b, err := load.Rows(schemas.Table{Name: "answer", Columns: arrow.NewSchema(t.columns, nil)}, t.rows...)
 	if err != nil {
@@ -153,7 +150,7 @@ func (a *app) print(p printer, t answer) error {
 	return p.close()
 }
 
-// only is the answer with those of columns that there are.
+// only returns the answer with the named columns, ignoring those that are missing.
 func (t answer) only(columns ...string) answer {
 	var out answer
 	var from []int

@@ -19,18 +19,18 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 )
 
-// listen opens the address of the configuration, with its bounds and its TLS.
+// listen opens the configured address, with connection limits and TLS.
 func (a *app) listen(c *config.Config) (net.Listener, error) {
 	var files *certificateFiles
 	if t := c.Serve.TLS; t != nil {
 		files = &certificateFiles{cert: t.Cert, key: t.Key, log: a.log}
 		if err := files.load(time.Now()); err != nil {
-			return nil, hinted(err, "`serve: {tls: {cert: …, key: …}}` in the configuration names the files")
+			return nil, hinted(err, "check the files under `serve: {tls: {cert: …, key: …}}` in the configuration")
 		}
 	}
 	l, err := openListener(c.Serve)
 	if err != nil {
-		return nil, hinted(fmt.Errorf("open %s: %w", c.Serve.Listen, err), "`serve: {listen: …}` in the configuration names the address; another process may have it")
+		return nil, hinted(fmt.Errorf("open %s: %w", c.Serve.Listen, err), "another process may use the address; `serve: {listen: …}` in the configuration sets it")
 	}
 	l = receive.Listener(l, connections(descriptors()), a.log)
 	if files != nil {
@@ -39,7 +39,7 @@ func (a *app) listen(c *config.Config) (net.Listener, error) {
 	return l, nil
 }
 
-// socketMode lets the owner and the group of the socket connect: a proxy may be in the group.
+// socketMode lets the owner and the group of the socket connect. A proxy may be in the group.
 const socketMode fs.FileMode = 0o660
 
 func openListener(s config.Serve) (net.Listener, error) {
@@ -76,11 +76,11 @@ func abandoned(path string) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// lookEvery is how often the files of a certificate are looked at.
+// lookEvery is how often the certificate files are checked for changes.
 const lookEvery = 5 * time.Second
 
-// certificateFiles is a certificate that is read again when its files change. While the new
-// files cannot be used, the certificate before stays in use. It is safe for concurrent use.
+// certificateFiles is a certificate that is read again when its files change. While the new files are
+// unusable, the previous certificate stays in use. It is safe for concurrent use.
 type certificateFiles struct {
 	cert, key string
 	log       *slog.Logger
@@ -89,10 +89,10 @@ type certificateFiles struct {
 	current *tls.Certificate
 	stamp   [2]stamp // of the files that current was read from
 	looked  time.Time
-	fault   string // why they were not read again, as the log says; "" where they were
+	fault   string // why the last reload failed, as logged; "" if it did not
 }
 
-// stamp tells one state of a file from another.
+// stamp detects changes of a file.
 type stamp struct {
 	at   time.Time
 	size int64
@@ -121,17 +121,17 @@ func (f *certificateFiles) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return f.current, nil
 }
 
-// reload reads the files again. Files that cannot be used are tried at each look, since a
-// change of their mode does not change their times; the log says why once.
+// reload reads the files again. Unusable files are retried at each check, since a change of mode does not
+// change the file's times. Each reason is logged once.
 func (f *certificateFiles) reload(now time.Time) {
 	err := f.load(now)
 	switch {
 	case err == nil:
 		f.fault = ""
-		f.log.Info("certificate read again", "until", f.current.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		f.log.Info("certificate reloaded", "until", f.current.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	case err.Error() != f.fault:
 		f.fault = err.Error()
-		f.log.Error("certificate not read again; the one before stays in use", "error", err)
+		f.log.Error("certificate not reloaded; the previous one stays in use", "error", err)
 	}
 }
 
@@ -143,13 +143,13 @@ func (f *certificateFiles) load(now time.Time) error {
 		return fmt.Errorf("read certificate %s and key %s: %w", f.cert, f.key, err)
 	}
 	if now.After(c.Leaf.NotAfter) {
-		return fmt.Errorf("read certificate %s: it ended on %s", f.cert, c.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		return fmt.Errorf("read certificate %s: it expired on %s", f.cert, c.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	f.current, f.stamp = &c, is
 	return nil
 }
 
-// soon is how long before its end a certificate is pointed out.
+// soon is how long before its expiry `check` reports a certificate.
 const soon = 14 * 24 * time.Hour
 
 // checkTLS reads the certificate that serve listens with.
@@ -165,7 +165,7 @@ func checkTLS(ctx context.Context, c *config.Config) []finding {
 	leaf := f.current.Leaf
 	found := finding{Part: "serve tls", OK: true, Detail: fmt.Sprintf("%s until %s", cmp.Or(strings.Join(leaf.DNSNames, ", "), leaf.Subject.CommonName, "certificate"), leaf.NotAfter.UTC().Format(time.DateOnly))}
 	if leaf.NotAfter.Sub(now) < soon {
-		found.Hint = "the certificate ends soon; serve reads a new one when the files change"
+		found.Hint = "the certificate expires soon; serve loads a new one when the files change"
 	}
 	return []finding{found}
 }

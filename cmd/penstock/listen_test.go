@@ -161,13 +161,13 @@ func TestCertificateFiles(t *testing.T) {
 		name()
 	}
 	require.Equal(t, "late.example.org", name())
-	require.Equal(t, 1, strings.Count(log.String(), "certificate not read again"))
+	require.Equal(t, 1, strings.Count(log.String(), "certificate not reloaded"))
 
 	c := &config.Config{Serve: config.Serve{TLS: &config.ServeTLS{Cert: f.cert, Key: f.key}}}
 	got := checkTLS(t.Context(), c)
 	require.True(t, got[0].OK)
 	require.Contains(t, got[0].Detail, "late.example.org until ")
-	require.Contains(t, got[0].Hint, "ends soon")
+	require.Contains(t, got[0].Hint, "expires soon")
 	require.NoError(t, os.Remove(f.key))
 	require.False(t, checkTLS(t.Context(), c)[0].OK)
 }

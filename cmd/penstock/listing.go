@@ -19,15 +19,13 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// What a list of sources may be, so that none can exhaust the process that reads
-// it. // Invariant 15
+// Limits of a list of sources, so that no list can exhaust the process. // Invariant 15
 const (
 	mostListed = 100_000
 	mostBytes  = 64 << 20
 )
 
-// listed reads a list of sources. Its errors hold nothing of a row, which may be
-// secret. // Invariant 5
+// listed reads a list of sources. Its errors contain no values of a row, which may be secret. // Invariant 5
 func (a *app) listed(l config.Listing) ([]config.Row, error) {
 	ctx, cancel := context.WithTimeout(a.lasting(), l.Timeout)
 	defer cancel()
@@ -43,7 +41,7 @@ func (a *app) listed(l config.Listing) ([]config.Row, error) {
 	return a.asked(ctx, l)
 }
 
-// listedIn reads a file, by what its name ends in.
+// listedIn reads a file in the format of its extension.
 func listedIn(path string) ([]config.Row, error) {
 	text, err := readUpTo(path, mostBytes)
 	if err != nil {
@@ -58,7 +56,7 @@ func listedIn(path string) ([]config.Row, error) {
 	case ".yaml", ".yml":
 		rows, err = yamlRows(text)
 	default:
-		err = fmt.Errorf("it ends in %q; want .csv, .yaml or .json", ext)
+		err = fmt.Errorf("unknown extension %q; want .csv, .yaml or .json", ext)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
@@ -69,13 +67,13 @@ func listedIn(path string) ([]config.Row, error) {
 	return rows, nil
 }
 
-// csvRows reads a table whose first line names the fields.
+// csvRows parses a table whose first line names the fields.
 func csvRows(text []byte) (rows []config.Row, err error) {
 	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte("\uFEFF"))))
 	r.TrimLeadingSpace = true
 	names, err := r.Read()
 	if errors.Is(err, io.EOF) {
-		return nil, errors.New("it is empty; want a line that names the fields")
+		return nil, errors.New("file is empty; want a first line with field names")
 	}
 	for err == nil {
 		var cells []string
@@ -95,15 +93,15 @@ func csvRows(text []byte) (rows []config.Row, err error) {
 	return rows, nil
 }
 
-// jsonRows reads objects, in an array or one after the other, to the very end: of
-// a list that breaks off, the sources behind would be left out and nobody told.
+// jsonRows parses objects, in an array or one after the other, up to the end of the text. A truncated list is
+// an error: otherwise its last sources would be dropped unnoticed.
 func jsonRows(text []byte) ([]config.Row, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	array := bytes.HasPrefix(bytes.TrimSpace(text), []byte("["))
 	if array {
 		if _, err := d.Token(); err != nil {
-			return nil, errors.New("it is no JSON")
+			return nil, errors.New("not valid JSON")
 		}
 	}
 	var rows []config.Row
@@ -118,16 +116,16 @@ func jsonRows(text []byte) ([]config.Row, error) {
 	}
 	if array {
 		if _, err := d.Token(); err != nil {
-			return nil, fmt.Errorf("line %d: the list has no end", line())
+			return nil, fmt.Errorf("line %d: the array is not closed", line())
 		}
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("line %d: want nothing behind the JSON objects", line())
+		return nil, fmt.Errorf("line %d: unexpected text after the JSON objects", line())
 	}
 	return rows, nil
 }
 
-// asTexts are the single values of an object.
+// asTexts returns the scalar values of an object.
 func asTexts(fields map[string]any) map[string]string {
 	texts := map[string]string{}
 	for name, v := range fields {
@@ -140,15 +138,14 @@ func asTexts(fields map[string]any) map[string]string {
 	return texts
 }
 
-// listedBy runs a command, which no shell reads, and takes the JSON objects that
-// it prints.
+// listedBy runs a command, without a shell, and parses the JSON objects that it prints.
 func listedBy(ctx context.Context, argv []string) ([]config.Row, error) {
 	out, err := runProgram(ctx, argv, mostBytes)
 	if err != nil {
 		return nil, fmt.Errorf("command %s: %w", argv[0], err)
 	}
 	if len(bytes.TrimSpace(out)) == 0 {
-		return nil, fmt.Errorf("command %s: it printed nothing; want JSON objects, or [] for none", argv[0])
+		return nil, fmt.Errorf("command %s: printed nothing; want JSON objects, or [] for none", argv[0])
 	}
 	rows, err := jsonRows(out)
 	if err != nil {
@@ -157,8 +154,8 @@ func listedBy(ctx context.Context, argv []string) ([]config.Row, error) {
 	return rows, nil
 }
 
-// runProgram is what a command prints, which no shell reads. It is given no input, and what it
-// says on stderr is its own. With it ends what it has begun. // Invariant 15
+// runProgram returns what a command prints. It uses no shell and provides no input; stderr passes through.
+// Child processes are killed with the command. // Invariant 15
 func runProgram(ctx context.Context, argv []string, most int) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	out := &bounded{most: most}
@@ -169,24 +166,24 @@ func runProgram(ctx context.Context, argv []string, most int) ([]byte, error) {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return nil, context.Cause(ctx)
 	case ctx.Err() != nil:
-		return nil, errors.New("it took longer than its timeout")
+		return nil, errors.New("did not finish within the timeout")
 	case out.over:
-		return nil, fmt.Errorf("it printed more than %d bytes", most)
+		return nil, fmt.Errorf("printed more than %d bytes", most)
 	}
 	return out.Bytes(), err
 }
 
-// commandGrace is how long a command that was killed may keep its output open.
+// commandGrace is how long a killed command may keep its output open.
 const commandGrace = 2e9
 
-// bounded keeps what is written to it, up to so many bytes.
+// bounded buffers what is written to it, up to most bytes.
 type bounded struct {
 	bytes.Buffer
 	most int
 	over bool
 }
 
-// Write fails once there is too much.
+// Write fails once the limit is exceeded.
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.over = b.over || b.Len()+len(p) > b.most; b.over {
 		return 0, errors.New("too much output")
@@ -194,7 +191,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// asked reads the answer to a query of a destination, or of a database.
+// asked reads the result of a query of a destination, or of a database.
 func (a *app) asked(ctx context.Context, l config.Listing) (rows []config.Row, err error) {
 	d := l.Of
 	if l.URL != "" {
@@ -216,7 +213,7 @@ func (a *app) asked(ctx context.Context, l config.Listing) (rows []config.Row, e
 				row := config.Row{Fields: map[string]string{}}
 				for c, f := range b.Schema().Fields() {
 					if !b.Column(c).IsNull(i) {
-						row.Fields[f.Name] = strings.Clone(b.Column(c).ValueStr(i)) // the batch is gone when the answer is
+						row.Fields[f.Name] = strings.Clone(b.Column(c).ValueStr(i)) // the row outlives the batch
 					}
 				}
 				if rows = append(rows, row); len(rows) > mostListed {

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// yamlRows reads a list of mappings, whose values are taken to the letter: 007
-// is no number, and a key of digits stays whole.
+// yamlRows parses a list of mappings. Values keep their text: 007 is not a number, and a long key of digits is
+// not rounded.
 func yamlRows(text []byte) ([]config.Row, error) {
 	var all []map[string]yamlText
 	if err := yaml.Unmarshal(text, &all); err != nil {
@@ -30,10 +30,10 @@ func yamlRows(text []byte) ([]config.Row, error) {
 	return rows, nil
 }
 
-// yamlText is a value as it is written.
+// yamlText is a value as written.
 type yamlText struct {
 	text   string
-	single bool // it is a value, and no list or mapping
+	single bool // it is a scalar, not a list or mapping
 }
 
 var _ yaml.NodeUnmarshaler = (*yamlText)(nil)
@@ -51,12 +51,11 @@ func (t *yamlText) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// quoted is what an error of a database may have taken from a row.
+// quoted matches parts of a database error that may come from a row.
 var quoted = regexp.MustCompile(`'[^']*'|"[^"]*"|[0-9]+`)
 
-// withoutValues is an error of a query up to where it may show a value of a row,
-// as what cannot be converted. What stands in the query itself is none.
-// Invariant 5
+// withoutValues cuts an error of a query before the first part that may be a value of a row, as in conversion
+// errors. Parts that occur in the query itself are kept. Invariant 5
 func withoutValues(text, query string) string {
 	for _, m := range quoted.FindAllStringIndex(text, -1) {
 		if word := strings.Trim(text[m[0]:m[1]], `'"`); word == "" || !strings.Contains(query, word) {

@@ -8,8 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// changes are all changes that were made to the destination's tables, in the
-// order in which they were made.
+// changes returns all changes of the destination's tables, in the order in which they were made.
 func (d *reader) changes(ctx context.Context) ([]load.Change, error) {
 	var all []load.Change
 	err := scan(ctx, d, load.Changes, func(r row) error {
@@ -22,14 +21,14 @@ func (d *reader) changes(ctx context.Context) ([]load.Change, error) {
 	return all, err
 }
 
-// tables are the tables that were loaded, by name, penstock's own left out.
+// tables returns the loaded tables, by name, without penstock's own.
 func (d *reader) tables(ctx context.Context) (map[string]schemas.Table, error) {
 	changes, err := d.changes(ctx)
 	if err != nil {
 		return nil, err
 	}
 	all, err := tablesOf(changes)
-	if d.conf.Shared(d.of) { // files do not tell whose rows they have, their folders do
+	if d.conf.Shared(d.of) { // the source column is not in the files but in their folder
 		for name, t := range all {
 			all[name] = load.ShareTable(t)
 		}
@@ -37,7 +36,7 @@ func (d *reader) tables(ctx context.Context) (map[string]schemas.Table, error) {
 	return all, err
 }
 
-// tablesOf are the tables that changes have made, penstock's own left out.
+// tablesOf returns the tables that changes created, without penstock's own.
 func tablesOf(changes []load.Change) (map[string]schemas.Table, error) {
 	all, err := load.Replay(changes)
 	if err != nil {
@@ -51,7 +50,7 @@ func tablesOf(changes []load.Change) (map[string]schemas.Table, error) {
 	return all, nil
 }
 
-// table is one of the tables that were loaded.
+// table returns one of the loaded tables.
 func (d *reader) table(ctx context.Context, name string) (schemas.Table, error) {
 	all, err := d.tables(ctx)
 	if err != nil {

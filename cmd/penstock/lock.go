@@ -11,14 +11,13 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// lockWait is how long a process waits for the lock of a pipeline: a daemon that
-// applies webhook events has it for moments, many times a minute.
+// lockWait is how long a process waits for the lock of a pipeline. A daemon that applies webhook events takes
+// it for moments, many times a minute.
 const lockWait = 3 * time.Second
 
-// lockPipeline keeps a second process of this machine from making the same run
-// until unlock; the destination's own fence keeps those of others. The key is
-// that of a pipeline, or of one of its sources: see [config.Pipeline.Key].
-// Invariant 13
+// lockPipeline prevents a second process on this machine from running the same pipeline until the lease is
+// released. The destination's own fence protects against other machines. The key is that of a pipeline, or of
+// one of its sources: see [config.Pipeline.Key]. Invariant 13
 func lockPipeline(ctx context.Context, s state.Store, key string) (lease state.Lease, err error) {
 	name, source, _ := strings.Cut(key, "@")
 	l, err := s.Lease(ctx, name, source, lockWait)
@@ -31,10 +30,10 @@ func lockPipeline(ctx context.Context, s state.Store, key string) (lease state.L
 	return nil, stateTrouble(err)
 }
 
-// errLeaseLost is the cause of the end of whatever went on without its lease.
-var errLeaseLost = errors.New("the lease of the pipeline was lost: another process may have it")
+// errLeaseLost is the cause that ends work whose lease was lost.
+var errLeaseLost = errors.New("lost the lease of the pipeline: another process may have it")
 
-// leased is ctx until the lease is lost.
+// leased returns a context that ends when the lease is lost.
 func leased(ctx context.Context, l state.Lease) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if lost := l.Lost(); lost != nil {
@@ -49,18 +48,17 @@ func leased(ctx context.Context, l state.Lease) (context.Context, context.Cancel
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// pipelineLocks are the locks of the pipelines that a daemon works on. A run and the
-// webhook events of one pipeline are under way together and share its lock; what
-// keeps them apart, stream by stream, are its turns.
+// pipelineLocks are the locks of the pipelines that a daemon works on. A run and the webhook events of a
+// pipeline share its lock, because they are under way together. Their turns keep them apart, stream by stream.
 //
-// It is safe for concurrent use; a nil *holds shares nothing.
+// It is safe for concurrent use. A nil *pipelineLocks shares nothing.
 type pipelineLocks struct {
 	mu    sync.Mutex
 	locks map[string]*heldLock
 	turns map[string]*pipeline.StreamLocks
 }
 
-// heldLock is a lock and how many share it. Whoever has busy takes or gives it up.
+// heldLock is a lock and the number of its users. To lock or release it, send on busy first.
 type heldLock struct {
 	busy  chan struct{}
 	n     int
@@ -71,8 +69,8 @@ func newHolds() *pipelineLocks {
 	return &pipelineLocks{locks: map[string]*heldLock{}, turns: map[string]*pipeline.StreamLocks{}}
 }
 
-// take is lockPipeline for one more of those that share. What is done with the
-// lock is done with the context that take returns: it ends once the lock is lost.
+// take locks a pipeline, or joins those that hold its lock in this process. Work under the lock must use the
+// context that take returns: it ends when the lock is lost.
 func (h *pipelineLocks) take(ctx context.Context, s state.Store, name string) (held context.Context, release func(), err error) {
 	if h == nil {
 		l, err := lockPipeline(ctx, s, name)
@@ -115,8 +113,8 @@ func (h *pipelineLocks) of(name string) *heldLock {
 	return h.locks[name]
 }
 
-// turnsOf keep a run and the webhook events of a pipeline apart; nil where there
-// is nobody to be kept apart from.
+// turnsOf returns the locks that keep a run and the webhook events of a pipeline apart; nil if there are no
+// events.
 func (h *pipelineLocks) turnsOf(name string) *pipeline.StreamLocks {
 	if h == nil {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// loginFlags are the command line's words for one sign-in.
+// loginFlags are the flags of login.
 type loginFlags struct {
 	noBrowser bool
 	paste     bool
@@ -31,24 +31,25 @@ func (a *app) loginCmd() *cobra.Command {
 	var f loginFlags
 	cmd := &cobra.Command{
 		Use:   "login [SOURCE [SURFACE]]",
-		Short: "sign in to a source in the browser, and keep the grant",
-		Long: `Signs in to a source whose auth is oauth, in the browser: authorization code with
-PKCE, for the scopes alone that the pipelines' streams take. The tokens are kept in the
-state folder, or in the keyring, and renewed by whatever reads the source later.
+		Short: "sign in to a source in the browser, and store the tokens",
+		Long: `Signs in to a source with oauth in the browser, by authorization code with PKCE. It
+requests only the scopes that the pipelines' streams need. The tokens are stored in the
+state folder or in the keyring, and later reads of the source renew them.
 
-On a machine without a browser, --device shows a code to enter in a browser on any other
-machine, where the server has device codes. With --paste, open the address on any machine,
-sign in, and paste the address that the browser ended on, although its page cannot be shown.
+On a machine without a browser, use --device: it shows a code to enter in a browser on
+another machine, if the server supports device codes. Or use --paste: open the address on
+any machine, sign in, and paste the address that the browser ends on, even if its page
+cannot be shown.
 
-For a source whose auth is login it signs in with e-mail and password at once, which a
-run does by itself only where it must: each sign-in ends every other token of the user.`,
+For a source with login, it signs in at once with e-mail and password. A run does that
+only when it must, because each sign-in revokes all other tokens of the user.`,
 		Example: `  penstock login
   penstock login main v2 --device
   penstock login --status`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.paste && f.device {
-				return usage("one of the two", "--paste and --device are two ways to sign in")
+				return usage("use one of them", "--paste and --device contradict each other")
 			}
 			c, err := a.load()
 			if err != nil {
@@ -62,19 +63,19 @@ run does by itself only where it must: each sign-in ends every other token of th
 				return a.loginStatus(all)
 			}
 			if len(all) > 1 {
-				return usage("`penstock login SOURCE SURFACE` with one of: "+signInNames(all), "sign in to which? %s has %d", c.File, len(all))
+				return usage("`penstock login SOURCE SURFACE` with one of: "+signInNames(all), "name the source and surface to sign in to: %s has %d", c.File, len(all))
 			}
 			return a.login(cmd.Context(), c, all[0], f)
 		},
 	}
-	cmd.Flags().BoolVar(&f.noBrowser, "no-browser", false, "print the address only; open it in a browser of this machine")
-	cmd.Flags().BoolVar(&f.paste, "paste", false, "read the address that a browser on another machine ended on")
-	cmd.Flags().BoolVar(&f.device, "device", false, "show a code to enter in a browser on any machine")
-	cmd.Flags().BoolVar(&f.status, "status", false, "tell what is kept, and sign in to nothing")
+	cmd.Flags().BoolVar(&f.noBrowser, "no-browser", false, "only print the address, to be opened in a browser on this machine")
+	cmd.Flags().BoolVar(&f.paste, "paste", false, "read the address that a browser on another machine ends on")
+	cmd.Flags().BoolVar(&f.device, "device", false, "show a code to enter in a browser on another machine")
+	cmd.Flags().BoolVar(&f.status, "status", false, "print the stored sign-ins, and do not sign in")
 	return cmd
 }
 
-// signInsOf are the sign-ins that args leave to choose from.
+// signInsOf returns the sign-ins that match args.
 func (a *app) signInsOf(c *config.Config, args []string) ([]config.SignIn, error) {
 	var all []config.SignIn
 	for _, s := range c.Sources {
@@ -92,7 +93,7 @@ func (a *app) signInsOf(c *config.Config, args []string) ([]config.SignIn, error
 	}
 	if len(all) == 0 {
 		return nil, usage("keys and tokens need none; `auth: {oauth: …}`, and `auth: {login: …}` of app, do",
-			"no credential in %s that somebody signs in with", strings.Join(append([]string{c.File}, args...), " "))
+			"no credential in %s needs a sign-in", strings.Join(append([]string{c.File}, args...), " "))
 	}
 	return all, nil
 }
@@ -117,15 +118,15 @@ func (a *app) login(ctx context.Context, at *config.Config, s config.SignIn, f l
 		return err
 	}
 	if len(st.Lacking) > 0 {
-		a.log.Warn("the server did not grant all scopes that were asked for", "source", name, "missing", strings.Join(st.Lacking, " "))
+		a.log.Warn("the server did not grant all requested scopes", "source", name, "missing", strings.Join(st.Lacking, " "))
 	}
 	if st.NoRefresh {
-		a.log.Warn("the server gave no refresh token", "source", name, "ends", endOf(st), "remedy", noRefreshRemedy)
+		a.log.Warn("the server issued no refresh token", "source", name, "ends", endOf(st), "remedy", noRefreshRemedy)
 	}
 	if a.json {
 		return lineWriter(a.out).Encode(statusOf(s, st))
 	}
-	_, err = fmt.Fprintf(a.out, "signed in to %s as %s; kept in %s\n", name, st.Account, st.Where)
+	_, err = fmt.Fprintf(a.out, "signed in to %s as %s; tokens stored in %s\n", name, st.Account, st.Where)
 	return err
 }
 
@@ -137,7 +138,7 @@ func (a *app) signIn(ctx context.Context, at *config.Config, s config.SignIn, f 
 	return errors.Join(client.SignIn(ctx, a.signInBy(ctx, s, f)), client.Close(), done())
 }
 
-// signInClient is a client for the calls of a sign-in, and what closes its books.
+// signInClient returns a client for the requests of a sign-in, and a function that closes its request budget.
 func (a *app) signInClient(ctx context.Context, at *config.Config, s config.SignIn) (*wire.Client, func() error, error) {
 	s.MaxAttempts, s.UserAgent = 2, "penstock/"+versionNow().Version
 	var counted sourceClient
@@ -152,7 +153,7 @@ func (a *app) signInClient(ctx context.Context, at *config.Config, s config.Sign
 	return client, counted.close, nil
 }
 
-// signInBy is how a person takes part.
+// signInBy returns how the user takes part in a sign-in.
 func (a *app) signInBy(ctx context.Context, s config.SignIn, f loginFlags) wire.SignInBy {
 	by := wire.SignInBy{Show: func(address string) error { return a.show(ctx, s, address, f) }}
 	switch {
@@ -164,9 +165,9 @@ func (a *app) signInBy(ctx context.Context, s config.SignIn, f loginFlags) wire.
 	return by
 }
 
-// show brings a person to the server's page.
+// show prints the server's sign-in address, and opens it in a browser.
 func (a *app) show(ctx context.Context, s config.SignIn, address string, f loginFlags) error {
-	where := "a browser of this machine"
+	where := "a browser on this machine"
 	if f.paste {
 		where = "a browser on any machine"
 	}
@@ -184,14 +185,14 @@ func (a *app) show(ctx context.Context, s config.SignIn, address string, f login
 	return nil
 }
 
-// showCode shows the code of another device.
+// showCode prints a device code and where to enter it.
 func (a *app) showCode(c wire.DeviceCode) error {
 	fmt.Fprintf(a.err, "open %s in a browser on any machine, and enter the code %s\n", printable(c.Address, false), printable(c.Code, false))
 	if c.Complete != "" {
-		fmt.Fprintf(a.err, "or open this address, which holds the code: %s\n", printable(c.Complete, false))
+		fmt.Fprintf(a.err, "or open this address, which contains the code: %s\n", printable(c.Complete, false))
 	}
 	if !c.Expires.IsZero() {
-		fmt.Fprintf(a.err, "the code is good until %s\n", c.Expires.Local().Format(time.DateTime))
+		fmt.Fprintf(a.err, "the code is valid until %s\n", c.Expires.Local().Format(time.DateTime))
 	}
 	return nil
 }
@@ -212,8 +213,8 @@ func (a *app) pasted(ctx context.Context) (string, error) {
 	}
 }
 
-// noRefreshRemedy is what a person can do where a server gives no refresh token.
-const noRefreshRemedy = "allow the grant type refresh_token for this client at the server, or ask for it: scopes with offline_access, or authorize_params: {access_type: offline}"
+// noRefreshRemedy is the hint for a server that issues no refresh token.
+const noRefreshRemedy = "allow the grant type refresh_token for this client at the server, or request it: add offline_access to scopes, or set authorize_params: {access_type: offline}"
 
 func endOf(st wire.CredentialState) string {
 	if st.Expires.IsZero() {
@@ -238,20 +239,20 @@ func openBrowser(ctx context.Context, address string) error {
 	return cmd.Process.Release()
 }
 
-// loginRemedy is what a person can do about a sign-in that came to nothing.
+// loginRemedy is the hint for a failed sign-in.
 func loginRemedy(err error) string {
 	if e, ok := errors.AsType[*wire.Error](err); ok {
 		switch e.Class {
 		case wire.Transient, wire.Throttled:
-			return "try again in a while; what was kept before is as it was"
+			return "try again later; stored tokens were not changed"
 		case wire.Refused:
 			return remedyOf(e, "")
 		}
 	}
-	return "look at auth in the configuration, then `penstock login` again"
+	return "check auth in the configuration, then run `penstock login` again"
 }
 
-// loginState is what is kept of a sign-in, as --json prints it.
+// loginState is a stored sign-in, as --json prints it.
 type loginState struct {
 	Source   string    `json:"source"`
 	Surface  string    `json:"surface"`
@@ -271,7 +272,7 @@ func statusOf(s config.SignIn, st wire.CredentialState) loginState {
 	return loginState{s.Name, string(s.Surface), st.Account, st.Where, st.SignedIn, st.Renewed, st.Expires, st.Lacking, st.Failing, !st.SignedIn.IsZero() && !st.NoRefresh, st.Redirect, st.Trouble}
 }
 
-// loginStatus prints what is kept.
+// loginStatus prints the stored sign-ins.
 func (a *app) loginStatus(all []config.SignIn) error {
 	code := exitDone
 	for _, s := range all {
@@ -294,7 +295,7 @@ func (a *app) loginStatus(all []config.SignIn) error {
 	return exit(code)
 }
 
-// standing says in a line what is kept.
+// standing describes a stored sign-in in one line.
 func standing(st wire.CredentialState) string {
 	switch {
 	case st.Trouble != "" && st.SignedIn.IsZero() && st.Redirect != "":
@@ -302,14 +303,14 @@ func standing(st wire.CredentialState) string {
 	case st.Trouble != "":
 		return st.Trouble
 	case st.SignedIn.IsZero():
-		return "not signed in yet; the first read does it"
+		return "not signed in yet; the first read signs in"
 	}
 	text := "signed in since " + st.SignedIn.Local().Format(time.DateTime)
 	if !st.Expires.IsZero() {
-		text += ", this token ends " + st.Expires.Local().Format(time.DateTime)
+		text += ", this token expires " + st.Expires.Local().Format(time.DateTime)
 	}
 	if st.NoRefresh {
-		text += ", and no refresh token came, so somebody has to sign in then"
+		text += ", without a refresh token, so a new sign-in is needed then"
 	}
 	if !st.Failing.IsZero() {
 		text += ", renewals have failed since " + st.Failing.Local().Format(time.DateTime)

@@ -1,9 +1,8 @@
-// Penstock reads every readable endpoint of a business platform's REST API and
-// lands it as typed tables in a database, data and position in one commit.
+// Penstock reads every readable endpoint of a business platform's REST API and loads it as typed tables into a
+// database. Data and cursor are committed together.
 //
-// Each verb of the command line is a file of this folder. What a verb does
-// stands in the packages to the left; here is what a person sees of it: flags,
-// tables, progress, messages, exit codes.
+// Each verb of the command line is a file in this folder. The work is done by the packages in the other
+// folders; this package has what users see: flags, tables, progress, messages, exit codes.
 package main
 
 import (
@@ -17,9 +16,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// defaultHeap is what the collector keeps the Go heap near, where neither
-// GOMEMLIMIT nor a destination says anything else. It holds column buffers, which are large, short-lived and
-// without pointers: to collect them often costs little. // Invariant 6
+// defaultHeap is the Go heap that the garbage collector aims for if neither GOMEMLIMIT nor a destination sets
+// another. The heap mostly has column buffers: large, short-lived, without pointers, so frequent collections
+// are cheap. // Invariant 6
 const defaultHeap = 128 << 20
 
 func main() {
@@ -34,16 +33,14 @@ func main() {
 	os.Exit(code)
 }
 
-// keepHeap has the collector keep the heap near so many bytes, unless whoever
-// started the process has said how many.
+// keepHeap sets the heap that the garbage collector aims for, unless GOMEMLIMIT is set.
 func keepHeap(bytes int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(bytes)
 	}
 }
 
-// spread keeps the heap near what the hungriest run of this process wants, of
-// which there is one, but for a daemon.
+// spread raises the heap limit to what a run needs. In a daemon, the run with the largest need decides.
 func (a *app) spread(bytes int64) {
 	for {
 		was := a.heap.Load()
@@ -57,9 +54,8 @@ func (a *app) spread(bytes int64) {
 	}
 }
 
-// withSignals gives a context which the first SIGINT or SIGTERM cancels with
-// the signal as its cause. The second ends the process at once: whoever sends
-// it has waited long enough, and what is not committed is lost to no one.
+// withSignals returns a context that the first SIGINT or SIGTERM cancels, with the signal as its cause. The
+// second signal ends the process at once, which is safe: only uncommitted work is lost.
 func withSignals(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
@@ -83,7 +79,7 @@ func withSignals(parent context.Context) (context.Context, func()) {
 	}
 }
 
-// signalCode is the exit code of a process that ended by s.
+// signalCode returns the exit code of a process that a signal ended.
 func signalCode(s os.Signal) int {
 	if s == syscall.SIGTERM {
 		return 143

@@ -73,8 +73,8 @@ func testVerbsOfManySources(t *testing.T, to target) {
 	// What is everybody's, or wants to know whose, says so.
 	for hint, args := range map[string][]string{
 		"WHERE _penstock_source = 'ws001'": {"query", "--source", "ws001", "FROM crm_leads"},
-		"leave --source out":               {"views", "--source", "ws001"},
-		"for all of them":                  {"schema", "accept", "--source", "ws001", "crm_leads"},
+		"omit --source":                    {"views", "--source", "ws001"},
+		"applies to all of them":           {"schema", "accept", "--source", "ws001", "crm_leads"},
 		"choose one with --source NAME":    {"state", "reset", "--stream", "*", "--yes"},
 		"--source NAME; `penstock sources": {"runs", "diff", run, run, "--table", "crm_leads"},
 		"contradict each other":            {"status", "--to", "warehouse@ws001", "--source", "ws002"},

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// meaning says where a column's values come from.
+// meaning describes where a column's values come from.
 func meaning(f arrow.Field) string {
 	if own := schemas.Meaning(f.Name); own != "" {
 		return own
@@ -39,7 +39,7 @@ func words(name string) string {
 	return strings.NewReplacer("_", " ", "~1", "/", "~0", "~").Replace(name)
 }
 
-// modeOf tells a table's mode and key.
+// modeOf describes a table's mode and key.
 func modeOf(t schemas.Table) string {
 	if len(t.Key) == 0 {
 		return fmt.Sprintf("mode %s, without a key", t.Mode)
@@ -47,7 +47,7 @@ func modeOf(t schemas.Table) string {
 	return fmt.Sprintf("mode %s, key %s", t.Mode, strings.Join(t.Key, ", "))
 }
 
-// maskOf is what the stream's rules make of a column's values; "" for nothing.
+// maskOf returns the mask that the stream's rules apply to a column; "" if none.
 func maskOf(s config.Stream, t schemas.Table, f arrow.Field) string {
 	if schemas.Source(f) == "" {
 		return ""

@@ -13,8 +13,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// syncAll makes one run over the sources of a pipeline and prints what became of
-// each.
+// syncAll makes one run over the sources of a pipeline and prints the result of each.
 func (a *app) syncAll(ctx context.Context, c *config.Config, p config.Pipeline, f syncFlags) error {
 	sources, err := c.Pick(p, f.sources)
 	if err != nil {
@@ -43,12 +42,12 @@ type multiSource struct {
 	conf     *config.Config
 	pipeline config.Pipeline
 	flags    syncFlags
-	each     func(fleet.Outcome, pipeline.Report) error // told of each source's end, one at a time; may be nil
-	cancel   context.CancelCauseFunc                    // ends the run, once there is one
+	each     func(fleet.Outcome, pipeline.Report) error // called once per ended source, never concurrently; may be nil
+	cancel   context.CancelCauseFunc                    // cancels the run; nil before it starts
 }
 
-// run makes the run, and says how many sources it left out as they are paused.
-// One that fails, hangs or is parked stops no other.
+// run executes the run. paused is the number of sources left out because they are paused. A source that fails,
+// hangs or is parked does not stop the others.
 func (m *multiSource) run(ctx context.Context, sources []config.Ref) (t *fleet.Outcomes, paused int, err error) {
 	turn, paused, err := m.inTurn(ctx, sources)
 	if err != nil {
@@ -65,11 +64,11 @@ func (m *multiSource) run(ctx context.Context, sources []config.Ref) (t *fleet.O
 	}
 	defer done()
 	if err := m.renamed(ctx, sources); err != nil {
-		m.log.Warn("whether sources were renamed is not known", "pipeline", m.pipeline.Name, "error", err)
+		m.log.Warn("cannot check for renamed sources", "pipeline", m.pipeline.Name, "error", err)
 	}
 	ledger, err := m.openLedger(ctx)
 	if err != nil {
-		m.log.Warn("what becomes of a run's units is not recorded", "pipeline", m.pipeline.Name, "error", err)
+		m.log.Warn("units of the run are not recorded", "pipeline", m.pipeline.Name, "error", err)
 	} else if ledger != nil {
 		defer ledger.Close()
 	}
@@ -94,17 +93,17 @@ func (m *multiSource) run(ctx context.Context, sources []config.Ref) (t *fleet.O
 	return t, paused, m.gather(ctx, t, shown, ended)
 }
 
-// recordEvery is how many outcomes are written down at once.
+// recordEvery is how many outcomes are stored together.
 const recordEvery = 50
 
-// gather takes note of what became of each source, and writes it down.
+// gather collects the outcome of each source, and stores it.
 func (m *multiSource) gather(ctx context.Context, t *fleet.Outcomes, shown *sourcesShown, ended <-chan ending) error {
 	var records []state.SourceRecord
 	var errs []error
 	keep := func() {
 		if len(records) > 0 && !m.flags.options.DryRun {
 			if err := m.keepSources(context.WithoutCancel(ctx), m.conf, records); err != nil {
-				m.log.Warn("what became of sources is not recorded", "error", err)
+				m.log.Warn("outcomes of sources are not recorded", "error", err)
 			}
 		}
 		records = nil
@@ -119,7 +118,7 @@ func (m *multiSource) gather(ctx context.Context, t *fleet.Outcomes, shown *sour
 			errs = append(errs, m.each(o, reported(m.pipeline, t, e)))
 		}
 		if o.Status == pipeline.StatusStopped {
-			continue // it says nothing of the source
+			continue // a stopped run says nothing about the source
 		}
 		records = append(records, m.record(t.Run(), o, e.silent))
 		if len(records) == recordEvery {
@@ -130,8 +129,7 @@ func (m *multiSource) gather(ctx context.Context, t *fleet.Outcomes, shown *sour
 	return errors.Join(errs...)
 }
 
-// reported is the report of a source's run; of one that came to none, a report
-// that says why.
+// reported returns the report of a source's run. If the run did not start, it makes one with the reason.
 func reported(p config.Pipeline, t *fleet.Outcomes, e ending) pipeline.Report {
 	r := e.report
 	if r.Run == "" {
@@ -142,8 +140,7 @@ func reported(p config.Pipeline, t *fleet.Outcomes, e ending) pipeline.Report {
 	return r
 }
 
-// keepOpen opens the destinations whose tables the sources share for as long as
-// the run takes.
+// keepOpen opens the destinations whose tables the sources share, for the whole run.
 func (m *multiSource) keepOpen(ctx context.Context) (done func(), err error) {
 	var open []load.Destination
 	done = func() {
@@ -163,7 +160,7 @@ func (m *multiSource) keepOpen(ctx context.Context) (done func(), err error) {
 		}
 		dest, err := m.openDestination(ctx, m.conf, d)
 		if err != nil && len(m.pipeline.To) > 1 && ctx.Err() == nil && codeOf(ctx, err) != exitUsage {
-			continue // of several, the others get their rows
+			continue // the other destinations still get their rows
 		}
 		if err != nil {
 			done()
@@ -174,7 +171,7 @@ func (m *multiSource) keepOpen(ctx context.Context) (done func(), err error) {
 	return done, nil
 }
 
-// openLedger opens the ledger of units for all sources; nil where the run has none.
+// openLedger opens the unit store for all sources; nil if the run has none.
 func (m *multiSource) openLedger(ctx context.Context) (state.Ledger, error) {
 	if m.flags.options.DryRun || m.conf.State.URL != "" {
 		return nil, nil
@@ -182,7 +179,7 @@ func (m *multiSource) openLedger(ctx context.Context) (state.Ledger, error) {
 	return m.stateOf(m.conf).OpenUnits(ctx)
 }
 
-// or is the first that is not 0.
+// or returns the first number that is not 0.
 func or(all ...int64) int64 {
 	for _, n := range all {
 		if n != 0 {
@@ -192,7 +189,7 @@ func or(all ...int64) int64 {
 	return 0
 }
 
-// concludeAll prints what became of the sources: those in trouble, and the sums.
+// concludeAll prints the sources that are not complete, and the totals.
 func (a *app) concludeAll(t *fleet.Outcomes, paused int) error {
 	r := t.Report()
 	if a.json {
@@ -205,8 +202,7 @@ func (a *app) concludeAll(t *fleet.Outcomes, paused int) error {
 	return nil
 }
 
-// sumsJSON is the last line that `sync --json` prints of a run over several
-// sources.
+// sumsJSON is the last line that `sync --json` prints for a run over several sources.
 type sumsJSON struct {
 	Run      string          `json:"run"`
 	Pipeline string          `json:"pipeline"`
@@ -225,7 +221,7 @@ func sumsOf(t *fleet.Outcomes, r pipeline.Report, paused int) sumsJSON {
 	}
 }
 
-// mostShown is how many sources in trouble a summary names.
+// mostShown is how many incomplete sources a summary names.
 const mostShown = 20
 
 func (a *app) summariseAll(w io.Writer, t *fleet.Outcomes, r pipeline.Report, paused int) {
@@ -256,7 +252,7 @@ func pausedWords(n int) string {
 	return fmt.Sprintf(", %d paused", n)
 }
 
-// trouble says in a line why a source is not complete.
+// trouble describes in one line why a source is not complete.
 func trouble(o fleet.Outcome) string {
 	text := printable(o.Error, false)
 	if o.Short > 0 && o.Short < o.Streams {

@@ -12,18 +12,18 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// ending is what became of one source.
+// ending is the outcome of one source.
 type ending struct {
 	source string
 	report pipeline.Report
 	err    error
-	silent bool // it gave no answer, or none for so long that others went before it
+	silent bool // it did not answer, or was put off for not answering
 }
 
-// job is the run of one source among others. One that was put off tells nothing:
-// it begins again, and goes on from what it has committed.
+// job is the run of one source among others. An attempt that is put off reports nothing: it starts again
+// later, from its last commit.
 func (m *multiSource) job(s orderedSource, f syncFlags, shown *sourcesShown, ended chan<- ending) fleet.Job {
-	silent := false // whether it was put off; its attempts come one after the other
+	silent := false // whether it was put off; attempts do not overlap
 	return fleet.Job{Source: s.name, Silent: s.silent, Run: func(ctx context.Context, beat func()) bool {
 		var answered atomic.Bool
 		f.follow = func(e pipeline.Event) {
@@ -36,7 +36,7 @@ func (m *multiSource) job(s orderedSource, f syncFlags, shown *sourcesShown, end
 		}
 		r, err := m.one(ctx, m.pipeline.Of(s.name), f)
 		if errors.Is(errors.Join(err, r.Err), errCancelled) {
-			m.cancel(errCancelled) // it is the run that was
+			m.cancel(errCancelled) // the whole run was cancelled
 		}
 		if errors.Is(context.Cause(ctx), fleet.ErrPutOff) && (err != nil || r.Status != pipeline.StatusComplete) {
 			silent = true
@@ -47,7 +47,7 @@ func (m *multiSource) job(s orderedSource, f syncFlags, shown *sourcesShown, end
 	}}
 }
 
-// one is the run of one source; a panic of it ends it alone.
+// one makes the run of one source. A panic ends only this source.
 func (m *multiSource) one(ctx context.Context, p config.Pipeline, f syncFlags) (r pipeline.Report, err error) {
 	defer func() {
 		if v := recover(); v != nil {

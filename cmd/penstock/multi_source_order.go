@@ -12,14 +12,13 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// sourcesBook is what the state keeps of sources.
+// sourcesBook is what the state stores about sources.
 type sourcesBook struct {
 	paused  map[string]state.Pause
 	records []state.SourceRecord
 }
 
-// readSources reads it, of one pipeline or of all (""); nothing where nothing is
-// kept yet.
+// readSources reads it for one pipeline, or for all (""). It is empty if nothing is stored yet.
 func (a *app) readSources(ctx context.Context, c *config.Config, pipeline string) (b sourcesBook, err error) {
 	s, err := a.stateOf(c).ReadSources(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -38,7 +37,7 @@ func (a *app) readSources(ctx context.Context, c *config.Config, pipeline string
 	return b, nil
 }
 
-// readPauses reads which sources are paused alone.
+// readPauses reads only which sources are paused.
 func (a *app) readPauses(ctx context.Context, c *config.Config) (map[string]state.Pause, error) {
 	s, err := a.stateOf(c).ReadSources(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -51,8 +50,7 @@ func (a *app) readPauses(ctx context.Context, c *config.Config) (map[string]stat
 	return s.Paused(ctx)
 }
 
-// sourcesTrouble says what a person can do where what is kept of sources is not
-// to be had.
+// sourcesTrouble adds a hint to an error of reading what is stored about sources.
 func sourcesTrouble(err error) error {
 	if errors.Is(err, state.ErrLocked) {
 		return err
@@ -60,7 +58,7 @@ func sourcesTrouble(err error) error {
 	return stateTrouble(err)
 }
 
-// keepSources writes down what became of sources.
+// keepSources stores the outcomes of sources.
 func (a *app) keepSources(ctx context.Context, c *config.Config, records []state.SourceRecord) error {
 	s, err := a.stateOf(c).OpenSources(ctx)
 	if err != nil {
@@ -69,7 +67,7 @@ func (a *app) keepSources(ctx context.Context, c *config.Config, records []state
 	return errors.Join(s.Keep(ctx, records), s.Close())
 }
 
-// record is what is written down of a source's run.
+// record returns what is stored about a source's run.
 func (m *multiSource) record(run string, o fleet.Outcome, silent bool) state.SourceRecord {
 	r := state.SourceRecord{
 		Pipeline: m.pipeline.Name, Source: o.Source, Run: run, Status: string(o.Status),
@@ -85,13 +83,11 @@ func (m *multiSource) record(run string, o fleet.Outcome, silent bool) state.Sou
 // orderedSource is a source in the order of a run.
 type orderedSource struct {
 	name   string
-	silent bool // it gave no answer the last time
+	silent bool // it did not answer the last time
 }
 
-// inTurn are the sources that are not paused, in the order in which they are
-// begun: those that have failed the more often in a row the later, of others the
-// one that has waited longest first. Nobody waits behind one that is known to
-// hang.
+// inTurn returns the sources that are not paused, in the order in which they start: first those with fewest
+// failures in a row, then those that have waited longest. No source waits behind one that is known to hang.
 func (m *multiSource) inTurn(ctx context.Context, sources []config.Ref) (turns []orderedSource, paused int, err error) {
 	book, err := m.readSources(ctx, m.conf, m.pipeline.Name)
 	if err != nil {

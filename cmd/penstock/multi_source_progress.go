@@ -9,8 +9,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// sourcesShown tells, while a run over several sources lasts, how far it has
-// come. Its methods may be called from any goroutine.
+// sourcesShown reports the progress of a run over several sources. It is safe for concurrent use.
 type sourcesShown struct {
 	a    *app
 	stop chan struct{}
@@ -18,12 +17,12 @@ type sourcesShown struct {
 
 	mu             sync.Mutex
 	total, all     int // sources, and those that have ended
-	short          int // of these, those in trouble
+	short          int // ended, but not complete
 	rows, requests int
 	follow         func(pipeline.Event)
 }
 
-// show begins to tell of a run over so many sources, until close.
+// show starts to report a run over total sources, until close.
 func (m *multiSource) show(total int) *sourcesShown {
 	s := &sourcesShown{a: m.app, stop: make(chan struct{}), total: total, follow: m.flags.follow}
 	if m.noProgress || m.quiet || m.flags.follow != nil {
@@ -44,7 +43,7 @@ func (m *multiSource) show(total int) *sourcesShown {
 	return s
 }
 
-// event takes one step of a source's run.
+// event handles one step of a source's run.
 func (s *sourcesShown) event(e pipeline.Event) {
 	s.mu.Lock()
 	if e.Kind == pipeline.EventPage {
@@ -57,7 +56,7 @@ func (s *sourcesShown) event(e pipeline.Event) {
 	}
 }
 
-// ended takes note of a source's end.
+// ended notes the end of a source.
 func (s *sourcesShown) ended(o fleet.Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +71,7 @@ func (s *sourcesShown) tell() {
 	defer s.mu.Unlock()
 	trouble := ""
 	if s.short > 0 {
-		trouble = fmt.Sprintf(", %d of them in trouble", s.short)
+		trouble = fmt.Sprintf(", %d of them not complete", s.short)
 	}
 	s.a.log.Info(fmt.Sprintf("%d of %s done%s", s.all, plural(s.total, "source"), trouble), "records", s.rows, "requests", s.requests)
 }

@@ -14,13 +14,12 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// mostLost is how many sources that are gone are looked up, before a run.
+// mostLost is the largest number of removed sources that are looked up before a run.
 const mostLost = 20
 
-// renamed reports sources that are new and read an address that another source has
-// read, which is not in the configuration any more: perhaps it was renamed, and its
-// rows stay under the old name. An address that several sources of the
-// configuration have says nothing about one of them.
+// renamed warns about new sources that read the address of a source which is no longer in the configuration:
+// the source may have been renamed, and its rows stay under the old name. Addresses that several configured
+// sources share are ignored.
 func (m *multiSource) renamed(ctx context.Context, sources []config.Ref) error {
 	book, err := m.readSources(ctx, m.conf, m.pipeline.Name)
 	if err != nil {
@@ -53,15 +52,15 @@ func (m *multiSource) renamed(ctx context.Context, sources []config.Ref) error {
 			if len(now) != 1 || known[now[0]] || !slices.ContainsFunc(sources, func(r config.Ref) bool { return r.Text == now[0] }) {
 				continue
 			}
-			fmt.Fprintf(m.err, "source %s is new and reads %s, as source %s did, which is not in the configuration any more\n"+
-				"hint: if it was renamed, give it its old name back; under the new name all is loaded again, beside the rows of %[3]s\n", now[0], address, old)
+			fmt.Fprintf(m.err, "source %s is new and reads %s, as did source %s, which is no longer in the configuration\n"+
+				"hint: if it was renamed, restore its old name; under the new name everything is loaded again, beside the rows of %[3]s\n", now[0], address, old)
 			break
 		}
 	}
 	return nil
 }
 
-// addressesOf are those of a source's surfaces.
+// addressesOf returns the addresses of a source's surfaces.
 func addressesOf(s config.Source) (all []string) {
 	for _, surface := range []*config.Surface{s.V2, s.App} {
 		if surface == nil {
@@ -74,8 +73,7 @@ func addressesOf(s config.Source) (all []string) {
 	return all
 }
 
-// addressesIn are those that a source's cursors have in the pipeline's first
-// destination.
+// addressesIn returns the addresses in a source's cursors in the pipeline's first destination.
 func (m *multiSource) addressesIn(ctx context.Context, source string) (all []string, err error) {
 	d, _ := m.conf.Destination(m.pipeline.To[0].Text)
 	dest, err := m.openPart(ctx, m.conf, d, source)

@@ -10,13 +10,12 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 )
 
-// serveMany makes the run of a daemon's pipeline over several sources. Where they
-// are listed elsewhere, the list is read anew; one that cannot be read is the
-// list before.
+// serveMany makes a daemon's run over several sources. A list of sources outside the configuration is read
+// again; if that fails, the previous list is used.
 func (a *app) serveMany(ctx context.Context, c *config.Config, p config.Pipeline, o serve.Order) (pipeline.Report, error) {
 	if c.Listing != nil {
 		if now, err := a.load(); err != nil {
-			a.log.Warn("the list of sources cannot be read anew; those of the last time are read", "pipeline", p.Name, "error", err)
+			a.log.Warn("cannot read the list of sources; using the previous list", "pipeline", p.Name, "error", err)
 		} else if q, ok := now.Pipeline(p.Name); ok && q.Many {
 			c, p = now, q
 			a.redactor.Add(c.Secrets...) // Invariant 5
@@ -30,18 +29,17 @@ func (a *app) serveMany(ctx context.Context, c *config.Config, p config.Pipeline
 	return t.Report(), err
 }
 
-// appliers apply the webhook events of the sources of one pipeline, one source
-// after the other. They belong to one goroutine.
+// appliers apply the webhook events of the sources of one pipeline, one source after the other. Not safe for
+// concurrent use.
 type appliers []*applier
 
-// apply applies what has come to rest, of each source. What one cannot apply
-// for now keeps no other from it.
+// apply applies the events that are ready, source by source. A source that fails does not stop the others.
 func (as appliers) apply(ctx context.Context) (all serve.Deltas, err error) {
 	var errs []error
 	for _, x := range as {
 		d, err := x.apply(ctx)
 		if len(as) > 1 {
-			x.close() // thousands are not kept open
+			x.close() // there may be thousands
 		}
 		errs = append(errs, err)
 		all.Applied += d.Applied
@@ -64,7 +62,7 @@ func (as appliers) close() {
 	}
 }
 
-// earlier is the earlier of two times of which the zero time is none.
+// earlier returns the earlier of two times; the zero time means none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -72,7 +70,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// sooner is the shorter of two waits of which 0 is none.
+// sooner returns the shorter of two waits; 0 means none.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b

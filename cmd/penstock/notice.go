@@ -11,14 +11,14 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// maxNotices is how many changes of the source are told of one stream without -v.
+// maxNotices is how many notices per stream are printed without -v.
 const maxNotices = 3
 
-// printNotices tells how the source is not as it was in the run before: what
-// somebody should look at, with -v all of it.
+// printNotices prints how the source differs from the previous run: what needs attention or, with -v,
+// everything.
 func (a *app) printNotices(w io.Writer, streams []pipeline.StreamReport) {
 	told := false
-	seen := map[string]bool{} // of several destinations, once
+	seen := map[string]bool{} // once for several destinations
 	for _, s := range streams {
 		if seen[s.Stream] {
 			continue
@@ -27,7 +27,7 @@ func (a *app) printNotices(w io.Writer, streams []pipeline.StreamReport) {
 		more := 0
 		for i, n := range s.Notices {
 			switch {
-			case n.Severity == pipeline.Blocking && s.Err != nil: // which says so
+			case n.Severity == pipeline.Blocking && s.Err != nil: // the error says so
 			case a.verbose, n.Severity != pipeline.Noted && i < maxNotices:
 				fmt.Fprintf(w, "%-11s %s%s: %s\n", n.Severity, s.Stream, inColumn(n), printable(n.Reason, false))
 				told = true
@@ -36,7 +36,7 @@ func (a *app) printNotices(w io.Writer, streams []pipeline.StreamReport) {
 			}
 		}
 		if more > 0 {
-			fmt.Fprintf(w, "            and %d more of %s, which -v tells\n", more, s.Stream)
+			fmt.Fprintf(w, "            and %d more of %s; -v shows them\n", more, s.Stream)
 		}
 	}
 	if told {
@@ -44,8 +44,7 @@ func (a *app) printNotices(w io.Writer, streams []pipeline.StreamReport) {
 	}
 }
 
-// inColumn names the column that n is about, and the table where that is not the
-// stream's own.
+// inColumn names the column of n, and its table unless it is the stream's main table.
 func inColumn(n pipeline.Notice) string {
 	switch _, child, _ := strings.Cut(n.Table, "__"); {
 	case n.Column == "" && child == "":
@@ -58,8 +57,7 @@ func inColumn(n pipeline.Notice) string {
 	return ", column " + n.Column
 }
 
-// drift is, by run and root table, the gravest way in which the source was not
-// as it had been in the run before.
+// drift returns, by run and root table, the most severe drift since the run before.
 func drift(ctx context.Context, d load.Destination) (map[[2]string]string, error) {
 	all := map[[2]string]string{}
 	err := scan(ctx, d, load.Changes, func(r row) error {

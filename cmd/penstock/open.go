@@ -19,16 +19,14 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// maxConfig is one byte more than a configuration may have: enough to see that
-// it is too large, and no more.
+// maxConfig is one byte more than the largest configuration: enough to see that a file is too large.
 const maxConfig = 1<<20 + 1
 
-// load reads the configuration for a verb that reads sources: commands that list them are
-// run.
+// load reads the configuration for a verb that reads sources. Commands that list sources are run.
 func (a *app) load() (*config.Config, error) { return a.loadWith(false, a.listed) }
 
-// loadPlaces reads the configuration for a verb that needs no source. Commands that list
-// sources are not run, and their sources are not in it.
+// loadPlaces reads the configuration for a verb that needs no source. Commands that list sources are not run,
+// and their sources are missing from it.
 func (a *app) loadPlaces() (*config.Config, error) {
 	return a.loadWith(true, func(l config.Listing) ([]config.Row, error) {
 		if l.Command != nil {
@@ -58,7 +56,7 @@ func (a *app) loadWith(places bool, rows func(config.Listing) ([]config.Row, err
 	return c, err
 }
 
-// parse reads a configuration with these variables.
+// parse parses a configuration with these variables.
 func (a *app) parse(data []byte, env func(string) (string, bool), onlyPlaces bool, rows func(config.Listing) ([]config.Row, error)) (*config.Config, error) {
 	cat, err := schemas.Load()
 	if err != nil {
@@ -89,11 +87,11 @@ func readUpTo(path string, n int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, n))
 }
 
-// maxSecret is more than any credential, private keys included.
+// maxSecret is larger than any credential, private keys included.
 const maxSecret = 64 << 10
 
-// readSecret reads a file that a ${file:…} names. One that others on this
-// machine may read is no secret, but where a container's runtime has put it.
+// readSecret reads the file of a ${file:…}. It rejects a file that other users can read, unless a container
+// runtime has mounted it.
 func readSecret(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -106,7 +104,7 @@ func readSecret(path string) (string, error) {
 	case info.Size() > maxSecret:
 		return "", errors.New("too large for a secret")
 	case info.Mode().Perm()&0o077 != 0 && !mounted(path):
-		return "", fmt.Errorf("others may read it (mode %04o); chmod 600 it", info.Mode().Perm())
+		return "", fmt.Errorf("other users can read it (mode %04o); run chmod 600 on it", info.Mode().Perm())
 	}
 	data, err := readUpTo(path, maxSecret)
 	if err != nil {
@@ -115,8 +113,7 @@ func readSecret(path string) (string, error) {
 	return string(data), nil
 }
 
-// mounted reports whether a runtime, of containers or systemd, has put path there,
-// with modes of its own.
+// mounted reports whether a container runtime or systemd has put the file there, with its own modes.
 func mounted(path string) bool {
 	abs, err := filepath.Abs(path)
 	return err == nil && slices.ContainsFunc([]string{"/run/secrets/", "/var/run/secrets/", "/run/credentials/"}, func(dir string) bool {
@@ -124,7 +121,7 @@ func mounted(path string) bool {
 	})
 }
 
-// pickPipeline is the one that args name, or the only one there is.
+// pickPipeline returns the pipeline that args name, or the only one.
 func pickPipeline(c *config.Config, args []string) (config.Pipeline, error) {
 	name := ""
 	if len(args) > 0 {
@@ -133,8 +130,8 @@ func pickPipeline(c *config.Config, args []string) (config.Pipeline, error) {
 	return pick(c.File, "pipeline", "", c.Pipelines, func(p config.Pipeline) string { return p.Name }, name)
 }
 
-// pick is the one of all that is called name, or the only one there is. flag is
-// what else chooses, "" for the argument.
+// pick returns the element with that name, or the only one. flag is the flag that chooses one, "" for the
+// argument.
 func pick[T any](file, what, flag string, all []T, called func(T) string, name string) (T, error) {
 	names := make([]string, len(all))
 	for i, one := range all {
@@ -154,7 +151,7 @@ func pick[T any](file, what, flag string, all []T, called func(T) string, name s
 	case flag != "":
 		hint += "; choose with " + flag
 	}
-	return none, usage(hint, "which %s? %s has %d", what, file, len(all))
+	return none, usage(hint, "name a %s: %s has %d", what, file, len(all))
 }
 
 // carry reads the configuration and picks the pipeline that args name.
@@ -167,8 +164,7 @@ func (a *app) carry(args []string) (*config.Config, config.Pipeline, error) {
 	return c, p, err
 }
 
-// carryOne is carry for a verb that is about one source: of a pipeline over
-// several the one named.
+// carryOne is carry for a verb about one source. Of a pipeline over several, source selects it.
 func (a *app) carryOne(args []string, source string) (*config.Config, config.Pipeline, error) {
 	c, p, err := a.carry(args)
 	if err != nil || !p.Many {
@@ -180,12 +176,11 @@ func (a *app) carryOne(args []string, source string) (*config.Config, config.Pip
 
 // addSourceFlag adds the flag by which [app.carryOne] chooses.
 func addSourceFlag(cmd *cobra.Command, source *string) {
-	cmd.Flags().StringVar(source, "source", "", "`name` of the source, where the pipeline reads several")
+	cmd.Flags().StringVar(source, "source", "", "`name` of the source, if the pipeline reads several")
 }
 
-// choose gives the streams of a pipeline, of them those that only, patterns of
-// the command line, match, ready to be loaded: masks that want a key have the
-// configured one, or the one that is kept with the state.
+// choose returns the streams of a pipeline that match the patterns in only, ready to be loaded. Masks that
+// need a key get the configured one, or the one stored with the state.
 func (a *app) choose(c *config.Config, p config.Pipeline, only []string) ([]config.Stream, error) {
 	streams, err := c.Select(p, only)
 	if err != nil || p.MaskKey != "" || !config.MasksKeyed(streams) {
@@ -193,10 +188,10 @@ func (a *app) choose(c *config.Config, p config.Pipeline, only []string) ([]conf
 	}
 	key, made, where, err := a.maskKey(c)
 	if err != nil {
-		return nil, usage("mask_key: in the configuration names a key of your own", "pipeline %s masks with a key: %w", p.Name, err)
+		return nil, usage("or set your own key with mask_key: in the configuration", "pipeline %s masks with a key: %w", p.Name, err)
 	}
 	if made {
-		a.log.Warn("made a key for masks; keep it, or set mask_key: with another one every masked value changes", "pipeline", p.Name, "file", where)
+		a.log.Warn("created a key for masks; keep it or set mask_key:, because a new key changes every masked value", "pipeline", p.Name, "file", where)
 	}
 	for i := range streams {
 		streams[i].Rules.MaskKey = schemas.MaskKey(key)
@@ -204,8 +199,8 @@ func (a *app) choose(c *config.Config, p config.Pipeline, only []string) ([]conf
 	return streams, nil
 }
 
-// maskKey is the key of masks that is kept with the state, made the first time: a
-// file of the folder, or a secret of the database.
+// maskKey returns the mask key stored with the state, in a file of the folder or a secret of the database. The
+// first call creates it.
 func (a *app) maskKey(c *config.Config) (key string, made bool, where string, err error) {
 	if c.State.Dir != "" {
 		where = filepath.Join(c.State.Dir, "mask.key")

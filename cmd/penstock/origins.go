@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// originsOf are where the streams of a source are read from, by name.
+// originsOf returns the address that each stream of a source is read from, by stream name.
 func originsOf(s config.Source, streams []config.Stream) map[string]load.Origin {
 	out := make(map[string]load.Origin, len(streams))
 	for _, st := range streams {
@@ -23,8 +23,8 @@ func originsOf(s config.Source, streams []config.Stream) map[string]load.Origin 
 	return out
 }
 
-// addressOf tells base URLs apart, and may be shown: it is the scheme, the host and
-// the port, and of a path, which may hold a secret, a fingerprint. // Invariant 5
+// addressOf identifies a base URL in a form that may be shown: scheme, host, port, and a fingerprint of the
+// path, which may contain a secret. // Invariant 5
 func addressOf(base string) string {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {

@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 )
 
-// writeTo lets write fill the file named, or stdout where name is "". A file that is
-// there keeps its content until the new one is whole, and its mode. A new file has the
-// mode that the user's umask asks for.
+// writeTo lets write fill the named file, or stdout if name is "". An existing file keeps its content until
+// the new one is complete, and keeps its mode. A new file gets the mode of the user's umask.
 func (a *app) writeTo(name string, write func(io.Writer) error) error {
 	if name == "" {
 		return write(a.out)
@@ -19,9 +18,8 @@ func (a *app) writeTo(name string, write func(io.Writer) error) error {
 	return replaceWith(name, 0o666&^a.umask, write)
 }
 
-// replaceFile replaces the content of a configuration file in one step, and keeps its
-// mode. A symbolic link stays one. A file that was missing is readable by its owner only:
-// it may hold secrets.
+// replaceFile replaces the content of a configuration file atomically, and keeps its mode. A symbolic link
+// stays one. A new file is readable only by its owner, since it may contain secrets.
 func replaceFile(name string, data []byte) error {
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real
@@ -32,15 +30,15 @@ func replaceFile(name string, data []byte) error {
 	})
 }
 
-// replaceWith lets write fill a file beside name, and renames it to name when it is
-// complete. It has the mode of the file that it replaces; mode where there is none.
+// replaceWith lets write fill a temporary file beside name, and renames it to name when it is complete. The
+// mode is that of the replaced file, or mode if there is none.
 func replaceWith(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() {
 		mode = info.Mode().Perm()
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*") // mode 0600
 	if err != nil {
-		return hinted(fmt.Errorf("write %s: %w", name, pathCause(err)), "make the folder and let penstock write to it")
+		return hinted(fmt.Errorf("write %s: %w", name, pathCause(err)), "create the folder and let penstock write to it")
 	}
 	if err := errors.Join(write(f), f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		return errors.Join(err, os.Remove(f.Name()))

@@ -18,27 +18,25 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// How much of a table is read to count what is beyond the bound of a stream's
-// columns. // Invariant 6
+// How much of a table is read to count members beyond a stream's column limit. // Invariant 6
 const (
 	maxRestBytes  = 16 << 20
 	maxRestRows   = 1_000_000
 	maxRestFields = 100_000
 )
 
-// overflow is what a destination keeps of a stream in [schemas.ColRest]: the members of
-// its records that are beyond the bound of columns and child tables.
+// overflow describes what a destination stores of a stream in [schemas.ColRest]: the members of its records
+// beyond the limit of columns and child tables.
 type overflow struct {
 	Destination string    `json:"destination"`
 	Since       time.Time `json:"since"`   // when the table got the column
-	Records     int64     `json:"records"` // that have such members
-	Fields      int       `json:"fields"`  // different ones: a member of a member is one of its own
+	Records     int64     `json:"records"` // with such members
+	Fields      int       `json:"fields"`  // distinct ones; a nested member counts by itself
 	Names       []string  `json:"names"`   // JSON pointers of the first few
-	Partial     bool      `json:"partial"` // there may be more: a part of the table was read
+	Partial     bool      `json:"partial"` // there may be more: only part of the table was read
 }
 
-// overflows are the times at which tables of d got a column for what is beyond the
-// bound, by table.
+// overflows returns, by table, when tables of d got a [schemas.ColRest] column.
 func overflows(ctx context.Context, d load.Destination) (map[string]time.Time, error) {
 	all := map[string]time.Time{}
 	err := scan(ctx, d, load.Changes, func(r row) error {
@@ -50,10 +48,10 @@ func overflows(ctx context.Context, d load.Destination) (map[string]time.Time, e
 	return all, err
 }
 
-// errEnough ends a scan that has read as much as it may.
-var errEnough = errors.New("enough of the table is read")
+// errEnough ends a scan that has reached its limit.
+var errEnough = errors.New("read enough of the table")
 
-// readOverflow counts what stands in the column of a table that has it since then.
+// readOverflow counts the members in the [schemas.ColRest] column of a table.
 func readOverflow(ctx context.Context, d load.Destination, name string, t schemas.Table, since time.Time) (overflow, error) {
 	mark := schemas.ColDeletedAt
 	if t.Mode == schemas.History {
@@ -80,12 +78,12 @@ func readOverflow(ctx context.Context, d load.Destination, name string, t schema
 	return o, err
 }
 
-// count notes the members of one record's rest. A list is one member, whatever it holds.
+// count notes the members in one record's rest. A list is one member, whatever it contains.
 func (o *overflow) count(rest string, seen map[string]bool) {
 	d := jsontext.NewDecoder(bytes.NewBufferString(rest), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for len(seen) <= maxRestFields {
 		kind := d.PeekKind()
-		if _, at := d.StackIndex(d.StackDepth()); kind == '{' || kind == '}' || d.StackDepth() > 0 && at%2 == 0 { // a name comes
+		if _, at := d.StackIndex(d.StackDepth()); kind == '{' || kind == '}' || d.StackDepth() > 0 && at%2 == 0 { // the next token is a name
 			if _, err := d.ReadToken(); err != nil {
 				return
 			}
@@ -106,7 +104,7 @@ func (o *overflow) count(rest string, seen map[string]bool) {
 	o.Partial = true
 }
 
-// short is a JSON pointer as a line has room for it.
+// short truncates a JSON pointer for display.
 func short(pointer string) string {
 	if most := 80; len(pointer) > most {
 		return strings.ToValidUTF8(pointer[:most], "") + "…"
@@ -114,7 +112,7 @@ func short(pointer string) string {
 	return pointer
 }
 
-// String says how much it is, since when, and where.
+// String describes how many members there are, since when, and where.
 func (o overflow) String() string {
 	atLeast := ""
 	if o.Partial {
@@ -124,18 +122,18 @@ func (o overflow) String() string {
 	if o.Fields > len(o.Names) {
 		names += ", …"
 	}
-	return fmt.Sprintf("%s%s of %s have no column: they are in %s of %s, since %s: %s", atLeast, plural(o.Fields, "member"),
+	return fmt.Sprintf("%s%s of %s have no column; they have been in %s of %s since %s: %s", atLeast, plural(o.Fields, "member"),
 		plural(int(o.Records), "record"), schemas.ColRest, o.Destination, o.Since.Local().Format(time.DateTime), names)
 }
 
-// remedy is what gives the members columns.
+// remedy returns how to give the members columns.
 func (o overflow) remedy(s schemas.Stream) string {
 	columns, tables := s.Bounds()
-	return fmt.Sprintf("the stream may have %s and %s; a larger max_columns or max_tables of it gives them a place in the next full pass, `select` or `drop` leaves out what nobody needs",
+	return fmt.Sprintf("the limit of the stream is %s and %s; raise max_columns or max_tables to add columns in the next full pass, or leave out fields with `select` or `drop`",
 		plural(columns, "column"), plural(tables, "child table"))
 }
 
-// print writes it among the facts of a stream.
+// print writes it as one of the facts of a stream.
 func (o overflow) print(w io.Writer, s schemas.Stream) {
 	if o.Records == 0 {
 		return
@@ -144,8 +142,8 @@ func (o overflow) print(w io.Writer, s schemas.Stream) {
 	fmt.Fprintf(w, "#            - %s\n", o.remedy(s))
 }
 
-// checkOverflow tells, of the streams that pipelines load into d, which have members
-// beyond their bound of columns.
+// checkOverflow reports which of the streams that pipelines load into d have members beyond their column
+// limit.
 func (a *app) checkOverflow(ctx context.Context, c *config.Config, d config.Destination, dest load.Destination) []finding {
 	since, err := overflows(ctx, dest)
 	var all []finding
@@ -169,7 +167,7 @@ func (a *app) checkOverflow(ctx context.Context, c *config.Config, d config.Dest
 		}
 	}
 	if err != nil {
-		a.log.Warn("what is beyond the bound of columns is left out", "destination", d.Name, "error", err)
+		a.log.Warn("cannot count fields beyond the column limit", "destination", d.Name, "error", err)
 	}
 	return all
 }

@@ -19,58 +19,57 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// host is a machine, or a container, as those that share a state database tell
-// each other apart. Of two that were copied from one image only the name differs,
-// and of two that are called alike only the machine.
+// host identifies a machine or container among those that share a state database. Machines copied from one
+// image differ only in the name, and machines with the same name only in the machine id.
 type host struct {
 	Name    string `json:"host"`
-	Machine string `json:"machine,omitempty"` // "" where it has no number
+	Machine string `json:"machine,omitempty"` // "" if it has no id
 }
 
-// thisHost is the one that this process runs on.
+// thisHost returns the host that this process runs on.
 func thisHost() host {
 	h := host{Name: "unknown host"}
 	if name, err := os.Hostname(); err == nil && name != "" {
 		h.Name = name
 	}
 	if id, err := readUpTo("/etc/machine-id", 1<<10); err == nil && len(bytes.TrimSpace(id)) > 0 {
-		sum := sha256.Sum256(append([]byte("penstock "), bytes.TrimSpace(id)...)) // it is told to nobody as it is
+		sum := sha256.Sum256(append([]byte("penstock "), bytes.TrimSpace(id)...)) // the id itself is confidential
 		h.Machine = hex.EncodeToString(sum[:8])
 	}
 	return h
 }
 
-// owner is what the state database remembers of a path.
+// owner is what the state database stores about the owner of a path.
 type owner struct {
 	host
 	Since time.Time `json:"since"`
 }
 
-// elsewhereError says that a destination is a path of another host.
+// elsewhereError means that a destination is a path on another host.
 type elsewhereError struct {
 	destination, shown string
 	owner              owner
 	here               host
 }
 
-// Error names both.
+// Error names both hosts.
 func (e *elsewhereError) Error() string {
 	here := e.here.Name
 	if here == e.owner.Name {
-		here = "another machine of that name"
+		here = "another machine with that name"
 	}
-	return fmt.Sprintf("destination %s: %s is on host %s, which has written it since %s; this is %s",
+	return fmt.Sprintf("destination %s: %s belongs to host %s, which has written it since %s; this is %s",
 		e.destination, e.shown, e.owner.Name, e.owner.Since.Format(time.DateOnly), here)
 }
 
-// elsewhere reports whether err says so.
+// elsewhere reports whether err is an elsewhereError.
 func elsewhere(err error) bool {
 	_, ok := errors.AsType[*elsewhereError](err)
 	return ok
 }
 
-// ownerNote is the name under which the owner of a path is kept; "" where all
-// hosts may write to a destination, or no other can know of it.
+// ownerNote returns the key of a path's owner in the state; "" if all hosts may write to the destination, or
+// if no other host shares the state.
 func (a *app) ownerNote(c *config.Config, d config.Destination) string {
 	p, err := placeOf(c, d)
 	if err != nil || p.onHost == nil || c.State.URL == "" || !p.onHost(d) {
@@ -83,8 +82,7 @@ func (a *app) ownerNote(c *config.Config, d config.Destination) string {
 	return "owner of " + d.Scheme + ":" + path
 }
 
-// ownerOf is who has written a destination, and the note as it is kept; nil where
-// nobody has.
+// ownerOf returns the owner of a destination, and its note as stored; nil if it has no owner yet.
 func (a *app) ownerOf(ctx context.Context, c *config.Config, note string) (o owner, text []byte, err error) {
 	if text, err = a.stateOf(c).Notes().Note(ctx, note); err != nil {
 		return o, nil, stateTrouble(err)
@@ -97,8 +95,8 @@ func (a *app) ownerOf(ctx context.Context, c *config.Config, note string) (o own
 	return o, text, nil
 }
 
-// atHome refuses a destination that is a path of another host: what lies there on
-// this one is something else. // Invariant 13
+// atHome refuses a destination that is a path on another host: the same path on this host is something else.
+// // Invariant 13
 func (a *app) atHome(ctx context.Context, c *config.Config, d config.Destination) error {
 	note := a.ownerNote(c, d)
 	if note == "" {
@@ -108,7 +106,7 @@ func (a *app) atHome(ctx context.Context, c *config.Config, d config.Destination
 	return err
 }
 
-// seen is atHome, and whether this host is known to be the owner.
+// seen is atHome, and also reports whether this host is the recorded owner.
 func (a *app) seen(ctx context.Context, c *config.Config, d config.Destination, note string) (mine bool, text []byte, err error) {
 	o, text, err := a.ownerOf(ctx, c, note)
 	if err != nil || text == nil {
@@ -116,13 +114,13 @@ func (a *app) seen(ctx context.Context, c *config.Config, d config.Destination, 
 	}
 	if here := a.host(); o.host != here {
 		e := &elsewhereError{destination: d.Name, shown: d.Shown, owner: o, here: here}
-		return false, text, usage(fmt.Sprintf("run it there; to move it, stop what runs there, bring its files here and say `penstock state own --to %s`", d.Name), "%w", e)
+		return false, text, usage(fmt.Sprintf("run it there; to move it, stop penstock there, copy its files here and run `penstock state own --to %s`", d.Name), "%w", e)
 	}
 	return true, text, nil
 }
 
-// claim makes this host the owner of the paths that a pipeline writes to, where
-// nobody is yet, before anything is written. // Invariant 13
+// claim makes this host the owner of the paths that a pipeline writes to and that have no owner, before
+// anything is written. // Invariant 13
 func (a *app) claim(ctx context.Context, c *config.Config, p config.Pipeline) error {
 	for _, to := range p.To {
 		d, _ := c.Destination(to.Text)
@@ -135,7 +133,7 @@ func (a *app) claim(ctx context.Context, c *config.Config, p config.Pipeline) er
 		if err == nil && !mine {
 			err = a.setOwner(ctx, c, note, nil)
 		}
-		if errors.Is(err, state.ErrMoved) { // another was sooner
+		if errors.Is(err, state.ErrMoved) { // another host was faster
 			_, _, err = a.seen(ctx, c, d, note)
 		}
 		if err != nil {
@@ -145,7 +143,7 @@ func (a *app) claim(ctx context.Context, c *config.Config, p config.Pipeline) er
 	return nil
 }
 
-// setOwner makes this host the owner in the place of was.
+// setOwner replaces the owner was by this host.
 func (a *app) setOwner(ctx context.Context, c *config.Config, note string, was []byte) error {
 	text, err := json.Marshal(owner{a.host(), a.stateOf(c).Now().UTC().Truncate(time.Second)})
 	if err != nil {
@@ -154,7 +152,7 @@ func (a *app) setOwner(ctx context.Context, c *config.Config, note string, was [
 	return a.stateOf(c).Notes().SetNote(ctx, note, was, text)
 }
 
-// host is the one that this process runs on, or is told to.
+// host returns the host that this process runs on, or the one it was configured as.
 func (a *app) host() host {
 	if a.as != (host{}) {
 		return a.as
@@ -167,10 +165,10 @@ func (a *app) stateOwnCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "own",
 		Short: "make this host the owner of a local destination",
-		Long: `Makes this host the owner of a destination that is a DuckDB file or a folder, where
-several hosts share a state database. Such a path belongs to the host that wrote it
-first, and others refuse it: on each of them it is something else, or a network file
-system's. Stop what runs there and bring the files here before.`,
+		Long: `Makes this host the owner of a local destination (a DuckDB file or a folder) if
+several hosts share a state database. Such a path belongs to the host that first
+wrote it, and other hosts refuse it, because the same path there is another file or
+a network file system. First stop penstock on the old host and copy the files here.`,
 		Example: `  penstock state own --to warehouse`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.own(cmd.Context(), to) },
@@ -179,7 +177,7 @@ system's. Stop what runs there and bring the files here before.`,
 	return cmd
 }
 
-// own is what the verb does.
+// own executes `state own`.
 func (a *app) own(ctx context.Context, to asked) error {
 	c, d, _, err := a.named(to)
 	if err != nil {
@@ -187,7 +185,7 @@ func (a *app) own(ctx context.Context, to asked) error {
 	}
 	note := a.ownerNote(c, d)
 	if note == "" {
-		return usage("owners are of DuckDB files and folders, where the state is a database that several hosts share", "destination %s has no owner", d.Name)
+		return usage("only DuckDB files and folders have owners, and only if the state is a shared database", "destination %s has no owner", d.Name)
 	}
 	was, text, err := a.ownerOf(ctx, c, note)
 	if err == nil && was.host != a.host() {
@@ -196,5 +194,5 @@ func (a *app) own(ctx context.Context, to asked) error {
 	if err != nil {
 		return fmt.Errorf("own destination %s: %w", d.Name, err)
 	}
-	return a.say("%s: owned by %s; before, by %s\n", d.Shown, a.host().Name, cmp.Or(was.Name, "nobody"))
+	return a.say("%s: owned by %s; previously by %s\n", d.Shown, a.host().Name, cmp.Or(was.Name, "nobody"))
 }

@@ -59,7 +59,7 @@ func TestFleetOwner(t *testing.T) {
 	r.until(hosts, "alpha")
 	beta := r.startOn("beta", "worker", "--slots", "2")
 	alpha.end(t)
-	require.Eventually(t, func() bool { return strings.Contains(beta.out.String(), "runs are left to another host") }, time.Minute, 20*time.Millisecond, "%s", beta.out)
+	require.Eventually(t, func() bool { return strings.Contains(beta.out.String(), "runs left to another host") }, time.Minute, 20*time.Millisecond, "%s", beta.out)
 	require.Equal(t, "alpha", r.text(strings.Replace(hosts, " AND source = 'ws000'", "", 1)))
 	done := r.text("SELECT max(id) FROM units")
 	for _, source := range r.made {

@@ -51,19 +51,19 @@ func TestOwner(t *testing.T) {
 			for _, args := range [][]string{{"sync"}, {"query", "SELECT 1"}, {"state", "reset", "--stream", "crm.sources", "--yes"}, {"check"}, {"verify"}} {
 				code, out = p.on(t, beta, args...)
 				require.Equal(t, exitUsage, code, "%v: %s", args, out)
-				require.Contains(t, out, "is on host alpha, which has written it since ", args)
+				require.Contains(t, out, "belongs to host alpha, which has written it since ", args)
 				require.Contains(t, out, "this is beta", args)
 				require.Contains(t, out, "penstock state own --to warehouse", args)
 			}
 			code, out = p.on(t, host{Name: "alpha", Machine: "2"}, "sync")
 			require.Equal(t, exitUsage, code, out)
-			require.Contains(t, out, "this is another machine of that name")
+			require.Contains(t, out, "this is another machine with that name")
 			code, out = p.on(t, alpha, "sync")
 			require.Equal(t, exitDone, code, out)
 
 			code, out = p.on(t, beta, "state", "own")
 			require.Equal(t, exitDone, code, out)
-			require.Contains(t, out, "owned by beta; before, by alpha")
+			require.Contains(t, out, "owned by beta; previously by alpha")
 			code, out = p.on(t, beta, "sync")
 			require.Equal(t, exitDone, code, out)
 			code, out = p.on(t, alpha, "sync")

@@ -21,8 +21,8 @@ func parquetPlace() destinationKind {
 	return destinationKind{
 		scheme: "parquet", open: openParquet, absent: absentLake,
 		onHost: func(d config.Destination) bool { path, _ := filePath(d); return !inBucket(path) },
-		// The columns of the files being written stand in the heap; nearer, and the
-		// collector takes a third of the CPU.
+		// The columns of files being written are on the heap. With a lower limit, garbage collection takes a
+		// third of the CPU.
 		room: memoryPlan{heap: 208 << 20, budget: pipeline.DefaultByteBudget, group: pipeline.DefaultGroupBytes},
 		check: func(ctx context.Context, a *app, d config.Destination) error {
 			path, _ := filePath(d)
@@ -33,12 +33,12 @@ func parquetPlace() destinationKind {
 				return checkFolder(path, "let penstock write to it")
 			}
 			above := filepath.Dir(path)
-			for up := filepath.Dir(above); above != up; above, up = up, filepath.Dir(up) { // a run makes the folders between
+			for up := filepath.Dir(above); above != up; above, up = up, filepath.Dir(up) { // a run creates missing folders
 				if _, err := os.Stat(above); !errors.Is(err, fs.ErrNotExist) {
 					break
 				}
 			}
-			return checkFolder(above, "make the folder and let penstock write to it")
+			return checkFolder(above, "create the folder and let penstock write to it")
 		},
 		locate: func(ctx context.Context, _ config.Destination, l load.Destination, table string) (string, error) {
 			return l.(*parquet.Lake).Path(ctx, table)
@@ -46,7 +46,7 @@ func parquetPlace() destinationKind {
 		files: func(d config.Destination, stream, table string) string {
 			path, _ := filePath(d)
 			if inBucket(path) {
-				return "" // no pattern finds the files that count
+				return "" // no pattern matches only the current files
 			}
 			if abs, err := filepath.Abs(path); err == nil {
 				path = abs
@@ -59,14 +59,13 @@ func parquetPlace() destinationKind {
 			if inBucket(path) {
 				return ""
 			}
-			return filepath.Join(path, "_files") // no stream's name
+			return filepath.Join(path, "_files") // not the name of a stream
 		},
 		asker: askLake,
 	}
 }
 
-// askLake reads a lake through DuckDB, in which the views are that other
-// destinations would hold.
+// askLake queries a lake through DuckDB, with the views that other destinations have.
 func askLake(ctx context.Context, r *reader) (querier, error) {
 	if path, _ := filePath(r.of); inBucket(path) {
 		return askBucket(r)
@@ -82,7 +81,7 @@ func askLake(ctx context.Context, r *reader) (querier, error) {
 	return over(ctx, files, views)
 }
 
-// over is an engine over files and those views that no table takes the name of.
+// over opens an engine over files and the views whose names no table has.
 func over(ctx context.Context, files map[string][]string, views map[string]string) (querier, error) {
 	for name := range views {
 		if files[name] != nil {
@@ -91,7 +90,7 @@ func over(ctx context.Context, files map[string][]string, views map[string]strin
 	}
 	v, err := duckdb.Over(ctx, files, views)
 	if errors.Is(err, duckdb.ErrNotBuilt) {
-		return nil, hinted(fmt.Errorf("ask a lake in SQL: %w", err), "`penstock path TABLE` says where the files are, for any engine of yours")
+		return nil, hinted(fmt.Errorf("query a lake in SQL: %w", err), "`penstock path TABLE` prints where the files are, for use with another engine")
 	}
 	if err != nil {
 		return nil, err
@@ -99,8 +98,8 @@ func over(ctx context.Context, files map[string][]string, views map[string]strin
 	return v, nil
 }
 
-// lakeViews are the rows that stand of each table that keeps others, and what of
-// the kit the tables can answer.
+// lakeViews returns a view of the current rows of each table that also keeps others, and the ready views whose
+// tables exist.
 func lakeViews(ctx context.Context, r *reader) (map[string]string, error) {
 	tables, err := r.tables(ctx)
 	if err != nil {
@@ -127,7 +126,7 @@ func lakeViews(ctx context.Context, r *reader) (map[string]string, error) {
 	return views, nil
 }
 
-// lakeOptions are those of every place whose tables are Parquet files.
+// lakeOptions adds the options of every destination whose tables are Parquet files.
 func lakeOptions(o *parquet.Options, readers map[string]func(string) error) {
 	readers["partition_by"] = textOption(&o.PartitionBy)
 	readers["keep"] = countOption(&o.Keep)
@@ -135,13 +134,12 @@ func lakeOptions(o *parquet.Options, readers map[string]func(string) error) {
 	readers["writers"] = countOption(&o.Writers)
 }
 
-// openParquet reads parquet:FOLDER, or parquet: with the URL of a bucket, after which
-// ?partition_by=date, keep=3, keep_for=24h, wait_lock=30s and writers=2 may stand,
-// for a bucket endpoint=https://store.example.com, and for one of S3
-// region=eu-central-1 and path_style=true.
+// openParquet opens parquet:FOLDER, or parquet: with the URL of a bucket, with the options ?partition_by=date,
+// keep=3, keep_for=24h, wait_lock=30s and writers=2. A bucket also has endpoint=https://store.example.com, and
+// an S3 bucket region=eu-central-1 and path_style=true.
 func openParquet(ctx context.Context, a *app, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
-		return nil, usage("", "a folder of Parquet files takes no schema")
+		return nil, usage("", "a Parquet destination does not support schema")
 	}
 	path, query := filePath(d)
 	o := parquet.Options{Path: path, Mode: d.Mode, Log: a.log, Step: a.step}
@@ -149,7 +147,7 @@ func openParquet(ctx context.Context, a *app, d config.Destination) (load.Destin
 	lakeOptions(&o, readers)
 	if inBucket(path) {
 		if d.Mode != 0 {
-			return nil, usage("", "mode is for files on this machine; objects of a bucket have none")
+			return nil, usage("", "mode works only with local files; objects in a bucket have no mode")
 		}
 		if err := bucketOptions(&o, d, readers); err != nil {
 			return nil, err

@@ -13,10 +13,10 @@ func (a *app) pathCmd() *cobra.Command {
 	var to asked
 	cmd := &cobra.Command{
 		Use:   "path TABLE",
-		Short: "where a table is: the folder of its Parquet files, the DuckDB file, the qualified name in Postgres",
-		Long: `Where a table is, for programs that read it without penstock: of a lake the
-folder that holds the table's files as they are now, which stays as it is until
-it is collected; of DuckDB the file; of Postgres the qualified name.`,
+		Short: "print where a table is: the folder of its Parquet files, the DuckDB file, or the qualified name in Postgres",
+		Long: `Prints where a table is, for programs that read it without penstock: for a lake
+the folder with the table's current files, which stays unchanged until it is
+collected; for DuckDB the file; for Postgres the qualified name.`,
 		Example: `  duckdb -c "FROM '$(penstock path crm_leads)/*.parquet'"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

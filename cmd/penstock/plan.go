@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// guessedRate is what a surface is taken to allow in a second that states no
-// limit, and of which none was learned.
+// guessedRate is the assumed limit, in requests per second, of a surface whose limit is neither configured nor
+// learned.
 const guessedRate = 80
 
 func (a *app) planCmd() *cobra.Command {
@@ -27,15 +27,15 @@ func (a *app) planCmd() *cobra.Command {
 	var crew fleetFlags
 	cmd := &cobra.Command{
 		Use:   "plan [PIPELINE]",
-		Short: "what a run will take: pages, requests, bytes and time of each stream, before running",
-		Long: `What a run will take: pages, requests, bytes, records and time of each stream
-under the limits, before running. It requests nothing. What was read before is
-measured, what hangs from that is derived, and the rest is guessed, as the column
-basis says. After a sync the summary tells how far off it was.
+		Short: "forecast a run: pages, requests, bytes and time of each stream",
+		Long: `Forecasts a run: pages, requests, bytes, records and time of each stream under the
+rate limits. It sends no requests. The column basis says where a number comes
+from: measured in an earlier run, derived from the parent stream, or guessed.
+After a sync, the summary shows the error of the forecast.
 
-With --fleet it takes that for one workspace of many and plays fleets of workers
-that read them all, in virtual time: how long they take, what they wait for, and
-how many workspaces they could read before the deadline, 8h unless said.`,
+With --fleet it takes this forecast for one of many workspaces and simulates
+fleets of workers that read them all: how long they take, what they wait for, and
+how many workspaces they could read within the deadline (default 8h).`,
 		Example: `  penstock plan nightly --deadline 30m
   penstock plan nightly --fleet --workspaces 2000 --records 100000 --deadline 6h
   penstock plan --json | jq '.streams[] | select(.skipped) | .stream'`,
@@ -49,7 +49,7 @@ how many workspaces they could read before the deadline, 8h unless said.`,
 				return err
 			}
 			if !crew.asked && (crew.workspaces != 1 || crew.records != 0) {
-				return usage("add --fleet", "--workspaces and --records are those of a fleet")
+				return usage("add --fleet", "--workspaces and --records need --fleet")
 			}
 			if crew.workspaces < 1 || crew.workspaces > mostSpaces || crew.records < 0 {
 				return usage("", "--workspaces takes 1 to %s, --records 0 and more", grouped(mostSpaces))
@@ -57,12 +57,12 @@ how many workspaces they could read before the deadline, 8h unless said.`,
 			return a.plan(cmd.Context(), c, p, only, deadline, crew)
 		},
 	}
-	cmd.Flags().StringArrayVar(&only, "stream", nil, "only these streams: a `pattern` as in pipelines.yaml; may be repeated")
+	cmd.Flags().StringArrayVar(&only, "stream", nil, "only streams that match a `pattern` as in pipelines.yaml; may be repeated")
 	addSourceFlag(cmd, &source)
-	cmd.Flags().DurationVar(&deadline, "deadline", 0, "mark the streams that a run of this length would not finish")
-	cmd.Flags().BoolVar(&crew.asked, "fleet", false, "how many workers, connections and hours many workspaces like this one want")
-	cmd.Flags().IntVar(&crew.workspaces, "workspaces", 1, "of a fleet: how many workspaces there are")
-	cmd.Flags().Int64Var(&crew.records, "records", 0, "of a fleet: records of a workspace; 0: as many as this one has")
+	cmd.Flags().DurationVar(&deadline, "deadline", 0, "mark streams that a run of this `duration` would not finish")
+	cmd.Flags().BoolVar(&crew.asked, "fleet", false, "forecast the workers, connections and hours for many workspaces like this one")
+	cmd.Flags().IntVar(&crew.workspaces, "workspaces", 1, "with --fleet, `number` of workspaces")
+	cmd.Flags().Int64Var(&crew.records, "records", 0, "with --fleet, `number` of records per workspace; 0 means as many as this one")
 	return cmd
 }
 
@@ -98,13 +98,13 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 	return nil
 }
 
-// landed reports whether there is anything at a destination to read.
+// landed reports whether a destination has anything to read.
 func (a *app) landed(c *config.Config, d config.Destination) bool {
 	p, err := placeOf(c, d)
 	return err == nil && (p.absent == nil || p.absent(d) == nil)
 }
 
-// forecast is what the run is expected to take, after what it took in the past.
+// forecast returns what the run is expected to take, based on past runs.
 func (r *openedRun) forecast(past history, deadline time.Duration) pipeline.Forecast {
 	return pipeline.NewForecast(pipeline.Knowledge{
 		Streams: plain(r.streams), History: past.streams, Lane: r.lane,
@@ -112,8 +112,8 @@ func (r *openedRun) forecast(past history, deadline time.Duration) pipeline.Fore
 	})
 }
 
-// expect is the forecast of a run whose destinations are open; nil where the
-// first of them cannot tell what earlier runs took.
+// expect returns the forecast of a run with open destinations; nil if the history cannot be read from the
+// first of them.
 func (r *openedRun) expect(ctx context.Context) *pipeline.Forecast {
 	if len(r.dests) == 0 {
 		return nil
@@ -126,7 +126,7 @@ func (r *openedRun) expect(ctx context.Context) *pipeline.Forecast {
 	return &f
 }
 
-// lane is the client that a stream goes through, and what it may ask.
+// lane returns the client that a stream uses, and its rate.
 func (r *openedRun) lane(stream string) pipeline.Lane {
 	name := stream
 	if r.source.wires[name] == nil {
@@ -142,14 +142,14 @@ func (r *openedRun) lane(stream string) pipeline.Lane {
 	return l
 }
 
-// history is what a destination remembers of earlier runs.
+// history is what a destination stores about earlier runs.
 type history struct {
 	streams  map[string]pipeline.History
 	last     pipeline.RunDuration
 	pageSize float64
 }
 
-// readHistory gathers what each stream took in the last run that read it.
+// readHistory collects what each stream took in the last run that read it.
 func readHistory(ctx context.Context, d load.Destination, name string) (history, error) {
 	past := history{streams: map[string]pipeline.History{}}
 	newest := map[string]string{}
@@ -172,7 +172,7 @@ func readHistory(ctx context.Context, d load.Destination, name string) (history,
 	return past, errors.Join(err, past.readRuns(ctx, d, name))
 }
 
-// readRuns finds the last run that was complete.
+// readRuns finds the last complete run.
 func (past *history) readRuns(ctx context.Context, d load.Destination, name string) error {
 	newest := ""
 	return scan(ctx, d, load.Runs, func(r row) error {
@@ -201,10 +201,10 @@ func printForecast(w io.Writer, f pipeline.Forecast, deadline time.Duration) {
 		g.add(s.Stream, s.Lane, s.Pages, s.Requests, s.Records, s.Bytes, lasting(s.Seconds), lasting(s.Ends), string(s.Basis), note)
 	}
 	g.render(w)
-	fmt.Fprintf(w, "\n%s: %s requests, %s rows, %s bytes in about %s; of %d nothing is known yet\n",
+	fmt.Fprintf(w, "\n%s: %s requests, %s rows, %s bytes in about %s; %d of them only guessed\n",
 		plural(len(f.Streams), "stream"), grouped(f.Requests), grouped(f.Records), grouped(f.Bytes), brief(lasting(f.Seconds)), f.Guessed)
 	if deadline > 0 {
-		fmt.Fprintf(w, "a run of %s would leave out %s\n", deadline, cmp.Or(plural(f.Skipped, "stream"), "none"))
+		fmt.Fprintf(w, "a run of %s would skip %s\n", deadline, cmp.Or(plural(f.Skipped, "stream"), "none"))
 	}
 }
 
@@ -212,7 +212,7 @@ func lasting(seconds float64) time.Duration {
 	return time.Duration(min(seconds, (1000*time.Hour).Seconds()) * float64(time.Second))
 }
 
-// outlook is how a run has held against its forecast; "" without one.
+// outlook compares a run with its forecast; "" without one.
 func outlook(r pipeline.Report) string {
 	o := r.Forecast
 	if o == nil {
@@ -220,7 +220,7 @@ func outlook(r pipeline.Report) string {
 	}
 	text := fmt.Sprintf("forecast %s requests in %s: off by %+.0f %% and %+.0f %%", grouped(o.Requests), brief(lasting(o.Seconds)), 100*o.RequestsError, 100*o.SecondsError)
 	if o.Guessed > 0 {
-		text += fmt.Sprintf(", %s of it guessed", plural(o.Guessed, "stream"))
+		text += fmt.Sprintf(", %s only guessed", plural(o.Guessed, "stream"))
 	}
 	return text
 }

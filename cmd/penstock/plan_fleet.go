@@ -14,15 +14,14 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// fleetFlags are the command line's words for a fleet.
+// fleetFlags are the flags of plan --fleet.
 type fleetFlags struct {
 	asked      bool
 	workspaces int
-	records    int64 // of each; 0: as many as the forecast says
+	records    int64 // of each; 0 means as in the forecast
 }
 
-// What a fleet is taken to be made of: workers of two cores, as the costs were
-// measured on, and a database of eight.
+// The assumed fleet: workers of two cores, on which the costs were measured, and a database of eight.
 const (
 	workerCores   = 2
 	workerSlots   = 16
@@ -35,31 +34,31 @@ const (
 	nightly       = 8 * time.Hour
 )
 
-// fleetPlan is what `plan --fleet` tells.
+// fleetPlan is the output of `plan --fleet --json`.
 type fleetPlan struct {
 	Workspaces int        `json:"workspaces"`
-	Records    float64    `json:"records"`  // of all
-	Requests   float64    `json:"requests"` // of all
-	Rate       float64    `json:"rate"`     // requests a second that each key allows
+	Records    float64    `json:"records"`  // of all workspaces
+	Requests   float64    `json:"requests"` // of all workspaces
+	Rate       float64    `json:"rate"`     // requests per second that each key allows
 	Within     float64    `json:"within_seconds"`
 	Fleets     []fleetRow `json:"fleets"`
 }
 
-// fleetRow is how so many workers fare.
+// fleetRow is the forecast for one number of workers.
 type fleetRow struct {
 	Workers      int                      `json:"workers"`
 	Seconds      float64                  `json:"seconds"`
-	Bound        sizing.Limit             `json:"waits_for"` // most of the time
+	Bound        sizing.Limit             `json:"waits_for"` // for most of the time
 	Waits        map[sizing.Limit]float64 `json:"waits"`
 	WorkerUse    float64                  `json:"worker_use"`
 	DatabaseUse  float64                  `json:"database_use"`
 	Connections  int                      `json:"connections"`
 	Transactions float64                  `json:"state_transactions_per_second"`
 	Largest      int                      `json:"workspaces_within"` // that could be read in that time
-	Then         sizing.Limit             `json:"then"`              // what is in the way of one more
+	Then         sizing.Limit             `json:"then"`              // what limits a larger number
 }
 
-// planFleet plays fleets of one to 64 workers with the forecast of one workspace.
+// planFleet simulates fleets of one to 64 workers, based on the forecast of one workspace.
 func planFleet(f pipeline.Forecast, families [][]string, w fleetFlags, within time.Duration) (fleetPlan, error) {
 	within = cmp.Or(within, nightly)
 	spaces := sizing.Workspaces{Count: w.workspaces, Parts: partsOf(f, families, w.records), Skew: unlikeSizes, Latency: answerLatency,
@@ -82,8 +81,8 @@ func planFleet(f pipeline.Forecast, families [][]string, w fleetFlags, within ti
 	return p, nil
 }
 
-// rateOf is how many requests a second one workspace allows: its credentials are
-// used side by side, and the last one decides.
+// rateOf returns the requests per second of one workspace. Its credentials are used in parallel, so the
+// slowest lane decides.
 func rateOf(f pipeline.Forecast) float64 {
 	lanes := map[string]float64{}
 	last := 1e-3
@@ -94,8 +93,7 @@ func rateOf(f pipeline.Forecast) float64 {
 	return float64(f.Requests) / last
 }
 
-// partsOf are the units of one workspace. Families that are little of it are
-// taken as one.
+// partsOf returns the units of one workspace. Small families are merged into one.
 func partsOf(f pipeline.Forecast, families [][]string, records int64) []sizing.Part {
 	of := map[string]pipeline.StreamForecast{}
 	for _, s := range f.Streams {
@@ -128,7 +126,7 @@ func partsOf(f pipeline.Forecast, families [][]string, records int64) []sizing.P
 	return parts
 }
 
-// familiesOf are the names of the streams that a unit reads together.
+// familiesOf returns the names of the streams that a unit reads together.
 func (r *openedRun) familiesOf() [][]string {
 	var all [][]string
 	for _, f := range fleet.Families(plain(r.streams)) {
@@ -153,7 +151,7 @@ func (a *app) tellFleet(r *openedRun, f pipeline.Forecast, crew fleetFlags, with
 	return nil
 }
 
-// what units wait for, for people.
+// waitsFor describes the limits.
 var waitsFor = map[sizing.Limit]string{
 	sizing.Answers: "answers of the API", sizing.Keys: "the keys' rates", sizing.Workers: "workers' cores", sizing.Slots: "workers' slots",
 	sizing.Database: "the database's cores", sizing.Sessions: "connections",
@@ -166,7 +164,7 @@ func printFleet(w io.Writer, p fleetPlan) {
 		g.add(r.Workers, lasting(r.Seconds), waitsFor[r.Bound], percent(r.WorkerUse), percent(r.DatabaseUse), r.Connections, int(r.Transactions), r.Largest, waitsFor[r.Then])
 	}
 	g.render(w)
-	fmt.Fprintf(w, "\n%s, %s requests, %s rows, the first time; each key allows %.3g requests a second, an answer takes %s\n",
+	fmt.Fprintf(w, "\n%s, %s requests, %s rows, in the first run; each key allows %.3g requests per second, a response takes %s\n",
 		plural(p.Workspaces, "workspace"), grouped(int64(math.Round(p.Requests))), grouped(int64(math.Round(p.Records))), p.Rate, answerLatency)
 	fmt.Fprintf(w, "workers of %d cores with %d units at once; a Postgres of %d cores and %d connections for tables and state\n", workerCores, workerSlots, databaseCores, sessions)
 	if enough := slices.IndexFunc(p.Fleets, func(r fleetRow) bool { return r.Seconds <= p.Within && r.Connections <= sessions }); enough >= 0 {
@@ -179,7 +177,7 @@ func printFleet(w io.Writer, p fleetPlan) {
 	}
 	last := p.Fleets[len(p.Fleets)-1]
 	limits := slices.SortedFunc(maps.Keys(last.Waits), func(a, b sizing.Limit) int { return cmp.Compare(last.Waits[b], last.Waits[a]) })
-	fmt.Fprintf(w, "no fleet of up to %d workers is enough for %s: first in the way is %s\n", mostWorkers, brief(lasting(p.Within)), waitsFor[limits[0]])
+	fmt.Fprintf(w, "no fleet of up to %d workers is enough for %s; the first limit is %s\n", mostWorkers, brief(lasting(p.Within)), waitsFor[limits[0]])
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }

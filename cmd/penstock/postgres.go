@@ -13,13 +13,13 @@ import (
 	"github.com/penstock-data/penstock/load/postgres"
 )
 
-// postgresPlace is the kind of destination that is a schema of a Postgres
-// database, under one of the two schemes of its URLs.
+// postgresPlace is the kind of destination that is a schema of a Postgres database, under one of the two URL
+// schemes.
 func postgresPlace(scheme string) destinationKind {
 	return destinationKind{
 		scheme: scheme, open: openPostgres, check: checkPostgres, warn: warnPostgres,
-		// Rows stream through, and a commit costs little: two groups are under way at
-		// a time, so that the server never waits for the next.
+		// Rows are streamed, and a commit costs little. With two groups under way, the server never waits for
+		// the next.
 		room: memoryPlan{heap: 38 << 20, budget: 16 << 20, group: 4 << 20},
 		locate: func(_ context.Context, d config.Destination, _ load.Destination, table string) (string, error) {
 			return sqlName(cmp.Or(d.Schema, "public")) + "." + sqlName(table), nil
@@ -27,8 +27,8 @@ func postgresPlace(scheme string) destinationKind {
 	}
 }
 
-// openPostgres reads a URL as libpq does, in which json=json, wait=1m and
-// wait_lock=10s may stand beside the options that Postgres knows.
+// openPostgres opens a libpq URL, with the options json=json, wait=1m and wait_lock=10s beside those of
+// Postgres.
 func openPostgres(ctx context.Context, a *app, d config.Destination) (load.Destination, error) {
 	db, err := dialPostgres(ctx, a, d)
 	if err != nil {
@@ -65,17 +65,16 @@ func dialPostgres(ctx context.Context, a *app, d config.Destination) (*postgres.
 	case errors.Is(err, postgres.ErrPooled), errors.Is(err, postgres.ErrUnsafe), errors.As(err, new(*failure)), errors.Is(err, syscall.ENOSPC):
 		return nil, err
 	case err != nil:
-		return nil, hinted(err, "look at the destination's url: host, port, database, user, password and sslmode; and whether the server runs")
+		return nil, hinted(err, "check the destination's url (host, port, database, user, password, sslmode) and that the server is running")
 	}
 	return db, nil
 }
 
-// splitOptions parts the query of a URL: what is ours, by name, from what is
-// the server's.
+// splitOptions separates our options, by name, from those of the server.
 func splitOptions(query string, names ...string) (theirs, ours string, err error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return "", "", usage("", "its options are no query: want ?name=value&name=value")
+		return "", "", usage("", "invalid options: want ?name=value&name=value")
 	}
 	own := url.Values{}
 	for _, name := range names {
@@ -87,7 +86,7 @@ func splitOptions(query string, names ...string) (theirs, ours string, err error
 	return values.Encode(), own.Encode(), nil
 }
 
-// checkPostgres asks for the rights that a run needs.
+// checkPostgres checks the rights that a run needs.
 func checkPostgres(ctx context.Context, a *app, d config.Destination) error {
 	db, err := dialPostgres(ctx, a, d)
 	if err != nil {
@@ -95,12 +94,12 @@ func checkPostgres(ctx context.Context, a *app, d config.Destination) error {
 	}
 	err = db.Check(ctx)
 	if _, lacking := errors.AsType[postgres.Lacking](err); lacking {
-		err = hinted(err, "let somebody who may run the statements above, or name another role in the destination's url")
+		err = hinted(err, "let an administrator run the statements above, or use another role in the destination's url")
 	}
 	return errors.Join(err, db.Close())
 }
 
-// warnPostgres says which rights of the role, and of others, are larger than a run needs.
+// warnPostgres returns which rights of the role, and of other roles, are larger than a run needs.
 func warnPostgres(ctx context.Context, a *app, d config.Destination) ([]string, error) {
 	db, err := dialPostgres(ctx, a, d)
 	if err != nil {
@@ -108,10 +107,10 @@ func warnPostgres(ctx context.Context, a *app, d config.Destination) ([]string, 
 	}
 	warnings, err := db.Warnings(ctx)
 	if len(warnings) > 0 {
-		warnings = append(warnings, "for `penstock query`, `ui` and `mcp` use a configuration whose url names a role that may only read: GRANT USAGE and SELECT, and nothing else")
+		warnings = append(warnings, "for `penstock query`, `ui` and `mcp` use a configuration with a read-only role in its url: GRANT only USAGE and SELECT")
 	}
 	return warnings, errors.Join(err, db.Close())
 }
 
-// sqlName is an identifier as SQL reads it, whatever is in it.
+// sqlName quotes any text as an SQL identifier.
 func sqlName(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }

@@ -19,10 +19,10 @@ func (a *app) previewCmd() *cobra.Command {
 	var from string
 	cmd := &cobra.Command{
 		Use:   "preview STREAM",
-		Short: "a few records as a table, with the inferred schema",
-		Long: `A few records as a table, with the inferred schema: read as the destinations
-remember the stream, filtered and masked as the first pipeline that carries it
-would load them. Nothing is stored.`,
+		Short: "print a few records as a table, with the inferred schema",
+		Long: `Prints a few records as a table, with the inferred schema. The stream is read with
+the conventions stored in the destinations, filtered and masked as the first
+pipeline that contains it would load it. Nothing is stored.`,
 		Example: "  penstock preview crm.leads -n 5",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -40,13 +40,13 @@ would load them. Nothing is stored.`,
 			return a.preview(cmd.Context(), c, src, args[0], n)
 		},
 	}
-	cmd.Flags().IntVarP(&n, "rows", "n", 20, "how many records")
-	cmd.Flags().StringVar(&from, "from", "", "`name` of the source, where the configuration has several")
+	cmd.Flags().IntVarP(&n, "rows", "n", 20, "`number` of records")
+	cmd.Flags().StringVar(&from, "from", "", "`name` of the source, if the configuration has several")
 	return cmd
 }
 
-// previewPipeline is the pipeline that carries the stream from src, whose masks
-// and filters then hold; one of its own where none does.
+// previewPipeline returns the pipeline that reads the stream from src, whose masks and filters then apply; a
+// new one if there is none.
 func previewPipeline(c *config.Config, src config.Source, name string) config.Pipeline {
 	for _, p := range c.Pipelines {
 		if !p.Reads(src.Name) {
@@ -60,7 +60,7 @@ func previewPipeline(c *config.Config, src config.Source, name string) config.Pi
 	return config.Pipeline{Name: "preview", From: []config.Ref{{Text: src.Name}}, Streams: []config.Ref{{Text: name}}}
 }
 
-// preview reads the beginning of a stream and prints it; nothing is stored.
+// preview reads the start of a stream and prints it. Nothing is stored.
 func (a *app) preview(ctx context.Context, c *config.Config, src config.Source, name string, n int) error {
 	p := previewPipeline(c, src, name)
 	streams, err := a.choose(c, p, []string{name})
@@ -120,7 +120,7 @@ func readRecords(ctx context.Context, s *sourceClient, st schemas.Stream, m *tra
 	return nil
 }
 
-// printPreview prints up to n rows of the root table, then every table's columns.
+// printPreview prints up to n rows of the root table, then the columns of every table.
 func (a *app) printPreview(s schemas.Stream, batches []transform.TableBatch, rejects []transform.Reject, n int) error {
 	p := printer{w: a.out, form: a.form()}
 	left := int64(n)
@@ -158,7 +158,7 @@ func (a *app) printPreview(s schemas.Stream, batches []transform.TableBatch, rej
 	return nil
 }
 
-// sourceColumns are the first n rows of what came from the source.
+// sourceColumns returns the first n rows of the columns that come from the source.
 func sourceColumns(b arrow.RecordBatch, n int64) arrow.RecordBatch {
 	var fields []arrow.Field
 	var columns []arrow.Array

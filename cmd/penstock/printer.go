@@ -17,27 +17,26 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// form is how a result is printed.
+// form is the format of a result.
 type form int
 
-// The forms of a result.
+// The formats of a result.
 const (
 	formTable form = iota
 	formJSON
 	formCSV
 	formParquet
-	formList // name and value on a line, nothing cut; for a row or two
+	formList // one name and value per line, nothing cut; for few rows
 )
 
-// maxRows is how many rows a table for people shows; JSON and CSV have them all.
+// maxRows limits the rows that a table shows. JSON and CSV have all of them.
 const maxRows = 1000
 
-// printer writes a result, batch by batch. The zero value, with a writer,
-// prints tables.
+// printer writes a result, batch by batch. The zero value with a writer prints tables.
 type printer struct {
 	w     io.Writer
 	form  form
-	exact bool // CSV: leave formulas alone
+	exact bool // CSV: do not escape formulas
 
 	grid    *grid
 	csv     *csv.Writer
@@ -45,7 +44,7 @@ type printer struct {
 	rows    int64
 }
 
-// batch prints one batch of the result. The first makes the header.
+// batch prints one batch of the result. The first batch also prints the header.
 func (p *printer) batch(b arrow.RecordBatch) error {
 	switch p.form {
 	case formJSON:
@@ -66,14 +65,14 @@ func (p *printer) batch(b arrow.RecordBatch) error {
 		}
 		cells := make([]any, b.NumCols())
 		for c := range cells {
-			cells[c] = strings.Clone(cell(b.Column(c), i)) // the batch's memory ends with it
+			cells[c] = strings.Clone(cell(b.Column(c), i)) // must outlive the batch
 		}
 		p.grid.add(cells...)
 	}
 	return nil
 }
 
-// list prints rows as lines of name and value.
+// list prints one name and value per line.
 func (p *printer) list(b arrow.RecordBatch) error {
 	for i := range int(b.NumRows()) {
 		for c, f := range b.Schema().Fields() {
@@ -124,7 +123,7 @@ func isNumber(t arrow.DataType) bool {
 	return arrow.IsInteger(t.ID()) || arrow.IsFloating(t.ID()) || arrow.IsDecimal(t.ID())
 }
 
-// cell is one value as text; "" for null.
+// cell returns one value as text; "" for null.
 func cell(a arrow.Array, i int) string {
 	if a.IsNull(i) {
 		return ""
@@ -135,7 +134,7 @@ func cell(a arrow.Array, i int) string {
 		return t.Format("2006-01-02 15:04:05.999999Z07:00")
 	case *array.Date32:
 		return a.Value(i).ToTime().Format(time.DateOnly)
-	case *array.Decimal128: // ValueStr would drop the zeros at the end
+	case *array.Decimal128: // ValueStr would drop trailing zeros
 		return a.Value(i).ToString(a.DataType().(*arrow.Decimal128Type).Scale)
 	}
 	if arrow.IsNested(a.DataType().ID()) {
@@ -147,8 +146,8 @@ func cell(a arrow.Array, i int) string {
 	return a.ValueStr(i)
 }
 
-// jsonRows writes an object a line, its members in the order of the columns.
-// Decimals are strings: as JSON numbers many readers would round them.
+// jsonRows writes one object per line, with members in column order. Decimals are strings, because many
+// readers would round JSON numbers.
 func (p *printer) jsonRows(b arrow.RecordBatch) error {
 	for i := range int(b.NumRows()) {
 		var line strings.Builder
@@ -183,7 +182,7 @@ func (p *printer) member(line *strings.Builder, name string, v any) error {
 	return nil
 }
 
-// jsonValue is a cell as JSON; a document stands as what it is.
+// jsonValue returns a cell for JSON. JSON documents are embedded as they are.
 func jsonValue(f arrow.Field, a arrow.Array, i int) any {
 	if a.IsNull(i) {
 		return nil
@@ -230,7 +229,7 @@ func (p *printer) csvRows(b arrow.RecordBatch) error {
 	return nil
 }
 
-// guard keeps a spreadsheet from running a text as a formula.
+// guard prevents a spreadsheet from running a text as a formula.
 func (p *printer) guard(s string) string {
 	if !p.exact && s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "'" + s
@@ -238,14 +237,13 @@ func (p *printer) guard(s string) string {
 	return s
 }
 
-// A row group of so many rows, or bytes, is written out: until then it is held
-// in memory. // Invariant 6
+// A row group is written at this number of rows or bytes. Until then it is held in memory. // Invariant 6
 const (
 	groupRows  = 128 << 10
 	groupBytes = 32 << 20
 )
 
-// parquetRows adds a batch to the file, as it came.
+// parquetRows adds a batch to the file.
 func (p *printer) parquetRows(b arrow.RecordBatch) error {
 	if p.parquet == nil {
 		props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd), parquet.WithCompressionLevel(1),
@@ -264,5 +262,5 @@ func (p *printer) parquetRows(b arrow.RecordBatch) error {
 	return p.parquet.WriteBuffered(b)
 }
 
-// keepOpen hides that a writer can be closed: whoever has opened it does that.
+// keepOpen hides the Close method of a writer, which the code that opened it closes.
 type keepOpen struct{ io.Writer }

@@ -11,15 +11,14 @@ import (
 	"github.com/penstock-data/penstock/extract"
 )
 
-// How often progress is drawn on a terminal, and told where there is none.
+// How often progress is drawn on a terminal, or logged without one.
 const (
 	drawEvery = 200 * time.Millisecond
 	tellEvery = 10 * time.Second
-	paceOver  = 3 * time.Second // window of the requests a second
+	paceOver  = 3 * time.Second // window of the request rate
 )
 
-// progress follows a run's events and shows them while it lasts. Its methods
-// may be called from any goroutine.
+// progress follows a run's events and shows its progress. It is safe for concurrent use.
 type progress struct {
 	a      *app
 	source *sourceClient
@@ -41,19 +40,18 @@ type progress struct {
 type reading struct {
 	since time.Time
 	rows  int64
-	total int64 // records the list says it has; -1 unknown
+	total int64 // records in the list, as the API states; -1 if unknown
 
 	windows extract.Windows // of a list that is read window by window
 }
 
-// sample is how many requests there had been at a moment.
+// sample is the number of requests at a point in time.
 type sample struct {
 	at       time.Time
 	requests int
 }
 
-// newProgress begins to show a run over total streams of src. It shows until
-// close.
+// newProgress starts to show a run over total streams of src, until close.
 func (a *app) newProgress(total int, src *sourceClient) *progress {
 	p := &progress{a: a, source: src, stop: make(chan struct{}), started: time.Now(), total: total, running: map[string]*reading{}}
 	p.pace = []sample{{at: p.started}}
@@ -79,14 +77,14 @@ func (a *app) newProgress(total int, src *sourceClient) *progress {
 	return p
 }
 
-// close ends the display and cleans what it has drawn.
+// close ends the display and clears what it has drawn.
 func (p *progress) close() {
 	close(p.stop)
 	p.done.Wait()
 	p.a.screen.clear()
 }
 
-// event takes one step of the run.
+// event handles one event of the run.
 func (p *progress) event(e pipeline.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,8 +111,7 @@ func (p *progress) event(e pipeline.Event) {
 	}
 }
 
-// report tells at once of a stream that did not reach its goal, and with -v of
-// every stream.
+// report logs the end of a stream with -v.
 func (p *progress) report(r *pipeline.StreamReport) {
 	if r == nil {
 		return
@@ -129,7 +126,7 @@ func (p *progress) report(r *pipeline.StreamReport) {
 	}
 }
 
-// figures are what a line of progress says.
+// figures returns the text of a progress line.
 func (p *progress) figures() string {
 	now := time.Now()
 	p.pace = append(p.pace, sample{now, p.requests})
@@ -166,8 +163,8 @@ func (p *progress) figures() string {
 	return strings.Join(parts, " · ")
 }
 
-// left guesses the time to the end from the share of streams that are through,
-// those under way counted by their own totals where they state one.
+// left estimates the remaining time from the share of finished streams. A running stream counts in part if its
+// total is known.
 func (p *progress) left(now time.Time) (time.Duration, bool) {
 	through := float64(p.ended)
 	for _, r := range p.running {
@@ -186,7 +183,7 @@ func (p *progress) left(now time.Time) (time.Duration, bool) {
 	return time.Duration(float64(spent) * (1 - share) / share), true
 }
 
-// windowsText says how many windows of time are done.
+// windowsText says how many time windows are done.
 func windowsText(w extract.Windows) string {
 	switch {
 	case w.Done == 0:
@@ -197,14 +194,14 @@ func windowsText(w extract.Windows) string {
 	return fmt.Sprintf(", %d of %d windows", w.Done, w.Of)
 }
 
-// tell writes a plain line.
+// tell logs a plain line.
 func (p *progress) tell() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.a.log.Info(p.figures())
 }
 
-// draw shows the figures and the streams that have been under way the longest.
+// draw shows the figures and the longest-running streams.
 func (p *progress) draw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,20 +12,19 @@ import (
 	"golang.org/x/term"
 )
 
-// asker asks a person at a terminal. stdout is for data, and stays out of it.
+// asker prompts a person at a terminal. It does not use stdout, which is for data.
 type asker struct {
 	in  *bufio.Reader
 	fd  int
 	out io.Writer
 }
 
-// asker is nil where nobody can be asked: stdin is no terminal, or the questions
-// would not be seen.
+// asker returns nil if it cannot prompt: stdin is not a terminal, or the prompt would not be visible.
 func (a *app) asker() *asker {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return nil
 	}
-	// The terminal itself, whatever stderr leads to.
+	// Prefer the terminal itself: stderr may be redirected.
 	if tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0); err == nil {
 		return &asker{in: bufio.NewReader(tty), fd: int(tty.Fd()), out: tty}
 	}
@@ -35,10 +34,10 @@ func (a *app) asker() *asker {
 	return nil
 }
 
-// errNoAnswer ends a conversation whose other side has gone.
+// errNoAnswer ends a prompt at the end of input.
 var errNoAnswer = errors.New("no answer")
 
-// line asks for one; an empty one stands for preset.
+// line prompts for a line. An empty answer means preset.
 func (p *asker) line(ctx context.Context, question, preset string) (string, error) {
 	if preset != "" {
 		question += " [" + preset + "]"
@@ -51,31 +50,31 @@ func (p *asker) line(ctx context.Context, question, preset string) (string, erro
 	return text, err
 }
 
-// secret asks for a line that the terminal does not show. // Invariant 5
+// secret prompts for a line without echo. // Invariant 5
 func (p *asker) secret(ctx context.Context, question string) (string, error) {
 	fmt.Fprintf(p.out, "%s (not shown): ", question)
 	before, err := term.GetState(p.fd)
 	if err != nil {
-		return "", fmt.Errorf("ask for a secret: %w", err)
+		return "", fmt.Errorf("prompt for a secret: %w", err)
 	}
 	text, err := p.await(ctx, func() (string, error) {
 		secret, err := term.ReadPassword(p.fd)
 		return string(secret), err
 	})
-	// An interrupted question has left the terminal without its echo.
+	// An interrupted prompt leaves the echo off.
 	err = errors.Join(err, term.Restore(p.fd, before))
 	fmt.Fprintln(p.out)
 	return strings.TrimSpace(text), err
 }
 
-// yes asks whether to; anything but yes is no.
+// yes prompts for yes or no. Anything but yes or y is no.
 func (p *asker) yes(ctx context.Context, question string) (bool, error) {
 	text, err := p.line(ctx, question+" (yes/no)", "no")
 	return strings.EqualFold(text, "yes") || strings.EqualFold(text, "y"), err
 }
 
-// await waits for an answer or the end of ctx. A read from a terminal cannot be
-// given up: it ends with the process.
+// await waits for an answer or the end of ctx. A read from a terminal cannot be cancelled: it ends with the
+// process.
 func (p *asker) await(ctx context.Context, read func() (string, error)) (string, error) {
 	type answered struct {
 		text string
@@ -97,14 +96,14 @@ func (p *asker) await(ctx context.Context, read func() (string, error)) (string,
 	}
 }
 
-// sure asks whether to do what was just told, unless the command line says so.
+// sure asks for confirmation, unless yes is set.
 func (a *app) sure(ctx context.Context, yes bool, question string) error {
 	if yes {
 		return nil
 	}
 	p := a.asker()
 	if p == nil {
-		return usage("say --yes", "%s nobody is here to ask", question)
+		return usage("pass --yes", "%s not a terminal, cannot ask for confirmation", question)
 	}
 	agreed, err := p.yes(ctx, question)
 	if err == nil && !agreed {

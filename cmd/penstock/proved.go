@@ -11,14 +11,14 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// proved is the certificate of a pass: its verdict, and what that rests on.
+// proved is the certificate of a pass: its verdict and its witnesses.
 type proved struct {
 	Run       string           `json:"run"`
 	Verdict   pipeline.Verdict `json:"verdict"`
 	Witnesses json.RawMessage  `json:"witnesses"`
 }
 
-// provedBy are the newest certificates of a pipeline's streams, by stream.
+// provedBy returns the newest certificates of a pipeline's streams, by stream.
 func provedBy(ctx context.Context, d load.Destination, of string) (map[string]proved, error) {
 	newest, err := newestCertificates(ctx, d, []string{"verdict", "witnesses"})
 	all := map[string]proved{}
@@ -32,7 +32,7 @@ func provedBy(ctx context.Context, d load.Destination, of string) (map[string]pr
 	return all, err
 }
 
-// print writes the verdict, its reasons, and the facts one a line.
+// print writes the verdict, its reasons, and one fact per line.
 func (p proved) print(w io.Writer) {
 	if p.Run == "" {
 		return

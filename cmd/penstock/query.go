@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// queryFlags say how an answer is written, and where.
+// queryFlags are the flags of query.
 type queryFlags struct {
 	to           asked
 	format, file string
@@ -25,11 +25,11 @@ func (a *app) queryCmd() *cobra.Command {
 	var f queryFlags
 	cmd := &cobra.Command{
 		Use:   `query "SQL"`,
-		Short: "SQL over the destination, as a table, CSV, JSON or Parquet",
-		Long: `SQL over the destination: one statement that only reads, as a table, as CSV, as
-JSON, one object a line, or as a Parquet file. A lake of Parquet files is asked
-through DuckDB, in memory. In CSV a text that a spreadsheet would take for a
-formula gets a ' before it, unless --exact.`,
+		Short: "run SQL over a destination; the result is a table, CSV, JSON or Parquet",
+		Long: `Runs one read-only SQL statement over a destination. The result is a table, CSV,
+JSON with one object per line, or a Parquet file. A lake of Parquet files is
+queried through DuckDB, in memory. In CSV, a text that a spreadsheet would run as
+a formula gets a ' before it, unless --exact.`,
 		Example: `  penstock query "SELECT count(*) FROM crm_leads WHERE _penstock_deleted_at IS NULL"
   penstock query --format csv -o invoices.csv "SELECT * FROM sales_invoices"
   penstock query --format parquet -o leads.parquet "FROM crm_leads"`,
@@ -40,7 +40,7 @@ formula gets a ' before it, unless --exact.`,
 				return err
 			}
 			return a.read(cmd.Context(), f.to, func(d *reader) error {
-				if err := d.together(fmt.Sprintf("put WHERE %s = '%s' into the question", schemas.ColSource, d.source)); err != nil {
+				if err := d.together(fmt.Sprintf("put WHERE %s = '%s' into the query", schemas.ColSource, d.source)); err != nil {
 					return err
 				}
 				return d.ask(cmd.Context(), func(q load.Querier) error {
@@ -53,13 +53,13 @@ formula gets a ' before it, unless --exact.`,
 	}
 	addDestinationFlag(cmd, &f.to)
 	fl := cmd.Flags()
-	fl.StringVar(&f.format, "format", "", "`form` of the answer: table, csv, json or parquet")
-	fl.StringVarP(&f.file, "output", "o", "", "`file` to write instead of stdout; replaced when the answer is whole")
-	fl.BoolVar(&f.exact, "exact", false, "in CSV, every text to the letter, formulas too")
+	fl.StringVar(&f.format, "format", "", "`format` of the result: table, csv, json or parquet")
+	fl.StringVarP(&f.file, "output", "o", "", "`file` to write instead of stdout; it is replaced when the result is complete")
+	fl.BoolVar(&f.exact, "exact", false, "in CSV, write every text unchanged, formulas too")
 	return cmd
 }
 
-// form is how data is printed unless a verb's own flag says otherwise.
+// form returns how data is printed unless a verb's own flag says otherwise.
 func (a *app) form() form {
 	if a.json {
 		return formJSON
@@ -67,7 +67,7 @@ func (a *app) form() form {
 	return formTable
 }
 
-// queryForm is the form that the flags ask for.
+// queryForm returns the format that the flags select.
 func (a *app) queryForm(f queryFlags) (form, error) {
 	if f.format == "" {
 		return a.form(), nil
@@ -81,7 +81,7 @@ func (a *app) queryForm(f queryFlags) (form, error) {
 	case a.json && is != formJSON:
 		return 0, usage("", "--format %s and --json contradict each other", f.format)
 	case is == formParquet && f.file == "" && out != nil && isTerminal(out.Writer):
-		return 0, usage("name a file with -o", "a Parquet file is not for a terminal")
+		return 0, usage("name a file with -o", "cannot print a Parquet file to a terminal")
 	}
 	return is, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// reader is a destination that a verb looks into, or what one source has there.
+// reader is a destination that a verb reads, or one source's part of it.
 type reader struct {
 	load.Destination
 	name   string
@@ -24,19 +24,19 @@ type reader struct {
 	shared bool   // several sources share its tables
 }
 
-// asked is what the command line says of where to look: a destination, "" for the
-// only one, perhaps as NAME@SOURCE; and a source, "" for all.
+// asked is where the command line wants to read: a destination, "" for the only one, optionally as
+// NAME@SOURCE; and a source, "" for all.
 type asked struct {
 	to, source string
-	sources    bool // the verb needs sources beside the destination
+	sources    bool // the verb needs sources as well
 }
 
 func addDestinationFlag(cmd *cobra.Command, q *asked) {
-	cmd.Flags().StringVar(&q.to, "to", "", "`name` of the destination, where the configuration has several; NAME@SOURCE is --to NAME --source SOURCE")
-	cmd.Flags().StringVar(&q.source, "source", "", "`name` of the source, where several have a place or rows there")
+	cmd.Flags().StringVar(&q.to, "to", "", "`name` of the destination, if the configuration has several; NAME@SOURCE is --to NAME --source SOURCE")
+	cmd.Flags().StringVar(&q.source, "source", "", "`name` of the source, if the destination has several")
 }
 
-// find is the destination that is asked for, and the source.
+// find returns the selected destination and source.
 func (q asked) find(c *config.Config) (d config.Destination, source string, err error) {
 	to, source, at := strings.Cut(q.to, "@")
 	if at && q.source != "" && q.source != source {
@@ -50,19 +50,18 @@ func (q asked) find(c *config.Config) (d config.Destination, source string, err 
 		return d, "", err
 	}
 	if (at || source != "") && !c.MayRead(source) {
-		return d, "", usage("`penstock sources list` shows them", "no source %q in %s", source, c.File)
+		return d, "", usage("`penstock sources list` lists them", "no source %q in %s", source, c.File)
 	}
 	switch {
 	case d.Apart() && source == "":
-		err = usage(fmt.Sprintf("choose one with --source NAME, or --to %s@SOURCE", d.Name), "destination %s has a place for each source", d.Name)
+		err = usage(fmt.Sprintf("choose one with --source NAME, or --to %s@SOURCE", d.Name), "destination %s has a separate part for each source", d.Name)
 	case source != "" && !d.Apart() && !c.Shared(d):
-		err = usage(fmt.Sprintf("--to %s", d.Name), "destination %s holds the rows of one source", d.Name)
+		err = usage(fmt.Sprintf("--to %s", d.Name), "destination %s has the rows of only one source", d.Name)
 	}
 	return d, source, err
 }
 
-// named is the configuration, and of it the destination that is asked for, or the
-// place in it of the source.
+// named returns the configuration, and the selected destination or the source's part of it.
 func (a *app) named(q asked) (c *config.Config, d config.Destination, source string, err error) {
 	load := a.loadPlaces
 	if q.sources {
@@ -75,7 +74,7 @@ func (a *app) named(q asked) (c *config.Config, d config.Destination, source str
 	return c, d.For(source), source, err
 }
 
-// read opens what is asked for, for use.
+// read opens the selected destination and calls use.
 func (a *app) read(ctx context.Context, q asked, use func(*reader) error) error {
 	c, d, source, err := a.named(q)
 	if err != nil {
@@ -90,7 +89,7 @@ func (a *app) read(ctx context.Context, q asked, use func(*reader) error) error 
 	}
 	if p.absent != nil {
 		if err := p.absent(d); err != nil {
-			return hinted(fmt.Errorf("open destination %s: %w", d.Name, err), "`penstock sync` makes and fills it")
+			return hinted(fmt.Errorf("open destination %s: %w", d.Name, err), "`penstock sync` creates and fills it")
 		}
 	}
 	open := a.openDestination
@@ -107,13 +106,13 @@ func (a *app) read(ctx context.Context, q asked, use func(*reader) error) error 
 	return errors.Join(err, dest.Close())
 }
 
-// ask opens the destination to questions in SQL.
+// ask opens the destination for SQL.
 func (r *reader) ask(ctx context.Context, use func(load.Querier) error) error {
 	if q, ok := r.Destination.(load.Querier); ok {
 		return use(q)
 	}
 	if r.place.asker == nil {
-		return usage("", "destination %s (%s) cannot be asked in SQL", r.name, r.of.Scheme)
+		return usage("", "destination %s (%s) does not support SQL", r.name, r.of.Scheme)
 	}
 	q, err := r.place.asker(ctx, r)
 	if err != nil {
@@ -122,18 +121,18 @@ func (r *reader) ask(ctx context.Context, use func(load.Querier) error) error {
 	return errors.Join(use(q), q.Close())
 }
 
-// all reports whether the rows of several sources stand beside each other.
+// all reports whether the reader shows the rows of several sources.
 func (r *reader) all() bool { return r.shared && r.source == "" }
 
-// one refuses to take the rows of several sources for those of one.
+// one returns an error if the reader shows the rows of several sources.
 func (r *reader) one() error {
 	if !r.all() {
 		return nil
 	}
-	return usage("choose one with --source NAME; `penstock sources list` shows them", "several sources share the tables of destination %s", r.name)
+	return usage("choose one with --source NAME; `penstock sources list` lists them", "several sources share the tables of destination %s", r.name)
 }
 
-// together refuses to do for one source what is everybody's.
+// together returns an error if one source is selected for something that all sources share.
 func (r *reader) together(hint string) error {
 	if !r.shared || r.source == "" {
 		return nil
@@ -141,9 +140,9 @@ func (r *reader) together(hint string) error {
 	return usage(hint, "several sources share the tables of destination %s", r.name)
 }
 
-// project is [project] with the source of each row first, where there are several.
+// project is [project] with the source of each row first, if there are several.
 func (r *reader) project(ctx context.Context, t schemas.Table, columns []string, keep func(row) bool) (answer, error) {
-	if !r.all() || t.Name == load.Changes.Name { // which is everybody's
+	if !r.all() || t.Name == load.Changes.Name { // all sources share this table
 		return project(ctx, r, t, columns, keep)
 	}
 	t = load.ShareTable(t)

@@ -142,7 +142,7 @@ func realOutage(t *testing.T, s *authServer) {
 		start := time.Now()
 		code, out = h.run("sync")
 		require.Equal(t, exitPartial, code, "%s: %s", name, out)
-		require.Contains(t, out, "the sign-in is kept")
+		require.Contains(t, out, "the sign-in and committed data are safe")
 		require.Greater(t, time.Since(start), 2*time.Second)
 		s.intercept(nil, 0)
 		h.settle()
@@ -331,7 +331,7 @@ func realSignOut(t *testing.T, s *authServer) {
 	s.revokeDown.Store(true)
 	code, out := h.run("logout")
 	require.Equal(t, exitPartial, code, out)
-	require.Contains(t, out, "the tokens are kept")
+	require.Contains(t, out, "the tokens were not removed")
 	require.True(t, s.active(kept.Access))
 	s.revokeDown.Store(false)
 	code, out = h.run("logout")
@@ -415,10 +415,10 @@ func realNoRefresh(t *testing.T, s *authServer) {
 	h := s.home(t, "client_id: "+s.kind.noRefresh, "")
 	_, code, out := h.login(accept)
 	require.Equal(t, exitDone, code, out)
-	require.Contains(t, out, "the server gave no refresh token")
+	require.Contains(t, out, "the server issued no refresh token")
 	require.Contains(t, out, "offline_access")
 	code, out = h.run("check")
-	require.Contains(t, out, "no refresh token came", code)
+	require.Contains(t, out, "without a refresh token", code)
 }
 
 // printedLines is what a program prints while it runs.

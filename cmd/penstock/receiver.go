@@ -17,12 +17,11 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// pinEvery is how often a scheme that was learned meanwhile is looked for.
+// pinEvery is how often the receiver checks for newly learned schemes.
 const pinEvery = 2 * time.Second
 
-// receiver has the deliveries of a configuration's sources verified, by the
-// schemes of the file or by what `webhooks learn` has found. It is safe for
-// concurrent use.
+// receiver verifies the deliveries of a configuration's sources, with the schemes of the file or those that
+// `webhooks learn` has found. It is safe for concurrent use.
 type receiver struct {
 	*receive.Handler
 	log *slog.Logger
@@ -31,13 +30,12 @@ type receiver struct {
 
 	mu   sync.Mutex
 	conf *config.Config
-	pins map[string][]byte // of sources whose scheme is learned, as last read
+	pins map[string][]byte // learned schemes by source, as last read
 
-	headers atomic.Pointer[map[string]string] // that signatures are expected in, by source
+	headers atomic.Pointer[map[string]string] // expected signature header by source
 }
 
-// newReceiver returns one whose sources are those of c, and whose learned schemes
-// are in notes.
+// newReceiver returns a receiver for the sources of c, with the learned schemes in notes.
 func newReceiver(ctx context.Context, c *config.Config, notes state.Notes, o receive.Options) (*receiver, error) {
 	r := &receiver{log: o.Log, notes: notes}
 	o.Signed = r.signed
@@ -48,15 +46,14 @@ func newReceiver(ctx context.Context, c *config.Config, notes state.Notes, o rec
 	return r, r.define(ctx, c)
 }
 
-// define makes the sources of c those that deliveries may come for. With an
-// error all stays as it was.
+// define accepts deliveries for the sources of c. With an error, nothing changes.
 func (r *receiver) define(ctx context.Context, c *config.Config) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.redefine(ctx, c)
 }
 
-// redefine does so while mu is held.
+// redefine does the work of define. The caller holds mu.
 func (r *receiver) redefine(ctx context.Context, c *config.Config) error {
 	pins, err := readPins(ctx, c, r.notes)
 	if err != nil {
@@ -78,14 +75,12 @@ func (r *receiver) redefine(ctx context.Context, c *config.Config) error {
 	return nil
 }
 
-// signed reports whether a delivery has the header that signatures of its source
-// are expected in.
+// signed reports whether a delivery has the signature header of its source.
 func (r *receiver) signed(source string, h http.Header) bool {
 	return h.Get((*r.headers.Load())[source]) != ""
 }
 
-// watch takes over what is learned while deliveries come in, and makes events of
-// those that had come before, until ctx ends.
+// watch applies newly learned schemes, and turns captured deliveries into events, until ctx ends.
 func (r *receiver) watch(ctx context.Context) {
 	tick := time.NewTicker(pinEvery)
 	defer tick.Stop()
@@ -100,19 +95,19 @@ func (r *receiver) watch(ctx context.Context) {
 	}
 }
 
-// refresh defines the sources anew once a learned scheme is another.
+// refresh redefines the sources when a learned scheme has changed.
 func (r *receiver) refresh(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pins, err := readPins(ctx, r.conf, r.notes)
 	if err != nil {
-		r.log.Error("webhooks go on as before", "error", err)
+		r.log.Error("webhooks keep the previous schemes", "error", err)
 		return
 	}
 	changed := false
 	for name, text := range pins {
 		if !bytes.Equal(text, r.pins[name]) {
-			r.log.Info("a scheme was learned; deliveries are verified from now on", "source", name)
+			r.log.Info("learned a signature scheme; deliveries are verified from now on", "source", name)
 			changed = true
 		}
 	}
@@ -120,13 +115,12 @@ func (r *receiver) refresh(ctx context.Context) {
 		return
 	}
 	if err := r.redefine(ctx, r.conf); err != nil {
-		r.pins = pins // once is enough to tell
-		r.log.Error("webhooks go on as before", "error", err)
+		r.pins = pins // log it once
+		r.log.Error("webhooks keep the previous schemes", "error", err)
 	}
 }
 
-// adopt makes events of what was captured for sources that are verified now.
-// What cannot be kept yet is tried again with the next tick.
+// adopt turns captured deliveries of verified sources into events. The next tick retries what fails.
 func (r *receiver) adopt(ctx context.Context) {
 	for _, source := range r.verified() {
 		n, err := r.Adopt(ctx, source)
@@ -141,7 +135,7 @@ func (r *receiver) adopt(ctx context.Context) {
 	}
 }
 
-// verified are the sources whose scheme is known.
+// verified returns the sources whose scheme is known.
 func (r *receiver) verified() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,8 +148,8 @@ func (r *receiver) verified() []string {
 	return all
 }
 
-// scheme is the name of the scheme that deliveries of a source are verified with,
-// be it of the file or learned; "" while it is not known.
+// scheme returns the name of the scheme that verifies the deliveries of a source, configured or learned; ""
+// while it is unknown.
 func (r *receiver) scheme(s config.Source) string {
 	if len(s.Webhooks.Schemes) > 0 {
 		return s.Webhooks.Schemes[0].Name
@@ -168,13 +162,12 @@ func (r *receiver) scheme(s config.Source) string {
 	}
 	pinned, err := config.ParsePin(pinPlace(r.conf, s.Name), text, s.Webhooks.Header)
 	if err != nil {
-		return "" // the log says so
+		return "" // it is in the log
 	}
 	return pinned.Name
 }
 
-// readPins are the learned schemes of the sources that name none themselves, as
-// the state has them: an explicit scheme always wins.
+// readPins reads the learned schemes of the sources without a configured one. A configured scheme always wins.
 func readPins(ctx context.Context, c *config.Config, notes state.Notes) (map[string][]byte, error) {
 	pins := map[string][]byte{}
 	for _, s := range c.Sources {
@@ -192,8 +185,8 @@ func readPins(ctx context.Context, c *config.Config, notes state.Notes) (map[str
 	return pins, nil
 }
 
-// verifiers are the sources of a configuration that take webhooks. One whose
-// scheme is still to be learned has none.
+// verifiers returns the sources of a configuration that receive webhooks, each with its verifier. The verifier
+// is nil while the scheme is still to be learned.
 func verifiers(c *config.Config, pins map[string][]byte) (receive.Sources, error) {
 	all := receive.Sources{}
 	for _, s := range c.Sources {
@@ -215,17 +208,17 @@ func verifiers(c *config.Config, pins map[string][]byte) (receive.Sources, error
 		}
 		v, err := signature.Compile(schemes, w.Keys)
 		if err != nil {
-			return nil, badPin(c, s, err) // those of the file were found good when it was read
+			return nil, badPin(c, s, err) // configured schemes were checked when the file was read
 		}
 		all[s.Name] = v
 	}
 	return all, nil
 }
 
-// pinName is the note that holds the scheme learned for a source.
+// pinName is the key of the note with the scheme learned for a source.
 func pinName(source string) string { return "webhooks/" + source + ".yaml" }
 
-// pinPlace is where that is, for people.
+// pinPlace describes where that note is, for messages.
 func pinPlace(c *config.Config, source string) string {
 	if c.State.URL != "" {
 		return "note " + pinName(source) + " of the state"
@@ -234,6 +227,6 @@ func pinPlace(c *config.Config, source string) string {
 }
 
 func badPin(c *config.Config, s config.Source, err error) error {
-	return usage(fmt.Sprintf("`penstock webhooks learn %s` learns anew once %s is gone; a scheme in %s is used in its place", s.Name, pinPlace(c, s.Name), c.File),
+	return usage(fmt.Sprintf("remove %[2]s, then `penstock webhooks learn %[1]s` learns again; or set a scheme in %[3]s", s.Name, pinPlace(c, s.Name), c.File),
 		"webhooks of source %s: %w", s.Name, err)
 }

@@ -15,10 +15,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// recorded makes a run as one attempt at its units, of the source whose lease this
-// process has: others see how far it is and can cancel it, and what was put off goes
-// on with what is left of it. The ledger is no authority on data: where it is not to
-// be had the run is made without.
+// recorded makes a run as one attempt at its units, for the source whose lease this process has. Other
+// processes can see its progress and cancel it, and a run that was put off continues with the rest. The units
+// hold no data: if they cannot be stored, the run is made without them.
 func (a *app) recorded(ctx context.Context, r *openedRun, f syncFlags) (report pipeline.Report, err error) {
 	if f.run == "" {
 		f.run = pipeline.NewRunID(r.now())
@@ -32,7 +31,7 @@ func (a *app) recorded(ctx context.Context, r *openedRun, f syncFlags) (report p
 			a.unrecorded(ctx, r, err)
 			return a.carryOut(ctx, r, f)
 		}
-		defer ledger.Close() // each write of it has been durable
+		defer ledger.Close() // every write to it was durable
 	}
 	units := fleet.Plan(f.run, r.pipeline.Name, r.unitSource(), plain(r.streams))
 	if err := fleet.Begin(ctx, ledger, f.worker, units); err != nil {
@@ -60,11 +59,11 @@ func (a *app) recorded(ctx context.Context, r *openedRun, f syncFlags) (report p
 	return report, err
 }
 
-// errCancelled is why a run ended early whose units somebody has cancelled.
-var errCancelled = &failure{err: errors.New("cancelled by `penstock runs cancel`"), hint: "what was committed stays; the next run goes on from there", code: exitPartial}
+// errCancelled ends a run whose units were cancelled.
+var errCancelled = &failure{err: errors.New("cancelled by `penstock runs cancel`"), hint: "committed data is safe; the next run continues from there", code: exitPartial}
 
-// attempt is the run's attempt at units, and what has become of them: nothing more
-// becomes of any, unless the source was put off.
+// attempt makes one attempt at the units, and returns their outcome. The outcome is final unless the source
+// was put off.
 func (a *app) attempt(ctx context.Context, r *openedRun, f syncFlags, units []state.Unit, settle func(...state.Unit)) (pipeline.Report, []state.Unit, error) {
 	f.try = fleet.NewAttempt(units, len(r.pipeline.To), r.now, wire.NewRedactor(r.conf.Secrets...).Redact, settle)
 	names := fleet.StreamsOf(units)
@@ -86,7 +85,7 @@ func (a *app) attempt(ctx context.Context, r *openedRun, f syncFlags, units []st
 	return report, units, err
 }
 
-// unitSource is the source of the run's units.
+// unitSource returns the source of the run's units.
 func (r *openedRun) unitSource() string {
 	if r.pipeline.Many {
 		return r.pipeline.From[0].Text
@@ -94,15 +93,15 @@ func (r *openedRun) unitSource() string {
 	return ""
 }
 
-// unrecorded says that others do not see how far a run is.
+// unrecorded warns that other processes cannot see the progress of a run.
 func (a *app) unrecorded(ctx context.Context, r *openedRun, err error) {
 	if ctx.Err() != nil {
-		return // neither will it go far
+		return // the run ends as well
 	}
-	a.log.Warn("what becomes of a run's units is not recorded", "pipeline", r.pipeline.Name, "source", r.unitSource(), "error", err)
+	a.log.Warn("units of the run are not recorded", "pipeline", r.pipeline.Name, "source", r.unitSource(), "error", err)
 }
 
-// workerName names what this process does, unlike anything else that works on units.
+// workerName returns a name that is unique among all workers.
 func (a *app) workerName() string {
 	return fmt.Sprintf("%s/%d/%s", a.host().Name, os.Getpid(), rand.Text()[:8])
 }

@@ -19,7 +19,7 @@ func (a *app) rejectsCmd() *cobra.Command {
 	var to asked
 	cmd := &cobra.Command{
 		Use:   "rejects",
-		Short: "what no column could hold, or a contract kept out: count, list, retry or accept it",
+		Short: "count, list, retry or accept records and values that are not in the tables",
 		Long: `Counts, for each stream, the records and values that are not in the tables.
 
 A record that no table can hold keeps its stream partial (exit 75) until a later run
@@ -34,14 +34,14 @@ stores it, or until you accept the loss with "penstock rejects accept".`,
 	return cmd
 }
 
-// rejectCount is a line of `rejects`.
+// rejectCount is one line of `rejects`.
 type rejectCount struct {
 	Source   string `json:"source,omitempty"`
 	Stream   string `json:"stream"`
-	Records  int64  `json:"records"`  // that are not in the table
-	Values   int64  `json:"values"`   // of records that are
-	Accepted int64  `json:"accepted"` // of both, those that a person has accepted
-	Resolved int64  `json:"resolved"` // beside them, those that are rejects no more
+	Records  int64  `json:"records"`  // not in the table
+	Values   int64  `json:"values"`   // of records that are in the table
+	Accepted int64  `json:"accepted"` // of both, accepted by a user
+	Resolved int64  `json:"resolved"` // not counted in the others: no longer rejects
 }
 
 func (a *app) countRejects(ctx context.Context, d *reader) error {
@@ -118,12 +118,12 @@ func (a *app) rejectsListCmd() *cobra.Command {
 		},
 	}
 	addDestinationFlag(cmd, &to)
-	cmd.Flags().StringVar(&stream, "stream", "", "only of this stream; * stands for any letters")
-	cmd.Flags().BoolVar(&all, "all", false, "those too that a retry has put in their place")
+	cmd.Flags().StringVar(&stream, "stream", "", "only rejects of this `stream`; * matches any letters")
+	cmd.Flags().BoolVar(&all, "all", false, "also rejects that a retry has stored since")
 	return cmd
 }
 
-// rejectColumns are what is told of a reject.
+// rejectColumns are the columns shown of a reject.
 var rejectColumns = []string{"run", "pipeline", "stream", "pass", "ordinal", "pointer", "key", "wanted", "raw", "reason", "record", "at", "resolved_at", "record_id", "stage", "accepted_at"}
 
 func (a *app) listRejects(ctx context.Context, d *reader, stream string, all bool) error {
@@ -150,10 +150,9 @@ func (a *app) listRejects(ctx context.Context, d *reader, stream string, all boo
 func (a *app) rejectsRetryCmd() *cobra.Command {
 	return a.overRejects(&cobra.Command{
 		Use:   "retry [PIPELINE]",
-		Short: "try rejected records again, with the rules and the tables as they are now",
-		Long: `Tries rejected records again, with the rules and the tables as they are now: those
-that fit are written and are rejects no more. The source is not asked.
-
+		Short: "try rejected records again, with the current rules and tables",
+		Long: `Tries rejected records again, with the current rules and tables. Records that now
+fit are written and are no longer rejects. No request is sent to the source.
 Exit codes: 0 no record is rejected any more, 75 some are, 1 a destination failed.`,
 	}, func(ctx context.Context, c pipeline.Config) error {
 		r, err := pipeline.RetryRejects(ctx, c, pipeline.RetryOptions{})
@@ -176,13 +175,12 @@ func (a *app) overRejects(cmd *cobra.Command, do func(context.Context, pipeline.
 		}
 		return a.rejectsRun(cmd.Context(), c, p, streams, do)
 	}
-	cmd.Flags().StringArrayVar(&streams, "stream", nil, "only these streams: a `pattern` as in pipelines.yaml; may be repeated")
+	cmd.Flags().StringArrayVar(&streams, "stream", nil, "only streams that match a `pattern` as in pipelines.yaml; may be repeated")
 	addSourceFlag(cmd, &source)
 	return cmd
 }
 
-// rejectsRun calls do with the pipeline's configuration while no run of it is
-// under way.
+// rejectsRun calls do with the pipeline's configuration, and locks out runs of it meanwhile.
 func (a *app) rejectsRun(ctx context.Context, c *config.Config, p config.Pipeline, streams []string, do func(context.Context, pipeline.Config) error) error {
 	ctx, unlock, err := (*pipelineLocks)(nil).take(ctx, a.stateOf(c), p.Key())
 	if err != nil {
@@ -197,7 +195,7 @@ func (a *app) rejectsRun(ctx context.Context, c *config.Config, p config.Pipelin
 	return do(ctx, r.config())
 }
 
-// concludeRetry prints what a retry did and turns it into the verb's outcome.
+// concludeRetry prints the outcome of a retry and returns the verb's exit code.
 func (a *app) concludeRetry(r pipeline.RetryReport) error {
 	if a.json {
 		if err := lineWriter(a.out).Encode(rejectsJSON[pipeline.Retried]{r.Run, r.ExitCode(), append([]pipeline.Retried{}, r.Streams...)}); err != nil {
@@ -206,7 +204,7 @@ func (a *app) concludeRetry(r pipeline.RetryReport) error {
 		return exit(r.ExitCode())
 	}
 	if len(r.Streams) == 0 {
-		fmt.Fprintln(a.out, "there is nothing to retry")
+		fmt.Fprintln(a.out, "nothing to retry")
 		return exit(r.ExitCode())
 	}
 	g := newGrid("stream", "destination", "#retried", "#resolved", "#superseded", "#rejected", "#waiting", "#left")
@@ -224,16 +222,15 @@ func (a *app) concludeRetry(r pipeline.RetryReport) error {
 	return exit(r.ExitCode())
 }
 
-// failedRejects prints why the rejects of a stream could not be changed; nothing for
-// no reason.
+// failedRejects prints why the rejects of a stream could not be changed, if there is a reason.
 func (a *app) failedRejects(stream, destination, why string) {
 	if why != "" {
 		fmt.Fprintf(a.out, "failed: %s → %s: %s\n", stream, destination, printable(why, false))
 	}
 }
 
-// rejectsJSON is what `rejects retry --json` and `rejects accept --json` print; S is
-// the outcome of one stream.
+// rejectsJSON is what `rejects retry --json` and `rejects accept --json` print. S is the outcome of one
+// stream.
 type rejectsJSON[S any] struct {
 	Run      string `json:"run,omitempty"`
 	ExitCode int    `json:"exit_code"`

@@ -13,9 +13,9 @@ func (a *app) rejectsAcceptCmd() *cobra.Command {
 	return a.overRejects(&cobra.Command{
 		Use:   "accept [PIPELINE]",
 		Short: "accept that rejected records are not in the tables",
-		Long: `Notes for each open reject that you accept the loss: from then on it does not keep its
-stream from being complete. A record that is rejected later, or for another reason, has
-to be accepted again. Nothing is deleted, the source is not asked.
+		Long: `Marks each open reject as accepted: it no longer keeps its stream from being complete.
+A record that is rejected later, or for another reason, must be accepted again. Nothing
+is deleted, and no request is sent to the source.
 
 Exit codes: 0 all rejects are accepted, 75 some are left, 1 a destination failed.`,
 		Example: `  penstock rejects accept
@@ -29,7 +29,7 @@ Exit codes: 0 all rejects are accepted, 75 some are left, 1 a destination failed
 	})
 }
 
-// concludeAccept prints what was accepted and turns it into the verb's outcome.
+// concludeAccept prints what was accepted and returns the verb's exit code.
 func (a *app) concludeAccept(r pipeline.AcceptReport) error {
 	if a.json {
 		if err := lineWriter(a.out).Encode(rejectsJSON[pipeline.Accepted]{r.Run, r.ExitCode(), append([]pipeline.Accepted{}, r.Streams...)}); err != nil {
@@ -38,7 +38,7 @@ func (a *app) concludeAccept(r pipeline.AcceptReport) error {
 		return exit(r.ExitCode())
 	}
 	if len(r.Streams) == 0 {
-		fmt.Fprintln(a.out, "there is nothing to accept")
+		fmt.Fprintln(a.out, "nothing to accept")
 		return exit(r.ExitCode())
 	}
 	g := newGrid("stream", "destination", "#records", "#values", "#left")

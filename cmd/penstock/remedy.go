@@ -15,20 +15,19 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// doubtRemedies are the next steps for doubts that another run does not settle, by
-// their names in package proof.
+// doubtRemedies are hints for doubts that another run does not resolve, by their names in package proof.
 var doubtRemedies = map[string]string{
-	"unexplained signal": "what came was written; say under streams how the list goes on, `pagination: {type: page, page: PARAMETER}`, or `pagination: {type: none}` where all is on one page",
-	"usual length":       "what came was written; say under streams how the list goes on, or `pagination: {type: none}` where all is on one page",
-	"incomplete answer":  "what came was written, nothing is deleted; run again when the source answers in full",
-	"refuted key":        "say under streams what tells the records apart, `key: [id, …]`, or drop the table and load it anew; `penstock rejects list` shows the records that were kept out",
-	"unreadable records": "what came was written, nothing is deleted; the next run requests these records again",
+	"unexplained signal": "what arrived was written; configure the paging under streams: `pagination: {type: page, page: PARAMETER}`, or `pagination: {type: none}` if everything is on one page",
+	"usual length":       "what arrived was written; configure the paging under streams, or `pagination: {type: none}` if everything is on one page",
+	"incomplete answer":  "what arrived was written, nothing was deleted; run again when the source answers completely",
+	"refuted key":        "configure the key under streams: `key: [id, …]`, or drop the table and load it again; `penstock rejects list` shows the records that were left out",
+	"unreadable records": "what arrived was written, nothing was deleted; the next run requests these records again",
 }
 
-// remedy is what a person can do about one stream's end; "" where nothing.
+// remedy is the hint for the outcome of one stream; "" if there is none.
 func remedy(s pipeline.StreamReport) string {
 	if _, ok := errors.AsType[*transform.ContractError](s.Err); ok {
-		return "nothing was written; `penstock schema show " + s.Table + "` tells what the table has"
+		return "nothing was written; `penstock schema show " + s.Table + "` shows the table's columns"
 	}
 	if e, ok := errors.AsType[*pipeline.HeldError](s.Err); ok {
 		if e.Confirm {
@@ -37,50 +36,50 @@ func remedy(s pipeline.StreamReport) string {
 		if len(e.Doubts) > 0 && doubtRemedies[e.Doubts[0]] != "" {
 			return doubtRemedies[e.Doubts[0]]
 		}
-		return "what came was written; run again when the source changes less, what is gone is deleted by the first pass that can prove it"
+		return "what arrived was written; run again when the source changes less; rows that are gone are deleted by the first pass that can prove it"
 	}
 	if _, ok := errors.AsType[*pipeline.UnstoredError](s.Err); ok {
-		return "`penstock rejects list --stream " + s.Stream + "` tells which, and why; `penstock rejects accept --stream " + s.Stream + "` accepts the loss"
+		return "`penstock rejects list --stream " + s.Stream + "` shows which, and why; `penstock rejects accept --stream " + s.Stream + "` accepts the loss"
 	}
 	if s.Err == nil {
 		if s.Counts.Rejected > 0 {
-			return "`penstock rejects list --stream " + s.Stream + "` tells which, and why"
+			return "`penstock rejects list --stream " + s.Stream + "` shows which, and why"
 		}
 		return ""
 	}
 	if e, ok := errors.AsType[*load.OwnerError](s.Err); ok {
 		if e.Moved() {
-			return "nothing was written; the rows are those of the source as it was"
+			return "nothing was written; the existing rows come from the previous address of the source"
 		}
-		return "nothing was written; give this pipeline another schema, folder or file, or let it take the table over: `penstock state adopt --stream " + s.Stream + "`"
+		return "nothing was written; give this pipeline another schema, folder or file, or let it take over the table: `penstock state adopt --stream " + s.Stream + "`"
 	}
 	if _, ok := errors.AsType[*pipeline.RangeError](s.Err); ok {
 		return hintRange(s.Stream)
 	}
 	if _, ok := errors.AsType[*pipeline.ChangedError](s.Err); ok {
-		return "nothing was written; `penstock explain " + s.Stream + "` tells what was known of it, `penstock discover " + s.Stream + "` what it answers now"
+		return "nothing was written; `penstock explain " + s.Stream + "` shows what was learned, `penstock discover " + s.Stream + "` how it answers now"
 	}
 	if e, ok := errors.AsType[*wire.Error](s.Err); ok {
 		return remedyOf(e, s.Stream)
 	}
 	switch {
 	case errors.Is(s.Err, state.ErrLocked):
-		return "close the program that has the file open, or wait for it; nothing was changed, run again"
+		return "wait for the program that has the file open, or close it, then run again; nothing was changed"
 	case errors.Is(s.Err, load.ErrForeignChange):
-		return "nothing was written; `penstock schema show " + s.Table + "` tells what was made of the table"
+		return "nothing was written; `penstock schema show " + s.Table + "` shows what was changed"
 	case errors.Is(s.Err, state.ErrMoved):
-		return "another process syncs this pipeline; nothing of this one was kept"
+		return "another process is syncing this pipeline; nothing of this run was stored"
 	case errors.Is(s.Err, syscall.ENOSPC):
 		return hintFull
 	case s.Status == pipeline.StatusStopped:
 		return ""
 	case s.Status == pipeline.StatusLagging:
-		return "the other destinations have it; `penstock check` says what is wrong with this one, which catches up alone in the next run"
+		return "the other destinations have the data; `penstock check` shows what is wrong with this one; the next run brings it up to date"
 	}
-	return "deal with the cause and run again; the table is as its last commit left it"
+	return "fix the cause and run again; the table is as of its last commit"
 }
 
-// remedyOf is what a person can do about an answer of the source.
+// remedyOf is the hint for an error response of the source.
 func remedyOf(e *wire.Error, stream string) string {
 	switch e.Class {
 	case wire.Auth:
@@ -88,55 +87,55 @@ func remedyOf(e *wire.Error, stream string) string {
 			return hintSignIn
 		}
 		if e.Challenge == wire.ChallengeToken {
-			return "the server says that the token has ended or was revoked: `penstock login` for oauth, another key or token otherwise; what is committed stays"
+			return "the server says that the token has expired or was revoked: run `penstock login` for oauth, or set another key or token; committed data is safe"
 		}
-		return "the key or token is missing, wrong or expired; look at auth in the configuration, then `penstock check`"
+		return "the key or token is missing, wrong or expired; check auth in the configuration, then run `penstock check`"
 	case wire.NotEntitled:
 		if e.Challenge == wire.ChallengeScope {
 			return hintScope(e.Scope, stream)
 		}
-		return fmt.Sprintf("the module is off or the credential may not read it; allow it, or leave it out: \"!%s\"", stream)
+		return fmt.Sprintf("the module is off or the credential may not read it; allow it, or exclude the stream: \"!%s\"", stream)
 	case wire.Throttled:
 		if errors.Is(e, wire.ErrOutage) {
-			return "the server that renews the token is in trouble; the sign-in is kept, and what is committed stays: run again later"
+			return "the server that renews the token has an outage; run again later; the sign-in and committed data are safe"
 		}
 		if !e.NotBefore.IsZero() {
-			return "the source asks to come back after " + e.NotBefore.Local().Format(time.DateTime) + "; until then no run asks it, what is committed stays"
+			return "the source asks to wait until " + e.NotBefore.Local().Format(time.DateTime) + "; until then runs send no requests; committed data is safe"
 		}
-		return "the source asks to come back later; what is committed stays"
+		return "the source asks to wait; run again later; committed data is safe"
 	case wire.Refused:
-		return "a credential goes to base_url's own host alone, over TLS that can be verified; look at base_url and the server's certificate"
+		return "credentials are sent only to the host of base_url, over verified TLS; check base_url and the server's certificate"
 	case wire.NotData:
-		return fmt.Sprintf("what answers there is a website; if the module is there, its path is another: override it under streams: %s", stream)
+		return fmt.Sprintf("the response is a web page; if the module exists, its path differs: override it under streams: %s", stream)
 	case wire.Transient:
 		if e.Status == 500 || e.Status == 400 || e.Status/100 == 2 {
-			return fmt.Sprintf("run again later; if it stays, one bad record may break the answer: a page size (pagination: {size: …} under streams: %s) lets it be left out", stream)
+			return fmt.Sprintf("run again later; if the error persists, one bad record may break the response: with a page size (pagination: {size: …} under streams: %s) it can be skipped", stream)
 		}
 		if e.Status == 0 {
-			return "the source cannot be reached or broke off; look at base_url and the network and run again, what is committed stays"
+			return "cannot reach the source, or the connection broke; check base_url and the network, then run again; committed data is safe"
 		}
-		return "the source cannot be reached or is in trouble; run again later, what is committed stays"
+		return "cannot reach the source, or it has an outage; run again later; committed data is safe"
 	case wire.Malformed:
 		if u, ok := errors.AsType[*extract.UnsettledError](e); ok {
-			return "state it in pipelines.yaml, with what stands in capitals filled in:\n" + strings.TrimRight(u.YAML, "\n")
+			return "configure it in pipelines.yaml, and replace the words in capitals:\n" + strings.TrimRight(u.YAML, "\n")
 		}
-		return fmt.Sprintf("the answer is not what the source promises; `penstock discover %s` tells what it answers now, the table is as it was", stream)
+		return fmt.Sprintf("the response is not in the expected format; `penstock discover %s` shows how the source answers now; the table was not changed", stream)
 	case wire.Missing, wire.Invalid:
-		return fmt.Sprintf("the path or its parameters are not what this platform has; override them under streams: %s", stream)
+		return fmt.Sprintf("this platform does not know the path or its parameters; override them under streams: %s", stream)
 	}
 	return ""
 }
 
-// hintScope is what a person can do about a token that lacks a scope.
+// hintScope is the hint for a token that lacks a scope.
 func hintScope(scope, stream string) string {
 	what := "a scope that this stream needs"
 	if scope != "" {
 		what = fmt.Sprintf("the scope %q", scope)
 	}
-	return fmt.Sprintf("the token lacks %s: for oauth, add it to scopes and run `penstock login`; otherwise make a key or token that has it, or leave the stream out: \"!%s\"", what, stream)
+	return fmt.Sprintf("the token lacks %s: for oauth, add it to scopes and run `penstock login`; otherwise create a key or token that has it, or exclude the stream: \"!%s\"", what, stream)
 }
 
-// nextSteps are a few things worth doing after a run.
+// nextSteps returns suggested commands after a run.
 func nextSteps(r pipeline.Report, config string) []string {
 	verb := func(words string) string {
 		if config != defaultConfig {
@@ -152,7 +151,7 @@ func nextSteps(r pipeline.Report, config string) []string {
 	}
 	var steps []string
 	if n := count[pipeline.StatusParked] + count[pipeline.StatusStopped] + count[pipeline.StatusFailed] + count[pipeline.StatusLagging]; n > 0 {
-		steps = append(steps, fmt.Sprintf("run again to finish %s; it goes on from the last commit", plural(n, "stream")))
+		steps = append(steps, fmt.Sprintf("run again to finish %s; it continues from the last commit", plural(n, "stream")))
 	}
 	switch {
 	case count[pipeline.StatusUnavailable] > 0:

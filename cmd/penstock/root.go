@@ -18,8 +18,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// app is what all verbs share: the global flags and where output goes. Data
-// goes to out, everything else to err.
+// app is what all verbs share: the global flags and the outputs. Data goes to out, everything else to err.
 type app struct {
 	config     string
 	logFormat  string
@@ -29,31 +28,31 @@ type app struct {
 	json       bool
 
 	out, err io.Writer
-	umask    fs.FileMode // of the process when it was started
+	umask    fs.FileMode // umask of the process when it started
 	screen   *screen     // err, with progress below the messages
 	log      *slog.Logger
-	started  bool            // the command line was understood
+	started  bool            // the command line was parsed
 	ends     context.Context // of the process; see lasting
 
-	redactor  *wire.Redactor                                               // of a daemon: knows every secret of its configurations
-	attempted func(source, surface string, status int, took time.Duration) // told of each request to a source; may be nil
+	redactor  *wire.Redactor                                               // of a daemon: it knows every secret of its configurations
+	attempted func(source, surface string, status int, took time.Duration) // called after each request to a source; may be nil
 
-	holds      *pipelineLocks     // of pipelines that this process works on at once; nil: one run is all it makes
-	lends      *destinationPool   // destinations that parts of this process use at once; nil: each opens its own
-	stores     stores             // of state, that are open
+	holds      *pipelineLocks     // of the pipelines that this process works on concurrently; nil if it makes only one run
+	lends      *destinationPool   // destinations that parts of this process share; nil if each opens its own
+	stores     stores             // open state stores
 	governors  wire.Governors     // of the accounts that sources are read with
-	byteBudget int64              // of a run, if not the usual one
-	life       time.Duration      // of leases and units without a sign of it, if not the usual one
-	warned     sync.Map           // warnings about rights in databases, of which each is logged once
-	heap       atomic.Int64       // what a run of this process wants at most, see spread
-	as         host               // that this process is on, if not the one it finds
-	step       func(string) error // told each step of a commit, so that tests can end the process there
+	byteBudget int64              // of a run; 0 for the default
+	life       time.Duration      // how long leases and units live without renewal; 0 for the default
+	warned     sync.Map           // rights warnings that were already logged
+	heap       atomic.Int64       // largest heap limit that a run of this process has set; see spread
+	as         host               // host to act as; zero for the real one
+	step       func(string) error // called at each step of a commit, so that tests can end the process there
 }
 
-// defaultConfig is the file that is read unless -c names another.
+// defaultConfig is the file that is read without -c.
 const defaultConfig = "pipelines.yaml"
 
-// execute runs one command line and gives the process's exit code.
+// execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return (&app{out: stdout, err: stderr, umask: narrowUmask()}).execute(ctx, args)
 }
@@ -77,14 +76,14 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	case err == nil:
 		err = out.err
 	case !a.started: // cobra's own: unknown verb, flag or argument
-		err = &failure{err: err, hint: "`penstock --help` lists the verbs, `penstock VERB --help` its flags", code: exitUsage}
+		err = &failure{err: err, hint: "`penstock --help` lists the verbs, `penstock VERB --help` the flags of a verb", code: exitUsage}
 	}
 	a.complain(err)
 	return codeOf(ctx, err)
 }
 
-// lasting is done when the process is told to end. Reading a configuration asks for
-// it, which commands and databases may be part of. // Invariant 15
+// lasting returns a context that ends when the process is stopped. Reading a configuration needs it, because
+// that may run commands and query databases. // Invariant 15
 func (a *app) lasting() context.Context {
 	if a.ends == nil {
 		return context.Background()
@@ -92,11 +91,11 @@ func (a *app) lasting() context.Context {
 	return a.ends
 }
 
-// root is the command line, without what it does.
+// root returns the command tree.
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:                        "penstock",
-		Short:                      "reads a business platform's API completely and lands it as typed tables",
+		Short:                      "read a business platform's API completely and load it as typed tables",
 		SilenceErrors:              true,
 		SuggestionsMinimumDistance: 2,
 		SilenceUsage:               true,
@@ -107,10 +106,10 @@ func (a *app) root() *cobra.Command {
 	f := root.PersistentFlags()
 	f.StringVarP(&a.config, "config", "c", defaultConfig, "configuration `file`")
 	f.StringVar(&a.logFormat, "log-format", "text", "how messages on stderr are written: text or json")
-	f.BoolVarP(&a.verbose, "verbose", "v", false, "tell more")
-	f.BoolVarP(&a.quiet, "quiet", "q", false, "tell only what went wrong")
-	f.BoolVar(&a.noProgress, "no-progress", false, "no progress, even on a terminal")
-	f.BoolVar(&a.json, "json", false, "data as JSON on stdout")
+	f.BoolVarP(&a.verbose, "verbose", "v", false, "print more details")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "print errors only")
+	f.BoolVar(&a.noProgress, "no-progress", false, "show no progress, even on a terminal")
+	f.BoolVar(&a.json, "json", false, "print data as JSON on stdout")
 	root.AddCommand(
 		a.initCmd(), a.checkCmd(), a.loginCmd(), a.logoutCmd(), a.streamsCmd(), a.discoverCmd(), a.explainCmd(), a.previewCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.serveCmd(), a.workerCmd(), a.verifyCmd(), a.statusCmd(), a.runsCmd(), a.rejectsCmd(),
 		a.sourcesCmd(), a.stateCmd(), a.migrateCmd(), a.schemaCmd(), a.webhooksCmd(), a.queryCmd(), a.pathCmd(), a.docsCmd(), a.viewsCmd(), a.importCmd(), a.sandboxCmd(), a.versionCmd(),
@@ -118,7 +117,7 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// knownVerb is asked where the first argument is no verb.
+// knownVerb returns an error for an unknown verb.
 func knownVerb(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -129,7 +128,7 @@ func knownVerb(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("no verb %q", args[0])
 }
 
-// start sets up the log once the flags are known.
+// start sets up the log once the flags are parsed.
 func (a *app) start() error {
 	level := slog.LevelInfo
 	switch {
@@ -153,13 +152,13 @@ func (a *app) start() error {
 	return nil
 }
 
-// terminal reports whether messages go to a person who wants colour.
+// terminal reports whether messages may be coloured.
 func (a *app) terminal() bool {
 	f, ok := a.err.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// live reports whether progress may be drawn over itself.
+// live reports whether progress may be redrawn in place.
 func (a *app) live() bool {
 	return !a.noProgress && !a.quiet && !a.verbose && a.logFormat == "text" && a.terminal()
 }

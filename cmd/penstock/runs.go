@@ -18,14 +18,14 @@ import (
 // maxRuns is how many runs `runs` lists.
 const maxRuns = 50
 
-// runColumns are what is told of a run.
+// runColumns are the columns shown of a run.
 var runColumns = []string{"run", "pipeline", "status", "started_at", "ended_at", "counts", "error"}
 
 func (a *app) runsCmd() *cobra.Command {
 	var to asked
 	cmd := &cobra.Command{
 		Use:   "runs [RUN]",
-		Short: "the history of runs, or one run in detail",
+		Short: "list past runs, or show one run in detail",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -46,20 +46,18 @@ var runID = regexp.MustCompile(`^[0-9a-z]{1,32}$`)
 
 func checkRunID(s string) error {
 	if !runID.MatchString(s) {
-		return usage("`penstock runs` lists them", "%q is no run's id", s)
+		return usage("`penstock runs` lists them", "%q is not a run id", s)
 	}
 	return nil
 }
 
-// runOf is the run that a pass began in; its second pass over a stream is
-// called run#2.
+// runOf returns the run of a pass. The second pass over a stream is called run#2.
 func runOf(pass string) string {
 	run, _, _ := strings.Cut(pass, "#")
 	return run
 }
 
-// reasons is t with the verdicts' reasons in the place of their witnesses, which
-// are for machines.
+// reasons replaces the witnesses, which are for machines, with the reasons of the verdicts.
 func (t answer) reasons() answer {
 	i := slices.IndexFunc(t.columns, func(f arrow.Field) bool { return f.Name == "witnesses" })
 	if i < 0 {
@@ -83,8 +81,7 @@ func (a *app) listRuns(ctx context.Context, d *reader) error {
 	return a.print(printer{form: a.form()}, out)
 }
 
-// showRun prints a run, what its passes have proven, what they rejected, and
-// what they changed about the tables.
+// showRun prints a run, its certificates, its rejects, and the table changes it made.
 func (a *app) showRun(ctx context.Context, d *reader, run string) error {
 	of := func(r row) bool { return runOf(r.text("run")) == run }
 	out, err := d.project(ctx, load.Runs, runColumns, of)

@@ -19,9 +19,9 @@ import (
 func (a *app) runsUnitsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "units RUN",
-		Short: "what a run is made of: each source and family of streams, and who has it",
-		Long: `The units that a run was planned into: which are done, who is about the others, and
-when those that wait are tried again. It shows a run that is under way as well.`,
+		Short: "list the units of a run: each source and family of streams, and its worker",
+		Long: `Lists the units of a run: which are done, which worker has each of the others, and
+when waiting units are tried again. It also shows a run that is under way.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.showUnits(cmd.Context(), args[0]) },
 	}
@@ -61,12 +61,12 @@ func (a *app) showUnits(ctx context.Context, run string) error {
 	return a.print(printer{form: a.form()}, out)
 }
 
-// noUnits says that a run has none.
+// noUnits is the error for a run without stored units.
 func noUnits(run string) error {
-	return &failure{err: fmt.Errorf("no units of run %s", run), hint: fmt.Sprintf("those of the last %d runs of a pipeline are kept, of fewer where they have very many", state.KeptUnitRuns), code: exitFailed}
+	return &failure{err: fmt.Errorf("no units of run %s", run), hint: fmt.Sprintf("units of the last %d runs of a pipeline are kept; fewer runs if they have very many units", state.KeptUnitRuns), code: exitFailed}
 }
 
-// ofRun is the configuration that says where the state of a run is.
+// ofRun returns the configuration, which says where the state of the run is.
 func (a *app) ofRun(run string) (*config.Config, error) {
 	if err := checkRunID(run); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (a *app) ofRun(run string) (*config.Config, error) {
 	return a.loadPlaces()
 }
 
-// unlessZero is t as a cell; the zero time has none.
+// unlessZero returns t as a cell, nil for the zero time.
 func unlessZero(t time.Time) any {
 	if t.IsZero() {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// The sandbox's credentials, as its protocol fixes them.
+// The sandbox's credentials, fixed by its protocol.
 const (
 	sandboxListen   = "127.0.0.1:8787"
 	sandboxAPIKey   = "sk_sandbox_readonly"
@@ -24,7 +24,7 @@ const (
 	sandboxPassword = "sandbox"
 )
 
-// sandboxFlags are the command line's words for [sandbox.Options].
+// sandboxFlags are the flags for [sandbox.Options].
 type sandboxFlags struct {
 	listen  string
 	options sandbox.Options
@@ -40,25 +40,26 @@ func (a *app) sandboxCmd() *cobra.Command {
 	var f sandboxFlags
 	cmd := &cobra.Command{
 		Use:   "sandbox",
-		Short: "the platform in miniature on localhost, with faults on demand",
-		Long: `The platform in miniature on localhost: both surfaces over real HTTP, with
-seeded records, limits and credentials, until it is interrupted.
+		Short: "run a small imitation of the platform on localhost, with faults on demand",
+		Long: `Runs a small imitation of the platform on localhost, until it is interrupted: both
+surfaces over real HTTP, with seeded records, limits and credentials.
 
 A fault is MATCH=KIND[,NAME=VALUE]…, where MATCH is a stream ("crm.*"), a path or
 "METHOD /path", and KIND one of status, slow, truncate, cut, reset, lost, html, empty,
-malformed, gzip_bomb, drift, shuffle, stuck, module_off, redirect, field, poison, stale. While it runs, GET
-/_sandbox/stats tells what it has seen and POST /_sandbox/faults sets its faults.
+malformed, gzip_bomb, drift, shuffle, stuck, module_off, redirect, field, poison, stale.
+While it runs, GET /_sandbox/stats returns what it has received, and POST
+/_sandbox/faults sets its faults.
 
---faults serves lists that page in other ways than the platform, or break as other
-APIs do: "all", names, or a JSON file of one. Each is a stream of your own at
-/lists/NAME; "penstock sandbox --faults help" prints what there is. Some show their
-fault in the second run only: POST /_sandbox/lists begins it.
+--faults serves lists with other paging than the platform's, or with faults of other
+APIs: "all", names, or the JSON file of one. Each is available as a stream of your own
+at /lists/NAME; "penstock sandbox --faults help" prints the names. Some show their
+fault only in the second run: POST /_sandbox/lists starts it.
 
-With --webhook, every change of its data is announced there by a signed POST.
+With --webhook, every change of its data is sent there as a signed POST.
 --webhook-fault takes shares between 0 and 1 of duplicate, reorder, delay, loss,
 conflict, unknown and forged, and window=N and delay_for=TIME; --webhook-flood
 takes rate, for, count, match, subjects, change and bytes. GET
-/_sandbox/webhooks/log tells what was acknowledged.`,
+/_sandbox/webhooks/log returns what was acknowledged.`,
 		Example: `  penstock sandbox --plan business --latency 30ms
   penstock sandbox --fault 'crm.*=status,status=503,count=3' --fault 'hr.leads=html'
   penstock sandbox --faults cursor_header,link_array,partial
@@ -69,26 +70,26 @@ takes rate, for, count, match, subjects, change and bytes. GET
 	o := &f.options
 	fl := cmd.Flags()
 	fl.StringVar(&f.listen, "listen", sandboxListen, "`address` to listen on; port 0 picks a free one")
-	fl.Uint64Var(&o.Seed, "seed", 1, "seed of all data")
-	fl.IntVar(&o.Scale, "scale", 1, "multiplies the lists that grow with a business")
-	fl.IntVar(&o.Contacts, "contacts", 0, "serve `N` pre-rendered contacts instead, for measuring")
-	fl.StringVar(&o.Plan, "plan", "pro", "plan of the versioned surface: free, pro, business or agency")
-	fl.IntVar(&o.Rate, "rate", 0, "requests a second on the versioned surface, instead of the plan's")
-	fl.StringVar(&f.appRate, "app-rate", "200/s", "limit of the application surface, which does not state it")
-	fl.BoolVar(&o.NoLimits, "no-limits", false, "serve everyone at once")
+	fl.Uint64Var(&o.Seed, "seed", 1, "`seed` of all data")
+	fl.IntVar(&o.Scale, "scale", 1, "`factor` for the lists that grow with a business")
+	fl.IntVar(&o.Contacts, "contacts", 0, "serve `N` pre-rendered contacts instead, for measurements")
+	fl.StringVar(&o.Plan, "plan", "pro", "`plan` of the versioned surface: free, pro, business or agency")
+	fl.IntVar(&o.Rate, "rate", 0, "`requests` per second on the versioned surface, instead of the plan's limit")
+	fl.StringVar(&f.appRate, "app-rate", "200/s", "`rate` limit of the application surface, which does not announce it")
+	fl.BoolVar(&o.NoLimits, "no-limits", false, "enforce no rate limits")
 	fl.StringVar((*string)(&o.Counting), "counting", "sliding", "how requests are counted: sliding, fixed or bucket")
 	fl.StringVar(&f.reset, "reset", "delta", "unit of X-RateLimit-Reset: delta, epoch or epoch_ms")
-	fl.DurationVar(&o.Latency, "latency", 0, "before each answer")
+	fl.DurationVar(&o.Latency, "latency", 0, "`delay` before each response")
 	fl.BoolVar(&o.Gzip, "gzip", true, "compress for clients that accept it")
-	fl.StringArrayVar(&f.faults, "fault", nil, "something that goes wrong; may be repeated")
+	fl.StringArrayVar(&f.faults, "fault", nil, "`fault` to inject; may be repeated")
 	fl.StringSliceVar(&f.lists, "faults", nil, "`lists` with unusual paging and faults: all, help, names, or FILE.json")
-	fl.StringSliceVar(&f.off, "module-off", nil, "`modules` that are not part of the plan")
+	fl.StringSliceVar(&f.off, "module-off", nil, "`modules` that the plan does not include")
 	f.hook.register(fl)
 	cmd.AddCommand(a.demoCmd())
 	return cmd
 }
 
-// parse finishes the options that are more than a flag's value.
+// parse completes the options that are more than a flag's value.
 func (f *sandboxFlags) parse() (sandbox.Options, error) {
 	o := f.options
 	rate, err := wire.ParseRate(f.appRate)
@@ -103,7 +104,7 @@ func (f *sandboxFlags) parse() (sandbox.Options, error) {
 		return o, usage("", "--reset %q: want delta, epoch or epoch_ms", f.reset)
 	}
 	if o.Scale < 1 || o.Contacts < 0 || o.Rate < 0 || o.Latency < 0 {
-		return o, usage("", "--scale, --contacts, --rate and --latency cannot be negative, nor --scale 0")
+		return o, usage("", "--scale must be at least 1; --contacts, --rate and --latency cannot be negative")
 	}
 	for _, text := range f.faults {
 		fault, err := sandbox.ParseFault(text)
@@ -122,7 +123,7 @@ func (f *sandboxFlags) parse() (sandbox.Options, error) {
 	return o, nil
 }
 
-// sandbox serves until ctx ends; to be interrupted is how it is meant to end.
+// sandbox serves until ctx ends, which is not an error.
 func (a *app) sandbox(ctx context.Context, f sandboxFlags) error {
 	if slices.Contains(f.lists, "help") {
 		return a.printLists()
@@ -153,7 +154,7 @@ func (a *app) sandbox(ctx context.Context, f sandboxFlags) error {
 	}
 }
 
-// announce tells where the sandbox is, for people or for scripts.
+// announce prints where the sandbox is, as text or JSON.
 func (a *app) announce(url string) error {
 	if a.json {
 		return lineWriter(a.out).Encode(map[string]string{
@@ -171,12 +172,12 @@ in another terminal: penstock sync`, url, sandboxAPIKey, sandboxAppToken, sandbo
 		_, err = fmt.Fprintf(a.out, " (with base_url: %s in pipelines.yaml)", url)
 	}
 	if err == nil {
-		_, err = fmt.Fprint(a.out, "\nctrl-c ends it\n")
+		_, err = fmt.Fprint(a.out, "\npress ctrl-c to stop\n")
 	}
 	return err
 }
 
-// served is a sandbox under way.
+// served is a running sandbox.
 type served struct {
 	url     string
 	handler *sandbox.Server
@@ -209,12 +210,12 @@ func serveSandbox(listen string, o sandbox.Options) (*served, error) {
 	return s, nil
 }
 
-// close lets requests under way finish for a moment, then ends them.
+// close gives open requests a moment to finish, then ends them.
 func (s *served) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := s.server.Shutdown(ctx); err != nil {
-		_ = s.server.Close() // a slow answer is nobody's loss here
+		_ = s.server.Close() // ending a slow response harms no one
 	}
 	for range s.failed { // until Serve has returned
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// namedLists are the lists that --faults names: all, some, or those of JSON files,
-// each of which holds one servers.Spec.
+// namedLists returns the lists that --faults names: all, some, or those of JSON files, each with one
+// servers.Spec.
 func namedLists(words []string) ([]servers.Named, error) {
 	all := servers.Lists()
 	var chosen []servers.Named
@@ -47,7 +47,7 @@ func listFromFile(file string) (servers.Named, error) {
 		return n, fmt.Errorf("read %s: %w", file, err)
 	}
 	if n.Spec.Size.Default < 1 || n.Spec.Paging.Kind == "" {
-		return n, fmt.Errorf("read %s: no size.default or paging.kind", file)
+		return n, fmt.Errorf("read %s: size.default or paging.kind is missing", file)
 	}
 	return n, nil
 }

@@ -8,11 +8,10 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// sandboxSecret signs the sandbox's deliveries unless another one is given: it
-// does for every scheme.
+// sandboxSecret is the default signing secret. It is valid for every scheme.
 const sandboxSecret = "whsec_c2FuZGJveA=="
 
-// hookFlags are the command line's words for [sandbox.Webhook].
+// hookFlags are the flags for [sandbox.Webhook].
 type hookFlags struct {
 	webhook      sandbox.Webhook
 	fault, flood string
@@ -20,20 +19,20 @@ type hookFlags struct {
 
 func (f *hookFlags) register(fl *pflag.FlagSet) {
 	w := &f.webhook
-	fl.StringVar(&w.URL, "webhook", "", "`URL` to which every change is announced")
-	fl.StringVar(&w.Secret, "webhook-secret", sandboxSecret, "what deliveries are signed with")
-	fl.StringVar((*string)(&w.Scheme), "webhook-scheme", string(sandbox.Stripe), "how they are signed: stripe, hex, base64, standard or slack")
-	fl.IntVar(&w.Connections, "webhook-connections", 1, "deliveries under way at once; 1 keeps their order")
+	fl.StringVar(&w.URL, "webhook", "", "`URL` that receives every change")
+	fl.StringVar(&w.Secret, "webhook-secret", sandboxSecret, "`secret` that signs deliveries")
+	fl.StringVar((*string)(&w.Scheme), "webhook-scheme", string(sandbox.Stripe), "signature `scheme`: stripe, hex, base64, standard or slack")
+	fl.IntVar(&w.Connections, "webhook-connections", 1, "`number` of concurrent deliveries; 1 keeps their order")
 	fl.StringVar(&f.fault, "webhook-fault", "", "`shares` of deliveries that go wrong")
-	fl.StringVar(&f.flood, "webhook-flood", "", "many announcements at once, such as `rate=1700,for=1m`")
+	fl.StringVar(&f.flood, "webhook-flood", "", "many deliveries at once, such as `rate=1700,for=1m`")
 }
 
-// parse gives the subscription and the flood, nil for none.
+// parse returns the subscription and the flood; nil for none.
 func (f *hookFlags) parse() (*sandbox.Webhook, *sandbox.Flood, error) {
-	const see = "`penstock sandbox --help` tells the words"
+	const see = "`penstock sandbox --help` lists the names"
 	if f.webhook.URL == "" {
 		if f.fault != "" || f.flood != "" {
-			return nil, nil, usage("", "--webhook-fault and --webhook-flood want --webhook")
+			return nil, nil, usage("", "--webhook-fault and --webhook-flood need --webhook")
 		}
 		return nil, nil, nil
 	}
@@ -64,8 +63,7 @@ func (s *served) subscribe(w *sandbox.Webhook) error {
 	return nil
 }
 
-// flood makes one, while the sandbox goes on serving; to be interrupted is no
-// error.
+// flood sends a flood of deliveries while the sandbox serves. An interrupt is not an error.
 func (s *served) flood(ctx context.Context, f *sandbox.Flood) error {
 	if f == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 func (a *app) schemaCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schema",
-		Short: "what was made of a table, taking it as somebody has changed it, and the configuration's own schema",
+		Short: "show or accept changes of a table, and print the schema of the configuration",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -22,12 +22,11 @@ func (a *app) schemaCmd() *cobra.Command {
 		name, short, long string
 		run               func(context.Context, *reader, string) error
 	}{
-		{"show", "a table's columns, and every change that was made to it", `A table's columns with their types, the fields of the source that they hold and
-what is known of their meaning; and every change that was made to it, when, by
-which run, and why.`, a.showSchema},
-		{"accept", "take a table that was changed by hand for what it now is", `Take a table that was changed by hand for what it now is, so that its stream goes
-on. A column that is gone is made anew by its next value; one with another type
-keeps it.`, a.acceptSchema},
+		{"show", "show a table's columns, and all changes made to it", `Shows a table's columns with their types, source fields and meaning, and all
+changes made to the table: when, by which run, and why.`, a.showSchema},
+		{"accept", "accept a table that was changed by hand", `Accepts a table that was changed by hand as it is now, so that its stream
+continues. A removed column is created again by its next value; a column whose
+type was changed keeps the new type.`, a.acceptSchema},
 	} {
 		var to asked
 		sub := &cobra.Command{
@@ -46,9 +45,9 @@ keeps it.`, a.acceptSchema},
 func (a *app) schemaConfigCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "config",
-		Short: "the JSON Schema of pipelines.yaml, for editors",
-		Long: `The JSON Schema of pipelines.yaml, for editors: they complete its keys and tell
-slips while you type. A first line of the file says where it is:
+		Short: "print the JSON Schema of pipelines.yaml, for editors",
+		Long: `Prints the JSON Schema of pipelines.yaml, with which editors complete keys and mark
+mistakes while you type. The first line of the file says where it is:
 
   # yaml-language-server: $schema=` + config.SchemaURL,
 		Example: `  penstock schema config > pipelines.schema.json`,
@@ -64,8 +63,7 @@ slips while you type. A first line of the file says where it is:
 	}
 }
 
-// showSchema prints a table's columns and the log of its changes; with --json
-// the log.
+// showSchema prints a table's columns and the log of its changes; with --json only the log.
 func (a *app) showSchema(ctx context.Context, d *reader, table string) error {
 	t, err := d.table(ctx, table)
 	if err != nil {
@@ -90,9 +88,9 @@ func (a *app) showSchema(ctx context.Context, d *reader, table string) error {
 	return a.print(printer{}, log)
 }
 
-// acceptSchema takes a table as it is and prints what that has changed.
+// acceptSchema accepts a table as it is and prints what that changes.
 func (a *app) acceptSchema(ctx context.Context, d *reader, table string) error {
-	if err := d.together("accept takes a table for all of them: leave --source out"); err != nil {
+	if err := d.together("accept applies to all of them: omit --source"); err != nil {
 		return err
 	}
 	if _, err := d.table(ctx, table); err != nil {
@@ -100,14 +98,14 @@ func (a *app) acceptSchema(ctx context.Context, d *reader, table string) error {
 	}
 	changes, err := d.Accept(ctx, table)
 	if err != nil {
-		return hinted(err, "put the table back to what `penstock schema show "+table+"` says")
+		return hinted(err, "restore the table to what `penstock schema show "+table+"` prints")
 	}
 	out := answer{columns: fields(load.Changes, "table", "column", "action", "from_type", "to_type")}
 	for _, c := range changes {
 		out.rows = append(out.rows, []any{c.Table, c.Column, c.Action, c.From, c.To})
 	}
 	if len(changes) == 0 && !a.json {
-		_, err := fmt.Fprintf(a.out, "%s is as penstock left it\n", table)
+		_, err := fmt.Fprintf(a.out, "%s: no changes by hand\n", table)
 		return err
 	}
 	return a.print(printer{form: a.form()}, out)

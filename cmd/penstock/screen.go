@@ -9,17 +9,16 @@ import (
 	"golang.org/x/term"
 )
 
-// screen is where messages go: a stream of lines, below which a few may be
-// drawn over and over. It is safe for concurrent use.
+// screen is the output of messages: a stream of lines, below which a few lines may be redrawn. It is safe for
+// concurrent use.
 type screen struct {
 	w io.Writer
 
 	mu    sync.Mutex
-	drawn int // lines at the bottom that are drawn
+	drawn int // number of redrawn lines at the bottom
 }
 
-// Write adds to the lines above what is drawn, which is gone until it is drawn
-// again.
+// Write removes the drawn lines and writes b. The next draw restores them.
 func (s *screen) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -27,14 +26,14 @@ func (s *screen) Write(b []byte) (int, error) {
 	return s.w.Write(b)
 }
 
-// draw puts lines in the place of those drawn before.
+// draw replaces the drawn lines.
 func (s *screen) draw(lines ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wipe()
 	width, known := columns(s.w)
 	for _, l := range lines {
-		// A line that wraps could not be taken back.
+		// A line that wraps could not be removed again.
 		if r := []rune(l); known && len(r) >= width {
 			l = string(r[:width-1])
 		}
@@ -43,7 +42,7 @@ func (s *screen) draw(lines ...string) {
 	s.drawn = len(lines)
 }
 
-// clear takes back what is drawn.
+// clear removes the drawn lines.
 func (s *screen) clear() { s.draw() }
 
 func (s *screen) wipe() {
@@ -53,15 +52,14 @@ func (s *screen) wipe() {
 	}
 }
 
-// outlet is where data goes. It keeps the first error of writing, so that what
-// is printed for people need not look at every line, and a verb whose output was
-// lost does not end as if it had been read. // Invariant 14
+// outlet is the output of data. It keeps the first write error, so that callers need not check every line, and
+// a verb whose output was lost does not exit with 0. // Invariant 14
 type outlet struct {
 	io.Writer
 	err error
 }
 
-// Write writes b and remembers the first time that it could not.
+// Write writes b and keeps the first error.
 func (o *outlet) Write(b []byte) (int, error) {
 	n, err := o.Writer.Write(b)
 	if err != nil && o.err == nil {
@@ -70,17 +68,16 @@ func (o *outlet) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// outputError says that what was printed did not arrive. It has nothing to do
-// with the tables.
+// outputError means that output could not be written. It says nothing about the tables.
 type outputError struct{ err error }
 
-// Error says that it was the output.
+// Error implements error.
 func (e *outputError) Error() string { return fmt.Sprintf("write output: %v", e.err) }
 
-// Unwrap returns what kept it from being written.
+// Unwrap returns the write error.
 func (e *outputError) Unwrap() error { return e.err }
 
-// columns is the width of the terminal that w is; ok is false where it is none.
+// columns returns the width of the terminal w; ok is false if w is not a terminal.
 func columns(w io.Writer) (n int, ok bool) {
 	if o, wrapped := w.(*outlet); wrapped {
 		w = o.Writer

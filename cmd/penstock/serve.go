@@ -26,26 +26,26 @@ func (a *app) serveCmd() *cobra.Command {
 	slots := defaultSlots
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "the schedules, the webhook receiver, the dashboard, metrics, health",
-		Long: `Runs each pipeline at its schedule, receives webhooks, and serves the dashboard,
+		Short: "run schedules, webhook receiver, dashboard, metrics and health",
+		Long: `Runs each pipeline on its schedule, receives webhooks, and serves the dashboard,
 until it is stopped.
 
-SIGHUP reads the configuration again: runs under way end as they began, and with
-an error the configuration before is still used; what takes a restart (listen, tls,
-otlp, openlineage, state) it says. Files of certificates are read again when they change. SIGINT and SIGTERM end it within
-ten seconds; a run that was under way is resumed at the next start.
+SIGHUP reads the configuration again. Runs under way finish with the old one. If the
+new one has an error, the old one stays in use. Changes that need a restart (listen,
+tls, otlp, openlineage, state) are logged. Changed certificate files are read again
+automatically. SIGINT and SIGTERM stop it within ten seconds; the next start resumes
+interrupted runs.
 
-With state: postgres://… any number of them may run, on several hosts. Each slot is
-run once, and its work is shared out among all of them and the workers: see
-penstock worker.`,
+With state: postgres://… any number of instances may run, on several hosts. Each slot
+runs once, and all instances and workers share its work: see penstock worker.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), slots) },
 	}
-	cmd.Flags().IntVar(&slots, "slots", slots, "with state in a database, sources that this process itself works on at once; 0 leaves all to workers")
+	cmd.Flags().IntVar(&slots, "slots", slots, "with state in a database, `number` of sources that this process reads at once; 0 leaves all to workers")
 	return cmd
 }
 
-// serve is the daemon, from its configuration to its end.
+// serve runs the daemon until it is stopped.
 func (a *app) serve(ctx context.Context, slots int) error {
 	c, err := a.load()
 	if err != nil {
@@ -90,20 +90,20 @@ func (a *app) serve(ctx context.Context, slots int) error {
 	return stoppedBy(ctx)
 }
 
-// Connections that the daemon has at most: of one address, which may be a proxy in
-// front of many senders and of readers of the dashboard, and of all.
+// Limits of the daemon's connections: per address, which may be a proxy for many senders and visitors, and in
+// total.
 const (
 	connectionsEach = 1024
 	connectionsAll  = 4096
 )
 
-// ownDescriptors is how many descriptors connections leave to the daemon at least, for its state, its log, an
-// engine and what runs write.
+// ownDescriptors is how many descriptors are always left for the daemon itself: its state, its log, an engine and
+// the files of runs.
 const ownDescriptors = 48
 
-// connections returns the bounds for a process with this limit of descriptors; 0 means no limit. A quarter of
+// connections returns the limits for a process with this limit of descriptors; 0 means no limit. A quarter of
 // them, and at least ownDescriptors, stay free for runs and files. One address gets two thirds of the rest, so
-// that the daemon still hears other senders of webhooks.
+// that other webhook senders can still connect.
 func connections(descriptors int) receive.Connections {
 	c := receive.Connections{PerAddress: connectionsEach, Total: connectionsAll}
 	if descriptors > 0 {
@@ -113,7 +113,7 @@ func connections(descriptors int) receive.Connections {
 	return c
 }
 
-// stoppedBy is the outcome of a verb that goes on until it is stopped.
+// stoppedBy returns the outcome of a verb that runs until it is stopped.
 func stoppedBy(ctx context.Context) error {
 	if s, ok := errors.AsType[*stopped](context.Cause(ctx)); ok {
 		return exit(signalCode(s.signal))
@@ -121,8 +121,7 @@ func stoppedBy(ctx context.Context) error {
 	return nil
 }
 
-// openJournal opens the journal of the state folder, which one daemon has at a
-// time.
+// openJournal opens the journal of the state. Only one daemon at a time may use that of a folder.
 func (a *app) openJournal(ctx context.Context, c *config.Config) (state.Journal, error) {
 	j, err := a.stateOf(c).OpenJournal(ctx)
 	switch {
@@ -132,7 +131,7 @@ func (a *app) openJournal(ctx context.Context, c *config.Config) (state.Journal,
 	return nil, stateTrouble(err)
 }
 
-// encodeReport is a report as `sync --json` prints it.
+// encodeReport encodes a report as `sync --json` prints it.
 func encodeReport(r pipeline.Report) json.RawMessage {
 	text, err := json.Marshal(jsonOf(r))
 	if err != nil {
@@ -141,7 +140,7 @@ func encodeReport(r pipeline.Report) json.RawMessage {
 	return text
 }
 
-// supervisor is who has started this process, as the environment tells.
+// supervisor returns the supervisor of this process, from the environment.
 func supervisor() serve.Supervisor {
 	s := serve.Supervisor{Socket: os.Getenv("NOTIFY_SOCKET")}
 	if us, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64); err == nil {
@@ -150,7 +149,7 @@ func supervisor() serve.Supervisor {
 	return s
 }
 
-// served are the pipelines of a configuration as the daemon takes them.
+// served returns the pipelines of a configuration, as the daemon needs them.
 func (a *app) served(c *config.Config, h *unitWorker) ([]serve.Pipeline, error) {
 	var all []serve.Pipeline
 	for _, p := range c.Pipelines {
@@ -198,7 +197,7 @@ func (a *app) servedPipeline(c *config.Config, p config.Pipeline, streams []conf
 	return sp
 }
 
-// rates are the budgets of requests as they are now.
+// rates returns the current rate limits and usage.
 func (s *sourceClient) rates() []serve.Rate {
 	all := make([]serve.Rate, 0, len(s.names))
 	for _, name := range s.names {

@@ -10,21 +10,21 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// parts are what a daemon is made of besides its pipelines.
+// parts are the parts of a daemon besides its pipelines.
 type parts struct {
 	a       *app
-	daemon  *serve.Daemon // once there is one
-	begun   config.Config // what it began with
+	daemon  *serve.Daemon // set once the daemon exists
+	begun   config.Config // the configuration at start
 	pending atomic.Pointer[[]string]
 	journal state.Journal
-	hands   *unitWorker // nil where the state is a folder
+	hands   *unitWorker // nil if the state is a folder
 	hooks   *webhookServer
 	signals *signals
 	dash    *dashboard
 }
 
-// openParts opens the parts of a daemon, and gives the pipelines that go with
-// them. What is open is closed by close, after an error too.
+// openParts opens the parts of a daemon, and returns its pipelines. The caller must call close, also after an
+// error.
 func (a *app) openParts(ctx context.Context, c *config.Config, slots int) (p *parts, all []serve.Pipeline, err error) {
 	p = &parts{a: a, begun: *c}
 	if p.journal, err = a.openJournal(ctx, c); err != nil {
@@ -46,7 +46,7 @@ func (a *app) openParts(ctx context.Context, c *config.Config, slots int) (p *pa
 	return p, all, err
 }
 
-// pipelines are those of a configuration, as the daemon takes them.
+// pipelines returns the pipelines of a configuration, as the daemon needs them.
 func (p *parts) pipelines(c *config.Config) ([]serve.Pipeline, error) {
 	all, err := p.a.served(c, p.hands)
 	if err == nil {
@@ -57,7 +57,7 @@ func (p *parts) pipelines(c *config.Config) ([]serve.Pipeline, error) {
 
 func (p *parts) observers() []serve.Observer { return append(p.signals.observers(), p.dash.facts) }
 
-// mount puts the parts into the daemon.
+// mount adds the parts to the daemon.
 func (p *parts) mount(ctx context.Context, d *serve.Daemon, c *config.Config) error {
 	p.daemon = d
 	p.signals.mount(d, c, p.journal, p.hooks.inbox)
@@ -65,7 +65,7 @@ func (p *parts) mount(ctx context.Context, d *serve.Daemon, c *config.Config) er
 	return p.hooks.mount(ctx, d, c)
 }
 
-// run has the parts do what they do by themselves, until ctx ends.
+// run runs the background work of the parts until ctx ends.
 func (p *parts) run(ctx context.Context, d *serve.Daemon) (wait func()) {
 	waits := []func(){p.signals.run(ctx), p.dash.run(ctx, d), p.hooks.run(ctx), p.hands.run(ctx)}
 	return func() {
@@ -75,7 +75,7 @@ func (p *parts) run(ctx context.Context, d *serve.Daemon) (wait func()) {
 	}
 }
 
-// reload reads the configuration again. With an error nothing has changed.
+// reload reads the configuration again. With an error, nothing changes.
 func (p *parts) reload(ctx context.Context) ([]serve.Pipeline, error) {
 	c, err := p.a.load()
 	if err != nil {
@@ -97,7 +97,7 @@ func (p *parts) reload(ctx context.Context) ([]serve.Pipeline, error) {
 	return all, nil
 }
 
-// waiting are the keys of the configuration that only the next start goes by.
+// waiting returns the changed keys of the configuration that need a restart.
 func (p *parts) waiting() []string {
 	if all := p.pending.Load(); all != nil {
 		return *all
@@ -105,8 +105,7 @@ func (p *parts) waiting() []string {
 	return nil
 }
 
-// changedAtStart are the keys in which a configuration differs from the one that
-// the daemon began with, and which it reads then alone.
+// changedAtStart returns the keys that are only read at start and that differ from the configuration at start.
 func changedAtStart(was, is config.Config) (keys []string) {
 	for _, k := range []struct {
 		name string
@@ -114,7 +113,7 @@ func changedAtStart(was, is config.Config) (keys []string) {
 	}{
 		{"serve.listen", was.Serve.Listen == is.Serve.Listen},
 		{"serve.tls", sameFiles(was.Serve.TLS, is.Serve.TLS)},
-		{"serve.auth", len(was.Serve.Tokens) == 0 || len(is.Serve.Tokens) > 0}, // other tokens are used at once
+		{"serve.auth", len(was.Serve.Tokens) == 0 || len(is.Serve.Tokens) > 0}, // changed tokens apply at once
 		{"serve.otlp", sameCollector(was.Serve.OTLP, is.Serve.OTLP)},
 		{"serve.openlineage", sameCollector(was.Serve.OpenLineage, is.Serve.OpenLineage)},
 		{"state", was.State.Dir == is.State.Dir && was.State.URL == is.State.URL && was.State.Keyring == is.State.Keyring},
@@ -126,7 +125,7 @@ func changedAtStart(was, is config.Config) (keys []string) {
 	return keys
 }
 
-// sameFiles reports whether both name the same files of a certificate.
+// sameFiles reports whether both name the same certificate files.
 func sameFiles(a, b *config.ServeTLS) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -134,8 +133,7 @@ func sameFiles(a, b *config.ServeTLS) bool {
 	return a.Cert == b.Cert && a.Key == b.Key
 }
 
-// sameCollector reports whether both go to one place, wherever they stand in the
-// file.
+// sameCollector reports whether both send to the same place with the same token.
 func sameCollector(a, b *config.Collector) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -19,17 +19,17 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// signals are what operators see of the daemon besides the dashboard.
+// signals are metrics, alerts, lineage, traces and health: what operators use besides the dashboard.
 type signals struct {
 	redactor *wire.Redactor
 	metrics  *signal.Metrics
 	alerts   *signal.Alerts
-	lineage  *signal.Lineage // nil: not configured
-	traces   *signal.Traces  // ditto
+	lineage  *signal.Lineage // nil if not configured
+	traces   *signal.Traces  // nil if not configured
 
-	statuses func() []serve.Status // of the daemon, once there is one
-	inbox    state.Inbox           // ditto
-	now      func() time.Time      // by the clock that the inbox goes by
+	statuses func() []serve.Status // of the daemon; empty before mount
+	inbox    state.Inbox           // nil before mount
+	now      func() time.Time      // the clock of the inbox
 	log      *slog.Logger
 
 	conf     atomic.Pointer[config.Config]
@@ -56,8 +56,7 @@ func (a *app) openSignals(ctx context.Context, c *config.Config, pipelines []ser
 	return s, nil
 }
 
-// openCollectors makes traces and run events, where these go somewhere: else they
-// cost nothing.
+// openCollectors creates traces and run events if they have a collector.
 func (a *app) openCollectors(ctx context.Context, c *config.Config, s *signals) (err error) {
 	if to := c.Serve.OpenLineage; to != nil {
 		s.lineage = signal.NewLineage(signal.LineageOptions{
@@ -74,8 +73,7 @@ func (a *app) openCollectors(ctx context.Context, c *config.Config, s *signals) 
 	return err
 }
 
-// configure goes by another configuration from now on. Secrets that were known
-// stay so.
+// configure switches to another configuration. Secrets of earlier ones stay redacted.
 func (s *signals) configure(c *config.Config, pipelines []serve.Pipeline) {
 	s.conf.Store(c)
 	s.redactor.Add(c.Secrets...)
@@ -100,7 +98,7 @@ func (s *signals) configure(c *config.Config, pipelines []serve.Pipeline) {
 	}
 }
 
-// lineageOf says how OpenLineage names what pipelines read and write.
+// lineageOf returns how OpenLineage names what pipelines read and write.
 func lineageOf(c *config.Config) map[string]signal.LineagePipeline {
 	all := map[string]signal.LineagePipeline{}
 	for _, p := range c.Pipelines {
@@ -123,8 +121,7 @@ func lineageOf(c *config.Config) map[string]signal.LineagePipeline {
 	return all
 }
 
-// lineagePlace is scheme://host and the path with dots for a server, the scheme
-// and the path for a file.
+// lineagePlace returns scheme://host and a dotted path for a server, scheme and path for a file.
 func lineagePlace(d config.Destination) signal.LineagePlace {
 	u, err := url.Parse(d.Shown)
 	if err != nil || u.Host == "" {
@@ -159,12 +156,12 @@ func (s *signals) observers() []serve.Observer {
 	return all
 }
 
-// mount puts the answers to operators' questions into d.
+// mount adds health and metrics to d.
 func (s *signals) mount(d *serve.Daemon, c *config.Config, j state.Journal, in state.Inbox) {
 	s.statuses, s.inbox, s.log = d.Hub().Statuses, in, d.Log
 	health := signal.NewHealth(d.Alive, d.Log)
 	checks := []signal.Check{
-		{Name: "configuration", Ask: func(context.Context) error { return nil }}, // else there is no daemon
+		{Name: "configuration", Ask: func(context.Context) error { return nil }}, // a daemon always has one
 		{Name: "journal", Ask: func(ctx context.Context) error { _, err := j.Paused(ctx, ""); return err }},
 		{Name: "inbox", Ask: func(ctx context.Context) error { _, err := in.Standings(ctx); return err }},
 	}
@@ -176,11 +173,10 @@ func (s *signals) mount(d *serve.Daemon, c *config.Config, j state.Journal, in s
 	d.Handlers.Metrics = s.metrics.Handler(d.Log)
 }
 
-// lastSignals is how long the last spans may take at the end of the daemon.
+// lastSignals bounds the export of the last spans when the daemon ends.
 const lastSignals = 800 * time.Millisecond
 
-// run sends what there is to send until wait is called, which is after the last
-// run has ended: that is told, too.
+// run sends signals until wait is called, after the last run has ended, so that its end is reported too.
 func (s *signals) run(ctx context.Context) (wait func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
@@ -194,14 +190,14 @@ func (s *signals) run(ctx context.Context) (wait func()) {
 		if s.traces != nil {
 			last, end := context.WithTimeout(context.WithoutCancel(ctx), lastSignals)
 			defer end()
-			_ = s.traces.Close(last) // what is not sent by then is lost
+			_ = s.traces.Close(last) // spans not sent by now are lost
 		}
 		all.Wait()
 	}
 }
 
-// read is where the budgets of requests stand. Runs that share a credential share
-// its budget, which is told once.
+// read returns the current rate limits and inbox. Runs that share a credential share its limit, which is
+// reported once.
 func (s *signals) read() signal.Reading {
 	r := signal.Reading{Inbox: s.standings()}
 	told := map[[2]string]bool{}
@@ -224,7 +220,7 @@ func (s *signals) read() signal.Reading {
 	return r
 }
 
-// standings are how the inbox stands with each source.
+// standings returns the state of the inbox per source.
 func (s *signals) standings() []signal.Inbox {
 	if s.inbox == nil {
 		return nil
@@ -246,14 +242,14 @@ func (s *signals) standings() []signal.Inbox {
 	return all
 }
 
-// readTime bounds what a scrape may wait for the inbox.
+// readTime bounds how long a scrape waits for the inbox.
 const readTime = 2 * time.Second
 
-// writable reports why nothing can be written to a folder, a full disk included.
+// writable returns an error if the folder cannot be written to, for instance because the disk is full.
 func writable(dir string) error {
 	f, err := os.CreateTemp(dir, ".ready-*")
 	if err != nil {
-		return errors.New("the state folder cannot be written to")
+		return errors.New("cannot write to the state folder")
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(make([]byte, 4096))
@@ -263,7 +259,7 @@ func writable(dir string) error {
 	return nil
 }
 
-// checkAlerts looks at the form of every URL that alerts go to. It sends nothing.
+// checkAlerts checks the form of every alert URL. It sends nothing.
 func checkAlerts(c *config.Config) []finding {
 	var all []finding
 	seen := map[wire.Secret]bool{}
@@ -275,7 +271,7 @@ func checkAlerts(c *config.Config) []finding {
 			seen[u] = true
 			f := finding{Part: fmt.Sprintf("alerts %d", len(seen)), OK: true, Detail: signal.Service(u)}
 			if err := signal.CheckTarget(u); err != nil {
-				f = failed(context.Background(), f.Part, c.Fault(a.ToAt[i], "alerts to: "+err.Error()), "the URLs are those of shoutrrr: https://shoutrrr.nickfedor.com")
+				f = failed(context.Background(), f.Part, c.Fault(a.ToAt[i], "alerts to: "+err.Error()), "for the format of URLs see https://shoutrrr.nickfedor.com")
 			}
 			all = append(all, f)
 		}

@@ -14,18 +14,17 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sourceClient is a configured source, ready to be read.
+// sourceClient is a configured source, ready for reading.
 type sourceClient struct {
 	client *extract.Client
-	names  []string // of wires, in the order they were made
+	names  []string // keys of wires, in order of creation
 	wires  map[string]*wire.Client
 
-	governors map[*wire.Governor]*wire.Governor // the process's for those that the configuration made
-	leave     []func() error                    // gives each of them back
+	governors map[*wire.Governor]*wire.Governor // from the configuration's governors to the shared ones of the process
+	leave     []func() error                    // releases the shared governors
 }
 
-// openSource makes the clients that the streams need. adjust, if not nil, has
-// the last word on their options.
+// openSource creates the clients that the streams need. adjust, if not nil, may change their options last.
 func (a *app) openSource(c *config.Config, p config.Pipeline, streams []config.Stream, adjust func(*wire.Options)) (*sourceClient, error) {
 	if _, err := a.signIns(c, p.From[0].Text); err != nil {
 		return nil, err
@@ -62,14 +61,12 @@ func (a *app) openSource(c *config.Config, p config.Pipeline, streams []config.S
 	return s, nil
 }
 
-// budgetDir is where, in the state folder, the requests of each credential are
-// counted.
+// budgetDir is the folder, in the state folder, where requests are counted per credential.
 const budgetDir = "budget"
 
-// govern has a client ask the governor that all sources of this process with its
-// account share, whose budget is one with those of all processes that have the
-// same state. Without that there is no lawful request: two processes would spend
-// it twice. // Invariant 4
+// govern gives a client the governor that all sources of this process with its account share. Its budget is
+// shared by all processes with the same state. Without it no request may be sent: two processes would spend
+// the budget twice. // Invariant 4
 func (s *sourceClient) govern(ctx context.Context, a *app, c *config.Config, cl *config.Client) error {
 	if g := s.governors[cl.Governor]; g != nil {
 		cl.Governor = g
@@ -88,8 +85,8 @@ func (s *sourceClient) govern(ctx context.Context, a *app, c *config.Config, cl 
 	return nil
 }
 
-// share makes a governor one with those of other processes, by a ledger in the
-// database of the state or by a file in its folder.
+// share shares the budget of a governor with other processes, through a ledger in the state database or a file
+// in the state folder.
 func (a *app) share(ctx context.Context, c *config.Config, g *wire.Governor, account wire.Secret) error {
 	if ledger, many := a.stateOf(c).(wire.Ledger); many {
 		if err := g.ShareIn(ctx, ledger, account); err != nil {
@@ -98,12 +95,12 @@ func (a *app) share(ctx context.Context, c *config.Config, g *wire.Governor, acc
 		return nil
 	}
 	if err := g.Share(filepath.Join(c.State.Dir, budgetDir), account); err != nil {
-		return usage("`state:` in the configuration names the folder, in which all runs on this machine count their requests; let penstock write to it", "%w", err)
+		return usage("let penstock write to the folder that `state:` in the configuration sets: all runs on this machine count their requests there", "%w", err)
 	}
 	return nil
 }
 
-// config says which client a stream goes through.
+// config assigns a client to each stream.
 func (s *sourceClient) config(c *config.Config, streams []config.Stream) extract.Config {
 	cfg := extract.Config{
 		Streams:  map[string]*wire.Client{},
@@ -126,7 +123,7 @@ func (s *sourceClient) config(c *config.Config, streams []config.Stream) extract
 	return cfg
 }
 
-// plain are the streams without what only the configuration knows.
+// plain returns the streams without the fields that only the configuration has.
 func plain(streams []config.Stream) []schemas.Stream {
 	all := make([]schemas.Stream, len(streams))
 	for i, s := range streams {
@@ -135,7 +132,7 @@ func plain(streams []config.Stream) []schemas.Stream {
 	return all
 }
 
-// limit is what the requests a second are held against, as far as it is known.
+// limit describes the known rate limits.
 func (s *sourceClient) limit() string {
 	var parts []string
 	for _, name := range s.names {
@@ -146,8 +143,7 @@ func (s *sourceClient) limit() string {
 	return strings.Join(parts, ", ")
 }
 
-// waiting says which surface no request may go to for a while, until when and
-// why; "" while they go.
+// waiting describes which surfaces may not be sent requests now, until when and why; "" if there is none.
 func (s *sourceClient) waiting() string {
 	var parts []string
 	for _, name := range s.names {
@@ -159,7 +155,7 @@ func (s *sourceClient) waiting() string {
 	return strings.Join(parts, ", ")
 }
 
-// close drops the connections.
+// close closes the connections.
 func (s *sourceClient) close() error {
 	var errs []error
 	if s.client != nil {

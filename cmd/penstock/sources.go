@@ -18,7 +18,7 @@ import (
 func (a *app) sourcesCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sources",
-		Short: "the workspaces that pipelines read: list, add, pause and resume them",
+		Short: "list, add, pause and resume the workspaces that pipelines read",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -30,10 +30,10 @@ func (a *app) sourcesListCmd() *cobra.Command {
 	var only []string
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "each source and what became of it, those in trouble first",
-		Long: `Each source, what became of it in the last run of each pipeline that reads it,
-when it was complete for the last time, and how many runs in a row were not;
-those in trouble first.`,
+		Short: "list sources and their last outcomes, failed ones first",
+		Long: `Lists each source with its outcome in the last run of each pipeline that reads it,
+when it was last complete, and how many runs in a row it was not. Sources that
+failed come first.`,
 		Example: `  penstock sources list --source 'acme-*'
   penstock sources list --json | jq -r 'select(.failures > 2) | .source'`,
 		Args: cobra.NoArgs,
@@ -45,12 +45,11 @@ those in trouble first.`,
 			return a.listSources(cmd.Context(), c, only)
 		},
 	}
-	cmd.Flags().StringArrayVar(&only, "source", nil, "only these sources: a `pattern`; may be repeated")
+	cmd.Flags().StringArrayVar(&only, "source", nil, "only sources that match a `pattern`; may be repeated")
 	return cmd
 }
 
-// listSources prints a line for each source of each pipeline over several, and
-// for those that no pipeline has read so.
+// listSources prints a line for each source of each multi-source pipeline, and for sources without a record.
 func (a *app) listSources(ctx context.Context, c *config.Config, only []string) error {
 	book, err := a.readSources(ctx, c, "")
 	if err != nil {
@@ -76,7 +75,7 @@ func (a *app) listSources(ctx context.Context, c *config.Config, only []string) 
 	return a.print(printer{form: a.form()}, out)
 }
 
-// sourceRows are the lines of one source, one a pipeline that has read it.
+// sourceRows returns the lines of one source, one per pipeline that has read it.
 func sourceRows(c *config.Config, book sourcesBook, name string) (rows [][]any) {
 	s, _ := c.Source(name)
 	standing := "new"
@@ -108,7 +107,7 @@ func sourceRows(c *config.Config, book sourcesBook, name string) (rows [][]any) 
 	return rows
 }
 
-// worst orders lines from the worst on.
+// worst ranks lines, the worst first.
 func worst(row []any) int {
 	switch state, _ := row[1].(string); state {
 	case "faulty", string(pipeline.StatusFailed):
@@ -127,9 +126,9 @@ func (a *app) sourcesPauseCmd() *cobra.Command {
 	var why string
 	cmd := &cobra.Command{
 		Use:   "pause SOURCE…",
-		Short: "have runs leave sources out until they are resumed",
-		Long: `Has runs leave sources out, from the next run on and until they are resumed. Their
-rows stay as they are.`,
+		Short: "exclude sources from runs until they are resumed",
+		Long: `Excludes sources from runs, from the next run on, until they are resumed. Their rows
+stay unchanged.`,
 		Example: `  penstock sources pause acme --why "contract ended"`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -141,16 +140,15 @@ rows stay as they are.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&why, "why", "", "a `word` about it, for whoever lists the sources")
+	cmd.Flags().StringVar(&why, "why", "", "a `note` that is stored with the pause")
 	return cmd
 }
 
 func (a *app) sourcesResumeCmd() *cobra.Command {
 	return &cobra.Command{
-		Use:   "resume SOURCE…",
-		Short: "have runs take sources up again",
-		Long: `Has runs take sources up again that were paused. Each goes on from where it had
-come to.`,
+		Use:     "resume SOURCE…",
+		Short:   "include paused sources in runs again",
+		Long:    `Includes paused sources in runs again. Each continues from its cursor.`,
 		Example: `  penstock sources resume acme`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -165,8 +163,7 @@ come to.`,
 	}
 }
 
-// changeSources does something to each of the sources named, all of which there
-// are.
+// changeSources checks that all named sources exist, then calls do for each.
 func (a *app) changeSources(ctx context.Context, names []string, do func(context.Context, state.Sources, time.Time, string) error) error {
 	c, err := a.load()
 	if err != nil {

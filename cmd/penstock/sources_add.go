@@ -19,9 +19,9 @@ func (a *app) sourcesAddCmd() *cobra.Command {
 	var set []string
 	cmd := &cobra.Command{
 		Use:   "add NAME",
-		Short: "write a source into the file that lists them",
-		Long: `Writes a row into the CSV file of sources: {from: {file: …}}. A field that may be
-a secret is written only where nobody but its owner can read the file.`,
+		Short: "add a source to the file that lists them",
+		Long: `Adds a row to the CSV file of sources: {from: {file: …}}. Fields that may be secret
+are written only if no other user can read the file.`,
 		Example: `  penstock sources add acme --set api_key="$KEY"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -36,18 +36,17 @@ a secret is written only where nobody but its owner can read the file.`,
 	return cmd
 }
 
-// addSource adds a row to the list, all at once: whoever reads it meanwhile finds
-// the list before or after.
+// addSource adds a row to the list, atomically: a concurrent reader sees the old or the new list.
 func (a *app) addSource(c *config.Config, name string, set []string) error {
 	l := c.Listing
 	switch {
 	case l == nil || !strings.EqualFold(filepath.Ext(l.File), ".csv"):
-		return usage("`sources: {from: {file: workspaces.csv}, template: …}` lists them in one", "the configuration lists its sources in no CSV file")
+		return usage("use `sources: {from: {file: workspaces.csv}, template: …}`", "the sources of this configuration are not listed in a CSV file")
 	case !config.IsName(name):
-		return usage("", "%q is no name of a source; want a letter, then letters, digits, - and _", name)
+		return usage("", "%q is not a valid source name; want a letter, then letters, digits, - and _", name)
 	}
 	if slices.ContainsFunc(c.Sources, func(s config.Source) bool { return strings.EqualFold(s.Name, name) }) {
-		return usage("", "there is a source %s already", name)
+		return usage("", "source %s already exists", name)
 	}
 	fields := map[string]string{l.Name: name}
 	for _, s := range set {
@@ -63,16 +62,15 @@ func (a *app) addSource(c *config.Config, name string, set []string) error {
 	return a.say("added %s to %s\n", name, l.File)
 }
 
-// appendRow writes the file anew with one row more, and puts it in the place of
-// the one before.
+// appendRow replaces the file by one with another row.
 func appendRow(path string, fields map[string]string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return pathCause(err)
 	}
 	if len(fields) > 1 && info.Mode().Perm()&0o077 != 0 { // Invariant 5
-		return usage("chmod 600 "+path+", or give fields through ${file:…/{name}} in the template",
-			"others may read %s (mode %04o), and a field may be a secret", path, info.Mode().Perm())
+		return usage("chmod 600 "+path+", or take fields from ${file:…/{name}} in the template",
+			"other users can read %s (mode %04o), and a field may be a secret", path, info.Mode().Perm())
 	}
 	text, err := readUpTo(path, mostBytes)
 	if err != nil {
@@ -80,7 +78,7 @@ func appendRow(path string, fields map[string]string) error {
 	}
 	header, err := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte("\uFEFF")))).Read()
 	if err != nil {
-		return errors.New("it has no line that names the fields")
+		return errors.New("missing a first line with field names")
 	}
 	row := make([]string, len(header))
 	for i, name := range header {

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// printStanding tells how every stream stands in as many columns as a terminal
-// has room for, and below them, whole, what a person should look at.
+// printStanding prints a short table of all streams that fits a terminal, and below it the full text of what
+// needs attention.
 func printStanding(w io.Writer, t answer, now time.Time) {
 	at := func(name string) int {
 		return slices.IndexFunc(t.columns, func(f arrow.Field) bool { return f.Name == name })
@@ -48,7 +48,7 @@ func printStanding(w io.Writer, t answer, now time.Time) {
 	}
 }
 
-// ageOf is how long ago a time was, in its largest unit; "" for none.
+// ageOf formats how long ago a time was, in its largest unit; "" for none.
 func ageOf(at any, now time.Time) string {
 	t, ok := at.(time.Time)
 	if !ok {

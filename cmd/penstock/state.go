@@ -19,10 +19,10 @@ import (
 func (a *app) stateCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state",
-		Short: "the cursors: show, move, back up; the state folder: back up, restore",
-		Long: `The cursors of the streams, as a destination holds them beside the rows they
-cover. Before any of them is changed, all are written to a file of the folder
-backups below the state folder, which ` + "`penstock state import`" + ` takes back.`,
+		Short: "show, move and back up cursors; back up and restore the state folder",
+		Long: `Shows and changes the cursors of the streams. A destination stores them with the
+rows they cover. Before any cursor is changed, all are written to a file in the
+folder backups in the state folder, which ` + "`penstock state import`" + ` reads.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -34,7 +34,7 @@ func (a *app) stateShowCmd() *cobra.Command {
 	var to asked
 	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "the cursor of every stream, as the destination holds it",
+		Short: "print the cursor of every stream, as stored in the destination",
 		Example: `  penstock state show
   penstock state show --to lake --json`,
 		Args: cobra.NoArgs,
@@ -52,7 +52,7 @@ func (a *app) stateShowCmd() *cobra.Command {
 	return cmd
 }
 
-// moveFlags are the command line's words for changing cursors.
+// moveFlags are the flags for changing cursors.
 type moveFlags struct {
 	to       asked
 	pipeline string
@@ -62,7 +62,7 @@ type moveFlags struct {
 
 func (f *moveFlags) register(cmd *cobra.Command) {
 	addDestinationFlag(cmd, &f.to)
-	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
 }
 
 func (a *app) stateSetCmd() *cobra.Command {
@@ -70,15 +70,15 @@ func (a *app) stateSetCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set STREAM CURSOR",
 		Short: "move the cursor of a stream",
-		Long: `Moves the cursor of a stream to one that was there before, as state show and
-state export print it. No rows are touched: what the source has between the two
-is read again, or never.`,
+		Long: `Moves the cursor of a stream to an earlier value, as printed by state show and
+state export. No rows are changed: records between the two positions are read
+again, or never.`,
 		Example: `  penstock state set crm.leads '{"pass":"0b9…","at":{…},"end":true}'`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			next := state.Cursor(args[1])
 			if err := pipeline.CheckCursor(next); err != nil || next == "" {
-				return usage("`penstock state show` prints cursors; `penstock state reset` goes back to the beginning", "%q is no cursor of a stream", args[1])
+				return usage("`penstock state show` prints cursors; `penstock state reset` goes back to the beginning", "%q is not a cursor", args[1])
 			}
 			return a.read(cmd.Context(), f.to, func(d *reader) error {
 				p, err := f.carrier(d, args[:1])
@@ -90,12 +90,11 @@ is read again, or never.`,
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().StringVar(&f.pipeline, "pipeline", "", "`name` of the pipeline, where the configuration has several")
+	cmd.Flags().StringVar(&f.pipeline, "pipeline", "", "`name` of the pipeline, if the configuration has several")
 	return cmd
 }
 
-// carrier is the pipeline that is meant, if it carries the streams, and which
-// source is meant is clear.
+// carrier returns the selected pipeline. It is an error if it lacks the streams or if the source is ambiguous.
 func (f *moveFlags) carrier(d *reader, streams []string) (p config.Pipeline, err error) {
 	if err := d.one(); err != nil {
 		return p, err
@@ -109,7 +108,7 @@ func (f *moveFlags) carrier(d *reader, streams []string) (p config.Pipeline, err
 	return p, err
 }
 
-// key is the key of a stream there.
+// key returns the key of a stream in the destination.
 func (r *reader) key(pipeline, stream string) state.Key {
 	k := state.Key{Pipeline: pipeline, Stream: stream}
 	if r.shared {
@@ -122,23 +121,23 @@ func (a *app) stateResetCmd() *cobra.Command {
 	var f moveFlags
 	cmd := &cobra.Command{
 		Use:   "reset --stream S…",
-		Short: "forget the cursors of streams: the next run reads them from the beginning",
-		Long: `Forgets the cursors of streams, and with them everything that was remembered of
-their passes: the next run reads them from the beginning, as if it were the
-first. Their rows stay, and a record that is still there is found unchanged.`,
+		Short: "reset the cursors of streams: the next run reads them from the beginning",
+		Long: `Deletes the cursors of streams, and everything stored about their passes. The next
+run reads them from the beginning, like a first run. Their rows stay, and records
+that have not changed are counted as unchanged.`,
 		Example: `  penstock state reset --stream crm.leads
   penstock state reset --pipeline nightly --stream 'crm.*' --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(f.streams) == 0 {
-				return usage("--stream crm.leads, or --stream '*' for all", "reset which streams?")
+				return usage("--stream crm.leads, or --stream '*' for all", "name the streams to reset")
 			}
 			return a.read(cmd.Context(), f.to, func(d *reader) error { return a.resetCursors(cmd.Context(), d, f) })
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().StringVar(&f.pipeline, "pipeline", "", "`name` of the pipeline, where the configuration has several")
-	cmd.Flags().StringArrayVar(&f.streams, "stream", nil, "these streams: a `pattern` as in pipelines.yaml; may be repeated")
+	cmd.Flags().StringVar(&f.pipeline, "pipeline", "", "`name` of the pipeline, if the configuration has several")
+	cmd.Flags().StringArrayVar(&f.streams, "stream", nil, "streams that match a `pattern` as in pipelines.yaml; may be repeated")
 	return cmd
 }
 
@@ -162,7 +161,7 @@ func (a *app) stateExportCmd() *cobra.Command {
 	var to asked
 	cmd := &cobra.Command{
 		Use:     "export",
-		Short:   "the cursors of the streams as JSON lines, for import",
+		Short:   "print the cursors of the streams as JSON lines, for import",
 		Example: `  penstock state export > cursors.jsonl`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -182,14 +181,14 @@ func (a *app) stateExportCmd() *cobra.Command {
 // cursorLine is a line of an export.
 type cursorLine struct {
 	Pipeline  string     `json:"pipeline"`
-	Source    string     `json:"source,omitempty"` // where several share the tables
+	Source    string     `json:"source,omitempty"` // if several sources share the tables
 	Stream    string     `json:"stream"`
-	Cursor    string     `json:"cursor"` // byte by byte
+	Cursor    string     `json:"cursor"` // exactly as stored
 	Sequence  int64      `json:"sequence,omitempty"`
 	UpdatedAt *time.Time `json:"updated_at,omitempty"`
 }
 
-// cursorsOf are the cursors of the streams in one destination, in their order.
+// cursorsOf returns the cursors of the streams in one destination, sorted.
 func cursorsOf(ctx context.Context, d *reader) ([]cursorLine, error) {
 	var all []cursorLine
 	err := scan(ctx, d, load.State, func(r row) error {

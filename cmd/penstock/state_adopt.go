@@ -31,13 +31,13 @@ another workspace, use state reset instead: its records then replace the rows.`,
   penstock state adopt --to warehouse --stream 'crm.*' --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.to.sources = true // their addresses are compared
+			f.to.sources = true // to compare their addresses
 			return a.read(cmd.Context(), f.to, func(d *reader) error { return a.adopt(cmd.Context(), d, f) })
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().StringVar(&f.pipeline, "pipeline", "", "`name` of the pipeline, where the configuration has several")
-	cmd.Flags().StringArrayVar(&f.streams, "stream", nil, "only these streams: a `pattern` as in pipelines.yaml; may be repeated")
+	cmd.Flags().StringVar(&f.pipeline, "pipeline", "", "`name` of the pipeline, if the configuration has several")
+	cmd.Flags().StringArrayVar(&f.streams, "stream", nil, "only streams that match a `pattern` as in pipelines.yaml; may be repeated")
 	return cmd
 }
 
@@ -48,7 +48,7 @@ type adoption struct {
 	why   *load.OwnerError
 }
 
-// adopt is what the verb does.
+// adopt executes `state adopt`.
 func (a *app) adopt(ctx context.Context, d *reader, f moveFlags) error {
 	todo, err := a.adoptions(ctx, d, f)
 	if err != nil {
@@ -77,7 +77,7 @@ func (a *app) adopt(ctx context.Context, d *reader, f moveFlags) error {
 	return nil
 }
 
-// adoptions are the tables of a pipeline's streams that belong to another.
+// adoptions returns the tables of a pipeline's streams that have another owner.
 func (a *app) adoptions(ctx context.Context, d *reader, f moveFlags) (todo []adoption, err error) {
 	p, err := f.carrier(d, f.streams)
 	if err != nil {
@@ -119,15 +119,14 @@ func (a *app) adoptions(ctx context.Context, d *reader, f moveFlags) (todo []ado
 	return todo, nil
 }
 
-// adopted is what is told of one.
+// adopted is the JSON line of one adoption.
 type adopted struct {
 	Table string     `json:"table"`
 	Was   load.Owner `json:"was"`
 	Owner load.Owner `json:"owner"`
 }
 
-// commitAdoption takes over one table, if nobody has moved the stream's cursor since it
-// was read.
+// commitAdoption takes over one table, unless the stream's cursor was moved since it was read.
 func (a *app) commitAdoption(ctx context.Context, d *reader, t adoption) error {
 	now := a.stateOf(d.conf).Now
 	tx, err := d.Begin(ctx, t.Key, t.was, load.Pass{Run: pipeline.NewRunID(now()), Now: now, Claim: t.claim})

@@ -12,14 +12,13 @@ import (
 func (a *app) stateBackupCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup DIR",
-		Short: "a copy of the state folder, made while serve runs",
-		Long: `Copies the state folder into DIR, which must be empty or not there: the inbox and
-the journal as they were at one moment, tokens, the key of masks, what was
-alerted. Whoever works with the folder goes on. The copy holds secrets as the
-folder does; backup.json in it, which comes last, names every file with its
-digest.
+		Short: "copy the state folder, even while serve runs",
+		Long: `Copies the state folder into DIR, which must be empty or not exist: a consistent
+snapshot of the inbox and the journal, tokens, the key of masks, and sent alerts.
+Processes that use the folder continue. Like the folder, the copy contains secrets.
+Its last file, backup.json, lists every file with its digest.
 
-Cursors are not in the state folder: they are in the destination, with the rows
+Cursors are not in the state folder. They are in the destination with the rows
 that they cover, and so in its backup.`,
 		Example: `  penstock state backup /backups/penstock-$(date +%F)`,
 		Args:    cobra.ExactArgs(1),
@@ -40,14 +39,14 @@ that they cover, and so in its backup.`,
 func (a *app) stateRestoreCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore DIR",
-		Short: "the state folder as a backup has it",
-		Long: `Makes the state folder of the backup in DIR, after each file was held against its
-digest. The state folder must be empty or not there: stop serve and move it away
-first. It is there whole, or not at all.
+		Short: "restore the state folder from a backup",
+		Long: `Restores the state folder from the backup in DIR, after checking the digest of each
+file. The state folder must be empty or not exist: stop serve and move the folder
+away first. It is restored completely or not at all.
 
-What the source has changed since the backup is found by the next runs. Events
-that were acknowledged since are not in it any more; the runs find what they told.
-A token that was renewed since has ended: penstock login signs in again.`,
+The next runs find what the source has changed since the backup. Events that were
+acknowledged since are lost, but the runs read the records that they announced. A
+token that was renewed since is no longer valid: penstock login signs in again.`,
 		Example: `  mv .penstock .penstock.old && penstock state restore /backups/penstock-2026-11-21`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -64,14 +63,14 @@ A token that was renewed since has ended: penstock login signs in again.`,
 	}
 }
 
-// stateDir is the state folder of the configuration.
+// stateDir returns the state folder of the configuration.
 func (a *app) stateDir() (string, error) {
 	c, err := a.loadPlaces()
 	if err != nil {
 		return "", err
 	}
 	if c.State.Dir == "" {
-		return "", usage("`pg_dump --schema=…` copies it, while penstock runs; tokens in the dump stay encrypted", "the state is in a database, %s", stateHost(c))
+		return "", usage("copy it with `pg_dump --schema=…`, even while penstock runs; tokens stay encrypted in the dump", "the state is in a database, %s", stateHost(c))
 	}
 	return c.State.Dir, nil
 }
@@ -79,9 +78,9 @@ func (a *app) stateDir() (string, error) {
 func backupTrouble(err error) error {
 	switch {
 	case errors.Is(err, state.ErrOccupied):
-		return usage("name a folder that is not there yet; before a restore, stop penstock and move the state folder away", "%w", err)
+		return usage("name a folder that does not exist; before a restore, stop penstock and move the state folder away", "%w", err)
 	case errors.Is(err, state.ErrDamaged):
-		return hinted(err, "nothing was restored; take another backup")
+		return hinted(err, "nothing was restored; use another backup")
 	}
 	return err
 }

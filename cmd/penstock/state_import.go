@@ -15,9 +15,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// What an import may hold.
+// Limits of an import.
 const (
-	maxCursorLine  = 4 << 20 // a stream's cursor keeps those of its backfills
+	maxCursorLine  = 4 << 20 // a cursor also contains those of the stream's backfills
 	maxCursorLines = 100_000
 )
 
@@ -25,10 +25,9 @@ func (a *app) stateImportCmd() *cobra.Command {
 	var f moveFlags
 	cmd := &cobra.Command{
 		Use:   "import FILE",
-		Short: "move cursors to where an export, or a backup, has them",
-		Long: `Moves cursors to where an export, or a backup, has them; those that are not in
-the file stay. FILE - is standard input. Either the whole file makes sense, or
-nothing is changed.`,
+		Short: "set cursors from an export or a backup",
+		Long: `Sets cursors from an export or a backup. Cursors that are not in the file stay.
+FILE - is standard input. If any line is invalid, nothing is changed.`,
 		Example: `  penstock state import cursors.jsonl
   penstock state import .penstock/backups/cursors-warehouse-20261121T020000.000000Z.jsonl --stream crm.leads`,
 		Args: cobra.ExactArgs(1),
@@ -48,7 +47,7 @@ nothing is changed.`,
 	return cmd
 }
 
-// readMoves reads an export, with all that is wrong with it.
+// readMoves reads an export. Its error lists all faults.
 func readMoves(path string, d *reader, only []string) ([]move, error) {
 	in := io.Reader(os.Stdin)
 	if path != "-" {
@@ -78,7 +77,7 @@ func readMoves(path string, d *reader, only []string) ([]move, error) {
 		}
 		m, err := readMove(lines.Bytes(), d)
 		if err == nil && seen[m.Key] {
-			err = fmt.Errorf("%s %s for the second time", m.Pipeline, ofWhom(m.Key))
+			err = fmt.Errorf("duplicate cursor of %s %s", m.Pipeline, ofWhom(m.Key))
 		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s:%d: %w", path, n, err))
@@ -105,7 +104,7 @@ func readMove(line []byte, d *reader) (move, error) {
 	c := d.conf
 	var l cursorLine
 	if err := json.Unmarshal(line, &l); err != nil {
-		return move{}, fmt.Errorf("no line of an export: %w", err)
+		return move{}, fmt.Errorf("not a line of an export: %w", err)
 	}
 	m := move{Key: state.Key{Pipeline: l.Pipeline, Source: l.Source, Stream: l.Stream}, next: state.Cursor(l.Cursor)}
 	if _, ok := c.Pipeline(l.Pipeline); !ok {
@@ -113,14 +112,14 @@ func readMove(line []byte, d *reader) (move, error) {
 	}
 	switch _, known := c.Source(l.Source); {
 	case d.shared && l.Source == "":
-		return m, fmt.Errorf("the line names no source, and several share the tables of %s", d.name)
+		return m, fmt.Errorf("the line names no source, but several share the tables of %s", d.name)
 	case !d.shared && l.Source != "":
-		return m, fmt.Errorf("the line is of source %s, and %s holds the rows of one alone", l.Source, d.name)
+		return m, fmt.Errorf("the line names source %s, but %s has the rows of only one source", l.Source, d.name)
 	case d.shared && !known:
 		return m, fmt.Errorf("no source %q in %s", l.Source, c.File)
 	}
 	if l.Stream == "" || pipeline.OwnCursor(l.Stream) {
-		return m, fmt.Errorf("%q is no stream", l.Stream)
+		return m, fmt.Errorf("%q is not a stream", l.Stream)
 	}
 	return m, pipeline.CheckCursor(m.next)
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// move is a cursor that somebody wants elsewhere.
+// move is a requested change of a cursor.
 type move struct {
 	state.Key
 	was, next state.Cursor
 }
 
-// moved is what is told of one.
+// moved is the JSON line of one move.
 type moved struct {
 	Pipeline string `json:"pipeline"`
 	Source   string `json:"source,omitempty"`
@@ -32,9 +32,8 @@ type moved struct {
 	Backup   string `json:"backup"`
 }
 
-// moveCursors asks, backs all cursors of the destination up, and moves those
-// that are elsewhere, each in a commit of its own. No run of the pipelines can
-// be under way meanwhile, here or elsewhere. // Invariants 2, 13
+// moveCursors asks for confirmation, backs up all cursors of the destination, and changes those that differ,
+// each in its own commit. It locks the pipelines, so that no run of them is under way. // Invariants 2, 13
 func (a *app) moveCursors(ctx context.Context, d *reader, moves []move, yes bool) error {
 	var todo []move
 	for _, m := range moves {
@@ -47,7 +46,7 @@ func (a *app) moveCursors(ctx context.Context, d *reader, moves []move, yes bool
 		}
 	}
 	if len(todo) == 0 {
-		return a.say("nothing to change: the cursors are there already\n")
+		return a.say("nothing to change: the cursors already have these values\n")
 	}
 	if !yes {
 		for _, m := range todo {
@@ -61,14 +60,14 @@ func (a *app) moveCursors(ctx context.Context, d *reader, moves []move, yes bool
 	defer unlock()
 	for _, m := range todo {
 		if err := a.commitMove(ctx, d, m, backup); err != nil {
-			return hinted(err, "those told above have moved; `penstock state import "+backup+"` puts them back")
+			return hinted(err, "the cursors listed above were moved; `penstock state import "+backup+"` restores them")
 		}
 	}
 	return nil
 }
 
-// beginMoves asks the person, locks the pipelines of the moves and backs the cursors
-// up. The caller must unlock.
+// beginMoves asks for confirmation, locks the pipelines of the moves, and backs up the cursors. The caller
+// must call unlock.
 func (a *app) beginMoves(ctx context.Context, d *reader, todo []move, yes bool, question string) (backup string, unlock func(), err error) {
 	if err := a.sure(ctx, yes, question); err != nil {
 		return "", nil, err
@@ -88,8 +87,8 @@ func (a *app) beginMoves(ctx context.Context, d *reader, todo []move, yes bool, 
 	return backup, unlock, nil
 }
 
-// lockAll takes the lock of every pipeline that is to be moved, of one over several
-// sources that of the source.
+// lockAll takes the lock of every pipeline whose cursors are moved; for a multi-source pipeline, that of the
+// source.
 func (a *app) lockAll(ctx context.Context, d *reader, moves []move) (unlock func(), err error) {
 	held := map[string]state.Lease{}
 	unlock = func() {
@@ -115,7 +114,7 @@ func (a *app) lockAll(ctx context.Context, d *reader, moves []move) (unlock func
 	return unlock, nil
 }
 
-// commitMove moves one cursor, if nobody else has since it was read.
+// commitMove moves one cursor, unless it was moved since it was read.
 func (a *app) commitMove(ctx context.Context, d *reader, m move, backup string) error {
 	now := a.stateOf(d.conf).Now
 	tx, err := d.Begin(ctx, m.Key, m.was, load.Pass{Run: pipeline.NewRunID(now()), Now: now})
@@ -132,7 +131,7 @@ func (a *app) commitMove(ctx context.Context, d *reader, m move, backup string) 
 	return a.say("%s %s: %s\n", m.Pipeline, ofWhom(m.Key), shownCursor(m.next))
 }
 
-// shownCursor is a cursor for people.
+// shownCursor formats a cursor for display.
 func shownCursor(c state.Cursor) string {
 	if c == "" {
 		return "the beginning"
@@ -140,7 +139,7 @@ func shownCursor(c state.Cursor) string {
 	return printable(string(c), false)
 }
 
-// say tells people something; scripts have their own lines.
+// say prints a message, unless --json is set.
 func (a *app) say(format string, args ...any) error {
 	if a.json {
 		return nil
@@ -149,8 +148,8 @@ func (a *app) say(format string, args ...any) error {
 	return err
 }
 
-// backUp writes all cursors of the destination to a new file of the state folder
-// and returns its path once it is durable.
+// backUp writes all cursors of the destination to a new file in the state folder, and returns its path once it
+// is durable.
 func (a *app) backUp(ctx context.Context, d *reader) (path string, err error) {
 	all, err := cursorsOf(ctx, d)
 	if err != nil {

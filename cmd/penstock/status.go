@@ -21,9 +21,9 @@ func (a *app) statusCmd() *cobra.Command {
 	var health bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "how every stream stands: its last pass, what that has proven and why, and what stands in its way",
-		Long: `How every stream stands: its last pass, what that has proven and why, and what
-stands in its way. -v has all columns, and --json has them whole.`,
+		Short: "show each stream: its last pass, the verdict and its reasons, and any problem",
+		Long: `Shows each stream: its last pass, the verdict and its reasons, and any problem.
+With -v all columns; with --json in full.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if health {
@@ -33,15 +33,15 @@ stands in its way. -v has all columns, and --json has them whole.`,
 		},
 	}
 	addDestinationFlag(cmd, &to)
-	cmd.Flags().BoolVar(&health, "health", false, "instead, whether the serve of this configuration lives: exit 0 or 1")
+	cmd.Flags().BoolVar(&health, "health", false, "only check whether the serve of this configuration is healthy: exit 0 or 1")
 	return cmd
 }
 
-// statusColumns are what is told of a stream.
+// statusColumns are the certificate columns shown of a stream.
 var statusColumns = []string{"verdict", "fetched", "written", "unchanged", "rejected", "deleted"}
 
-// status prints every stream's position, its newest certificate, and what has
-// kept the last run that tried it from its goal.
+// status prints every stream's cursor time, its newest certificate, and what stopped the last run that tried
+// it.
 func (a *app) status(ctx context.Context, d *reader) error {
 	newest, err := newestCertificates(ctx, d, append(statusColumns, "witnesses"))
 	if err != nil {
@@ -66,7 +66,7 @@ func (a *app) status(ctx context.Context, d *reader) error {
 	}
 	err = scan(ctx, d, load.State, func(r row) error {
 		k := keyOf(r)
-		if !strings.HasPrefix(k.Stream, "_") { // else penstock's own
+		if !strings.HasPrefix(k.Stream, "_") { // penstock's own streams
 			add(k, r.value("updated_at"), webhooksOf(r.text("cursor")))
 		}
 		return nil
@@ -75,7 +75,7 @@ func (a *app) status(ctx context.Context, d *reader) error {
 		return err
 	}
 	for k := range newest {
-		if strings.Contains(k.Stream, " ") { // a backfill, which has no row of its own there
+		if strings.Contains(k.Stream, " ") { // a backfill has no state row of its own
 			add(k, newest[k].at, nil)
 		}
 	}
@@ -90,8 +90,7 @@ func (a *app) status(ctx context.Context, d *reader) error {
 	return nil
 }
 
-// webhooksOf is what a stream's events have come to, from its cursor; nil where
-// none has come.
+// webhooksOf describes how far a stream's webhook events are applied, from its cursor; nil if there were none.
 func webhooksOf(cursor string) any {
 	w, ok := pipeline.WebhooksOf(state.Cursor(cursor))
 	if !ok {
@@ -102,10 +101,10 @@ func webhooksOf(cursor string) any {
 		words = fmt.Sprintf("%.0f %% of %s announced, %s", 100*share, plural(int(w.Announced+w.Found), "change"), words)
 	}
 	if w.Open > 0 {
-		words += fmt.Sprintf(", %s to be asked for again", plural(w.Open, "record"))
+		words += fmt.Sprintf(", %s to be requested again", plural(w.Open, "record"))
 	}
 	if w.Refresh {
-		words += ", the stream is to be read"
+		words += ", the stream must be read"
 	}
 	if w.Dead > 0 {
 		words += fmt.Sprintf(", %s given up", plural(int(w.Dead), "record"))
@@ -113,8 +112,7 @@ func webhooksOf(cursor string) any {
 	return words
 }
 
-// statusRow is the line of one stream. What it met counts until a later run has
-// come to its end.
+// statusRow returns the row of one stream. A problem counts until a later run has completed the stream.
 func statusRow(k state.Key, updated any, c certificate, changed map[[2]string]string, o openStream) []any {
 	standing, why := any(string(pipeline.StatusComplete)), any(nil)
 	counts := make([]any, len(statusColumns))
@@ -140,12 +138,12 @@ func statusRow(k state.Key, updated any, c certificate, changed map[[2]string]st
 	return append(append([]any{k.Pipeline, ofWhom(k)}, counts...), updated, c.run, drifted, standing, why)
 }
 
-// keyOf is the stream that a row of one of penstock's own tables is about.
+// keyOf returns the stream key of a row of one of penstock's own tables.
 func keyOf(r row) state.Key {
 	return state.Key{Pipeline: r.text("pipeline"), Source: r.text(schemas.ColSource), Stream: r.text("stream")}
 }
 
-// ofWhom names a stream, and its source where several share the tables.
+// ofWhom names a stream, and its source if several share the tables.
 func ofWhom(k state.Key) string {
 	if k.Source == "" {
 		return k.Stream
@@ -153,8 +151,8 @@ func ofWhom(k state.Key) string {
 	return k.Source + " " + k.Stream
 }
 
-// whyOf is the verdict's reasons, from a certificate's witnesses; nil for one of
-// an earlier release.
+// whyOf returns the reasons of a verdict, from a certificate's witnesses; nil for a certificate of an earlier
+// release.
 func whyOf(witnesses string) any {
 	var w struct{ Why string }
 	if json.Unmarshal([]byte(witnesses), &w) != nil || w.Why == "" {
@@ -163,11 +161,10 @@ func whyOf(witnesses string) any {
 	return w.Why
 }
 
-// openStream is a stream that the last run which tried it did not complete.
+// openStream is a stream that the last run did not complete.
 type openStream struct{ run, state, words string }
 
-// openStreams are those that a run has left open. A later one may have completed
-// them.
+// openStreams returns the streams that a run did not complete. A later run may have completed them.
 func openStreams(ctx context.Context, d load.Destination) (map[state.Key]openStream, error) {
 	open := map[state.Key]openStream{}
 	err := scan(ctx, d, load.Runs, func(r row) error {
@@ -191,10 +188,10 @@ func openStreams(ctx context.Context, d load.Destination) (map[state.Key]openStr
 	return open, err
 }
 
-// certificate is the newest of a stream's certificates.
+// certificate is the newest certificate of a stream.
 type certificate struct {
 	run, at any
-	values  []any // of the columns that were asked for
+	values  []any // of the requested columns
 }
 
 func newestCertificates(ctx context.Context, d load.Destination, columns []string) (map[state.Key]certificate, error) {

@@ -18,17 +18,16 @@ import (
 	"github.com/penstock-data/penstock/state/postgres"
 )
 
-// stores are the places of state that this process uses, each opened once.
+// stores are the state stores that this process uses, each opened once.
 type stores struct {
 	mu  sync.Mutex
 	all map[config.State]state.Store
 }
 
-// stateOf is where a configuration keeps its state. It stays open until the verb
-// has ended.
+// stateOf returns the state store of a configuration. It stays open until the verb ends.
 func (a *app) stateOf(c *config.Config) state.Store {
 	at := c.State
-	at.At = config.Pos{} // it is the same wherever it stands in the file
+	at.At = config.Pos{} // the position in the file makes no difference
 	a.stores.mu.Lock()
 	defer a.stores.mu.Unlock()
 	if s, open := a.stores.all[at]; open {
@@ -52,7 +51,7 @@ func openState(at config.State, life time.Duration) state.Store {
 	return f
 }
 
-// close gives up what is open.
+// close closes all stores.
 func (s *stores) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,25 +63,25 @@ func (s *stores) close() error {
 	return errors.Join(errs...)
 }
 
-// hintKey is how to get a key of a state database.
-const hintKey = "`age-keygen -o state.key` makes a key; `state: {path: postgres://…, key: \"${file:state.key}\"}` or PENSTOCK_STATE_KEY names it, the same for every process"
+// hintKey is the hint for creating a key of a state database.
+const hintKey = "create a key with `age-keygen -o state.key`, and set it with `state: {path: postgres://…, key: \"${file:state.key}\"}` or PENSTOCK_STATE_KEY, the same for every process"
 
-// stateTrouble says what a person can do where the state cannot be used.
+// stateTrouble adds a hint to an error of the state.
 func stateTrouble(err error) error {
 	switch {
 	case errors.Is(err, postgres.ErrUnmigrated):
-		return usage("`penstock migrate` makes it so, with a role that may create tables", "%w", err)
+		return usage("run `penstock migrate` with a role that may create tables", "%w", err)
 	case errors.Is(err, state.ErrNewer):
-		return usage("another penstock uses it by now: install that version here, too", "%w", err)
+		return usage("a newer penstock uses it: install that version here too", "%w", err)
 	case errors.Is(err, postgres.ErrNoKey):
 		return usage(hintKey, "%w", err)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, state.ErrExposed):
-		return usage("`state:` in the configuration names the folder; let penstock write to it", "%w", err)
+		return usage("let penstock write to the folder that `state:` in the configuration sets", "%w", err)
 	}
-	return usage("`state:` in the configuration names the folder or database; let penstock write to it", "%w", err)
+	return usage("let penstock write to the folder or database that `state:` in the configuration sets", "%w", err)
 }
 
-// stateHost is where a state database is, without who asks.
+// stateHost returns where a state database is, without user and password.
 func stateHost(c *config.Config) string {
 	u, err := url.Parse(c.State.URL.Reveal())
 	if err != nil {
@@ -94,13 +93,13 @@ func stateHost(c *config.Config) string {
 func (a *app) migrateCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "migrate",
-		Short: "bring the state database to this version",
-		Long: `Makes the schema of the state database, ` + "`state: postgres://…`" + `, or brings it to this
-version. Its role must be allowed to create tables there; the role of serve and
-sync needs no more than to read and write them. Doing so twice changes nothing, and
-of several processes that do so at once one does the work.
+		Short: "migrate the state database to this version",
+		Long: `Creates the schema of the state database, ` + "`state: postgres://…`" + `, or upgrades it to
+this version. The role needs the right to create tables there; the role of serve and
+sync only needs to read and write them. A second migration changes nothing, and
+concurrent migrations are safe.
 
-A state folder needs no migration: it is brought up to date when it is opened.`,
+A state folder needs no migration: it is upgraded when it is opened.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.migrate(cmd.Context()) },
 	}
@@ -130,7 +129,7 @@ func (a *app) migrate(ctx context.Context) error {
 	case errors.Is(err, state.ErrNewer):
 		return stateTrouble(err)
 	case err != nil:
-		return hinted(err, "the role needs CREATE on the database, or on its schema once that is there")
+		return hinted(err, "the role needs CREATE on the database, or on the schema once it exists")
 	case a.json:
 		return lineWriter(a.out).Encode(migrated{from, to})
 	case from == to && steps == 0:
@@ -139,7 +138,7 @@ func (a *app) migrate(ctx context.Context) error {
 	return a.say("%s: from version %d to %d\n", stateHost(c), from, to)
 }
 
-// migrateQueue brings the tables of the workers' queue to this version.
+// migrateQueue upgrades the tables of the workers' queue to this version.
 func migrateQueue(ctx context.Context, db *postgres.Store) (steps int, err error) {
 	pool, schema, err := db.Queue(ctx)
 	if err != nil {
@@ -148,7 +147,7 @@ func migrateQueue(ctx context.Context, db *postgres.Store) (steps int, err error
 	return queue.Migrate(ctx, pool, schema)
 }
 
-// inspectQueue returns [postgres.ErrUnmigrated] where these are not of this version.
+// inspectQueue returns [postgres.ErrUnmigrated] if these tables have another version.
 func inspectQueue(ctx context.Context, db *postgres.Store) error {
 	pool, schema, err := db.Queue(ctx)
 	if err != nil {
@@ -161,8 +160,7 @@ func inspectQueue(ctx context.Context, db *postgres.Store) error {
 	return err
 }
 
-// checkState looks at the state database; a folder says what is wrong when it is
-// used.
+// checkState checks the state database. Faults of a state folder show when it is used.
 func (a *app) checkState(ctx context.Context, c *config.Config) []finding {
 	db, ok := a.stateOf(c).(*postgres.Store)
 	if !ok {
@@ -176,24 +174,24 @@ func (a *app) checkState(ctx context.Context, c *config.Config) []finding {
 	case errors.Is(err, postgres.ErrUnmigrated), errors.Is(err, state.ErrNewer):
 		return []finding{failed(ctx, "state", stateTrouble(err), "")}
 	case err != nil:
-		return []finding{failed(ctx, "state", err, "`state:` in the configuration names the database")}
+		return []finding{failed(ctx, "state", err, "`state:` in the configuration sets the database")}
 	case len(h.Lacking) > 0:
-		return []finding{failed(ctx, "state", usage("have its owner run: GRANT USAGE ON SCHEMA "+sqlName(h.Schema)+" TO …; GRANT "+h.Lacking[0]+" TO …; and so on",
+		return []finding{failed(ctx, "state", usage("ask its owner to run: GRANT USAGE ON SCHEMA "+sqlName(h.Schema)+" TO …; GRANT "+h.Lacking[0]+" TO …; and so on",
 			"the role lacks %s", strings.Join(h.Lacking, ", ")), "")}
 	}
 	f := finding{Part: "state", OK: true, Detail: fmt.Sprintf("%s, schema %s, version %d, Postgres %s", stateHost(c), h.Schema, h.Version, h.Server)}
 	if db.Vault().Check() != nil {
-		f.Detail += "; it has no key, and keeps no tokens"
+		f.Detail += "; without a key it cannot store tokens"
 		f.Hint = hintKey
 	}
 	return append([]finding{f}, checkClock(h.Ahead)...)
 }
 
-// clockSlack is how far a clock may be off without a word.
+// clockSlack is the largest clock difference that is not reported.
 const clockSlack = 5 * time.Second
 
-// checkClock says how far this machine's clock is from that of the state database,
-// which runs go by. It is no fault: nothing of what is read is wrong by it.
+// checkClock reports the difference between this machine's clock and that of the state database, which runs
+// use. It is not a fault: data is not affected.
 func checkClock(ahead time.Duration) []finding {
 	if ahead.Abs() <= clockSlack {
 		return nil
@@ -203,7 +201,7 @@ func checkClock(ahead time.Duration) []finding {
 		way = "ahead of"
 	}
 	return []finding{{
-		Part: "clock", OK: true, Detail: fmt.Sprintf("this machine's is %s %s that of the state database, which schedules, leases and rows go by", brief(ahead.Abs()), way),
-		Hint: "set it, or have NTP do so: certificates and the requests of object stores are still judged by it",
+		Part: "clock", OK: true, Detail: fmt.Sprintf("this machine's clock is %s %s that of the state database, which schedules, leases and rows use", brief(ahead.Abs()), way),
+		Hint: "set it, for instance with NTP: TLS certificates and requests to object stores still depend on it",
 	}}
 }

@@ -14,10 +14,10 @@ func (a *app) streamsCmd() *cobra.Command {
 	var module string
 	cmd := &cobra.Command{
 		Use:   "streams",
-		Short: "the catalogue: every endpoint, and the table that each readable one fills",
-		Long: `The catalogue: every endpoint of both surfaces, and the table that each
-readable one fills. With -c, as that configuration has it: overridden, and with
-the streams it adds.`,
+		Short: "list the catalogue: every endpoint, and the table that each readable one fills",
+		Long: `Lists the catalogue: every endpoint of both surfaces, and the table that each
+readable one fills. With -c it includes the configuration's overrides and
+additional streams.`,
 		Example: `  penstock streams --module crm
   penstock streams --json | jq -r 'select(.table) | .name'`,
 		Args: cobra.NoArgs,
@@ -33,7 +33,7 @@ the streams it adds.`,
 	return cmd
 }
 
-// catalogue is the built-in one, or that of the configuration.
+// catalogue returns the built-in catalogue, or that of the configuration.
 func (a *app) catalogue(configured bool) ([]config.Stream, error) {
 	if configured {
 		c, err := a.loadPlaces()
@@ -135,7 +135,7 @@ func (a *app) printStreams(streams []config.Stream, module string) error {
 	}
 	if !a.json {
 		g.render(a.out)
-		fmt.Fprintf(a.out, "\n%d endpoints, %d readable, %d of them on\n", listed, readable, enabled)
+		fmt.Fprintf(a.out, "\n%d endpoints, %d readable, %d of them enabled\n", listed, readable, enabled)
 	}
 	return nil
 }

@@ -18,13 +18,13 @@ type reportJSON struct {
 	Seconds  float64      `json:"seconds"`
 	ExitCode int          `json:"exit_code"`
 	Error    string       `json:"error,omitempty"`
-	Hint     string       `json:"hint,omitempty"` // what to do about Error
+	Hint     string       `json:"hint,omitempty"` // for Error
 	Streams  []streamJSON `json:"streams"`
 }
 
 type streamJSON struct {
 	pipeline.StreamReport
-	Duration float64 `json:"duration"` // seconds
+	Duration float64 `json:"duration"` // in seconds
 	Error    string  `json:"error,omitempty"`
 	Hint     string  `json:"hint,omitempty"`
 }
@@ -47,8 +47,7 @@ func jsonOf(r pipeline.Report) reportJSON {
 	return j
 }
 
-// summarise tells what a run did: problems first, then the figures, then what
-// to do next.
+// summarise prints what a run did: problems first, then the totals, then next steps.
 func (a *app) summarise(w io.Writer, r pipeline.Report) {
 	if r.Err != nil && r.Status != pipeline.StatusStopped {
 		printRunError(w, r)
@@ -74,7 +73,7 @@ func (a *app) summarise(w io.Writer, r pipeline.Report) {
 	}
 }
 
-// printRunError tells what the run itself met, beyond its streams.
+// printRunError prints the error of the run itself, beyond its streams.
 func printRunError(w io.Writer, r pipeline.Report) {
 	fmt.Fprintf(w, "%-11s run %s\n", r.Status, r.Run)
 	for line := range strings.SplitSeq(r.Err.Error(), "\n") {
@@ -85,7 +84,7 @@ func printRunError(w io.Writer, r pipeline.Report) {
 	}
 }
 
-// hintsOf are what a person can do about the parts of a run's error.
+// hintsOf returns the hints for the parts of a run's error.
 func hintsOf(err error) (hints []string) {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range many.Unwrap() {
@@ -103,14 +102,13 @@ func hintsOf(err error) (hints []string) {
 	return []string{h}
 }
 
-// problem is why streams did not reach their goal, told once for all of them.
+// problem is one cause that kept one or more streams from completing.
 type problem struct {
 	streams []string
 	pipeline.StreamReport
 }
 
-// problems are the streams that did not reach their goal, the worst first,
-// those with one and the same cause together.
+// problems returns why streams did not complete, the worst first. Streams with the same cause share a problem.
 func problems(streams []pipeline.StreamReport) []problem {
 	var all []problem
 	at := map[string]int{}
@@ -137,12 +135,12 @@ func problems(streams []pipeline.StreamReport) []problem {
 	return all
 }
 
-// root is what streams with one cause have in common: the innermost error, or
-// the source's words without the path.
+// root returns what streams with the same cause have in common: the innermost error, or the source's message
+// without the path.
 func root(s pipeline.StreamReport) string {
 	if e, ok := errors.AsType[*wire.Error](s.Err); ok {
 		text := e.Class.String()
-		if e.Class != wire.Missing { // whose words repeat the path
+		if e.Class != wire.Missing { // its message repeats the path
 			text += e.Message
 		}
 		if e.Err != nil {
@@ -153,7 +151,7 @@ func root(s pipeline.StreamReport) string {
 	return strings.TrimPrefix(innermost(s.Err).Error(), s.Stream+": ")
 }
 
-// innermost is what err comes from; the first of them where it joins several.
+// innermost returns the innermost error; of joined errors, that of the first.
 func innermost(err error) error {
 	inner := errors.Unwrap(err)
 	if many, ok := err.(interface{ Unwrap() []error }); ok && len(many.Unwrap()) > 0 {
@@ -165,8 +163,7 @@ func innermost(err error) error {
 	return innermost(inner)
 }
 
-// maxProblems is how many problems are told without -v. A run that meets more
-// has one that explains them.
+// maxProblems is how many problems are printed without -v. A run with more usually has one that explains them.
 const maxProblems = 12
 
 func (a *app) printProblems(w io.Writer, all []problem) {
@@ -197,13 +194,12 @@ func (a *app) printProblems(w io.Writer, all []problem) {
 		}
 	}
 	if n := len(all) - len(told); n > 0 {
-		fmt.Fprintf(w, "and %s more, which -v tells\n", plural(n, "problem"))
+		fmt.Fprintf(w, "and %s more; -v shows them\n", plural(n, "problem"))
 	}
 	fmt.Fprintln(w)
 }
 
-// printSums sums the streams up by module or, where there are several
-// destinations, by these: which of them has what is the question then.
+// printSums prints totals by module or, if there are several destinations, by destination.
 func printSums(w io.Writer, streams []pipeline.StreamReport) {
 	type sum struct {
 		streams, done int
@@ -245,13 +241,13 @@ func printSums(w io.Writer, streams []pipeline.StreamReport) {
 	for _, m := range sortedKeys(sums) {
 		line(m, sums[m])
 	}
-	if len(sums) > 1 && !several { // the same rows in two destinations are not twice as many
+	if len(sums) > 1 && !several { // the same rows in two destinations count once
 		line("all", &total)
 	}
 	g.render(w)
 }
 
-// severalDestinations reports whether streams are told of more than one.
+// severalDestinations reports whether the reports cover more than one destination.
 func severalDestinations(streams []pipeline.StreamReport) bool {
 	return slices.ContainsFunc(streams, func(s pipeline.StreamReport) bool { return s.Destination != streams[0].Destination })
 }
@@ -271,7 +267,7 @@ func printStreamReports(w io.Writer, streams []pipeline.StreamReport) {
 	printWhys(w, streams)
 }
 
-// printWhys tells what the verdicts rest on that are not proven.
+// printWhys prints the reasons of the verdicts that are not proven.
 func printWhys(w io.Writer, streams []pipeline.StreamReport) {
 	g := newGrid("stream", "verdict", "because")
 	told := map[string]bool{}
@@ -289,8 +285,7 @@ func printWhys(w io.Writer, streams []pipeline.StreamReport) {
 	}
 }
 
-// verdicts counts what the passes could prove: of a stream that has landed in
-// several destinations, the least.
+// verdicts counts the streams by verdict. For a stream in several destinations, the weakest verdict counts.
 func verdicts(streams []pipeline.StreamReport) string {
 	order := []pipeline.Verdict{pipeline.Proven, pipeline.Consistent, pipeline.Unproven, pipeline.Contradicted}
 	least := map[string]int{}

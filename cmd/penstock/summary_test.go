@@ -35,10 +35,10 @@ func TestSummaryOfManyProblems(t *testing.T) {
 	}
 	brief, all := told(false), told(true)
 	require.Equal(t, maxProblems, strings.Count(brief, ": cause "))
-	require.Contains(t, brief, "\nand 4 problems more, which -v tells\n")
+	require.Contains(t, brief, "\nand 4 problems more; -v shows them\n")
 	require.Equal(t, maxProblems+3, strings.Count(all, ": cause "))
 	require.Contains(t, all, "held        2 streams: crm.s20, crm.s21\n")
-	require.NotContains(t, all, "which -v tells")
+	require.NotContains(t, all, "-v shows them")
 }
 
 // What three destinations share was read once, and is told as one run's.

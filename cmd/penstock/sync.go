@@ -17,29 +17,29 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// syncFlags are the command line's words for one run.
+// syncFlags are the flags and settings of one run.
 type syncFlags struct {
 	streams []string
-	sources []string // of a pipeline over several: patterns; nil: all of them
+	sources []string // patterns, of a multi-source pipeline; nil for all sources
 	options pipeline.Options
 
-	budget *pipeline.Budget // shared with other runs of this process; nil: its own
+	budget *pipeline.Budget // shared with other runs of this process; nil for a budget of its own
 
-	run    string               // its id; "" makes one
-	ledger state.Ledger         // of the run's units, shared with other runs; nil: opened for this one
-	worker string               // who makes the run, in the ledger; "" names one
-	try    *fleet.Attempt       // at units that somebody has claimed; nil: the run plans its own
-	follow func(pipeline.Event) // told what happens instead of the terminal
-	opened func(*sourceClient)  // told what is read, before it is
+	run    string               // the run's id; "" to create one
+	ledger state.Ledger         // of the run's units, shared with other runs; nil to open one for this run
+	worker string               // name of the worker in the ledger; "" to create one
+	try    *fleet.Attempt       // at units that are already claimed; nil if the run plans its own units
+	follow func(pipeline.Event) // called for each event, instead of the terminal
+	opened func(*sourceClient)  // called before the source is read
 }
 
 func (a *app) syncCmd() *cobra.Command {
 	var f syncFlags
 	cmd := &cobra.Command{
 		Use:   "sync [PIPELINE]",
-		Short: "one run now",
-		Long: `One run now: reads the pipeline's streams and lands what has changed. It can be
-stopped at any moment and started again; what was committed stays.
+		Short: "run a pipeline once, now",
+		Long: `Runs a pipeline once, now: reads its streams and loads what has changed. It can be
+stopped at any time and started again; committed data stays.
 
 Exit codes: 0 complete, 1 failed, 2 usage or configuration, 75 partial or
 deferred with safe progress, 130 and 143 stopped by a signal.`,
@@ -56,7 +56,7 @@ deferred with safe progress, 130 and 143 stopped by a signal.`,
 				return a.syncAll(cmd.Context(), c, p, f)
 			}
 			if len(f.sources) > 0 {
-				return usage("", "pipeline %s reads one source, %s", p.Name, p.From[0].Text)
+				return usage("", "pipeline %s reads only one source, %s", p.Name, p.From[0].Text)
 			}
 			r, err := a.sync(cmd.Context(), c, p, f)
 			if err != nil {
@@ -66,15 +66,15 @@ deferred with safe progress, 130 and 143 stopped by a signal.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringArrayVar(&f.streams, "stream", nil, "only these streams: a `pattern` as in pipelines.yaml; may be repeated")
-	fl.StringArrayVar(&f.sources, "source", nil, "of a pipeline over several, only these sources: a `pattern`; may be repeated")
-	fl.BoolVar(&f.options.DryRun, "dry-run", false, "read and map, touch no destination")
-	fl.BoolVar(&f.options.Full, "full", false, "read every stream from its beginning, whatever an unfinished pass has left")
-	fl.BoolVar(&f.options.ConfirmShrink, "confirm-shrink", false, "delete what is gone at the source, even if it is much")
+	fl.StringArrayVar(&f.streams, "stream", nil, "only streams that match a `pattern` as in pipelines.yaml; may be repeated")
+	fl.StringArrayVar(&f.sources, "source", nil, "only sources that match a `pattern`, of a pipeline over several sources; may be repeated")
+	fl.BoolVar(&f.options.DryRun, "dry-run", false, "read and map only; do not touch any destination")
+	fl.BoolVar(&f.options.Full, "full", false, "read every stream from its beginning, and ignore unfinished passes")
+	fl.BoolVar(&f.options.ConfirmShrink, "confirm-shrink", false, "delete rows that are gone at the source, even if they are many")
 	return cmd
 }
 
-// conclude prints a run's report and turns it into the verb's outcome.
+// conclude prints a run's report and returns the verb's exit code.
 func (a *app) conclude(r pipeline.Report) error {
 	switch {
 	case a.json:
@@ -87,8 +87,8 @@ func (a *app) conclude(r pipeline.Report) error {
 	return exit(r.ExitCode())
 }
 
-// sync makes one run. Its error is what kept the run from its work; what single
-// streams met stands in the report.
+// sync makes one run. Its error means that the run could not work at all. Errors of single streams are in the
+// report.
 func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f syncFlags) (pipeline.Report, error) {
 	var none pipeline.Report
 	r, err := a.openRun(ctx, c, p, f.streams, f.options.DryRun)
@@ -111,7 +111,7 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 			return none, err
 		}
 	}
-	unrecorded := p.Many && f.ledger == nil // which the run over all of them has said
+	unrecorded := p.Many && f.ledger == nil // the run over all sources has already logged it
 	if f.options.DryRun || f.try != nil || c.State.URL != "" || unrecorded {
 		return a.carryOut(ctx, r, f)
 	}
@@ -140,8 +140,8 @@ func (a *app) carryOut(ctx context.Context, r *openedRun, f syncFlags) (pipeline
 	}
 	if err != nil && len(report.Streams) == 0 {
 		err = fmt.Errorf("sync %s: %w", p.Name, err)
-		if !errors.Is(err, state.ErrLocked) && !errors.Is(err, syscall.ENOSPC) { // which have hints of their own
-			err = hinted(err, "`penstock check` says what is wrong and what to do; the tables are as they were")
+		if !errors.Is(err, state.ErrLocked) && !errors.Is(err, syscall.ENOSPC) { // these have their own hints
+			err = hinted(err, "run `penstock check` for the cause and what to do; the tables were not changed")
 		}
 		return report, err
 	}
@@ -155,8 +155,7 @@ func (a *app) carryOut(ctx context.Context, r *openedRun, f syncFlags) (pipeline
 	return report, nil
 }
 
-// follow tells who wants to know of a run, else the terminal, what happens, until
-// hide is called.
+// follow reports the events of a run to the caller of the run, else to the terminal, until hide is called.
 func (a *app) follow(r *openedRun, f syncFlags) (event func(pipeline.Event), hide func()) {
 	if f.opened != nil {
 		f.opened(r.source)
@@ -168,20 +167,18 @@ func (a *app) follow(r *openedRun, f syncFlags) (event func(pipeline.Event), hid
 	return p.event, p.close
 }
 
-// openedRun is what a verb needs of a pipeline: its streams, its source and its
-// destinations.
+// openedRun is a pipeline opened for a verb: its streams, source and destinations.
 type openedRun struct {
 	conf     *config.Config
 	pipeline config.Pipeline
 	streams  []config.Stream
 	source   *sourceClient
 	dests    opened
-	room     memoryPlan       // that the run may take
-	now      func() time.Time // of all that share the state
+	room     memoryPlan       // that the run may use
+	now      func() time.Time // the clock of the state
 }
 
-// openRun opens a pipeline, of its streams those that only, patterns of the
-// command line, match; without its destinations if dry.
+// openRun opens a pipeline with the streams that match the patterns in only; without destinations if dry.
 func (a *app) openRun(ctx context.Context, c *config.Config, p config.Pipeline, only []string, dry bool) (r *openedRun, err error) {
 	r = &openedRun{conf: c, pipeline: p, now: a.stateOf(c).Now}
 	if r.streams, err = a.choose(c, p, only); err != nil {
@@ -201,7 +198,7 @@ func (a *app) openRun(ctx context.Context, c *config.Config, p config.Pipeline, 
 	return r, nil
 }
 
-// config is what the run is to do, as far as the configuration says it.
+// config returns the run's configuration for package pipeline.
 func (r *openedRun) config() pipeline.Config {
 	cfg := pipeline.Config{
 		Name: r.pipeline.Name, Source: r.source.client, Destinations: r.dests, Streams: plain(r.streams),
@@ -216,8 +213,7 @@ func (r *openedRun) config() pipeline.Config {
 	return cfg
 }
 
-// publish gives readers what was loaded, where the configuration wants it. A run
-// that was stopped has no time for that.
+// publish gives readers a copy of what was loaded, if configured. A stopped run skips it.
 func (r *openedRun) publish(ctx context.Context) error {
 	var errs []error
 	for _, d := range r.dests {
@@ -232,14 +228,13 @@ func (r *openedRun) publish(ctx context.Context) error {
 			err = p.publish(ctx, of, whole(d.Destination))
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("destination %s: %w; its rows are in, and readers keep the copy before", d.Name, err))
+			errs = append(errs, fmt.Errorf("destination %s: %w; the rows were loaded, but readers keep the previous copy", d.Name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// forget gives up what the destinations remember of the run, whose source is one
-// of many. // Invariant 6
+// forget releases what the destinations cache for the run's source, which is one of many. // Invariant 6
 func (r *openedRun) forget() {
 	for _, d := range r.dests {
 		if s, ok := whole(d.Destination).(load.Sharer); ok {
@@ -250,14 +245,14 @@ func (r *openedRun) forget() {
 
 func (r *openedRun) close(a *app) {
 	r.dests.close(a)
-	_ = r.source.close() // nothing is lost with a connection
+	_ = r.source.close() // closing a connection loses nothing
 }
 
-// opened are the destinations of a run.
+// opened are the open destinations of a run.
 type opened []pipeline.Destination
 
-// openDestinations opens what a run writes to. Of several, one that cannot be
-// reached does not keep the others from their rows.
+// openDestinations opens the destinations of a run. If one of several cannot be reached, the others still get
+// their rows.
 func (a *app) openDestinations(ctx context.Context, c *config.Config, p config.Pipeline) (opened, error) {
 	var all opened
 	for _, to := range p.To {

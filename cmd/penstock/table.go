@@ -12,14 +12,14 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// grid is a table for people: a header, rows of text, numbers to the right.
+// grid is a text table: a header, rows of text, right-aligned numbers.
 type grid struct {
 	header []string
 	right  []bool
 	rows   [][]string
 }
 
-// newGrid takes the header; a name that begins with # heads a column of numbers.
+// newGrid takes the header. A name that begins with # is a column of numbers.
 func newGrid(header ...string) *grid {
 	g := &grid{}
 	for _, h := range header {
@@ -37,10 +37,10 @@ func (g *grid) add(cells ...any) {
 	g.rows = append(g.rows, row)
 }
 
-// maxCell is what a cell shows of a long text.
+// maxCell is how many characters of a long text a cell shows.
 const maxCell = 72
 
-// render writes the table without borders, so that it can be cut and pasted.
+// render writes the table without borders, for copy and paste.
 func (g *grid) render(w io.Writer) {
 	t := table.NewWriter()
 	style := table.StyleLight
@@ -82,8 +82,7 @@ func cut(s string) string {
 	return s
 }
 
-// shown is v as a table shows it: numbers in groups of three, times without
-// their fractions.
+// shown formats v for a table: numbers in groups of three, times without fractions.
 func shown(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -105,7 +104,7 @@ func shown(v any) string {
 	return fmt.Sprint(v)
 }
 
-// grouped writes 1234567 as 1,234,567.
+// grouped formats 1234567 as 1,234,567.
 func grouped(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	sign := ""
@@ -118,7 +117,7 @@ func grouped(n int64) string {
 	return sign + s
 }
 
-// plural is n of a noun: 1 stream, 2 streams.
+// plural formats n and a noun: 1 stream, 2 streams.
 func plural(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -126,7 +125,7 @@ func plural(n int, noun string) string {
 	return grouped(int64(n)) + " " + noun
 }
 
-// brief writes a duration with no more digits than a reader needs.
+// brief formats a duration with few digits.
 func brief(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -137,7 +136,7 @@ func brief(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// lineWriter writes values as JSON, one a line.
+// lineWriter returns an encoder that writes one JSON value per line.
 func lineWriter(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

@@ -4,5 +4,5 @@ package main
 
 import "os/exec"
 
-// together does nothing: the command alone is killed here.
+// together does nothing: here only the command itself is killed.
 func together(*exec.Cmd) {}

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// together has a command and all that it begins be killed as one: a child left
-// behind by each run of a daemon would be many.
+// together makes a command and its children be killed together. Otherwise each run of a daemon could leave
+// children behind.
 func together(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

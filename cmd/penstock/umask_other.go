@@ -4,5 +4,5 @@ package main
 
 import "io/fs"
 
-// narrowUmask does nothing where files have no modes.
+// narrowUmask does nothing: files have no modes here.
 func narrowUmask() fs.FileMode { return 0 }

@@ -14,30 +14,29 @@ import (
 	"github.com/penstock-data/penstock/state/postgres"
 )
 
-// unitWorker does the units of a state database in this process. It is safe for
-// concurrent use.
+// unitWorker executes the units of a state database in this process. It is safe for concurrent use.
 type unitWorker struct {
 	*app
 	db    *postgres.Store
 	hand  fleet.Claimer
 	slots int
-	bytes *pipeline.Budget // of all runs of this process // Invariant 6
+	bytes *pipeline.Budget // of all runs of this process // shared by all runs of this process // Invariant 6
 
 	mu   sync.Mutex
 	conf *config.Config
-	read time.Time       // when conf was
-	busy map[string]bool // pipeline and source of what is under way
-	left map[string]bool // and host, of what was said to be for others
+	read time.Time       // when conf was read
+	busy map[string]bool // pipeline and source of each running job
+	left map[string]bool // pipeline, source and host that a log line has named; see elsewhere
 	room exclusiveGate
 
 	places map[string]*fleet.Slots // by queue
 }
 
-// defaultSlots is how many sources a process works on at once.
+// defaultSlots is how many sources a process reads at once.
 const defaultSlots = 8
 
-// openUnitWorker opens the unit worker of this process on its state database. It returns
-// nil where the state is a folder.
+// openUnitWorker opens the unit worker of this process on its state database. It returns nil if the state is a
+// folder.
 func (a *app) openUnitWorker(ctx context.Context, c *config.Config, slots int) (*unitWorker, error) {
 	db, ok := a.stateOf(c).(*postgres.Store)
 	if !ok {
@@ -63,7 +62,7 @@ func (a *app) openUnitWorker(ctx context.Context, c *config.Config, slots int) (
 	return h, nil
 }
 
-// configure goes by another configuration from now on.
+// configure switches to another configuration.
 func (h *unitWorker) configure(c *config.Config) {
 	if h == nil {
 		return
@@ -73,8 +72,7 @@ func (h *unitWorker) configure(c *config.Config) {
 	h.conf, h.read = c, time.Now()
 }
 
-// work answers calls for units until ctx ends, and then gives back what is under
-// way, within ten seconds.
+// work answers wakeup calls for units until ctx ends, and then gives up what is running, within ten seconds.
 func (h *unitWorker) work(ctx context.Context) error {
 	pool, schema, err := h.db.Queue(ctx)
 	if err != nil {
@@ -89,7 +87,7 @@ func (h *unitWorker) work(ctx context.Context) error {
 	}.Run(ctx)
 }
 
-// run has a daemon do its share of the units, until ctx ends.
+// run executes a daemon's share of the units until ctx ends.
 func (h *unitWorker) run(ctx context.Context) (wait func()) {
 	if h == nil || h.slots == 0 {
 		return func() {}
@@ -102,7 +100,7 @@ func (h *unitWorker) run(ctx context.Context) (wait func()) {
 			if ctx.Err() != nil {
 				return
 			}
-			h.log.Error("units cannot be worked on here; tried again soon", "error", err)
+			h.log.Error("cannot work on units; trying again soon", "error", err)
 			select {
 			case <-time.After(again):
 			case <-ctx.Done():
@@ -113,7 +111,7 @@ func (h *unitWorker) run(ctx context.Context) (wait func()) {
 	return func() { <-done }
 }
 
-// pipelines are the names of those that the configuration here has.
+// pipelines returns the names of the configured pipelines.
 func (h *unitWorker) pipelines() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,15 +122,14 @@ func (h *unitWorker) pipelines() []string {
 	return names
 }
 
-// suspects reports whether a unit of a call's source waits that may be what ends its
-// worker.
+// suspects reports whether a waiting unit of a call's source may have crashed its worker.
 func (h *unitWorker) suspects(ctx context.Context, call queue.Wakeup) (bool, error) {
 	units, err := h.hand.Units.Units(ctx, state.UnitFilter{Run: call.Run, Pipeline: call.Pipeline, Source: &call.Source, Active: true})
 	return slices.ContainsFunc(units, func(u state.Unit) bool { return u.State != state.UnitRunning && u.Suspect() }), err
 }
 
-// known finds the pipeline of a call, over the source of it alone. A source that
-// is new may stand in the configuration by now.
+// known finds the pipeline of a call, for the call's source only. It reads the configuration again if the
+// source is unknown, since it may be new.
 func (h *unitWorker) known(call queue.Wakeup) (*config.Config, config.Pipeline, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -175,8 +172,8 @@ func (h *unitWorker) end(key string) {
 	delete(h.busy, key)
 }
 
-// final reports whether err would come again: it is about the configuration, and
-// not about a state database that was not to be had for a while.
+// final reports whether err would repeat: it is about the configuration, not about an unavailable state
+// database.
 func (h *unitWorker) final(ctx context.Context, err error) bool {
 	return codeOf(ctx, err) == exitUsage && !h.db.Troubled(err)
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// errPaused is what becomes of units whose source was paused after they were planned.
-const errPaused = "its source is paused; `penstock sources resume` takes it up again"
+// errPaused is the outcome of units whose source was paused after they were planned.
+const errPaused = "its source is paused; `penstock sources resume` includes it again"
 
-// attempt is one run over the streams of units, under the lease of the pipeline and
-// source: what a `sync` of them does. Where its source is silent for so long that it
-// has to make room for others, what it has committed stays. // Invariant 13
+// attempt makes one run over the streams of units, under the lease of the pipeline and source, as a `sync`
+// would. If its source is silent for too long, the attempt is put off for others; what it has committed stays.
+// // Invariant 13
 func (w *claimedWork) attempt(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit {
 	h, c, p := w.unitWorker, w.conf, w.pipeline
 	m := &multiSource{app: h.app, conf: c, pipeline: p}
@@ -48,7 +48,7 @@ func (w *claimedWork) attempt(ctx context.Context, units []state.Unit, settle fu
 	h.log.Info("units ended", "run", u.Run, "pipeline", u.Pipeline, "source", u.Source, "status", r.Status, "requests", r.Requests, "written", r.Totals().Counts.Written)
 	if o := fleet.NewTally(u.Run, p.Name).Add(u.Source, r, err); u.Source != "" && o.Status != pipeline.StatusStopped {
 		if err := h.keepSources(ctx, c, []state.SourceRecord{m.record(u.Run, o, round > 0 || !answered.Load())}); err != nil {
-			h.log.Warn("what became of a source is not recorded", "source", u.Source, "error", err)
+			h.log.Warn("outcome of a source is not recorded", "source", u.Source, "error", err)
 		}
 	}
 	settled := try.Settle(r, err, h.final(ctx, err))
@@ -58,15 +58,15 @@ func (w *claimedWork) attempt(ctx context.Context, units []state.Unit, settle fu
 	return settled
 }
 
-// paused reports whether a source is paused. Where that cannot be told it is read:
-// whoever plans runs has asked, too.
+// paused reports whether a source is paused. If that cannot be read, it returns false: the planner of the run
+// has checked it too.
 func (m *multiSource) paused(ctx context.Context, source string) bool {
 	if source == "" {
 		return false
 	}
 	book, err := m.readPauses(ctx, m.conf)
 	if err != nil {
-		m.log.Warn("which sources are paused cannot be told", "error", err)
+		m.log.Warn("cannot read which sources are paused", "error", err)
 	}
 	_, is := book[source]
 	return is

@@ -10,20 +10,20 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// How soon a call comes again that could not be answered.
+// How soon an unanswered call comes again.
 const (
-	unknownPause = time.Minute     // this process's configuration does not have the pipeline
+	unknownPause = time.Minute     // the configuration here lacks the pipeline
 	busyPause    = 2 * time.Second // another run of the source is under way here
 	rereadPause  = 10 * time.Second
-	ownerPause   = 3 * time.Second // it is for the host that has what it writes to
+	ownerPause   = 3 * time.Second // another host owns the destination
 )
 
-// answer does the units that a call is about, as far as they wait and may be done
-// here. While their source is silent it may return before they are done.
+// answer executes the waiting units of a call that can be executed here. If their source is silent, it may
+// return before they end.
 func (h *unitWorker) answer(ctx context.Context, call queue.Wakeup) (did bool, pause time.Duration, err error) {
 	c, p, ok := h.known(call)
 	if !ok {
-		h.log.Warn("a run of a pipeline or source that the configuration here does not have; left to other workers",
+		h.log.Warn("pipeline or source of a run is not in the configuration here; left to other workers",
 			"pipeline", call.Pipeline, "source", call.Source, "run", call.Run)
 		return false, unknownPause, nil
 	}
@@ -46,7 +46,7 @@ func (h *unitWorker) answer(ctx context.Context, call queue.Wakeup) (did bool, p
 	return w.did, w.pause, w.err
 }
 
-// drain waits until nothing is under way of what answer has begun.
+// drain waits until the work that answer has started ends.
 func (h *unitWorker) drain(ctx context.Context) error {
 	for _, ps := range h.places {
 		if err := ps.Drain(ctx); err != nil {
@@ -56,7 +56,7 @@ func (h *unitWorker) drain(ctx context.Context) error {
 	return nil
 }
 
-// claimedWork is what a call leads to: attempts at units of one source, in a place.
+// claimedWork is the work of one call: attempts at units of one source, in a slot.
 type claimedWork struct {
 	*unitWorker
 	conf     *config.Config
@@ -64,7 +64,7 @@ type claimedWork struct {
 	call     queue.Wakeup
 	place    *fleet.Slot
 
-	done  chan struct{} // closed once the following stand
+	done  chan struct{} // closed once the fields below are set
 	did   bool
 	pause time.Duration
 	err   error
@@ -84,19 +84,19 @@ func (w *claimedWork) run(ctx context.Context) {
 		more, w.err = w.apart(ctx)
 		w.did = w.did || more
 	}
-	if w.err != nil && w.place.Aside() { // else the queue says so
-		w.log.Warn("units cannot be claimed or settled; others take them over", "pipeline", w.call.Pipeline, "source", w.call.Source, "error", w.err)
+	if w.err != nil && w.place.Aside() { // else the queue reports the error
+		w.log.Warn("cannot claim or settle units; other workers take them over", "pipeline", w.call.Pipeline, "source", w.call.Source, "error", w.err)
 	}
 }
 
-// beside does units that may be done together with others, and leaves its place.
+// beside executes units that may run together with others, and leaves the gate.
 func (w *claimedWork) beside(ctx context.Context) (did bool, err error) {
 	defer w.room.leave()
 	return w.take(ctx, false)
 }
 
-// apart does units that may be what ends their worker, one by one, while nothing
-// else is under way here.
+// apart executes units that may have crashed their worker, one at a time, while nothing else runs in this
+// process.
 func (w *claimedWork) apart(ctx context.Context) (did bool, err error) {
 	waits, err := w.suspects(ctx, w.call)
 	if err != nil || !waits || !w.room.clear() {
@@ -106,7 +106,7 @@ func (w *claimedWork) apart(ctx context.Context) (did bool, err error) {
 	return w.take(ctx, true)
 }
 
-// take makes attempts at what a call is about until nothing of it is left to begin.
+// take makes attempts at the units of a call until none is left to start.
 func (w *claimedWork) take(ctx context.Context, suspect bool) (did bool, err error) {
 	for ctx.Err() == nil {
 		n, err := w.hand.Work(ctx, state.Claim{Run: w.call.Run, Pipeline: w.call.Pipeline, Source: &w.call.Source, Suspect: suspect},

@@ -10,13 +10,12 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// amidPause is how often it is looked for webhook events during an attempt.
+// amidPause is how often webhook events are applied during an attempt.
 const amidPause = time.Second
 
-// amid applies the webhook events of the source while an attempt at it is under way,
-// until stop: the attempt has the lease without which serve cannot. What is applied
-// serve takes out of the inbox, and what it leaves to a refresh serve begins, as both
-// stand in the destination.
+// amid applies the webhook events of the source while an attempt is under way, until stop is called: the
+// attempt has the lease, so serve cannot apply them. serve removes applied events from the inbox and starts
+// refreshes, since both are recorded in the destination.
 func (w *claimedWork) amid(ctx context.Context) (stop func()) {
 	s, ok := w.conf.Source(w.pipeline.From[0].Text)
 	if !ok || s.Webhooks == nil {
@@ -24,12 +23,12 @@ func (w *claimedWork) amid(ctx context.Context) (stop func()) {
 	}
 	inbox, err := w.db.OpenInbox(ctx, state.InboxOptions{})
 	if err != nil {
-		w.log.Warn("webhook events wait for the end of units", "pipeline", w.pipeline.Name, "source", w.call.Source, "error", err)
+		w.log.Warn("webhook events wait until the units end", "pipeline", w.pipeline.Name, "source", w.call.Source, "error", err)
 		return func() {}
 	}
 	x := w.newApplier(w.conf, w.pipeline, inbox, newTrims(&config.Config{}))
 	ctx, cancel := context.WithCancel(ctx)
-	w.guard(ctx, func() error { return x.watch(ctx) }) // passes that begin know that events may come
+	w.guard(ctx, func() error { return x.watch(ctx) }) // so that new passes expect events
 	var applying sync.WaitGroup
 	applying.Go(func() {
 		tick := time.NewTicker(amidPause)
@@ -47,12 +46,11 @@ func (w *claimedWork) amid(ctx context.Context) (stop func()) {
 		cancel()
 		applying.Wait()
 		x.close()
-		_ = inbox.Close() // nothing was put into it
+		_ = inbox.Close() // nothing was added to it
 	}
 }
 
-// guard does something about webhook events. What cannot be done, for a panic too, is
-// left to serve.
+// guard calls do, and recovers from a panic. Events that are not applied are left to serve.
 func (w *claimedWork) guard(ctx context.Context, do func() error) {
 	defer func() {
 		if v := recover(); v != nil {

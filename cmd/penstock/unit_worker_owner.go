@@ -8,9 +8,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// elsewhere says how soon to come again for a unit that writes to a path of another
-// host: it is left for that one. Where nobody has the path yet this host does from
-// now on. // Invariant 13
+// elsewhere returns when to try a unit again that another host owns the destination of; that host executes it.
+// If the path has no owner yet, this host becomes its owner. // Invariant 13
 func (h *unitWorker) elsewhere(ctx context.Context, c *config.Config, p config.Pipeline) (time.Duration, error) {
 	err := h.claim(ctx, c, p)
 	e, ok := errors.AsType[*elsewhereError](err)
@@ -23,8 +22,8 @@ func (h *unitWorker) elsewhere(ctx context.Context, c *config.Config, p config.P
 		h.left = map[string]bool{}
 	}
 	if key := p.Key() + " " + e.owner.Name; !h.left[key] {
-		h.left[key] = true // once is enough: it comes again and again
-		h.log.Info("runs are left to another host", "pipeline", p.Name, "source", p.From[0].Text, "host", e.owner.Name, "reason", e)
+		h.left[key] = true // log it once; the call repeats
+		h.log.Info("runs left to another host", "pipeline", p.Name, "source", p.From[0].Text, "host", e.owner.Name, "reason", e)
 	}
 	return ownerPause, nil
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// signIns are the surfaces of a source that somebody signs in to, if it is safe
-// to keep their tokens.
+// signIns returns the surfaces of a source that need a sign-in, if the vault can store their tokens safely.
 func (a *app) signIns(c *config.Config, source string) ([]config.SignIn, error) {
 	vault := a.stateOf(c).Vault()
 	all, err := c.SignIns(source, vault)
@@ -16,7 +15,7 @@ func (a *app) signIns(c *config.Config, source string) ([]config.SignIn, error) 
 		return nil, err
 	}
 	if err := vault.Check(); errors.Is(err, state.ErrExposed) {
-		return nil, usage("tokens are kept there; nothing was written", "%w", err)
+		return nil, usage("tokens are stored there; nothing was written", "%w", err)
 	} else if err != nil {
 		return nil, stateTrouble(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// verifyFlags are the command line's words for one comparison.
+// verifyFlags are the flags of verify.
 type verifyFlags struct {
 	streams []string
 	options pipeline.VerifyOptions
@@ -22,19 +22,19 @@ func (a *app) verifyCmd() *cobra.Command {
 	var source string
 	cmd := &cobra.Command{
 		Use:   "verify [PIPELINE]",
-		Short: "reads the source again and compares it with each destination, row by row",
+		Short: "read the source again and compare it with each destination, row by row",
 		Long: `Reads the source again and compares it with each destination: keys and hashes,
-row by row, child tables included. It writes nothing. What the source has changed
-since the last run is a difference like any other.
+row by row, child tables included. It writes nothing. Changes at the source since the
+last run count as differences.
 
-Exit codes: 0 everything is equal, 1 something is different, 75 nothing is, but
-not everything could be compared.`,
+Exit codes: 0 everything is equal, 1 something is different, 75 no difference was
+found but not everything could be compared.`,
 		Example: `  penstock verify
   penstock verify nightly --stream 'sales.*' --requests 200`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.options.Requests < 0 || f.options.Keys < 1 {
-				return usage("", "--requests cannot be negative, --rows not less than 1")
+				return usage("", "--requests cannot be negative, and --rows must be at least 1")
 			}
 			c, p, err := a.carryOne(args, source)
 			if err != nil {
@@ -51,10 +51,10 @@ not everything could be compared.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringArrayVar(&f.streams, "stream", nil, "only these streams: a `pattern` as in pipelines.yaml; may be repeated")
+	fl.StringArrayVar(&f.streams, "stream", nil, "only streams that match a `pattern` as in pipelines.yaml; may be repeated")
 	addSourceFlag(cmd, &source)
-	fl.IntVar(&f.options.Requests, "requests", 0, "`budget` of requests for all streams; 0: as many as it takes")
-	fl.IntVarP(&f.options.Keys, "rows", "n", 20, "how many differences to list, for each stream and destination")
+	fl.IntVar(&f.options.Requests, "requests", 0, "total `budget` of requests for all streams; 0 means as many as needed")
+	fl.IntVarP(&f.options.Keys, "rows", "n", 20, "`number` of differences to list per stream and destination")
 	return cmd
 }
 
@@ -73,7 +73,7 @@ func (a *app) verify(ctx context.Context, c *config.Config, p config.Pipeline, f
 	return report, nil
 }
 
-// printVerified tells what is the same and what is not.
+// printVerified prints the outcome per stream, and the differences.
 func (a *app) printVerified(r pipeline.VerifyReport) error {
 	if a.json {
 		return lineWriter(a.out).Encode(verifyJSONOf(r))
@@ -93,8 +93,7 @@ func (a *app) printVerified(r pipeline.VerifyReport) error {
 	return err
 }
 
-// printDifferences lists the rows of a stream that are not the same, or says
-// why nobody knows.
+// printDifferences lists the differing rows of a stream, or why it was not compared.
 func (a *app) printDifferences(s pipeline.Verified) {
 	if s.Err != nil {
 		fmt.Fprintf(a.out, "\n%s → %s was not compared: %s\n", s.Stream, s.Destination, printable(s.Err.Error(), false))

@@ -11,8 +11,7 @@ import (
 	modversion "golang.org/x/mod/module"
 )
 
-// engines are the modules whose version decides what a file or a table looks
-// like.
+// engines are the modules whose version affects the format of files and tables.
 var engines = map[string]string{
 	"github.com/duckdb/duckdb-go/v2":     "duckdb",
 	"github.com/apache/arrow-go/v18":     "arrow",
@@ -23,21 +22,21 @@ var engines = map[string]string{
 type versionInfo struct {
 	Version string            `json:"version"`
 	Commit  string            `json:"commit,omitempty"`
-	Date    string            `json:"date,omitempty"` // of the commit, not of the build: two builds of a commit are equal
+	Date    string            `json:"date,omitempty"` // of the commit, not of the build: two builds of a commit are identical
 	Go      string            `json:"go"`
 	OS      string            `json:"os"`
 	Arch    string            `json:"arch"`
 	Tags    []string          `json:"tags"`
 	Engines map[string]string `json:"engines"`
-	Places  []string          `json:"destinations"` // schemes this build can open
+	Places  []string          `json:"destinations"` // schemes that this build supports
 }
 
 func (a *app) versionCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "the version of penstock, of the engines in it, and what this build can open",
-		Long: `The version of penstock and what it was built from, the versions of the engines in
-it, and the destinations that this build can open.`,
+		Short: "print the versions of penstock and its engines, and what this build supports",
+		Long: `Prints the version of penstock and the commit it was built from, the versions of its
+engines, and the destinations that this build supports.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := versionNow()
@@ -66,7 +65,7 @@ func orNone(words []string) string {
 	return strings.Join(words, ", ")
 }
 
-// versionNow reads what the go command writes into the binary.
+// versionNow reads the build information in the binary.
 func versionNow() versionInfo {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -81,12 +80,12 @@ func versionNow() versionInfo {
 	return v
 }
 
-// commitLength is how many digits of a commit a pseudo-version has.
+// commitLength is the number of commit digits in a pseudo-version.
 const commitLength = 12
 
-// versionOf reads the version, the commit and its date from a build's own record.
-// A build in a clone records the commit. One by `go install …@version` does not: there
-// a pseudo-version names the commit and its date, and a tag names neither.
+// versionOf reads the version, the commit and its date from the build information. A build in a clone records
+// the commit. A build by `go install …@version` does not: then a pseudo-version has the commit and its date,
+// and a tag has neither.
 func versionOf(info *debug.BuildInfo) versionInfo {
 	v := versionInfo{Version: "(devel)", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Tags: []string{}, Engines: map[string]string{}, Places: []string{}}
 	if info.Main.Version != "" {

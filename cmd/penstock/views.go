@@ -17,11 +17,11 @@ func (a *app) viewsCmd() *cobra.Command {
 	var apply bool
 	cmd := &cobra.Command{
 		Use:   "views",
-		Short: "views for common questions: receivables by age, pipeline by stage, ticket backlog, head count",
-		Long: `Views for common questions: receivables and payables by age, deals and leads by
-stage, open tickets, head count. Prints the SQL of each that the loaded tables
-can answer, and says what the others lack; with --apply it makes them. A view is
-made anew each time, and nothing that others have made is replaced.`,
+		Short: "print or create views for common questions, such as receivables by age",
+		Long: `Prints views for common questions: receivables and payables by age, deals and leads
+by stage, open tickets, head count. It prints the SQL of those that the loaded tables
+support, and what the others lack. With --apply it creates them: existing views of
+penstock are replaced, anything else with the same name is left alone.`,
 		Example: `  penstock views --apply
   penstock query "FROM receivables_ageing ORDER BY open_amount DESC"`,
 		Args: cobra.NoArgs,
@@ -30,7 +30,7 @@ made anew each time, and nothing that others have made is replaced.`,
 		},
 	}
 	addDestinationFlag(cmd, &to)
-	cmd.Flags().BoolVar(&apply, "apply", false, "make them in the destination")
+	cmd.Flags().BoolVar(&apply, "apply", false, "create the views in the destination")
 	return cmd
 }
 
@@ -48,7 +48,7 @@ func (a *app) views(ctx context.Context, d *reader, apply bool) error {
 	if err != nil {
 		return fmt.Errorf("load views: %w", err)
 	}
-	if err := d.together("views answer for each of them: leave --source out"); err != nil {
+	if err := d.together("views cover all of them: omit --source"); err != nil {
 		return err
 	}
 	tables, err := d.tables(ctx)
@@ -57,7 +57,7 @@ func (a *app) views(ctx context.Context, d *reader, apply bool) error {
 	}
 	viewer, able := d.Destination.(load.Viewer)
 	if apply && !able {
-		return usage("`penstock query` has them all the same", "destination %s (%s) holds no views", d.name, d.of.Scheme)
+		return usage("`penstock query` has them anyway", "destination %s (%s) does not support views", d.name, d.of.Scheme)
 	}
 	taken, schema := 0, ""
 	if able {
@@ -80,20 +80,20 @@ func (a *app) views(ctx context.Context, d *reader, apply bool) error {
 		}
 	}
 	if taken > 0 {
-		return hinted(&failure{err: fmt.Errorf("%s not made", plural(taken, "view")), code: exitFailed},
-			"something of that name is there already; rename or drop it, and run again")
+		return hinted(&failure{err: fmt.Errorf("%s not created", plural(taken, "view")), code: exitFailed},
+			"the name is already used; rename or drop the existing table or view, and run again")
 	}
 	return nil
 }
 
-// makeView makes a view and says what became of it.
+// makeView creates a view and returns its state.
 func makeView(ctx context.Context, v load.Viewer, line viewLine) (string, error) {
 	err := v.View(ctx, line.Name, line.SQL)
 	switch {
 	case errors.Is(err, load.ErrTaken):
 		return "taken", nil
 	case err != nil:
-		return "", fmt.Errorf("make view %s: %w", line.Name, err)
+		return "", fmt.Errorf("create view %s: %w", line.Name, err)
 	}
 	return "made", nil
 }

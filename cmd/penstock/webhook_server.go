@@ -13,16 +13,15 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// webhookServer are the webhooks of a daemon: who receives them, and where they wait until
-// they are applied.
+// webhookServer receives the webhooks of a daemon, and has the inbox where they wait until they are applied.
 type webhookServer struct {
 	a        *app
 	inbox    state.Inbox
 	receiver *receiver
-	trims    *inboxTrimmer // of the configuration that holds; nil for none yet
+	trims    *inboxTrimmer // of the current configuration; nil before the first
 }
 
-// openHooks opens the inbox of the state folder, which one daemon has at a time.
+// openHooks opens the inbox. Only one daemon at a time may use that of a state folder.
 func (a *app) openHooks(ctx context.Context, c *config.Config) (*webhookServer, error) {
 	in, err := a.stateOf(c).OpenInbox(ctx, state.InboxOptions{})
 	switch {
@@ -34,7 +33,7 @@ func (a *app) openHooks(ctx context.Context, c *config.Config) (*webhookServer, 
 	return nil, stateTrouble(err)
 }
 
-// mount puts the receiver into the daemon.
+// mount adds the receiver to the daemon.
 func (h *webhookServer) mount(ctx context.Context, d *serve.Daemon, c *config.Config) (err error) {
 	h.receiver, err = newReceiver(ctx, c, h.a.stateOf(c).Notes(), receive.Options{
 		Inbox:    h.inbox,
@@ -48,7 +47,7 @@ func (h *webhookServer) mount(ctx context.Context, d *serve.Daemon, c *config.Co
 	return err
 }
 
-// run takes over what is learned meanwhile, until ctx ends.
+// run applies newly learned schemes until ctx ends.
 func (h *webhookServer) run(ctx context.Context) (wait func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -56,10 +55,9 @@ func (h *webhookServer) run(ctx context.Context) (wait func()) {
 	return func() { cancel(); all.Wait() }
 }
 
-// applies makes the pipelines apply the events of their sources, those of them
-// that send any.
+// applies makes pipelines apply the events of their sources, for sources that send webhooks.
 func (h *webhookServer) applies(c *config.Config, all []serve.Pipeline) {
-	h.trims.end() // appliers of before go on for a moment, and know nothing of these pipelines
+	h.trims.end() // the old appliers run on for a moment, and do not know these pipelines
 	h.trims = newTrims(c)
 	t := h.trims
 	for i := range all {
@@ -77,7 +75,7 @@ func (h *webhookServer) applies(c *config.Config, all []serve.Pipeline) {
 	}
 }
 
-// close gives up the inbox. What is in it stays.
+// close closes the inbox. Its content stays.
 func (h *webhookServer) close() error {
 	if err := h.inbox.Close(); err != nil {
 		return fmt.Errorf("close inbox: %w", err)

@@ -7,7 +7,7 @@ import (
 func (a *app) webhooksCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "webhooks",
-		Short: "find the signature scheme, look into the inbox, apply again",
+		Short: "learn the signature scheme, list and replay events",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -12,8 +12,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/signature"
 )
 
-// checkWebhooks says how the deliveries of a source are verified, and with which
-// secrets still.
+// checkWebhooks reports how the deliveries of a source are verified, and with which secrets.
 func (a *app) checkWebhooks(ctx context.Context, c *config.Config, source string, now time.Time) []finding {
 	s, _ := c.Source(source)
 	w := s.Webhooks
@@ -46,10 +45,10 @@ func (a *app) checkWebhooks(ctx context.Context, c *config.Config, source string
 		return []finding{failed(ctx, part, err, "")}
 	}
 	return []finding{{Part: part, OK: true, Detail: fmt.Sprintf("scheme not known yet, %d deliveries captured; %s", n, keys),
-		Hint: "`penstock webhooks learn " + source + "` finds it from three"}}
+		Hint: "`penstock webhooks learn " + source + "` finds it from three deliveries"}}
 }
 
-// keyTerms are the labels of secrets with their ends, and how many hold still.
+// keyTerms describes the secrets and when they expire. live is how many have not expired.
 func keyTerms(keys []signature.Key, now time.Time) (text string, live int) {
 	var all []string
 	for _, k := range keys {
@@ -68,7 +67,7 @@ func keyTerms(keys []signature.Key, now time.Time) (text string, live int) {
 	return "secret " + strings.Join(all, ", "), live
 }
 
-// countCaptures is how many deliveries wait to be learned from.
+// countCaptures returns how many captured deliveries can be learned from.
 func (a *app) countCaptures(ctx context.Context, c *config.Config, source string) (int, error) {
 	inbox, err := a.stateOf(c).ReadInbox(ctx)
 	if errors.Is(err, fs.ErrNotExist) {

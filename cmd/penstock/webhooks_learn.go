@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// learnFlags are the command line's words for learning a scheme.
+// learnFlags are the flags of webhooks learn.
 type learnFlags struct {
 	yes     bool
 	without []int64
@@ -27,17 +27,16 @@ func (a *app) webhooksLearnCmd() *cobra.Command {
 	var f learnFlags
 	cmd := &cobra.Command{
 		Use:   "learn [SOURCE]",
-		Short: "find out how deliveries are signed, and keep it",
+		Short: "find out how deliveries are signed, and store the scheme",
 		Long: `Finds out how the platform signs its deliveries, from those that ` + "`penstock serve`" + `
 has captured for a source whose scheme is learn: at least three with different
-bodies, of the last 24 hours. Every scheme that it can think of is tried with the
-configured secrets; one is taken only if it alone verifies all deliveries, and
-refuses each of them with any bit changed.
+bodies, from the last 24 hours. It tries every scheme it knows with the configured
+secrets. A scheme is accepted only if it is the only one that verifies all
+deliveries, and if it rejects each of them after any bit is changed.
 
-What was found is printed as YAML that can be pasted below webhooks in
-pipelines.yaml. Once confirmed it is also kept in the state folder, where serve
-finds it within seconds, and the captured deliveries become events. A scheme in
-pipelines.yaml always wins.`,
+The scheme is printed as YAML to paste under webhooks in pipelines.yaml. After you
+confirm, it is also stored in the state, where serve finds it within seconds, and
+the captured deliveries become events. A scheme in pipelines.yaml always wins.`,
 		Example: `  penstock webhooks learn
   penstock webhooks learn main --yes
   penstock webhooks learn main --without 7,12`,
@@ -54,12 +53,12 @@ pipelines.yaml always wins.`,
 			return a.learn(cmd.Context(), c, s, f)
 		},
 	}
-	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
-	cmd.Flags().Int64SliceVar(&f.without, "without", nil, "`numbers` of captured deliveries to leave out, forged ones")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
+	cmd.Flags().Int64SliceVar(&f.without, "without", nil, "`numbers` of captured deliveries to exclude, such as forged ones")
 	return cmd
 }
 
-// learning is the source that args leave to choose, whose scheme is not named.
+// learning returns the source that args select. It must not have a configured scheme.
 func learning(c *config.Config, args []string) (config.Source, error) {
 	var all []config.Source
 	var names []string
@@ -70,12 +69,12 @@ func learning(c *config.Config, args []string) (config.Source, error) {
 	}
 	switch {
 	case len(all) == 0:
-		return config.Source{}, usage("`webhooks: {secret: …}` below a source has it take them",
-			"no source in %s that takes webhooks", strings.Join(append([]string{c.File}, args...), " "))
+		return config.Source{}, usage("configure `webhooks: {secret: …}` under a source",
+			"no source in %s receives webhooks", strings.Join(append([]string{c.File}, args...), " "))
 	case len(all) > 1:
-		return config.Source{}, usage("", "learn for which source? %s has %s", c.File, strings.Join(names, ", "))
+		return config.Source{}, usage("", "name a source: %s has %s", c.File, strings.Join(names, ", "))
 	case len(all[0].Webhooks.Schemes) > 0:
-		return config.Source{}, usage("`scheme: learn` has deliveries captured", "source %s has its scheme in %s; there is nothing to learn", names[0], c.File)
+		return config.Source{}, usage("set `scheme: learn` to capture deliveries", "the scheme of source %s is configured in %s; there is nothing to learn", names[0], c.File)
 	}
 	return all[0], nil
 }
@@ -84,19 +83,19 @@ func learning(c *config.Config, args []string) (config.Source, error) {
 type learnReport struct {
 	Source   string `json:"source"`
 	Captured int    `json:"captured"` // deliveries
-	Judged   int    `json:"judged"`   // of them, with the signature header
-	Bodies   int    `json:"bodies"`   // different ones
+	Judged   int    `json:"judged"`   // of the captured ones, those with the signature header
+	Bodies   int    `json:"bodies"`   // distinct bodies
 	Tried    int    `json:"tried"`    // schemes
-	Secret   string `json:"secret"`   // label of the one that signs
-	Timed    bool   `json:"timed"`    // a time is signed
-	Replays  string `json:"replays"`  // what protects against deliveries that are sent again
-	Late     int    `json:"late"`     // deliveries older than the window
+	Secret   string `json:"secret"`   // label of the secret that signs
+	Timed    bool   `json:"timed"`    // the signature covers a time
+	Replays  string `json:"replays"`  // the protection against replays
+	Late     int    `json:"late"`     // deliveries later than the window allows
 	Scheme   string `json:"scheme"`   // as YAML
-	Pinned   string `json:"pinned"`   // the file
-	Events   *int   `json:"events"`   // that deliveries became; null where serve makes them
+	Pinned   string `json:"pinned"`   // where the scheme is stored
+	Events   *int   `json:"events"`   // made from the deliveries; null if serve makes them
 }
 
-// learn finds the scheme, shows it, and keeps it if that is wanted.
+// learn finds the scheme, prints it, and stores it after confirmation.
 func (a *app) learn(ctx context.Context, c *config.Config, s config.Source, f learnFlags) error {
 	samples, captures, err := a.captured(ctx, c, s, f.without)
 	if err != nil {
@@ -118,7 +117,7 @@ func (a *app) learn(ctx context.Context, c *config.Config, s config.Source, f le
 		return err
 	}
 	if err := a.pin(ctx, c, s.Name, []byte(text)); err != nil {
-		return fmt.Errorf("keep learned scheme: %w", err)
+		return fmt.Errorf("store learned scheme: %w", err)
 	}
 	events, err := a.adoptNow(ctx, c, s.Name)
 	if err != nil {
@@ -128,7 +127,7 @@ func (a *app) learn(ctx context.Context, c *config.Config, s config.Source, f le
 		found.Scheme.YAML(), pinPlace(c, s.Name), events})
 }
 
-// pin keeps the scheme that was learned for a source in the place of the one before.
+// pin stores the scheme learned for a source, and replaces the previous one.
 func (a *app) pin(ctx context.Context, c *config.Config, source string, text []byte) error {
 	notes := a.stateOf(c).Notes()
 	was, err := notes.Note(ctx, pinName(source))
@@ -138,10 +137,10 @@ func (a *app) pin(ctx context.Context, c *config.Config, source string, text []b
 	return notes.SetNote(ctx, pinName(source), was, text)
 }
 
-// captured are the deliveries to learn from.
+// captured returns the deliveries to learn from.
 func (a *app) captured(ctx context.Context, c *config.Config, s config.Source, without []int64) ([]signature.Sample, []state.Event, error) {
 	none := hinted(fmt.Errorf("learn %s: nothing was captured in the last 24 hours", s.Name),
-		"have the platform deliver to /webhooks/"+s.Name+" while `penstock serve` runs; three events are enough")
+		"let the platform deliver to /webhooks/"+s.Name+" while `penstock serve` runs; three events are enough")
 	inbox, err := a.stateOf(c).ReadInbox(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, none
@@ -166,40 +165,40 @@ func (a *app) captured(ctx context.Context, c *config.Config, s config.Source, w
 	return samples, kept, nil
 }
 
-// unlearned says why nothing was learned, and what the causes mostly are.
+// unlearned returns why nothing was learned, with the usual causes.
 func unlearned(s config.Source, f signature.Finding, captures []state.Event, why error) error {
 	err := fmt.Errorf("learn %s: %w", s.Name, why)
 	switch {
 	case errors.Is(why, signature.ErrFew):
 		return &failure{err: fmt.Errorf("%w: %d so far, want %d", err, f.Bodies, signature.MinBodies),
-			hint: "they are kept meanwhile; run this again once there are more", code: exitPartial}
+			hint: "captured deliveries are kept; run this again when there are more", code: exitPartial}
 	case errors.Is(why, signature.ErrAmbiguous):
 		var all []string
 		for _, o := range f.Others {
 			all = append(all, indented("scheme:\n"+indented(o.YAML())))
 		}
-		return hinted(err, "ask the platform which one it means, and put that into the configuration:\n"+strings.Join(all, "  or\n"))
+		return hinted(err, "find out which one the platform uses, and put it into the configuration:\n"+strings.Join(all, "  or\n"))
 	case f.Partial >= signature.MinBodies:
 		var numbers []string
 		for _, i := range f.Failing {
 			numbers = append(numbers, fmt.Sprint(captures[i].Ordinal))
 		}
-		return hinted(fmt.Errorf("%w; one verifies %d of %d deliveries", err, f.Partial, f.Judged),
-			"the others may be forged or of another secret: add the secret, or leave them out with --without "+strings.Join(numbers, ","))
+		return hinted(fmt.Errorf("%w; one scheme verifies %d of %d deliveries", err, f.Partial, f.Judged),
+			"the others may be forged or signed with another secret: add the secret, or exclude them with --without "+strings.Join(numbers, ","))
 	}
-	return hinted(fmt.Errorf("%w; tried %d over %s", err, f.Tried, plural(f.Judged, "webhook")), `the usual causes:
+	return hinted(fmt.Errorf("%w; tried %d over %s", err, f.Tried, plural(f.Judged, "webhook")), `usual causes:
   the secret is not that of this endpoint
-  a proxy in between rewrites the body or drops headers
-  the platform signs in a way that is not known here: a scheme block, or a public_key, in the configuration may say how`)
+  a proxy rewrites the body or drops headers
+  the platform signs in a way that penstock does not know: configure it with a scheme block or a public_key`)
 }
 
-// pinText is a learned scheme as its file has it, and as it can be pasted.
+// pinText is a learned scheme as stored, and for pasting.
 func pinText(source string, f signature.Finding, now time.Time) string {
 	return fmt.Sprintf("# how deliveries of %s are signed, learned from %s on %s\nscheme:\n%s",
 		source, plural(f.Judged, "webhook"), now.UTC().Format(time.DateOnly), indented(f.Scheme.YAML()))
 }
 
-// learnedText is what a person is shown of a finding.
+// learnedText describes a found scheme.
 func learnedText(w *config.Webhooks, f signature.Finding, text string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# one scheme of %d verifies all %d deliveries (%d different bodies), signed with secret %s\n", f.Tried, f.Judged, f.Bodies, f.Label)
@@ -211,7 +210,7 @@ func learnedText(w *config.Webhooks, f signature.Finding, text string) string {
 	}
 	fmt.Fprintf(&b, "# %s\n", f.Scheme.Replays())
 	if f.Late > 0 {
-		fmt.Fprintf(&b, "# %s came later than the window allows and will be dropped; a scheme with a wider past in the configuration keeps them\n", plural(f.Late, "webhook"))
+		fmt.Fprintf(&b, "# %s arrived later than the window allows and will be dropped; to keep them, configure a scheme with a wider past\n", plural(f.Late, "webhook"))
 	}
 	return b.String() + text
 }
@@ -220,8 +219,8 @@ func indented(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
 }
 
-// adoptNow makes events of the captured deliveries; nil where another process,
-// which serves, has the inbox and does so.
+// adoptNow turns the captured deliveries into events. It returns nil if a running serve has the inbox and does
+// it.
 func (a *app) adoptNow(ctx context.Context, c *config.Config, source string) (*int, error) {
 	inbox, err := a.stateOf(c).OpenInbox(ctx, state.InboxOptions{})
 	if errors.Is(err, state.ErrLocked) {
@@ -243,8 +242,8 @@ func (a *app) tellLesson(l learnReport) error {
 	case a.json:
 		return lineWriter(a.out).Encode(l)
 	case l.Events == nil:
-		return a.say("# kept in %s; serve makes events of the deliveries within seconds\n", l.Pinned)
+		return a.say("# stored in %s; serve turns the deliveries into events within seconds\n", l.Pinned)
 	default:
-		return a.say("# kept in %s; %s became events\n", l.Pinned, plural(*l.Events, "webhook"))
+		return a.say("# stored in %s; %s became events\n", l.Pinned, plural(*l.Events, "webhook"))
 	}
 }

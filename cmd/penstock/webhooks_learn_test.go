@@ -156,7 +156,7 @@ func TestWebhooksLearnAlone(t *testing.T) {
 	// Pasted into the configuration it is the scheme from then on, and wins.
 	_, block, found := strings.Cut(stdout, "scheme:\n")
 	require.True(t, found)
-	block, _, _ = strings.Cut(block, "# kept")
+	block, _, _ = strings.Cut(block, "# stored")
 	c.write("\n      secret: whsec_hush\n      scheme:\n        " + strings.ReplaceAll(strings.TrimSpace(block), "\n  ", "\n        "))
 	conf, err := c.app.load()
 	require.NoError(t, err)
@@ -185,7 +185,7 @@ func TestWebhooksLearnFindsNothing(t *testing.T) {
 	c.deliver("evt_3", "whsec_forged")
 	code, _, stderr = c.learn("--yes")
 	require.Equal(t, exitFailed, code)
-	require.Contains(t, stderr, "one verifies 3 of 4 deliveries")
+	require.Contains(t, stderr, "one scheme verifies 3 of 4 deliveries")
 	require.Contains(t, stderr, "--without 4")
 	code, stdout, stderr := c.learn("--yes", "--without", "4")
 	require.Equal(t, exitDone, code, stderr)
@@ -200,7 +200,7 @@ func TestWebhooksLearnFindsNothing(t *testing.T) {
 	}
 	code, _, stderr = other.learn("--yes")
 	require.Equal(t, exitFailed, code)
-	require.Contains(t, stderr, "the usual causes:")
+	require.Contains(t, stderr, "usual causes:")
 	require.NoFileExists(t, filepath.Join(other.path("state"), "webhooks", "main.yaml"))
 	code, _, stderr = other.learn("nobody")
 	require.Equal(t, exitUsage, code)

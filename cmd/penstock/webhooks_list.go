@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// kept says which events of the inbox are meant.
+// kept selects events of the inbox.
 type kept struct {
 	source   string
 	from, to int64
@@ -31,10 +31,10 @@ func (a *app) webhooksListCmd() *cobra.Command {
 	k := kept{}
 	cmd := &cobra.Command{
 		Use:   "list [SOURCE]",
-		Short: "events in the inbox: those that wait, and those that were given up",
-		Long: `Events in the inbox, the oldest first: those that some destination does not have
-yet, and those that were given up after three tries, with the reason. Events that
-are applied everywhere have left it; the table _penstock_events has all of them.`,
+		Short: "list events in the inbox: waiting ones, and those that were given up",
+		Long: `Lists events in the inbox, the oldest first: those that are not yet in every
+destination, and those that were given up after three tries, with the reason. Events
+that are in every destination are removed; the table _penstock_events has all of them.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -44,13 +44,13 @@ are applied everywhere have left it; the table _penstock_events has all of them.
 		},
 	}
 	f := cmd.Flags()
-	f.Int64Var(&k.from, "from", 0, "from this ordinal on")
-	f.IntVarP(&k.most, "number", "n", 100, "so many at most")
-	f.BoolVar(&k.dead, "dead", false, "only those that were given up")
+	f.Int64Var(&k.from, "from", 0, "start at this `ordinal`")
+	f.IntVarP(&k.most, "number", "n", 100, "maximum `number` of events")
+	f.BoolVar(&k.dead, "dead", false, "only events that were given up")
 	return cmd
 }
 
-// sources are those whose events are meant.
+// sources returns the selected sources.
 func (k kept) sources(c *config.Config) ([]string, error) {
 	var all []string
 	for _, s := range c.Sources {
@@ -59,12 +59,12 @@ func (k kept) sources(c *config.Config) ([]string, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, usage("`penstock check` tells the sources", "no source %q in %s", k.source, c.File)
+		return nil, usage("`penstock check` lists the sources", "no source %q in %s", k.source, c.File)
 	}
 	return all, nil
 }
 
-// shownEvent is an event as it is told.
+// shownEvent is an event as printed.
 type shownEvent struct {
 	Source   string    `json:"source"`
 	Ordinal  int64     `json:"ordinal"`
@@ -107,7 +107,7 @@ func (a *app) listWebhooks(ctx context.Context, k kept) error {
 	return a.printEvents(all)
 }
 
-// keptEvents are the events that are meant, in their order.
+// keptEvents returns the selected events, in order.
 func (a *app) keptEvents(ctx context.Context, c *config.Config, b state.Inbox, k kept) ([]state.DeadLetter, error) {
 	sources, err := k.sources(c)
 	if err != nil {
@@ -132,14 +132,14 @@ func (a *app) keptEvents(ctx context.Context, c *config.Config, b state.Inbox, k
 		}
 	}
 	slices.SortStableFunc(all, func(a, b state.DeadLetter) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
-	all = slices.CompactFunc(all, func(a, b state.DeadLetter) bool { return a.Ordinal == b.Ordinal }) // a dead letter stands first
+	all = slices.CompactFunc(all, func(a, b state.DeadLetter) bool { return a.Ordinal == b.Ordinal }) // keeps the dead letter, which comes first
 	all = slices.DeleteFunc(all, func(l state.DeadLetter) bool {
 		return k.to > 0 && l.Ordinal > k.to || k.id != "" && l.ID != k.id
 	})
 	return all[:min(len(all), k.most)], nil
 }
 
-// readersOf are what tells the streams that an event is about, by source.
+// readersOf returns, by source, what finds out which streams an event is about.
 func readersOf(c *config.Config, b state.Inbox) (map[string]*extract.Inbox, error) {
 	known, err := schemas.LoadEvents()
 	if err != nil {
@@ -195,7 +195,7 @@ func (a *app) printEvents(all []shownEvent) error {
 		return nil
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(a.out, "no event waits")
+		fmt.Fprintln(a.out, "no events")
 		return nil
 	}
 	g := newGrid("#ordinal", "received", "type", "id", "state", "streams", "record", "reason")

@@ -17,34 +17,34 @@ func (a *app) webhooksReplayCmd() *cobra.Command {
 	k := kept{most: maxReplay}
 	cmd := &cobra.Command{
 		Use:   "replay [ORDINAL]…",
-		Short: "apply events again that are in the inbox",
-		Long: `Puts events of the inbox at its end once more, and applies them: by ordinal, by
-id, by a range of ordinals, or all that were given up. What they name is asked
-for again at the source, so doing so twice changes nothing.
+		Short: "apply events in the inbox again",
+		Long: `Appends events of the inbox to its end again, and applies them: by ordinal, by id,
+by a range of ordinals, or all that were given up. The records that they name are
+requested from the source again, so a second replay changes nothing.
 
-While penstock serve runs, it has the inbox; its page does the same.
+While penstock serve runs, it has the inbox; use its webhooks page instead.
 
-Exit codes: 0 applied, 75 some wait, as serve or a sync will have to go on.`,
+Exit codes: 0 applied, 75 some are left for serve or a sync.`,
 		Example: `  penstock webhooks replay 17 18
   penstock webhooks replay --dead
   penstock webhooks replay --from 100 --to 200`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.replay(cmd.Context(), k, args) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&k.source, "source", "", "of this source")
-	f.StringVar(&k.id, "id", "", "those with this `id`")
-	f.Int64Var(&k.from, "from", 0, "from this ordinal on")
-	f.Int64Var(&k.to, "to", 0, "up to this ordinal")
-	f.BoolVar(&k.dead, "dead", false, "those that were given up")
+	f.StringVar(&k.source, "source", "", "only events of this `source`")
+	f.StringVar(&k.id, "id", "", "only events with this `id`")
+	f.Int64Var(&k.from, "from", 0, "start at this `ordinal`")
+	f.Int64Var(&k.to, "to", 0, "end at this `ordinal`")
+	f.BoolVar(&k.dead, "dead", false, "only events that were given up")
 	return cmd
 }
 
-// maxReplay is how many events one replay takes.
+// maxReplay limits the events of one replay.
 const maxReplay = 10_000
 
 func (a *app) replay(ctx context.Context, k kept, args []string) error {
 	if len(args) == 0 && !k.dead && k.id == "" && k.from == 0 && k.to == 0 {
-		return usage("name ordinals, --id, --from and --to, or --dead; `penstock webhooks list` tells them", "which events?")
+		return usage("`penstock webhooks list` lists events", "name events by ordinal, --id, --from and --to, or --dead")
 	}
 	c, err := a.load()
 	if err != nil {
@@ -52,7 +52,7 @@ func (a *app) replay(ctx context.Context, k kept, args []string) error {
 	}
 	b, err := a.stateOf(c).OpenInbox(ctx, state.InboxOptions{})
 	if errors.Is(err, state.ErrLocked) {
-		return hinted(err, "`penstock serve` has the inbox; apply again on its page, or stop it first")
+		return hinted(err, "`penstock serve` has the inbox; replay on its webhooks page, or stop it first")
 	}
 	if err != nil {
 		return fmt.Errorf("replay: %w", err)
@@ -66,7 +66,7 @@ func (a *app) replay(ctx context.Context, k kept, args []string) error {
 	for _, n := range ordinals {
 		l, err := b.Event(ctx, n)
 		if errors.Is(err, state.ErrNoEvent) {
-			return hinted(err, "it is applied everywhere, or never came; _penstock_events has those that were applied")
+			return hinted(err, "it was applied everywhere, or never arrived; _penstock_events has applied events")
 		}
 		if err == nil {
 			_, err = b.Again(ctx, n)
@@ -76,16 +76,16 @@ func (a *app) replay(ctx context.Context, k kept, args []string) error {
 		}
 		sources[l.Source] = true
 	}
-	fmt.Fprintf(a.out, "%s at the end of the inbox again\n", plural(len(ordinals), "event"))
+	fmt.Fprintf(a.out, "%s appended to the inbox again\n", plural(len(ordinals), "event"))
 	return a.applyAll(ctx, c, b, sources)
 }
 
-// meant are the ordinals of the events that are to be applied again.
+// meant returns the ordinals of the events to apply again.
 func (a *app) meant(ctx context.Context, c *config.Config, b state.Inbox, k kept, args []string) (all []int64, err error) {
 	for _, arg := range args {
 		n, err := strconv.ParseInt(arg, 10, 64)
 		if err != nil || n < 1 {
-			return nil, usage("`penstock webhooks list` tells the ordinals", "%q is no ordinal", arg)
+			return nil, usage("`penstock webhooks list` shows the ordinals", "%q is not an ordinal", arg)
 		}
 		all = append(all, n)
 	}
@@ -99,7 +99,7 @@ func (a *app) meant(ctx context.Context, c *config.Config, b state.Inbox, k kept
 	return all, err
 }
 
-// applyAll applies what waits of these sources, to each of their pipelines.
+// applyAll applies the waiting events of these sources, to each of their pipelines.
 func (a *app) applyAll(ctx context.Context, c *config.Config, b state.Inbox, sources map[string]bool) error {
 	t, waits := newTrims(c), false
 	for _, p := range c.Pipelines {
@@ -120,7 +120,7 @@ func (a *app) applyAll(ctx context.Context, c *config.Config, b state.Inbox, sou
 	return nil
 }
 
-// applyOne applies until nothing more can be, and reports whether something waits.
+// applyOne applies events until none is left that can be, and reports whether some wait.
 func (a *app) applyOne(ctx context.Context, x *applier) (waits bool, err error) {
 	defer x.close()
 	applied := 0
@@ -133,9 +133,9 @@ func (a *app) applyOne(ctx context.Context, x *applier) (waits bool, err error) 
 		if rep.Applied > 0 && rep.Behind > 0 {
 			continue
 		}
-		fmt.Fprintf(a.out, "%s: %d applied, %d wait\n", x.pipeline.Name, applied, rep.Behind)
+		fmt.Fprintf(a.out, "%s: %d applied, %d waiting\n", x.pipeline.Name, applied, rep.Behind)
 		if len(rep.Refresh) > 0 {
-			fmt.Fprintf(a.out, "%s: has to be read: penstock sync %[1]s --stream %s\n", x.pipeline.Name, strings.Join(rep.Refresh, " --stream "))
+			fmt.Fprintf(a.out, "%s: streams must be read: penstock sync %[1]s --stream %s\n", x.pipeline.Name, strings.Join(rep.Refresh, " --stream "))
 		}
 		return rep.Behind > 0 || len(rep.Refresh) > 0, errors.Join(rep.Trouble)
 	}

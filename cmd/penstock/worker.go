@@ -15,32 +15,32 @@ func (a *app) workerCmd() *cobra.Command {
 	slots := defaultSlots
 	cmd := &cobra.Command{
 		Use:   "worker",
-		Short: "does what serve has planned, together with other workers",
-		Long: `Does the runs that serve plans, source by source, together with any number of other
-workers: all of them have the same configuration, and the same state: postgres://….
-A worker that is lost gives its work to the others within half a minute.
+		Short: "execute the runs that serve plans, together with other workers",
+		Long: `Executes the runs that serve plans, source by source, together with any number of
+other workers: all have the same configuration and the same state: postgres://….
+If a worker is lost, the others take over its work within half a minute.
 
-SIGINT and SIGTERM end it within ten seconds; what it was about others begin at
-once, from the last commit.`,
+SIGINT and SIGTERM stop it within ten seconds. Other workers then continue its work
+at once, from the last commit.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.worker(cmd.Context(), slots) },
 	}
-	cmd.Flags().IntVar(&slots, "slots", slots, "sources at work at once")
+	cmd.Flags().IntVar(&slots, "slots", slots, "`number` of sources to read at once")
 	return cmd
 }
 
-// worker does units until it is stopped.
+// worker executes units until it is stopped.
 func (a *app) worker(ctx context.Context, slots int) error {
 	if slots < 1 {
-		return usage("", "--slots %d: a worker has one at least", slots)
+		return usage("", "--slots %d: want at least 1", slots)
 	}
 	c, err := a.load()
 	if err != nil {
 		return err
 	}
 	if c.State.URL == "" {
-		return usage("`state: postgres://…` in the configuration names a database that serve and its workers share; without one serve makes all runs itself",
-			"a worker takes its work from a state database, and the state is the folder %s", c.State.Dir)
+		return usage("set `state: postgres://…`, a database that serve and its workers share; without one serve makes all runs itself",
+			"a worker needs a state database, but the state is the folder %s", c.State.Dir)
 	}
 	a.redactor = wire.NewRedactor(c.Secrets...)
 	a.log = slog.New(signal.Redacted(a.log.Handler(), a.redactor.Redact))
@@ -49,7 +49,7 @@ func (a *app) worker(ctx context.Context, slots int) error {
 	if err != nil {
 		return err
 	}
-	a.log.Info("working", "slots", slots)
+	a.log.Info("worker started", "slots", slots)
 	if err := h.work(ctx); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
