@@ -16,13 +16,13 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// plenty is a disk that is large enough for everything here.
+// plenty is a disk large enough for every test here.
 const plenty = 1 << 30
 
-// diskTarget is a target on a disk of its own, whose size can be changed.
+// diskTarget is a target on its own disk, whose size can be changed.
 type diskTarget struct {
 	target
-	disk string // where it is mounted
+	disk string // mount point
 }
 
 func onDisk(t *testing.T, to target) diskTarget {
@@ -50,7 +50,7 @@ func onDisk(t *testing.T, to target) diskTarget {
 	return d
 }
 
-// openDir is a folder to which other users find their way.
+// openDir returns a folder that other users can enter.
 func openDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "penstock-disk-")
@@ -66,15 +66,15 @@ func (d diskTarget) used(t *testing.T) int64 {
 	return int64(s.Blocks-s.Bfree) * s.Bsize
 }
 
-// leave makes the disk as small or large as leaves so much room.
+// leave resizes the disk so that free bytes are left.
 func (d diskTarget) leave(t *testing.T, free int64) {
 	t.Helper()
-	size := max(1, d.used(t)+free) // 0 were no bound
+	size := max(1, d.used(t)+free) // 0 would mean no limit
 	require.NoError(t, syscall.Mount("", d.disk, "", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", size)))
 }
 
-// open is that of the target, on a full disk too. A file that is not there has
-// nothing in it; a server writes a file before it lets a reader in.
+// open opens the target, even on a full disk. A file that does not exist counts as empty; a server may have to
+// write a file before it admits a reader.
 func (d diskTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	switch to := d.target.(type) {
@@ -88,8 +88,7 @@ func (d diskTarget) open(t *testing.T) *warehouse {
 	return d.target.open(t)
 }
 
-// spaceTarget is a database in a tablespace on the disk. The server's log and
-// all else it has are elsewhere.
+// spaceTarget is a database in a tablespace on the disk. The server's log and other files are elsewhere.
 type spaceTarget struct{ postgresTarget }
 
 func newSpaceTarget(t *testing.T, p postgresTarget, disk string) spaceTarget {
@@ -118,7 +117,7 @@ type version struct {
 	gone bool
 }
 
-// versions are what a reader sees of a table's records, by key.
+// versions returns what a reader sees of a table's records, by key.
 func (w *warehouse) versions(t *testing.T, table string) map[string]version {
 	t.Helper()
 	all := map[string]version{}
@@ -155,22 +154,20 @@ func (r *crashRig) see(t *testing.T) seen {
 	return s
 }
 
-// inOrder are the keys of the family's records in the order in which a sync
-// reads them.
+// inOrder returns the keys of the family's records, in the order in which a sync reads them.
 func (r *crashRig) inOrder(t *testing.T) map[string][]string {
 	t.Helper()
 	return map[string][]string{"sales_invoices": r.ids(t, "sales.invoices"), "v2_contacts": r.ids(t, "v2.contacts"), "crm_lead_board": r.ids(t, "crm.lead_board")}
 }
 
-// sighting is what a reader has seen after something.
+// sighting is what a reader has seen after a step.
 type sighting struct {
 	after string
 	seen
 }
 
-// prefix holds what is seen against before and at last: it is that of some
-// commits of each stream and of none that come later, its deletions last. It
-// reports whether it is half of a stream.
+// prefix compares what is seen with before and last: it must show some first commits of each stream and no
+// later ones, with the deletions last. It reports whether a stream is half loaded.
 func (now sighting) prefix(t *testing.T, order map[string][]string, before, last seen) (half bool) {
 	t.Helper()
 	for table, ids := range order {
@@ -201,9 +198,9 @@ func (now sighting) prefix(t *testing.T, order map[string][]string, before, last
 	return half
 }
 
-// TestCrashFullDisk gives a sync more and more room until it has enough, so
-// that the disk is full at each of its stages: it says so, a reader sees whole
-// commits, and with room the next run completes. // Invariants 1, 7
+// TestCrashFullDisk gives a sync more and more space until it has enough, so that the disk gets full at each
+// stage. The sync reports it, readers see whole commits, and the next run with space completes. // Invariants
+// 1, 7
 func TestCrashFullDisk(t *testing.T) {
 	first, more := int64(0), func(free int64) int64 { return max(free+4<<10, free+free/10) }
 	if *trials < 100 { // the short form
@@ -236,8 +233,7 @@ func TestCrashFullDisk(t *testing.T) {
 	})
 }
 
-// syncFull syncs with the room there is, and if that is not enough once more
-// with plenty.
+// syncFull syncs with the space left and, if that is not enough, again with plenty.
 func (r *crashRig) syncFull(t *testing.T, d diskTarget, what string, all *[]sighting) (fits bool) {
 	t.Helper()
 	stop := r.reading(t)

@@ -14,14 +14,14 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// sharedTarget is what one source has in tables that it shares with others.
+// sharedTarget is one source's rows in tables that it shares with others.
 type sharedTarget struct {
 	icebergTarget
 	source string
 	all    []string // the sources
 }
 
-// open makes tables of the source's own rows.
+// open opens views of the source's own rows.
 func (s sharedTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	w := s.icebergTarget.open(t)
@@ -41,8 +41,7 @@ func (s sharedTarget) open(t *testing.T) *warehouse {
 	return newWarehouse(t, w.db)
 }
 
-// watch looks at the rows of each source by themselves, in tables that it asks the
-// catalog for once.
+// watch looks at the rows of each source separately, in tables that it looks up in the catalog only once.
 func (s sharedTarget) watch(t *testing.T) (look func(glancer) (int64, error), done func()) {
 	var looks []func(glancer) (int64, error)
 	for _, source := range s.all {
@@ -62,8 +61,7 @@ func (s sharedTarget) watch(t *testing.T) (look func(glancer) (int64, error), do
 	}, func() {}
 }
 
-// sharedRig is two platforms, which are sources of the same tables, and a process
-// for each of them.
+// sharedRig is two platforms, which are sources of the same tables, with one process each.
 type sharedRig struct {
 	ann, bob *crashRig
 }
@@ -95,10 +93,9 @@ state: %[5]s/state
 	return r
 }
 
-// TestCrashShared syncs two sources into the same tables, each in a process of its
-// own, and kills one of them, or both, at random instants: the one that lives is
-// done, whatever became of the other, and after one more run of the killed each has
-// its rows, and only these, as its platform has them. // Invariants 1, 7, 13
+// TestCrashShared syncs two sources into the same tables, each in its own process, and kills one of them, or
+// both, at random instants. A process that is not killed completes. After one more run of each killed process,
+// each source has exactly the rows of its platform. // Invariants 1, 7, 13
 func TestCrashShared(t *testing.T) {
 	if *trials == 0 {
 		t.Skip("make crash")
@@ -127,14 +124,14 @@ func TestCrashShared(t *testing.T) {
 				continue
 			}
 			require.Zero(t, code, "%s: %s", what, c.out.String())
-			took = time.Since(begin) // as busy as the machine is now
+			took = time.Since(begin) // the machine's load as of now
 		}
 		for _, timer := range timers {
 			timer.Stop()
 		}
 		r.ann.recover(t, what)
 		r.bob.recover(t, what)
-		if d := r.ann.compare(t); len(d) > 0 { // that bob's last run has left it alone
+		if d := r.ann.compare(t); len(d) > 0 { // bob's last run has not changed ann's rows
 			t.Fatalf("after %s:\n%s", what, strings.Join(d, "\n"))
 		}
 		stop()

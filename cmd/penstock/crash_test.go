@@ -30,18 +30,15 @@ var (
 	crashStep = flag.String("crash-step", "", "with -crash-child: NAME:N:SIGNAL signals itself the Nth time the step is reached; list prints the steps")
 )
 
-// crashStreams are a little of everything that can be half done: pages by
-// number and by cursor, several commits, children and grandchildren, keyless
-// lists, boards, and streams that are fed by others.
+// crashStreams cover everything that can be half done: pages by number and by cursor, several commits,
+// children and grandchildren, keyless lists, boards, and child streams.
 const crashStreams = `["v2.contacts", "v2.invoices", "crm.pipelines", "crm.lead_board", "crm.lead_detail", "sales.invoices", "sales.invoice", "sales.quotes",
     "hr.holidays_list", "hr.employees", "support.tickets", "projects.projects", "projects.task_board", "accounting.customers"]`
 
-// fewStreams are those of the random instants: one of each kind, so that a
-// thousand trials take minutes.
+// fewStreams are for the random instants: one stream of each kind, so that a thousand trials take minutes.
 const fewStreams = `["v2.contacts", "crm.pipelines", "crm.lead_board", "crm.lead_detail", "sales.invoices", "hr.holidays_list"]`
 
-// TestCrashChild is the process that is killed. Its groups are small, so that
-// even a short sync has many commits.
+// TestCrashChild is the process that is killed. Its commits are small, so that even a short sync has many.
 func TestCrashChild(t *testing.T) {
 	if *crashArgs == "" {
 		t.Skip("a child of TestCrash")
@@ -54,20 +51,20 @@ func TestCrashChild(t *testing.T) {
 	os.Exit(a.execute(context.Background(), args))
 }
 
-// crashRig is a platform, a warehouse that is one change behind it, and a way
-// to sync in a process that can be killed.
+// crashRig is a platform, a warehouse that is one change behind it, and a way to sync in a process that can be
+// killed.
 type crashRig struct {
 	*platform
-	other  string // a configuration that differs in nothing but the folder of state
-	source string // the one of the configuration that is synced; none is all
+	other  string // a configuration that differs only in the state folder
+	source string // the source to sync; "" for all
 
-	looks, rows int64 // of readers: how often they looked, and what they saw
+	looks, rows int64 // of readers: how often they looked, and how many rows they saw
 }
 
 func newCrashRig(t *testing.T, to target, scale int, streams string) *crashRig {
 	t.Helper()
 	p := newPlatform(t, sandbox.Options{NoLimits: true, Scale: scale}, streams, to)
-	p.rarely(t) // nor may what is remembered of parents run ahead of their rows
+	p.rarely(t) // nor may stored parents be ahead of their rows
 	r := &crashRig{platform: p, other: filepath.Join(p.dir, "other.yaml")}
 	b, err := os.ReadFile(p.config())
 	require.NoError(t, err)
@@ -80,7 +77,7 @@ func newCrashRig(t *testing.T, to target, scale int, streams string) *crashRig {
 	return r
 }
 
-// child is a sync in a process of its own.
+// child is a sync in its own process.
 type child struct {
 	*exec.Cmd
 	out bytes.Buffer
@@ -94,14 +91,14 @@ func (r *crashRig) start(t *testing.T, config, step string) *child {
 	return c
 }
 
-// wait returns the child's exit code, or that it was killed.
+// wait returns the child's exit code, and whether it was killed.
 func (c *child) wait() (code int, killed bool) {
 	_ = c.Wait()
 	status, _ := c.ProcessState.Sys().(syscall.WaitStatus)
 	return status.ExitStatus(), status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// sync runs the child; after is when it is killed, 0 for never.
+// sync runs the child and kills it after that time; 0 means never.
 func (r *crashRig) sync(t *testing.T, step string, after time.Duration) (killed bool, out string) {
 	t.Helper()
 	c := r.start(t, r.config(), step)
@@ -116,8 +113,7 @@ func (r *crashRig) sync(t *testing.T, step string, after time.Duration) (killed 
 	return killed, c.out.String()
 }
 
-// recover runs once more, to the end, and holds every table against the truth.
-// // Invariant 1
+// recover runs once more, to the end, and compares every table with the truth. // Invariant 1
 func (r *crashRig) recover(t *testing.T, what string) {
 	t.Helper()
 	killed, out := r.sync(t, "", 0)
@@ -132,8 +128,7 @@ func (r *crashRig) recover(t *testing.T, what string) {
 	}
 }
 
-// reading looks at the warehouse over and over while something is done to it,
-// as a dashboard would. // Invariant 7
+// reading keeps reading the warehouse while a test changes it, as a dashboard would. // Invariant 7
 func (r *crashRig) reading(t *testing.T) (stop func()) {
 	t.Helper()
 	look, closed := r.to.watch(t)
@@ -163,8 +158,8 @@ func (r *crashRig) reading(t *testing.T) (stop func()) {
 	}
 }
 
-// looked holds that the readers of a sweep have really read: those that were
-// shut out all the time cannot have seen anything wrong.
+// looked checks that the readers of a sweep did read: readers that were locked out all the time cannot have
+// seen a fault.
 func (r *crashRig) looked(t *testing.T) {
 	t.Helper()
 	require.Positive(t, r.looks, "the readers saw no row in the whole sweep")
@@ -181,15 +176,14 @@ func crashing(t *testing.T, f func(t *testing.T, to target)) {
 	t.Run("bucket", func(t *testing.T) { f(t, newBucketTarget(t)) })
 }
 
-// shortForm reports whether a sweep is in its short form and kills buckets a few times
-// only: load/parquet fails each step of theirs.
+// shortForm reports whether a sweep is in its short form, which kills buckets only a few times: load/parquet
+// fails each of their steps in its own tests.
 func shortForm(to target) bool {
 	_, far := to.(*bucketTarget)
 	return far && *trials < 100
 }
 
-// instants is where a sweep's random instants come from, and says how to have the
-// same again.
+// instants returns the random source of a sweep, and logs how to repeat it.
 func instants(t *testing.T, sweep uint64) *rand.Rand {
 	t.Helper()
 	s := *seed
@@ -200,7 +194,7 @@ func instants(t *testing.T, sweep uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(s, sweep))
 }
 
-// steps are those which a sync reaches, in their order, and how often.
+// steps returns the steps that a sync reaches, in order, and how often it reaches each.
 func (r *crashRig) steps(t *testing.T) (order []string, counts map[string]int) {
 	t.Helper()
 	_, out := r.sync(t, "list", 0)
@@ -216,9 +210,8 @@ func (r *crashRig) steps(t *testing.T) (order []string, counts map[string]int) {
 	return order, counts
 }
 
-// TestCrashAtEveryStep kills the sync at the first, a middle and the last time
-// it reaches each step that a destination names, on a warehouse with changes and
-// deletions to apply and on a new one.
+// TestCrashAtEveryStep kills the sync at the first, a middle and the last time that it reaches each step of a
+// destination, on a warehouse with changes and deletions to apply and on a new one.
 func TestCrashAtEveryStep(t *testing.T) {
 	crashing(t, func(t *testing.T, to target) {
 		scale, streams := 3, crashStreams
@@ -244,7 +237,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 				}
 				for _, nth := range times {
 					killed := r.killAt(t, kept, name, nth)
-					for !killed && nth > 1 && nth <= n/2+1 { // how often a file is opened depends on how busy the machine is
+					for !killed && nth > 1 && nth <= n/2+1 { // how often a file is opened depends on the machine's load
 						nth /= 2
 						killed = r.killAt(t, kept, name, nth)
 					}
@@ -259,8 +252,8 @@ func TestCrashAtEveryStep(t *testing.T) {
 	})
 }
 
-// killAt kills a sync the nth time it reaches a step, if it does, and holds what
-// the next one makes of that.
+// killAt kills a sync when it reaches a step for the nth time, if it does, and checks the result of the next
+// run.
 func (r *crashRig) killAt(t *testing.T, kept bool, name string, nth int) (killed bool) {
 	t.Helper()
 	r.to.reset(t, kept)
@@ -272,7 +265,7 @@ func (r *crashRig) killAt(t *testing.T, kept bool, name string, nth int) (killed
 	return killed
 }
 
-// TestCrashAtRandom kills the sync at random instants of its whole length.
+// TestCrashAtRandom kills the sync at random instants.
 func TestCrashAtRandom(t *testing.T) {
 	crashing(t, func(t *testing.T, to target) {
 		random := instants(t, 1)
@@ -298,7 +291,7 @@ func TestCrashAtRandom(t *testing.T) {
 			if killed {
 				kills++
 			} else {
-				took[kept] = min(took[kept], time.Since(begin)) // a busy machine measured too long
+				took[kept] = min(took[kept], time.Since(begin)) // the first measurement may have been slowed by load
 			}
 			r.recover(t, fmt.Sprintf("trial %d: kill after %v, on a new warehouse: %v", runs, after, !kept))
 			stop()
@@ -308,16 +301,15 @@ func TestCrashAtRandom(t *testing.T) {
 	})
 }
 
-// TestCrashWakesUp stops a sync at each step, lets another process of another
-// machine do the work meanwhile, and wakes the first one up: it must not
-// commit over what the other did. // Invariant 13
+// TestCrashWakesUp stops a sync at each step, lets a process on another machine do the work, and then
+// continues the first one. It must not commit over the other's work. // Invariant 13
 func TestCrashWakesUp(t *testing.T) {
 	crashing(t, func(t *testing.T, to target) {
 		r := newCrashRig(t, to, 1, fewStreams)
 		to.reset(t, true)
 		order, counts := r.steps(t)
 		for i, name := range order {
-			few := i%4 == 1 // of the short form
+			few := i%4 == 1 // in the short form
 			if shortForm(to) {
 				few = name == "publish" // before the put that is the commit
 			}
@@ -328,7 +320,7 @@ func TestCrashWakesUp(t *testing.T) {
 			sleeper := r.start(t, r.config(), fmt.Sprintf("%s:%d:STOP", name, counts[name]/2+1))
 			stopped := sleeper.stopped(20 * time.Second)
 			other := r.start(t, r.other, "")
-			timer := time.AfterFunc(5*time.Second, func() { _ = other.Process.Kill() }) // it waits for what the sleeper holds
+			timer := time.AfterFunc(5*time.Second, func() { _ = other.Process.Kill() }) // it may wait for locks of the stopped process
 			other.wait()
 			timer.Stop()
 			_ = sleeper.Process.Signal(syscall.SIGCONT)
@@ -339,7 +331,7 @@ func TestCrashWakesUp(t *testing.T) {
 	})
 }
 
-// stopped waits until the process is, or has ended.
+// stopped waits until the process is stopped, or has ended.
 func (c *child) stopped(most time.Duration) bool {
 	for end := time.Now().Add(most); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid))
@@ -357,7 +349,7 @@ func (c *child) stopped(most time.Duration) bool {
 	return false
 }
 
-// TestCrashTwoAtOnce syncs from two machines at once, one of which is killed.
+// TestCrashTwoAtOnce syncs from two machines at once and kills one.
 func TestCrashTwoAtOnce(t *testing.T) {
 	crashing(t, func(t *testing.T, to target) {
 		random := instants(t, 2)

@@ -21,8 +21,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// slowSource stops once before the last page of each list, which was asked for
-// by then.
+// slowSource stops once before the last page of each list, after that page was requested.
 type slowSource struct {
 	*extract.Client
 	stop func()
@@ -43,8 +42,8 @@ func (s *slowSource) Pages(ctx context.Context, of schemas.Stream, from state.Cu
 	}
 }
 
-// TestWebhooksAmidARun: events about records of a stream that is being read are
-// applied before its pass is over, and hold against pages that are older.
+// TestWebhooksAmidARun: events about records of a stream that is being read are applied before its pass ends,
+// and older pages do not overwrite them.
 func TestWebhooksAmidARun(t *testing.T) { onEach(t, testWebhooksAmidARun) }
 
 func testWebhooksAmidARun(t *testing.T, to target) {
@@ -93,7 +92,7 @@ func testWebhooksAmidARun(t *testing.T, to target) {
 	rep, err := pipeline.Run(t.Context(), cfg)
 	require.NoError(t, err)
 	require.Equal(t, pipeline.StatusComplete, rep.Status, "%v", rep.Err)
-	require.Nil(t, cfg.Source.(*slowSource).stop, "it has come to that")
+	require.Nil(t, cfg.Source.(*slowSource).stop, "the source was stopped")
 	w := to.open(t)
 	require.EqualValues(t, 2, w.count(t, "SELECT count(*) FROM v2_contacts WHERE name = 'Amid' AND _penstock_via = 'webhook'"))
 	require.EqualValues(t, 1, w.count(t, "SELECT count(*) FROM v2_contacts WHERE _penstock_deleted_at IS NOT NULL"))

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// TestWebhooksLandBeside: the table of single records shows what an event announced
-// when the list's does, and the next run finds both as the source has them.
+// TestWebhooksLandBeside: the table of single records shows the change of an event together with the table of
+// the list, and the next run finds both up to date.
 func TestWebhooksLandBeside(t *testing.T) { onEach(t, testWebhooksLandBeside) }
 
 func testWebhooksLandBeside(t *testing.T, to target) {

@@ -21,8 +21,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// webhookStory changes the platform's contacts, and tells of it out of order, in
-// part twice, and now and then not at all.
+// webhookStory changes the platform's contacts, and announces changes out of order, sometimes twice and
+// sometimes not at all.
 type webhookStory struct {
 	*platform
 	t      *testing.T
@@ -32,7 +32,7 @@ type webhookStory struct {
 	n      int
 }
 
-// change makes a change and the event that tells of it.
+// change makes a change and its event.
 func (s *webhookStory) change() {
 	ids := s.ids(s.t, "v2.contacts")
 	id := ids[s.random.IntN(len(ids))]
@@ -51,7 +51,7 @@ func (s *webhookStory) change() {
 		Body: fmt.Appendf(nil, `{"id":"evt_%d","type":%q,"data":{"id":%q}}`, s.n, kind, id)})
 }
 
-// create makes a contact and returns its id.
+// create creates a contact and returns its id.
 func (s *webhookStory) create() string {
 	before := map[string]bool{}
 	for _, id := range s.ids(s.t, "v2.contacts") {
@@ -81,8 +81,8 @@ func (s *webhookStory) deliver(n int) {
 	}
 }
 
-// TestWebhookStories: whatever the order of changes, events, applications and
-// runs, the tables are the platform's in the end.
+// TestWebhookStories: for any order of changes, events, applications and runs, the tables finally equal the
+// platform.
 func TestWebhookStories(t *testing.T) {
 	seeds := 1
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {

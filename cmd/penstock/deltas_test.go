@@ -36,8 +36,8 @@ func (p *platform) announce(t *testing.T, b *state.InboxFile, kind, id string) {
 	require.Equal(t, state.Stored, was)
 }
 
-// TestWebhooksLand: what events announce is so in the tables without a run, or
-// after one of the streams whose records have no address of their own.
+// TestWebhooksLand: the tables show announced changes without a run or, for streams whose records have no
+// address of their own, after one.
 func TestWebhooksLand(t *testing.T) { onEach(t, testWebhooksLand) }
 
 func testWebhooksLand(t *testing.T, to target) {
@@ -81,7 +81,7 @@ func testWebhooksLand(t *testing.T, to target) {
 	w := to.open(t)
 	require.EqualValues(t, 2, w.count(t, "SELECT count(*) FROM v2_contacts WHERE _penstock_via = 'webhook'"))
 	require.EqualValues(t, 1, w.count(t, "SELECT count(*) FROM v2_contacts WHERE _penstock_deleted_at IS NOT NULL"))
-	require.Zero(t, w.count(t, "SELECT count(*) FROM v2_tickets WHERE subject = 'By an event'"), "it came before this process began, and may be older than what was read")
+	require.Zero(t, w.count(t, "SELECT count(*) FROM v2_tickets WHERE subject = 'By an event'"), "the event arrived before this process started, and may be older than the last read")
 	require.EqualValues(t, 6, w.count(t, "SELECT count(*) FROM _penstock_events"))
 	require.EqualValues(t, 1, w.count(t, "SELECT count(*) FROM _penstock_events WHERE state = 'unmapped'"))
 	require.NoError(t, w.db.Close())
@@ -96,11 +96,11 @@ func testWebhooksLand(t *testing.T, to target) {
 	}
 	code, out, errs = p.penstock(t, "sync", "--stream", "v2.contacts")
 	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
-	require.Regexp(t, `v2 +1 +118 +0 +118`, out, "what an event has brought is what the list shows")
+	require.Regexp(t, `v2 +1 +118 +0 +118`, out, "the list equals the rows of events")
 }
 
-// TestWebhooksDrain: what has piled up while nobody applied it goes in as few
-// requests and commits; each event stands in the table of events.
+// TestWebhooksDrain: a backlog of events is applied with few requests and commits, and each event is in the
+// table of events.
 func TestWebhooksDrain(t *testing.T) {
 	n := 2_000
 	if many, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {

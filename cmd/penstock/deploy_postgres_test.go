@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// TestComposeRole runs the script that makes penstock's role: the role has all that a load
-// needs, and nothing that `check` warns of.
+// TestComposeRole runs the script that creates penstock's role. The role has all rights that a load needs, and
+// none that `check` warns about.
 func TestComposeRole(t *testing.T) {
 	psql, err := exec.LookPath("psql")
 	if err != nil {

@@ -23,7 +23,7 @@ func deployed(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestUnit has systemd itself read the unit: it is right, and hardened.
+// TestUnit lets systemd check that the unit is valid and hardened.
 func TestUnit(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
@@ -44,8 +44,7 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestDockerfile reads the stages and, unless it has to be quick, runs the
-// command that builds the binary.
+// TestDockerfile checks the stages and, unless in short mode, runs the command that builds the binary.
 func TestDockerfile(t *testing.T) {
 	text := deployed(t, "Dockerfile")
 	steps := regexp.MustCompile(`(?m)^(FROM|RUN|COPY|USER|HEALTHCHECK|ENTRYPOINT|CMD|VOLUME|WORKDIR|EXPOSE|STOPSIGNAL) (.*)$`).FindAllStringSubmatch(text, -1)
@@ -91,8 +90,8 @@ func TestDockerfile(t *testing.T) {
 	require.Contains(t, string(out), "duckdb_arrow")
 }
 
-// TestImages: each image has a tag that says its version, and after `make images` its
-// digest, too. The files have either all digests or none, so that none is forgotten.
+// TestImages: each image has a version tag and, after `make images`, a digest. Either all images have a digest
+// or none, so that none is forgotten.
 func TestImages(t *testing.T) {
 	var images []string
 	for _, file := range []string{"Dockerfile", "compose.yaml"} {
@@ -112,8 +111,8 @@ func TestImages(t *testing.T) {
 	require.Contains(t, []int{0, len(images)}, pinned, "run make images")
 }
 
-// TestCompose holds the example against what is promised of it: no root, nothing
-// writable, no secret in the file; and its configuration against the reader.
+// TestCompose checks what the example promises: no root, nothing writable, no secret in the file. It also
+// parses its configuration.
 func TestCompose(t *testing.T) {
 	var c struct {
 		Services map[string]struct {

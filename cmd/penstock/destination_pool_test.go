@@ -17,7 +17,7 @@ type counted struct {
 
 func (c *counted) Close() error { c.closed++; return nil }
 
-func TestLends(t *testing.T) {
+func TestDestinationPool(t *testing.T) {
 	l := newLends()
 	var opened []*counted
 	open := func(at int) load.Destination {
@@ -31,11 +31,11 @@ func TestLends(t *testing.T) {
 		return dest
 	}
 	a, b := open(1), open(7)
-	require.Len(t, opened, 1, "one place in the file or another: it is the same destination")
+	require.Len(t, opened, 1, "the position in the file makes no difference")
 	require.Same(t, whole(a), whole(b))
 	require.NoError(t, a.Close())
-	require.NoError(t, a.Close(), "closed twice, given back once")
-	require.Zero(t, opened[0].closed, "somebody has it still")
+	require.NoError(t, a.Close(), "closed twice, released once")
+	require.Zero(t, opened[0].closed, "there is another user")
 	require.NoError(t, b.Close())
 	require.Equal(t, 1, opened[0].closed)
 	require.NoError(t, open(1).Close())

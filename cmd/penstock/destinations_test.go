@@ -18,7 +18,7 @@ func TestOptions(t *testing.T) {
 	require.NoError(t, options("path=a%20b&threads=2&wait_lock=30s", readers))
 	require.Equal(t, []any{"a b", 2, 30 * time.Second}, []any{path, threads, lock})
 	require.NoError(t, options("wait_lock=0s", readers))
-	require.Negative(t, lock, "not at all is not the zero value")
+	require.Negative(t, lock, "0s is not the default")
 	require.NoError(t, options("", readers))
 	for query, want := range map[string]string{
 		"thread=2":     `unknown option "thread"`,
@@ -31,8 +31,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// What is ours in a Postgres URL goes to the loader, and everything else to the
-// server as it was.
+// The loader's options of a Postgres URL go to the loader; all others go to the server unchanged.
 func TestSplitOptions(t *testing.T) {
 	theirs, ours, err := splitOptions("sslmode=verify-full&json=jsonb&application_name=a%26b&wait=1m", "json", "wait")
 	require.NoError(t, err)
@@ -40,7 +39,7 @@ func TestSplitOptions(t *testing.T) {
 	require.Equal(t, "json=jsonb&wait=1m", ours)
 }
 
-// A file that is written stays as it was until the new content is whole.
+// A file keeps its content until the new content is complete.
 func TestWriteTo(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "out.csv")

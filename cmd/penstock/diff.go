@@ -21,10 +21,10 @@ func (a *app) runsDiffCmd() *cobra.Command {
 	var table string
 	cmd := &cobra.Command{
 		Use:   "diff A B --table T",
-		Short: "how a table's rows changed between two runs",
-		Long: `How a table's rows changed between two runs: rows inserted, deleted and updated,
-with the columns, from the end of run A to the end of run B. It shows the net
-effect: a value that changed and changed back is not shown. The pipeline needs
+		Short: "show how a table's rows changed between two runs",
+		Long: `Shows how a table's rows changed between two runs: rows inserted, deleted and
+updated, with the columns, from the end of run A to the end of run B. It shows the
+net effect: a value that changed and changed back is left out. The pipeline needs
 changes: true.`,
 		Example: "  penstock runs diff co6bjmfsd81u co6bjogeiftv --table sales_invoices",
 		Args:    cobra.ExactArgs(2),

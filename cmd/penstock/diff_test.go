@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The net effect of a key's changes is that between what stood before the first
-// and what stands after the last.
+// The net effect of a key's changes is the difference between the row before the first change and the row
+// after the last.
 func TestRowLogNet(t *testing.T) {
 	insert := func(after string) rowChange { return rowChange{key: `[1]`, action: "insert", after: after} }
 	update := func(before, after string) rowChange {

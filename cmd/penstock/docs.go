@@ -59,7 +59,7 @@ freshness and key tests.`,
 		},
 	}
 	addDestinationFlag(cmd, &to)
-	cmd.Flags().StringVar(&format, "format", "markdown", "`form`: markdown, html or dbt")
+	cmd.Flags().StringVar(&format, "format", "markdown", "`format`: markdown, html or dbt")
 	cmd.Flags().StringVarP(&file, "output", "o", "", "`file` or folder to write instead of stdout")
 	return cmd
 }

@@ -15,10 +15,10 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// moduleRoot is the folder of the module, seen from this package.
+// moduleRoot is the root of the module, relative to this package.
 const moduleRoot = "../.."
 
-// pages are the Markdown files of the project, by their path from the root.
+// pages returns the Markdown files of the project, by path from the root.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -42,8 +42,7 @@ func pages(t *testing.T) map[string]string {
 	return all
 }
 
-// TestLinksLeadSomewhere follows every relative link of every page to a file, and to a
-// heading of it.
+// TestLinksLeadSomewhere checks that every relative link of every page leads to an existing file and heading.
 func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	link := regexp.MustCompile(`\]\(([^)#:]*)(#[^)]*)?\)`)
@@ -63,7 +62,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// anchors are the headings of a page as links name them.
+// anchors returns the headings of a page as links spell them.
 func anchors(text string) []string {
 	var out []string
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
@@ -73,14 +72,14 @@ func anchors(text string) []string {
 	return out
 }
 
-// TestReadmeIsShort holds the README to the size that a newcomer reads.
+// TestReadmeIsShort limits the README to a size that newcomers read.
 func TestReadmeIsShort(t *testing.T) {
 	t.Parallel()
 	require.LessOrEqual(t, len(pages(t)["README.md"]), 9000)
 }
 
-// TestGuaranteesNameTests finds each test that the README's guarantees name. The gate
-// runs it: the test does not skip itself in its short form.
+// TestGuaranteesNameTests checks that each test named by the README's guarantees exists, and does not skip
+// itself in its short form, so that the gate runs it.
 func TestGuaranteesNameTests(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{}
@@ -106,9 +105,8 @@ func TestGuaranteesNameTests(t *testing.T) {
 	require.LessOrEqual(t, rows, 12)
 }
 
-// TestInvariants compares the invariants of docs/ARCHITECTURE.md with the comments that
-// cite them: each file that the page names cites its invariant, and each citation is of
-// an invariant on the page.
+// TestInvariants compares the invariants of docs/ARCHITECTURE.md with the comments that cite them: each file
+// named on the page cites its invariant, and each cited invariant is on the page.
 func TestInvariants(t *testing.T) {
 	t.Parallel()
 	cited := citations(t)
@@ -130,7 +128,7 @@ func TestInvariants(t *testing.T) {
 	}
 }
 
-// citations are the invariants that the comments of each file cite.
+// citations returns the invariants that each file's comments cite.
 func citations(t *testing.T) map[string][]int {
 	t.Helper()
 	cite := regexp.MustCompile(`Invariants?\s+(\d+(?:(?:,| and|, and)\s+\d+)*)`)
@@ -151,7 +149,7 @@ func citations(t *testing.T) map[string][]int {
 	return all
 }
 
-// eachGoFile calls f with each Go file of the module, by its path from the root.
+// eachGoFile calls f with each Go file of the module, by path from the root.
 func eachGoFile(t *testing.T, f func(path, text string)) {
 	t.Helper()
 	for _, folder := range []string{"cmd", "extract", "load", "schemas", "state", "transform"} {
@@ -170,8 +168,8 @@ func eachGoFile(t *testing.T, f func(path, text string)) {
 	}
 }
 
-// TestTroubleshootingMessages finds each message of docs/troubleshooting.md, in its parts
-// between what it leaves out, among the texts of the program.
+// TestTroubleshootingMessages searches the program's texts for each message of docs/troubleshooting.md, part
+// by part between ellipses.
 func TestTroubleshootingMessages(t *testing.T) {
 	t.Parallel()
 	var program strings.Builder
@@ -185,7 +183,7 @@ func TestTroubleshootingMessages(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(table, -1) {
 		for _, message := range codeSpan.FindAllStringSubmatch(row[1], -1) {
 			if _, err := strconv.Atoi(message[1]); err == nil {
-				continue // a status of HTTP
+				continue // an HTTP status
 			}
 			for part := range strings.SplitSeq(message[1], "…") {
 				if part = strings.Trim(part, ":; "); part != "" {

@@ -18,8 +18,8 @@ func TestParseDotenv(t *testing.T) {
 	}
 }
 
-// TestDotenv holds that the environment comes first, that a changed file is read again, and
-// that one which others may read is not read at all.
+// TestDotenv checks that the environment takes precedence, that a changed file is read again, and that a file
+// readable by others is rejected.
 func TestDotenv(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, ".env")
@@ -27,7 +27,7 @@ func TestDotenv(t *testing.T) {
 	_, ok := d.lookup("PENSTOCK_TEST_A")
 	require.False(t, ok)
 	err, _ := d.trouble()
-	require.NoError(t, err, "no file is no fault")
+	require.NoError(t, err, "a missing file is not a fault")
 	require.NoError(t, os.WriteFile(path, []byte("PENSTOCK_TEST_A=file\nPENSTOCK_TEST_B=file\n"), 0o600))
 	t.Setenv("PENSTOCK_TEST_B", "environment")
 	for name, want := range map[string]string{"PENSTOCK_TEST_A": "file", "PENSTOCK_TEST_B": "environment"} {

@@ -19,12 +19,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// platform is a sandbox over real HTTP and a folder with a pipeline that reads
-// it into a warehouse.
+// platform is a sandbox over real HTTP and a folder with a pipeline that reads it into a warehouse.
 type platform struct {
 	*sandbox.Server
 	url, dir string
-	streams  string // the pipeline's list of them, as YAML
+	streams  string // stream list of the pipeline, as YAML
 	to       target
 }
 
@@ -59,7 +58,7 @@ func (p *platform) penstock(t *testing.T, args ...string) (code int, stdout, std
 	return code, out.String(), err.String()
 }
 
-// compare holds the tables of every stream of the pipeline against the platform's truth.
+// compare compares the tables of every stream of the pipeline with the platform's truth.
 func (p *platform) compare(t *testing.T) []string {
 	t.Helper()
 	cat, err := schemas.Load()
@@ -78,10 +77,10 @@ func (p *platform) compare(t *testing.T) []string {
 	return differences
 }
 
-// TestTruth is the main job: every readable stream lands as the platform has
-// it, value by value, and a second run writes nothing.
+// TestTruth: every readable stream is loaded as the platform has it, value by value, and a second run writes
+// nothing.
 func TestTruth(t *testing.T) {
-	t.Parallel() // with TestChangesLand: the two take longest
+	t.Parallel() // with TestChangesLand: these two take longest
 	onEach(t, testTruth)
 }
 
@@ -109,13 +108,13 @@ func testTruth(t *testing.T, to target) {
 	require.Empty(t, st.Outside, "calls outside the read list")
 }
 
-// change creates, updates and deletes records through the platform's own write
-// endpoints, as its users do between two syncs.
+// change creates, updates and deletes records through the platform's write endpoints, as its users would
+// between two syncs.
 func (p *platform) change(t *testing.T) {
 	t.Helper()
 	for _, c := range []struct {
 		stream         string
-		create, update string // POST; with the id in place of %s
+		create, update string // POST; %s is the id
 		remove         string
 		body           string
 	}{
@@ -174,8 +173,8 @@ func (p *platform) write(t *testing.T, method, path, body string) {
 	require.Less(t, resp.StatusCode, 300, "%s %s", method, path)
 }
 
-// TestChangesLand: what was created, updated and deleted between two syncs is so
-// in the tables after the second, with tombstones for the deleted.
+// TestChangesLand: records created, updated and deleted between two syncs are so in the tables after the
+// second sync, with tombstones for the deleted ones.
 func TestChangesLand(t *testing.T) {
 	t.Parallel()
 	onEach(t, testChangesLand)

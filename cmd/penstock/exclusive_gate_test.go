@@ -8,9 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// One who wants the quarters alone gets them between others, and after a while they make
-// way.
-func TestQuarters(t *testing.T) {
+// A unit that needs the gate alone gets it when it is empty, and after a while others no longer enter.
+func TestExclusiveGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q exclusiveGate
 		require.True(t, q.enter())
@@ -18,7 +17,7 @@ func TestQuarters(t *testing.T) {
 		require.True(t, q.enter(), "others go first")
 		time.Sleep(gatePatience + time.Second)
 		require.False(t, q.clear())
-		require.False(t, q.enter(), "but not for ever")
+		require.False(t, q.enter(), "but not forever")
 		q.leave()
 		require.False(t, q.clear())
 		q.leave()

@@ -17,12 +17,12 @@ import (
 func (a *app) explainCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain STREAM",
-		Short: "what was learned or configured for a stream, and why, as YAML to paste",
+		Short: "show what was learned or configured for a stream, and why, as YAML to paste",
 		Long: `Shows what was learned or configured for a stream, and why, as YAML to paste into
 pipelines.yaml; the stream is then read as it is read now. A line with + is
 evidence, a line with - is a rejected hypothesis. Below them are the verdict on
-the last pass and the facts behind it. No request is sent to the source;
-` + "use `penstock discover`" + ` for that.`,
+the last pass and the facts behind it. No request is sent to the source:
+` + "`penstock discover`" + ` does that.`,
 		Example: "  penstock explain crm.leads",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -36,11 +36,11 @@ var (
 	rows     = flag.Int("rows", 1_000_000, "with -figures: records of the load")
 )
 
-// figure is one line of what this project promises: ours against a baseline
-// that ran in the same minutes, and the ratio it must reach.
+// figure is one line of what this project promises: penstock against a baseline that ran in the same minutes,
+// and the required ratio.
 type figure struct {
 	what, base string
-	ours, than []float64 // seconds, bytes or counts, pair by pair
+	ours, than []float64 // seconds, bytes or counts, pairwise
 	unit       string
 	ratio      func(ours, than float64) float64
 	reach      string
@@ -69,8 +69,8 @@ func median(v []float64) float64 {
 	return s[len(s)/2]
 }
 
-// TestFigures prints the figures; it judges nothing, because a timed assertion
-// fails on a busy machine and proves nothing on an idle one.
+// TestFigures prints the figures and asserts nothing: a timed assertion fails on a busy machine and proves
+// nothing on an idle one.
 func TestFigures(t *testing.T) {
 	if !*figures {
 		t.Skip("measured by make bench")
@@ -101,8 +101,8 @@ func writeNDJSON(t *testing.T, path string, n int) {
 	require.NoError(t, w.Flush())
 }
 
-// decodeFigures compare our JSON → Arrow with DuckDB's reader, each on one core
-// and with every value decoded. Both read from memory.
+// decodeFigures compares our JSON → Arrow with DuckDB's reader, each on one core and decoding every value.
+// Both read from memory.
 func decodeFigures(t *testing.T, ndjson string) []figure {
 	const n = 200_000
 	raw, pages := firstRecords(t, ndjson, n, 1000)
@@ -121,8 +121,7 @@ func decodeFigures(t *testing.T, ndjson string) []figure {
 	return []figure{speed, allocs}
 }
 
-// firstRecords are the first n lines of the file, as they stand and as pages of
-// size records each.
+// firstRecords returns the first n lines of the file, unchanged and as pages of size records each.
 func firstRecords(t *testing.T, path string, n, size int) ([]byte, [][]byte) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -187,8 +186,7 @@ func mapPages(t *testing.T, pages [][]byte) (seconds, allocs float64) {
 
 const transformRun = "figures00000"
 
-// cpu is this process's CPU time in seconds: on a machine with neighbours it
-// says what wall time cannot.
+// cpu is this process's CPU time in seconds. On a shared machine it is more accurate than wall time.
 func cpu() float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -199,8 +197,8 @@ func cpu() float64 {
 
 func seconds(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
 
-// duckDecode is the CPU time DuckDB takes to decode every value of the file: a
-// hash over all columns forces it, and the hash's own time is taken away again.
+// duckDecode is the CPU time DuckDB takes to decode every value of the file. A hash over all columns forces
+// the decoding, and the time of the hash is subtracted.
 func duckDecode(t *testing.T, ndjson string) float64 {
 	t.Helper()
 	db, err := sql.Open("duckdb", "")
@@ -221,8 +219,7 @@ func duckDecode(t *testing.T, ndjson string) float64 {
 	return run("SELECT bit_xor(hash(r)) FROM "+read+" r") - hash
 }
 
-// readColumns is the explicit column list DuckDB would find by itself, so that
-// detection is not counted.
+// readColumns returns the explicit column list that DuckDB would detect, so that detection is not counted.
 func readColumns(t *testing.T, db *sql.DB, ndjson string) string {
 	t.Helper()
 	rs, err := db.Query(fmt.Sprintf("SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM read_json('%s', format = 'newline_delimited', sample_size = 20000))", ndjson))
@@ -238,19 +235,18 @@ func readColumns(t *testing.T, db *sql.DB, ndjson string) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// flat stands before the ending of a baseline that is our tables, not one of
-// nested columns.
+// flat marks the ending of a baseline that has the same tables as ours, not one with nested columns.
 const flat = ".flat"
 
-// flatTables are the tables that we make of the records, but for the columns of
-// penstock's own, which no other loader would add.
+// flatTables are the tables that we make of the records, without penstock's own columns, which no other loader
+// would add.
 var flatTables = []string{
 	"SELECT * EXCLUDE (address, phones), unnest(address) FROM records",
 	"SELECT id, generate_subscripts(phones, 1) AS place, unnest(phones, recursive := true) FROM records",
 }
 
-// TestBaseline is the baseline process: DuckDB's own load of the same records
-// from a local file, into a file of its own or into Parquet.
+// TestBaseline is the baseline process: DuckDB's own load of the same records from a local file, into its own
+// file or into Parquet.
 func TestBaseline(t *testing.T) {
 	if *baseline == "" {
 		t.Skip("a child of TestFigures")
@@ -283,11 +279,11 @@ func TestBaseline(t *testing.T) {
 	}
 }
 
-// process is what one finished child cost.
+// process is the cost of one finished child.
 type process struct {
 	wall, cpu float64
-	rss       float64 // bytes at the peak
-	written   float64 // bytes handed to the disk
+	rss       float64 // peak, in bytes
+	written   float64 // bytes written to the disk
 	out       string
 }
 
@@ -310,8 +306,8 @@ func run(t *testing.T, dir string, name string, args ...string) process {
 	return process{wall: wall, cpu: seconds(u.Utime) + seconds(u.Stime), rss: <-rss, written: float64(u.Oublock) * 512, out: out.String()}
 }
 
-// peakMemory asks for a process's high-water mark until it has ended. What wait
-// reports is no use: it counts the parent's pages from before the exec.
+// peakMemory polls a process's peak memory until it ends. The value that wait reports is useless: it counts
+// the parent's pages from before the exec.
 func peakMemory(pid int, done <-chan struct{}) (peak float64) {
 	for {
 		select {
@@ -332,13 +328,13 @@ func peakMemory(pid int, done <-chan struct{}) (peak float64) {
 	}
 }
 
-// landing is where a whole-process load goes, and what it is held against.
+// landing is the destination of a whole-process load, and its baseline.
 type landing struct {
 	name, base  string
 	to          target
-	reach       float64 // share of the baseline's speed
-	bound       float64 // MB at the peak
-	like        string  // what the second of its baselines is, which does more of what we do; "" for none
+	reach       float64 // required share of the baseline's speed
+	bound       float64 // peak, in MB
+	like        string  // name of the second baseline, which does more of what we do; "" for none
 	runBaseline func(t *testing.T, i int) (bare, like float64)
 }
 
@@ -362,11 +358,10 @@ func landings(t *testing.T, dir, ndjson string) []landing {
 	}
 }
 
-// installed copies a program that was just linked, in small pieces. The kernel
-// keeps what was written at once in one piece of its page cache, and counts the
-// whole of a piece as memory of a process that touches a page of it: of a program
-// as the linker leaves it 77 MB for `version`, of one that was read from a disk,
-// or so copied, 43 (Linux 6.18).
+// installed copies a freshly linked program in small pieces. The kernel keeps data written at once in one
+// large piece of its page cache, and counts the whole piece as memory of a process that touches one page of
+// it. `version` of a program as the linker leaves it takes 77 MB; read from a disk, or copied like this, it
+// takes 43 MB (Linux 6.18).
 func installed(t *testing.T, dir, built string) string {
 	t.Helper()
 	from, err := os.Open(built)
@@ -381,8 +376,8 @@ func installed(t *testing.T, dir, built string) string {
 	return path
 }
 
-// loadFigures compare whole processes: penstock reading the sandbox over HTTP
-// into a warehouse with an engine reading the same records from a local file.
+// loadFigures compares whole processes: penstock reading the sandbox over HTTP into a warehouse, and an engine
+// reading the same records from a local file.
 func loadFigures(t *testing.T, dir, ndjson string) []figure {
 	bin := installed(t, dir, "../../bin/penstock")
 	lands := landings(t, dir, ndjson)
@@ -440,7 +435,7 @@ func (l landing) measure(t *testing.T, bin, dir, url string) (figures []figure, 
 	if l.like != "" {
 		figures = slices.Insert(figures, 1, like)
 	}
-	if l.bound > 100 { // what Postgres writes, its server writes
+	if l.bound > 100 { // with Postgres, the server writes
 		figures = append(figures, bytesAgain)
 	}
 	return figures, median(peak.ours)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An event that comes while a worker is at its source is applied by the worker: whoever
-// received it cannot have the lease. // Invariants 3, 13
+// An event that arrives while a worker reads its source is applied by the worker, because the process that
+// received it cannot get the lease. // Invariants 3, 13
 func TestFleetEventsAmidUnits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes the start of three processes")
@@ -33,7 +33,7 @@ func TestFleetEventsAmidUnits(t *testing.T) {
 	r.rename(r.ids[0], "amid units")
 	r.deliver(t.Context(), 1, r.ids[0])
 	r.until("SELECT name FROM ws_ws000.v2_contacts WHERE id::text = '"+r.ids[0]+"'", "amid units")
-	require.Equal(t, "1", r.text("SELECT count(*) FROM units WHERE run = '"+run+"' AND state = 'running'"), "it is still at the source")
+	require.Equal(t, "1", r.text("SELECT count(*) FROM units WHERE run = '"+run+"' AND state = 'running'"), "it is still reading the source")
 	release()
 	r.until("SELECT status FROM runs WHERE run = '"+run+"'", "complete")
 	r.serves[0].end(t)

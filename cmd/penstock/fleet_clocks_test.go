@@ -19,10 +19,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// clockEnv tells a clocked program by how many seconds its clock is wrong.
+// clockEnv is the variable with the number of seconds by which the clock of a clocked program is wrong.
 const clockEnv = "PENSTOCK_TEST_CLOCK"
 
-// offsetSource is a file more in Go's package time.
+// offsetSource is an additional file in Go's package time.
 const offsetSource = `package time
 
 import "syscall"
@@ -42,9 +42,8 @@ var offset = func() (n int64) {
 }()
 `
 
-// clocked builds the program with a change in Go's own package time: the time of day
-// of a process is wrong by what its environment says, and monotonic time runs on, as on
-// a machine whose clock is.
+// clocked builds the program with a patched package time: the wall clock of a process is wrong by what its
+// environment says, while monotonic time is right, as on a machine with a wrong clock.
 func clocked(t *testing.T) (program string) {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()
@@ -57,7 +56,7 @@ func clocked(t *testing.T) (program string) {
 		t.Skipf("no source of Go: %v", err)
 	}
 	const now = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
-	require.Equal(t, 1, strings.Count(string(text), now), "Go tells the time in another way by now")
+	require.Equal(t, 1, strings.Count(string(text), now), "Go reads the time in another way now")
 	dir := t.TempDir()
 	overlay := map[string]map[string]string{"Replace": {}}
 	for name, text := range map[string]string{"time.go": strings.Replace(string(text), now, now+"\tsec += offset\n", 1), "offset.go": offsetSource} {
@@ -75,7 +74,7 @@ func clocked(t *testing.T) (program string) {
 	return program
 }
 
-// startOff starts a clocked program on a machine whose clock is so many hours wrong.
+// startOff starts a clocked program whose clock is wrong by that many hours.
 func (r *fleetRig) startOff(program string, hours int, args ...string) *fellow {
 	r.t.Helper()
 	return r.startAs(r.config(), func(c *exec.Cmd) error {
@@ -85,16 +84,16 @@ func (r *fleetRig) startOff(program string, hours int, args ...string) *fellow {
 	}, args...)
 }
 
-// patiently waits for what takes the life of a lease or two.
+// patiently waits for something that takes up to two lease lifetimes.
 func (r *fleetRig) patiently(sql, want string) {
 	r.t.Helper()
 	if !assert.Eventually(r.t, func() bool { return r.text(sql) == want }, 5*time.Minute, 100*time.Millisecond, "%s", sql) {
-		r.until(sql, want) // which tells how all stands
+		r.until(sql, want) // logs the state of everything
 	}
 }
 
-// refuse has the first question for leads of a workspace be answered with 429 and a
-// date to come back at, and tells both when that is and when the next came.
+// refuse answers the first request for leads of a workspace with 429 and a Retry-After date. It returns that
+// date and the time of the next request.
 func (r *fleetRig) refuse(name string) (again, until *atomic.Int64) {
 	again, until = &atomic.Int64{}, &atomic.Int64{}
 	var asked atomic.Int64
@@ -116,10 +115,9 @@ func (r *fleetRig) refuse(name string) (again, until *atomic.Int64) {
 	return again, until
 }
 
-// Three serve and three workers, each of whose clocks is right, 5 hours ahead or 5
-// hours behind: slots come when the database says, a worker that is frozen loses its
-// unit to another and commits nothing after, what was parked comes again in time, and
-// the versions of a row follow each other. Invariants 8, 13, 18
+// Three serve and three workers with clocks that are right, 5 hours ahead or 5 hours behind. Slots run when
+// the database's clock says, a frozen worker loses its unit to another and commits nothing afterwards, parked
+// units are retried in time, and the versions of a row follow each other. Invariants 8, 13, 18
 func TestFleetClocksApart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds Go's own packages, and waits for leases to run out")
@@ -154,18 +152,18 @@ func TestFleetClocksApart(t *testing.T) {
 	require.NoError(t, err)
 	r.patiently("SELECT count(*) FROM units WHERE source IN ('ws000', 'ws002') AND run = '"+run+"' AND state = 'done'", "6")
 	require.NotZero(t, until.Load())
-	require.False(t, time.Unix(again.Load(), 0).Before(time.Unix(until.Load(), 0)), "asked again before the date that Retry-After named")
+	require.False(t, time.Unix(again.Load(), 0).Before(time.Unix(until.Load(), 0)), "requested again before the date of Retry-After")
 	require.NoError(t, frozen.Process.Signal(syscall.SIGSTOP))
 	workers := []*fellow{r.startOff(program, -5, "worker", "--slots", "4"), r.startOff(program, 0, "worker", "--slots", "4")}
 	r.patiently("SELECT status FROM runs WHERE run = '"+run+"'", "complete")
-	require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another has taken it over")
+	require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another worker has taken it over")
 	settled := r.text("SELECT string_agg(units::text, ' ' ORDER BY id) " + of)
 	certificates := "SELECT string_agg(c::text, ' ' ORDER BY stream, at) FROM ws_ws001._penstock_certificates c WHERE run = '" + run + "'"
 	proven := r.text(certificates)
 	release()
 	require.NoError(t, frozen.Process.Signal(syscall.SIGCONT))
 
-	for range 4 { // all three workers make versions of the same rows
+	for range 4 { // all three workers write versions of the same rows
 		for _, s := range r.all {
 			s.Touch(0.5)
 		}
@@ -192,8 +190,7 @@ func TestFleetClocksApart(t *testing.T) {
 	require.Regexp(t, `this machine's clock is (4h59|5h0)m\d+s ahead of that of the state database`, checked.out.String())
 }
 
-// inTime checks that each slot was run once and when it was due, and that all times
-// that were noted lie within those of the test.
+// inTime checks that each slot ran once, when it was due, and that all recorded times lie within the test.
 func (r *fleetRig) inTime() {
 	t := r.t
 	t.Helper()
@@ -206,9 +203,8 @@ func (r *fleetRig) inTime() {
 	require.Equal(t, "0", r.text("SELECT count(*) FROM (SELECT due, lag(due) OVER (ORDER BY run) AS before FROM runs) x WHERE before > due + interval '1 hour'"), "later runs have later ids")
 }
 
-// follows checks that the versions of a workspace's rows follow each other without a
-// gap, that the last ones are its truth, and that its certificates are in the order of
-// the runs, one of each stream in each.
+// follows checks that the versions of a workspace's rows follow each other without a gap, that the last ones
+// equal its truth, and that its certificates are in the order of the runs, one per stream and run.
 func (r *fleetRig) follows(name string) {
 	t := r.t
 	t.Helper()

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// standalone is a network of its own, with a cable to the host of the database.
+// standalone is a network namespace with a virtual cable to the host of the database.
 type standalone struct{ name, cable string }
 
 const (
@@ -27,7 +27,7 @@ const (
 	ashore   = "10.213.77.2"
 )
 
-// newIsland makes one. It takes root.
+// newIsland creates a standalone network. It needs root.
 func newIsland(t *testing.T) *standalone {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -53,13 +53,13 @@ func (n *standalone) ip(t *testing.T, args ...string) {
 	require.NoError(t, err, "ip %v: %s", args, out)
 }
 
-// cut lets nothing through to the database or back, and tells neither side.
+// cut drops all traffic to and from the database without notifying either side.
 func (n *standalone) cut(t *testing.T)  { n.ip(t, "link", "set", n.cable, "down") }
 func (n *standalone) mend(t *testing.T) { n.ip(t, "link", "set", n.cable, "up") }
 
-// on does f on the island: what it starts and listens to is there.
+// on calls f in the network: what f starts and listens on is there.
 func (n *standalone) on(f func() error) error {
-	runtime.LockOSThread() // its network is that of the thread
+	runtime.LockOSThread() // network namespaces belong to threads
 	home, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (n *standalone) on(f func() error) error {
 	return err
 }
 
-// lead passes on what comes to a listener to an address, and gives the listener's.
+// lead forwards connections of a listener to an address, and returns the listener's address.
 func lead(t *testing.T, l net.Listener, to string) string {
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
@@ -105,8 +105,8 @@ func lead(t *testing.T, l net.Listener, to string) string {
 	return l.Addr().String()
 }
 
-// A worker that is cut off from the database in the middle of a unit leaves it to
-// another, and commits nothing once its way is free again. // Invariant 13
+// A worker that loses its connection to the database in the middle of a unit leaves the unit to another, and
+// commits nothing when the connection is back. // Invariant 13
 func TestFleetCutOff(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for leases to run out")
@@ -140,11 +140,11 @@ func TestFleetCutOff(t *testing.T) {
 	of := "FROM units WHERE source = 'ws001' AND run = '" + run + "'"
 	n.cut(t)
 	cut := time.Now()
-	release() // it has its records, and nowhere to bring them
+	release() // it has its records, but cannot commit them
 	second := r.start("worker", "--slots", "4")
 	r.until("SELECT status FROM runs WHERE run = '"+run+"'", "complete")
-	t.Logf("another has finished its unit %s after the cut", time.Since(cut).Round(time.Second))
-	require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another has taken it over")
+	t.Logf("another worker finished its unit %s after the cut", time.Since(cut).Round(time.Second))
+	require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another worker has taken it over")
 	settled := r.text("SELECT string_agg(units::text, ' ' ORDER BY id) " + of)
 	certificates := "SELECT string_agg(c::text, ' ' ORDER BY stream, at) FROM ws_ws001._penstock_certificates c WHERE run = '" + run + "'"
 	proven := r.text(certificates)

@@ -28,8 +28,7 @@ import (
 
 const eventSecret = "whsec_of_the_fleet_alone"
 
-// eventFleet is two serve on one state database, to which the changes of a few
-// contacts of one workspace are announced.
+// eventFleet is two serve on one state database. They receive the changes of a few contacts of one workspace.
 type eventFleet struct {
 	*fleetRig
 	mu     sync.Mutex
@@ -53,7 +52,7 @@ func newEventFleet(t *testing.T) *eventFleet {
 	return r
 }
 
-// kill ends one of the two and starts it again.
+// kill kills one of the two and starts it again.
 func (r *eventFleet) kill() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,7 +61,7 @@ func (r *eventFleet) kill() {
 	r.serves[i] = r.start("serve", "--slots", "1")
 }
 
-// rename gives a contact another name at the source.
+// rename renames a contact at the source.
 func (r *eventFleet) rename(id, name string) {
 	r.t.Helper()
 	q, err := http.NewRequest("PUT", r.url+"/ws000/v2/contacts/"+id, strings.NewReader(fmt.Sprintf(`{"name":%q}`, name)))
@@ -77,8 +76,8 @@ func (r *eventFleet) rename(id, name string) {
 
 var servedAt = regexp.MustCompile(`msg=serving.*address=(\S+)|serving address=(\S+)`)
 
-// deliver announces a change to either of them, again until one has acknowledged it,
-// and now and then to both.
+// deliver sends a change to one of them, retries until one has acknowledged it, and sometimes sends it to
+// both.
 func (r *eventFleet) deliver(ctx context.Context, n int, id string) {
 	body := fmt.Appendf(nil, `{"id":"evt_%d","type":"contact.updated","data":{"id":%q}}`, n, id)
 	mac := hmac.New(sha256.New, []byte(eventSecret))
@@ -107,8 +106,7 @@ func (r *eventFleet) deliver(ctx context.Context, n int, id string) {
 	}
 }
 
-// watch looks at the names until stop is closed: none is ever followed by an earlier
-// one.
+// watch reads the names until stop is closed: a name must never be followed by an earlier one.
 func (r *eventFleet) watch(stop chan struct{}) (back string, err error) {
 	c, err := pgx.ConnectConfig(context.Background(), r.db.Config().Copy())
 	if err != nil {
@@ -140,9 +138,9 @@ func (r *eventFleet) watch(stop chan struct{}) (back string, err error) {
 	}
 }
 
-// Deliveries of the same records through two serve, out of order, twice and while one
-// of them is killed, leave the last state of each in the table, which never shows an
-// earlier one again. // Invariant 8
+// Deliveries of the same records through two serve, out of order, twice, and while one of them is killed,
+// leave the last state of each record in the table. The table never goes back to an earlier one. // Invariant
+// 8
 func TestFleetEventsInOrder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")

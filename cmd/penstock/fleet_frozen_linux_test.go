@@ -14,9 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Workers are frozen, each at another step of a commit, in which they hold the row of
-// a stream and much else. Another does what they have left, and when they go on they
-// commit nothing. // Invariants 2, 13
+// Workers are frozen, each at another step of a commit, while they hold row locks. Another worker takes over,
+// and when the frozen ones continue they commit nothing. // Invariants 2, 13
 func TestFleetFrozenInCommit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")

@@ -21,15 +21,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweepRig is a fleet with two pipelines: one that reads every stream of all
-// workspaces into tables that they share, once, and one with a slot every few
-// seconds.
+// sweepRig is a fleet with two pipelines: one reads every stream of all workspaces once into shared tables,
+// one has a slot every few seconds.
 type sweepRig struct {
 	*fleetRig
 	to postgresTarget
 }
 
-// fewRecords is how many a table of a workspace has.
+// fewRecords is the number of records per table of a workspace.
 const fewRecords = 4
 
 func newSweep(t *testing.T, workspaces int) *sweepRig {
@@ -62,9 +61,9 @@ serve: {listen: 127.0.0.1:0}
 	return r
 }
 
-// Two serve and four workers on one state database are killed at random, again and
-// again, while they read every stream of many workspaces: PENSTOCK_TEST_TRIALS says
-// how often, and as many workspaces are read as there are kills, 200 at most.
+// Two serve and four workers on one state database are killed at random, again and again, while they read
+// every stream of many workspaces. PENSTOCK_TEST_TRIALS is the number of kills, and also of workspaces, at
+// most 200.
 func TestFleetKilled(t *testing.T) {
 	kills, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS"))
 	if err != nil {
@@ -74,7 +73,7 @@ func TestFleetKilled(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_WORKSPACES")); err == nil {
 		workspaces = n
 	}
-	t.Setenv(lifeEnv, "8s") // a machine that is busy lets a process wait for seconds
+	t.Setenv(lifeEnv, "8s") // a busy machine makes processes wait for seconds
 	r := newSweep(t, workspaces)
 	kinds := [][]string{{"serve", "--slots", "0"}, {"serve", "--slots", "1"}, {"worker", "--slots", "3"}, {"worker", "--slots", "3"}, {"worker", "--slots", "3"}, {"worker", "--slots", "3"}}
 	var all []*fellow
@@ -91,7 +90,7 @@ func TestFleetKilled(t *testing.T) {
 		}
 	}
 	r.await("SELECT count(*) FROM slots WHERE pipeline = 'all' AND state = 'ran'", "1")
-	for _, p := range all { // else one that has only begun takes the signal for nobody's
+	for _, p := range all { // a process that has only started does not handle the signal yet
 		require.Eventually(t, func() bool {
 			return strings.Contains(p.out.String(), "serving") || strings.Contains(p.out.String(), "worker started")
 		}, time.Minute, 20*time.Millisecond)
@@ -109,7 +108,7 @@ func TestFleetKilled(t *testing.T) {
 	r.tables()
 }
 
-// await waits for an answer, for as long as something goes on.
+// await waits for a result, as long as something changes.
 func (r *sweepRig) await(sql, want string) {
 	r.t.Helper()
 	const quiet = 5 * time.Minute
@@ -132,8 +131,8 @@ func (r *sweepRig) await(sql, want string) {
 	}
 }
 
-// ledger checks that no unit is lost or left, none applied twice, that each slot ran
-// once, and that nobody holds a lease.
+// ledger checks that no unit is lost, left or applied twice, that each slot ran once, and that no lease is
+// held.
 func (r *sweepRig) ledger() {
 	t := r.t
 	t.Helper()
@@ -148,9 +147,8 @@ func (r *sweepRig) ledger() {
 	require.Equal(t, "0", r.text("SELECT count(*) FROM lake._penstock_certificates WHERE deleted > 0"), "nothing was deleted at the source")
 }
 
-// tables checks that every table equals the truth: one workspace of each world value
-// by value, the others by the hashes of their rows, and that each row was written
-// once.
+// tables checks that every table equals the truth, and that each row was written once: one workspace of each
+// world value by value, the others by the hashes of their rows.
 func (r *sweepRig) tables() {
 	t := r.t
 	t.Helper()

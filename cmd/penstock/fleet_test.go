@@ -23,8 +23,7 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// fleetRig is a state database that serve and workers share, a Postgres that they
-// write to, and workspaces.
+// fleetRig is a state database that serve and workers share, a Postgres destination, and workspaces.
 type fleetRig struct {
 	*worlds
 	t       *testing.T
@@ -68,7 +67,7 @@ func (r *fleetRig) start(args ...string) *fellow {
 	return r.startAs(r.config(), (*exec.Cmd).Start, args...)
 }
 
-// startAs starts a process with a configuration of its own, in a way of its own.
+// startAs starts a process with its own configuration and start function.
 func (r *fleetRig) startAs(config string, start func(*exec.Cmd) error, args ...string) *fellow {
 	r.t.Helper()
 	self, err := os.Executable()
@@ -99,7 +98,7 @@ func (p *fellow) end(t *testing.T) {
 	require.Less(t, time.Since(begun), 30*time.Second) // the machine may be busy
 }
 
-// text is the first value of an answer of the state database.
+// text returns the first value of a query of the state database.
 func (r *fleetRig) text(sql string) (text string) {
 	r.t.Helper()
 	require.NoError(r.t, r.db.QueryRow(r.t.Context(), "SELECT coalesce(("+sql+")::text, '')").Scan(&text), sql)
@@ -121,8 +120,8 @@ func (r *fleetRig) until(sql, want string) {
 	r.t.FailNow()
 }
 
-// whole checks that tables equal the truth, that no slot ran twice or is left, and
-// that no unit and no lease is.
+// whole checks that tables equal the truth, that no slot ran twice or is left, and that no unit and no lease
+// is left.
 func (r *fleetRig) whole() {
 	r.t.Helper()
 	for _, name := range r.made {
@@ -138,7 +137,7 @@ func (r *fleetRig) whole() {
 	require.Equal(r.t, "0", r.text("SELECT count(*) FROM slots WHERE state = 'ran' AND (SELECT count(*) FROM runs r WHERE r.due = slots.due) <> 1"))
 }
 
-// hold has the first question for leads of a workspace wait until let go.
+// hold makes the first request for leads of a workspace wait until release.
 func (r *fleetRig) hold(name string) (asked chan struct{}, release func()) {
 	asked, free := make(chan struct{}), make(chan struct{})
 	var first atomic.Bool
@@ -156,9 +155,8 @@ func (r *fleetRig) hold(name string) (asked chan struct{}, release func()) {
 	return asked, release
 }
 
-// A run that serve plans is made by workers. One that is killed in the middle of a
-// unit leaves it to another; one that was frozen past its lease does so too, and
-// commits nothing once it goes on.
+// Workers execute a run that serve plans. A worker that is killed in the middle of a unit leaves it to
+// another. So does one that is frozen past its lease, and it commits nothing when it continues.
 func TestFleet(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -176,7 +174,7 @@ func TestFleet(t *testing.T) {
 			require.NoError(t, first.Process.Signal(signal))
 			second := r.start("worker", "--slots", "4")
 			r.until("SELECT status FROM runs WHERE run = '"+run+"'", "complete")
-			require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another has taken it over")
+			require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another worker has taken it over")
 			release()
 			settled := r.text("SELECT string_agg(units::text, ' ' ORDER BY id) " + of)
 			_ = first.Process.Signal(syscall.SIGCONT)
@@ -199,17 +197,16 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// Without a state database there is nothing to take work from.
+// Without a state database, a worker has no source of work.
 func TestWorkerWithoutDatabase(t *testing.T) {
 	w := newWorlds(t, 1)
 	w.configure(t, "parquet:"+w.dir+"/lake", "'*'", "crm.leads")
 	code, _, errs := w.penstock(t, "worker")
 	require.Equal(t, exitUsage, code)
-	require.Contains(t, errs, "hint: `state: postgres://…`")
+	require.Contains(t, errs, "hint: set `state: postgres://…`")
 }
 
-// A unit that ends its worker each time is given up and says so; what is beside it is
-// done all the same. // Invariant 15
+// A unit that ends its worker each time is given up with a reason. Other units still complete. // Invariant 15
 func TestFleetUnitKillsWorker(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes the time of five leases")

@@ -14,21 +14,21 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// follower keeps copies of a table and of its child table by the recipe of
-// docs/following.md: it never asks again for rows up to the latest time it has seen.
+// follower keeps copies of a table and of its child table by the recipe of docs/following.md. It never reads
+// rows again up to the latest time it has seen.
 type follower struct {
 	root, child string
-	seen        string            // the latest time, as the engine writes it
+	seen        string            // the latest time, as the engine formats it
 	rows        map[string]string // by id: hash and tombstone
 	parts       map[string]string // of the child table, by parent and index: hash
-	reads       int               // that found something
+	reads       int               // reads that found something
 }
 
 func newFollower(root, child string) *follower {
 	return &follower{root: root, child: child, seen: "1970-01-01 00:00:00+00", rows: map[string]string{}, parts: map[string]string{}}
 }
 
-// glance takes over what has changed since the last look, in one statement.
+// glance copies the changes since the last read, in one statement.
 func (f *follower) glance(name func(root, table string) string, ask func(query string, to ...any) error) (int64, error) {
 	root := name(f.root, f.root)
 	if root == "" {
@@ -48,14 +48,14 @@ func (f *follower) glance(name func(root, table string) string, ask func(query s
 		(SELECT coalesce(CAST(max(_penstock_synced_at) AS varchar), '') %[1]s)`, changed, parts)
 	var rows, children, seen string
 	if err := ask(q, &rows, &children, &seen); err != nil || seen == "" {
-		return 0, nil //nolint:nilerr // it cannot be read just now
+		return 0, nil //nolint:nilerr // cannot be read at the moment
 	}
 	f.seen = seen
 	f.reads++
 	return f.take(rows, children), nil
 }
 
-// take puts what was read into the copies.
+// take adds what was read to the copies.
 func (f *follower) take(rows, children string) (n int64) {
 	for line := range strings.SplitSeq(rows, "\n") {
 		id, rest, _ := strings.Cut(line, "|")
@@ -71,8 +71,8 @@ func (f *follower) take(rows, children string) (n int64) {
 	return n
 }
 
-// TestFollowers lets readers follow tables while passes of many commits fill and
-// change them: what they have in the end is what a reader has that begins then.
+// TestFollowers lets readers follow tables while passes of many commits fill and change them. In the end they
+// equal a reader that starts then.
 func TestFollowers(t *testing.T) {
 	onEach(t, func(t *testing.T, to target) {
 		t.Parallel()

@@ -13,13 +13,13 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 )
 
-// A state that does not answer does not hold up the end of the daemon, and each look ends.
+// A state that does not answer does not delay the exit of the daemon, and each check ends.
 func TestWatchGrantsEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bounded bool
 		s := &signals{log: slog.New(slog.DiscardHandler), grantsOf: func(ctx context.Context, _ *config.Config) (serve.GrantsSeen, error) {
 			_, bounded = ctx.Deadline()
-			time.Sleep(time.Hour) // as a read that has no context does
+			time.Sleep(time.Hour) // like a read that takes no context
 			return serve.GrantsSeen{}, nil
 		}}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

@@ -16,10 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestHeaderCredentials reads a list of a strict JSON:API server, which wants a key in a
-// header of its own and answers by its own media type alone, and one of another host. Each
-// gets its own headers and nothing of the other's, and what it sends back of them is
-// printed nowhere. // Invariants 5, 10
+// TestHeaderCredentials reads a list of a strict JSON:API server, which needs a key in its own header and
+// answers only with its own media type, and a list of another host. Each host gets only its own headers, and
+// header values in its responses are never printed. // Invariants 5, 10
 func TestHeaderCredentials(t *testing.T) {
 	const key, team = "key_canary_0123456789", "team-canary-98765"
 	var mu sync.Mutex

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A stream is read with what it hangs from, and in that order.
+// A stream is read after its ancestors, in order.
 func TestHintedStreamsComeWithTheirParents(t *testing.T) {
 	stream := func(name, parent string) config.Stream {
 		return config.Stream{Stream: schemas.Stream{Name: name, Parent: parent}}

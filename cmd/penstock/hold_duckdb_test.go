@@ -10,8 +10,8 @@ import (
 	"os/signal"
 )
 
-// hold is a program of the scripts: it has a DuckDB file open for writing, as
-// an analyst's shell has, until it is interrupted. The file ready tells that.
+// hold is a program of the scripts: it has a DuckDB file open for writing, like an analyst's shell, until it
+// is interrupted. It creates the file ready when the database is open.
 func hold() {
 	if err := holdFile(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -19,8 +19,7 @@ func hold() {
 	}
 }
 
-// shell is a program of the scripts: it runs a statement on a DuckDB file, as an
-// analyst's shell does.
+// shell is a program of the scripts: it runs a statement on a DuckDB file, like an analyst's shell.
 func shell() {
 	db, err := sql.Open("duckdb", os.Args[1])
 	if err == nil {

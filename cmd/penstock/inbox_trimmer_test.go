@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// trimming notes what is taken out.
+// trimming records what is removed.
 type trimming struct {
 	through []int64
 	err     error
@@ -23,7 +23,7 @@ func (n *trimming) Trim(_ context.Context, _ string, through int64) error {
 	return n.err
 }
 
-// readers are pipelines that read one source.
+// readers returns a configuration of pipelines that read one source.
 func readers(names ...string) *config.Config {
 	c := &config.Config{}
 	for _, name := range names {
@@ -32,7 +32,7 @@ func readers(names ...string) *config.Config {
 	return c
 }
 
-// What could not be taken out is tried again, though no pipeline has come further.
+// A failed removal is tried again, even if no pipeline has advanced.
 func TestTrimsTryAgain(t *testing.T) {
 	full := errors.New("disk full")
 	inbox, trims := &trimming{err: full}, newTrims(readers("a", "b"))
@@ -45,8 +45,8 @@ func TestTrimsTryAgain(t *testing.T) {
 	require.Equal(t, []int64{5}, inbox.through, "once")
 }
 
-// An applier of the configuration before does not take out what a pipeline that
-// has come with the new one needs, nor does one that is gone keep it.
+// An applier of the previous configuration does not remove events that a new pipeline needs, and a removed
+// pipeline does not keep events.
 func TestTrimsAfterAReload(t *testing.T) {
 	inbox, before := &trimming{}, newTrims(readers("a", "gone"))
 	require.NoError(t, before.applied(t.Context(), inbox, "main", "a", 9))
@@ -54,7 +54,7 @@ func TestTrimsAfterAReload(t *testing.T) {
 	now := newTrims(readers("a", "new"))
 	before.end()
 	require.NoError(t, before.applied(t.Context(), inbox, "main", "gone", 9))
-	require.Empty(t, inbox.through, "new has none of them")
+	require.Empty(t, inbox.through, "the new pipeline has none of them")
 	require.NoError(t, now.applied(t.Context(), inbox, "main", "gone", 9))
 	require.NoError(t, now.applied(t.Context(), inbox, "main", "a", 9))
 	require.NoError(t, now.applied(t.Context(), inbox, "main", "new", 8))

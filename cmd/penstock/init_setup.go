@@ -44,7 +44,7 @@ func (s *setup) fill() {
 	}
 }
 
-// defaultState returns the state folder of a configuration, relative to the configuration.
+// defaultState returns the state folder for a configuration, beside the file.
 func defaultState(path string) string {
 	return filepath.Join(filepath.Dir(path), config.DefaultState)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// parsed is a configuration with these streams.
+// parsed returns a configuration with these streams.
 func parsed(t *testing.T, streams string) *config.Config {
 	t.Helper()
 	cat, err := schemas.Load()
@@ -26,14 +26,14 @@ pipelines: {p: {from: main, to: w}}
 	return c
 }
 
-// asRead is what decides how a stream is read and loaded.
+// asRead keeps only the fields that determine how a stream is read and loaded.
 func asRead(s schemas.Stream) schemas.Stream {
-	s.Stated, s.Settled = nil, false // who says it
+	s.Stated, s.Settled = nil, false // the origin of settings
 	return s
 }
 
-// What explain prints of a stream, pasted into the file, reads it as before: of
-// every stream of the catalogue, as it is and as if something had been learned.
+// The output of explain, pasted into the file, does not change how a stream is read: for every stream of the
+// catalogue, unchanged and with learned conventions.
 func TestExplainedYAMLReadsTheSame(t *testing.T) {
 	t.Parallel()
 	for name, learned := range map[string]extract.Convention{
@@ -67,7 +67,7 @@ func TestExplainedYAMLReadsTheSame(t *testing.T) {
 	}
 }
 
-// A stream of the user's own keeps what its entry says; a secret in it is not told.
+// A stream of the user keeps the settings of its entry. A secret in it is not printed.
 func TestExplainedYAMLOfAnOwnStream(t *testing.T) {
 	t.Parallel()
 	const entry = `streams:

@@ -15,10 +15,9 @@ import (
 
 const module = "github.com/penstock-data/penstock"
 
-// line says what each package may import of ours. The packages stand from left
-// to right: a package imports only from its left, and siblings never meet. A
-// package that is missing here fails the test, so that a new one gets its place
-// on purpose.
+// line lists which of our packages each package may import. Packages are in order from left to right: a
+// package imports only packages to its left, and siblings never import each other. A package missing here
+// fails the test, so that every new package gets its place deliberately.
 var line = map[string][]string{
 	"schemas":                     nil,
 	"state":                       nil,
@@ -39,7 +38,7 @@ var line = map[string][]string{
 	"cmd/internal/signature":      {"extract/wire"},
 	"cmd/internal/config":         {"cmd/internal/serve/schedule", "cmd/internal/signature", "extract/wire", "schemas", "state"},
 	"cmd/internal/imports":        {"schemas"},
-	"cmd/internal/release":        nil, // a program of its own, for make release
+	"cmd/internal/release":        nil, // a separate program, for make release
 	"cmd/internal/pipeline":       {"cmd/internal/pipeline/proof", "extract", "extract/wire", "transform", "load", "schemas", "state"},
 	"cmd/internal/pipeline/proof": nil, // facts in, verdict out
 	"cmd/penstock":                {"*"},
@@ -57,7 +56,7 @@ var line = map[string][]string{
 	"cmd/internal/serve/signal":   {"cmd/internal/serve", "cmd/internal/pipeline", "extract/wire", "state"},
 }
 
-// foreign says which imports from outside a package must do without.
+// foreign lists the external imports that a package must not have.
 var foreign = map[string][]string{
 	"state":                       {"arrow-go", "net/http"},
 	"extract":                     {"arrow-go", "database/sql"},

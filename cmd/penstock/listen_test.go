@@ -50,8 +50,8 @@ pipelines: {all: {from: main, to: lake, streams: [crm.leads]}}
 state: %[1]s/state
 `
 
-// TestServeTLS: the daemon answers with its certificate and nothing in clear text;
-// cookies are bound to TLS, and the health verb asks with TLS.
+// TestServeTLS: the daemon serves its certificate and nothing in clear text. Cookies are bound to TLS, and the
+// health verb uses TLS.
 func TestServeTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
@@ -79,8 +79,8 @@ func TestServeTLS(t *testing.T) {
 	require.Equal(t, 143, d.stop())
 }
 
-// TestServeSocket: a unix socket is for the user and the group, takes the place of
-// one that was left behind, and never that of a living one or of a file.
+// TestServeSocket: a Unix socket is open to the user and the group. It replaces an abandoned socket, but never
+// a live one or a file.
 func TestServeSocket(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "p.sock")
@@ -119,12 +119,12 @@ func TestServeSocket(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(path, []byte("mine"), 0o600))
 	_, err = openListener(s)
-	require.Error(t, err, "a file is no socket")
+	require.Error(t, err, "a file is not a socket")
 	require.FileExists(t, path)
 }
 
-// TestCertificateFiles: a certificate is read again when its files change; while
-// these cannot be used, the one before is.
+// TestCertificateFiles: a certificate is read again when its files change. While they are unusable, the
+// previous one stays in use.
 func TestCertificateFiles(t *testing.T) {
 	dir := t.TempDir()
 	f := &certificateFiles{cert: filepath.Join(dir, "cert.pem"), key: filepath.Join(dir, "key.pem"), log: slog.New(slog.DiscardHandler)}
@@ -141,12 +141,12 @@ func TestCertificateFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile(f.key, []byte("half a key"), 0o600))
 	require.Equal(t, "old.example", name())
 	certify(t, f.cert, f.key, "over.example", time.Now().Add(-time.Hour))
-	require.Equal(t, "old.example", name(), "one that has ended")
+	require.Equal(t, "old.example", name(), "the new one has expired")
 	certify(t, f.cert, f.key, "new.example.org", time.Now().Add(time.Hour))
 	require.Equal(t, "new.example.org", name())
 
-	// The log says once why files are not used. They are tried at each look, even if their
-	// times and sizes stay as they are: a change of a mode is not seen in these.
+	// The log says once why files are not used. They are tried at each check, even if their times and sizes
+	// are unchanged: a change of mode does not change these.
 	var log bytes.Buffer
 	f.log = slog.New(slog.NewTextHandler(&log, nil))
 	certify(t, f.cert, f.key, "late.example.org", time.Now().Add(time.Hour))
@@ -172,8 +172,8 @@ func TestCertificateFiles(t *testing.T) {
 	require.False(t, checkTLS(t.Context(), c)[0].OK)
 }
 
-// TestServeAudit: a wrong token is in the audit log and in the metrics, whichever
-// route it is tried at; a token for metrics reads these and nothing else.
+// TestServeAudit: a wrong token is in the audit log and in the metrics, for every route. A token for metrics
+// reads only metrics.
 func TestServeAudit(t *testing.T) {
 	dir := t.TempDir()
 	const owner, scraper = "owner-token-0123456789", "scraper-token-0123456789"

@@ -34,7 +34,7 @@ func TestJSONRowsReadsToTheEnd(t *testing.T) {
 	}
 }
 
-// TestYAMLRowsAreText takes what stands in a list to the letter.
+// TestYAMLRowsAreText: values of a list keep their text.
 func TestYAMLRowsAreText(t *testing.T) {
 	rows, err := yamlRows([]byte("- {name: 007, key: 0123, float: 1e3, yes: yes, null: ~, list: [1], quoted: \"0x1F\"}\n- name: 0x10\n  key: |\n    line\n"))
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestYAMLRowsAreText(t *testing.T) {
 	}
 }
 
-// TestWithoutValues shows of an error nothing that a row may have held.
+// TestWithoutValues: an error shows nothing that may be a value of a row.
 func TestWithoutValues(t *testing.T) {
 	query := `SELECT name, CAST(key AS integer) FROM workspaces WHERE plan = 'pro'`
 	for text, want := range map[string]string{
@@ -67,8 +67,7 @@ func TestWithoutValues(t *testing.T) {
 	}
 }
 
-// TestListingCommandEnds ends a command that hangs, and what it has begun, with
-// the process.
+// TestListingCommandEnds: a command that hangs ends with the process, with its children.
 func TestListingCommandEnds(t *testing.T) {
 	child, pid := filepath.Join(t.TempDir(), "child"), 0
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -90,7 +89,7 @@ func TestListingCommandEnds(t *testing.T) {
 	require.ErrorContains(t, err, "printed nothing")
 }
 
-// gone reports whether no process has the id, or one whose end nobody has taken note of.
+// gone reports whether the process does not exist, or has ended but was not waited for.
 func gone(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return true

@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// A daemon's run and its webhook events share the lock of their pipeline, and
-// another process gets it once both are done.
-func TestHolds(t *testing.T) {
+// A daemon's run and its webhook events share the lock of their pipeline. Another process gets it when both
+// are done.
+func TestPipelineLocks(t *testing.T) {
 	s, h := &state.Folder{Dir: t.TempDir()}, newHolds()
 	_, first, err := h.take(t.Context(), s, "p")
 	require.NoError(t, err)

@@ -16,8 +16,8 @@ import (
 
 var manual = flag.String("man", "", "folder to write the manual's pages to, as make man does")
 
-// TestEveryVerbIsDescribed: help, completion and the manual come from the verbs
-// themselves, so each must say what it does, how, and what its flags are.
+// TestEveryVerbIsDescribed: help, completion and the manual are made from the verbs, so each must have a
+// description, usage and flag texts.
 func TestEveryVerbIsDescribed(t *testing.T) {
 	t.Parallel()
 	a := &app{out: io.Discard, err: io.Discard}
@@ -26,7 +26,7 @@ func TestEveryVerbIsDescribed(t *testing.T) {
 		require.NotEmpty(t, c.Short, path)
 		require.False(t, strings.HasSuffix(c.Short, "."), "%s: a phrase, not a sentence", path)
 		if !c.HasSubCommands() {
-			require.NotEmpty(t, c.Long+c.Example, "%s wants an example, or more words", path)
+			require.NotEmpty(t, c.Long+c.Example, "%s needs an example or a longer text", path)
 		}
 		for line := range strings.Lines(c.Example) {
 			line = strings.TrimSpace(line)
@@ -36,7 +36,7 @@ func TestEveryVerbIsDescribed(t *testing.T) {
 	})
 }
 
-// eachVerb goes through the verbs that users see, of all depths.
+// eachVerb calls each for the verbs that users see, at all levels.
 func eachVerb(c *cobra.Command, each func(*cobra.Command)) {
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() {
@@ -46,7 +46,7 @@ func eachVerb(c *cobra.Command, each func(*cobra.Command)) {
 	}
 }
 
-// TestManual writes a page for every verb, to be read with man -l.
+// TestManual writes a page for every verb, for man -l.
 func TestManual(t *testing.T) {
 	dir := *manual
 	if dir == "" {

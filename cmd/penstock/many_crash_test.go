@@ -16,9 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestManySourcesKilled ends a run over 50 sources with one key in the middle.
-// The next one, at once, is complete, and the server never counts more requests
-// in a second than it allows.
+// TestManySourcesKilled kills a run over 50 sources with one key in the middle. The next run, at once, is
+// complete, and the server never counts more requests per second than it allows.
 func TestManySourcesKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

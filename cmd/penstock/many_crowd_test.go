@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestManySourcesCrowd reads 200 workspaces into tables that they share, and finds
-// nothing to write in a second run. The log tells what is kept of them.
+// TestManySourcesCrowd reads 200 workspaces into shared tables, and writes nothing in a second run. It logs
+// the heap that is kept.
 func TestManySourcesCrowd(t *testing.T) {
 	if testing.Short() {
 		w := newWorlds(t, 20)
@@ -34,10 +34,10 @@ func (w *worlds) crowd(t *testing.T, url string) {
 	}
 }
 
-// heap is what is alive of it, in bytes.
+// heap returns the bytes of live heap.
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // what pools have kept goes with the second
+	runtime.GC() // the second collection empties pools
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

@@ -14,23 +14,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// perSource is what a run may keep of each source that it is over, in bytes: its
-// configuration, its place in the order, and what became of it. slack is how far
-// two looks at one thing may be apart.
+// perSource limits the bytes that a run may keep per source: its configuration, its position in the order, and
+// its outcome. slack is the tolerance between two measurements.
 const (
 	perSource = 12 << 10
 	slack     = 1 << 20
 )
 
-// TestManySourcesMemory reads few workspaces, and many, each in one run, and looks at
-// what the run has in hand when only the last one is left to be read: that there
-// were more of them is hardly seen. // Invariant 6
+// TestManySourcesMemory reads few workspaces, and many, each in one run, and measures the memory of the run
+// when only the last one is left. The number of sources makes almost no difference. // Invariant 6
 func TestManySourcesMemory(t *testing.T) {
 	few, many := 4, 28
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {
 		few, many = 200, max(n, 300)
 	}
-	newWorlds(t, 2).inHand(t) // what a process makes once
+	newWorlds(t, 2).inHand(t) // to exclude one-time allocations of the process
 	small, large := newWorlds(t, few).inHand(t), newWorlds(t, many).inHand(t)
 	each := (large.heap - small.heap) / int64(many-few)
 	t.Logf("%d sources: %d KB and %d goroutines; %d sources: %d KB and %d goroutines; %d bytes a source",
@@ -39,14 +37,13 @@ func TestManySourcesMemory(t *testing.T) {
 	require.Less(t, large.goroutines, small.goroutines+16)
 }
 
-// hand is what a run has in hand.
+// hand is what a run holds: heap and goroutines.
 type hand struct {
 	heap       int64
 	goroutines int
 }
 
-// inHand reads all workspaces, the last one once the others are done, and tells what
-// the run has in hand then.
+// inHand reads all workspaces, the last one after all others, and measures the run before the last.
 func (w *worlds) inHand(t *testing.T) (h hand) {
 	w.configure(t, `"parquet:`+w.dir+`/lake"`, `"*"`, `["crm.lead_stages"]`)
 	last := w.made[len(w.made)-1]
@@ -68,7 +65,7 @@ func (w *worlds) inHand(t *testing.T) (h hand) {
 	return h
 }
 
-// ends counts lines and keeps none; done is closed after so many.
+// ends counts lines and discards them. It closes done after left lines.
 type ends struct {
 	mu   sync.Mutex
 	left int

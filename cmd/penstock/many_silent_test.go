@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lineCount calls done once so many lines were written to it.
+// lineCount calls done once that many lines were written to it.
 type lineCount struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -34,8 +34,8 @@ func (l *lineCount) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// TestManySourcesSilent has two of three workspaces hang, more than a run has
-// places for: the others are read all the same, and the next run begins with them.
+// TestManySourcesSilent lets two of three workspaces hang, more than a run has slots for. The others are still
+// read, and the next run starts with them.
 func TestManySourcesSilent(t *testing.T) {
 	w := newWorlds(t, 90)
 	gone := make(chan struct{})
@@ -57,7 +57,7 @@ func TestManySourcesSilent(t *testing.T) {
 	require.NoError(t, err)
 	lines := strings.Split(string(text), "\n")
 	for i, line := range lines {
-		if name, _, _ := strings.Cut(strings.TrimSpace(line), ":"); slices.Contains(hang, name) { // else one budget of requests were everybody's
+		if name, _, _ := strings.Cut(strings.TrimSpace(line), ":"); slices.Contains(hang, name) { // otherwise all would share one rate limit
 			lines[i] = strings.ReplaceAll(line, "sandbox_readonly", name)
 		}
 	}

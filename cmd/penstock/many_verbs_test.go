@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// told runs a verb that must do well and gives the lines it prints with --json.
+// told runs a verb that must succeed and returns the lines that it prints with --json.
 func (w *worlds) told(t *testing.T, args ...string) (lines []map[string]any) {
 	t.Helper()
 	code, out, errs := w.penstock(t, append(args, "--json")...)
@@ -27,7 +27,7 @@ func (w *worlds) told(t *testing.T, args ...string) (lines []map[string]any) {
 	return lines
 }
 
-// cursors are those that the destination has, by source and stream.
+// cursors returns the cursors of the destination, by source and stream.
 func (w *worlds) cursors(t *testing.T, args ...string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -38,8 +38,8 @@ func (w *worlds) cursors(t *testing.T, args ...string) map[string]string {
 	return all
 }
 
-// TestVerbsOfManySources asks for one source of several that share tables, in each
-// kind of destination, also where two have the same ids.
+// TestVerbsOfManySources selects one of several sources that share tables, in each kind of destination, also
+// if two sources have the same ids.
 func TestVerbsOfManySources(t *testing.T) {
 	if testing.Short() {
 		testVerbsOfManySources(t, parquetTarget{t.TempDir()})
@@ -53,7 +53,7 @@ func testVerbsOfManySources(t *testing.T, to target) {
 	w.configure(t, `"`+to.url()+`"`, `"*"`, `["crm.leads", "sales.invoices"]`)
 	run := w.told(t, "sync")[0]["run"].(string)
 
-	// Runs, certificates and rows are those of the source that is asked for.
+	// Runs, certificates and rows are those of the selected source.
 	require.Len(t, w.told(t, "runs"), 4)
 	one := w.told(t, "runs", "--source", "ws001")
 	require.Len(t, one, 1)
@@ -70,7 +70,7 @@ func testVerbsOfManySources(t *testing.T, to target) {
 	}
 	require.Len(t, w.told(t, "status", "--to", "warehouse@ws002"), 2)
 
-	// What is everybody's, or wants to know whose, says so.
+	// Verbs that apply to all sources, or need one source, say so.
 	for hint, args := range map[string][]string{
 		"WHERE _penstock_source = 'ws001'": {"query", "--source", "ws001", "FROM crm_leads"},
 		"omit --source":                    {"views", "--source", "ws001"},
@@ -85,7 +85,7 @@ func testVerbsOfManySources(t *testing.T, to target) {
 		require.Contains(t, errs, hint)
 	}
 
-	// Cursors are moved of one source alone, and taken back.
+	// Cursors of only one source are moved, and restored.
 	before := w.cursors(t)
 	require.Len(t, before, 8)
 	require.Len(t, w.cursors(t, "--source", "ws002"), 2)
@@ -114,7 +114,7 @@ func testVerbsOfManySources(t *testing.T, to target) {
 	}
 }
 
-// dbtHolds asks what the tests ask that dbt is given, whose keys begin with the source.
+// dbtHolds runs the checks that the generated dbt tests would run. Their keys begin with the source.
 func (w *worlds) dbtHolds(t *testing.T) {
 	t.Helper()
 	code, out, errs := w.penstock(t, "docs", "--format", "dbt")
@@ -153,7 +153,7 @@ func (w *worlds) dbtHolds(t *testing.T) {
 	require.GreaterOrEqual(t, asked, 3, "two keys and a parent")
 }
 
-// TestVerbsOfPlacedSources asks the same of sources that have a place each.
+// TestVerbsOfPlacedSources does the same for sources with separate destinations.
 func TestVerbsOfPlacedSources(t *testing.T) {
 	w := newWorlds(t, 2)
 	w.configure(t, `"duckdb:`+w.dir+`/{source}.duckdb"`, `"*"`, `["crm.lead_stages"]`)

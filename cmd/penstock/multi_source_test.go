@@ -18,11 +18,11 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// worlds are the platforms behind many workspaces, each at a path of its own of
-// one server: workspace n shows world n modulo their number.
+// worlds are the platforms of many workspaces, each at its own path of one server: workspace n shows world n
+// modulo their number.
 type worlds struct {
 	all  []*sandbox.Server
-	odd  map[string]http.HandlerFunc // what a workspace does instead
+	odd  map[string]http.HandlerFunc // replaces the handler of a workspace
 	url  string
 	dir  string
 	made []string
@@ -33,7 +33,7 @@ func newWorlds(t *testing.T, workspaces int) *worlds {
 	return newWorldsOf(t, workspaces, sandbox.Options{NoLimits: true})
 }
 
-// newWorldsOf makes worlds as o says, but for the seed.
+// newWorldsOf creates worlds with the options o, each with its own seed.
 func newWorldsOf(t *testing.T, workspaces int, o sandbox.Options) *worlds {
 	t.Helper()
 	w := &worlds{odd: map[string]http.HandlerFunc{}, dir: t.TempDir()}
@@ -67,7 +67,7 @@ func (w *worlds) of(name string) *sandbox.Server {
 	return w.all[n%len(w.all)]
 }
 
-// configure writes a configuration whose one pipeline reads all workspaces.
+// configure writes a configuration whose only pipeline reads all workspaces.
 func (w *worlds) configure(t *testing.T, destination, from, streams string) {
 	t.Helper()
 	var b strings.Builder
@@ -89,7 +89,7 @@ func (w *worlds) penstock(t *testing.T, args ...string) (code int, stdout, stder
 	return code, out.String(), errs.String()
 }
 
-// ids are the keys of a table's rows that stand, by source, as `query` gives them.
+// ids returns the keys of a table's rows that are not deleted, by source, read with `query`.
 func (w *worlds) ids(t *testing.T, table string) map[string]map[string]int {
 	t.Helper()
 	code, out, errs := w.penstock(t, "query", "--json", "SELECT _penstock_source AS source, CAST(id AS varchar) AS id FROM "+table+" WHERE _penstock_deleted_at IS NULL")
@@ -106,7 +106,7 @@ func (w *worlds) ids(t *testing.T, table string) map[string]map[string]int {
 	return all
 }
 
-// truth are the keys that a workspace's stream has.
+// truth returns the keys of a workspace's stream.
 func (w *worlds) truth(t *testing.T, name, stream string) map[string]int {
 	t.Helper()
 	records, err := w.of(name).Truth(stream)
@@ -120,7 +120,7 @@ func (w *worlds) truth(t *testing.T, name, stream string) map[string]int {
 	return all
 }
 
-// holds checks that each workspace's rows are in the table, but for those named.
+// holds checks that each workspace's rows are in the table, except for those named.
 func (w *worlds) holds(t *testing.T, table, stream string, but ...string) {
 	t.Helper()
 	got := w.ids(t, table)
@@ -133,9 +133,8 @@ func (w *worlds) holds(t *testing.T, table, stream string, but ...string) {
 	}
 }
 
-// TestManySources reads several workspaces into tables that they share, into each
-// kind of destination: one that fails stops no other, and a second run writes
-// nothing.
+// TestManySources reads several workspaces into shared tables, in each kind of destination. A failing source
+// does not stop the others, and a second run writes nothing.
 func TestManySources(t *testing.T) { onEach(t, testManySources) }
 
 func testManySources(t *testing.T, to target) {
@@ -153,7 +152,7 @@ func testManySources(t *testing.T, to target) {
 	code, out, errs = w.penstock(t, "sync", "--json", "--source", "ws00*")
 	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	require.Len(t, lines, 8, "one a source, and the sums")
+	require.Len(t, lines, 8, "one per source, and the totals")
 	for _, line := range lines[:7] {
 		var r struct {
 			Source  string
@@ -168,8 +167,8 @@ func testManySources(t *testing.T, to target) {
 	w.holds(t, "sales_invoices", "sales.invoices")
 }
 
-// TestListedSources makes sources of the rows of a file, of what a command prints
-// and of the answer to a query, with a secret each, one of them without its own.
+// TestListedSources makes sources from the rows of a file, from the output of a command, and from a query,
+// each with a secret; one source lacks its secret.
 func TestListedSources(t *testing.T) {
 	w := newWorlds(t, 4)
 	w.odd["ws002"] = func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusForbidden) }
@@ -226,8 +225,7 @@ state: %[3]s/state
 	require.Contains(t, errs, "chmod 600")
 }
 
-// TestPlacedSources gives each source a place of its own, which is as that of a
-// single source.
+// TestPlacedSources gives each source a separate destination, like that of a single source.
 func TestPlacedSources(t *testing.T) {
 	w := newWorlds(t, 3)
 	for _, to := range []string{
@@ -268,8 +266,8 @@ func TestPlacedSources(t *testing.T) {
 	}
 }
 
-// TestViewsOfManySources answers the questions of the views for each source that
-// shares the tables, also where two have the same ids, as each alone answers.
+// TestViewsOfManySources: for each source that shares the tables, the views return what they return for that
+// source alone, also if two sources have the same ids.
 func TestViewsOfManySources(t *testing.T) { onEach(t, testViewsOfManySources) }
 
 func testViewsOfManySources(t *testing.T, to target) {

@@ -15,14 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mayRename reports whether a process may have a host's name of its own.
+// mayRename reports whether a process may have its own host name.
 func mayRename() bool {
 	cmd := exec.Command("sh", "-c", "hostname elsewhere")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUTS}
 	return cmd.Run() == nil
 }
 
-// startOn starts a process on a host of that name.
+// startOn starts a process on a host with that name.
 func (r *fleetRig) startOn(name string, args ...string) *fellow {
 	r.t.Helper()
 	self, err := os.Executable()
@@ -38,9 +38,8 @@ func (r *fleetRig) startOn(name string, args ...string) *fellow {
 	return p
 }
 
-// TestFleetOwner: of two hosts, each a name space with a name of its own, the one
-// that has written a lake first does all that goes there; once the lake is the
-// other's, that one does.
+// TestFleetOwner: of two hosts, each a namespace with its own name, the one that first wrote a lake executes
+// all runs into it. After the lake is given to the other host, that one does.
 func TestFleetOwner(t *testing.T) {
 	if !mayRename() {
 		t.Skip("a host of another name cannot be made here")

@@ -16,8 +16,7 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// sharedState gives a platform's configuration a state database in the place of
-// its folder.
+// sharedState gives a platform's configuration a state database instead of its folder.
 func (p *platform) sharedState(t *testing.T) {
 	t.Helper()
 	text, err := os.ReadFile(p.config())
@@ -38,8 +37,8 @@ func (p *platform) on(t *testing.T, h host, args ...string) (code int, out strin
 	return code, all.String()
 }
 
-// TestOwner: a file belongs to the host that wrote it first. Others say so,
-// whatever they are asked, until one is told that the file is there by now.
+// TestOwner: a file belongs to the host that wrote it first. Other hosts refuse every command on it, until one
+// of them is made its owner.
 func TestOwner(t *testing.T) {
 	alpha, beta := host{Name: "alpha", Machine: "1"}, host{Name: "beta", Machine: "1"}
 	for kind, to := range map[string]target{"duckdb": duckTarget{t.TempDir()}, "parquet": parquetTarget{t.TempDir()}} {
@@ -73,7 +72,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestOwnerFirst has hosts write for the first time at once: one does.
+// TestOwnerFirst: if several hosts write for the first time at once, one becomes the owner.
 func TestOwnerFirst(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["crm.sources"]`, parquetTarget{t.TempDir()})
 	p.sharedState(t)
@@ -94,8 +93,7 @@ func TestOwnerFirst(t *testing.T) {
 	require.Empty(t, p.compare(t))
 }
 
-// TestOwnerOfNone: where nobody else can know of a path, or all may write, there is
-// no owner.
+// TestOwnerOfNone: a path has no owner if no other host shares the state, or if all hosts may write to it.
 func TestOwnerOfNone(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["crm.sources"]`, parquetTarget{t.TempDir()})
 	code, out := p.on(t, host{Name: "alpha"}, "sync")

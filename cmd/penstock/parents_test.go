@@ -13,16 +13,15 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// rarely is the part of a configuration by which streams below others are
-// asked for what has changed, and next to nothing else: whatever is remembered
-// wrongly stays wrong.
+// rarely is a configuration that reads child streams almost only for changed parents, so that a wrongly stored
+// parent stays wrong.
 const rarely = `streams:
   v2.contact: {reread: 10000}
   crm.lead_detail: {reread: 10000}
   sales.invoice: {reread: 10000}
 `
 
-// rarely makes the platform's pipeline ask so.
+// rarely adds it to the platform's configuration.
 func (p *platform) rarely(t *testing.T) {
 	t.Helper()
 	b, err := os.ReadFile(p.config())
@@ -30,8 +29,8 @@ func (p *platform) rarely(t *testing.T) {
 	require.NoError(t, os.WriteFile(p.config(), append(b, rarely...), 0o600))
 }
 
-// TestUnchangedParents: what each destination remembers of the parents is enough
-// to ask for those that have changed alone, and to end equal to the source.
+// TestUnchangedParents: what each destination stores about the parents is enough to request only the changed
+// ones, and the tables finally equal the source.
 func TestUnchangedParents(t *testing.T) {
 	onEach(t, func(t *testing.T, to target) {
 		p := newPlatform(t, sandbox.Options{NoLimits: true, Scale: 3}, `["v2.contacts", "v2.contact", "crm.pipelines", "crm.lead_board", "crm.lead_detail", "sales.invoices", "sales.invoice"]`, to)

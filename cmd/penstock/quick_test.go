@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// quick is the program with leases that are lost soon.
+// quick is the program with short leases.
 func quick() {
 	if err := forbidCore(); err != nil {
 		panic(err)
@@ -27,8 +27,8 @@ func quick() {
 	os.Exit(code)
 }
 
-// lifeEnv tells the quick program how long leases live without a sign of life.
+// lifeEnv is the variable with the lease lifetime of the quick program.
 const lifeEnv = "PENSTOCK_TEST_LIFE"
 
-// stepEnv has the quick program signal itself at a step of a commit: see signalAt.
+// stepEnv is the variable with the step of a commit at which the quick program signals itself: see signalAt.
 const stepEnv = "PENSTOCK_TEST_STEP"

@@ -34,8 +34,8 @@ type authKind struct {
 	token, introspect string // paths
 	revoke            string
 	device            func(*authServer) string // the oauth block for device codes
-	lenient           []string                 // environment in which a used refresh token is good again
-	grace             string                   // refresh_grace for that
+	lenient           []string                 // environment in which a used refresh token is valid again
+	grace             string                   // refresh_grace in that case
 	noRefresh         string                   // the client that gets no refresh token; "" for none
 }
 
@@ -65,11 +65,11 @@ var authKinds = []authKind{
 	},
 }
 
-// realPeople is how many streams the API has.
+// realPeople is the number of streams of the API.
 const realPeople = 6
 
-// authServer is a running server behind a proxy: the proxy is the API too, which asks the
-// server about each token, and it can break the token endpoint.
+// authServer is a running server behind a proxy. The proxy is also the API, which checks each token with the
+// server, and it can break the token endpoint.
 type authServer struct {
 	kind authKind
 	url  string
@@ -77,16 +77,16 @@ type authServer struct {
 
 	renewals, codes, reads atomic.Int64
 	revokeDown             atomic.Bool
-	deadStatus             atomic.Int64 // of answers to a token that has ended; 0: 401
+	deadStatus             atomic.Int64 // status of responses to an expired token; 0 means 401
 	needs                  atomic.Value // the scope of the API
 
 	mu      sync.Mutex
 	instead http.HandlerFunc // answers the token endpoint
 	times   int
-	spent   map[string]bool // access tokens that the API takes for ended
+	spent   map[string]bool // access tokens that the API treats as expired
 	seen    map[string]bool
-	refresh int                            // refresh tokens presented
-	after   func(http.ResponseWriter) bool // before an answer of the token endpoint goes out
+	refresh int                            // number of refresh tokens presented
+	after   func(http.ResponseWriter) bool // called before a response of the token endpoint is sent
 }
 
 // startAuth starts a server and waits until it answers.
@@ -120,7 +120,7 @@ func startAuth(t *testing.T, dir string, kind authKind, env ...string) *authServ
 	return s
 }
 
-// anew forgets what the test before has done.
+// anew resets what the test before has done.
 func (s *authServer) anew(t *testing.T) *authServer {
 	t.Helper()
 	s.reset()
@@ -140,7 +140,7 @@ func (s *authServer) reset() {
 	s.spent, s.seen = map[string]bool{}, map[string]bool{}
 }
 
-// expire has the API take every token that it has seen for one that has ended.
+// expire makes the API treat every token seen so far as expired.
 func (s *authServer) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,21 +149,21 @@ func (s *authServer) expire() {
 	}
 }
 
-// intercept has h answer the token endpoint, so many times.
+// intercept lets h answer the token endpoint that many times.
 func (s *authServer) intercept(h http.HandlerFunc, times int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.instead, s.times = h, times
 }
 
-// presented is how many refresh tokens have reached the server.
+// presented returns how many refresh tokens have reached the server.
 func (s *authServer) presented() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.refresh
 }
 
-// ServeHTTP is the API, and the way to the server.
+// ServeHTTP is the API, and forwards other requests to the server.
 func (s *authServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/people"):
@@ -222,7 +222,7 @@ func (s *authServer) tokenEndpoint(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body.Bytes())
 }
 
-// people is a list of the API.
+// people serves a list of the API.
 func (s *authServer) people(w http.ResponseWriter, r *http.Request) {
 	s.reads.Add(1)
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -252,7 +252,7 @@ func (s *authServer) active(token string) bool {
 	return ok
 }
 
-// ask asks the server about a token.
+// ask introspects a token at the server.
 func (s *authServer) ask(token string) (scope string, active bool) {
 	r, err := http.NewRequest(http.MethodPost, s.back.String()+s.kind.introspect, strings.NewReader(url.Values{"token": {token}}.Encode()))
 	if err != nil {
@@ -315,7 +315,7 @@ func (h *home) run(args ...string) (int, string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// start runs a program whose output is read meanwhile. wait returns how it ended.
+// start runs a program whose output is read while it runs. wait returns how it ended.
 func (h *home) start(args ...string) (wait func() error, out *printedLines) {
 	cmd := h.command(args...)
 	r, w := io.Pipe()
@@ -332,7 +332,7 @@ func (h *home) start(args ...string) (wait func() error, out *printedLines) {
 
 var loginLine = regexp.MustCompile(`^(http\S+)$`)
 
-// login signs in with a browser of this machine.
+// login signs in with a browser on this machine.
 func (h *home) login(d decision) (asked *url.URL, code int, out string) {
 	cmd := h.command("login", "--no-browser")
 	stderr, err := cmd.StderrPipe()
@@ -383,7 +383,7 @@ func (h *home) paste(change func(*url.URL)) (int, string) {
 	return cmd.ProcessState.ExitCode(), out + stdout.String()
 }
 
-// metrics are what the daemon tells, as soon as it has looked at the sign-ins.
+// metrics returns the daemon's metrics, after its first check of the sign-ins.
 func (h *home) metrics(t *testing.T) (text string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -413,7 +413,7 @@ func (h *home) metrics(t *testing.T) (text string) {
 	return text
 }
 
-// tokens is the file of the tokens.
+// tokens returns the path of the token file.
 func (h *home) tokens(t *testing.T) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(h.dir, ".penstock", "tokens", "*.json"))
@@ -422,7 +422,7 @@ func (h *home) tokens(t *testing.T) string {
 	return files[0]
 }
 
-// settle waits until the pause that the last run has noted is over.
+// settle waits until the pause that the last run has stored is over.
 func (h *home) settle() { time.Sleep(5 * time.Second) }
 
 // decision is what a person does on the server's pages.
@@ -433,12 +433,12 @@ const (
 	deny   decision = false
 )
 
-// person walks through the pages of a server with a browser of their own.
+// person walks through the pages of a server with a separate browser.
 type person struct {
 	t      *testing.T
 	issuer string
 	client *http.Client
-	fields map[string]string // what is typed into the fields of forms
+	fields map[string]string // typed into the fields of forms
 }
 
 func newPerson(t *testing.T, issuer string) *person {
@@ -451,7 +451,7 @@ func newPerson(t *testing.T, issuer string) *person {
 	}, map[string]string{"login": "demo", "password": "demo"}}
 }
 
-// visit walks, and has the browser follow where the server leads in the end.
+// visit walks through the pages, and follows the final redirect.
 func (p *person) visit(address string, d decision) {
 	resp, err := http.Get(p.walk(address, d))
 	require.NoError(p.t, err)
@@ -473,7 +473,7 @@ func attributes(tag string) map[string]string {
 	return all
 }
 
-// walk returns the address of another host that the pages lead to, or of the last page.
+// walk returns the address on another host that the pages lead to, or that of the last page.
 func (p *person) walk(address string, d decision) string {
 	resp, err := p.client.Get(address)
 	for range 20 {
@@ -508,7 +508,7 @@ func (p *person) walk(address string, d decision) string {
 	return ""
 }
 
-// submit fills in the one form of a page.
+// submit fills in the only form of a page.
 func (p *person) submit(at *url.URL, form map[string]string, body []byte, d decision) (*http.Response, error) {
 	values := url.Values{}
 	for _, tag := range fieldTag.FindAllString(string(body), -1) {

@@ -24,8 +24,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRealOAuth signs in to authorization servers of the public registries, and renews,
-// revokes and breaks what they give. `make oauth` fetches and starts them.
+// TestRealOAuth signs in to authorization servers of the public registries, and renews, revokes and breaks
+// their tokens. `make oauth` fetches and starts the servers.
 func TestRealOAuth(t *testing.T) {
 	dir := os.Getenv("PENSTOCK_TEST_SERVERS")
 	if dir == "" {
@@ -45,7 +45,7 @@ func TestRealOAuth(t *testing.T) {
 			}{
 				{"sign in, from the issuer's metadata, and read", realSignIn},
 				{"another state, a denial", realRefusals},
-				{"the token endpoint is in trouble", realOutage},
+				{"the token endpoint is down", realOutage},
 				{"a late answer", realLate},
 				{"a lost answer where reuse is detected", realLost},
 				{"one renewal for many streams", realOneRenewal},
@@ -164,7 +164,7 @@ func realLate(t *testing.T, s *authServer) {
 	require.Equal(t, exitDone, code, out)
 }
 
-// cut closes the connection in the place of an answer, once.
+// cut closes the connection instead of sending a response, once.
 func (s *authServer) cut() {
 	var done atomic.Bool
 	s.after = func(w http.ResponseWriter) bool {
@@ -216,7 +216,7 @@ func realGrace(t *testing.T, s *authServer) {
 	if s.kind.grace != "always" {
 		return
 	}
-	// A server that does not rotate is seen to be one by its first renewal.
+	// The first renewal shows that a server does not rotate refresh tokens.
 	h = s.home(t, "client_id: public", "")
 	h.signIn(t)
 	s.expire()
@@ -324,7 +324,7 @@ func realSignOut(t *testing.T, s *authServer) {
 	}
 	text, err := os.ReadFile(h.tokens(t))
 	require.NoError(t, err)
-	_, text, _ = bytes.Cut(text, []byte("\n")) // what the tokens are bound to
+	_, text, _ = bytes.Cut(text, []byte("\n")) // the line with what the tokens are bound to
 	require.NoError(t, json.Unmarshal(text, &kept))
 	require.True(t, s.active(kept.Access))
 
@@ -387,7 +387,7 @@ func realRevoked(t *testing.T, s *authServer) {
 		require.Contains(t, out, "the server did not renew the token")
 		require.Contains(t, out, "invalid_grant")
 	}
-	require.Equal(t, 1, s.presented(), "a grant that has ended is not asked for again")
+	require.Equal(t, 1, s.presented(), "an expired grant is not requested again")
 }
 
 func realMetrics(t *testing.T, s *authServer) {
@@ -458,7 +458,7 @@ func (o *printedLines) find(t *testing.T, want *regexp.Regexp) []string {
 	}
 }
 
-// String is all of it, once the program has ended.
+// String returns all lines, once the program has ended.
 func (o *printedLines) String() string {
 	for line := range o.lines {
 		fmt.Fprintln(&o.all, line)

@@ -21,31 +21,28 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// realRecords is how many records each server is given: no round number of
-// pages of any size.
+// realRecords is how many records each server gets: not a multiple of any page size.
 const realRecords = 1234
 
-// realServer is a running server that nobody here wrote.
+// realServer is a running third-party server.
 type realServer struct {
 	url    string
-	token  string // of whoever may read and write everything; "" where all may
-	header string // what goes before the token
+	token  string // may read and write everything; "" if none is needed
+	header string // prefix of the token
 }
 
-// realStream is a list of the server's: what a user writes of it, and what is
-// true.
+// realStream is a list of the server: the user's configuration of it, and the true ids.
 type realStream struct {
 	name, path string
-	ids        []string // as the server gave them out
-	count      int      // by the server itself
+	ids        []string // as assigned by the server
+	count      int      // as reported by the server
 
-	// stops says that the list may be refused, with a reason, but never cut.
+	// stops means that the list may be refused with a reason, but never loaded in part.
 	stops bool
 }
 
-// TestRealServers reads lists of servers from the public registries by their
-// paths alone, and holds what was loaded against the servers' own counts and
-// ids. `make servers` fetches and starts them.
+// TestRealServers reads lists of servers from the public registries, configured only by path, and compares the
+// loaded rows with the servers' own counts and ids. `make servers` fetches and starts the servers.
 func TestRealServers(t *testing.T) {
 	dir := os.Getenv("PENSTOCK_TEST_SERVERS")
 	if dir == "" {
@@ -119,7 +116,7 @@ streams: {real.%[3]s: {path: %[4]q}}
 	require.Zero(t, w.count(t, "SELECT sum(written + deleted) FROM (FROM _penstock_certificates QUALIFY row_number() OVER (ORDER BY run DESC) = 1)"), "the second run wrote rows")
 }
 
-// ids are the records' ids, sorted.
+// ids returns the records' ids, sorted.
 func (w *warehouse) ids(t *testing.T, table string) []string {
 	t.Helper()
 	rows, err := w.db.Query("SELECT id::text FROM " + table)
@@ -171,7 +168,7 @@ func launch(t *testing.T, alive string, cmd *exec.Cmd) *realServer {
 	}
 }
 
-// call asks the server's API, and gives the header of its answer.
+// call sends a request to the server's API and returns the response header.
 func (s *realServer) call(t *testing.T, method, path string, body, into any) http.Header {
 	t.Helper()
 	var sent io.Reader
@@ -200,7 +197,7 @@ func (s *realServer) call(t *testing.T, method, path string, body, into any) htt
 	return resp.Header
 }
 
-// output runs a program of the server's to its end.
+// output runs a program of the server to its end.
 func output(t *testing.T, dir, program string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(program, args...)
@@ -210,8 +207,8 @@ func output(t *testing.T, dir, program string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// startPocketBase is a back end with collections: page, perPage, totalItems,
-// and ids that are no numbers. One collection is for everybody, one is not.
+// startPocketBase starts a back end with collections: page, perPage, totalItems, and ids that are not numbers.
+// One collection is public, one is not.
 func startPocketBase(t *testing.T, program string) (*realServer, []realStream) {
 	dir := t.TempDir()
 	output(t, dir, program, "superuser", "upsert", "owner@penstock.example", "correct-horse", "--dir", dir)
@@ -246,9 +243,8 @@ func startPocketBase(t *testing.T, program string) (*realServer, []realStream) {
 	return s, streams
 }
 
-// startJSONServer is a server of bare lists: whole without a word about pages,
-// in pages with Link and X-Total-Count once _page is in the URL, and cut where
-// there is only _limit.
+// startJSONServer starts a server of bare lists: complete without paging signals, in pages with Link and
+// X-Total-Count if the URL has _page, and truncated if it has only _limit.
 func startJSONServer(t *testing.T, program string) (*realServer, []realStream) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "db.json"), []byte(`{"posts":[]}`), 0o600))
@@ -276,8 +272,8 @@ func startJSONServer(t *testing.T, program string) (*realServer, []realStream) {
 	}
 }
 
-// startDatasette is tables as an API: rows with a token for the next page, or
-// bare lists with Link; no total.
+// startDatasette starts tables as an API: rows with a token for the next page, or bare lists with Link;
+// without totals.
 func startDatasette(t *testing.T, program string) (*realServer, []realStream) {
 	dir := t.TempDir()
 	cmd := exec.Command(program, "shop.db", "--create", "--secret", "not-so-secret", "--host", "HOST", "--port", "PORT",

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// lastRun is the id of the last run that has units in the state folder.
+// lastRun returns the id of the last run that has units in the state folder.
 func (w *worlds) lastRun(t *testing.T) string {
 	t.Helper()
 	units := w.units(t, state.UnitFilter{})
@@ -34,7 +34,7 @@ func (w *worlds) units(t *testing.T, f state.UnitFilter) []state.Unit {
 	return units
 }
 
-// shown are the units of a run as `runs units` prints them.
+// shown returns the units of a run as `runs units` prints them.
 func (w *worlds) shown(t *testing.T, run string) (rows []map[string]any) {
 	t.Helper()
 	code, out, errs := w.penstock(t, "runs", "units", run, "--json")
@@ -47,8 +47,8 @@ func (w *worlds) shown(t *testing.T, run string) (rows []map[string]any) {
 	return rows
 }
 
-// TestUnitsOfARun shows what a run on a state folder is made of: each family of
-// streams of each source, and what a run has left that was killed.
+// TestUnitsOfARun: a run on a state folder has a unit for each family of streams of each source, and a killed
+// run shows its unfinished units.
 func TestUnitsOfARun(t *testing.T) {
 	w := newWorlds(t, 2)
 	w.configure(t, `"duckdb:`+w.dir+`/w.duckdb"`, `"*"`, `["crm.leads", "crm.lead_stages"]`)
@@ -84,8 +84,8 @@ func TestUnitsOfARun(t *testing.T) {
 
 func first(code int, _, _ string) int { return code }
 
-// TestCancelledRun ends a run from another process while its sources hang: soon,
-// with all that it would have read, and the next run reads it.
+// TestCancelledRun cancels a run from another process while its sources hang. It ends soon, and the next run
+// reads everything.
 func TestCancelledRun(t *testing.T) {
 	w := newWorlds(t, 3)
 	hang := make(chan struct{})
@@ -140,8 +140,8 @@ func TestCancelledRun(t *testing.T) {
 	w.holds(t, "crm_lead_stages", "crm.lead_stages")
 }
 
-// TestRunWithoutLedger makes a run whose units cannot be written down, and says so
-// once, however many sources it has.
+// TestRunWithoutLedger makes a run whose units cannot be stored. The warning is logged once, for any number of
+// sources.
 func TestRunWithoutLedger(t *testing.T) {
 	w := newWorlds(t, 3)
 	w.configure(t, `"duckdb:`+w.dir+`/w.duckdb"`, `"*"`, `["crm.lead_stages"]`)

@@ -109,7 +109,7 @@ func (a *app) rejectsListCmd() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "records and values that are not in the tables, and why",
+		Short: "list records and values that are not in the tables, and why",
 		Example: `  penstock rejects list
   penstock rejects list --stream crm.leads`,
 		Args: cobra.NoArgs,

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A list with a record and with values that no table can hold, beside a sound one,
-// in each destination: the stream is partial until the loss is accepted, an
-// unchanged source adds no reject, and the sound list is proven all along.
+// In each destination, a list with a record and values that no table can hold, next to a sound list: the
+// stream is partial until the loss is accepted, an unchanged source adds no reject, and the sound list is
+// always proven.
 func TestRejectsUntilTheyAreAccepted(t *testing.T) {
 	sound := []string{`{"id":2,"a":"x"}`, `{"id":3,"a":"y"}`}
 	lists := map[string][]string{
@@ -66,6 +66,6 @@ state: %s/state
 		defer w.db.Close()
 		var rows, items int
 		require.NoError(t, w.db.QueryRow("SELECT (SELECT count(*) FROM x_broken), (SELECT count(*) FROM x_broken__items)").Scan(&rows, &items))
-		require.Equal(t, []int{4, 1}, []int{rows, items}, "what can be stored is")
+		require.Equal(t, []int{4, 1}, []int{rows, items}, "everything else is stored")
 	})
 }

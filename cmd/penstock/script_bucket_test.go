@@ -8,8 +8,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// scriptBucket makes a bucket of an S3 server of its own: bucket NAME. $STORE is
-// where the server is.
+// scriptBucket creates a bucket on a new S3 server: bucket NAME. $STORE is the server's address.
 func scriptBucket(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: bucket NAME")

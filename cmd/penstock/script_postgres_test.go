@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// objectsOf is a query for the relations, functions, types and triggers of a schema. Indexes
-// and sequences of a table are the table's.
+// objectsOf returns a query for the relations, functions, types and triggers of a schema. Indexes and
+// sequences of a table are not listed.
 func objectsOf(schema string) string {
 	const of = " WHERE n.nspname = "
 	return `SELECT string_agg(name, ' ') FROM (
@@ -27,10 +27,9 @@ func objectsOf(schema string) string {
 		UNION ALL SELECT 'rule:' || rulename FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class JOIN pg_namespace n ON n.oid = c.relnamespace` + of + schema + ` AND rulename <> '_RETURN') all_of_them`
 }
 
-// TestScriptsPostgres runs the scripts whose name begins with postgres. They
-// share a server at $POSTGRES, where each has a schema of its own, $SCHEMA.
-// `postgres SQL [VALUE]` runs statements there as the role that may do
-// everything, and holds the last one's answer.
+// TestScriptsPostgres runs the scripts whose names begin with postgres. They share a server at $POSTGRES, with
+// one schema per script, $SCHEMA. `postgres SQL [VALUE]` runs statements as superuser, and compares the last
+// result with VALUE.
 func TestScriptsPostgres(t *testing.T) {
 	server := pgtest.Start(t)
 	var last atomic.Int32
@@ -58,7 +57,7 @@ func TestScriptsPostgres(t *testing.T) {
 	})
 }
 
-// firstText runs statements and gives the first value of the last one's answer.
+// firstText runs statements and returns the first value of the last result.
 func firstText(url, sql string) (string, error) {
 	ctx := context.Background()
 	c, err := pgx.Connect(ctx, url)

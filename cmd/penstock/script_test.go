@@ -37,9 +37,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs testdata/script: what the README promises, at the command
-// line. Each script has a sandbox of its own at $SANDBOX. Those that need
-// Postgres are another test's.
+// TestScripts runs testdata/script: what the README promises on the command line. Each script has its own
+// sandbox at $SANDBOX. TestScriptsPostgres runs those that need Postgres.
 func TestScripts(t *testing.T) {
 	all := scripts(t, "*.txtar")
 	runScripts(t, slices.DeleteFunc(all, func(f string) bool { return strings.HasPrefix(filepath.Base(f), "postgres") }), setupScript, nil)
@@ -86,8 +85,7 @@ func runScripts(t *testing.T, files []string, setup func(*testscript.Env) error,
 	})
 }
 
-// setupScript gives a script its sandbox, which does not limit anyone: scripts
-// are about what is said, not about how fast.
+// setupScript gives a script its sandbox, without rate limits: scripts test output, not speed.
 func setupScript(env *testscript.Env) error {
 	platform, err := sandbox.New(sandbox.Options{NoLimits: true, Lists: servers.Lists()})
 	if err != nil {
@@ -95,7 +93,7 @@ func setupScript(env *testscript.Env) error {
 	}
 	server := httptest.NewServer(platform)
 	env.Defer(server.Close)
-	env.Defer(func() { _ = platform.Close() }) // ends the webhooks of a script
+	env.Defer(func() { _ = platform.Close() }) // stops the webhooks of a script
 	env.Setenv("SANDBOX", server.URL)
 	env.Setenv("MOVED", strings.Replace(server.URL, "127.0.0.1", "localhost", 1)) // the same platform at another address
 	env.Setenv("NO_COLOR", "1")
@@ -120,7 +118,7 @@ func scriptCondition(cond string) (bool, error) {
 	return false, errors.New("unknown condition")
 }
 
-// scriptExits runs a program and holds its exit code: exits 75 penstock sync.
+// scriptExits runs a program and checks its exit code: exits 75 penstock sync.
 func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM [ARG...]")
@@ -139,7 +137,7 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptFaults puts these faults in the place of all others: faults [FAULT...].
+// scriptFaults replaces all faults of the sandbox: faults [FAULT...].
 func scriptFaults(ts *testscript.TestScript, neg bool, args []string) {
 	var list []sandbox.Fault
 	for _, a := range args {
@@ -150,7 +148,7 @@ func scriptFaults(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(ts.Value(platformKey{}).(*sandbox.Server).SetFaults(list...))
 }
 
-// scriptAwait waits until a file is there: await FILE.
+// scriptAwait waits until a file exists: await FILE.
 func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
@@ -160,12 +158,11 @@ func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("%s did not come", args[0])
 }
 
-// scriptAwaits runs a program until its output is as wanted: awaits REGEXP PROGRAM
-// [ARG...].
+// scriptAwaits runs a program until its output matches: awaits REGEXP PROGRAM [ARG...].
 func scriptAwaits(ts *testscript.TestScript, neg bool, args []string) {
 	want := regexp.MustCompile("(?m)" + args[0])
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		_ = ts.Exec(args[1], args[2:]...) // what it reads may not be there yet
+		_ = ts.Exec(args[1], args[2:]...) // what it reads may not exist yet
 		if want.MatchString(ts.ReadFile("stdout")) {
 			return
 		}
@@ -173,7 +170,7 @@ func scriptAwaits(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("%s: no %s", strings.Join(args[1:], " "), args[0])
 }
 
-// scriptStats holds what the sandbox has seen: stats outside 0.
+// scriptStats checks what the sandbox has received: stats outside 0.
 func scriptStats(ts *testscript.TestScript, neg bool, args []string) {
 	s := ts.Value(platformKey{}).(*sandbox.Server).Stats()
 	got := map[string]int{"outside": s.OutsideSum, "requests": s.Requests}[args[0]]
@@ -184,8 +181,8 @@ func scriptStats(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptPlatform changes the platform's data, as somebody with the right to
-// does: platform POST /api/lead/update/3 '{"name":"Ada"}'.
+// scriptPlatform changes the platform's data, with a writing credential: platform POST /api/lead/update/3
+// '{"name":"Ada"}'.
 func scriptPlatform(ts *testscript.TestScript, neg bool, args []string) {
 	key := sandbox.WritingToken
 	if strings.HasPrefix(args[1], "/v2/") {
@@ -205,8 +202,8 @@ func scriptPlatform(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptCapture puts a part of the last program's stdout into a variable, for
-// the commands that follow: capture NAME REGEXP, of which the first group counts.
+// scriptCapture stores a part of the last program's stdout in a variable, for later commands: capture NAME
+// REGEXP. It takes the first group.
 func scriptCapture(ts *testscript.TestScript, neg bool, args []string) {
 	found := regexp.MustCompile("(?m)" + args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
 	if len(found) < 2 {
@@ -215,8 +212,7 @@ func scriptCapture(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], found[1])
 }
 
-// scriptSessions holds how often somebody has signed in to the sandbox, and how
-// often a token was refreshed: sessions 1 0.
+// scriptSessions checks the number of sign-ins to the sandbox and of refreshed tokens: sessions 1 0.
 func scriptSessions(ts *testscript.TestScript, neg bool, args []string) {
 	count := map[string]int{}
 	for _, c := range ts.Value(platformKey{}).(*sandbox.Server).Stats().Calls {
@@ -228,7 +224,7 @@ func scriptSessions(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptTokens holds how often the sandbox was asked for an OAuth token.
+// scriptTokens checks how often an OAuth token was requested from the sandbox.
 func scriptTokens(ts *testscript.TestScript, neg bool, args []string) {
 	got := 0
 	for _, c := range ts.Value(platformKey{}).(*sandbox.Server).Stats().Calls {
@@ -237,12 +233,12 @@ func scriptTokens(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	if (strconv.Itoa(got) == args[0]) == neg {
-		ts.Fatalf("tokens asked for: %d", got)
+		ts.Fatalf("tokens requested: %d", got)
 	}
 }
 
-// browse is the desktop's browser, and a person who allows whatever is asked:
-// it notes the address in the file asked and follows where it leads.
+// browse acts as the desktop's browser and a person who allows every request: it stores the address in the
+// file asked and follows its redirects.
 func browse() {
 	address := os.Args[1]
 	err := os.WriteFile(filepath.Join(os.Getenv("WORK"), "asked"), []byte(address), 0o600)
@@ -257,7 +253,7 @@ func browse() {
 	}
 }
 
-// scriptModes holds the rights of files: modes PATTERN 0600.
+// scriptModes checks the modes of files: modes PATTERN 0600.
 func scriptModes(ts *testscript.TestScript, neg bool, args []string) {
 	files, err := filepath.Glob(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -273,8 +269,8 @@ func scriptModes(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// TestSandboxVerb holds the sandbox's own process: it says where it is, answers,
-// announces and ends cleanly when it is interrupted.
+// TestSandboxVerb checks the sandbox's process: it prints its address, answers, sends webhooks, and ends
+// cleanly when it is interrupted.
 func TestSandboxVerb(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)

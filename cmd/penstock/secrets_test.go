@@ -26,15 +26,15 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// gossip stands before the sandbox. It hears every secret that passes, and for
-// some requests says all of them back, in every place an answer has.
+// gossip is a proxy in front of the sandbox. It records every secret that passes, and answers some requests
+// with all of them, in every part of a response.
 type gossip struct {
 	behind http.Handler
 
 	mu     sync.Mutex
 	heard  map[string]bool
-	now    map[string]bool // ditto, of the process under way
-	status int             // of answers that repeat what was heard; 0: none
+	now    map[string]bool // the same, of the current process
+	status int             // of responses that repeat the secrets; 0 for none
 	turn   int
 }
 
@@ -59,7 +59,7 @@ func (g *gossip) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.behind.ServeHTTP(w, r)
 }
 
-// hear notes the secrets of a request.
+// hear records the secrets of a request.
 func (g *gossip) hear(r *http.Request, body string) {
 	form, _ := url.ParseQuery(body)
 	g.note(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "),
@@ -70,7 +70,7 @@ func (g *gossip) hear(r *http.Request, body string) {
 	g.listen([]byte(body))
 }
 
-// listen notes the secrets of a JSON body: passwords and tokens.
+// listen records the secrets of a JSON body: passwords and tokens.
 func (g *gossip) listen(body []byte) {
 	var v struct {
 		Password     string
@@ -87,21 +87,21 @@ func (g *gossip) note(secrets ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, s := range secrets {
-		if len(s) > len(sandbox.LoginPassword) && // which is a word of many addresses
+		if len(s) > len(sandbox.LoginPassword) && // which is a word in many addresses
 			!strings.HasPrefix(s, "Basic ") {
 			g.heard[s], g.now[s] = true, true
 		}
 	}
 }
 
-// forget begins another process, which cannot know the secrets of the last.
+// forget starts over for a new process, which cannot know the secrets of the last one.
 func (g *gossip) forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.now = map[string]bool{}
 }
 
-// repeats answers every third request with all that was heard.
+// repeats answers every third request with all recorded secrets.
 func (g *gossip) repeats(w http.ResponseWriter) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -123,7 +123,7 @@ func (g *gossip) repeats(w http.ResponseWriter) bool {
 	return true
 }
 
-// shapes are the forms in which a secret could come to light.
+// shapes returns the forms in which a secret could leak.
 func shapes(secret string) []string {
 	raw := []byte(secret)
 	quoted, _ := json.Marshal(secret)
@@ -133,15 +133,15 @@ func shapes(secret string) []string {
 	}
 }
 
-// kinds are the secrets of the configuration, one of each kind that it has.
+// kinds are the secrets of the configuration, one of each kind.
 var kinds = map[string]string{
 	"CANARY_KEY": sandbox.ReadOnlyKey, "CANARY_TOKEN": sandbox.ReadOnlyToken, "CANARY_WL": sandbox.WhiteLabelToken + "_canary",
 	"CANARY_CLIENT": sandbox.OAuthSecret, "CANARY_MASK": "mask-canary-0123456789", "CANARY_HOOK": "whsec_canary_0123456789",
 	"CANARY_DASH": "dash-canary-0123456789", "CANARY_DSN": "dsn-canary-0123456789", "CANARY_FEED": "feed-canary-0123456789",
 }
 
-// canaries is a folder whose configuration holds a secret of every kind, in
-// four sources: a key and a token, a login, a grant.
+// canaries returns a folder whose configuration has a secret of every kind, in four sources: a key and a
+// token, a login, a grant.
 func canaries(t *testing.T, base string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -178,7 +178,7 @@ state: %[2]s/state
 	return dir
 }
 
-// troubles are what goes wrong, one at a time.
+// troubles are the faults to inject, one at a time.
 func troubles() []string {
 	all := []string{
 		"nothing", "expired", "revoked", "lost", sandbox.FaultSlow, sandbox.FaultTruncate, sandbox.FaultCut, sandbox.FaultReset, sandbox.FaultHTML,
@@ -190,9 +190,8 @@ func troubles() []string {
 	return all
 }
 
-// No secret of any kind leaves by any way, whatever goes wrong and however much
-// is told: not on the screen, not into a file but the tokens' own, not into a
-// table.
+// No secret of any kind leaks, for any fault and at the highest verbosity: not to the screen, not to a file
+// except the token files, not to a table.
 func TestNoSecretEscapes(t *testing.T) {
 	platform, err := sandbox.New(sandbox.Options{NoLimits: true})
 	require.NoError(t, err)
@@ -219,12 +218,12 @@ func TestNoSecretEscapes(t *testing.T) {
 			cancel()
 		}
 		g.upset(t, platform, "nothing")
-		signInGrant(t, dir) // the grant may have ended
+		signInGrant(t, dir) // the grant may have expired
 	}
 	for _, secret := range kinds {
 		g.note(secret)
 	}
-	require.Greater(t, len(g.heard), 20, "there was something to hide")
+	require.Greater(t, len(g.heard), 20, "there must be secrets to hide")
 	g.search(t, "output", told.Bytes())
 	files := 0
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -239,10 +238,10 @@ func TestNoSecretEscapes(t *testing.T) {
 		return nil
 	}))
 	t.Logf("%d secrets, %d bytes of output, %d files", len(g.heard), told.Len(), files)
-	require.Contains(t, told.String(), "[redacted]", "something was there to be hidden")
+	require.Contains(t, told.String(), "[redacted]", "something must be redacted")
 }
 
-// search looks for everything that was heard.
+// search searches text for all recorded secrets.
 func (g *gossip) search(t *testing.T, where string, text []byte) {
 	t.Helper()
 	for secret := range g.heard {
@@ -255,7 +254,7 @@ func (g *gossip) search(t *testing.T, where string, text []byte) {
 	}
 }
 
-// upset lets one thing go wrong.
+// upset injects one fault.
 func (g *gossip) upset(t *testing.T, platform *sandbox.Server, trouble string) {
 	t.Helper()
 	g.mu.Lock()
@@ -283,7 +282,7 @@ func (g *gossip) upset(t *testing.T, platform *sandbox.Server, trouble string) {
 	}
 }
 
-// signInGrant is a person with a browser.
+// signInGrant signs in like a person with a browser.
 func signInGrant(t *testing.T, dir string) {
 	t.Helper()
 	c, err := (&app{config: filepath.Join(dir, "pipelines.yaml")}).load()

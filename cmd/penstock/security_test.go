@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSecurityPolicy: each test that SECURITY.md names is there, and so is each target of
-// make. TestLinksLeadSomewhere follows its links.
+// TestSecurityPolicy checks that each test and each make target named in SECURITY.md exists.
+// TestLinksLeadSomewhere checks its links.
 func TestSecurityPolicy(t *testing.T) {
 	t.Parallel()
 	policy := pages(t)["SECURITY.md"]

@@ -32,8 +32,8 @@ pipelines:
   two: {from: main, to: lake, streams: ["crm.*"]}
 `
 
-// Two pipelines of one process that run at once spend one budget: the server never
-// has to refuse a request. // Invariant 4
+// Two pipelines of one process that run at once share one budget: the server never has to refuse a request. //
+// Invariant 4
 func TestServeGoverned(t *testing.T) {
 	platform, err := sandbox.New(sandbox.Options{AppRate: sandbox.Rate{Requests: 5, Window: time.Second}})
 	require.NoError(t, err)
@@ -79,8 +79,8 @@ pipelines: {all: {from: main, to: warehouse, streams: [v2.contacts], schedule: {
 serve: {listen: "127.0.0.1:0"}
 `
 
-// What the platform announces is in the table without a run, and no delivery is
-// refused while the configuration is read again, broken or not.
+// An announced change is in the table without a run, and no delivery is refused while the configuration is
+// read again, valid or not.
 func TestServeWebhooks(t *testing.T) {
 	d := newDaemon(t, "@yearly")
 	path := filepath.Join(d.dir, "pipelines.yaml")
@@ -100,11 +100,11 @@ func TestServeWebhooks(t *testing.T) {
 		{strings.Replace(conf, "@yearly", "@monthly", 1), "configuration read again"},
 	} {
 		require.NoError(t, os.WriteFile(path, []byte(step.conf), 0o600))
-		if i > 0 { // the daemon has begun with the first
+		if i > 0 { // the daemon has started with the first
 			require.NoError(t, d.cmd.Process.Signal(syscall.SIGHUP))
 		}
 		d.says(step.says)
-		require.NoError(t, os.WriteFile(path, []byte(conf), 0o600)) // which the verbs below read
+		require.NoError(t, os.WriteFile(path, []byte(conf), 0o600)) // read by the verbs below
 		name := fmt.Sprintf("Announced %d", i)
 		d.write("PUT", "/v2/contacts/"+ids[i], fmt.Sprintf(`{"name":%q}`, name))
 		d.shows(fmt.Sprintf("SELECT count(*) FROM v2_contacts WHERE name = '%s' AND _penstock_via = 'webhook'", name), "1")
@@ -118,7 +118,7 @@ func TestServeWebhooks(t *testing.T) {
 	require.Equal(t, 1, strings.Count(runs, "\n"), "nothing was read as a whole: %s\n%s", runs, d.out)
 }
 
-// run runs a verb to its end and gives what it prints.
+// run runs a verb to its end and returns what it prints.
 func (d *serving) run(args ...string) string {
 	d.t.Helper()
 	self, err := os.Executable()
@@ -144,7 +144,7 @@ func (d *serving) write(method, path, body string) {
 	require.Equal(d.t, 2, resp.StatusCode/100)
 }
 
-// shows waits until a query gives one value.
+// shows waits until a query returns the value.
 func (d *serving) shows(query, want string) {
 	d.t.Helper()
 	deadline := time.Now().Add(time.Minute)

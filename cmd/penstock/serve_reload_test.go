@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// asked is what a GET to a name of the daemon comes to.
+// asked returns the status of a GET under a host name of the daemon.
 func (d *daemon) asked(t *testing.T, path, host string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+path, nil)
@@ -29,8 +29,8 @@ func (d *daemon) asked(t *testing.T, path, host string) int {
 	return resp.StatusCode
 }
 
-// TestServeReloadSaysWhatWaits: a name that is added is served at once; of what only
-// the next start goes by, log and dashboard say so.
+// TestServeReloadSaysWhatWaits: an added host name is served at once. For changes that need a restart, log and
+// dashboard say so.
 func TestServeReloadSaysWhatWaits(t *testing.T) {
 	dir := t.TempDir()
 	conf := fmt.Sprintf(`version: 1
@@ -55,7 +55,7 @@ state: %s
 	require.Equal(t, http.StatusOK, d.asked(t, "/", "penstock.example.org"))
 	require.Eventually(t, func() bool { return strings.Count(d.text(), "takes a restart") == 1 }, time.Minute, 10*time.Millisecond)
 	code, _ := d.get(t, "/api/v1/status")
-	require.Equal(t, http.StatusUnauthorized, code, "the token is wanted at once")
+	require.Equal(t, http.StatusUnauthorized, code, "the token is required at once")
 	again(`serve: {listen: "127.0.0.1:9", hosts: [penstock.example.org]}`)
 	_, text := d.get(t, "/api/v1/status")
 	require.Contains(t, text, "serve.listen has changed in the configuration: that takes a restart.")
@@ -81,7 +81,7 @@ func TestChangedAtStart(t *testing.T) {
 	same := was
 	same.Serve.OTLP = &config.Collector{URL: "http://a"}
 	same.Serve.OTLP.At.Line, same.Serve.At.Line, same.State.At.Line = 6, 7, 8
-	require.Empty(t, changedAtStart(was, same), "another place in the file is no change")
+	require.Empty(t, changedAtStart(was, same), "the position in the file is no change")
 	is := config.Config{Serve: config.Serve{Listen: ":80", OTLP: &config.Collector{URL: "http://b"}, OpenLineage: &config.Collector{}}, State: config.State{Dir: "x"}}
 	require.Equal(t, []string{"serve.listen", "serve.auth", "serve.otlp", "serve.openlineage", "state"}, changedAtStart(was, is))
 }

@@ -34,7 +34,7 @@ pipelines: {all: {from: main, to: warehouse, streams: [crm.leads, crm.deals], sc
 serve: {listen: "127.0.0.1:0"}
 `
 
-// serving is a daemon's process, beside a platform of its own.
+// serving is a daemon process with its own platform.
 type serving struct {
 	t        *testing.T
 	dir      string
@@ -45,7 +45,7 @@ type serving struct {
 	out *spoken
 }
 
-// spoken is what a process has said so far.
+// spoken is what a process has printed so far.
 type spoken struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -90,13 +90,13 @@ func (d *serving) start() {
 	require.NoError(d.t, d.cmd.Start())
 }
 
-// says waits until the process has said a text.
+// says waits until the process has printed a text.
 func (d *serving) says(text string) {
 	d.t.Helper()
 	require.Eventually(d.t, func() bool { return strings.Contains(d.out.String(), text) }, time.Minute, 5*time.Millisecond, "%s", text)
 }
 
-// end sends a signal and gives the exit code, and how long it took.
+// end sends a signal and returns the exit code, and how long it took.
 func (d *serving) end(s os.Signal) (code int, took time.Duration) {
 	d.t.Helper()
 	begun := time.Now()
@@ -121,7 +121,7 @@ func (d *serving) slots() []state.SlotRecord {
 	return all
 }
 
-// moments are when a daemon is ended: each is something that it has said or done.
+// moments are the points at which a daemon is stopped: each waits for something it prints or does.
 func moments() map[string]func(d *serving) {
 	asked := func(n int) func(*serving) {
 		return func(d *serving) {
@@ -149,8 +149,8 @@ func moments() map[string]func(d *serving) {
 	}
 }
 
-// A daemon is ended at any moment: it exits within its ten seconds, by its
-// signal's code, and the next one goes on where it was. // Invariant 15
+// A daemon is stopped at different moments: it exits within ten seconds, with the signal's code, and the next
+// one continues its work. // Invariant 15
 func TestServeStops(t *testing.T) {
 	n := 0
 	for name, moment := range moments() {
@@ -168,7 +168,7 @@ func TestServeStops(t *testing.T) {
 			code, took := d.end(signal)
 			t.Logf("ended in %s", took.Round(time.Millisecond))
 			if code == -1 && name == "at its start" {
-				return // the signal came before the program
+				return // the signal came before the program had started
 			}
 			require.Equal(t, want, code, d.out)
 			require.Less(t, took, 30*time.Second) // the machine may be busy
@@ -187,8 +187,7 @@ func TestServeStops(t *testing.T) {
 	}
 }
 
-// A daemon is killed while a run is under way: its slot keeps its one record, and
-// the next process makes the run.
+// A daemon is killed during a run. Its slot keeps its only record, and the next process makes the run.
 func TestServeKilled(t *testing.T) {
 	d := newDaemon(t, "@every 2s")
 	require.NoError(t, d.platform.SetFaults(sandbox.Fault{Match: "crm.*", Kind: sandbox.FaultSlow, Delay: sandbox.Duration(30 * time.Second)}))
@@ -217,8 +216,7 @@ func TestServeKilled(t *testing.T) {
 	require.Equal(t, 1, records)
 }
 
-// Many short runs of a process, one after the other, leave no goroutine, file or
-// memory behind.
+// Many short runs of a process, one after the other, leak no goroutine, file or memory.
 func TestServeSoak(t *testing.T) {
 	runs := 300
 	if testing.Short() {
@@ -258,7 +256,7 @@ func TestServeSoak(t *testing.T) {
 
 func mega(n uint64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-// held is what the process holds, at rest.
+// held returns what the idle process holds.
 func held(t *testing.T) (goroutines, files int, heap uint64) {
 	t.Helper()
 	var m runtime.MemStats

@@ -25,7 +25,7 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// lines are the records of a JSON log, which grows while it is read.
+// lines are the records of a JSON log, which may grow while it is read.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -49,15 +49,14 @@ func (l *lines) all(t *testing.T) []map[string]any {
 	return all
 }
 
-// daemon is a `penstock serve` of this process.
+// daemon is a `penstock serve` in this process.
 type daemon struct {
 	url  string
 	log  *lines
 	stop func() (code int)
 }
 
-// serveIn starts the daemon of a configuration in a folder of its own, and waits
-// until it listens.
+// serveIn starts the daemon of a configuration in a folder, and waits until it listens.
 func serveIn(t *testing.T, dir, conf string) *daemon {
 	t.Helper()
 	path := filepath.Join(dir, "pipelines.yaml")
@@ -94,8 +93,8 @@ func (d *daemon) get(t *testing.T, path string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// TestServeSignals is a daemon whose pipeline runs every second against a platform
-// that breaks: its metrics, its health and the one alert.
+// TestServeSignals: the metrics, the health and the only alert of a daemon whose pipeline runs every second,
+// against a platform that breaks.
 func TestServeSignals(t *testing.T) {
 	platform, err := sandbox.New(sandbox.Options{NoLimits: true})
 	require.NoError(t, err)
@@ -151,7 +150,7 @@ state: %s
 	require.NoError(t, platform.SetFaults(fault))
 	for failed := false; !failed; {
 		select {
-		case text := <-alerts: // on a busy machine, also that runs are late
+		case text := <-alerts: // on a busy machine, there may also be alerts for late runs
 			failed = strings.Contains(text, "pipeline often: failed\n  crm.leads in lake: ")
 		case <-time.After(time.Minute):
 			_, text := d.get(t, "/metrics")
@@ -185,8 +184,7 @@ func TestLineagePlace(t *testing.T) {
 	}
 }
 
-// TestAlertKindsAgree holds the words of the configuration against those of the
-// alerts.
+// TestAlertKindsAgree compares the kinds of alerts in the configuration with those of the alerts.
 func TestAlertKindsAgree(t *testing.T) {
 	var kinds []string
 	for _, k := range signal.Kinds() {

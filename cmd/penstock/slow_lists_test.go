@@ -24,10 +24,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// TestSlowLists reads slow lists of six pages from several sources at once into
-// Postgres, with a commit after each page: 24 passes are under way together. A second run,
-// over what has not changed, asks for each page once, writes nothing and holds no stream.
-// So it is with two lists.
+// TestSlowLists reads slow lists of six pages from several sources at once into Postgres, with a commit after
+// each page: 24 passes run concurrently. A second run, without changes, requests each page once, writes
+// nothing and holds no stream. The same holds for two lists.
 func TestSlowLists(t *testing.T) {
 	server := pgtest.Start(t)
 	const pages, rows = 6, 40

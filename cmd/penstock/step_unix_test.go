@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// signalAt kills the process, as a power cut would, or stops it, when a step is
-// reached.
+// signalAt kills the process, as a power cut would, or stops it, when it reaches a step.
 func signalAt(spec string) func(string) error {
 	var mu sync.Mutex
 	if spec == "list" {
@@ -37,7 +36,7 @@ func signalAt(spec string) func(string) error {
 		if step == name {
 			if n--; n == 0 {
 				_ = syscall.Kill(os.Getpid(), signal)
-				for signal == syscall.SIGKILL { // until it comes
+				for signal == syscall.SIGKILL { // until the signal arrives
 					time.Sleep(time.Second)
 				}
 			}

@@ -26,15 +26,15 @@ import (
 	boardfacts "github.com/penstock-data/penstock/cmd/internal/serve/facts"
 )
 
-// securityPage names what penstock opens, serves and writes.
+// securityPage lists what penstock opens, serves and writes.
 const securityPage = "../../docs/security.md"
 
-// entry is a row of a table of the page: a name in which <words> stand for a letter or digit
-// and any characters but / after it, and what protects it.
+// entry is a table row of the page: a name and its protection. <words> in the name match a letter or digit,
+// then any characters except /.
 type entry struct {
 	name  string
 	match *regexp.Regexp
-	mode  string // "" where the row gives none
+	mode  string // "" if the row has none
 	found bool
 }
 
@@ -44,7 +44,7 @@ var (
 	octalMode = regexp.MustCompile("^`?(0[0-7]{3})`?$")
 )
 
-// entriesOf are the entries of the tables below a heading of the page, up to the next heading.
+// entriesOf returns the entries of the tables under a heading, up to the next heading.
 func entriesOf(page, heading string) (all []*entry, err error) {
 	_, section, ok := strings.Cut(page, "# "+heading+"\n")
 	if !ok {
@@ -75,7 +75,7 @@ func entriesOf(page, heading string) (all []*entry, err error) {
 	return all, nil
 }
 
-// comparePage returns what the page does not name, and what it names and is not there.
+// comparePage returns names missing on the page, and names on the page that do not exist.
 func comparePage(entries []*entry, names map[string]string) (wrong []string) {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		e := entryFor(entries, name)
@@ -97,8 +97,8 @@ func comparePage(entries []*entry, names map[string]string) (wrong []string) {
 	return wrong
 }
 
-// entryFor is the entry for a name, of several that match the one with the most text beside its
-// blanks; nil if there is none.
+// entryFor returns the entry for a name; of several matches, the one with the most literal text; nil if there
+// is none.
 func entryFor(entries []*entry, name string) (best *entry) {
 	for _, e := range entries {
 		if e.name == name || e.match.MatchString(name) && (best == nil || e.literal() > best.literal()) {
@@ -113,8 +113,8 @@ func entryFor(entries []*entry, name string) (best *entry) {
 
 func (e *entry) literal() int { return len(blankSpot.ReplaceAllString(e.name, "")) }
 
-// scriptSurface compares a table of the page with what there is: surface files FOLDER HEADING,
-// surface objects FILE HEADING, where FILE has one name a line.
+// scriptSurface compares a table of the page with what exists: surface files FOLDER HEADING, surface objects
+// FILE HEADING, where FILE has one name per line.
 func scriptSurface(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: surface files|objects PATH HEADING")
@@ -126,7 +126,7 @@ func scriptSurface(ts *testscript.TestScript, neg bool, args []string) {
 	surfaceIs(ts, args[2], withoutModes(strings.Fields(ts.ReadFile(args[1]))))
 }
 
-// withoutModes are names without modes.
+// withoutModes returns names without modes.
 func withoutModes(all []string) map[string]string {
 	names := map[string]string{}
 	for _, name := range all {
@@ -135,7 +135,7 @@ func withoutModes(all []string) map[string]string {
 	return names
 }
 
-// surfaceIs holds a table of the page against what there is.
+// surfaceIs compares a table of the page with what exists.
 func surfaceIs(ts *testscript.TestScript, heading string, names map[string]string) {
 	page, err := os.ReadFile(securityPage)
 	ts.Check(err)
@@ -146,7 +146,7 @@ func surfaceIs(ts *testscript.TestScript, heading string, names map[string]strin
 	}
 }
 
-// filesBelow are the files and folders below a folder, itself as "./", and their modes.
+// filesBelow returns the files and folders in a folder, itself as "./", and their modes.
 func filesBelow(ts *testscript.TestScript, root string) map[string]string {
 	names := map[string]string{}
 	ts.Check(filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
@@ -163,7 +163,7 @@ func filesBelow(ts *testscript.TestScript, root string) map[string]string {
 		}
 		mode := fmt.Sprintf("%04o", info.Mode().Perm())
 		if info.Mode().Type() == fs.ModeSymlink {
-			mode = "" // links have none
+			mode = "" // links have no mode
 		}
 		names[filepath.ToSlash(rel)] = mode
 		return err
@@ -171,7 +171,7 @@ func filesBelow(ts *testscript.TestScript, root string) map[string]string {
 	return names
 }
 
-// TestSurfaceRoutes holds the table of routes against the muxes of the daemon.
+// TestSurfaceRoutes compares the table of routes with the muxes of the daemon.
 func TestSurfaceRoutes(t *testing.T) {
 	page, err := os.ReadFile(securityPage)
 	require.NoError(t, err)
@@ -180,9 +180,9 @@ func TestSurfaceRoutes(t *testing.T) {
 	f := boardfacts.New(boardfacts.Config{}, &board.Feed{})
 	b, err := board.New(board.Config{Facts: f, Control: f, Access: access.New(access.Options{})})
 	require.NoError(t, err)
-	names := map[string]string{"/webhooks/{source}": ""} // serve.Daemon.route hands them on before its mux
+	names := map[string]string{"/webhooks/{source}": ""} // serve.Daemon.route handles it before its mux
 	for _, r := range serve.New(serve.Config{}).Routes() {
-		if r.Pattern != "/" && r.Pattern != "/api/v1/" { // the board's
+		if r.Pattern != "/" && r.Pattern != "/api/v1/" { // the dashboard's
 			names[r.Pattern] = ""
 		}
 	}
@@ -192,8 +192,8 @@ func TestSurfaceRoutes(t *testing.T) {
 	require.Empty(t, comparePage(entries, names))
 }
 
-// TestSurfaceListeners holds the table of listeners against the places in the code that open
-// one, which it names.
+// TestSurfaceListeners compares the table of listeners with the places in the code that open one, which the
+// table names.
 func TestSurfaceListeners(t *testing.T) {
 	page, err := os.ReadFile(securityPage)
 	require.NoError(t, err)
@@ -219,7 +219,7 @@ func TestSurfaceListeners(t *testing.T) {
 	require.Empty(t, comparePage(entries, names))
 }
 
-// TestSurfaceIsCompared is the control: an entry too many, one too few and another mode.
+// TestSurfaceIsCompared is the control: one entry too many, one too few, and a different mode.
 func TestSurfaceIsCompared(t *testing.T) {
 	const page = "# A\n\n## Files\n\n| file | mode |\n|---|---|\n| `a`, `<name>.db` | `0600` |\n| `b/` | any |\n\n## Next\n| `c` | x |\n"
 	entries := func() []*entry {

@@ -20,23 +20,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bucketTarget is a bucket of an S3 server in this process, which outlives the
-// processes that write to it.
+// bucketTarget is a bucket of an S3 server in this process, which outlives the processes that write to it.
 type bucketTarget struct {
-	dir    string // of files that were read from it
+	dir    string // for files read from the bucket
 	server *httptest.Server
 	now    atomic.Pointer[bucketState]
 	kept   map[string]keptObject
 }
 
-// bucketState is what the server has. What a killed process has sent to one that
-// is no more changes nothing in the next.
+// bucketState is the server's content. What a killed process has sent to an old state does not change the new
+// one.
 type bucketState struct {
 	backend *s3mem.Backend
 	serve   http.Handler
 }
 
-// keptObject is an object that can be put back.
+// keptObject is an object that can be restored.
 type keptObject struct {
 	meta map[string]string
 	text []byte
@@ -87,7 +86,7 @@ func (b *bucketTarget) reset(t *testing.T, kept bool) {
 	b.now.Store(s)
 }
 
-// keys are the names of all objects that begin with prefix, in their order.
+// keys returns the sorted names of all objects that begin with prefix.
 func (b *bucketTarget) keys(t *testing.T, prefix string) (keys []string) {
 	t.Helper()
 	p := gofakes3.NewPrefix(&prefix, nil)
@@ -108,8 +107,7 @@ func (b *bucketTarget) read(key string) ([]byte, error) {
 	return io.ReadAll(o.Contents)
 }
 
-// files are those of a generation, by table, as the newest manifest of
-// the stream in the folder says it in its own words.
+// files returns the files of a generation, by table, from the newest manifest of the stream in the folder.
 func (b *bucketTarget) files(t *testing.T, folder string) (map[string][]string, error) {
 	t.Helper()
 	manifests := b.keys(t, folder+"/manifest-")
@@ -147,8 +145,8 @@ func (b *bucketTarget) files(t *testing.T, folder string) (map[string][]string, 
 	return out, nil
 }
 
-// local is a list of the objects for read_parquet, as files: names never mean
-// anything else.
+// local downloads objects as files and returns a list for read_parquet. Objects are immutable, so files are
+// reused.
 func (b *bucketTarget) local(keys []string) (string, error) {
 	var names []string
 	for _, key := range keys {
@@ -194,7 +192,7 @@ func (b *bucketTarget) open(t *testing.T) *warehouse {
 	return newWarehouse(t, db)
 }
 
-// watch reads the newest manifest of a stream and then the files that it names.
+// watch reads the newest manifest of a stream, then the files that it names.
 func (b *bucketTarget) watch(t *testing.T) (look func(glancer) (int64, error), done func()) {
 	db := openMemory(t)
 	return func(see glancer) (int64, error) {
@@ -209,7 +207,7 @@ func (b *bucketTarget) watch(t *testing.T) (look func(glancer) (int64, error), d
 				generation[root] = files
 			}
 			list, err := b.local(generation[root][table])
-			if err != nil { // a manifest that counts names files that are there
+			if err != nil { // a valid manifest names existing files
 				lost = fmt.Errorf("read %s: %w", table, err)
 			}
 			return list

@@ -25,13 +25,12 @@ func moreTargets() map[string]func(*testing.T) target {
 	}
 }
 
-// icebergTarget is a warehouse in a folder, with its catalog beside it. It is kept
-// and put back as a lake is.
+// icebergTarget is a warehouse in a folder that also has its catalog. It is kept and restored like a lake.
 type icebergTarget struct{ parquetTarget }
 
 func (i icebergTarget) url() string { return "iceberg:" + i.root() }
 
-// tables are where the metadata of all tables lies, as one question finds it.
+// tables returns where the metadata of all tables is, from one query of the catalog.
 func (i icebergTarget) tables(ctx context.Context) (map[string]string, error) {
 	name := filepath.Join(i.root(), "catalog.db")
 	if _, err := os.Stat(name); err != nil {
@@ -58,7 +57,7 @@ func (i icebergTarget) tables(ctx context.Context) (map[string]string, error) {
 	return out, rows.Err()
 }
 
-// files are a table's, as iceberg-go plans to read it.
+// files returns a table's files, as iceberg-go plans to read it.
 func (i icebergTarget) files(ctx context.Context, at string) ([]string, error) {
 	t, err := table.NewFromLocation(ctx, nil, at, iceio.LoadFSFunc(nil, at), nil)
 	if err != nil {
@@ -72,7 +71,7 @@ func (i icebergTarget) files(ctx context.Context, at string) ([]string, error) {
 	return out, err
 }
 
-// columns are a table's, as the engine defines them.
+// columns returns a table's columns, as the engine defines them.
 func (i icebergTarget) columns(t *testing.T, at string) string {
 	t.Helper()
 	table, err := table.NewFromLocation(t.Context(), nil, at, iceio.LoadFSFunc(nil, at), nil)
@@ -85,7 +84,7 @@ func (i icebergTarget) columns(t *testing.T, at string) string {
 	return strings.Join(all, ", ")
 }
 
-// open makes a table of the files of each in the catalog.
+// open makes a table of the files of each table in the catalog.
 func (i icebergTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	db := openMemory(t)
@@ -113,7 +112,7 @@ func (i icebergTarget) open(t *testing.T) *warehouse {
 	return newWarehouse(t, db)
 }
 
-// parquetOf reads files of a table, which may have different columns of it.
+// parquetOf reads files of a table, which may lack different columns.
 func parquetOf(files []string) string {
 	return "read_parquet([" + strings.Join(files, ", ") + "], union_by_name => true)"
 }
@@ -123,14 +122,13 @@ func (i icebergTarget) watch(t *testing.T) (look func(glancer) (int64, error), d
 	return i.watchOf(t, "")
 }
 
-// watchOf asks the catalog once, and reads what the tables' metadata names, as far as
-// the condition holds.
+// watchOf queries the catalog once, and reads the files of the tables' metadata, filtered by where.
 func (i icebergTarget) watchOf(t *testing.T, where string) (look func(glancer) (int64, error), done func()) {
 	db := openMemory(t)
 	return func(see glancer) (int64, error) {
 		all, err := i.tables(context.Background())
 		if err != nil {
-			return 0, nil // not there yet
+			return 0, nil // does not exist yet
 		}
 		name := func(_, table string) string {
 			files, err := i.files(context.Background(), all[table])

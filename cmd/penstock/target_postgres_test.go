@@ -68,8 +68,7 @@ func (p postgresTarget) connect(t *testing.T) *pgx.Conn {
 	return c
 }
 
-// open copies every table into an engine's memory, by way of text, in the types
-// it has there.
+// open copies every table into an engine's memory, as text, with the corresponding types.
 func (p postgresTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	c := p.connect(t)
@@ -83,7 +82,7 @@ func (p postgresTarget) open(t *testing.T) *warehouse {
 	return newWarehouse(t, db)
 }
 
-// tables are the columns of each table, and their types in Postgres.
+// tables returns the columns of each table with their Postgres types.
 func (p postgresTarget) tables(t *testing.T, c *pgx.Conn) map[string][][2]string {
 	t.Helper()
 	rs, err := c.Query(t.Context(), `SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_class c
@@ -107,7 +106,7 @@ func (p postgresTarget) copyTable(t *testing.T, c *pgx.Conn, db *sql.DB, table s
 	for i, column := range columns {
 		name, typ := quote(column[0]), engineType(t, column[1])
 		from[i], to[i] = name, fmt.Sprintf("CAST(%s AS %s) AS %[1]s", name, typ)
-		if strings.HasSuffix(typ, "[]") { // an array goes as JSON
+		if strings.HasSuffix(typ, "[]") { // an array is copied as JSON
 			from[i] = fmt.Sprintf("to_json(%s) AS %[1]s", name)
 			to[i] = fmt.Sprintf("CAST(CAST(%s AS JSON) AS %s) AS %[1]s", name, typ)
 		}
@@ -133,7 +132,7 @@ func texts(columns [][2]string) string {
 	return strings.Join(parts, ", ")
 }
 
-// engineType is a type of Postgres in the engine's words.
+// engineType returns the engine's name of a Postgres type.
 func engineType(t *testing.T, typ string) string {
 	t.Helper()
 	if element, ok := strings.CutSuffix(typ, "[]"); ok {
@@ -150,7 +149,7 @@ func engineType(t *testing.T, typ string) string {
 	return to
 }
 
-// watch asks as a dashboard does, in single statements.
+// watch runs single statements, as a dashboard does.
 func (p postgresTarget) watch(*testing.T) (look func(glancer) (int64, error), done func()) {
 	var c *pgx.Conn
 	closed := func() {
@@ -164,17 +163,16 @@ func (p postgresTarget) watch(*testing.T) (look func(glancer) (int64, error), do
 		if c == nil || c.IsClosed() {
 			var err error
 			if c, err = pgx.Connect(ctx, p.url()); err != nil {
-				return 0, nil // being made anew
+				return 0, nil // the database is being created
 			}
 		}
 		return see(asNamed, func(q string, to ...any) error { return c.QueryRow(ctx, q).Scan(to...) })
 	}, closed
 }
 
-// copyBack is the time the server takes to COPY the rows of the load from a
-// binary file into logged tables of the same columns: as they lie, and with the
-// keys and indexes that the loaded tables have, which are made when the rows are
-// in, as that is cheapest.
+// copyBack is the time the server takes to COPY the rows of the load from a binary file into logged tables
+// with the same columns: without indexes, and with the keys and indexes of the loaded tables, which are
+// created after the rows, as that is cheapest.
 func (p postgresTarget) copyBack(t *testing.T) (bare, keyed float64) {
 	t.Helper()
 	c := p.connect(t)
@@ -203,7 +201,7 @@ func (p postgresTarget) copyBack(t *testing.T) (bare, keyed float64) {
 	return bare, keyed
 }
 
-// indexes are the statements that give the table baseline the indexes of another.
+// indexes returns the statements that give the table baseline the indexes of another.
 func (p postgresTarget) indexes(t *testing.T, c *pgx.Conn, table string) []string {
 	t.Helper()
 	rs, err := c.Query(t.Context(), `SELECT format('CREATE %s INDEX ON baseline %s', CASE WHEN indisunique THEN 'UNIQUE' ELSE '' END,

@@ -16,17 +16,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// target is a warehouse of some kind that whole syncs are tested against. It
-// can be put back to how it was, and be read with the eyes of an analyst: by
-// nothing of ours.
+// target is a kind of warehouse for testing whole syncs. It can be restored, and read as an analyst would,
+// without our code.
 type target interface {
-	url() string                   // as pipelines.yaml wants it
-	keep(t *testing.T)             // remembers how it is now
-	reset(t *testing.T, kept bool) // puts it back to that, or to nothing
-	open(t *testing.T) *warehouse  // everything in it, as tables of an engine
+	url() string                   // as in pipelines.yaml
+	keep(t *testing.T)             // saves the current content
+	reset(t *testing.T, kept bool) // restores the saved content, or empties the warehouse
+	open(t *testing.T) *warehouse  // all content, as tables of an engine
 
-	// watch is a reader beside the sync: look returns how many rows a glancer saw,
-	// none where there was nothing to read just then.
+	// watch returns a reader that runs beside the sync. look returns how many rows a glancer saw; 0 if there
+	// was nothing to read at that time.
 	watch(t *testing.T) (look func(glancer) (rows int64, err error), done func())
 }
 
@@ -44,16 +43,15 @@ func onEach(t *testing.T, f func(t *testing.T, to target)) {
 	}
 }
 
-// family is what readers may rely on between two commits, in each of its
-// streams: a key stands once, and a child row has the version of its parent
-// that it came with. // Invariants 1, 7
+// family lists the streams for which readers may rely on this between two commits: a key occurs once, and a
+// child row belongs to the same version of its parent. // Invariants 1, 7
 var family = []struct{ root, child string }{
 	{"sales_invoices", "sales_invoices__items"},
 	{"v2_contacts", ""},
 	{"crm_lead_board", ""},
 }
 
-// broken asks in one statement for rows of which a reader saw only half.
+// broken returns a query, in one statement, for rows that are only half committed.
 func broken(root, child string) string {
 	keys := fmt.Sprintf("SELECT count(*) - count(DISTINCT id) FROM %s", root)
 	if child == "" {
@@ -63,12 +61,12 @@ func broken(root, child string) string {
 		SELECT 1 FROM %s p WHERE p.id = c._penstock_parent AND p._penstock_hash = c._penstock_hash))`, keys, child, root)
 }
 
-// glancer asks single statements, each of which sees one moment. Name is how the
-// table of a family is called in them; "" where there is none yet.
+// glancer runs single statements, each of which sees one snapshot. name returns the table of a family in them;
+// "" if it does not exist yet.
 type glancer func(name func(root, table string) string, ask func(query string, to ...any) error) (rows int64, err error)
 
-// glance looks at each family once, in the tables that name gives, and returns
-// how many rows there were. A table that cannot be read just then has none.
+// glance reads each family once, in the tables that name returns, and counts the rows. A table that cannot be
+// read at the moment counts as empty.
 func glance(name func(root, table string) string, ask func(query string, to ...any) error) (rows int64, err error) {
 	for _, f := range family {
 		root, child := name(f.root, f.root), ""
@@ -88,7 +86,7 @@ func glance(name func(root, table string) string, ask func(query string, to ...a
 	return rows, nil
 }
 
-// asNamed is for a warehouse where a table goes by its name.
+// asNamed is the name function of a warehouse with plain table names.
 func asNamed(_, table string) string { return table }
 
 type duckTarget struct{ dir string }
@@ -111,12 +109,12 @@ func (d duckTarget) reset(t *testing.T, kept bool) {
 
 func (d duckTarget) open(t *testing.T) *warehouse { return openWarehouse(t, d.path()) }
 
-// watch reads the file whenever no commit holds it.
+// watch reads the file when no commit has it locked.
 func (d duckTarget) watch(*testing.T) (look func(glancer) (int64, error), done func()) {
 	return func(see glancer) (int64, error) {
 		db, err := sql.Open("duckdb", d.path()+"?access_mode=READ_ONLY")
 		if err != nil {
-			return 0, nil // held, or not there yet
+			return 0, nil // locked, or does not exist yet
 		}
 		defer db.Close()
 		return see(asNamed, func(q string, to ...any) error { return db.QueryRow(q).Scan(to...) })
@@ -173,7 +171,7 @@ func copyTree(t *testing.T, from, to string) {
 	}))
 }
 
-// open makes a table of each folder of files, as `read_parquet` finds them.
+// open makes a table of each folder of files, with `read_parquet`.
 func (p parquetTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	db := openMemory(t)
@@ -192,11 +190,11 @@ func (p parquetTarget) open(t *testing.T) *warehouse {
 	return newWarehouse(t, db)
 }
 
-// watch resolves `current` and reads what it names.
+// watch resolves `current` and reads its files.
 func (p parquetTarget) watch(t *testing.T) (look func(glancer) (int64, error), done func()) {
 	db := openMemory(t)
 	return func(see glancer) (int64, error) {
-		current := map[string]string{} // one generation for a stream's tables
+		current := map[string]string{} // one generation for all tables of a stream
 		name := func(root, table string) string {
 			if current[root] == "" {
 				real, err := filepath.EvalSymlinks(filepath.Join(p.root(), strings.Replace(root, "_", ".", 1), "current"))
@@ -211,7 +209,7 @@ func (p parquetTarget) watch(t *testing.T) (look func(glancer) (int64, error), d
 	}, func() { _ = db.Close() }
 }
 
-// openMemory is an empty engine to read other things with.
+// openMemory opens an empty engine for reading other data.
 func openMemory(t *testing.T) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("duckdb", "")

@@ -7,7 +7,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// mayMount reports whether this process may make a small disk.
+// mayMount reports whether this process may mount a small disk.
 func mayMount() bool {
 	dir, err := os.MkdirTemp("", "penstock-mount-*")
 	if err != nil {
@@ -19,7 +19,7 @@ func mayMount() bool {
 
 func mount(dir, size string) error { return syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size) }
 
-// scriptTmpfs makes a small disk: tmpfs FOLDER SIZE.
+// scriptTmpfs mounts a small disk: tmpfs FOLDER SIZE.
 func scriptTmpfs(ts *testscript.TestScript, _ bool, args []string) {
 	dir := ts.MkAbs(args[0])
 	ts.Check(os.MkdirAll(dir, 0o700))

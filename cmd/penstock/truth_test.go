@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// warehouse is what an analyst sees: tables read with an engine alone, not with
-// our loaders. Other kinds than DuckDB files are copied into the engine's memory.
+// warehouse is what an analyst sees: tables read only with an engine, not with our loaders. Content other than
+// DuckDB files is copied into the engine's memory.
 type warehouse struct {
 	db      *sql.DB
 	sources map[[2]string]source // by table and column, from _penstock_schema
@@ -42,11 +42,11 @@ func openWarehouse(t *testing.T, path string) *warehouse {
 	return newWarehouse(t, db)
 }
 
-// newWarehouse looks up in _penstock_schema what the columns are.
+// newWarehouse reads the columns' sources from _penstock_schema.
 func newWarehouse(t *testing.T, db *sql.DB) *warehouse {
 	t.Helper()
 	w := &warehouse{db: db, sources: map[[2]string]source{}}
-	if !w.exists(t, "_penstock_schema") { // nothing is committed yet
+	if !w.exists(t, "_penstock_schema") { // nothing was committed yet
 		return w
 	}
 	rows, err := db.Query(`SELECT "table", "column", source, to_type FROM _penstock_schema
@@ -82,8 +82,8 @@ func (w *warehouse) exists(t *testing.T, table string) bool {
 	return w.count(t, fmt.Sprintf(`SELECT count(*) FROM duckdb_tables() WHERE table_name = '%s'`, table)) == 1
 }
 
-// facts are the cells of one row by the pointer of the source's field, without
-// nulls, in a form in which equal values are equal strings.
+// facts are the non-null cells of one row, by the pointer of the source field, in a form in which equal values
+// are equal strings.
 type facts map[string]string
 
 func (f facts) String() string {
@@ -97,7 +97,7 @@ func (f facts) String() string {
 
 type column struct{ name, typ, pointer string }
 
-// columns are those of table that hold something of the source's.
+// columns returns the columns of table that come from the source.
 func (w *warehouse) columns(t *testing.T, table string) []column {
 	t.Helper()
 	rows, err := w.db.Query(`SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index`, table)
@@ -121,7 +121,7 @@ func (w *warehouse) columns(t *testing.T, table string) []column {
 	return cs
 }
 
-// cast is the SQL that renders c exactly as text.
+// cast returns the SQL that converts c to text exactly.
 func (c column) cast() string {
 	q := quote(c.name)
 	switch {
@@ -135,7 +135,7 @@ func (c column) cast() string {
 
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// rows are the live rows of table; with each the value of the key expression.
+// rows returns the live rows of table, and the value of the key expression for each.
 func (w *warehouse) rows(t *testing.T, table, key string) ([]facts, []string) {
 	t.Helper()
 	cs := w.columns(t, table)
@@ -169,7 +169,7 @@ func (w *warehouse) rows(t *testing.T, table, key string) ([]facts, []string) {
 	return all, keys
 }
 
-// stored is the comparable form of a cell.
+// stored returns the comparable form of a cell.
 func (c column) stored(t *testing.T, v string) string {
 	t.Helper()
 	switch {
@@ -201,7 +201,7 @@ func (c column) stored(t *testing.T, v string) string {
 	return strings.ToLower(c.typ) + " " + v
 }
 
-// wanted is the comparable form of the source's value v in a column of c's type.
+// wanted returns the comparable form of the source's value v in a column of c's type.
 func (c column) wanted(t *testing.T, v any, raw string) string {
 	t.Helper()
 	if c.typ == "JSON" {
@@ -243,8 +243,8 @@ func (c column) wanted(t *testing.T, v any, raw string) string {
 	return strings.ToLower(c.typ) + " " + text
 }
 
-// truth compares one stream's table with the records that the sandbox says it
-// should hold, value by value, and its child tables with what is nested in them.
+// truth compares one stream's table, value by value, with the records that the sandbox expects in it, and its
+// child tables with their nested data.
 func (w *warehouse) truth(t *testing.T, stream, table string, records []json.RawMessage) (differences []string) {
 	t.Helper()
 	if !w.exists(t, table) {
@@ -268,7 +268,7 @@ func (w *warehouse) truth(t *testing.T, stream, table string, records []json.Raw
 	return append(differences, e.lost...)
 }
 
-// expected collects, for each table of a stream, the rows it should hold.
+// expected collects the rows that each table of a stream should have.
 type expected struct {
 	w    *warehouse
 	t    *testing.T
@@ -304,7 +304,7 @@ func (e *expected) columns(table string) map[string]column {
 	return m
 }
 
-// One field may have a column for its scalars and another for its lists.
+// A field may have a column for its scalars and another for its lists.
 func kindOf(typ string) string {
 	if strings.HasSuffix(typ, "[]") {
 		return " list"
@@ -383,7 +383,7 @@ func scalars(items []any) bool {
 	return true
 }
 
-// difference says, in at most a few lines, how two multisets of rows differ.
+// difference describes, in a few lines, how two multisets of rows differ.
 func difference(table string, want, got []string) []string {
 	count := map[string]int{}
 	for _, s := range want {
@@ -418,7 +418,7 @@ func difference(table string, want, got []string) []string {
 	return out
 }
 
-// member is a JSON object in its own order; duplicate names stay visible.
+// member is a JSON object in its original order, with duplicate names.
 type member []struct {
 	name  string
 	value any
@@ -478,7 +478,7 @@ func decodeValue(d *json.Decoder) (any, error) {
 	return obj, nil
 }
 
-// rawOf is v as JSON again, numbers to the digit.
+// rawOf encodes v as JSON, with all digits of numbers.
 func rawOf(t *testing.T, v any) string {
 	t.Helper()
 	switch v := v.(type) {
@@ -503,7 +503,7 @@ func rawOf(t *testing.T, v any) string {
 	return string(b)
 }
 
-// canonicalJSON is raw with sorted keys and without white space.
+// canonicalJSON returns raw with sorted keys and without white space.
 func canonicalJSON(t *testing.T, raw []byte) string {
 	t.Helper()
 	var v any

@@ -23,8 +23,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// classroom is a folder with a configuration whose scheme is to be learned, and
-// a receiver of its deliveries.
+// classroom is a folder with a configuration whose scheme is to be learned, and a receiver of its deliveries.
 type classroom struct {
 	t      *testing.T
 	app    *app
@@ -100,8 +99,8 @@ func (c *classroom) events() (ids []string) {
 	return ids
 }
 
-// What comes before the scheme is known is kept, applied nowhere, and becomes
-// events once it has been learned, while the receiver goes on.
+// Deliveries that arrive before the scheme is known are kept and not applied. Once it is learned they become
+// events, while the receiver runs.
 func TestWebhooksLearnWhileServing(t *testing.T) {
 	c := newClassroom(t, "{secret: whsec_hush}")
 	for i := range 4 {
@@ -138,7 +137,7 @@ func TestWebhooksLearnWhileServing(t *testing.T) {
 	require.Len(t, c.events(), 5)
 }
 
-// With nobody serving, learning makes the events itself.
+// Without a running serve, learn creates the events itself.
 func TestWebhooksLearnAlone(t *testing.T) {
 	c := newClassroom(t, "{secret: whsec_hush}")
 	for i := range 3 {
@@ -153,7 +152,7 @@ func TestWebhooksLearnAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"evt_0", "evt_1", "evt_2"}, c.events())
 
-	// Pasted into the configuration it is the scheme from then on, and wins.
+	// After it is pasted into the configuration, that scheme is used and takes precedence.
 	_, block, found := strings.Cut(stdout, "scheme:\n")
 	require.True(t, found)
 	block, _, _ = strings.Cut(block, "# stored")
@@ -207,8 +206,7 @@ func TestWebhooksLearnFindsNothing(t *testing.T) {
 	require.Contains(t, stderr, "no source")
 }
 
-// A learned scheme that somebody has spoiled is told with its place, and taken
-// for none.
+// An invalid learned scheme is reported with its position, and ignored.
 func TestWebhooksSpoiledPin(t *testing.T) {
 	c := newClassroom(t, "{secret: whsec_hush}")
 	require.NoError(t, spoilPin(t, c.path("state"), []byte("scheme: {content: [method]}\n")))
@@ -222,7 +220,7 @@ func TestWebhooksSpoiledPin(t *testing.T) {
 	require.Empty(t, c.events())
 }
 
-// check tells how deliveries are verified, from the first capture on.
+// check reports how deliveries are verified, from the first capture on.
 func TestCheckWebhooks(t *testing.T) {
 	c := newClassroom(t, "{secret: whsec_hush}")
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -272,7 +270,7 @@ func TestCheckWebhooks(t *testing.T) {
 	require.False(t, told().OK)
 }
 
-// spoilPin puts text where the scheme learned for source main is kept.
+// spoilPin stores text as the scheme learned for source main.
 func spoilPin(t *testing.T, dir string, text []byte) error {
 	notes := (&state.Folder{Dir: dir}).Notes()
 	was, err := notes.Note(t.Context(), pinName("main"))
