@@ -203,7 +203,7 @@ func viewDocs(changes []load.Change) ([]docView, error) {
 		}
 		title := titles[c.Table]
 		if of, ok := strings.CutSuffix(c.Table, "_current"); ok && title == "" {
-			title = "the current rows of " + of
+			title = "the rows of " + of + " that are current"
 		}
 		out = append(out, docView{Name: c.Table, Title: title})
 	}
