@@ -229,7 +229,7 @@ func TestCatalogueParentsComeFirst(t *testing.T) {
 	require.Equal(t, []string{"crm.lead_show", "crm.lead_detail"}, children)
 }
 
-func TestCatalogueHandsOutCopies(t *testing.T) {
+func TestCatalogueReturnsCopies(t *testing.T) {
 	c := catalogue(t)
 	c.Streams()[0].Name = "changed"
 	require.NotEqual(t, "changed", c.Streams()[0].Name)

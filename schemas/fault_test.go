@@ -76,7 +76,7 @@ func TestNewCatalogueFindsCycles(t *testing.T) {
 		"stream blog.b: parent: the parents form a cycle: blog.b, blog.a, blog.b")
 }
 
-func TestLoadTellsWhere(t *testing.T) {
+func TestLoadErrorsHavePositions(t *testing.T) {
 	const head = "group: Blog\nmodule: blog\nsurface: app\n"
 	tests := []struct{ name, yaml, want string }{
 		{"syntax", "group: [", "blog.yaml:1:8: "},

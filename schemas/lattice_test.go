@@ -50,7 +50,7 @@ func TestJoinIsALattice(t *testing.T) {
 }
 
 // A column's type does not depend on the order of its values.
-func TestJoinForgetsTheOrder(t *testing.T) {
+func TestJoinIgnoresOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seen := rapid.SliceOfN(types(), 1, 12).Draw(t, "seen")
 		again := append(rapid.Permutation(seen).Draw(t, "again"), rapid.SampledFrom(seen).Draw(t, "repeated"))
@@ -114,7 +114,7 @@ var samples = []sample{
 	{`{"1":"a"}`, ranks(rankJSON)},
 }
 
-func TestJoinHoldsWhatBothHold(t *testing.T) {
+func TestJoinHoldsValuesOfBoth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := types().Draw(t, "a"), types().Draw(t, "b")
 		joined := Join(a, b)
@@ -228,7 +228,7 @@ func TestFieldKeepsTypeAndSource(t *testing.T) {
 	require.Empty(t, Source(arrow.Field{Name: ColHash, Type: Text}))
 }
 
-func TestRankKnowsNoForeignType(t *testing.T) {
+func TestRankPanicsOnForeignType(t *testing.T) {
 	require.PanicsWithValue(t, "schemas: uint8 is not a type of the lattice", func() {
 		Join(arrow.PrimitiveTypes.Uint8, Text)
 	})

@@ -144,7 +144,7 @@ func TestNamerKeepsNestingApart(t *testing.T) {
 	require.Equal(t, "customer_id", n.Name("/customer_id"))
 }
 
-func TestNamerKeepsWhatATableHas(t *testing.T) {
+func TestNamerKeepsExistingColumns(t *testing.T) {
 	n := NewNamer(map[string]string{"/Total": "total", "/total": "total_1"})
 	require.Equal(t, "total_1", n.Name("total"))
 	require.Equal(t, "total", n.Name("Total"))
@@ -152,7 +152,7 @@ func TestNamerKeepsWhatATableHas(t *testing.T) {
 	require.Regexp(t, `^note_[0-9a-f]{8}$`, n.Name("note"), "there is a column Note")
 }
 
-func TestNamerLengthensAHashThatIsTaken(t *testing.T) {
+func TestNamerLengthensTakenHash(t *testing.T) {
 	short := Column("a__b")
 	n := NewNamer(nil)
 	require.Equal(t, short, n.Name("/"+short), "a field may have this name")

@@ -103,7 +103,7 @@ func TestPresets(t *testing.T) {
 }
 
 // No preset drops a stream's key, or a column whose type the catalogue declares.
-func TestPresetsLeaveTheCatalogueAlone(t *testing.T) {
+func TestPresetsKeepKeysAndTypes(t *testing.T) {
 	p, err := LoadPresets()
 	require.NoError(t, err)
 	c, err := Load()

@@ -170,7 +170,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestModuleOffThePlan(t *testing.T) {
+func TestModuleOff(t *testing.T) {
 	t.Parallel()
 	d := open(t, sandbox.Options{Modules: map[string]bool{"hr": false}})
 	a := d.call("GET", "/api/branches", sandbox.ReadOnlyToken, nil)
@@ -220,7 +220,7 @@ func TestSameSeedSameData(t *testing.T) {
 	require.Equal(t, b, a, "reset puts everything back")
 }
 
-func TestScaleGrowsTheListsThatGrow(t *testing.T) {
+func TestScale(t *testing.T) {
 	t.Parallel()
 	d := open(t, sandbox.Options{Scale: 3, NoLimits: true})
 	for stream, want := range map[string]int{"crm.lead_board": 3 * 44, "support.tickets": 3 * 84, "crm.pipelines": 3, "products.taxes": 4} {
@@ -246,7 +246,7 @@ func TestTouchChangesAShare(t *testing.T) {
 	require.NotEmpty(t, maps.Keys(kept))
 }
 
-func TestConversionMakesOneOfTheOther(t *testing.T) {
+func TestConversion(t *testing.T) {
 	t.Parallel()
 	d := open(t, sandbox.Options{NoLimits: true})
 	deals := len(d.truth("crm.deals"))

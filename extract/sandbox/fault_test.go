@@ -129,7 +129,7 @@ func TestDriftMovesRowsBetweenPages(t *testing.T) {
 	require.Equal(t, 1, repeated, "the row that moved to the next page is read twice")
 }
 
-func TestShuffleMovesWhatTies(t *testing.T) {
+func TestShuffleMovesEqualRows(t *testing.T) {
 	t.Parallel()
 	d := open(t, sandbox.Options{NoLimits: true, Faults: []sandbox.Fault{{Match: "support.tickets", Kind: sandbox.FaultShuffle}}})
 	seen := map[string]bool{}
@@ -176,7 +176,7 @@ func TestControls(t *testing.T) {
 	require.Zero(t, d.Stats().Requests)
 }
 
-func TestGzipForWhoAsks(t *testing.T) {
+func TestGzipOnRequest(t *testing.T) {
 	t.Parallel()
 	d := open(t, sandbox.Options{Gzip: true, NoLimits: true})
 	plain := open(t, sandbox.Options{NoLimits: true}).call("GET", "/api/customers", sandbox.ReadOnlyToken, nil)

@@ -29,7 +29,7 @@ func TestLimiterSlides(t *testing.T) {
 	require.True(t, l.take("other", 0).ok, "each credential has its own window")
 }
 
-func TestLimitChangesInTheMiddle(t *testing.T) {
+func TestLimitChanges(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(Rate{Requests: 4, Window: time.Second}, Sliding)
 	for ms := range 4 {
@@ -99,7 +99,7 @@ func TestLimitsOfBothSurfaces(t *testing.T) {
 	require.Equal(t, 6, stats.Credentials[ReadOnlyKey].MaxPerSecond)
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentRequests(t *testing.T) {
 	t.Parallel()
 	s, err := New(Options{NoLimits: true, Latency: 5 * time.Millisecond})
 	require.NoError(t, err)

@@ -66,9 +66,9 @@ func (s *Server) stale(t target, p params, genuine func() reply) reply {
 	if e == nil || e.one == "" {
 		return genuine()
 	}
-	lagging := *e
-	lagging.stale = true
-	return s.read(&lagging, p)
+	outdated := *e
+	outdated.stale = true
+	return s.read(&outdated, p)
 }
 
 func orText(text, other string) string {
@@ -133,11 +133,11 @@ func (s *Server) empty(t target) reply {
 	if e == nil || e.from == "" || e.one != "" {
 		return jsonReply(http.StatusOK, s.dialectOf(t, e).wrap("", served{data: list{}}))
 	}
-	hollow := *e
-	hollow.required = ""
+	emptied := *e
+	emptied.required = ""
 	// No row's id equals a missing parameter.
-	hollow.conds = append(hollow.conds[:len(hollow.conds):len(hollow.conds)], condition{column: "id", param: "_none"})
-	return s.read(&hollow, params{})
+	emptied.conds = append(emptied.conds[:len(emptied.conds):len(emptied.conds)], condition{column: "id", param: "_none"})
+	return s.read(&emptied, params{})
 }
 
 // shuffled returns the endpoint's own answer, with rows that the list's order does not separate in random
@@ -147,9 +147,9 @@ func (s *Server) shuffled(t target, p params, genuine func() reply) reply {
 	if e == nil || e.from == "" {
 		return genuine()
 	}
-	moody := *e
-	moody.shuffle = rand.Shuffle
-	return s.read(&moody, p)
+	reordered := *e
+	reordered.shuffle = rand.Shuffle
+	return s.read(&reordered, p)
 }
 
 // pageContains reports whether the requested page contains the record with this id.
@@ -160,14 +160,14 @@ func (s *Server) pageContains(t target, p params, id string) bool {
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	wary := *e
-	wary.shuffle = func(int, func(i, j int)) {} // keeps the result out of the cache
-	if all := wary.render(s.world, p); id == "" && len(all) > 0 {
+	watched := *e
+	watched.shuffle = func(int, func(i, j int)) {} // keeps the result out of the cache
+	if all := watched.render(s.world, p); id == "" && len(all) > 0 {
 		id = all[len(all)/2].key
 	}
 	hit := false
-	wary.shown = func(key string) { hit = hit || key == id }
-	_, err := s.payload(&wary, p)
+	watched.shown = func(key string) { hit = hit || key == id }
+	_, err := s.payload(&watched, p)
 	return err == nil && hit
 }
 

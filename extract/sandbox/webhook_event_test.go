@@ -6,9 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAnnouncementsTellSomething checks the event table against the data: its tables exist, and each member of
+// TestAnnouncementsMatchData checks the event table against the data: its tables exist, and each member of
 // each event has a value in some row.
-func TestAnnouncementsTellSomething(t *testing.T) {
+func TestAnnouncementsMatchData(t *testing.T) {
 	t.Parallel()
 	w := newWorld(1, 1)
 	modules := map[string]string{}

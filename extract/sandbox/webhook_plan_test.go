@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPlanKeepsItsPromises checks that with any probabilities an event is planned once, sent or lost, and that
+// TestPlanInvariants checks that with any probabilities an event is planned once, sent or lost, and that
 // one fault's probability does not affect the others.
-func TestPlanKeepsItsPromises(t *testing.T) {
+func TestPlanInvariants(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	rapid.Check(t, func(t *rapid.T) {

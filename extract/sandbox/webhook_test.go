@@ -240,9 +240,9 @@ func TestDeliveriesAreRetried(t *testing.T) {
 	}
 }
 
-// TestFaultsAreTheSeeds checks deliveries against their plan: the same seed and changes produce the same events
+// TestFaultsAreDeterministic checks deliveries against their plan: the same seed and changes produce the same events
 // and faults, and exactly the acknowledged deliveries have arrived.
-func TestFaultsAreTheSeeds(t *testing.T) {
+func TestFaultsAreDeterministic(t *testing.T) {
 	t.Parallel()
 	send := func(seed uint64, connections int) ([]sandbox.Delivery, []string) {
 		d := open(t, sandbox.Options{Seed: seed})
@@ -272,7 +272,7 @@ func TestFaultsAreTheSeeds(t *testing.T) {
 	require.NotEqual(t, planned[0].Event, other[0].Event)
 }
 
-func TestOthersOvertake(t *testing.T) {
+func TestReorderedDeliveries(t *testing.T) {
 	t.Parallel()
 	d := open(t, sandbox.Options{})
 	l := listen(t, nil)
@@ -368,7 +368,7 @@ func TestWebhooksAreControlled(t *testing.T) {
 	require.Equal(t, 400, d.call("GET", "/_sandbox/webhooks/log?acknowledged=perhaps", "", nil).status)
 }
 
-func TestUnsubscribeLeavesNothing(t *testing.T) {
+func TestUnsubscribeEndsDeliveries(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	s, err := sandbox.New(sandbox.Options{})
 	require.NoError(t, err)
@@ -384,7 +384,7 @@ func TestUnsubscribeLeavesNothing(t *testing.T) {
 	require.NoError(t, s.Close(), "a second close does nothing")
 }
 
-func TestParseWebhookWords(t *testing.T) {
+func TestParseWebhookFlags(t *testing.T) {
 	t.Parallel()
 	f, err := sandbox.ParseWebhookFaults("duplicate=0.1,window=3,delay_for=5s")
 	require.NoError(t, err)

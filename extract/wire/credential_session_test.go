@@ -56,7 +56,7 @@ func TestTokenCallClosesGate(t *testing.T) {
 }
 
 // A token request without a slot was not sent, so nothing is lost.
-func TestTokenCallWithoutLeave(t *testing.T) {
+func TestTokenCallWithoutSlot(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := client(t, "http://127.0.0.1:1", nil)
 		_ = c.gov.with(func(b *budgetRecord, now instant) bool {

@@ -72,7 +72,7 @@ func TestGovernorUnsent(t *testing.T) {
 }
 
 // The guard grows with a connection's jitter of 5 to 50 ms.
-func TestGovernorRoughLine(t *testing.T) {
+func TestGovernorJitter(t *testing.T) {
 	for name, model := range models(100) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -121,7 +121,7 @@ type closed struct{}
 func (closed) take(now time.Time) (bool, int, time.Time) { return false, 0, now }
 
 // Refusals without Retry-After cause doubling waits, and finally an end.
-func TestGovernorSilentRefusals(t *testing.T) {
+func TestGovernorRefusalsWithoutRetryAfter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: closed{}, latency: 20 * time.Millisecond}
 		g := NewGovernor(Budget{})

@@ -102,7 +102,7 @@ func TestStatedLimit(t *testing.T) {
 }
 
 // The units of all known reset headers are recognized.
-func TestResetInTheWild(t *testing.T) {
+func TestKnownResetHeaders(t *testing.T) {
 	const epoch = 1795258800
 	require.Equal(t, int64(epoch), serverNow.Unix())
 	tests := []struct {

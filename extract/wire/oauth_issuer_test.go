@@ -342,7 +342,7 @@ func TestSignOut(t *testing.T) {
 }
 
 // A server may revoke only refresh tokens. One that does not revoke these confirms nothing.
-func TestSignOutOfOneKind(t *testing.T) {
+func TestSignOutRefreshTokenOnly(t *testing.T) {
 	for kind, want := range map[string]SignedOut{"access_token": {Revoked: true, AccessLasts: true}, "refresh_token": {}} {
 		i := newIssuer(t)
 		i.refuses = kind
@@ -372,7 +372,7 @@ func TestSignOutOfLogin(t *testing.T) {
 }
 
 // A failed sign-in leaves the grant unchanged, and not in an outage.
-func TestFailedSignInIsNoOutage(t *testing.T) {
+func TestFailedSignInKeepsGrant(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"refused": jsonText(400, `{"error":"invalid_grant"}`),
 		"down":    jsonText(503, `{}`),

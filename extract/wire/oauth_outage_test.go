@@ -99,7 +99,7 @@ func TestTokenEndpointRefusesConnections(t *testing.T) {
 
 // A renewal that waits for the governor or for the issuer's metadata has sent nothing: if its process is killed
 // meanwhile, no lost answer is noted.
-func TestWaitPresentsNothing(t *testing.T) {
+func TestWaitSendsNothing(t *testing.T) {
 	open := func(t *testing.T, o *OAuth) bool {
 		_, n, err := o.hold.load()
 		require.NoError(t, err)

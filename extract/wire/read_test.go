@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestReadSendsWhatItShould(t *testing.T) {
+func TestReadRequest(t *testing.T) {
 	var got *http.Request
 	c := open(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got = r
@@ -103,7 +103,7 @@ func TestReadClasses(t *testing.T) {
 	}
 }
 
-func TestReadTakes(t *testing.T) {
+func TestReadAccepts(t *testing.T) {
 	tests := []struct {
 		name   string
 		answer http.HandlerFunc

@@ -103,7 +103,7 @@ func TestRedactorExcerpt(t *testing.T) {
 }
 
 // A server that echoes the request, in any place and encoding, gets no secret into an error.
-func TestSecretsStayOut(t *testing.T) {
+func TestErrorsContainNoSecrets(t *testing.T) {
 	const token, query, password = "pat_canary_0123456789", "filter-canary-98", "pass/canary+55 x"
 	echo := func(form func(string) string) string {
 		return form("Bearer "+token) + " " + form(password)

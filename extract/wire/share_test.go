@@ -276,7 +276,7 @@ func TestShareDamaged(t *testing.T) {
 }
 
 // The clock was set back between two runs: no wait becomes longer.
-func TestShareClockTurnedBack(t *testing.T) {
+func TestShareClockSetBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for _, by := range []time.Duration{2 * time.Hour, 10 * 365 * 24 * time.Hour} {
 			dir := t.TempDir()

@@ -11,7 +11,7 @@ import (
 )
 
 // Negotiation knows the names that servers are drawn from, except max_time and totals in foreign languages.
-func TestWordsAreTheVocabularys(t *testing.T) {
+func TestDrawnNamesAreInVocabulary(t *testing.T) {
 	v := schemas.Paging()
 	for kind, family := range map[string][]string{
 		"page": {schemas.ParamPage}, "offset": {schemas.ParamOffset}, "token": {schemas.ParamToken}, "keyset": {schemas.ParamSince, schemas.ParamToken}, "size": {schemas.ParamSize}, "moment": {schemas.ParamLater},
