@@ -23,6 +23,9 @@ type assembler struct {
 	deep      bool   // also hash the content of records
 	seed      maphash.Seed
 
+	group   []byte   // the name of the context's member that says where the record was, as JSON
+	groupOf string   // as the stream has it
+	scratch []byte   // a context
 	members []string // names of the record members that hold the key's columns, as far as they are known
 }
 
@@ -36,6 +39,16 @@ type batch struct {
 	first   value    // the first record, in its body
 	last    value    // the last record
 	cuts    cuts
+
+	keysOnly bool // keep no records: they are only compared with others
+}
+
+// reserve makes room for the hashes of n records. Slices that grow by themselves take as much again
+// for a while. // Invariant 6
+func (b *batch) reserve(n int, deep bool) {
+	if b.keys = slices.Grow(b.keys, n); deep {
+		b.content = slices.Grow(b.content, n)
+	}
 }
 
 // json is the batch as one JSON array.
@@ -56,17 +69,32 @@ func (a *assembler) assemble(d *doc, f found, b *batch) error {
 	if !a.copyLists && len(f.places) == 1 && f.places[0].form == formList && !a.needsContext(f.places[0]) {
 		p := f.places[0]
 		b.records, b.whole = d.raw(p.value), true
-		b.keys = slices.Grow(b.keys, d.count(p.value))
+		b.reserve(d.count(p.value), a.deep)
 		for r := range d.elements(p.value) {
 			b.cuts.note(r.start-p.value.start, b.n)
 			a.note(d, r, nil, nil, b)
 		}
 		return d.err
 	}
-	for _, p := range f.places {
+	if len(f.places) == 1 && b.n == 0 {
+		b.reserve(d.count(f.places[0].value), a.deep)
+		if !b.keysOnly {
+			b.records = slices.Grow(b.records, a.size(d, f.places[0]))
+		}
+	}
+	for p := range f.all(d) {
 		a.place(d, p, b)
 	}
 	return d.err
+}
+
+// size is at least what the records of a place take, and little more.
+func (a *assembler) size(d *doc, p place) int {
+	n := p.value.end - p.value.start + len("[]")
+	if len(a.params) > 0 || a.stream.Context != "" {
+		n += d.count(p.value) * (len(a.params) + len(a.stream.Context) + len(contextKey) + len(`"":{"":,},`))
+	}
+	return n
 }
 
 func (a *assembler) needsContext(p place) bool {
@@ -77,7 +105,8 @@ func (a *assembler) needsContext(p place) bool {
 func (a *assembler) place(d *doc, p place, b *batch) {
 	var context []byte
 	if a.needsContext(p) {
-		context = a.context(d, p)
+		a.scratch = a.appendContext(a.scratch[:0], d, p)
+		context = a.scratch
 	}
 	switch p.form {
 	case formOne:
@@ -97,14 +126,17 @@ func (a *assembler) place(d *doc, p place, b *batch) {
 	}
 }
 
-// context returns the member to append to each record of p, for example
+// appendContext appends the member that each record of p gets, for example
 //
 //	"_context":{"stage":{"id":4,"name":"New"},"pipeline_id":1}
-func (a *assembler) context(d *doc, p place) []byte {
-	out := append([]byte(nil), `"`+contextKey+`":{`...)
+func (a *assembler) appendContext(out []byte, d *doc, p place) []byte {
+	out = append(out, `"`+contextKey+`":{`...)
 	if a.stream.Context != "" && p.in.ok() {
-		name, _ := json.Marshal(a.stream.Context)
-		out = append(append(out, name...), ':')
+		if a.groupOf != a.stream.Context {
+			a.groupOf = a.stream.Context
+			a.group, _ = json.Marshal(a.groupOf) // a string always marshals
+		}
+		out = append(append(out, a.group...), ':')
 		if p.in.key != nil {
 			out = append(out, p.in.key...)
 		} else {
@@ -138,6 +170,10 @@ func nameValue(name []byte) []byte {
 
 // add appends one record, its missing id and its context.
 func (a *assembler) add(d *doc, r value, identity, context []byte, b *batch) {
+	if b.keysOnly {
+		a.note(d, r, identity, context, b)
+		return
+	}
 	if len(b.records) == 0 {
 		b.records = append(b.records, '[')
 	} else {

@@ -2,7 +2,7 @@ package extract
 
 import (
 	"fmt"
-	"slices"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -13,10 +13,11 @@ import (
 type form byte
 
 const (
-	formNone   form = iota // not known yet: all answers so far were empty
-	formList               // a list of records
-	formValues             // an object whose values are the records: {"10":{…},"11":{…}}
-	formOne                // a single record
+	formNone    form = iota // not known yet: all answers so far were empty
+	formList                // a list of records
+	formValues              // an object whose values are the records: {"10":{…},"11":{…}}
+	formOne                 // a single record
+	formEntries             // an object whose values are records or lists of records, each of them a place: see [found.all]
 )
 
 // place is one value in a body that holds records.
@@ -41,6 +42,30 @@ type found struct {
 	places  []place
 	byPath  bool    // the stream's path decided between several lists
 	above   []value // objects on the way to the records, the root first: they may hold paging signals
+}
+
+// all yields the places, and in their stead those of a map's entries. There may be a million.
+// // Invariant 6
+func (f found) all(d *doc) iter.Seq[place] {
+	return func(yield func(place) bool) {
+		for _, p := range f.places {
+			if p.form != formEntries {
+				if !yield(p) {
+					return
+				}
+				continue
+			}
+			for name, m := range d.members(p.value) {
+				entry := place{value: m, form: formList, in: container{key: d.quoted(name)}}
+				if d.isObject(m) {
+					entry.form = formOne
+				}
+				if m.node >= 0 && !yield(entry) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // finder looks for the records of one stream in one body.
@@ -219,15 +244,16 @@ func (f *finder) each(v value, tokens []string) pointerMatch {
 	case !d.isObject(v) || len(tokens) == 0 && !f.recordMap(v):
 		return absent
 	}
-	f.out.places = slices.Grow(f.out.places, d.count(v))
-	for name, m := range d.members(v) {
-		in := container{key: append(append([]byte{'"'}, name...), '"')}
-		if len(tokens) > 0 || !d.isObject(m) {
-			best = max(best, f.follow(m, tokens, in))
-			continue
+	if len(tokens) == 0 {
+		if d.count(v) == 0 {
+			return hollow // each value is null
 		}
-		f.out.places = append(f.out.places, place{m, formOne, in})
-		f.out.form, best = formList, present
+		f.out.places = append(f.out.places, place{value: v, form: formEntries})
+		f.out.form = formList
+		return present
+	}
+	for name, m := range d.members(v) {
+		best = max(best, f.follow(m, tokens, container{key: d.quoted(name)}))
 	}
 	return best
 }

@@ -221,3 +221,26 @@ func BenchmarkBoard(b *testing.B) {
 		buf = batch.records
 	}
 }
+
+// The entries of a map are places of their own, though they are not kept one by one. Signals beside
+// them are still read, and those that are no records are left out.
+func TestEntriesOfAMap(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"data":{"north":{"id":1},"a\"b":{"id":2}}}`:                                `"north"3{"id":1} "a\"b"3{"id":2}`,
+		`{"data":{"north":[{"id":1},{"id":2}],"x":null,"y":[{"id":3}]}}`:             `"north"1[{"id":1},{"id":2}] "y"1[{"id":3}]`,
+		`{"data":{"10":{"id":1},"11":{"id":2}}}`:                                     `"10"3{"id":1} "11"3{"id":2}`,
+		`{"data":[{"id":1}],"meta":{"north":{"id":1}},"total":1}`:                    `1[{"id":1}]`,
+		`{"stages":[{"name":"New","things":[{"id":1}]},{"name":"Old","things":[]}]}`: `1[{"id":1}] 1[]`,
+	} {
+		d := new(doc)
+		require.NoError(t, d.envelope([]byte(body)))
+		f, err := find(d, schemas.Stream{Name: "x.things", Class: "list", Records: []string{"/data/*", "/stages/*/things"}})
+		require.NoError(t, err, body)
+		var got []string
+		for p := range f.all(d) {
+			got = append(got, fmt.Sprintf("%s%d%s", p.in.key, p.form, d.raw(p.value)))
+		}
+		require.Equal(t, want, strings.Join(got, " "), body)
+		require.LessOrEqual(t, len(f.places), 2)
+	}
+}

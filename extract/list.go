@@ -205,12 +205,8 @@ func (l *listReader) read(st *step) error {
 		return malformed(l.s, a.at, err)
 	}
 	st.bare = len(f.places) == 0
-	st.batch.records = l.buf[:0]
-	if err := l.asm.assemble(a.d, f, &st.batch); err != nil {
-		return malformed(l.s, a.at, err)
-	}
-	if !st.batch.whole {
-		l.buf = st.batch.records
+	if err := l.records(st, f); err != nil {
+		return err
 	}
 	l.volatility.observe(l, a.d, f)
 	st.total, st.file = -1, a.kept
@@ -250,6 +246,27 @@ func (l *listReader) read(st *step) error {
 	st.continuation, err = l.pager.decide(a.at, st.batch.n, l.lastID, s)
 	if err != nil {
 		return malformed(l.s, a.at, l.changed(err))
+	}
+	return nil
+}
+
+// assemble reads the records of a page whose answer has been replaced.
+func (l *listReader) assemble(st *step) error {
+	f, err := l.locate(st.a.d)
+	if err != nil {
+		return malformed(l.s, st.a.at, err)
+	}
+	return l.records(st, f)
+}
+
+// records reads the records of a page. A negotiation only compares records, so it keeps none.
+func (l *listReader) records(st *step, f found) error {
+	st.batch = batch{records: l.buf[:0], keysOnly: l.volatility != nil}
+	if err := l.asm.assemble(st.a.d, f, &st.batch); err != nil {
+		return malformed(l.s, st.a.at, err)
+	}
+	if !st.batch.whole {
+		l.buf = st.batch.records
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/penstock-data/penstock/extract/wire"
 )
@@ -37,7 +36,7 @@ func (l *listReader) inspect(ctx context.Context, at position, send func(context
 	}
 	l.requests += a.requests
 	l.bytes += a.bytes
-	st := &step{at: at, a: a, total: -1}
+	st := &step{at: at, a: a, total: -1, batch: batch{keysOnly: true}}
 	f, err := l.locate(a.d)
 	if err == nil && ctx.Err() == nil {
 		err = l.asm.assemble(a.d, f, &st.batch)
@@ -89,7 +88,12 @@ func (l *listReader) locate(d *doc) (found, error) {
 
 // empty reports whether the places that were found hold no records.
 func empty(d *doc, f found) bool {
-	return !slices.ContainsFunc(f.places, func(p place) bool { return !d.void(p.value) })
+	for p := range f.all(d) {
+		if !d.void(p.value) {
+			return false
+		}
+	}
+	return true
 }
 
 // outsized reports whether the first of several numbered pages is shorter than requested and the

@@ -218,8 +218,11 @@ func (n *negotiation) envelope(d *doc) {
 	n.out.Records, n.out.Located = n.at.pointer, true
 	if n.at.pointer != "" && strings.Contains(n.at.pointer, "*") && n.owned() && n.s.Context == "" {
 		n.out.Context = "group"
-		if slices.ContainsFunc(n.at.places, func(p place) bool { return p.in.key != nil }) {
-			n.out.Context = strings.TrimPrefix(containerKey, contextKey+"__")
+		for p := range n.at.all(d) {
+			if p.in.key != nil {
+				n.out.Context = strings.TrimPrefix(containerKey, contextKey+"__")
+			}
+			break
 		}
 		n.l.s.Context, n.l.asm.stream.Context = n.out.Context, n.out.Context
 	}

@@ -242,6 +242,10 @@ func (p *pagerProbe) again(ctx context.Context) (moved bool, err error) {
 	}
 	p.l.pager.rows += int64(fresh.batch.n - p.first.batch.n)
 	p.l.c.release(p.first.a)
-	p.first.a, p.first.batch = fresh.a, fresh.batch
-	return true, nil
+	p.first.a = fresh.a
+	if p.first.batch.keysOnly {
+		p.first.batch = fresh.batch
+		return true, nil
+	}
+	return true, p.l.assemble(p.first) // a pass goes on with its records
 }

@@ -19,7 +19,7 @@ const (
 func rowsOf(d *doc, f found) []row {
 	var all []row
 	names := map[string]bool{}
-	for _, p := range f.places {
+	for p := range f.all(d) {
 		named := d.dictionary(p)
 		for name, r := range d.records(p) {
 			if len(all) == maxRows {
@@ -54,7 +54,7 @@ func rowsOf(d *doc, f found) []row {
 // wrappedRows returns the records of an answer in which each record is the only member of an
 // object, {"customer": {…}}, and the name of that member. It returns none for other answers.
 func wrappedRows(d *doc, f found) (wrapper string, all []row) {
-	for _, p := range f.places {
+	for p := range f.all(d) {
 		for _, r := range d.records(p) {
 			names := 0
 			for name, v := range d.members(r) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"slices"
 )
 
 // node is one object or list of a scanned body. Nodes are sorted by their beginning, so a node's
@@ -27,10 +26,11 @@ const maxNodes = 1 << 22
 // grammar between them is checked during walks: the envelope here, the records by the package that
 // reads them.
 type doc struct {
-	b     []byte
-	nodes []node
-	open  []uint32 // scratch: nodes that are still open
-	err   error    // first fault found during a walk
+	b      []byte
+	nodes  []node
+	open   []uint32 // scratch: nodes that are still open
+	hashes []uint64 // scratch: of the names of an object
+	err    error    // first fault found during a walk
 }
 
 var (
@@ -138,7 +138,9 @@ func (d *doc) grow(at int) {
 	if have >= 1024 {
 		more = max(have/8, int(float64(have)*float64(len(d.b)-at)/float64(at+1)*1.02))
 	}
-	d.nodes = slices.Grow(d.nodes, min(more, maxNodes-have))
+	nodes := make([]node, have, have+min(more, maxNodes-have)) // slices.Grow takes up to a quarter more
+	copy(nodes, d.nodes)
+	d.nodes = nodes
 }
 
 const (

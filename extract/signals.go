@@ -99,6 +99,10 @@ func signalsOf(a *answer, f found, n int) signals {
 		r.skip[v.start] = true
 	}
 	for _, p := range f.places {
+		if p.form == formEntries {
+			r.entries = p.value
+			continue
+		}
 		r.skip[p.value.start] = true
 		r.skip[p.in.object.start] = r.skip[p.in.object.start] || p.in.object.ok()
 	}

@@ -14,6 +14,8 @@ type signalReader struct {
 	s     *signals
 	skip  map[int]bool // offsets of the records and of the objects around them
 
+	entries value // a map whose objects and lists are records
+
 	doubted int // members without a role that were examined
 }
 
@@ -35,13 +37,15 @@ type scope struct {
 func (r *signalReader) object(v value, pointer string, in scope) {
 	before, numbered := *r.s, false
 	for raw, m := range r.d.members(v) {
+		if m.node >= 0 && (r.skip[m.start] || r.entries.ok() && v.start == r.entries.start) {
+			continue
+		}
 		name := unquote(raw)
 		below := pointer + "/" + escape(name)
 		switch {
 		case m.node < 0:
 			numbered = numbered || r.words.CountsPages(name)
 			r.scalar(name, m, below, in)
-		case r.skip[m.start]:
 		case r.d.isList(m):
 			r.list(name, m, below, in)
 		default:

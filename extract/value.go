@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -88,15 +89,16 @@ func (d *doc) check(v value, depth int) {
 // reading one would hide the other. Entries of a dictionary of records are not members of an
 // envelope.
 func (d *doc) checkDuplicates(v value) {
-	lists := map[string]bool{}
-	for name, m := range d.members(v) {
-		if d.isList(m) {
-			lists[string(name)] = true
-		}
+	if !d.holdsList(v) {
+		return
+	}
+	repeated := d.repeated(v)
+	if len(repeated) == 0 {
+		return
 	}
 	first := map[string]value{}
 	for name, m := range d.members(v) {
-		if !lists[string(name)] {
+		if _, again := slices.BinarySearch(repeated, fnv1a(fnvBasis, name)); !again {
 			continue
 		}
 		o, again := first[string(name)]
@@ -109,6 +111,35 @@ func (d *doc) checkDuplicates(v value) {
 			return
 		}
 	}
+}
+
+// holdsList reports whether a member of the object v is a list.
+func (d *doc) holdsList(v value) bool {
+	for child, end := v.node+1, int(d.nodes[v.node].next); child < end; child = int(d.nodes[child].next) {
+		if d.b[d.nodes[child].start] == '[' {
+			return true
+		}
+	}
+	return false
+}
+
+// repeated returns the hashes of the names that v has more than once, sorted. A map of a million
+// names would take ten times as much memory and time. // Invariant 6
+func (d *doc) repeated(v value) (twice []uint64) {
+	d.hashes = d.hashes[:0]
+	for name := range d.members(v) {
+		d.hashes = append(d.hashes, fnv1a(fnvBasis, name))
+	}
+	slices.Sort(d.hashes)
+	for i, h := range d.hashes {
+		if i > 0 && h == d.hashes[i-1] && (len(twice) == 0 || twice[len(twice)-1] != h) {
+			twice = append(twice, h)
+		}
+	}
+	if cap(d.hashes) > keepNodes {
+		d.hashes = nil
+	}
+	return twice
 }
 
 // fail stores the first fault of a walk.
@@ -156,6 +187,12 @@ func (d *doc) members(v value) iter.Seq2[[]byte, value] {
 			i++
 		}
 	}
+}
+
+// quoted returns a name that members has yielded, with its quotes.
+func (d *doc) quoted(name []byte) []byte {
+	at := cap(d.b) - cap(name) // both end where the memory of the body ends
+	return d.b[at-1 : at+len(name)+1 : at+len(name)+1]
 }
 
 // elements yields the elements of the list v. A fault ends the iteration and is stored in d.err.

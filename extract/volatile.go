@@ -49,7 +49,7 @@ func (v *volatility) observe(l *listReader, d *doc, f found) {
 	}
 	came := map[uint64]value{} // records to compare, or to keep for the next answer
 	all, seen := 0, 0
-	for _, p := range f.places {
+	for p := range f.all(d) {
 		for _, r := range d.records(p) {
 			key, ok := l.asm.key(d, r)
 			if !ok {

@@ -85,6 +85,9 @@ func TestHostileAnswersTakeBoundedMemory(t *testing.T) {
 		"800,000 records by their ids": {
 			func() string { return `{"data":{` + joined(800_000, `"%d":{"id":%[1]d,"v":1}`) + "}}" },
 			"SELECT count(*), count(DISTINCT id), sum(v)::BIGINT FROM h_x", "800000,800000,800000"},
+		"800,000 groups of one record": {
+			func() string { return `{"data":{` + joined(800_000, `"g%d":[{"id":%[1]d}]`) + "}}" },
+			"SELECT count(*), count(DISTINCT id), count(DISTINCT _context__key) FROM h_x", "800000,800000,800000"},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, syncHostile(t, tt.body(), tt.query)) })
 	}
