@@ -18,8 +18,8 @@ func About(s *arrow.Schema) string {
 	return text
 }
 
-// tell copies the description of w to f, if it differs.
-func (p *Plan) tell(f *arrow.Field, w arrow.Field) {
+// describe copies the description of w to f, if it differs.
+func (p *Plan) describe(f *arrow.Field, w arrow.Field) {
 	if text := schemas.Described(w); text != "" && text != schemas.Described(*f) {
 		*f = schemas.Describe(*f, text)
 		p.Tell = append(p.Tell, *f)

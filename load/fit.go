@@ -77,7 +77,7 @@ func Fit(have, want schemas.Table) (Plan, error) {
 			if err := p.widen(&fields[i], w); err != nil {
 				return Plan{}, fmt.Errorf("fit table %s: %w", want.Name, err)
 			}
-			p.tell(&fields[i], w)
+			p.describe(&fields[i], w)
 		}
 	}
 	place, about := Place(have.Columns), About(have.Columns)

@@ -54,7 +54,7 @@ func MakeBackup(ctx context.Context, dir, to string) (Backup, error) {
 	if err := vacant(to); err != nil {
 		return b, fmt.Errorf("back up to %s: %w", to, err)
 	}
-	names, err := kept(dir)
+	names, err := persistentFiles(dir)
 	if err != nil {
 		return b, fmt.Errorf("back up %s: %w", dir, err)
 	}
@@ -166,8 +166,8 @@ func vacant(dir string) error {
 	return err
 }
 
-// kept returns the names of a state folder's files that outlive a process, sorted.
-func kept(dir string) ([]string, error) {
+// persistentFiles returns the names of a state folder's files that outlive a process, sorted.
+func persistentFiles(dir string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		switch {
@@ -175,7 +175,7 @@ func kept(dir string) ([]string, error) {
 			return err
 		case e.IsDir() && e.Name() == budgetFolder && filepath.Dir(path) == filepath.Clean(dir):
 			return filepath.SkipDir
-		case !e.Type().IsRegular() || passing(e.Name()):
+		case !e.Type().IsRegular() || transientFile(e.Name()):
 			return nil
 		}
 		name, err := filepath.Rel(dir, path)
@@ -186,9 +186,9 @@ func kept(dir string) ([]string, error) {
 	return names, err
 }
 
-// passing reports whether a file belongs to a process and not to the state: locks, logs of databases, and files being
+// transientFile reports whether a file belongs to a process and not to the state: locks, logs of databases, and files being
 // written.
-func passing(name string) bool {
+func transientFile(name string) bool {
 	if strings.HasPrefix(name, ".") {
 		return true
 	}
@@ -216,11 +216,11 @@ func copySQLite(ctx context.Context, from, to string) error {
 	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", to); err != nil {
 		return err
 	}
-	return settle(to)
+	return makeDurable(to)
 }
 
-// settle makes a file readable by its owner only, and durable.
-func settle(path string) error {
+// makeDurable makes a file readable by its owner only, and durable.
+func makeDurable(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -239,7 +239,7 @@ func copyFile(from, to string) error {
 		return err
 	}
 	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close(), settle(to))
+	return errors.Join(err, out.Close(), makeDurable(to))
 }
 
 func measure(dir, name string) (BackedUpFile, error) {

@@ -182,7 +182,7 @@ func (n folderNotes) SetNote(ctx context.Context, name string, was, text []byte)
 func (n folderNotes) NoteNames(_ context.Context, prefix string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(filepath.Join(n.dir, filepath.FromSlash(prefix[:strings.LastIndexByte(prefix, '/')+1])), func(path string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() || passing(e.Name()) {
+		if err != nil || !e.Type().IsRegular() || transientFile(e.Name()) {
 			return err
 		}
 		name, err := filepath.Rel(n.dir, path)

@@ -46,7 +46,7 @@ func capturesOf(ctx context.Context, tx inboxTx, source string) (all []Captured,
 	if err != nil {
 		return nil, err
 	}
-	return all, eachOf(rows, func(scan func(...any) error) error {
+	return all, forEachRow(rows, func(scan func(...any) error) error {
 		var c Captured
 		err := scan(&c.Capture, &c.From, &c.Likely, &c.Size)
 		all = append(all, c)
@@ -67,7 +67,7 @@ func (b *InboxFile) Captured(ctx context.Context, source string) (n, most int, e
 // Captures returns the deliveries of a source that were captured in the last 24 hours, oldest first. Their ordinals
 // are separate from those of events.
 func (b *InboxFile) Captures(ctx context.Context, source string) (captures []Event, err error) {
-	err = each(ctx, b.file.read, func(scan func(...any) error) error {
+	err = forEachQuery(ctx, b.file.read, func(scan func(...any) error) error {
 		e := Event{Source: source}
 		var micros int64
 		var header []byte

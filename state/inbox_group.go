@@ -67,7 +67,7 @@ func (b *InboxFile) change(ctx context.Context, do func(inboxTx, *account) error
 	if b.file.write == nil {
 		return errors.New("it was opened for reading")
 	}
-	err := b.file.there()
+	err := b.file.checkFile()
 	if err == nil && b.account == nil {
 		b.account, err = readAccount(ctx, b.file.read)
 	}

@@ -63,7 +63,7 @@ func readAccount(ctx context.Context, db *sql.DB) (*account, error) {
 	a := &account{sources: map[string]int64{}, recent: map[identity]known{}}
 	err := db.QueryRowContext(ctx, "SELECT last, filed, swept FROM inbox").Scan(&a.last, &a.filed, &a.swept)
 	if err == nil {
-		err = each(ctx, db, func(scan func(...any) error) error {
+		err = forEachQuery(ctx, db, func(scan func(...any) error) error {
 			var id, bytes int64
 			var name []byte
 			err := scan(&id, &name, &bytes)
@@ -72,7 +72,7 @@ func readAccount(ctx context.Context, db *sql.DB) (*account, error) {
 		}, "SELECT source, name, bytes FROM sources")
 	}
 	if err == nil {
-		err = each(ctx, db, func(scan func(...any) error) error {
+		err = forEachQuery(ctx, db, func(scan func(...any) error) error {
 			var source, id, digest []byte
 			var ordinal int64
 			err := scan(&source, &id, &digest, &ordinal)
@@ -104,14 +104,14 @@ func (a *account) find(ctx context.Context, tx inboxTx, group []*Delivery) (map[
 	}
 	found := map[identity]known{}
 	for len(ids) > 0 {
-		n, query := atOnce(len(ids), findID, findIDs)
+		n, query := nextStatement(len(ids), findID, findIDs)
 		args := make([]any, n)
 		for i, id := range ids[:n] {
 			args[i] = id[:]
 		}
-		rows, err := tx.often(ctx, query).QueryContext(ctx, args...)
+		rows, err := tx.prepared(ctx, query).QueryContext(ctx, args...)
 		if err == nil {
-			err = eachOf(rows, func(scan func(...any) error) error {
+			err = forEachRow(rows, func(scan func(...any) error) error {
 				var key, digest []byte
 				var ordinal int64
 				err := scan(&key, &digest, &ordinal)
@@ -131,13 +131,13 @@ func (a *account) find(ctx context.Context, tx inboxTx, group []*Delivery) (map[
 func (a *account) file(ctx context.Context, tx inboxTx) error {
 	ids := slices.SortedFunc(maps.Keys(a.recent), func(x, y identity) int { return bytes.Compare(x[:], y[:]) })
 	for len(ids) > 0 {
-		n, insert := atOnce(len(ids), insertID, insertIDs)
+		n, insert := nextStatement(len(ids), insertID, insertIDs)
 		args := make([]any, 0, n*idColumns)
 		for _, id := range ids[:n] {
 			k := a.recent[id]
 			args = append(args, id[:], k.digest[:], k.ordinal, today())
 		}
-		if _, err := tx.often(ctx, insert).ExecContext(ctx, args...); err != nil {
+		if _, err := tx.prepared(ctx, insert).ExecContext(ctx, args...); err != nil {
 			return fmt.Errorf("file ids: %w", err)
 		}
 		ids = ids[n:]

@@ -87,7 +87,7 @@ func (b *InboxFile) Quarantine(ctx context.Context, ordinal int64, reason string
 	defer b.mu.Unlock()
 	err := b.change(ctx, func(tx inboxTx, _ *account) error {
 		done, err := tx.ExecContext(ctx, "UPDATE events SET reason = ? WHERE ordinal = ?", reason, ordinal)
-		return one(done, err)
+		return requireOneRow(done, err)
 	})
 	if err != nil {
 		return fmt.Errorf("quarantine event %d: %w", ordinal, err)
@@ -95,8 +95,8 @@ func (b *InboxFile) Quarantine(ctx context.Context, ordinal int64, reason string
 	return nil
 }
 
-// one returns an error unless exactly one row was changed.
-func one(done sql.Result, err error) error {
+// requireOneRow returns an error unless exactly one row was changed.
+func requireOneRow(done sql.Result, err error) error {
 	if err != nil {
 		return err
 	}

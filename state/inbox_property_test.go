@@ -125,7 +125,7 @@ func TestInboxIsLazy(t *testing.T) {
 		for i := range args {
 			args[i] = 0
 		}
-		err := each(t.Context(), b.file.read, func(scan func(...any) error) error {
+		err := forEachQuery(t.Context(), b.file.read, func(scan func(...any) error) error {
 			var id, parent, unused int
 			var detail string
 			err := scan(&id, &parent, &unused, &detail)

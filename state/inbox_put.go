@@ -29,7 +29,7 @@ func (g *grouping) put(ctx context.Context, group []*Delivery) error {
 		return err
 	}
 	for _, d := range group {
-		if err := g.judge(ctx, d, filed); err != nil {
+		if err := g.classify(ctx, d, filed); err != nil {
 			return err
 		}
 	}
@@ -39,8 +39,8 @@ func (g *grouping) put(ctx context.Context, group []*Delivery) error {
 	return g.close(ctx)
 }
 
-// judge sets the outcome of a delivery, and adds it to the rows if it must be stored.
-func (g *grouping) judge(ctx context.Context, d *Delivery, filed map[identity]known) error {
+// classify sets the outcome of a delivery, and adds it to the rows if it must be stored.
+func (g *grouping) classify(ctx context.Context, d *Delivery, filed map[identity]known) error {
 	first, again := g.account.recent[d.Key]
 	if !again {
 		first, again = filed[d.Key]
@@ -108,7 +108,7 @@ func (g *grouping) variant(ctx context.Context, d *Delivery) (seen bool, err err
 // flush inserts the collected rows.
 func (g *grouping) flush(ctx context.Context) error {
 	for len(g.rows) > 0 {
-		n, insert := atOnce(len(g.rows), insertEvent, insertEvents)
+		n, insert := nextStatement(len(g.rows), insertEvent, insertEvents)
 		args := make([]any, 0, n*eventColumns)
 		for _, d := range g.rows[:n] {
 			source, err := g.source(ctx, d.Event.Source)
@@ -118,7 +118,7 @@ func (g *grouping) flush(ctx context.Context) error {
 			e := &d.Event
 			args = append(args, e.Ordinal, source, []byte(e.ID), []byte(e.Type), e.Received.UnixMicro(), []byte(e.Scheme), d.Header, blob(e.Body), d.Digest[:], conflictOf(d), d.Size)
 		}
-		if _, err := g.tx.often(ctx, insert).ExecContext(ctx, args...); err != nil {
+		if _, err := g.tx.prepared(ctx, insert).ExecContext(ctx, args...); err != nil {
 			return fmt.Errorf("insert events: %w", err)
 		}
 		g.rows = g.rows[n:]
@@ -153,11 +153,11 @@ func (g *grouping) close(ctx context.Context) error {
 		return nil
 	}
 	for name, h := range g.heads {
-		if _, err := g.tx.often(ctx, moveHead).ExecContext(ctx, h.ordinal, h.bytes, g.account.sources[name]); err != nil {
+		if _, err := g.tx.prepared(ctx, moveHead).ExecContext(ctx, h.ordinal, h.bytes, g.account.sources[name]); err != nil {
 			return fmt.Errorf("move head: %w", err)
 		}
 	}
-	if _, err := g.tx.often(ctx, moveLast).ExecContext(ctx, g.account.last); err != nil {
+	if _, err := g.tx.prepared(ctx, moveLast).ExecContext(ctx, g.account.last); err != nil {
 		return fmt.Errorf("move head: %w", err)
 	}
 	return nil

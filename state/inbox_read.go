@@ -63,7 +63,7 @@ var errEnough = errors.New("enough")
 
 func (b *InboxFile) letters(ctx context.Context, query string, args ...any) (letters []DeadLetter, err error) {
 	size := 0
-	err = each(ctx, b.file.read, func(scan func(...any) error) error {
+	err = forEachQuery(ctx, b.file.read, func(scan func(...any) error) error {
 		if size >= eventsBytes { // Invariant 6
 			return errEnough
 		}
@@ -97,7 +97,7 @@ type SourceBacklog struct {
 // Standings returns the backlog of each source that ever had an event. It reads a few rows per source, and the keys
 // of the dead letters.
 func (b *InboxFile) Standings(ctx context.Context) (all []SourceBacklog, err error) {
-	err = each(ctx, b.file.read, func(scan func(...any) error) error {
+	err = forEachQuery(ctx, b.file.read, func(scan func(...any) error) error {
 		var s SourceBacklog
 		var name []byte
 		var oldest sql.NullInt64

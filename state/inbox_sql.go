@@ -45,8 +45,8 @@ func placeholders(rows, columns int) string {
 	return strings.Repeat(row, rows)[2:]
 }
 
-// atOnce returns how many of n rows the next statement takes, and that statement.
-func atOnce(n int, one, many string) (int, string) {
+// nextStatement returns how many of n rows the next statement takes, and that statement.
+func nextStatement(n int, one, many string) (int, string) {
 	if n >= manyRows {
 		return manyRows, many
 	}
@@ -59,8 +59,8 @@ type inboxTx struct {
 	compiled map[string]*sql.Stmt
 }
 
-// often returns a statement that was prepared when the inbox was opened.
-func (tx inboxTx) often(ctx context.Context, query string) *sql.Stmt {
+// prepared returns a statement that was prepared when the inbox was opened.
+func (tx inboxTx) prepared(ctx context.Context, query string) *sql.Stmt {
 	return tx.StmtContext(ctx, tx.compiled[query])
 }
 
@@ -77,16 +77,16 @@ func compile(ctx context.Context, db *sql.DB) (map[string]*sql.Stmt, error) {
 	return compiled, nil
 }
 
-// each calls row with each row of a query.
-func each(ctx context.Context, db *sql.DB, row func(scan func(...any) error) error, query string, args ...any) error {
+// forEachQuery calls row with each row of a query.
+func forEachQuery(ctx context.Context, db *sql.DB, row func(scan func(...any) error) error, query string, args ...any) error {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
-	return eachOf(rows, row)
+	return forEachRow(rows, row)
 }
 
-func eachOf(rows *sql.Rows, row func(scan func(...any) error) error) (err error) {
+func forEachRow(rows *sql.Rows, row func(scan func(...any) error) error) (err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		if err := row(rows.Scan); err != nil {

@@ -30,8 +30,8 @@ const (
 	maxText      = 4 << 10  // of one reason or error
 )
 
-// bounded returns text, truncated if it is longer than maxText.
-func bounded(text string) string {
+// truncated returns text, truncated if it is longer than maxText.
+func truncated(text string) string {
 	if len(text) <= maxText {
 		return text
 	}

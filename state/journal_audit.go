@@ -29,7 +29,7 @@ const (
 func (j *JournalFile) KeepAudit(ctx context.Context, r AuditRecord) error {
 	return j.change(ctx, "audit", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO audit (at, who, what, object, address, outcome, refused) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			micros(r.At), bounded(r.Who), bounded(r.What), bounded(r.Object), bounded(r.From), bounded(r.Outcome), r.Refused)
+			micros(r.At), truncated(r.Who), truncated(r.What), truncated(r.Object), truncated(r.From), truncated(r.Outcome), r.Refused)
 		if err == nil {
 			_, err = tx.ExecContext(ctx, `DELETE FROM audit WHERE refused = ?1 AND id <=
 				(SELECT id FROM audit WHERE refused = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)`, r.Refused, AuditKept(r.Refused))
@@ -51,7 +51,7 @@ func (j *JournalFile) Audit(ctx context.Context, offset, limit int) (all []Audit
 	if err := j.file.read.QueryRowContext(ctx, `SELECT count(*) FROM audit`).Scan(&total); err != nil {
 		return nil, 0, fmt.Errorf("read journal: %w", err)
 	}
-	err = each(ctx, j.file.read, func(scan func(...any) error) error {
+	err = forEachQuery(ctx, j.file.read, func(scan func(...any) error) error {
 		var r AuditRecord
 		var at int64
 		err := scan(&at, &r.Who, &r.What, &r.Object, &r.From, &r.Outcome, &r.Refused)

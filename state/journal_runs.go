@@ -48,7 +48,7 @@ func (j *JournalFile) keepRun(ctx context.Context, tx *sql.Tx, r RunRecord) erro
 		report = []byte{}
 	}
 	_, err = tx.ExecContext(ctx, `REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		r.Pipeline, r.Run, r.Cause, micros(r.Due), micros(r.Started), micros(r.Ended), r.Status, bounded(r.Error), report, log)
+		r.Pipeline, r.Run, r.Cause, micros(r.Due), micros(r.Started), micros(r.Ended), r.Status, truncated(r.Error), report, log)
 	if err != nil {
 		return err
 	}

@@ -109,5 +109,5 @@ func (j *JournalFile) slots(ctx context.Context, where string, args ...any) ([]S
 
 // values returns the values of the table's columns.
 func (s SlotRecord) values() []any {
-	return []any{s.Pipeline, micros(s.Due), s.State, bounded(s.Why), s.Cause, s.Run, s.Status, micros(s.Started), micros(s.Ended), s.Attempts, s.Broken, s.Count}
+	return []any{s.Pipeline, micros(s.Due), s.State, truncated(s.Why), s.Cause, s.Run, s.Status, micros(s.Started), micros(s.Ended), s.Attempts, s.Broken, s.Count}
 }

@@ -60,7 +60,7 @@ func Acquire(ctx context.Context, path string, wait time.Duration) (*Lock, error
 	default:
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	if err := sign(path); err != nil {
+	if err := writeHolder(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Unlock())
 	}
 	return &Lock{file: f}, nil
@@ -81,11 +81,11 @@ func (l *Lock) Release() error {
 	return nil
 }
 
-// signed returns the path of the file that names the holder. It is not the locked file, which other processes cannot
+// holderPath returns the path of the file that names the holder. It is not the locked file, which other processes cannot
 // read on some systems.
-func signed(path string) string { return path + ".holder" }
+func holderPath(path string) string { return path + ".holder" }
 
-func sign(path string) error {
+func writeHolder(path string) error {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown host"
@@ -96,13 +96,13 @@ func sign(path string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(signed(path), append(text, '\n'), 0o600)
+	return os.WriteFile(holderPath(path), append(text, '\n'), 0o600)
 }
 
 // holder returns the process that has the lock, or the zero Holder if it is unknown.
 func holder(path string) Holder {
 	var h Holder
-	text, err := os.ReadFile(signed(path))
+	text, err := os.ReadFile(holderPath(path))
 	if err != nil || json.Unmarshal(text, &h) != nil {
 		return Holder{}
 	}

@@ -59,7 +59,7 @@ func TestLockUnknownHolder(t *testing.T) {
 	first, err := Acquire(t.Context(), path, 0)
 	require.NoError(t, err)
 	defer first.Release()
-	require.NoError(t, os.WriteFile(signed(path), []byte("{"), 0o600))
+	require.NoError(t, os.WriteFile(holderPath(path), []byte("{"), 0o600))
 	_, err = Acquire(t.Context(), path, 0)
 	require.ErrorContains(t, err, "holder unknown")
 }

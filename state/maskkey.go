@@ -77,7 +77,7 @@ func readKey(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read key: %w", err)
 	}
-	if shared(info, 0o077) {
+	if accessible(info, 0o077) {
 		return "", fmt.Errorf("read key %s: others may read it (mode %04o); chmod 600 it", path, info.Mode().Perm())
 	}
 	b, err := os.ReadFile(path)

@@ -43,7 +43,7 @@ func inspect(path string) (fs.FileInfo, error) {
 		return nil, fmt.Errorf("inspect: %w", err)
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is %w: it is not a regular file; remove it", path, ErrExposed)
-	case shared(info, 0o077):
+	case accessible(info, 0o077):
 		return nil, fmt.Errorf("%s is %w: others may read it (mode %04o); chmod 600 it", path, ErrExposed, info.Mode().Perm())
 	}
 	return info, nil
@@ -64,9 +64,9 @@ func inspectFolder(dir string) error {
 			dir, ErrExposed, owner, os.Geteuid(), filepath.Join(dir, "state"))
 	}
 	switch {
-	case shared(info, 0o002):
+	case accessible(info, 0o002):
 		return fmt.Errorf("state folder %s is %w: everyone may write to it (mode %04o); chmod 700 it", dir, ErrExposed, info.Mode().Perm())
-	case shared(info, 0o020):
+	case accessible(info, 0o020):
 		return fmt.Errorf("state folder %s is %w: its group may write to it (mode %04o); chmod 700 it, and in Kubernetes set fsGroupChangePolicy: OnRootMismatch, so that it stays so", dir, ErrExposed, info.Mode().Perm())
 	}
 	return nil
@@ -84,7 +84,7 @@ func OnlyOurs(path string) error {
 	case fixed(path):
 	case other && owner != 0:
 		return fmt.Errorf("%s is %w: it belongs to user %d, and this process runs as user %d; chown it to that user or to root", path, ErrExposed, owner, os.Geteuid())
-	case shared(info, 0o022):
+	case accessible(info, 0o022):
 		return fmt.Errorf("%s is %w: others may write to it (mode %04o); chmod go-w it", path, ErrExposed, info.Mode().Perm())
 	}
 	return nil
@@ -98,8 +98,8 @@ func inspectMade(dir string) error {
 	return inspectFolder(dir)
 }
 
-// shared reports whether other users have one of these rights. It returns false if modes do not describe rights.
-func shared(info fs.FileInfo, rights fs.FileMode) bool {
+// accessible reports whether other users have one of these rights. It returns false if modes do not describe rights.
+func accessible(info fs.FileInfo, rights fs.FileMode) bool {
 	return runtime.GOOS != "windows" && info.Mode().Perm()&rights != 0
 }
 
@@ -113,7 +113,7 @@ func writePrivate(path string, text []byte, step func(string)) error {
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("write credential: %w", err)
 	}
-	if err := fill(fresh, text, step); err != nil {
+	if err := writeNew(fresh, text, step); err != nil {
 		return errors.Join(fmt.Errorf("write credential: %w", err), os.Remove(fresh))
 	}
 	if err := os.Rename(fresh, path); err != nil {
@@ -153,8 +153,8 @@ func removePrivate(path string, step func(string)) error {
 	return nil
 }
 
-// fill creates the file path with this text and syncs it.
-func fill(path string, text []byte, step func(string)) error {
+// writeNew creates the file path with this text and syncs it.
+func writeNew(path string, text []byte, step func(string)) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

@@ -62,7 +62,7 @@ func openSQLite(ctx context.Context, path string, wait time.Duration, migrations
 	}
 	f := &sqliteFile{path: path, lock: lock}
 	if f.made, err = os.Stat(path); err == nil && f.made.Size() == 0 {
-		err = layOut(ctx, path)
+		err = initSQLite(ctx, path)
 	}
 	if err == nil {
 		f.write, err = connect(path, 1, url.Values{"_txlock": {"immediate"}})
@@ -144,9 +144,9 @@ func makeSQLite(path string) error {
 	return errors.Join(f.Sync(), f.Close(), syncFolder(dir), syncFolder(filepath.Dir(dir)))
 }
 
-// layOut creates a database in an empty file, with incremental vacuum. This must happen before other connections are
+// initSQLite creates a database in an empty file, with incremental vacuum. This must happen before other connections are
 // opened: on an existing database, setting it waits for the write lock, and readers would wait behind all writers.
-func layOut(ctx context.Context, path string) error {
+func initSQLite(ctx context.Context, path string) error {
 	db, err := connect(path, 1, url.Values{"_auto_vacuum": {"INCREMENTAL"}})
 	if err != nil {
 		return err
@@ -222,9 +222,9 @@ func (f *sqliteFile) migrate(ctx context.Context, steps []string) error {
 // sqliteLook is the interval between checks that a file is still at its path.
 const sqliteLook = time.Second
 
-// there returns an error if the file was removed or replaced: what is written to it now would be lost. Calls must not
+// checkFile returns an error if the file was removed or replaced: what is written to it now would be lost. Calls must not
 // be concurrent.
-func (f *sqliteFile) there() error {
+func (f *sqliteFile) checkFile() error {
 	if since := time.Since(f.looked); since >= 0 && since < sqliteLook {
 		return nil
 	}

@@ -80,7 +80,7 @@ const activeUnits = `state IN ('waiting', 'running', 'parked')`
 func (l *UnitsFile) AddUnits(ctx context.Context, units []Unit) (added []Unit, err error) {
 	err = l.change(ctx, "add units", func(tx *sql.Tx) error {
 		added = nil
-		begun, err := begunWith(ctx, tx, units)
+		begun, err := newRuns(ctx, tx, units)
 		if err != nil {
 			return err
 		}
@@ -111,8 +111,8 @@ func forgetUnits(ctx context.Context, tx *sql.Tx, begun []string) error {
 	return nil
 }
 
-// begunWith returns the pipelines for which units are the first of their run.
-func begunWith(ctx context.Context, tx *sql.Tx, units []Unit) (begun []string, err error) {
+// newRuns returns the pipelines for which units are the first of their run.
+func newRuns(ctx context.Context, tx *sql.Tx, units []Unit) (begun []string, err error) {
 	looked := map[string]bool{}
 	for _, u := range units {
 		if looked[u.Pipeline] {
@@ -265,7 +265,7 @@ func scanUnits(rows *sql.Rows, err error) (units []Unit, _ error) {
 	if err != nil {
 		return nil, err
 	}
-	err = eachOf(rows, func(scan func(...any) error) error {
+	err = forEachRow(rows, func(scan func(...any) error) error {
 		var u Unit
 		var notBefore, started, ended int64
 		var report []byte

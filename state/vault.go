@@ -192,7 +192,7 @@ func (f *fileSafe) Check() error {
 		return fmt.Errorf("open state: %w", err)
 	case !info.IsDir():
 		return fmt.Errorf("%s is %w: it is not a folder; remove it", f.folder(), ErrExposed)
-	case shared(info, 0o077):
+	case accessible(info, 0o077):
 		return fmt.Errorf("%s is %w: others may enter it (mode %04o); chmod 700 it", f.folder(), ErrExposed, info.Mode().Perm())
 	}
 	return nil

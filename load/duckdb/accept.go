@@ -42,9 +42,9 @@ func (x *tx) accept(ctx context.Context, table string) ([]load.Change, error) {
 		m.tables[t.Name] = &target{Table: t}
 	}
 	for _, step := range []func() error{
-		func() error { return x.account.record(ctx, changes) },
-		func() error { return m.forget(table, "true") },
-		func() error { return m.showAnew(table) },
+		func() error { return x.recorder.record(ctx, changes) },
+		func() error { return m.clearHashes(table, "true") },
+		func() error { return m.recreateView(table) },
 		func() error { return x.s.exec(ctx, "COMMIT") },
 	} {
 		if err := step(); err != nil {
@@ -55,15 +55,15 @@ func (x *tx) accept(ctx context.Context, table string) ([]load.Change, error) {
 	return changes, nil
 }
 
-// showAnew recreates the view of a table. A column that the old view names may be gone.
-func (m *merge) showAnew(table string) error {
+// recreateView recreates the view of a table. A column that the old view names may be gone.
+func (m *merge) recreateView(table string) error {
 	c, err := readCatalog(m.ctx, m.s, []string{table}, false)
 	if err != nil {
 		return err
 	}
 	t := c.made[table]
 	f := &fitting{merge: m, catalog: c, altered: map[string]load.Plan{table: {Table: t, From: t.Mode}}}
-	return f.showOne(&target{Table: t})
+	return f.createCurrentView(&target{Table: t})
 }
 
 // ancestors returns the named table and the tables that may be its parents or roots.

@@ -127,8 +127,8 @@ func family(column string, names []string) string {
 	return "(" + strings.Join(or, " OR ") + ")"
 }
 
-// foreign returns the columns of a table that penstock did not add.
-func (c *catalog) foreign(t schemas.Table) []string {
+// userColumns returns the columns of a table that penstock did not add.
+func (c *catalog) userColumns(t schemas.Table) []string {
 	var out []string
 	if o := c.live[t.Name]; o != nil {
 		for name := range o.types {
@@ -232,16 +232,16 @@ func createSQL(t schemas.Table) string {
 
 func definition(f arrow.Field) string { return ident(f.Name) + " " + sqlType(schemas.TypeOf(f)) }
 
-// account records what one transaction does to tables. All its changes have one time, later than that of every
+// changeRecorder records what one transaction does to tables. All its changes have one time, later than that of every
 // earlier change, because changes are replayed in the order of their times.
-type account struct {
+type changeRecorder struct {
 	s  *session
 	of load.Pass
 	at time.Time
 }
 
 // record stores changes where [readChanges] finds them, and sets their time.
-func (a *account) record(ctx context.Context, changes []load.Change) error {
+func (a *changeRecorder) record(ctx context.Context, changes []load.Change) error {
 	if len(changes) == 0 {
 		return nil
 	}
@@ -262,7 +262,7 @@ func (a *account) record(ctx context.Context, changes []load.Change) error {
 	return a.s.exec(ctx, "INSERT INTO "+place(load.Changes.Name)+" VALUES "+strings.Join(rows, ", "))
 }
 
-func (a *account) begin(ctx context.Context) error {
+func (a *changeRecorder) begin(ctx context.Context) error {
 	a.at = a.of.Time()
 	return a.s.query(ctx, `SELECT max("at") FROM `+place(load.Changes.Name), func(v []driver.Value) error {
 		if last, ok := v[0].(time.Time); ok && !a.at.After(last) {

@@ -28,11 +28,11 @@ func (d *DB) create(ctx context.Context) error {
 			return err
 		}
 	}
-	return appear(ctx, fresh, d.o.Path, d.o.Mode)
+	return installCopy(ctx, fresh, d.o.Path, d.o.Mode)
 }
 
-// appear copies a file to a path that does not exist yet. If another process creates the path first, that file stays.
-func appear(ctx context.Context, from, path string, mode fs.FileMode) (err error) {
+// installCopy copies a file to a path that does not exist yet. If another process creates the path first, that file stays.
+func installCopy(ctx context.Context, from, path string, mode fs.FileMode) (err error) {
 	to, err := makeBeside(path, newMode(mode))
 	if err != nil {
 		return err

@@ -12,25 +12,25 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// showCurrent creates the <table>_current views of the current rows, and recreates them if columns have changed. The
+// createCurrentViews creates the <table>_current views of the current rows, and recreates them if columns have changed. The
 // views name their columns, so that columns added by users do not break them.
-func (f *fitting) showCurrent() error {
+func (f *fitting) createCurrentViews() error {
 	for _, name := range slices.Sorted(maps.Keys(f.merge.tables)) {
-		if err := f.showOne(f.merge.tables[name]); err != nil {
+		if err := f.createCurrentView(f.merge.tables[name]); err != nil {
 			return fmt.Errorf("view of %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-func (f *fitting) showOne(t *target) error {
+func (f *fitting) createCurrentView(t *target) error {
 	name := t.Name + "_current"
-	there, ours := f.named(name), f.views[name]
+	there, ours := f.findObject(name), f.views[name]
 	plan, altered := f.altered[t.Name]
 	switch {
 	case there != nil && !(ours && there.view), f.altered[name].Create, len(name) > schemas.MaxName, load.IsInternal(t.Name):
 		return nil // the name is taken, or the table gets no view
-	case !f.viewed(t):
+	case !f.needsCurrentView(t):
 		if there == nil || !plan.Turns() {
 			return nil
 		}
@@ -40,24 +40,24 @@ func (f *fitting) showOne(t *target) error {
 		return nil // the view is up to date, or a user has dropped it
 	}
 	f.ddl = true
-	q := fmt.Sprintf("CREATE OR REPLACE VIEW %s AS SELECT %s FROM main.%s WHERE %s", place(name), idents(load.Names(t.Columns)), ident(t.Name), t.stands(""))
+	q := fmt.Sprintf("CREATE OR REPLACE VIEW %s AS SELECT %s FROM main.%s WHERE %s", place(name), idents(load.Names(t.Columns)), ident(t.Name), t.currentSQL(""))
 	if err := f.s.exec(f.ctx, q); err != nil {
 		return err
 	}
 	if ours {
 		return nil
 	}
-	return f.account.record(f.ctx, []load.Change{{Table: name, Action: load.ActionView, Reason: "rows of " + t.Name + " that are current"}})
+	return f.recorder.record(f.ctx, []load.Change{{Table: name, Action: load.ActionView, Reason: "rows of " + t.Name + " that are current"}})
 }
 
-// viewed reports whether a table can hold rows that are no longer current.
-func (f *fitting) viewed(t *target) bool {
+// needsCurrentView reports whether a table can hold rows that are no longer current.
+func (f *fitting) needsCurrentView(t *target) bool {
 	root := f.rootOf(t.Name)
 	return t.Mode == schemas.History || t.Mode == schemas.Merge && root != nil && len(root.Key) > 0
 }
 
-// named returns the table or view of that name, ignoring case.
-func (c *catalog) named(name string) *object {
+// findObject returns the table or view of that name, ignoring case.
+func (c *catalog) findObject(name string) *object {
 	for n, o := range c.live {
 		if strings.EqualFold(n, name) {
 			return o

@@ -102,7 +102,7 @@ func TestCarriedKeysAreForgotten(t *testing.T) {
 		at = next
 	}
 	var tables int64
-	require.NoError(t, d.look(t.Context(), func(*session) error {
+	require.NoError(t, d.withReader(t.Context(), func(*session) error {
 		return d.window.engine.write.numbers(t.Context(),
 			"SELECT count(*) FROM duckdb_tables() WHERE table_name LIKE '_penstock_carried_%'", &tables)
 	}))

@@ -32,7 +32,7 @@ type DB struct {
 	claimed   map[state.Key]claimed  // as last committed
 	passes    map[state.Key]*pass
 	tables    int      // number of the next table of carried keys
-	spent     []string // such tables that are no longer needed
+	droppable []string // such tables that are no longer needed
 }
 
 var (
@@ -53,7 +53,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Path == "" {
 		return nil, errors.New("open duckdb: no path")
 	}
-	path, err := followed(o.Path)
+	path, err := resolvePath(o.Path)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", o.Path, err)
 	}
@@ -96,7 +96,7 @@ func (d *DB) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
 
 // position reads a stream's position from the file.
 func (d *DB) position(ctx context.Context, k state.Key) (p position, err error) {
-	err = d.look(ctx, func(s *session) error {
+	err = d.withReader(ctx, func(s *session) error {
 		live, err := s.engine.objects(ctx, s, false)
 		if err != nil {
 			return fmt.Errorf("read the database's catalog: %w", err)
@@ -125,7 +125,7 @@ func readPosition(ctx context.Context, s *session, k state.Key) (p position, err
 		p.moved, _ = v[2].(int64)
 		return nil
 	})
-	if missing(err) {
+	if tableMissing(err) {
 		return position{}, nil
 	}
 	return p, err
@@ -145,12 +145,12 @@ func (d *DB) exists() bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// look runs f with the file attached. It does nothing if there is no file.
-func (d *DB) look(ctx context.Context, f func(*session) error) error {
+// withReader runs f with the file attached. It does nothing if there is no file.
+func (d *DB) withReader(ctx context.Context, f func(*session) error) error {
 	if !d.exists() {
 		return nil
 	}
-	e, release, err := d.hold(ctx, looking)
+	e, release, err := d.acquire(ctx, reading)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (d *DB) look(ctx context.Context, f func(*session) error) error {
 
 // Tables implements [load.Destination].
 func (d *DB) Tables(ctx context.Context, name string) (tables []schemas.Table, err error) {
-	err = d.look(ctx, func(s *session) error {
+	err = d.withReader(ctx, func(s *session) error {
 		c, err := readCatalog(ctx, s, []string{name}, false)
 		if err != nil {
 			return err

@@ -153,7 +153,7 @@ func (s *session) exec(ctx context.Context, query string) error {
 func (s *session) affect(ctx context.Context, query string) (int64, error) {
 	r, err := s.conn.ExecContext(ctx, query, nil)
 	if err != nil {
-		return 0, s.note(err)
+		return 0, s.classify(err)
 	}
 	return r.RowsAffected()
 }
@@ -162,7 +162,7 @@ func (s *session) affect(ctx context.Context, query string) (int64, error) {
 func (s *session) query(ctx context.Context, query string, row func([]driver.Value) error) (err error) {
 	rows, err := s.conn.QueryContext(ctx, query, nil)
 	if err != nil {
-		return s.note(err)
+		return s.classify(err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	values := make([]driver.Value, len(rows.Columns()))
@@ -170,7 +170,7 @@ func (s *session) query(ctx context.Context, query string, row func([]driver.Val
 		if err := rows.Next(values); err == io.EOF {
 			return nil
 		} else if err != nil {
-			return s.note(err)
+			return s.classify(err)
 		}
 		if err := row(values); err != nil {
 			return err
@@ -197,8 +197,8 @@ func (s *session) numbers(ctx context.Context, query string, into ...*int64) err
 	})
 }
 
-// note marks the engine as broken after fatal errors, and makes errors of a full disk recognizable.
-func (s *session) note(err error) error {
+// classify marks the engine as broken after fatal errors, and makes errors of a full disk recognizable.
+func (s *session) classify(err error) error {
 	e, ok := errors.AsType[*duckdb.Error](err)
 	if !ok {
 		return err

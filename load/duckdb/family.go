@@ -60,14 +60,14 @@ func (m *merge) children(t *target) []*target {
 	return out
 }
 
-// reunite repairs a family of tables after one of them was dropped by hand. If the root was dropped, it deletes the
+// repairFamily repairs a family of tables after one of them was dropped by hand. If the root was dropped, it deletes the
 // rows of the children. If a child was dropped, it clears the hashes of the records, so that they are written again.
-func (m *merge) reunite(c *catalog, t *target) error {
+func (m *merge) repairFamily(c *catalog, t *target) error {
 	if _, dropped := c.made[t.Name]; !dropped || !t.empty || load.IsInternal(t.Name) {
 		return nil
 	}
 	if load.Child(t.Columns) {
-		return m.forget(t.Name, "true")
+		return m.clearHashes(t.Name, "true")
 	}
 	for _, hanging := range m.children(t) {
 		if err := m.change(m.ctx, hanging.Name, "DELETE FROM "+place(hanging.Name)); err != nil {

@@ -165,7 +165,7 @@ func TestOneProcessOneEngine(t *testing.T) {
 	a := openTest(t, path, Options{})
 	b := openTest(t, path, Options{WaitLock: -1})
 	require.NoError(t, put(t.Context(), t, a, "run000000001", "", "a", leadRows("run000000001", "v1", 3)))
-	_, release, err := a.hold(t.Context(), writing)
+	_, release, err := a.acquire(t.Context(), writing)
 	require.NoError(t, err)
 	_, err = b.Cursor(t.Context(), stream)
 	require.ErrorIs(t, err, state.ErrLocked)

@@ -64,11 +64,11 @@ func (f *fitting) run() error {
 			return err
 		}
 	}
-	if err := f.showCurrent(); err != nil {
+	if err := f.createCurrentViews(); err != nil {
 		return err
 	}
 	for _, p := range f.pending {
-		if err := f.reunite(f.catalog, f.merge.tables[p.Name]); err != nil {
+		if err := f.repairFamily(f.catalog, f.merge.tables[p.Name]); err != nil {
 			return err
 		}
 	}
@@ -83,7 +83,7 @@ func (f *fitting) run() error {
 // one makes one table fit what was staged for it.
 func (f *fitting) one(p *load.Staged) error {
 	if found, ok := f.adopt(p.Table); ok {
-		if err := f.account.record(f.ctx, found.Changes()); err != nil {
+		if err := f.recorder.record(f.ctx, found.Changes()); err != nil {
 			return err
 		}
 		f.made[p.Name] = found.Table
@@ -110,7 +110,7 @@ func (f *fitting) one(p *load.Staged) error {
 	if err := f.carryOut(plan); err != nil {
 		return err
 	}
-	f.merge.tables[p.Name] = &target{Table: plan.Table, staged: p, empty: plan.Create, foreign: f.foreign(plan.Table)}
+	f.merge.tables[p.Name] = &target{Table: plan.Table, staged: p, empty: plan.Create, userColumns: f.userColumns(plan.Table)}
 	if plan.Turns() && !load.Child(plan.Table.Columns) {
 		return f.turnChildren(plan.Table)
 	}
@@ -148,32 +148,32 @@ func (f *fitting) carryOut(p load.Plan) error {
 	if !p.Shapes() && f.changed[p.Table.Name] {
 		return nil // the engine would refuse; the next pass writes the description
 	}
-	loosened, err := f.loosen(p)
+	copied, err := f.copyBeforeAlter(p)
 	if err != nil {
 		return fmt.Errorf("change table %s: %w", p.Table.Name, err)
 	}
 	if err := carryOut(f.ctx, f.s, p); err != nil {
 		return fmt.Errorf("change table %s: %w", p.Table.Name, err)
 	}
-	if err := f.comment(p, loosened); err != nil {
+	if err := f.comment(p, copied); err != nil {
 		return fmt.Errorf("describe table %s: %w", p.Table.Name, err)
 	}
 	f.ddl = true
 	f.altered[p.Table.Name] = p
 	for _, w := range p.Widen {
 		if !w.Exact() {
-			f.after = append(f.after, func() error { return f.forget(p.Table.Name, ident(w.Column.Name)+" IS NOT NULL") })
+			f.after = append(f.after, func() error { return f.clearHashes(p.Table.Name, ident(w.Column.Name)+" IS NOT NULL") })
 		}
 	}
 	if p.Turns() && !p.Create {
 		f.after = append(f.after, func() error { return f.turn(p.Table) })
 	}
-	return f.account.record(f.ctx, p.Changes())
+	return f.recorder.record(f.ctx, p.Changes())
 }
 
-// loosen copies a table that is about to be altered, if an earlier Apply of the transaction has changed its rows: the
+// copyBeforeAlter copies a table that is about to be altered, if an earlier Apply of the transaction has changed its rows: the
 // engine would refuse to commit the alteration. The copy takes the table's name.
-func (f *fitting) loosen(p load.Plan) (bool, error) {
+func (f *fitting) copyBeforeAlter(p load.Plan) (bool, error) {
 	if p.Create || len(p.Add)+len(p.Widen) == 0 || !f.changed[p.Table.Name] {
 		return false, nil
 	}
@@ -230,9 +230,9 @@ func (m *merge) rootOf(name string) *target {
 	return nil
 }
 
-// forget clears the hashes of the records that have a row, in the root table or in a child, for which the condition
+// clearHashes clears the hashes of the records that have a row, in the root table or in a child, for which the condition
 // holds. They are then written again.
-func (m *merge) forget(table, where string) error {
+func (m *merge) clearHashes(table, where string) error {
 	t := m.rootOf(table)
 	if t == nil || !t.has(schemas.ColHash) {
 		return nil

@@ -16,8 +16,8 @@ import (
 // each hash h.
 const keptRows = "temp.main._penstock_kept"
 
-// keep creates the table of kept rows for this transaction if it has not done so yet.
-func (m *merge) keep() error {
+// createKeptRows creates the table of kept rows for this transaction if it has not done so yet.
+func (m *merge) createKeptRows() error {
 	if m.kept {
 		return nil
 	}
@@ -30,7 +30,7 @@ func (m *merge) keyless(t *target) error {
 	if err := m.db.step("stage"); err != nil {
 		return err
 	}
-	if err := m.keep(); err != nil {
+	if err := m.createKeptRows(); err != nil {
 		return err
 	}
 	err := m.scan(t.staged, t.Columns, []string{schemas.ColHash, schemas.ColOrdinal}, func(from string) error {
@@ -39,7 +39,7 @@ func (m *merge) keyless(t *target) error {
 			FROM (SELECT %[3]s AS h, %[4]s AS o, row_number() OVER (PARTITION BY %[3]s ORDER BY %[4]s) AS i FROM %[5]s) AS s
 			LEFT JOIN (SELECT h, sum(n) AS n FROM %[6]s GROUP BY h) AS k USING (h)
 			LEFT JOIN (%[7]s) AS t USING (h)`,
-			isUnchanged, isNew, schemas.ColHash, schemas.ColOrdinal, from, keptRows, m.stored(t)))
+			isUnchanged, isNew, schemas.ColHash, schemas.ColOrdinal, from, keptRows, m.countByHash(t)))
 	})
 	if err != nil {
 		return err
@@ -48,40 +48,40 @@ func (m *merge) keyless(t *target) error {
 		return err
 	}
 	var n counts
-	if err := m.s.numbers(m.ctx, "SELECT count(*), count_if(st = "+isNew+") FROM "+status, &n.handed, &n.fresh); err != nil {
+	if err := m.s.numbers(m.ctx, "SELECT count(*), count_if(st = "+isNew+") FROM "+status, &n.staged, &n.fresh); err != nil {
 		return err
 	}
 	m.out.Written += n.fresh
 	m.out.Inserted += n.fresh
-	m.out.Unchanged += n.handed - n.fresh
+	m.out.Unchanged += n.staged - n.fresh
 	if err := m.logWritten(t, n); err != nil {
 		return err
 	}
 	return m.insertFamily(t, n)
 }
 
-// stored counts the rows of t by hash, in History only the current ones.
-func (m *merge) stored(t *target) string {
+// countByHash counts the rows of t by hash, in History only the current ones.
+func (m *merge) countByHash(t *target) string {
 	where := ""
 	if t.Mode == schemas.History {
-		where = " WHERE " + t.stands("")
+		where = " WHERE " + t.currentSQL("")
 	}
-	return fmt.Sprintf("SELECT %s AS h, count(*) AS n FROM %s%s GROUP BY 1", schemas.ColHash, m.held(t), where)
+	return fmt.Sprintf("SELECT %s AS h, count(*) AS n FROM %s%s GROUP BY 1", schemas.ColHash, m.ownRelation(t), where)
 }
 
 // sweepKeyless finds rows beyond those that the pass carried.
 func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
-	if err := m.keep(); err != nil {
+	if err := m.createKeptRows(); err != nil {
 		return err
 	}
 	err := m.s.exec(m.ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE _penstock_missing AS
 		SELECT t.h, coalesce(k.n, 0) AS n, t.n - coalesce(k.n, 0) AS spare FROM (%s) AS t
-		LEFT JOIN (SELECT h, sum(n) AS n FROM %s GROUP BY h) AS k USING (h) WHERE t.n > coalesce(k.n, 0)`, m.stored(t), keptRows))
+		LEFT JOIN (SELECT h, sum(n) AS n FROM %s GROUP BY h) AS k USING (h) WHERE t.n > coalesce(k.n, 0)`, m.countByHash(t), keptRows))
 	if err != nil {
 		return err
 	}
 	err = m.s.numbers(m.ctx, fmt.Sprintf("SELECT count_if(%s), (SELECT coalesce(sum(spare), 0) FROM %s) FROM %s",
-		t.stands(""), lostKeys, m.held(t)), &m.out.Alive, &m.out.Missing)
+		t.currentSQL(""), missingKeys, m.ownRelation(t)), &m.out.Alive, &m.out.Missing)
 	if err != nil {
 		return err
 	}
@@ -110,29 +110,29 @@ func (m *merge) trim(t *target) error {
 	}
 	these := "s.h = t." + schemas.ColHash
 	if t.Mode == schemas.History {
-		these += " AND " + t.stands("t.")
+		these += " AND " + t.currentSQL("t.")
 	}
 	err := m.s.exec(m.ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE _penstock_spare AS SELECT *, %s AS _penstock_rank FROM
 		(SELECT t.*, s.h AS _penstock_h, s.n AS _penstock_n, %s AS _penstock_twin FROM %s AS t JOIN %s AS s ON %s)`,
-		rank, twin, m.held(t), lostKeys, these))
+		rank, twin, m.ownRelation(t), missingKeys, these))
 	if err != nil {
 		return err
 	}
-	if err := m.logSpare(t); err != nil {
+	if err := m.logSurplus(t); err != nil {
 		return err
 	}
 	// The rows keep columns that users have added. // Invariant 16
-	back := "SELECT * EXCLUDE (_penstock_h, _penstock_n, _penstock_twin, _penstock_rank) FROM " + spareRows + " WHERE _penstock_rank <= _penstock_n"
+	back := "SELECT * EXCLUDE (_penstock_h, _penstock_n, _penstock_twin, _penstock_rank) FROM " + surplusRows + " WHERE _penstock_rank <= _penstock_n"
 	if t.Mode == schemas.History {
 		end := fmt.Sprintf("CASE WHEN _penstock_rank > _penstock_n THEN greatest(%s, %s) END", timestamp(m.when), schemas.ColValidFrom)
 		synced := fmt.Sprintf("CASE WHEN _penstock_rank > _penstock_n THEN %s ELSE %s END", timestamp(m.when), schemas.ColSyncedAt)
 		back = fmt.Sprintf("SELECT * EXCLUDE (_penstock_h, _penstock_n, _penstock_twin, _penstock_rank) REPLACE (%[1]s AS %[2]s, %[1]s AS %[3]s, %[5]s AS %[6]s) FROM %[4]s",
-			end, schemas.ColValidTo, schemas.ColDeletedAt, spareRows, synced, schemas.ColSyncedAt)
+			end, schemas.ColValidTo, schemas.ColDeletedAt, surplusRows, synced, schemas.ColSyncedAt)
 	}
 	for _, q := range []string{
-		fmt.Sprintf("DELETE FROM %s AS t USING %s AS s WHERE %s%s", place(t.Name), lostKeys, these, m.ours(t, "t.")),
+		fmt.Sprintf("DELETE FROM %s AS t USING %s AS s WHERE %s%s", place(t.Name), missingKeys, these, m.ownRowsSQL(t, "t.")),
 		fmt.Sprintf("INSERT INTO %s BY NAME %s", place(t.Name), back),
-		"DROP TABLE " + spareRows,
+		"DROP TABLE " + surplusRows,
 	} {
 		if err := m.change(m.ctx, t.Name, q); err != nil {
 			return err
@@ -141,6 +141,6 @@ func (m *merge) trim(t *target) error {
 	return nil
 }
 
-// spareRows is a temporary table with all rows of the hashes that have too many. Rows whose _penstock_rank is above
+// surplusRows is a temporary table with all rows of the hashes that have too many. Rows whose _penstock_rank is above
 // _penstock_n are the surplus ones.
-const spareRows = "temp.main._penstock_spare"
+const surplusRows = "temp.main._penstock_spare"

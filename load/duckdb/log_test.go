@@ -133,7 +133,7 @@ func TestReplayedLog(t *testing.T) {
 	require.NoError(t, os.WriteFile(path+".wal", log, 0o600))
 	d := openTest(t, path, Options{})
 	look := func() {
-		_, release, err := d.hold(t.Context(), looking)
+		_, release, err := d.acquire(t.Context(), reading)
 		require.NoError(t, err)
 		release()
 		d.detachIdle()

@@ -23,14 +23,14 @@ type merge struct {
 // target is a table of the destination that fits the staged rows.
 type target struct {
 	schemas.Table
-	staged  *load.Staged // nil if nothing was staged
-	empty   bool
-	foreign []string // columns that penstock did not make
+	staged      *load.Staged // nil if nothing was staged
+	empty       bool
+	userColumns []string // columns that penstock did not make
 }
 
-// stands returns the condition that a row is current: as far as is known, it is what the source has now. of qualifies
+// currentSQL returns the condition that a row is current: as far as is known, it is what the source has now. of qualifies
 // the columns, as in "t.".
-func (t *target) stands(of string) string {
+func (t *target) currentSQL(of string) string {
 	if t.Mode == schemas.History {
 		return of + schemas.ColValidTo + " IS NULL"
 	}
@@ -68,10 +68,10 @@ func (m *merge) keyed(t *target) error {
 	if err := m.db.step("stage"); err != nil {
 		return err
 	}
-	if err := m.recarry(t); err != nil {
+	if err := m.castCarried(t); err != nil {
 		return err
 	}
-	err := m.scan(t.staged, t.Columns, handedColumns(t), func(from string) error {
+	err := m.scan(t.staged, t.Columns, stagedColumns(t), func(from string) error {
 		return m.s.exec(m.ctx, "CREATE OR REPLACE TEMP TABLE _penstock_status AS "+m.statusSQL(t, from))
 	})
 	if err != nil {
@@ -81,7 +81,7 @@ func (m *merge) keyed(t *target) error {
 	if err != nil {
 		return err
 	}
-	if err := m.carry(t, n.unchanged); err != nil {
+	if err := m.recordCarried(t, n.unchanged); err != nil {
 		return err
 	}
 	if err := m.logWritten(t, n); err != nil {
@@ -102,7 +102,7 @@ func (m *merge) supersede(t *target, n counts) error {
 		return err
 	}
 	if n.changed > 0 {
-		if err := m.save(t); err != nil {
+		if err := m.saveUserColumns(t); err != nil {
 			return err
 		}
 		if err := m.remove(t); err != nil {
@@ -118,7 +118,7 @@ func (m *merge) supersede(t *target, n counts) error {
 // replaced returns a further condition on rows of t or of its children: the row belongs to the version of a record
 // that is replaced in place. of qualifies the columns.
 func (m *merge) replaced(t *target, of string) string {
-	ours := m.ours(t, of)
+	ours := m.ownRowsSQL(t, of)
 	switch t.Mode {
 	case schemas.History:
 		return ours + " AND " + of + schemas.ColValidTo + " IS NULL"
@@ -149,9 +149,9 @@ func (m *merge) remove(t *target) error {
 	return nil
 }
 
-// outlast makes the commit's time later than the times of all rows in the tables. The stream's last commit has the
+// advanceTime makes the commit's time later than the times of all rows in the tables. The stream's last commit has the
 // latest time, unless its row in _penstock_state is lost.
-func (m *merge) outlast(pending []*load.Staged) error {
+func (m *merge) advanceTime(pending []*load.Staged) error {
 	if m.at.sequence > 0 || m.timed {
 		return nil
 	}
@@ -162,7 +162,7 @@ func (m *merge) outlast(pending []*load.Staged) error {
 			continue
 		}
 		var last int64
-		if err := m.s.numbers(m.ctx, fmt.Sprintf("SELECT epoch_us(max(%s)) FROM %s", schemas.ColSyncedAt, m.held(t)), &last); err != nil {
+		if err := m.s.numbers(m.ctx, fmt.Sprintf("SELECT epoch_us(max(%s)) FROM %s", schemas.ColSyncedAt, m.ownRelation(t)), &last); err != nil {
 			return fmt.Errorf("read times of %s: %w", p.Name, err)
 		}
 		m.when = load.After(m.when, time.UnixMicro(last))
@@ -177,7 +177,7 @@ func (m *merge) synced() string { return schemas.ColSyncedAt + " = " + timestamp
 func (m *merge) end(t *target) error {
 	set := "SET " + m.synced() + ", " + schemas.ColValidTo + " = s.f"
 	err := m.change(m.ctx, t.Name, fmt.Sprintf("UPDATE %s AS t %s FROM %s AS s WHERE s.st = %s AND %s AND %s%s",
-		place(t.Name), set, status, isNext, on("s", t.Key), t.stands("t."), m.ours(t, "t.")))
+		place(t.Name), set, status, isNext, on("s", t.Key), t.currentSQL("t."), m.ownRowsSQL(t, "t.")))
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (m *merge) end(t *target) error {
 		}
 		key, link := linkOf(t, c)
 		err := m.change(m.ctx, c.Name, fmt.Sprintf("UPDATE %s AS t %s FROM (SELECT %s AS l, f FROM %s WHERE st = %s) AS s WHERE s.l = %s AND %s%s",
-			place(c.Name), set, key, status, isNext, link, c.stands("t."), m.ours(c, "t.")))
+			place(c.Name), set, key, status, isNext, link, c.currentSQL("t."), m.ownRowsSQL(c, "t.")))
 		if err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
@@ -199,26 +199,26 @@ func (m *merge) end(t *target) error {
 // o is the ordinal of the new row.
 const foreignCells = "temp.main._penstock_foreign"
 
-// save stores the values of users' own columns in the rows that are replaced. // Invariant 16
-func (m *merge) save(t *target) error {
-	if len(t.foreign) == 0 {
+// saveUserColumns stores the values of users' own columns in the rows that are replaced. // Invariant 16
+func (m *merge) saveUserColumns(t *target) error {
+	if len(t.userColumns) == 0 {
 		return nil
 	}
-	columns := make([]string, len(t.foreign))
-	for i, f := range t.foreign {
+	columns := make([]string, len(t.userColumns))
+	for i, f := range t.userColumns {
 		columns[i] = fmt.Sprintf("t.%s AS f%d", ident(f), i)
 	}
 	return m.s.exec(m.ctx, fmt.Sprintf("CREATE OR REPLACE TEMP TABLE _penstock_foreign AS SELECT s.o, %s FROM %s AS t JOIN %s AS s ON %s WHERE s.st = %s%s",
-		strings.Join(columns, ", "), m.held(t), status, on("s", t.Key), isChanged, m.replaced(t, "t.")))
+		strings.Join(columns, ", "), m.ownRelation(t), status, on("s", t.Key), isChanged, m.replaced(t, "t.")))
 }
 
-// restore copies these values to the new rows.
-func (m *merge) restore(t *target) error {
-	if len(t.foreign) == 0 {
+// restoreUserColumns copies these values to the new rows.
+func (m *merge) restoreUserColumns(t *target) error {
+	if len(t.userColumns) == 0 {
 		return nil
 	}
-	set := make([]string, len(t.foreign))
-	for i, f := range t.foreign {
+	set := make([]string, len(t.userColumns))
+	for i, f := range t.userColumns {
 		set[i] = fmt.Sprintf("%s = f.f%d", ident(f), i)
 	}
 	return m.change(m.ctx, t.Name, fmt.Sprintf("UPDATE %s AS t SET %s FROM %s AS s, %s AS f WHERE f.o = s.o AND %s%s",
@@ -243,7 +243,7 @@ func (m *merge) insertFamily(t *target, n counts) error {
 			where:     fmt.Sprintf(" JOIN %s AS s ON s.o = r.%s WHERE s.st < %s", status, schemas.ColOrdinal, isUnchanged),
 			validFrom: "s.f",
 		}
-	case n.written() < n.handed:
+	case n.written() < n.staged:
 		rows.where = fmt.Sprintf(" WHERE r.%s IN (SELECT o FROM %s WHERE st < %s)", schemas.ColOrdinal, status, isUnchanged)
 	}
 	if err := m.db.step("insert"); err != nil {
@@ -253,7 +253,7 @@ func (m *merge) insertFamily(t *target, n counts) error {
 		return err
 	}
 	if n.changed > 0 {
-		if err := m.restore(t); err != nil {
+		if err := m.restoreUserColumns(t); err != nil {
 			return err
 		}
 	}

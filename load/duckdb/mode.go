@@ -34,10 +34,10 @@ func (d *DB) copyMode(path string) fileMode {
 	return newMode(d.o.Mode)
 }
 
-// permit sets the configured mode on the file and its log, which the engine creates with the umask. If no mode is
+// setModes sets the configured mode on the file and its log, which the engine creates with the umask. If no mode is
 // configured, others may write to the log only if they may write to the file. Only the owner of a file can change its
 // mode.
-func (d *DB) permit() {
+func (d *DB) setModes() {
 	file, err := os.Stat(d.o.Path)
 	if err != nil {
 		return
@@ -66,10 +66,10 @@ func (d *DB) chmod(path string, info fs.FileInfo, mode fs.FileMode) {
 // maxLinks limits the length of a chain of symbolic links.
 const maxLinks = 40
 
-// followed returns the absolute path of a file with all symbolic links resolved, even if the target does not exist.
+// resolvePath returns the absolute path of a file with all symbolic links resolved, even if the target does not exist.
 // The engine may open only the files of one name and writes its log beside the real file. A change of a folder's link
 // does not move a database that is open.
-func followed(path string) (string, error) {
+func resolvePath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	for range maxLinks {
 		if err != nil {

@@ -95,7 +95,7 @@ func (v *Views) Query(ctx context.Context, sql string, each func(arrow.RecordBat
 		return fmt.Errorf("query: %w", err)
 	}
 	defer func() { err = errors.Join(err, s.conn.Close()) }()
-	if sql, err = s.question(ctx, sql); err != nil {
+	if sql, err = s.checkStatement(ctx, sql); err != nil {
 		return fmt.Errorf("query: %w", err)
 	}
 	if err := s.stream(ctx, sql, each); err != nil {

@@ -14,7 +14,7 @@ import (
 
 // Standing implements [load.Destination].
 func (d *DB) Standing(ctx context.Context, k state.Key, table string) (s load.StreamState, err error) {
-	err = d.look(ctx, func(x *session) error {
+	err = d.withReader(ctx, func(x *session) error {
 		c, err := readCatalog(ctx, x, []string{table}, false)
 		if err != nil || c.live[load.Changes.Name] == nil {
 			return err
@@ -36,12 +36,12 @@ func (d *DB) Standing(ctx context.Context, k state.Key, table string) (s load.St
 			return nil
 		}
 		some := int64(0)
-		err = x.numbers(ctx, "SELECT count(*) FROM (FROM "+heldFor(t, k.Source)+" LIMIT 1)", &some)
+		err = x.numbers(ctx, "SELECT count(*) FROM (FROM "+relationOf(t, k.Source)+" LIMIT 1)", &some)
 		s.Empty = some == 0
 		return err
 	})
 	if err != nil {
-		return s, fmt.Errorf("look at table %s: %w", table, err)
+		return s, fmt.Errorf("check table %s: %w", table, err)
 	}
 	return s, nil
 }
@@ -68,7 +68,7 @@ func lastChange(ctx context.Context, s *session, column, table, action string) (
 		text, _ = v[0].(string)
 		return nil
 	})
-	if missing(err) {
+	if tableMissing(err) {
 		return "", nil
 	}
 	return text, err
@@ -102,14 +102,14 @@ type claimed struct {
 	at position
 }
 
-// own records the owner of the table. It resets the cursor of the stream that owned the table before, so that no
+// recordOwner records the owner of the table. It resets the cursor of the stream that owned the table before, so that no
 // transaction of that stream can commit.
 // Invariant 13
-func (x *tx) own(ctx context.Context) error {
+func (x *tx) recordOwner(ctx context.Context) error {
 	if x.owner == nil {
 		return nil
 	}
-	if err := x.account.record(ctx, []load.Change{x.owner.Change(x.of.Claim.Table, x.was)}); err != nil {
+	if err := x.recorder.record(ctx, []load.Change{x.owner.Change(x.of.Claim.Table, x.was)}); err != nil {
 		return fmt.Errorf("record owner of %s: %w", x.of.Claim.Table, err)
 	}
 	if x.was == nil || x.was.Pipeline == x.key.Pipeline && x.was.Stream == x.key.Stream {

@@ -18,18 +18,18 @@ func (d *DB) Query(ctx context.Context, sql string, each func(arrow.RecordBatch)
 	if _, err := os.Stat(d.o.Path); err != nil {
 		return fmt.Errorf("query: %w", err)
 	}
-	e, release, err := d.hold(ctx, asking)
+	e, release, err := d.acquire(ctx, querying)
 	if err != nil {
 		return fmt.Errorf("query: %w", err)
 	}
 	defer release()
-	if err := e.ask(ctx, sql, each); err != nil {
+	if err := e.query(ctx, sql, each); err != nil {
 		return fmt.Errorf("query: %w", err)
 	}
 	return nil
 }
 
-func (e *engine) ask(ctx context.Context, sql string, each func(arrow.RecordBatch) error) (err error) {
+func (e *engine) query(ctx context.Context, sql string, each func(arrow.RecordBatch) error) (err error) {
 	s, err := e.connect(ctx)
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (e *engine) ask(ctx context.Context, sql string, each func(arrow.RecordBatc
 			return err
 		}
 	}
-	if sql, err = s.question(ctx, sql); err != nil {
+	if sql, err = s.checkStatement(ctx, sql); err != nil {
 		return err
 	}
 	return s.stream(ctx, sql, each)
@@ -50,7 +50,7 @@ func (e *engine) ask(ctx context.Context, sql string, each func(arrow.RecordBatc
 func (s *session) stream(ctx context.Context, sql string, each func(arrow.RecordBatch) error) error {
 	r, err := s.arrow.QueryContext(ctx, sql)
 	if err != nil {
-		return s.note(err)
+		return s.classify(err)
 	}
 	defer r.Release()
 	some := false
@@ -61,16 +61,16 @@ func (s *session) stream(ctx context.Context, sql string, each func(arrow.Record
 		}
 	}
 	if err := r.Err(); err != nil {
-		return s.note(err)
+		return s.classify(err)
 	}
 	if some {
 		return nil
 	}
-	return none(r.Schema(), each)
+	return emptyBatch(r.Schema(), each)
 }
 
-// none calls each with a batch without rows.
-func none(schema *arrow.Schema, each func(arrow.RecordBatch) error) error {
+// emptyBatch calls each with a batch without rows.
+func emptyBatch(schema *arrow.Schema, each func(arrow.RecordBatch) error) error {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	defer b.Release()
 	batch := b.NewRecordBatch()

@@ -32,9 +32,9 @@ var tableFunctions = strings.Fields(`
 // forbidden are the scalar functions that a query may not call. They read files or write to the engine's log.
 var forbidden = []string{"read_blob", "read_text", "write_log", "json_execute_serialized_sql"}
 
-// question checks a statement and returns it in the form to run. The engine parses it. It must be one SELECT, or
+// checkStatement checks a statement and returns it in the form to run. The engine parses it. It must be one SELECT, or
 // EXPLAIN of one, and call no function with side effects. Otherwise question returns [ErrNotReadOnly].
-func (s *session) question(ctx context.Context, sql string) (string, error) {
+func (s *session) checkStatement(ctx context.Context, sql string) (string, error) {
 	prefix := ""
 	if m := explains.FindStringSubmatch(sql); m != nil {
 		prefix = strings.Join(slices.DeleteFunc([]string{"EXPLAIN", strings.ToUpper(m[1]), m[2]}, func(word string) bool { return word == "" }), " ") + " "
@@ -51,7 +51,7 @@ func (s *session) question(ctx context.Context, sql string) (string, error) {
 	case tree["error_type"] == "not implemented":
 		return "", fmt.Errorf("%w: one SELECT, or EXPLAIN of one (for PRAGMA table_info('t') write FROM pragma_table_info('t'))", ErrNotReadOnly)
 	case tree["error"] == true:
-		return "", s.wrong(prefix + sql)
+		return "", s.parseError(prefix + sql)
 	case len(statements) != 1:
 		return "", fmt.Errorf("%w: %d statements, want one", ErrNotReadOnly, len(statements))
 	}
@@ -59,14 +59,14 @@ func (s *session) question(ctx context.Context, sql string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if name := effect(tree, slices.Concat(tableFunctions, macros)); name != "" {
+	if name := forbiddenCall(tree, slices.Concat(tableFunctions, macros)); name != "" {
 		return "", fmt.Errorf("%w: it calls %s", ErrNotReadOnly, name)
 	}
 	return prefix + sql, nil
 }
 
-// wrong returns the engine's error for a statement that it cannot parse.
-func (s *session) wrong(sql string) error {
+// parseError returns the engine's error for a statement that it cannot parse.
+func (s *session) parseError(sql string) error {
 	stmt, err := s.conn.Prepare(sql)
 	if err != nil {
 		return err
@@ -84,13 +84,13 @@ func (s *session) macros(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// effect returns the first function in a statement's tree that is forbidden, or that is a table function not in
+// forbiddenCall returns the first function in a statement's tree that is forbidden, or that is a table function not in
 // tableFunctions; "" if there is none.
-func effect(node any, tableFunctions []string) string {
+func forbiddenCall(node any, tableFunctions []string) string {
 	switch n := node.(type) {
 	case []any:
 		for _, e := range n {
-			if name := effect(e, tableFunctions); name != "" {
+			if name := forbiddenCall(e, tableFunctions); name != "" {
 				return name
 			}
 		}
@@ -104,7 +104,7 @@ func effect(node any, tableFunctions []string) string {
 			return name
 		}
 		for _, e := range n {
-			if name := effect(e, tableFunctions); name != "" {
+			if name := forbiddenCall(e, tableFunctions); name != "" {
 				return name
 			}
 		}

@@ -20,7 +20,7 @@ func asked(t testing.TB) (d *DB, path string) {
 	o := Options{Path: path}
 	d, err := Open(context.Background(), o)
 	require.NoError(t, err)
-	e, release, err := d.hold(t.Context(), writing)
+	e, release, err := d.acquire(t.Context(), writing)
 	require.NoError(t, err)
 	for _, q := range []string{"CREATE TABLE db.t AS SELECT range i FROM range(10)", "CREATE MACRO db.twice(n) AS TABLE SELECT 2 * n", "CHECKPOINT db"} {
 		require.NoError(t, e.write.exec(t.Context(), q))
@@ -81,7 +81,7 @@ func TestReadOnlyQueries(t *testing.T) {
 // A query on a file that a killed process left with a log sees what the log holds, and changes neither.
 func TestQueryAfterKill(t *testing.T) {
 	d, path := asked(t)
-	e, release, err := d.hold(t.Context(), writing)
+	e, release, err := d.acquire(t.Context(), writing)
 	require.NoError(t, err)
 	require.NoError(t, e.write.exec(t.Context(), "INSERT INTO db.t VALUES (10)"))
 	dir := t.TempDir()

@@ -17,7 +17,7 @@ type change struct {
 	from                           string
 }
 
-func (m *merge) note(t *target, c change) error {
+func (m *merge) logRow(t *target, c change) error {
 	text := func(s string) string { return "CAST(" + s + " AS VARCHAR)" }
 	var values []string
 	if m.key.Source != "" {
@@ -61,19 +61,19 @@ func (m *merge) logWritten(t *target, n counts) error {
 			c.from = fmt.Sprintf("%s AS s JOIN %s AS r ON r.%s = s.o LEFT JOIN (%s) AS t ON %s WHERE s.st < %s",
 				status, from, schemas.ColOrdinal, m.lastRows(t), on("s", t.Key), isUnchanged)
 		}
-		return m.note(t, c)
+		return m.logRow(t, c)
 	})
 }
 
 // lastRows returns a query for the last version of each record in the status table.
 func (m *merge) lastRows(t *target) string {
-	q := fmt.Sprintf("SELECT t.* FROM %s AS t SEMI JOIN %s AS s ON %s", m.held(t), status, on("s", t.Key))
+	q := fmt.Sprintf("SELECT t.* FROM %s AS t SEMI JOIN %s AS s ON %s", m.ownRelation(t), status, on("s", t.Key))
 	if t.Mode != schemas.Append && t.Mode != schemas.History {
 		return q
 	}
 	order := ""
 	if t.Mode == schemas.History {
-		order = t.stands("t.") + " DESC, "
+		order = t.currentSQL("t.") + " DESC, "
 	}
 	key := make([]string, len(t.Key))
 	for i, k := range t.Key {
@@ -83,25 +83,25 @@ func (m *merge) lastRows(t *target) string {
 		q, strings.Join(key, ", "), order, schemas.ColRun, schemas.ColSyncedAt)
 }
 
-// logLost records the rows that a sweep is about to delete.
-func (m *merge) logLost(t *target) error {
+// logMissing records the rows that a sweep is about to delete.
+func (m *merge) logMissing(t *target) error {
 	if !m.of.Log {
 		return nil
 	}
-	return m.note(t, change{
+	return m.logRow(t, change{
 		at: timestamp(m.when), action: "'delete'", key: keyDocument("t.", t), before: document("t.", t), after: "NULL",
-		from: fmt.Sprintf("%s AS t SEMI JOIN %s AS s ON %s WHERE %s", m.held(t), lostKeys, on("s", t.Key), t.stands("t.")),
+		from: fmt.Sprintf("%s AS t SEMI JOIN %s AS s ON %s WHERE %s", m.ownRelation(t), missingKeys, on("s", t.Key), t.currentSQL("t.")),
 	})
 }
 
-// logSpare is logLost for rows without a key.
-func (m *merge) logSpare(t *target) error {
+// logSurplus is logMissing for rows without a key.
+func (m *merge) logSurplus(t *target) error {
 	if !m.of.Log || load.Child(t.Columns) {
 		return nil
 	}
-	return m.note(t, change{
+	return m.logRow(t, change{
 		at: timestamp(m.when), action: "'delete'", key: "t." + schemas.ColHash, before: document("t.", t), after: "NULL",
-		from: spareRows + " AS t WHERE t._penstock_rank > t._penstock_n",
+		from: surplusRows + " AS t WHERE t._penstock_rank > t._penstock_n",
 	})
 }
 

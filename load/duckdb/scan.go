@@ -17,7 +17,7 @@ import (
 
 // scanOf scans the rows of one source, or all rows if source is "".
 func (d *DB) scanOf(ctx context.Context, source, table string, columns []string, each func(arrow.RecordBatch) error) error {
-	err := d.alone(ctx, func(s *session) error {
+	err := d.withOwnReader(ctx, func(s *session) error {
 		t, ok, err := readTable(ctx, s, table)
 		if err != nil || !ok {
 			return err
@@ -29,7 +29,7 @@ func (d *DB) scanOf(ctx context.Context, source, table string, columns []string,
 		if err != nil {
 			return err
 		}
-		return s.stream(ctx, "SELECT "+idents(load.Names(schema))+" FROM "+heldFor(t, source), func(b arrow.RecordBatch) error {
+		return s.stream(ctx, "SELECT "+idents(load.Names(schema))+" FROM "+relationOf(t, source), func(b arrow.RecordBatch) error {
 			if b.NumRows() == 0 {
 				return nil
 			}
@@ -44,12 +44,12 @@ func (d *DB) scanOf(ctx context.Context, source, table string, columns []string,
 	return nil
 }
 
-// alone is like look, but with its own session, because f may take long.
-func (d *DB) alone(ctx context.Context, f func(*session) error) error {
+// withOwnReader is like withReader, but with its own session, because f may take long.
+func (d *DB) withOwnReader(ctx context.Context, f func(*session) error) error {
 	if !d.exists() {
 		return nil
 	}
-	e, release, err := d.hold(ctx, looking)
+	e, release, err := d.acquire(ctx, reading)
 	if err != nil {
 		return err
 	}

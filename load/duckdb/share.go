@@ -26,7 +26,7 @@ func (d *DB) Forget(pipeline, source string) {
 	defer d.mu.Unlock()
 	for k, p := range d.passes {
 		if k.Pipeline == pipeline && k.Source == source {
-			d.spend(p.carried)
+			d.dropLater(p.carried)
 			p.lost, p.carried = true, nil
 			delete(d.passes, k)
 		}
@@ -44,19 +44,19 @@ func (d *DB) Scan(ctx context.Context, table string, columns []string, each func
 	return d.scanOf(ctx, "", table, columns, each)
 }
 
-// held returns t as a relation to read from. In a shared table it contains only the rows of the transaction's source.
-func (x *tx) held(t *target) string { return heldFor(t.Table, x.key.Source) }
+// ownRelation returns t as a relation to read from. In a shared table it contains only the rows of the transaction's source.
+func (x *tx) ownRelation(t *target) string { return relationOf(t.Table, x.key.Source) }
 
-func heldFor(t schemas.Table, source string) string {
+func relationOf(t schemas.Table, source string) string {
 	if source == "" || !load.Shared(t.Columns) {
 		return place(t.Name)
 	}
 	return fmt.Sprintf("(FROM %s WHERE %s = %s)", place(t.Name), schemas.ColSource, literal(source))
 }
 
-// ours returns a further condition that a row of t belongs to the transaction's source. of qualifies the columns, as
+// ownRowsSQL returns a further condition that a row of t belongs to the transaction's source. of qualifies the columns, as
 // in "t.".
-func (x *tx) ours(t *target, of string) string {
+func (x *tx) ownRowsSQL(t *target, of string) string {
 	if x.key.Source == "" || !load.Shared(t.Columns) {
 		return ""
 	}

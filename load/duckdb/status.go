@@ -50,8 +50,8 @@ func equal(a, b string, key []string) string {
 	return strings.Join(and, " AND ")
 }
 
-// handedColumns returns the staged columns that handedSQL reads.
-func handedColumns(t *target) []string {
+// stagedColumns returns the staged columns that winnersSQL reads.
+func stagedColumns(t *target) []string {
 	columns := append([]string{}, t.Key...)
 	columns = append(columns, schemas.ColOrdinal)
 	if t.has(schemas.ColHash) {
@@ -63,8 +63,8 @@ func handedColumns(t *target) []string {
 	return columns
 }
 
-// handedSQL finds the winning row of each key among the staged rows.
-func handedSQL(t *target, from string) string {
+// winnersSQL finds the winning row of each key among the staged rows.
+func winnersSQL(t *target, from string) string {
 	keys := make([]string, len(t.Key))
 	group := make([]string, len(t.Key))
 	for i, k := range t.Key {
@@ -87,7 +87,7 @@ func handedSQL(t *target, from string) string {
 // the pass has already carried. It finds stored rows by an inner join first, which is a third cheaper than an outer
 // join would be: that materializes the hashes of the whole table.
 func (m *merge) statusSQL(t *target, from string) string {
-	with := "WITH s AS MATERIALIZED (" + handedSQL(t, from) + ")"
+	with := "WITH s AS MATERIALIZED (" + winnersSQL(t, from) + ")"
 	if t.Mode == schemas.Append || t.Mode == schemas.History {
 		return with + m.versionsSQL(t)
 	}
@@ -102,7 +102,7 @@ func (m *merge) statusSQL(t *target, from string) string {
 		again = fmt.Sprintf("coalesce(t.%s >= %s, false)", schemas.ColRun, literal(m.of.Run))
 	}
 	with += fmt.Sprintf(", m AS (SELECT %s, %s AS st, %s AS revived, %s AS again FROM %s AS t JOIN s ON %s)",
-		strings.Join(keyColumns("s.", t.Key), ", "), st, revived, again, m.held(t), on("s", t.Key))
+		strings.Join(keyColumns("s.", t.Key), ", "), st, revived, again, m.ownRelation(t), on("s", t.Key))
 	again, carried := "coalesce(m.again, false)", ""
 	if m.carried != nil && t.has(schemas.ColHash) { // not one of penstock's own tables
 		carried = " LEFT JOIN " + m.carried.table + " AS c ON " + equal("c", "s", t.Key)
@@ -114,10 +114,10 @@ func (m *merge) statusSQL(t *target, from string) string {
 
 // versionsSQL is the rest of statusSQL for a table with several rows per record. v is a record's last row.
 func (m *merge) versionsSQL(t *target) string {
-	last := fmt.Sprintf("'r': t.%s, 'y': t.%s, 'h': t.%s, 'c': %s", schemas.ColRun, schemas.ColSyncedAt, schemas.ColHash, t.stands("t."))
+	last := fmt.Sprintf("'r': t.%s, 'y': t.%s, 'h': t.%s, 'c': %s", schemas.ColRun, schemas.ColSyncedAt, schemas.ColHash, t.currentSQL("t."))
 	run, from := literal(m.of.Run), ""
 	if t.Mode == schemas.History {
-		last = fmt.Sprintf("'c': %s, 'r': t.%s, 'y': t.%s, 'h': t.%s, 'a': t.%s, 'z': t.%s", t.stands("t."),
+		last = fmt.Sprintf("'c': %s, 'r': t.%s, 'y': t.%s, 'h': t.%s, 'a': t.%s, 'z': t.%s", t.currentSQL("t."),
 			schemas.ColRun, schemas.ColSyncedAt, schemas.ColHash, schemas.ColValidFrom, schemas.ColValidTo)
 		from = ", CASE WHEN m.v.c AND m.v.r >= " + run + " THEN m.v.a ELSE greatest(s.y, m.v.a, m.v.z) END AS f"
 	}
@@ -127,7 +127,7 @@ func (m *merge) versionsSQL(t *target) string {
 		again += " OR c.carried IS NOT NULL"
 	}
 	keys := strings.Join(keyColumns("s.", t.Key), ", ")
-	return fmt.Sprintf(", m AS (SELECT %s, max({%s}) AS v FROM %s AS t JOIN s ON %s GROUP BY %s)", keys, last, m.held(t), on("s", t.Key), keys) +
+	return fmt.Sprintf(", m AS (SELECT %s, max({%s}) AS v FROM %s AS t JOIN s ON %s GROUP BY %s)", keys, last, m.ownRelation(t), on("s", t.Key), keys) +
 		" SELECT s.*, CASE WHEN m.v IS NULL THEN " + isNew + " WHEN m.v.c AND m.v.h = s.h THEN " + isUnchanged +
 		" WHEN m.v.c AND m.v.r >= " + run + " THEN " + isChanged + " ELSE " + isNext + " END AS st, " +
 		"coalesce(NOT m.v.c, false) AS revived, " + again + " AS again" + from +
@@ -136,7 +136,7 @@ func (m *merge) versionsSQL(t *target) string {
 
 // counts counts the records of a status table.
 type counts struct {
-	handed, fresh, changed, next, unchanged int64
+	staged, fresh, changed, next, unchanged int64
 }
 
 // written returns the number of records that get a new row.
@@ -148,12 +148,12 @@ func (m *merge) count(t *target) (counts, error) {
 	err := m.s.numbers(m.ctx, `SELECT coalesce(sum(n), 0), count(*), count_if(st = `+isNew+`), count_if(st = `+isChanged+`),
 		count_if(st = `+isNext+`), count_if(st = `+isUnchanged+`), count_if(again), count_if(revived AND st < `+isUnchanged+` AND NOT again),
 		count_if(st = `+isUnchanged+` AND again) FROM `+status,
-		&n.handed, &records, &n.fresh, &n.changed, &n.next, &n.unchanged, &again, &revived, &unchangedAgain)
+		&n.staged, &records, &n.fresh, &n.changed, &n.next, &n.unchanged, &again, &revived, &unchangedAgain)
 	if err != nil || load.IsInternal(t.Name) {
 		return n, err
 	}
 	o := m.out
-	o.Deduplicated += n.handed - records + again
+	o.Deduplicated += n.staged - records + again
 	o.Inserted += n.fresh
 	o.Written += n.written() - (again - unchangedAgain)
 	o.Unchanged += n.unchanged - unchangedAgain

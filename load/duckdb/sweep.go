@@ -28,7 +28,7 @@ func (m *merge) sweep(s load.Sweep) error {
 		m.out.Known = true
 	case t.Mode == schemas.Append: // rows are never missing
 		m.out.Known = true
-		err = m.s.numbers(m.ctx, fmt.Sprintf("SELECT count_if(%s) FROM %s", t.stands(""), m.held(t)), &m.out.Alive)
+		err = m.s.numbers(m.ctx, fmt.Sprintf("SELECT count_if(%s) FROM %s", t.currentSQL(""), m.ownRelation(t)), &m.out.Alive)
 	case len(t.Key) > 0:
 		err = m.sweepKeyed(t, s)
 	case s.Keys != nil:
@@ -42,20 +42,20 @@ func (m *merge) sweep(s load.Sweep) error {
 	return nil
 }
 
-// lostKeys is a temporary table with the keys, k0, k1…, of the current rows that the pass did not carry, or that the
+// missingKeys is a temporary table with the keys, k0, k1…, of the current rows that the pass did not carry, or that the
 // sweep names.
-const lostKeys = "temp.main._penstock_missing"
+const missingKeys = "temp.main._penstock_missing"
 
 func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
-	find := m.findLost
+	find := m.findMissing
 	if s.Keys != nil {
-		find = func(t *target) error { return m.findNamed(t, s.Keys) }
+		find = func(t *target) error { return m.findKeys(t, s.Keys) }
 	}
 	if err := find(t); err != nil {
 		return err
 	}
 	err := m.s.numbers(m.ctx, fmt.Sprintf("SELECT count_if(%s), (SELECT count(*) FROM %s) FROM %s",
-		t.stands(""), lostKeys, m.held(t)), &m.out.Alive, &m.out.Missing)
+		t.currentSQL(""), missingKeys, m.ownRelation(t)), &m.out.Alive, &m.out.Missing)
 	if err != nil {
 		return err
 	}
@@ -67,28 +67,28 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 		return nil
 	}
 	m.out.Deleted = m.out.Missing
-	if err := m.logLost(t); err != nil {
+	if err := m.logMissing(t); err != nil {
 		return err
 	}
 	return m.markDeleted(t)
 }
 
-// findLost finds the current rows that the pass did not carry.
-func (m *merge) findLost(t *target) error {
+// findMissing finds the current rows that the pass did not carry.
+func (m *merge) findMissing(t *target) error {
 	carried := ""
 	if m.carried != nil {
-		if err := m.recarry(t); err != nil {
+		if err := m.castCarried(t); err != nil {
 			return err
 		}
 		carried = fmt.Sprintf(" AND NOT EXISTS (SELECT 1 FROM %s AS c WHERE %s)", m.carried.table, on("c", t.Key))
 	}
 	return m.s.exec(m.ctx, fmt.Sprintf("CREATE OR REPLACE TEMP TABLE _penstock_missing AS SELECT %s FROM %s AS t "+
 		"WHERE %s AND NOT coalesce(t.%s >= %s, false)%s",
-		asKeys("t.", t.Key), m.held(t), t.stands("t."), schemas.ColRun, literal(m.of.Run), carried))
+		asKeys("t.", t.Key), m.ownRelation(t), t.currentSQL("t."), schemas.ColRun, literal(m.of.Run), carried))
 }
 
-// findNamed finds the current rows with the given keys.
-func (m *merge) findNamed(t *target, keys []arrow.RecordBatch) error {
+// findKeys finds the current rows with the given keys.
+func (m *merge) findKeys(t *target, keys []arrow.RecordBatch) error {
 	named := &load.Staged{Table: schemas.Table{Name: t.Name}}
 	defer named.Release()
 	for _, b := range keys {
@@ -99,7 +99,7 @@ func (m *merge) findNamed(t *target, keys []arrow.RecordBatch) error {
 	make := func(from string) error {
 		return m.s.exec(m.ctx, fmt.Sprintf("CREATE OR REPLACE TEMP TABLE _penstock_missing AS SELECT %s FROM %s AS t "+
 			"SEMI JOIN (SELECT %s FROM %s) AS s ON %s WHERE %s",
-			asKeys("t.", t.Key), m.held(t), asKeys("", t.Key), from, on("s", t.Key), t.stands("t.")))
+			asKeys("t.", t.Key), m.ownRelation(t), asKeys("", t.Key), from, on("s", t.Key), t.currentSQL("t.")))
 	}
 	if len(keys) == 0 {
 		return make("(SELECT * FROM " + place(t.Name) + " LIMIT 0)")
@@ -125,7 +125,7 @@ func (m *merge) list(t *target, n int) error {
 	if err != nil {
 		return err
 	}
-	q := fmt.Sprintf("SELECT %s FROM %s LIMIT %d", strings.Join(keyColumns("", t.Key), ", "), lostKeys, n)
+	q := fmt.Sprintf("SELECT %s FROM %s LIMIT %d", strings.Join(keyColumns("", t.Key), ", "), missingKeys, n)
 	return m.s.stream(m.ctx, q, func(b arrow.RecordBatch) error {
 		m.out.Keys = append(m.out.Keys, retyped(b, schema))
 		return nil
@@ -134,17 +134,17 @@ func (m *merge) list(t *target, n int) error {
 
 // markDeleted deletes the found rows in the way of the table's mode.
 func (m *merge) markDeleted(t *target) error {
-	err := m.change(m.ctx, t.Name, fmt.Sprintf("%s %s AS s WHERE %s AND %s%s", m.burial(t), lostKeys, on("s", t.Key), t.stands("t."), m.ours(t, "t.")))
+	err := m.change(m.ctx, t.Name, fmt.Sprintf("%s %s AS s WHERE %s AND %s%s", m.deleteSQL(t), missingKeys, on("s", t.Key), t.currentSQL("t."), m.ownRowsSQL(t, "t.")))
 	if err != nil {
 		return err
 	}
 	for _, c := range m.children(t) {
 		key, link := linkOf(t, c)
-		where := m.ours(c, "t.")
+		where := m.ownRowsSQL(c, "t.")
 		if t.Mode == schemas.History {
-			where += " AND " + c.stands("t.")
+			where += " AND " + c.currentSQL("t.")
 		}
-		err := m.change(m.ctx, c.Name, fmt.Sprintf("%s (SELECT %s AS l FROM %s) AS s WHERE s.l = %s%s", m.burial(c), key, lostKeys, link, where))
+		err := m.change(m.ctx, c.Name, fmt.Sprintf("%s (SELECT %s AS l FROM %s) AS s WHERE s.l = %s%s", m.deleteSQL(c), key, missingKeys, link, where))
 		if err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
@@ -152,8 +152,8 @@ func (m *merge) markDeleted(t *target) error {
 	return nil
 }
 
-// burial returns the start of the statement that deletes rows of t, up to the selection of the rows.
-func (m *merge) burial(t *target) string {
+// deleteSQL returns the start of the statement that deletes rows of t, up to the selection of the rows.
+func (m *merge) deleteSQL(t *target) string {
 	at := timestamp(m.when)
 	switch t.Mode {
 	case schemas.Replace:

@@ -32,19 +32,19 @@ type tx struct {
 	when time.Time // time of the commit, set once the file is attached
 	pass *pass
 
-	pending []*load.Staged // in the order of their first batch
-	s       *session       // nil before the first Apply
-	release func()
-	carried *carried // pass.carried plus this transaction's keys
-	kept    bool     // the temporary table of kept rows was made
-	account account  // records its changes to tables
-	ddl     bool
-	changed map[string]bool // tables in which it has deleted or updated rows
-	timed   bool            // when is later than all existing rows; see outlast
-	owner   *load.Owner     // owner of the stream's table, if it must be recorded
-	was     *load.Owner     // the previous owner
-	failed  error           // error of an Apply: the transaction cannot commit any more
-	over    bool
+	pending  []*load.Staged // in the order of their first batch
+	s        *session       // nil before the first Apply
+	release  func()
+	carried  *carried       // pass.carried plus this transaction's keys
+	kept     bool           // the temporary table of kept rows was made
+	recorder changeRecorder // records its changes to tables
+	ddl      bool
+	changed  map[string]bool // tables in which it has deleted or updated rows
+	timed    bool            // when is later than all existing rows; see advanceTime
+	owner    *load.Owner     // owner of the stream's table, if it must be recorded
+	was      *load.Owner     // the previous owner
+	failed   error           // error of an Apply: the transaction cannot commit any more
+	over     bool
 }
 
 // Begin implements [load.Destination].
@@ -64,7 +64,7 @@ func (d *DB) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.P
 	if ps == nil || ps.run != p.Run {
 		next := &pass{run: p.Run}
 		if ps != nil {
-			d.spend(ps.carried)
+			d.dropLater(ps.carried)
 			ps.lost, ps.carried = true, nil
 			next.lost = p.Run < ps.run // a later pass ran in between, so this pass's keys are gone
 		}
@@ -99,7 +99,7 @@ func (x *tx) start(ctx context.Context) error {
 	x.db.mu.Lock()
 	x.carried = x.pass.carried
 	x.db.mu.Unlock()
-	return x.unmoved(ctx)
+	return x.checkPosition(ctx)
 }
 
 // take waits for other transactions, attaches the file and begins.
@@ -109,14 +109,14 @@ func (x *tx) take(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	e, release, err := x.db.hold(ctx, writing)
+	e, release, err := x.db.acquire(ctx, writing)
 	if err != nil {
 		<-x.db.writer
 		return err
 	}
 	x.s, x.release = e.write, func() { release(); <-x.db.writer }
-	x.account = account{s: e.write, of: x.of}
-	if err := x.clear(ctx); err != nil {
+	x.recorder = changeRecorder{s: e.write, of: x.of}
+	if err := x.dropCarried(ctx); err != nil {
 		return err
 	}
 	if err := x.db.step("begin"); err != nil {
@@ -125,8 +125,8 @@ func (x *tx) take(ctx context.Context) error {
 	return x.s.exec(ctx, "BEGIN TRANSACTION")
 }
 
-// unmoved checks that the stream's position is still the one that the transaction began from. // Invariant 13
-func (x *tx) unmoved(ctx context.Context) error {
+// checkPosition checks that the stream's position is still the one that the transaction began from. // Invariant 13
+func (x *tx) checkPosition(ctx context.Context) error {
 	live, err := x.s.engine.objects(ctx, x.s, false)
 	if err != nil {
 		return fmt.Errorf("read the database's catalog: %w", err)
@@ -176,7 +176,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 	if err := m.fit(pending, s); err != nil {
 		return out, err
 	}
-	if err := m.outlast(pending); err != nil {
+	if err := m.advanceTime(pending); err != nil {
 		return out, err
 	}
 	load.Synced(pending, x.when)
@@ -206,7 +206,7 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	to := position{cursor: next, sequence: x.at.sequence + 1, moved: x.when.UnixMicro()}
 	for _, step := range []func() error{
 		func() error { return x.db.step("state") },
-		func() error { return x.move(ctx, to) },
+		func() error { return x.writePosition(ctx, to) },
 		func() error { return x.db.step("precommit") },
 		func() error { return x.s.exec(ctx, "COMMIT") },
 	} {
@@ -221,7 +221,7 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 		x.db.claimed[x.key] = claimed{x.of.Claim, to}
 	}
 	if x.pass.carried != x.carried {
-		x.db.spend(x.pass.carried)
+		x.db.dropLater(x.pass.carried)
 		x.pass.carried = x.carried
 	}
 	x.db.mu.Unlock()
@@ -238,12 +238,12 @@ func (x *tx) finish() {
 	x.end()
 }
 
-// move writes the stream's new position over the one it began from.
-func (x *tx) move(ctx context.Context, to position) error {
+// writePosition writes the stream's new position over the one it began from.
+func (x *tx) writePosition(ctx context.Context, to position) error {
 	if err := x.ownTables(ctx); err != nil {
 		return err
 	}
-	if err := x.own(ctx); err != nil {
+	if err := x.recordOwner(ctx); err != nil {
 		return err
 	}
 	table := place(load.State.Name)

@@ -33,7 +33,7 @@ func (x *tx) view(ctx context.Context, name, query string) error {
 	if err != nil {
 		return err
 	}
-	there, ours := c.named(name), c.views[name]
+	there, ours := c.findObject(name), c.views[name]
 	if there != nil && !(ours && there.view) {
 		return load.ErrTaken // Invariant 16
 	}
@@ -41,7 +41,7 @@ func (x *tx) view(ctx context.Context, name, query string) error {
 		return err
 	}
 	if !ours {
-		if err := x.account.record(ctx, []load.Change{{Table: name, Action: load.ActionView, Reason: "requested"}}); err != nil {
+		if err := x.recorder.record(ctx, []load.Change{{Table: name, Action: load.ActionView, Reason: "requested"}}); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,7 @@ import (
 type window struct {
 	gate    chan struct{} // holds one token while the fields below are used
 	engine  *engine       // nil after a fatal error, until the next use
-	holds   int
+	users   int
 	open    mode
 	since   time.Time // when the file was attached
 	idle    *time.Timer
@@ -37,9 +37,9 @@ type window struct {
 type mode int
 
 const (
-	shut mode = iota
-	asking
-	looking
+	detached mode = iota
+	querying
+	reading
 	writing
 )
 
@@ -63,7 +63,7 @@ func (d *DB) stop() error {
 	w.gate <- struct{}{}
 	defer func() { <-w.gate }()
 	w.closed = true
-	if w.holds == 0 && w.open != shut {
+	if w.users == 0 && w.open != detached {
 		d.detach()
 	}
 	if w.engine == nil {
@@ -74,11 +74,11 @@ func (d *DB) stop() error {
 	return e.close()
 }
 
-// hold attaches the file until release is called. If other processes have it open, it waits up to Options.WaitLock.
-func (d *DB) hold(ctx context.Context, m mode) (e *engine, release func(), err error) {
+// acquire attaches the file until release is called. If other processes have it open, it waits up to Options.WaitLock.
+func (d *DB) acquire(ctx context.Context, m mode) (e *engine, release func(), err error) {
 	deadline := time.Now().Add(d.o.WaitLock)
 	for wait := minWait; ; wait = min(2*wait, maxWait) {
-		e, err := d.tryHold(ctx, m)
+		e, err := d.tryAcquire(ctx, m)
 		if err == nil || !locked(err) {
 			return e, d.release, err
 		}
@@ -93,7 +93,7 @@ func (d *DB) hold(ctx context.Context, m mode) (e *engine, release func(), err e
 	}
 }
 
-func (d *DB) tryHold(ctx context.Context, m mode) (*engine, error) {
+func (d *DB) tryAcquire(ctx context.Context, m mode) (*engine, error) {
 	w := &d.window
 	select {
 	case w.gate <- struct{}{}:
@@ -104,13 +104,13 @@ func (d *DB) tryHold(ctx context.Context, m mode) (*engine, error) {
 	if w.closed {
 		return nil, errors.New("destination is closed")
 	}
-	if w.open < m && w.open != shut {
-		if w.holds > 0 {
+	if w.open < m && w.open != detached {
+		if w.users > 0 {
 			return nil, errInUse
 		}
 		d.detach()
 	}
-	if w.open == shut {
+	if w.open == detached {
 		if err := d.attach(ctx, m); err != nil {
 			return nil, err
 		}
@@ -118,7 +118,7 @@ func (d *DB) tryHold(ctx context.Context, m mode) (*engine, error) {
 	if w.idle != nil {
 		w.idle.Stop()
 	}
-	w.holds++
+	w.users++
 	return w.engine, nil
 }
 
@@ -126,7 +126,7 @@ func (d *DB) release() {
 	w := &d.window
 	w.gate <- struct{}{}
 	defer func() { <-w.gate }()
-	if w.holds--; w.holds > 0 {
+	if w.users--; w.users > 0 {
 		return
 	}
 	if w.engine.broken || w.closed || time.Since(w.since) >= openTime {
@@ -141,7 +141,7 @@ func (d *DB) detachIdle() {
 	w := &d.window
 	w.gate <- struct{}{}
 	defer func() { <-w.gate }()
-	if w.holds == 0 && w.open != shut {
+	if w.users == 0 && w.open != detached {
 		d.detach()
 	}
 }
@@ -156,23 +156,23 @@ func (d *DB) attach(ctx context.Context, m mode) error {
 			return err
 		}
 	}
-	if !inUse.take(d.o.Path) {
+	if !inUse.acquire(d.o.Path) {
 		return errInUse
 	}
 	log := d.logSize()
 	first := writing
-	if m == asking {
-		first = looking
+	if m == querying {
+		first = reading
 	}
 	err := d.attachAs(ctx, first)
 	if err == nil && first == writing {
 		d.window.replayed += log
 	}
-	if err != nil && m == looking && d.attachAs(ctx, looking) == nil {
-		err, d.window.open = nil, looking // other processes read the file, or it is not writable
+	if err != nil && m == reading && d.attachAs(ctx, reading) == nil {
+		err, d.window.open = nil, reading // other processes read the file, or it is not writable
 	}
 	if err != nil {
-		inUse.give(d.o.Path)
+		inUse.release(d.o.Path)
 		return err
 	}
 	d.window.since = time.Now()
@@ -197,7 +197,7 @@ func (d *DB) attachAs(ctx context.Context, m mode) error {
 		d.window.open = m
 	}
 	if err == nil && m == writing {
-		d.permit()
+		d.setModes()
 	}
 	return err
 }
@@ -205,7 +205,7 @@ func (d *DB) attachAs(ctx context.Context, m mode) error {
 func attachSQL(path, name string, o Options, m mode) string {
 	q := "ATTACH " + literal(path) + " AS " + name
 	switch {
-	case m == looking:
+	case m == reading:
 		q += " (READ_ONLY)"
 	default:
 		q += fmt.Sprintf(" (STORAGE_VERSION %s, ROW_GROUP_SIZE %d)", literal(o.StorageVersion), RowGroup)
@@ -230,13 +230,13 @@ func (d *DB) detach() {
 		}
 	}
 	if w.open == writing {
-		d.permit() // for a log created while the file was open
+		d.setModes() // for a log created while the file was open
 	}
 	if w.engine.broken {
 		d.discard()
 	}
-	w.open = shut
-	inUse.give(d.o.Path)
+	w.open = detached
+	inUse.release(d.o.Path)
 }
 
 // discard closes an engine that no longer works. The keys carried by unfinished passes are lost; the file is not
@@ -263,7 +263,7 @@ type paths struct {
 // second engine in the same process, and two engines would corrupt the file.
 var inUse = paths{open: map[string]bool{}}
 
-func (p *paths) take(path string) bool {
+func (p *paths) acquire(path string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.open[path] {
@@ -273,7 +273,7 @@ func (p *paths) take(path string) bool {
 	return true
 }
 
-func (p *paths) give(path string) {
+func (p *paths) release(path string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.open, path)
@@ -304,8 +304,8 @@ func holder(err error) string {
 	return ""
 }
 
-// missing reports whether a statement failed because a table does not exist.
-func missing(err error) bool {
+// tableMissing reports whether a statement failed because a table does not exist.
+func tableMissing(err error) bool {
 	e, ok := errors.AsType[*duckdb.Error](err)
 	return ok && e.Type == duckdb.ErrorTypeCatalog
 }

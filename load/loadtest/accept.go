@@ -19,11 +19,11 @@ func (m *Memory) Alter(table, column string, to arrow.DataType) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.tables[table].copy()
-	t.hand = maps.Clone(t.hand)
-	if t.hand == nil {
-		t.hand = map[string]arrow.DataType{}
+	t.changedByHand = maps.Clone(t.changedByHand)
+	if t.changedByHand == nil {
+		t.changedByHand = map[string]arrow.DataType{}
 	}
-	t.hand[column] = to
+	t.changedByHand[column] = to
 	for i, r := range t.rows {
 		if to == nil {
 			t.rows[i] = maps.Clone(r)
@@ -35,20 +35,20 @@ func (m *Memory) Alter(table, column string, to arrow.DataType) {
 
 // Accept implements [load.Destination].
 func (m *Memory) Accept(ctx context.Context, name string) ([]load.Change, error) {
-	if err := m.take(ctx); err != nil {
+	if err := m.acquire(ctx); err != nil {
 		return nil, err
 	}
 	defer func() { <-m.busy }()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.tables[name]
-	if t == nil || len(t.hand) == 0 {
+	if t == nil || len(t.changedByHand) == 0 {
 		return nil, nil
 	}
 	var changes []load.Change
-	for _, column := range slices.Sorted(maps.Keys(t.hand)) {
+	for _, column := range slices.Sorted(maps.Keys(t.changedByHand)) {
 		f, _ := t.Columns.FieldsByName(column)
-		c, err := load.Accepted(t.Table, f[0], t.hand[column])
+		c, err := load.Accepted(t.Table, f[0], t.changedByHand[column])
 		if err != nil {
 			return nil, fmt.Errorf("accept %s: %w", name, err)
 		}
@@ -75,12 +75,12 @@ func (t *table) accept(c load.Change) {
 	if c.Action == load.ActionForget {
 		fields = slices.Delete(fields, i, i+1)
 	} else {
-		fields[i] = schemas.Field(c.Column, t.hand[c.Column], c.Source)
+		fields[i] = schemas.Field(c.Column, t.changedByHand[c.Column], c.Source)
 	}
 	md := t.Columns.Metadata()
 	t.Columns = arrow.NewSchema(fields, &md)
-	t.hand = maps.Clone(t.hand)
-	delete(t.hand, c.Column)
+	t.changedByHand = maps.Clone(t.changedByHand)
+	delete(t.changedByHand, c.Column)
 }
 
 // forgetAll clears the hashes of all records that have a row in the table.

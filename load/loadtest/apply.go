@@ -21,7 +21,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (load.Outcome, error) {
 	if err := x.begin(ctx); err != nil {
 		return out, err
 	}
-	m := &merge{tx: x, out: &out, standing: map[int64]string{}}
+	m := &merge{tx: x, out: &out, written: map[int64]string{}}
 	writes := x.writes
 	x.writes = nil
 	for _, step := range []func() error{
@@ -41,8 +41,8 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (load.Outcome, error) {
 // merge is one call of Apply.
 type merge struct {
 	*tx
-	out      *load.Outcome
-	standing map[int64]string // ordinals of the written records, with the start of their validity
+	out     *load.Outcome
+	written map[int64]string // ordinals of the written records, with the start of their validity
 }
 
 // fit creates and alters tables so that all writes fit.
@@ -101,7 +101,7 @@ func (m *merge) synced(r Row) {
 
 // asMade returns an error if the table was changed by hand. // Invariant 16
 func (t *table) asMade() error {
-	if len(t.hand) == 0 {
+	if len(t.changedByHand) == 0 {
 		return nil
 	}
 	made, live := map[string]string{}, map[string]string{}
@@ -109,7 +109,7 @@ func (t *table) asMade() error {
 		made[f.Name] = schemas.TypeName(schemas.TypeOf(f))
 	}
 	maps.Copy(live, made)
-	for name, to := range t.hand {
+	for name, to := range t.changedByHand {
 		if delete(live, name); to != nil {
 			live[name] = schemas.TypeName(to)
 		}
@@ -184,7 +184,7 @@ func (x *tx) forget(name, hash string) {
 			continue
 		}
 		for i, r := range t.rows {
-			if h, ok := r[schemas.ColHash]; ok && h == hash && (t.Mode != schemas.History || t.stands(r)) {
+			if h, ok := r[schemas.ColHash]; ok && h == hash && (t.Mode != schemas.History || t.isCurrent(r)) {
 				t.rows[i] = r.with(schemas.ColHash, "")
 			}
 		}

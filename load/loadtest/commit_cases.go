@@ -18,7 +18,7 @@ import (
 )
 
 func testOwnTables(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	b.pass.Now = nil
 	run := func(status string) {
 		x := b.begin()
@@ -72,7 +72,7 @@ func testOwnTables(t *testing.T, d Driver) {
 // testClock uses a clock that is years off from this machine's. All times that the destination records must come from
 // it.
 func testClock(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	there := time.Date(2031, 2, 3, 4, 5, 6, 789012345, time.FixedZone("", 3600))
 	b.pass.Now = func() time.Time { return there }
 	bare := person(b.pass.Run, 0, "1", "a\x00b")
@@ -99,7 +99,7 @@ func testClock(t *testing.T, d Driver) {
 // testOwnOrder writes one of penstock's own rows again in a later batch. These rows have no ordinals: the one written
 // last wins.
 func testOwnOrder(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	x := b.begin()
 	run := func(id, status string) Row { return Row{"run": id, "pipeline": "nightly", "status": status} }
 	b.write(x,
@@ -114,7 +114,7 @@ func testOwnOrder(t *testing.T, d Driver) {
 // testRejectsMetAgain writes the rejects of an unchanged source in one run after another. Each is one row, as written
 // by the last run. Another record, value or stream makes another row.
 func testRejectsMetAgain(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	reject := func(run, stream, id, pointer string) Row {
 		return Row{"run": run, "pipeline": "nightly", "stream": stream, "pass": "1", "ordinal": "3", "pointer": pointer, "key": id, "record_id": id, "record": "true", "raw": "{}"}
 	}
@@ -129,7 +129,7 @@ func testRejectsMetAgain(t *testing.T, d Driver) {
 }
 
 func testTables(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	tables, err := b.dest.Tables(t.Context(), "people")
 	require.NoError(t, err)
 	require.Empty(t, tables)
@@ -153,7 +153,7 @@ func testTables(t *testing.T, d Driver) {
 }
 
 func testMoved(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	b.finish(b.begin())
 	b.cursor = "elsewhere"
 	x, err := b.dest.Begin(t.Context(), b.key, b.cursor, b.pass)
@@ -170,7 +170,7 @@ func testMoved(t *testing.T, d Driver) {
 
 // testMovedABA moves the cursor away and back to where a transaction began.
 func testMovedABA(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	b.finish(b.begin())
 	late := b.begin()
 	b.write(late, put{people, []Row{person(b.pass.Run, 0, "1", "late")}})
@@ -185,7 +185,7 @@ func testMovedABA(t *testing.T, d Driver) {
 }
 
 func testMovedElsewhere(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	b.finish(b.begin())
 	late := b.begin()
 	other := *b
@@ -202,7 +202,7 @@ func testMovedElsewhere(t *testing.T, d Driver) {
 }
 
 func testConcurrent(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	const streams, commits = 8, 4
 	var wg sync.WaitGroup
 	for i := range streams {
@@ -225,7 +225,7 @@ func testConcurrent(t *testing.T, d Driver) {
 
 // testRace starts many transactions from one cursor. Only one may commit.
 func testRace(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	const n = 6
 	errs := make([]error, n)
 	var wg sync.WaitGroup
@@ -248,7 +248,7 @@ func testRace(t *testing.T, d Driver) {
 }
 
 func testRollback(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
 	b.run(2)
 	wider := root("people", []string{"id"}, column("id", schemas.Text), column("name", schemas.Text), column("more", schemas.Text))
@@ -272,7 +272,7 @@ func testRollback(t *testing.T, d Driver) {
 }
 
 func testUsedUp(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	x := b.begin()
 	b.finish(x)
 	require.NoError(t, x.Rollback())
@@ -345,7 +345,7 @@ func (b *fixture) snapshot() map[string][]Row {
 // stepsOf returns the steps of the scenario's second commit.
 func stepsOf(t *testing.T, d Driver) (steps []string) {
 	var mu sync.Mutex
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	before, after := scenario()
 	b.commit(load.Sweep{}, before...)
 	b.reopenWith(func(name string) error {
@@ -369,7 +369,7 @@ func everyStep(t *testing.T, d Driver, fail func(cancel func()) error) {
 	require.NotEmpty(t, steps, "the destination has no named steps")
 	for i, name := range steps {
 		t.Run(fmt.Sprintf("%d %s", i, name), func(t *testing.T) {
-			b := newBench(t, d)
+			b := newFixture(t, d)
 			before, after := scenario()
 			b.commit(load.Sweep{}, before...)
 			old := b.snapshot()

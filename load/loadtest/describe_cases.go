@@ -45,7 +45,7 @@ func described(about, name string, columns ...arrow.Field) schemas.Table {
 // testDescriptions checks the comments on columns: they appear with the first row, or when a description is added,
 // and are recorded once.
 func testDescriptions(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	says := func(column, want string) {
 		t.Helper()
 		require.Equal(t, want, b.driver.Comment(b, b.dest, "people", column), column)

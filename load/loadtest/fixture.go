@@ -120,7 +120,7 @@ type fixture struct {
 	count  int // commits so far
 }
 
-func newBench(t testing.TB, d Driver) *fixture {
+func newFixture(t testing.TB, d Driver) *fixture {
 	b := &fixture{TB: t, driver: d, key: orders}
 	b.run(1)
 	b.reopen()

@@ -80,7 +80,7 @@ func testFollow(t *testing.T, d Driver) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.History} {
 		t.Run(string(mode), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(7, 0))
-			f, b := newFamily(mode, true), newBench(t, d)
+			f, b := newFamily(mode, true), newFixture(t, d)
 			every, some := newFollower(f), newFollower(f)
 			var last time.Time
 			for run := 1; run <= 4; run++ {
@@ -128,7 +128,7 @@ func testTimesLost(t *testing.T, d Driver) {
 	if d.Drop == nil {
 		t.Skip("the cursors are not in a table")
 	}
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	b.run(9)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob")}})
 	last := (Row{"t": b.when()}).time("t")

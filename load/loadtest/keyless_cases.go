@@ -21,7 +21,7 @@ func linesOf(run string, texts ...string) []Row {
 }
 
 func testKeyless(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	out := b.commit(sweep("lines"), put{lines, linesOf(b.pass.Run, "a", "b", "a", "c")})
 	require.Equal(t, load.Outcome{Written: 4, Inserted: 4, Alive: 4, Known: true}, out)
 	b.run(2)
@@ -45,7 +45,7 @@ func testKeyless(t *testing.T, d Driver) {
 }
 
 func testKeylessChildren(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	words := hanging("lines__words", schemas.Text, false, column("sku", schemas.Text))
 	of := func(run string, texts ...string) []put {
 		var rows []Row
@@ -74,7 +74,7 @@ func wordsOf(run string, texts ...string) []put {
 }
 
 func testKeylessTwins(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	b.commit(sweep("lines"), wordsOf(b.pass.Run, "b", "a")...)
 	b.run(2)
 	b.commit(sweep("lines"), wordsOf(b.pass.Run, "a", "a")...) // the second has the ordinal that the first had in the previous pass
@@ -86,7 +86,7 @@ func testKeylessTwins(t *testing.T, d Driver) {
 }
 
 func testKeylessInexact(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	line := func(t arrow.DataType) schemas.Table { return root("lines", nil, column("line", t)) }
 	words := func() put { return wordsOf(b.pass.Run, "x")[1] }
 	b.commit(sweep("lines"), put{line(decimal(16, 2)), []Row{with(b.pass.Run, 0, "h-x", Row{"line": "1.50"})}}, words())

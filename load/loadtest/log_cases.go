@@ -53,39 +53,39 @@ func testLog(t *testing.T, d Driver) {
 	back := each("revive[3]:>cid", "", "insert[3]:>cid", "revive[3]:>cid")
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
-			b, f := newBench(t, d), newFamily(mode, true)
+			b, f := newFixture(t, d), newFamily(mode, true)
 			b.pass.Log = true
-			b.tell(f, step{run: 1, rows: "1:ann 2:bob 3:cid", sweep: true})
+			b.play(f, step{run: 1, rows: "1:ann 2:bob 3:cid", sweep: true})
 			require.Equal(t, inserts, b.logged(1))
-			b.tell(f, step{run: 2, rows: "1:ann 2:bea 4:dan", sweep: true})
+			b.play(f, step{run: 2, rows: "1:ann 2:bea 4:dan", sweep: true})
 			require.Equal(t, added[mode], b.logged(2))
-			b.tell(f, step{run: 3, rows: "1:ann 2:bea 3:cid 4:dan", sweep: true})
+			b.play(f, step{run: 3, rows: "1:ann 2:bea 3:cid 4:dan", sweep: true})
 			require.Equal(t, back[mode], b.logged(3))
-			b.tell(f, step{run: 4, rows: "1:ann 2:bea 3:cid 4:dan", sweep: true})
+			b.play(f, step{run: 4, rows: "1:ann 2:bea 3:cid 4:dan", sweep: true})
 			require.Empty(t, b.logged(4), "nothing changed")
-			b.tell(f, step{run: 5, rows: "1:ann#3 1:amy#1 2:bea#2 3:cid#4 4:dan#5 1:art#6", sweep: true})
+			b.play(f, step{run: 5, rows: "1:ann#3 1:amy#1 2:bea#2 3:cid#4 4:dan#5 1:art#6", sweep: true})
 			require.Equal(t, "update[1]:ann>art", b.logged(5))
 			b.run(6)
-			b.tell(f, step{rows: "1:ann", sweep: false})
+			b.play(f, step{rows: "1:ann", sweep: false})
 			require.Empty(t, b.logged(6), "the pass has no log")
 		})
 	}
 }
 
 func testLogKeyless(t *testing.T, d Driver) {
-	b, f := newBench(t, d), newFamily(schemas.Merge, false)
+	b, f := newFixture(t, d), newFamily(schemas.Merge, false)
 	b.pass.Log = true
-	b.tell(f, step{run: 1, rows: "a b a", sweep: true})
+	b.play(f, step{run: 1, rows: "a b a", sweep: true})
 	require.Equal(t, "inserth-a:>a inserth-a:>a inserth-b:>b", b.logged(1))
-	b.tell(f, step{run: 2, rows: "a c", sweep: true})
+	b.play(f, step{run: 2, rows: "a c", sweep: true})
 	require.Equal(t, "deleteh-a:a> deleteh-b:b> inserth-c:>c", b.logged(2))
-	b.tell(f, step{run: 3, rows: "c a", sweep: true})
+	b.play(f, step{run: 3, rows: "c a", sweep: true})
 	require.Empty(t, b.logged(3))
 }
 
 // testLogValues compares the log's documents, with values of each type, with the cells. A rollback must leave none.
 func testLogValues(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	b.pass.Log = true
 	table, rows := everything(func(text string) bool { return d.Escape == nil || !strings.Contains(text, "\x00") })
 	x := b.begin()

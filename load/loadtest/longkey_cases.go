@@ -24,7 +24,7 @@ func longText(n int) string {
 // testLongestKeys writes rows with the longest allowed keys, including rows of a child table, and rejects and parents
 // with the longest identities.
 func testLongestKeys(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	keyed := root("keyed", []string{"id"}, column("id", schemas.Text), column("name", schemas.Text))
 	items := hanging("keyed__items", schemas.Text, false, column("sku", schemas.Text))
 	id := longText(schemas.MaxKeyBytes - len(`""`))

@@ -198,7 +198,7 @@ func (x *tx) begin(ctx context.Context) error {
 	if x.tables != nil {
 		return x.refused
 	}
-	if err := x.m.take(ctx); err != nil {
+	if err := x.m.acquire(ctx); err != nil {
 		return err
 	}
 	x.m.mu.Lock()
@@ -229,8 +229,8 @@ func (x *tx) claim() error {
 	return nil
 }
 
-// dispossess resets the cursors of the stream that owned the table before. The caller holds m.mu.
-func (x *tx) dispossess() {
+// resetPrevious resets the cursors of the stream that owned the table before. The caller holds m.mu.
+func (x *tx) resetPrevious() {
 	for k, at := range x.m.states {
 		if x.was != nil && k.Pipeline == x.was.Pipeline && k.Stream == x.was.Stream && (k.Pipeline != x.key.Pipeline || k.Stream != x.key.Stream) {
 			x.m.states[k] = position{sequence: at.sequence + 1, moved: at.moved}
@@ -270,8 +270,8 @@ func (m *Memory) Standing(_ context.Context, _ state.Key, name string) (load.Str
 	return s, nil
 }
 
-// take waits until no other transaction changes the store. The caller must release it by receiving from busy.
-func (s *store) take(ctx context.Context) error {
+// acquire waits until no other transaction changes the store. The caller must release it by receiving from busy.
+func (s *store) acquire(ctx context.Context) error {
 	select {
 	case s.busy <- struct{}{}:
 		return nil
@@ -302,7 +302,7 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	}
 	p = position{cursor: next, sequence: p.sequence + 1, moved: x.when}
 	x.states(next, p.sequence)
-	x.dispossess()
+	x.resetPrevious()
 	x.m.states[x.key] = p
 	for name := range x.tables {
 		if x.m.tables[name] == nil {

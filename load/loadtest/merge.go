@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// handed is a staged row with the ordinal of its record.
-type handed struct {
+// stagedRow is a staged row with the ordinal of its record.
+type stagedRow struct {
 	row     Row
 	ordinal int64
 }
@@ -19,23 +19,23 @@ func (m *merge) roots(writes []write) error {
 	if err := errors.Join(m.m.at("stage"), m.m.at("delete"), m.m.at("insert")); err != nil {
 		return err
 	}
-	byTable := map[string][]handed{}
+	byTable := map[string][]stagedRow{}
 	for _, w := range writes {
 		if !load.Child(w.table.Columns) {
 			for i, r := range w.rows {
-				byTable[w.table.Name] = append(byTable[w.table.Name], handed{r, w.ordinals[i]})
+				byTable[w.table.Name] = append(byTable[w.table.Name], stagedRow{r, w.ordinals[i]})
 			}
 		}
 	}
 	for name, rows := range byTable {
-		slices.SortStableFunc(rows, func(a, b handed) int { return int(a.ordinal - b.ordinal) })
+		slices.SortStableFunc(rows, func(a, b stagedRow) int { return int(a.ordinal - b.ordinal) })
 		m.root(m.tables[name], rows)
 	}
 	return nil
 }
 
 // root merges the rows of one table in the order of their ordinals.
-func (m *merge) root(t *table, rows []handed) {
+func (m *merge) root(t *table, rows []stagedRow) {
 	seen := map[string]int{}
 	for _, h := range rows {
 		seen[t.id(h.row)]++
@@ -55,7 +55,7 @@ func (m *merge) root(t *table, rows []handed) {
 	}
 }
 
-func (m *merge) keyed(t *table, id string, h handed) {
+func (m *merge) keyed(t *table, id string, h stagedRow) {
 	i := t.find(id)
 	if i < 0 {
 		m.out.Written++
@@ -65,7 +65,7 @@ func (m *merge) keyed(t *table, id string, h handed) {
 		return
 	}
 	have := t.rows[i]
-	alive := t.stands(have)
+	alive := t.isCurrent(have)
 	same := alive && have[schemas.ColHash] == h.row[schemas.ColHash]
 	switch {
 	case m.carried[t.Name+id] || m.unchanged[t.Name+id] || have[schemas.ColRun] >= m.pass.Run:
@@ -91,40 +91,40 @@ func (m *merge) keyed(t *table, id string, h handed) {
 }
 
 // follow writes a changed row: it replaces the record's row at i, or follows it as a new version.
-func (m *merge) follow(t *table, i int, h handed) {
+func (m *merge) follow(t *table, i int, h stagedRow) {
 	have := t.rows[i]
-	again := have[schemas.ColRun] >= m.pass.Run && t.stands(have) // a resumed pass stamps its rows with the run it is in
+	again := have[schemas.ColRun] >= m.pass.Run && t.isCurrent(have) // a resumed pass stamps its rows with the run it is in
 	switch {
 	case t.Mode == schemas.Append && !again:
 		m.insert(t, h, "")
 	case t.Mode == schemas.History && !again:
 		from := laterOf(have[schemas.ColValidTo], have[schemas.ColValidFrom])
-		if from = laterOf(h.row[schemas.ColSyncedAt], from); t.stands(have) {
+		if from = laterOf(h.row[schemas.ColSyncedAt], from); t.isCurrent(have) {
 			m.end(t, i, from, "")
 		}
 		m.insert(t, h, from)
 	default:
 		m.cut(t, have)
-		m.stand(t, h, have[schemas.ColValidFrom])
+		m.markWritten(t, h, have[schemas.ColValidFrom])
 		t.rows[i] = h.row
 	}
 }
 
 // insert adds a row that is new. In History it is valid from its synced_at, or from the given time.
-func (m *merge) insert(t *table, h handed, from string) {
-	m.stand(t, h, from)
+func (m *merge) insert(t *table, h stagedRow, from string) {
+	m.markWritten(t, h, from)
 	t.add(h.row)
 }
 
-// stand records that the row is written.
-func (m *merge) stand(t *table, h handed, from string) {
+// markWritten records that the row is written.
+func (m *merge) markWritten(t *table, h stagedRow, from string) {
 	if t.Mode == schemas.History {
 		if from == "" {
 			from = h.row[schemas.ColSyncedAt]
 		}
 		h.row[schemas.ColValidFrom] = from
 	}
-	m.standing[h.ordinal] = from
+	m.written[h.ordinal] = from
 }
 
 // end closes the version at i and the child rows that belong to it.
@@ -143,7 +143,7 @@ func (m *merge) end(t *table, i int, at, deleted string) {
 }
 
 // keyless adds the row unless the table already has as many equal rows as the pass has carried so far.
-func (m *merge) keyless(t *table, h handed) {
+func (m *merge) keyless(t *table, h stagedRow) {
 	hash := h.row[schemas.ColHash]
 	m.kept[t.Name+hash]++
 	if m.kept[t.Name+hash] <= t.count(hash) {
@@ -169,7 +169,7 @@ func (m *merge) hanging(t *table, r Row) func(func(*table, int) bool) {
 				case schemas.Append:
 					mine = mine && cr[schemas.ColRun] == r[schemas.ColRun]
 				case schemas.History:
-					mine = mine && c.stands(cr)
+					mine = mine && c.isCurrent(cr)
 				}
 				if mine && !yield(c, i) {
 					return
@@ -226,7 +226,7 @@ func (m *merge) children(writes []write) error {
 		}
 		t := m.tables[w.table.Name]
 		for i, r := range w.rows {
-			from, written := m.standing[w.ordinals[i]]
+			from, written := m.written[w.ordinals[i]]
 			if !written {
 				continue
 			}

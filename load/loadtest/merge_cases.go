@@ -19,7 +19,7 @@ func person(run string, ordinal int, id, name string) Row {
 }
 
 func testUnchanged(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob"), person(b.pass.Run, 2, "3", "cid")}})
 	b.reopen()
 	b.run(2)
@@ -34,7 +34,7 @@ func testUnchanged(t *testing.T, d Driver) {
 }
 
 func testDuplicates(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	rows := []Row{
 		person(b.pass.Run, 5, "1", "last"), person(b.pass.Run, 1, "1", "first"), person(b.pass.Run, 3, "1", "middle"),
 		person(b.pass.Run, 2, "2", "one"), person(b.pass.Run, 4, "2", "one"),
@@ -45,7 +45,7 @@ func testDuplicates(t *testing.T, d Driver) {
 }
 
 func testDuplicatesInPass(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob"), person(b.pass.Run, 2, "3", "cid")}})
 	b.run(2)
 	out := b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bea")}})
@@ -62,7 +62,7 @@ func testDuplicatesInPass(t *testing.T, d Driver) {
 }
 
 func testCompositeKey(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	table := root("pairs", []string{"a", "b"}, column("a", schemas.Int64), column("b", schemas.Text), column("v", schemas.Int64))
 	row := func(ordinal int, x, y, v string) Row {
 		return with(b.pass.Run, ordinal, v, Row{"a": x, "b": y, "v": v})
@@ -79,7 +79,7 @@ func testCompositeKey(t *testing.T, d Driver) {
 
 // testNullKey writes rows with a null or missing key, to tables of the source and to penstock's own.
 func testNullKey(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	lists := root("lists", []string{"id"}, column("id", schemas.Int64), column("name", schemas.Text))
 	for _, p := range []put{
 		{people, []Row{with(b.pass.Run, 0, "a", Row{"name": "nobody"})}},
@@ -100,7 +100,7 @@ func testNullKey(t *testing.T, d Driver) {
 }
 
 func testKeyWidens(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	item := func(t arrow.DataType) schemas.Table {
 		return hanging("people__items", t, false, column("n", schemas.Int64))
 	}
@@ -128,7 +128,7 @@ func itemsOf(run string, ordinal int, hash, parent string, values ...string) []R
 }
 
 func testChildren(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	items := hanging("people__items", schemas.Int64, false, column("sku", schemas.Text))
 	run := b.pass.Run
 	b.commit(load.Sweep{},
@@ -153,7 +153,7 @@ func testChildren(t *testing.T, d Driver) {
 }
 
 func testGrandchildren(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	items := hanging("people__items", schemas.Int64, false, column("sku", schemas.Text))
 	parts := hanging("people__items__parts", schemas.Int64, true, column("sku", schemas.Text))
 	part := func(ordinal int, root, parent, sku string) Row {
@@ -173,7 +173,7 @@ func testGrandchildren(t *testing.T, d Driver) {
 }
 
 func testCompositeChildren(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	table := root("pairs", []string{"a", "b"}, column("a", schemas.Int64), column("b", schemas.Text))
 	items := hanging("pairs__items", schemas.Text, false, column("sku", schemas.Text))
 	pair := func(ordinal int, hash, x, y string) Row {
@@ -188,7 +188,7 @@ func testCompositeChildren(t *testing.T, d Driver) {
 }
 
 func testTombstone(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	items := hanging("people__items", schemas.Int64, false, column("sku", schemas.Text))
 	both := func() []put {
 		return []put{
@@ -212,7 +212,7 @@ func testTombstone(t *testing.T, d Driver) {
 }
 
 func testSweepCounts(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob")}})
 	b.run(2)
 	x := b.begin()
@@ -230,7 +230,7 @@ func testSweepCounts(t *testing.T, d Driver) {
 // testIncrementalPass writes rows that should already exist before the others, whose ordinals may be smaller, and
 // deletes rows by their keys. Each step has its own counts, and of two rows with one key, the later step's row wins.
 func testIncrementalPass(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob"), person(b.pass.Run, 2, "3", "cid"), person(b.pass.Run, 3, "4", "dan")}})
 	b.run(2)
 	x := b.begin()
@@ -260,7 +260,7 @@ func testIncrementalPass(t *testing.T, d Driver) {
 }
 
 func testSweepCommits(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob"), person(b.pass.Run, 2, "3", "cid")}})
 	b.run(2)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
@@ -283,7 +283,7 @@ func without(rows []Row, column string) []Row {
 }
 
 func testSweepResumed(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob")}})
 	b.run(2)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
@@ -302,7 +302,7 @@ func testSweepResumed(t *testing.T, d Driver) {
 
 // A pass no longer knows what it has carried if another pass ran in between, and deletes nothing. // Invariant 12
 func testSweepPassBetween(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	b.run(2)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob")}})
 	b.run(3)
@@ -321,7 +321,7 @@ func testSweepPassBetween(t *testing.T, d Driver) {
 }
 
 func testSweepNothing(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	out := b.commit(sweep("nowhere"))
 	require.Equal(t, load.Outcome{Known: true}, out)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
@@ -334,7 +334,7 @@ func testSweepNothing(t *testing.T, d Driver) {
 }
 
 func testCompositeKeyWidens(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	pairs := func(a arrow.DataType) schemas.Table {
 		return root("pairs", []string{"a", "b"}, column("a", a), column("b", schemas.Text))
 	}
@@ -352,7 +352,7 @@ func testCompositeKeyWidens(t *testing.T, d Driver) {
 }
 
 func testKeyWidensChildrenStay(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	items := hanging("people__items", schemas.Int64, false, column("sku", schemas.Text))
 	b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 0, "1", "ann")}}, put{items, itemsOf(b.pass.Run, 0, "h-ann", "1", "a", "b")})
 	texts := root("people", []string{"id"}, column("id", schemas.Text), column("name", schemas.Text))
@@ -369,7 +369,7 @@ func testKeyWidensChildrenStay(t *testing.T, d Driver) {
 // testPlace checks that a child table keeps its place, the pointer to its field.
 
 func testPlace(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	items := hanging("people__items_1", schemas.Int64, false, column("sku", schemas.Text))
 	at := arrow.NewMetadata([]string{schemas.SourceKey}, []string{"/Items"})
 	items.Columns = arrow.NewSchema(items.Columns.Fields(), &at)

@@ -73,7 +73,7 @@ var keyedStories = []story{
 		steps: []step{{run: 1, rows: "1:ann 2:bob", sweep: true}, {run: 2, sweep: true}},
 		want:  each("1:ann@1†2 2:bob@1†2", "1:ann@1 2:bob@1", "", "1:ann@1[1,2†) 2:bob@1[1,2†)"),
 	}, {
-		name:  "resumed, all told by their run",
+		name:  "resumed, all rows have its run",
 		steps: []step{{run: 1, rows: "1:ann 2:bob", sweep: true}, {run: 2, rows: "1:amy"}, {again: true, rows: "2:bob", sweep: true}},
 		want:  each("1:amy@2 2:bob@1", "1:amy@2 1:ann@1 2:bob@1", "1:amy@2 2:bob@1", "1:amy@2[2,) 1:ann@1[1,2) 2:bob@1[1,)"),
 	}, {
@@ -136,8 +136,8 @@ func testParts(t *testing.T, d Driver) {
 		"1:ann@1[1,2) 1:art@2[2,) 2:bea@2[2,) 2:bob@1[1,2) 3:cid@2[2,) 4:dan@1[1,2†)")
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
-			b, f := newBench(t, d), newFamily(mode, true)
-			b.tell(f, step{run: 1, rows: "1:ann 2:bob 4:dan", sweep: true})
+			b, f := newFixture(t, d), newFamily(mode, true)
+			b.play(f, step{run: 1, rows: "1:ann 2:bob 4:dan", sweep: true})
 			b.run(2)
 			x := b.begin()
 			for _, part := range []struct {
@@ -159,7 +159,7 @@ func testParts(t *testing.T, d Driver) {
 			require.NoError(t, err)
 			b.finish(x)
 			b.reopen()
-			require.Equal(t, want[mode], b.told(f))
+			require.Equal(t, want[mode], b.content(f))
 			for _, r := range b.driver.Rows(t, b.dest, "people") {
 				require.Equal(t, r["name"] == "art" || r["name"] == "cid", r["age"] == "7")
 			}

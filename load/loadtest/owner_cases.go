@@ -60,7 +60,7 @@ func testOwner(t *testing.T, d Driver) {
 		{name: "another name", from: load.Origin{Source: "boston", Address: berlin.Address}, moved: true, says: []string{"source berlin", "now called boston"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := newBench(t, d)
+			b := newFixture(t, d)
 			b.claims(berlin)
 			require.NoError(t, b.writes(1, "ann"))
 			before := b.snapshot()
@@ -93,7 +93,7 @@ func (b *fixture) owned(o load.Origin) {
 // testOwnerControls has writers that are allowed to write.
 func testOwnerControls(t *testing.T, d Driver) {
 	t.Run("the same again", func(t *testing.T) {
-		b := newBench(t, d)
+		b := newFixture(t, d)
 		b.claims(berlin)
 		for n, name := range []string{"ann", "amy", "art"} {
 			require.NoError(t, b.writes(n+1, name))
@@ -110,7 +110,7 @@ func testOwnerControls(t *testing.T, d Driver) {
 		require.Equal(t, 1, owners, "the owner is recorded once")
 	})
 	t.Run("two pipelines with different streams", func(t *testing.T) {
-		b := newBench(t, d)
+		b := newFixture(t, d)
 		b.claims(berlin)
 		require.NoError(t, b.writes(1, "ann"))
 		second := b.other(state.Key{Pipeline: "hourly", Stream: "sales.quotes"})
@@ -120,7 +120,7 @@ func testOwnerControls(t *testing.T, d Driver) {
 		require.NoError(t, b.writes(2, "amy"))
 	})
 	t.Run("a cursor that was reset", func(t *testing.T) {
-		b := newBench(t, d)
+		b := newFixture(t, d)
 		b.claims(berlin)
 		require.NoError(t, b.writes(1, "ann"))
 		x := b.begin()
@@ -158,7 +158,7 @@ func testAdopt(t *testing.T, d Driver) {
 		b.cursor, b.pass.Claim.Adopt = next, false
 	}
 	t.Run("another address", func(t *testing.T) {
-		b := newBench(t, d)
+		b := newFixture(t, d)
 		b.claims(berlin)
 		require.NoError(t, b.writes(1, "ann"))
 		old := b.other(b.key)
@@ -172,7 +172,7 @@ func testAdopt(t *testing.T, d Driver) {
 		require.Equal(t, []Row{{"id": "1", "name": "bob"}}, b.rows("people"))
 	})
 	t.Run("another pipeline", func(t *testing.T) {
-		b := newBench(t, d)
+		b := newFixture(t, d)
 		b.claims(berlin)
 		require.NoError(t, b.writes(1, "ann"))
 		second := b.other(state.Key{Pipeline: "hourly", Stream: orders.Stream})
@@ -192,7 +192,7 @@ func testAdopt(t *testing.T, d Driver) {
 
 // testStanding has a table dropped by hand.
 func testStanding(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	b.claims(berlin)
 	at := func() load.StreamState {
 		s, err := b.dest.Standing(t.Context(), b.key, "people")

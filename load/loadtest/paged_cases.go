@@ -19,7 +19,7 @@ func testPaged(t *testing.T, d Driver) {
 			t.Run(fmt.Sprint(mode, seed), func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 1))
 				f := newFamily(mode, true)
-				b, reference := newBench(t, d), newBench(t, memoryDriver())
+				b, reference := newFixture(t, d), newFixture(t, memoryDriver())
 				var played []step
 				for run := 1; run <= 5; run++ {
 					pages := somePages(r)
@@ -27,9 +27,9 @@ func testPaged(t *testing.T, d Driver) {
 						last := i == len(pages)-1
 						s := step{run: run, rows: page, sweep: last && r.IntN(5) > 0, again: i > 0 && r.IntN(12) == 0}
 						played = append(played, s)
-						want, got := reference.tell(f, s), b.tell(f, s)
+						want, got := reference.play(f, s), b.play(f, s)
 						require.Equal(t, comparable(mode, want), comparable(mode, got), "%+v", played)
-						require.Equal(t, reference.told(f), b.told(f), "%+v", played)
+						require.Equal(t, reference.content(f), b.content(f), "%+v", played)
 					}
 				}
 				b.chronological(f)

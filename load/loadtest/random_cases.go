@@ -16,16 +16,16 @@ func testRandom(t *testing.T, d Driver) {
 			t.Run(fmt.Sprint(mode, seed), func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 0))
 				f := newFamily(mode, true)
-				b, reference := newBench(t, d), newBench(t, memoryDriver())
+				b, reference := newFixture(t, d), newFixture(t, memoryDriver())
 				b.pass.Log, reference.pass.Log = true, true
 				var played []step
 				for run := 1; run <= 6; run++ {
 					for n := 1 + r.IntN(3); n > 0; n-- {
 						s := step{run: run, rows: someRecords(r), sweep: n == 1 && r.IntN(4) > 0, again: n > 1 && r.IntN(8) == 0}
 						played = append(played, s)
-						want, got := reference.tell(f, s), b.tell(f, s)
+						want, got := reference.play(f, s), b.play(f, s)
 						require.Equal(t, comparable(mode, want), comparable(mode, got), "%+v", played)
-						require.Equal(t, reference.told(f), b.told(f), "%+v", played)
+						require.Equal(t, reference.content(f), b.content(f), "%+v", played)
 					}
 					require.Equal(t, reference.logged(run), b.logged(run), "%+v", played)
 				}

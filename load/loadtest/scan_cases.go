@@ -25,7 +25,7 @@ func (b *fixture) scanned(table string, columns []string) (rows []Row, fields []
 }
 
 func testScan(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	rows, _ := b.scanned("everything", nil)
 	require.Empty(t, rows, "the table does not exist")
 	table, all := everything(nil)
@@ -60,7 +60,7 @@ func testScan(t *testing.T, d Driver) {
 }
 
 func testScanEnds(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}}, put{lines, nil})
 	enough := errors.New("enough")
 	require.ErrorIs(t, b.dest.Scan(t.Context(), "people", nil, func(arrow.RecordBatch) error { return enough }), enough)
@@ -90,7 +90,7 @@ func testAccept(t *testing.T, d Driver) {
 			to            arrow.DataType
 		}{{"people", "name", nil}, {"people__items", "sku", nil}, {"people", "age", schemas.Text}} {
 			t.Run(fmt.Sprint(mode, " ", c.table, ".", c.column, " ", c.to), func(t *testing.T) {
-				b, f := newBench(t, d), newFamily(mode, true)
+				b, f := newFixture(t, d), newFamily(mode, true)
 				f.root.Columns = arrow.NewSchema(append(f.root.Columns.Fields(), column("age", schemas.Int64)), nil)
 				puts := func() []put {
 					puts := f.puts(b.pass.Run, "1:ann 2:bob")
@@ -162,7 +162,7 @@ func (b *fixture) restored(f family) {
 }
 
 func testAcceptRefuses(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	changes, err := b.dest.Accept(t.Context(), "people")
 	require.NoError(t, err)
 	require.Empty(t, changes, "the table does not exist")
@@ -174,7 +174,7 @@ func testAcceptRefuses(t *testing.T, d Driver) {
 		return
 	}
 	for i, column := range []string{"id", schemas.ColHash} {
-		b := newBench(t, d)
+		b := newFixture(t, d)
 		b.key.Stream += column
 		table := root(fmt.Sprint("people", i), []string{"id"}, people.Columns.Fields()[0], people.Columns.Fields()[1])
 		b.commit(load.Sweep{}, put{table, []Row{person(b.pass.Run, 0, "1", "ann")}})

@@ -14,7 +14,7 @@ import (
 )
 
 func testTypes(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	table, rows := everything(nil)
 	out := b.commit(load.Sweep{}, put{table, rows})
 	require.EqualValues(t, len(rows), out.Written)
@@ -51,7 +51,7 @@ func (b *fixture) same(want, got []Row) {
 
 // testLongText stores a text of one megabyte.
 func testLongText(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	text := strings.Repeat("0123456789abcdé\n", 1<<16)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", text), person(b.pass.Run, 1, "2", "short")}})
 	b.run(2)
@@ -63,7 +63,7 @@ func testLongText(t *testing.T, d Driver) {
 }
 
 func testNulls(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	columns := []arrow.Field{column("id", schemas.Int64), column("nothing", schemas.Null), column("empty", schemas.Empty)}
 	for _, s := range samples {
 		columns = append(columns, column(s.name, s.t))
@@ -83,7 +83,7 @@ func testNulls(t *testing.T, d Driver) {
 }
 
 func testEmptyBatch(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	table := root("quiet", []string{"id"}, column("id", schemas.Int64))
 	out := b.commit(load.Sweep{}, put{table, nil}, put{hanging("quiet__items", schemas.Int64, false, column("n", schemas.Int64)), nil})
 	require.Equal(t, load.Outcome{}, out)
@@ -93,7 +93,7 @@ func testEmptyBatch(t *testing.T, d Driver) {
 }
 
 func testNothing(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	b.finish(b.begin())
 	b.reopen()
 	c, err := b.dest.Cursor(t.Context(), b.key)
@@ -102,7 +102,7 @@ func testNothing(t *testing.T, d Driver) {
 }
 
 func testAddColumns(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	narrow := root("grows", []string{"id"}, column("id", schemas.Int64))
 	wide := root("grows", []string{"id"}, column("id", schemas.Int64), column("name", schemas.Text), column("tags", arrow.ListOf(schemas.Text)))
 	b.commit(load.Sweep{}, put{narrow, []Row{with(b.pass.Run, 0, "a", Row{"id": "1"})}})
@@ -140,7 +140,7 @@ var widenings = []struct {
 func testWiden(t *testing.T, d Driver) {
 	for _, w := range widenings {
 		t.Run(schemas.TypeName(w.from)+" to "+schemas.TypeName(w.to), func(t *testing.T) {
-			b := newBench(t, d)
+			b := newFixture(t, d)
 			before := root("wider", []string{"id"}, column("id", schemas.Int64), column("v", w.from))
 			after := root("wider", []string{"id"}, column("id", schemas.Int64), column("v", w.to))
 			b.commit(load.Sweep{}, put{before, []Row{
@@ -158,7 +158,7 @@ func testWiden(t *testing.T, d Driver) {
 }
 
 func testWidenChain(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	chain := []arrow.DataType{schemas.Int64, decimal(21, 2), decimal(23, 4), schemas.Text, schemas.JSON}
 	for round := range 2 {
 		for i, typ := range chain {
@@ -180,7 +180,7 @@ func testWidenChain(t *testing.T, d Driver) {
 }
 
 func testShapes(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	first := root("mixed", []string{"id"}, column("id", schemas.Int64), column("v", schemas.Int64))
 	second := root("mixed", []string{"id"}, column("v", schemas.Text), column("id", schemas.Int64), column("w", schemas.Date))
 	out := b.commit(load.Sweep{},
@@ -194,7 +194,7 @@ func testShapes(t *testing.T, d Driver) {
 // testInexact widens columns whose stored values have lost their spelling. The next pass must be able to write them
 // again although their hashes are equal.
 func testInexact(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	item := func(t arrow.DataType) schemas.Table {
 		return hanging("exact__items", schemas.Int64, false, column("p", t))
 	}
@@ -237,7 +237,7 @@ func testHostileColumns(t *testing.T, d Driver) {
 	}
 	for i, key := range [][]string{{"id"}, {`a"b`, "k0"}, nil} {
 		t.Run(fmt.Sprint(key), func(t *testing.T) {
-			b := newBench(t, d)
+			b := newFixture(t, d)
 			b.pass.Log = true
 			narrow := root(fmt.Sprint("wide", i), key, append(slices.Clone(columns[:len(columns)/2]), named(columns, key)...)...)
 			table := root(fmt.Sprint("wide", i), key, columns...)
@@ -278,7 +278,7 @@ func named(columns []arrow.Field, names []string) (out []arrow.Field) {
 
 // testHostileTables creates a table and a child table for each hostile name, many in one transaction.
 func testHostileTables(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	all := func(names []string, name string) (puts []put) {
 		for _, n := range names {
 			f := newFamily(schemas.Merge, true)
@@ -310,7 +310,7 @@ func testHostileTables(t *testing.T, d Driver) {
 }
 
 func testHostileValues(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	b.key = orders
 	b.key.Pipeline = `o'clock"; --`
 	b.key.Stream = "x'||chr(65)||'y"

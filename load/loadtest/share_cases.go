@@ -48,17 +48,17 @@ func testNeighbours(t *testing.T, d Driver) {
 				rows := map[bool][]string{true: {"1:ann 2:bob 3:cid", "1:amy"}, false: {"x y y z", "y"}}[keyed]
 				a.pass.Log, b.pass.Log = true, true
 				for _, one := range all {
-					out := one.tell(f, step{run: 1, rows: rows[0], sweep: true})
+					out := one.play(f, step{run: 1, rows: rows[0], sweep: true})
 					require.EqualValues(t, len(strings.Fields(rows[0])), out.Inserted, "rows of the other source do not count")
 				}
-				want, log := b.told(f), len(b.driver.Rows(t, b.dest, load.RowChanges.Name))
+				want, log := b.content(f), len(b.driver.Rows(t, b.dest, load.RowChanges.Name))
 				before := b.all(f)
-				out := a.tell(f, step{run: 2, rows: rows[1], sweep: true})
+				out := a.play(f, step{run: 2, rows: rows[1], sweep: true})
 				require.EqualValues(t, a.alive(f)+int(out.Deleted), out.Alive, "the sweep counts only the source's own rows")
 				require.Equal(t, before, b.all(f))
-				require.Equal(t, want, b.told(f))
+				require.Equal(t, want, b.content(f))
 				require.Len(t, b.driver.Rows(t, b.dest, load.RowChanges.Name), log)
-				out = b.tell(f, step{run: 2, rows: rows[0], sweep: true})
+				out = b.play(f, step{run: 2, rows: rows[0], sweep: true})
 				require.Zero(t, out.Written+out.Deleted, "nothing has changed for this source")
 				a.chronological(f)
 			})

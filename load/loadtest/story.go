@@ -17,7 +17,7 @@ var modes = []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schem
 
 // story is a sequence of transactions on a table and its children, with the expected result in each mode. A record is
 // written `id:name`; its hash and its children, two levels deep, are derived from the name. `id:name#7` sets the
-// ordinal. [fixture.told] describes the notation of a table's content.
+// ordinal. [fixture.content] describes the notation of a table's content.
 type story struct {
 	name  string
 	steps []step
@@ -77,8 +77,8 @@ func (f family) puts(run string, records string) []put {
 	return out
 }
 
-// tell runs one step of a story.
-func (b *fixture) tell(f family, s step) load.Outcome {
+// play runs one step of a story.
+func (b *fixture) play(f family, s step) load.Outcome {
 	b.Helper()
 	if s.run != 0 && b.pass.Run != runID(s.run) {
 		log := b.pass.Log
@@ -103,10 +103,10 @@ func (b *fixture) tell(f family, s step) load.Outcome {
 
 func runID(n int) string { return fmt.Sprintf("run%09d", n) }
 
-// told returns the content of the root table, one word per row, sorted: `1:ann@2` is the record as written by run 2,
+// content returns the content of the root table, one word per row, sorted: `1:ann@2` is the record as written by run 2,
 // `†3` a tombstone of run 3. In History, `[2,3)` is valid from run 2 until run 3 replaced it, `[2,3†)` until run 3
-// found it missing. told also checks that the children match.
-func (b *fixture) told(f family) string {
+// found it missing. content also checks that the children match.
+func (b *fixture) content(f family) string {
 	b.Helper()
 	var words, children, want []string
 	for _, r := range b.driver.Rows(b, b.dest, f.root.Name) {
@@ -140,7 +140,7 @@ func (b *fixture) views(f family) {
 	}
 	for _, t := range []schemas.Table{f.root, f.items, f.parts} {
 		m := table{Table: t}
-		rows := slices.DeleteFunc(b.driver.Rows(b, b.dest, t.Name), func(r Row) bool { return !m.stands(r) })
+		rows := slices.DeleteFunc(b.driver.Rows(b, b.dest, t.Name), func(r Row) bool { return !m.isCurrent(r) })
 		require.ElementsMatch(b, rows, b.driver.Rows(b, b.dest, t.Name+"_current"), "view of %s", t.Name)
 	}
 }
@@ -185,13 +185,13 @@ func (s story) run(t *testing.T, d Driver, keyed bool) {
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
 			f := newFamily(mode, keyed)
-			b := newBench(t, d)
-			reference := newBench(t, memoryDriver())
+			b := newFixture(t, d)
+			reference := newFixture(t, memoryDriver())
 			for i, step := range s.steps {
-				got, want := b.tell(f, step), reference.tell(f, step)
+				got, want := b.play(f, step), reference.play(f, step)
 				require.Equal(t, comparable(mode, want), comparable(mode, got), "outcome of step %d", i)
 			}
-			require.Equal(t, s.want[mode], b.told(f))
+			require.Equal(t, s.want[mode], b.content(f))
 			b.chronological(f)
 			b.unchanged(f, s.steps)
 		})
@@ -227,7 +227,7 @@ func (b *fixture) unchanged(f family, steps []step) {
 	again.run, again.again = steps[first].run+1, false
 	again.rows = strings.Join(slices.Collect(maps.Values(found)), " ")
 	before := b.all(f)
-	out := b.tell(f, again)
+	out := b.play(f, again)
 	require.Zero(b, out.Written+out.Deleted)
 	require.EqualValues(b, len(found), out.Unchanged)
 	require.Equal(b, before, b.all(f), "an unchanged pass writes nothing")

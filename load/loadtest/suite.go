@@ -168,7 +168,7 @@ var (
 		{"scan ends", testScanEnds},
 		{"accept", testAccept},
 		{"accept refuses", testAcceptRefuses},
-		{"recorded changes are lost", testAccountLost},
+		{"recorded changes are lost", testChangesLost},
 	}
 
 	commitCases = []testCase{

@@ -43,7 +43,7 @@ func (m *merge) missing(t *table, s load.Sweep) map[int]bool {
 	out := map[int]bool{}
 	left := map[string]int{}
 	for i, r := range t.rows {
-		if !t.stands(r) {
+		if !t.isCurrent(r) {
 			continue
 		}
 		m.out.Alive++
@@ -104,7 +104,7 @@ func (m *merge) markDeleted(t *table, places map[int]bool) {
 		m.logDelete(t, r, at)
 		switch {
 		case len(t.Key) == 0:
-			m.buryTwin(t, i, at)
+			m.deleteEqual(t, i, at)
 			gone[i] = t.Mode != schemas.History
 		case t.Mode == schemas.History:
 			m.end(t, i, at, at)
@@ -121,9 +121,9 @@ func (m *merge) markDeleted(t *table, places map[int]bool) {
 	t.remove(gone)
 }
 
-// buryTwin deletes the child rows of one of the equal rows of t, which has no key, with the hash of the row at i. In
+// deleteEqual deletes the child rows of one of the equal rows of t, which has no key, with the hash of the row at i. In
 // History it ends them, and the row itself.
-func (m *merge) buryTwin(t *table, i int, at string) {
+func (m *merge) deleteEqual(t *table, i int, at string) {
 	hash := t.rows[i][schemas.ColHash]
 	end := func(r Row) Row {
 		return r.with(schemas.ColValidTo, at).with(schemas.ColDeletedAt, at).with(schemas.ColSyncedAt, at)
@@ -134,7 +134,7 @@ func (m *merge) buryTwin(t *table, i int, at string) {
 		twin := map[[2]string]bool{} // rows of another pass may have the same links
 		for j, r := range c.rows {
 			id := [2]string{r[schemas.ColParent], r[schemas.ColIndex]}
-			if !c.stands(r) || r[schemas.ColHash] != hash || r[load.Link(c.Columns)] != last || twin[id] {
+			if !c.isCurrent(r) || r[schemas.ColHash] != hash || r[load.Link(c.Columns)] != last || twin[id] {
 				continue
 			}
 			twin[id] = true
@@ -154,7 +154,7 @@ func (m *merge) buryTwin(t *table, i int, at string) {
 // lastLink returns the greatest link among the rows of a child table with this hash.
 func (t *table) lastLink(hash string) (last string) {
 	for _, r := range t.rows {
-		if t.stands(r) && r[schemas.ColHash] == hash {
+		if t.isCurrent(r) && r[schemas.ColHash] == hash {
 			last = max(last, r[load.Link(t.Columns)])
 		}
 	}

@@ -15,9 +15,9 @@ import (
 func testList(t *testing.T, d Driver) {
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
-			b, f := newBench(t, d), newFamily(mode, true)
-			b.tell(f, step{run: 1, rows: "1:ann 2:bob 3:cid 4:dan", sweep: true})
-			b.tell(f, step{run: 2, rows: "1:ann 2:bob 3:cid", sweep: true})
+			b, f := newFixture(t, d), newFamily(mode, true)
+			b.play(f, step{run: 1, rows: "1:ann 2:bob 3:cid 4:dan", sweep: true})
+			b.play(f, step{run: 2, rows: "1:ann 2:bob 3:cid", sweep: true})
 			before := b.all(f)
 			b.run(3)
 			x := b.begin()
@@ -55,8 +55,8 @@ func testSweepKeys(t *testing.T, d Driver) {
 	ids := schemas.Table{Name: "keys", Columns: arrow.NewSchema([]arrow.Field{column("id", schemas.Int64)}, nil)}
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
-			b, f := newBench(t, d), newFamily(mode, true)
-			b.tell(f, step{run: 1, rows: "1:ann 2:bob 3:cid 4:dan", sweep: true})
+			b, f := newFixture(t, d), newFamily(mode, true)
+			b.play(f, step{run: 1, rows: "1:ann 2:bob 3:cid 4:dan", sweep: true})
 			b.run(2)
 			b.pass.Whole = false // it does not matter: each key was requested from the source
 			x := b.begin()
@@ -80,9 +80,9 @@ func testSweepKeys(t *testing.T, d Driver) {
 				}
 			}
 			b.finish(x)
-			require.Equal(t, want[mode], b.told(f))
-			b.tell(f, step{run: 3, rows: "2:bob"})
-			require.Equal(t, back[mode], b.told(f))
+			require.Equal(t, want[mode], b.content(f))
+			b.play(f, step{run: 3, rows: "2:bob"})
+			require.Equal(t, back[mode], b.content(f))
 			b.chronological(f)
 		})
 	}
@@ -90,7 +90,7 @@ func testSweepKeys(t *testing.T, d Driver) {
 
 // testSweepKeysOfOthers names rows in types that differ from the table's, and by keys of two columns.
 func testSweepKeysOfOthers(t *testing.T, d Driver) {
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	pairs := func(a arrow.DataType) schemas.Table {
 		return root("pairs", []string{"a", "b"}, column("a", a), column("b", schemas.Text))
 	}
@@ -117,15 +117,15 @@ func testRedelivered(t *testing.T, d Driver) {
 		for _, keyed := range []bool{true, false} {
 			rows := map[bool]string{true: "1:amy 2:bob 3:cid", false: "a b b"}[keyed]
 			t.Run(string(mode)+map[bool]string{true: "", false: " without a key"}[keyed], func(t *testing.T) {
-				b, f := newBench(t, d), newFamily(mode, keyed)
-				b.tell(f, step{run: 1, rows: map[bool]string{true: "1:ann 2:bob", false: "a"}[keyed], sweep: true})
+				b, f := newFixture(t, d), newFamily(mode, keyed)
+				b.play(f, step{run: 1, rows: map[bool]string{true: "1:ann 2:bob", false: "a"}[keyed], sweep: true})
 				b.run(2)
 				late := b.begin()
 				b.write(late, f.puts(b.pass.Run, rows)...)
 				other := *b
 				other.dest = nil
 				other.reopen()
-				other.tell(f, step{run: 2, rows: rows, sweep: true})
+				other.play(f, step{run: 2, rows: rows, sweep: true})
 				require.NoError(t, other.dest.Close())
 				_, err := late.Apply(t.Context(), load.Sweep{})
 				if err == nil {
@@ -134,8 +134,8 @@ func testRedelivered(t *testing.T, d Driver) {
 				require.Error(t, err)
 				require.NoError(t, late.Rollback())
 				b.cursor, b.count = other.cursor, other.count
-				told, before := b.told(f), b.all(f)
-				out := b.tell(f, step{rows: rows, sweep: true})
+				told, before := b.content(f), b.all(f)
+				out := b.play(f, step{rows: rows, sweep: true})
 				require.Zero(t, out.Written+out.Deleted)
 				require.Equal(t, before, b.all(f), told)
 			})
@@ -159,9 +159,9 @@ func testTurns(t *testing.T, d Driver) {
 		{schemas.History, schemas.Merge, ""}, {schemas.History, schemas.Append, ""}, {schemas.History, schemas.Replace, ""},
 	} {
 		t.Run(string(c.from)+" to "+string(c.to), func(t *testing.T) {
-			b, before, after := newBench(t, d), newFamily(c.from, true), newFamily(c.to, true)
-			b.tell(before, step{run: 1, rows: "1:ann 2:bob 3:cid", sweep: true})
-			b.tell(before, step{run: 2, rows: "1:amy 3:cid", sweep: true})
+			b, before, after := newFixture(t, d), newFamily(c.from, true), newFamily(c.to, true)
+			b.play(before, step{run: 1, rows: "1:ann 2:bob 3:cid", sweep: true})
+			b.play(before, step{run: 2, rows: "1:amy 3:cid", sweep: true})
 			b.reopen()
 			b.run(3)
 			if c.want == "" {
@@ -176,8 +176,8 @@ func testTurns(t *testing.T, d Driver) {
 				require.Equal(t, c.to, table.Mode, table.Name)
 			}
 			b.reopen()
-			b.tell(after, step{rows: "1:art 3:cid", sweep: true})
-			require.Equal(t, c.want, b.told(after))
+			b.play(after, step{rows: "1:art 3:cid", sweep: true})
+			require.Equal(t, c.want, b.content(after))
 			turns := slices.DeleteFunc(b.driver.Rows(b, b.dest, load.Changes.Name), func(r Row) bool { return r["action"] != load.ActionTurn || r["to_type"] != string(c.to) })
 			require.GreaterOrEqual(t, len(turns), 3, "changes of mode are recorded")
 			b.chronological(after)
@@ -188,7 +188,7 @@ func testTurns(t *testing.T, d Driver) {
 
 func (b *fixture) refuses(before, after family) {
 	b.Helper()
-	told := b.told(before)
+	told := b.content(before)
 	x := b.begin()
 	batch := Batch(b, after.root, after.puts(b.pass.Run, "1:art")[0].rows...)
 	defer batch.Release()
@@ -199,5 +199,5 @@ func (b *fixture) refuses(before, after family) {
 	require.ErrorContains(b, err, string(before.root.Mode))
 	require.ErrorContains(b, err, string(after.root.Mode))
 	require.NoError(b, x.Rollback())
-	require.Equal(b, told, b.told(before))
+	require.Equal(b, told, b.content(before))
 }

@@ -16,14 +16,14 @@ import (
 // table is one table. A transaction works on a copy.
 type table struct {
 	schemas.Table
-	rows   []Row
-	hand   map[string]arrow.DataType // columns changed by hand, with their new type; nil: dropped
-	index  map[string]int            // index in rows of each key's row or last version; nil until needed
-	counts map[string]int            // number of current rows by hash; nil until needed
+	rows          []Row
+	changedByHand map[string]arrow.DataType // columns changed by hand, with their new type; nil: dropped
+	index         map[string]int            // index in rows of each key's row or last version; nil until needed
+	counts        map[string]int            // number of current rows by hash; nil until needed
 }
 
 func (t *table) copy() *table {
-	return &table{Table: t.Table, rows: slices.Clone(t.rows), hand: t.hand}
+	return &table{Table: t.Table, rows: slices.Clone(t.rows), changedByHand: t.changedByHand}
 }
 
 // changed drops what was derived from the rows.
@@ -38,8 +38,8 @@ func ordinal(r Row, i int) int64 {
 	return int64(i)
 }
 
-// stands reports whether r is a current row of t: it has neither a tombstone nor an end.
-func (t *table) stands(r Row) bool {
+// isCurrent reports whether r is a current row of t: it has neither a tombstone nor an end.
+func (t *table) isCurrent(r Row) bool {
 	ended := schemas.ColDeletedAt
 	if t.Mode == schemas.History {
 		ended = schemas.ColValidTo
@@ -75,7 +75,7 @@ func (t *table) find(id string) int {
 
 // follows reports whether a is a later version than b of the same record.
 func (t *table) follows(a, b Row) bool {
-	if sa, sb := t.stands(a), t.stands(b); t.Mode == schemas.History && sa != sb {
+	if sa, sb := t.isCurrent(a), t.isCurrent(b); t.Mode == schemas.History && sa != sb {
 		return sa
 	}
 	if a[schemas.ColRun] != b[schemas.ColRun] {
@@ -97,7 +97,7 @@ func (t *table) count(hash string) int {
 	if t.counts == nil {
 		t.counts = map[string]int{}
 		for _, r := range t.rows {
-			if t.Mode != schemas.History || t.stands(r) {
+			if t.Mode != schemas.History || t.isCurrent(r) {
 				t.counts[r[schemas.ColHash]]++
 			}
 		}

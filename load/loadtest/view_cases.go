@@ -16,7 +16,7 @@ func testViews(t *testing.T, d Driver) {
 	if !d.Views {
 		t.Skip("the destination has no views")
 	}
-	b := newBench(t, d)
+	b := newFixture(t, d)
 	wide := root("people", []string{"id"}, column("id", schemas.Text), column("name", schemas.Text), column("age", schemas.Int64))
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob")}})
 	b.run(2)

@@ -71,7 +71,7 @@ func (m *merge) accept(table string) ([]load.Change, error) {
 	if !known || o == nil {
 		return nil, nil
 	}
-	if err := m.guard(c, []string{table}); err != nil {
+	if err := m.checkTrust(c, []string{table}); err != nil {
 		return nil, err
 	}
 	changes, err := c.accepted(t, o)
@@ -85,7 +85,7 @@ func (m *merge) accept(table string) ([]load.Change, error) {
 	for _, t := range load.Present(c.made, c.live) {
 		m.tables[t.Name] = c.target(t)
 	}
-	if err := m.forgetAll(table); err != nil {
+	if err := m.clearAllHashes(table); err != nil {
 		return nil, err
 	}
 	if err := m.record(changes); err != nil {

@@ -57,7 +57,7 @@ func (f format) lists(a arrow.Array, from arrow.DataType, to *arrow.ListType) (p
 	}
 	row := 0 // the row whose elements are being encoded
 	inner := f
-	inner.note = func(_ int, raw, reason string) { f.flawed(row, raw, reason) }
+	inner.note = func(_ int, raw, reason string) { f.reportValue(row, raw, reason) }
 	elem, err := inner.encoderFor(l.ListValues(), from.(*arrow.ListType).Elem(), to.Elem())
 	if err != nil {
 		return nil, err

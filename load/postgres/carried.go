@@ -64,8 +64,8 @@ func (x *tx) keepCarried(ctx context.Context) error {
 	return err
 }
 
-// whole reports whether the table still has every key that was inserted into it.
-func (m *merge) whole(c *carried) (bool, error) {
+// complete reports whether the table still has every key that was inserted into it.
+func (m *merge) complete(c *carried) (bool, error) {
 	if !c.kept {
 		return true, nil
 	}
@@ -103,9 +103,9 @@ func (d *DB) isStale(k state.Key) bool {
 	return len(d.stale) > 0 && d.stale[carriedPrefixOf(k)]
 }
 
-// leftovers finds the tables that passes of dead processes have left for the stream. This process has just committed
+// findLeftovers finds the tables that passes of dead processes have left for the stream. This process has just committed
 // the stream, so no earlier pass of another process can still commit or read its table. // Invariant 13
-func (d *DB) leftovers(ctx context.Context, s *session, k state.Key, own *carried) {
+func (d *DB) findLeftovers(ctx context.Context, s *session, k state.Key, own *carried) {
 	prefix := carriedPrefixOf(k)
 	names, err := s.strings(ctx, d.passTablesSQL(prefix))
 	if err != nil {
@@ -122,9 +122,9 @@ func (d *DB) leftovers(ctx context.Context, s *session, k state.Key, own *carrie
 	}
 }
 
-// clean drops the tables of finished passes that no session reads. It is not part of a commit: a later commit drops
+// dropGarbage drops the tables of finished passes that no session reads. It is not part of a commit: a later commit drops
 // the rest.
-func (d *DB) clean(ctx context.Context, s *session) {
+func (d *DB) dropGarbage(ctx context.Context, s *session) {
 	d.mu.Lock()
 	tables := d.garbage
 	if time.Since(d.cleaned) < dropAgain {

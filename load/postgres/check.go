@@ -30,7 +30,7 @@ func (l Lacking) Error() string {
 // Check returns a [Lacking] if the role lacks rights that a run needs, or nil. It changes nothing.
 func (d *DB) Check(ctx context.Context) error {
 	var lacking Lacking
-	err := d.look(ctx, func(s *session) (err error) {
+	err := d.withReadTx(ctx, func(s *session) (err error) {
 		lacking, err = d.lacking(ctx, s)
 		return err
 	})

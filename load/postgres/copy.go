@@ -33,7 +33,7 @@ type copier struct {
 	columns []source
 	only    *ordinals // the rows to copy; nil: all
 	jsonb   func(column string) bool
-	flawed  func(b arrow.RecordBatch, column string, row int, raw, reason string)
+	report  func(b arrow.RecordBatch, column string, row int, raw, reason string)
 
 	batch    int
 	row      int
@@ -111,8 +111,8 @@ func (c *copier) open(b arrow.RecordBatch) error {
 		e := &encoder{}
 		if at := b.Schema().FieldIndices(s.from); len(at) > 0 {
 			f := format{jsonb: c.jsonb != nil && c.jsonb(s.from)}
-			if c.flawed != nil {
-				f.note = func(row int, raw, reason string) { c.flawed(b, s.from, row, raw, reason) }
+			if c.report != nil {
+				f.note = func(row int, raw, reason string) { c.report(b, s.from, row, raw, reason) }
 			}
 			var err error
 			if e, err = f.encoderFor(b.Column(at[0]), schemas.TypeOf(b.Schema().Field(at[0])), s.to); err != nil {

@@ -39,8 +39,8 @@ func (m *merge) current(c *catalog, p load.Plan) error {
 	return m.record([]load.Change{{Table: name, Action: load.ActionView, Reason: "the rows of " + t.Name + " that are current"}})
 }
 
-// vacate drops a view of ours that has the name of a table of the source.
-func (m *merge) vacate(c *catalog, name string) error {
+// dropOwnView drops a view of ours that has the name of a table of the source.
+func (m *merge) dropOwnView(c *catalog, name string) error {
 	if o := c.live[name]; o == nil || o.kind != "v" || !c.views[name] {
 		return nil
 	}

@@ -100,7 +100,7 @@ func (m *merge) alter(c *catalog, p load.Plan) error {
 		actions = append(actions, "ALTER COLUMN "+ident(w.Column.Name)+" TYPE "+m.db.sqlType(to)+" USING "+m.db.cast(ident(w.Column.Name), w.From, to))
 	}
 	if actions != nil {
-		err := m.aside(p.Table.Name, widened, func() error {
+		err := m.withoutViews(p.Table.Name, widened, func() error {
 			return m.s.run(m.ctx, "ALTER TABLE "+table+" "+strings.Join(actions, ", "))
 		})
 		if err != nil {
@@ -218,7 +218,7 @@ func (x *tx) record(ctx context.Context, changes []load.Change) error {
 		var last int64
 		err := x.s.numbers(ctx, "SELECT coalesce((pg_catalog.date_part('epoch', max(at)) * 1000000)::bigint, 0) FROM "+x.db.place(load.Changes.Name), &last)
 		if err != nil {
-			return x.db.unprepared(err)
+			return x.db.recheckTables(err)
 		}
 		x.stamp = time.UnixMicro(max(x.of.Time().UnixMicro(), last+1))
 	}

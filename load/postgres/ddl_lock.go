@@ -9,22 +9,22 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// lineFactor limits how long a source waits in line for a table: this many times [Options].Wait. Waiting there blocks
+// lockWaitFactor limits how long a source waits in line for a table: this many times [Options].Wait. Waiting there blocks
 // no reader.
-const lineFactor = 10
+const lockWaitFactor = 10
 
-// alone makes sources change the shape of a shared table one after another, so that each change is made once. A
+// serializeDDL makes sources change the shape of a shared table one after another, so that each change is made once. A
 // waiting source holds no table lock, and waits longer than for other locks: the last of many sources waits for the
 // commits of all before it. There is one line per stream's tables. A source that finds nothing left to change leaves
 // the line at once, not with its commit. alone returns the catalog as it is then.
 //
 // The catalog is read by several queries, and another source may commit a change between them. So a table that seems
 // to have been changed by hand is also checked again from within the line. // Invariants 15, 16
-func (m *merge) alone(c *catalog, pending []*load.Staged, swept string, names []string) (*catalog, error) {
+func (m *merge) serializeDDL(c *catalog, pending []*load.Staged, swept string, names []string) (*catalog, error) {
 	if m.key.Source == "" {
 		return c, nil // no other source changes the tables
 	}
-	lines := changing(c, pending, swept)
+	lines := rootsToChange(c, pending, swept)
 	if len(lines) == 0 {
 		return c, nil
 	}
@@ -33,7 +33,7 @@ func (m *merge) alone(c *catalog, pending []*load.Staged, swept string, names []
 		queues[i] = "penstock table " + m.db.o.Schema + "." + table
 	}
 	begun := time.Now()
-	err := m.s.run(m.ctx, "SAVEPOINT penstock_line; "+m.db.queueSQL(queues...))
+	err := m.s.run(m.ctx, "SAVEPOINT penstock_line; "+m.db.advisoryLockSQL(queues...))
 	m.queued += time.Since(begun)
 	if err != nil {
 		return nil, fmt.Errorf("wait for other sources to change %s: %w", strings.Join(lines, ", "), err)
@@ -42,24 +42,24 @@ func (m *merge) alone(c *catalog, pending []*load.Staged, swept string, names []
 		return nil, err
 	}
 	leave := "RELEASE SAVEPOINT penstock_line"
-	if len(changing(c, pending, swept)) == 0 {
+	if len(rootsToChange(c, pending, swept)) == 0 {
 		leave = "ROLLBACK TO SAVEPOINT penstock_line; " + leave // releases the locks
 	}
 	return c, m.s.run(m.ctx, leave)
 }
 
-// queueSQL waits in the named lines until it is first in each.
-func (d *DB) queueSQL(names ...string) string {
-	sql := "SET LOCAL lock_timeout = " + millis(lineFactor*d.o.Wait)
+// advisoryLockSQL waits in the named lines until it is first in each.
+func (d *DB) advisoryLockSQL(names ...string) string {
+	sql := "SET LOCAL lock_timeout = " + millis(lockWaitFactor*d.o.Wait)
 	for _, name := range names {
 		sql += "; SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(" + literal(name) + ", 0))"
 	}
 	return sql + "; SET LOCAL lock_timeout = " + millis(d.o.LockTimeout)
 }
 
-// changing returns the root tables that must change for the staged rows, or that seem to have been changed by hand,
+// rootsToChange returns the root tables that must change for the staged rows, or that seem to have been changed by hand,
 // or whose children do. They are sorted: all sources wait for them in the same order.
-func changing(c *catalog, pending []*load.Staged, swept string) (roots []string) {
+func rootsToChange(c *catalog, pending []*load.Staged, swept string) (roots []string) {
 	for _, p := range pending {
 		plan, err := load.Fit(c.made[p.Name], p.Table)
 		if err != nil || c.live[p.Name] == nil || !plan.Empty() || c.altered(p.Name) {

@@ -68,8 +68,8 @@ func TestLine(t *testing.T) {
 	names, waiting := sources(8), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 	var once sync.Once
 	var line, behind string
-	var told logged
-	log := slog.New(slog.NewTextHandler(&told, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	var out logged
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	d := open(t, Options{URL: server.URL(), Schema: "s", LockTimeout: 300 * time.Millisecond, Wait: 30 * time.Second, Log: log, Step: func(name string) error {
 		if name == "precommit" {
 			once.Do(func() {
@@ -84,7 +84,7 @@ func TestLine(t *testing.T) {
 	}})
 	widenedAll(t, server, d, names)
 	require.Equal(t, []string{"7", "0"}, []string{line, behind}, "they wait for their turn, not for a table")
-	require.NotContains(t, told.text(), "wait for other sources")
+	require.NotContains(t, out.text(), "wait for other sources")
 }
 
 // logged collects log output. It is safe for concurrent use.
@@ -135,7 +135,7 @@ func TestLineIsLeft(t *testing.T) {
 	m := &merge{tx: x, ctx: ctx, out: &load.Outcome{}}
 	staged := []*load.Staged{{Table: load.ShareTable(rootTable("crm_leads", field("of_a", schemas.Int64)))}}
 	none := &catalog{} // before a created the table
-	c, err := m.alone(none, staged, "", []string{"crm_leads"})
+	c, err := m.serializeDDL(none, staged, "", []string{"crm_leads"})
 	require.NoError(t, err)
 	require.NotNil(t, c.live["crm_leads"])
 	require.Equal(t, "0", server.Text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"))
@@ -168,7 +168,7 @@ func TestLineChangeBetween(t *testing.T) {
 	m := &merge{tx: &tx{db: d, key: state.Key{Source: "a"}, attempt: attempt{s: s}}, ctx: t.Context(), out: &load.Outcome{}}
 	staged := []*load.Staged{{Table: load.ShareTable(rootTable("crm_leads", field("of_a", schemas.Int64)))}}
 	for swept, pending := range map[string][]*load.Staged{"": staged, "crm_leads": nil} {
-		c, err := m.alone(torn, pending, swept, names)
+		c, err := m.serializeDDL(torn, pending, swept, names)
 		require.NoError(t, err)
 		_, err = c.table("crm_leads")
 		require.NoError(t, err)

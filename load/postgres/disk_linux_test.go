@@ -88,7 +88,7 @@ func TestFullDiskAtConnect(t *testing.T) {
 // TestOtherErrorsNotFull distinguishes a full disk from other internal errors.
 func TestOtherErrorsNotFull(t *testing.T) {
 	for _, err := range []error{nil, errors.New("no answer"), &pgconn.PgError{Code: codeInternal, Message: "cache lookup failed"}} {
-		require.Equal(t, err, full(err))
+		require.Equal(t, err, markDiskFull(err))
 	}
-	require.False(t, transient(full(&pgconn.PgError{Code: codeDiskFull})))
+	require.False(t, transient(markDiskFull(&pgconn.PgError{Code: codeDiskFull})))
 }

@@ -47,7 +47,7 @@ type format struct {
 	note  valueNote // may be nil
 }
 
-func (f format) flawed(row int, raw, reason string) {
+func (f format) reportValue(row int, raw, reason string) {
 	if f.note != nil {
 		f.note(row, raw, reason)
 	}
@@ -135,7 +135,7 @@ func (f format) dates(a *array.Date32) payload {
 	return func(b []byte, i int) []byte {
 		days := int64(a.Value(i)) - epochDays
 		if days < minDays || days > maxDays {
-			f.flawed(i, strconv.Quote(a.ValueStr(i)), outOfRange)
+			f.reportValue(i, strconv.Quote(a.ValueStr(i)), outOfRange)
 			return b[:len(b)-4]
 		}
 		return binary.BigEndian.AppendUint32(b, uint32(int32(days)))
@@ -146,7 +146,7 @@ func (f format) instants(a *array.Timestamp) payload {
 	return func(b []byte, i int) []byte {
 		micros := int64(a.Value(i))
 		if micros < minMicros+epochMicros {
-			f.flawed(i, strconv.Quote(a.ValueStr(i)), outOfRange)
+			f.reportValue(i, strconv.Quote(a.ValueStr(i)), outOfRange)
 			return b[:len(b)-4]
 		}
 		return binary.BigEndian.AppendUint64(b, uint64(micros-epochMicros))
@@ -157,16 +157,16 @@ func (f format) instants(a *array.Timestamp) payload {
 func (f format) texts(a arrow.Array, from arrow.DataType) (payload, error) {
 	s, ok := a.(*array.String)
 	if !ok {
-		return spelled(a, from)
+		return canonicalText(a, from)
 	}
 	if storable(s.ValueBytes()) {
 		return func(b []byte, i int) []byte { return append(b, s.Value(i)...) }, nil
 	}
 	return func(b []byte, i int) []byte {
 		text := s.Value(i)
-		safe := visible(text)
+		safe := escapeText(text)
 		if safe != text {
-			f.flawed(i, string(appendQuoted(nil, text)), unstorable)
+			f.reportValue(i, string(appendQuoted(nil, text)), unstorable)
 		}
 		return append(b, safe...)
 	}, nil
@@ -177,8 +177,8 @@ const (
 	unfitting  = "the column cannot hold this document: its text is stored as a JSON string"
 )
 
-// spelled encodes values other than texts and lists as canonical text.
-func spelled(a arrow.Array, from arrow.DataType) (payload, error) {
+// canonicalText encodes values other than texts and lists as canonical text.
+func canonicalText(a arrow.Array, from arrow.DataType) (payload, error) {
 	switch a := a.(type) {
 	case *array.Boolean:
 		return func(b []byte, i int) []byte { return strconv.AppendBool(b, a.Value(i)) }, nil
@@ -214,8 +214,8 @@ func (f format) documents(a arrow.Array, from arrow.DataType) (payload, error) {
 			return b
 		}
 		raw := string(b[at:])
-		f.flawed(i, raw, unfitting)
-		return appendQuoted(b[:at], visible(raw))
+		f.reportValue(i, raw, unfitting)
+		return appendQuoted(b[:at], escapeText(raw))
 	}), nil
 }
 
@@ -238,7 +238,7 @@ func jsonText(a arrow.Array, from arrow.DataType) (payload, error) {
 	if l, ok := a.(*array.List); ok {
 		return jsonList(l, from.(*arrow.ListType).Elem())
 	}
-	put, err := spelled(a, from)
+	put, err := canonicalText(a, from)
 	if err != nil || from.ID() != arrow.DATE32 && from.ID() != arrow.TIMESTAMP {
 		return put, err
 	}

@@ -84,9 +84,9 @@ func (m *merge) insertChildren(t *target, only *ordinals) error {
 	return nil
 }
 
-// forget clears the hashes of the records that have a row, in the root table or in a child, for which the condition
+// clearHashes clears the hashes of the records that have a row, in the root table or in a child, for which the condition
 // holds. They are then written again.
-func (m *merge) forget(table, where string) error {
+func (m *merge) clearHashes(table, where string) error {
 	root := rootOf(table)
 	t := m.tables[root]
 	if t == nil || !t.has(schemas.ColHash) {
@@ -116,14 +116,14 @@ func (m *merge) forget(table, where string) error {
 	return nil
 }
 
-// reunite repairs a family of tables after one of them was dropped by hand. If the root was dropped, it deletes the
+// repairFamily repairs a family of tables after one of them was dropped by hand. If the root was dropped, it deletes the
 // rows of the children. If a child was dropped, it clears the hashes of the records, so that they are written again.
-func (m *merge) reunite(t *target) error {
+func (m *merge) repairFamily(t *target) error {
 	if !m.dropped[t.Name] || load.IsInternal(t.Name) {
 		return nil
 	}
 	if load.Child(t.Columns) {
-		return m.forget(t.Name, "true")
+		return m.clearHashes(t.Name, "true")
 	}
 	for _, hanging := range m.children(t) {
 		if hanging.made {
@@ -142,11 +142,11 @@ func rootOf(table string) string {
 	return root
 }
 
-// forgetAll clears the hashes of all records in the family of a table.
-func (m *merge) forgetAll(table string) error {
+// clearAllHashes clears the hashes of all records in the family of a table.
+func (m *merge) clearAllHashes(table string) error {
 	root := rootOf(table)
 	if m.tables[root] == nil {
 		return nil
 	}
-	return m.forget(root, "true")
+	return m.clearHashes(root, "true")
 }

@@ -25,10 +25,10 @@ func (m *merge) fit(pending []*load.Staged, swept string) error {
 	if err != nil {
 		return err
 	}
-	if c, err = m.alone(c, pending, swept, names); err != nil {
+	if c, err = m.serializeDDL(c, pending, swept, names); err != nil {
 		return err
 	}
-	if err := m.guard(c, names); err != nil {
+	if err := m.checkTrust(c, names); err != nil {
 		return err
 	}
 	m.tables, m.dropped = map[string]*target{}, map[string]bool{}
@@ -57,7 +57,7 @@ func (m *merge) fit(pending []*load.Staged, swept string) error {
 		}
 	}
 	for _, p := range pending {
-		if err := m.reunite(m.tables[p.Name]); err != nil {
+		if err := m.repairFamily(m.tables[p.Name]); err != nil {
 			return err
 		}
 	}
@@ -97,7 +97,7 @@ func (m *merge) fitOne(c *catalog, p *load.Staged) ([]load.Plan, error) {
 		}
 		c.made[p.Name] = found.Table
 	}
-	if err := m.vacate(c, p.Name); err != nil {
+	if err := m.dropOwnView(c, p.Name); err != nil {
 		return nil, err
 	}
 	have, err := c.table(p.Name)
@@ -108,7 +108,7 @@ func (m *merge) fitOne(c *catalog, p *load.Staged) ([]load.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.unorder(c.target(have), plan); err != nil {
+	if err := m.checkOrder(c.target(have), plan); err != nil {
 		return nil, err
 	}
 	plan.Create = c.live[p.Name] == nil
@@ -119,7 +119,7 @@ func (m *merge) fitOne(c *catalog, p *load.Staged) ([]load.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.tables[p.Name].staged, m.tables[p.Name].handed = p, p.Rows
+	m.tables[p.Name].staged, m.tables[p.Name].toCompare = p, p.Rows
 	if !plan.Turns() || load.Child(plan.Table.Columns) || plan.Create {
 		return plans, nil
 	}
@@ -165,7 +165,7 @@ func (m *merge) perform(c *catalog, plan load.Plan) ([]load.Plan, error) {
 	c.learn(plan, t.types)
 	for _, w := range plan.Widen {
 		if !w.Exact() {
-			if err := m.forget(plan.Table.Name, ident(w.Column.Name)+" IS NOT NULL"); err != nil {
+			if err := m.clearHashes(plan.Table.Name, ident(w.Column.Name)+" IS NOT NULL"); err != nil {
 				return nil, err
 			}
 		}

@@ -14,8 +14,8 @@ import (
 // each hash h.
 const keptRows = "pg_temp.penstock_kept"
 
-// keep creates the table of kept rows for this transaction if it has not done so yet.
-func (m *merge) keep() error {
+// createKeptRows creates the table of kept rows for this transaction if it has not done so yet.
+func (m *merge) createKeptRows() error {
 	if m.kept {
 		return nil
 	}
@@ -23,12 +23,12 @@ func (m *merge) keep() error {
 	return m.s.run(m.ctx, temporary(keptRows, "(h text, n bigint) ON COMMIT DROP"))
 }
 
-// standing returns the condition that a row t of a table counts: in History only current rows count.
-func (m *merge) standing(t *target) string {
+// countedSQL returns the condition that a row t of a table counts: in History only current rows count.
+func (m *merge) countedSQL(t *target) string {
 	if t.Mode == schemas.History {
-		return "t." + t.ended() + " IS NULL" + m.ours(t)
+		return "t." + t.ended() + " IS NULL" + m.ownRowsSQL(t)
 	}
-	return "true" + m.ours(t)
+	return "true" + m.ownRowsSQL(t)
 }
 
 // keyless appends the rows that the pass carried more often than the table has them.
@@ -36,17 +36,17 @@ func (m *merge) keyless(t *target) error {
 	if err := m.db.step("stage"); err != nil {
 		return err
 	}
-	if err := m.keep(); err != nil {
+	if err := m.createKeptRows(); err != nil {
 		return err
 	}
-	if err := m.hand(t, nil); err != nil {
+	if err := m.copyKeys(t, nil); err != nil {
 		return err
 	}
 	hash := ident(schemas.ColHash)
-	stored := "SELECT t." + hash + " AS h, count(*) AS n FROM " + m.db.place(t.Name) + " AS t WHERE " + m.standing(t) +
-		" AND t." + hash + " IN (SELECT h FROM " + handedIn + ") GROUP BY 1"
+	stored := "SELECT t." + hash + " AS h, count(*) AS n FROM " + m.db.place(t.Name) + " AS t WHERE " + m.countedSQL(t) +
+		" AND t." + hash + " IN (SELECT h FROM " + stagedKeys + ") GROUP BY 1"
 	err := m.s.run(m.ctx, temporary(status, "ON COMMIT DROP AS SELECT s.h, s.o, s.y, CASE WHEN s.i + coalesce(k.n, 0) <= coalesce(t.n, 0) THEN "+
-		isUnchanged+" ELSE "+isNew+" END AS st FROM (SELECT h, o, y, row_number() OVER (PARTITION BY h ORDER BY o) AS i FROM "+handedIn+") AS s "+
+		isUnchanged+" ELSE "+isNew+" END AS st FROM (SELECT h, o, y, row_number() OVER (PARTITION BY h ORDER BY o) AS i FROM "+stagedKeys+") AS s "+
 		"LEFT JOIN (SELECT h, sum(n) AS n FROM "+keptRows+" GROUP BY h) AS k USING (h) LEFT JOIN ("+stored+") AS t USING (h)"))
 	if err != nil {
 		return err
@@ -55,16 +55,16 @@ func (m *merge) keyless(t *target) error {
 		return err
 	}
 	var n counts
-	if err := m.s.numbers(m.ctx, "SELECT count(*), count(*) FILTER (WHERE st = "+isNew+") FROM "+status, &n.handed, &n.fresh); err != nil {
+	if err := m.s.numbers(m.ctx, "SELECT count(*), count(*) FILTER (WHERE st = "+isNew+") FROM "+status, &n.staged, &n.fresh); err != nil {
 		return err
 	}
 	m.out.Written += n.fresh
 	m.out.Inserted += n.fresh
-	m.out.Unchanged += n.handed - n.fresh
+	m.out.Unchanged += n.staged - n.fresh
 	if n.fresh == 0 {
 		return nil
 	}
-	written, err := m.chosen(t, "st = "+isNew, n.fresh)
+	written, err := m.selectOrdinals(t, "st = "+isNew, n.fresh)
 	if err != nil {
 		return err
 	}
@@ -79,17 +79,17 @@ func (m *merge) keyless(t *target) error {
 
 // sweepKeyless finds rows beyond those that the pass carried.
 func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
-	if err := m.keep(); err != nil {
+	if err := m.createKeptRows(); err != nil {
 		return err
 	}
 	hash := ident(schemas.ColHash)
-	stored := "SELECT t." + hash + " AS h, count(*) AS n FROM " + m.db.place(t.Name) + " AS t WHERE " + m.standing(t) + " GROUP BY 1"
-	err := m.s.run(m.ctx, temporary(missing, "ON COMMIT DROP AS SELECT t.h, coalesce(k.n, 0) AS n, t.n - coalesce(k.n, 0) AS spare FROM ("+stored+") AS t "+
+	stored := "SELECT t." + hash + " AS h, count(*) AS n FROM " + m.db.place(t.Name) + " AS t WHERE " + m.countedSQL(t) + " GROUP BY 1"
+	err := m.s.run(m.ctx, temporary(missingRows, "ON COMMIT DROP AS SELECT t.h, coalesce(k.n, 0) AS n, t.n - coalesce(k.n, 0) AS spare FROM ("+stored+") AS t "+
 		"LEFT JOIN (SELECT h, sum(n) AS n FROM "+keptRows+" GROUP BY h) AS k USING (h) WHERE t.n > coalesce(k.n, 0)"))
 	if err != nil {
 		return err
 	}
-	err = m.s.numbers(m.ctx, "SELECT count(*), (SELECT coalesce(sum(spare), 0) FROM "+missing+") FROM "+m.db.place(t.Name)+" AS t WHERE "+m.standing(t),
+	err = m.s.numbers(m.ctx, "SELECT count(*), (SELECT coalesce(sum(spare), 0) FROM "+missingRows+") FROM "+m.db.place(t.Name)+" AS t WHERE "+m.countedSQL(t),
 		&m.out.Alive, &m.out.Missing)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 // trim deletes the surplus rows of the hashes that have too many; in a child table, the rows of as many parents. In
 // History it ends them.
 func (m *merge) trim(t *target, parent string) error {
-	spare := m.spare(t, parent)
+	spare := m.surplusSQL(t, parent)
 	if t.Mode == schemas.History {
 		at := timestamp(m.when)
 		return m.s.run(m.ctx, "UPDATE "+m.db.place(t.Name)+" AS t SET "+m.synced()+", "+ident(schemas.ColValidTo)+" = "+at+", "+ident(schemas.ColDeletedAt)+" = "+at+
@@ -125,9 +125,9 @@ func (m *merge) trim(t *target, parent string) error {
 	return m.s.run(m.ctx, "DELETE FROM "+m.db.place(t.Name)+" AS t WHERE t.ctid = ANY (ARRAY("+spare+"))")
 }
 
-// spare returns a query for the ctids of the surplus rows. Links of identical parents may be equal, as ordinals start
+// surplusSQL returns a query for the ctids of the surplus rows. Links of identical parents may be equal, as ordinals start
 // again with each pass; their rows are then distinguished by numbering.
-func (m *merge) spare(t *target, parent string) string {
+func (m *merge) surplusSQL(t *target, parent string) string {
 	hash := "t." + ident(schemas.ColHash)
 	rank, link, twin := "row_number() OVER (PARTITION BY h ORDER BY y, tid)", "NULL", "1"
 	if parent != "" {
@@ -135,5 +135,5 @@ func (m *merge) spare(t *target, parent string) string {
 		twin = fmt.Sprintf("row_number() OVER (PARTITION BY %s, %s, t.%s, t.%s ORDER BY t.ctid)", hash, parent, ident(schemas.ColParent), ident(schemas.ColIndex))
 	}
 	return fmt.Sprintf("SELECT tid FROM (SELECT tid, n, %s AS place FROM (SELECT t.ctid AS tid, s.h, s.n, t.%s AS y, %s AS link, %s AS twin FROM %s AS t JOIN %s AS s ON s.h = %s WHERE %s) AS t) AS t WHERE place > n",
-		rank, ident(schemas.ColSyncedAt), link, twin, m.db.place(t.Name), missing, hash, m.standing(t))
+		rank, ident(schemas.ColSyncedAt), link, twin, m.db.place(t.Name), missingRows, hash, m.countedSQL(t))
 }

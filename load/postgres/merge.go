@@ -25,12 +25,12 @@ type merge struct {
 // target is a table of the destination that fits the staged rows.
 type target struct {
 	schemas.Table
-	staged  *load.Staged      // nil if nothing was staged
-	only    *ordinals         // staged rows that must be compared; nil: all
-	handed  int64             // number of rows in only
-	made    bool              // created by this Apply
-	types   map[string]string // of its columns, in the database's notation
-	foreign map[string]string // types of columns that penstock did not make
+	staged    *load.Staged      // nil if nothing was staged
+	only      *ordinals         // staged rows that must be compared; nil: all
+	toCompare int64             // number of rows in only
+	made      bool              // created by this Apply
+	types     map[string]string // of its columns, in the database's notation
+	foreign   map[string]string // types of columns that penstock did not make
 }
 
 // has reports whether the table has the given bookkeeping column.
@@ -52,9 +52,9 @@ func (t *target) ended() string {
 	return ident(schemas.ColDeletedAt)
 }
 
-// outlast makes the commit's time later than the times of all rows in the tables. The stream's last commit has the
+// advanceTime makes the commit's time later than the times of all rows in the tables. The stream's last commit has the
 // latest time, unless its row in _penstock_state is lost.
-func (m *merge) outlast(staged []*load.Staged) error {
+func (m *merge) advanceTime(staged []*load.Staged) error {
 	if m.at.sequence > 0 || m.timed {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (m *merge) outlast(staged []*load.Staged) error {
 		}
 		last := int64(0)
 		err := m.s.numbers(m.ctx, "SELECT coalesce((pg_catalog.date_part('epoch', pg_catalog.max(t."+ident(schemas.ColSyncedAt)+")) * 1000000)::bigint, 0) FROM "+
-			m.db.place(t.Name)+" AS t WHERE true"+m.ours(t), &last)
+			m.db.place(t.Name)+" AS t WHERE true"+m.ownRowsSQL(t), &last)
 		if err != nil {
 			return fmt.Errorf("read times of %s: %w", p.Name, err)
 		}
@@ -85,7 +85,7 @@ func (m *merge) rows(pending []*load.Staged) error {
 		var err error
 		switch {
 		case load.IsInternal(t.Name):
-			err = m.own(t)
+			err = m.writeOwn(t)
 		case len(t.Key) > 0:
 			err = m.keyed(t)
 		default:
@@ -100,22 +100,22 @@ func (m *merge) rows(pending []*load.Staged) error {
 
 // keyed merges rows by their key.
 func (m *merge) keyed(t *target) error {
-	if err := m.follow(t); err != nil {
+	if err := m.trackOrder(t); err != nil {
 		return err
 	}
-	if done, err := m.straight(t); done || err != nil {
+	if done, err := m.copyDirectly(t); done || err != nil {
 		return err
 	}
 	if err := m.db.step("stage"); err != nil {
 		return err
 	}
-	if err := m.recarry(t); err != nil {
+	if err := m.castCarried(t); err != nil {
 		return err
 	}
-	if err := m.recognise(t); err != nil {
+	if err := m.skipUnchanged(t); err != nil {
 		return err
 	}
-	if t.handed == 0 {
+	if t.toCompare == 0 {
 		m.fresh[t.Name] = false
 		return nil
 	}
@@ -139,9 +139,9 @@ func (m *merge) keyed(t *target) error {
 	return m.after(t)
 }
 
-// straight copies rows into a table that probably has none of them: if its primary key accepts all, they are new and
+// copyDirectly copies rows into a table that probably has none of them: if its primary key accepts all, they are new and
 // need no comparison. It reports whether that succeeded.
-func (m *merge) straight(t *target) (bool, error) {
+func (m *merge) copyDirectly(t *target) (bool, error) {
 	likely, known := m.fresh[t.Name]
 	if !known {
 		m.db.mu.Lock()
@@ -157,10 +157,10 @@ func (m *merge) straight(t *target) (bool, error) {
 	if err := m.s.run(m.ctx, "SAVEPOINT penstock_copy"); err != nil {
 		return false, err
 	}
-	flaws := len(m.flaws)
+	flaws := len(m.rejects)
 	err := m.insertFamily(t, nil)
 	if code(err) == codeUnique {
-		m.fresh[t.Name], m.flaws = false, m.flaws[:flaws]
+		m.fresh[t.Name], m.rejects = false, m.rejects[:flaws]
 		return false, m.s.run(m.ctx, "ROLLBACK TO SAVEPOINT penstock_copy")
 	}
 	if err != nil {
@@ -178,7 +178,7 @@ func (m *merge) empty(t *target) bool {
 		return true
 	}
 	some := int64(1)
-	err := m.s.numbers(m.ctx, "SELECT EXISTS (SELECT FROM "+m.db.place(t.Name)+" AS t WHERE true"+m.ours(t)+")::int", &some)
+	err := m.s.numbers(m.ctx, "SELECT EXISTS (SELECT FROM "+m.db.place(t.Name)+" AS t WHERE true"+m.ownRowsSQL(t)+")::int", &some)
 	return err == nil && some == 0
 }
 
@@ -228,8 +228,8 @@ func (m *merge) copy(t *target, sql string, sources []source, only *ordinals, fi
 func (m *merge) copier(t *target, sources []source, only *ordinals, final bool) *copier {
 	c := &copier{staged: t.staged, columns: sources, only: only, jsonb: func(column string) bool { return t.types[column] == "jsonb" }}
 	if final {
-		c.flawed = func(b arrow.RecordBatch, column string, row int, raw, reason string) {
-			m.flaw(t, b, column, row, raw, reason)
+		c.report = func(b arrow.RecordBatch, column string, row int, raw, reason string) {
+			m.rejectValue(t, b, column, row, raw, reason)
 		}
 	}
 	return c

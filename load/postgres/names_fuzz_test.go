@@ -43,8 +43,8 @@ func FuzzNames(f *testing.F) {
 		server := server.For(t)
 		system := []string{"tableoid", "cmax", "xmax", "cmin", "xmin", "ctid", "id", ""}
 		fields := rootTable("x").Columns
-		if slices.Contains(system, column) || fields.HasField(column) || table == "" || load.IsInternal(table) || len(visible(table)) > schemas.MaxName-len(currentSuffix) || len(visible(column)) > schemas.MaxName ||
-			table != visible(table) || column != visible(column) || strings.Contains(table, "__") {
+		if slices.Contains(system, column) || fields.HasField(column) || table == "" || load.IsInternal(table) || len(escapeText(table)) > schemas.MaxName-len(currentSuffix) || len(escapeText(column)) > schemas.MaxName ||
+			table != escapeText(table) || column != escapeText(column) || strings.Contains(table, "__") {
 			return
 		}
 		n := int(run.Add(1))

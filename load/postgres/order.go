@@ -19,15 +19,15 @@ import (
 // alongside the arriving rows in the same order. Unchanged rows are never sent, and a range of keys is remembered
 // instead of each key.
 type order struct {
-	broken bool // the keys are not in order: [carried] has them
-	way    int  // 1: they grow, -1: they shrink, 0: at most one key so far
-	begun  bool
-	last   int64
+	broken    bool // the keys are not in order: [carried] has them
+	direction int  // 1: they grow, -1: they shrink, 0: at most one key so far
+	begun     bool
+	last      int64
 
 	// The pass has carried each current row with a key between first and to, except those in except.
-	covers    bool
-	first, to int64
-	except    []int64
+	hasRange   bool
+	first, to  int64
+	exceptions []int64
 }
 
 // maxExcept is the greatest number of exceptions. Beyond it, the server keeps the keys one by one. // Invariant 6
@@ -37,14 +37,14 @@ const maxExcept = 1 << 14
 // arriving rows would be cheaper.
 func maxBeside(rows int64) int64 { return 2*rows + 1000 }
 
-// follow tracks the order of the arriving keys.
-func (m *merge) follow(t *target) error {
+// trackOrder tracks the order of the arriving keys.
+func (m *merge) trackOrder(t *target) error {
 	next := m.order
 	if next.broken || t.staged.Rows == 0 {
 		return nil
 	}
-	if !ordered(t) || !next.take(t) {
-		return m.uncover(t)
+	if !ordered(t) || !next.add(t) {
+		return m.abandonOrder(t)
 	}
 	m.order = next
 	return nil
@@ -55,8 +55,8 @@ func ordered(t *target) bool {
 	return unique(t.Table) && len(t.Key) == 1 && schemas.SameType(load.TypeOf(t.Columns, t.Key[0]), schemas.Int64)
 }
 
-// take adds the staged keys, and reports whether they continue in order.
-func (o *order) take(t *target) bool {
+// add adds the staged keys, and reports whether they continue in order.
+func (o *order) add(t *target) bool {
 	for _, b := range t.staged.Batches {
 		keys, ok := column(b, t.Key[0]).(*array.Int64)
 		if !ok {
@@ -64,11 +64,11 @@ func (o *order) take(t *target) bool {
 		}
 		for _, k := range keys.Int64Values() {
 			step := cmp.Compare(k, o.last)
-			if o.begun && (step == 0 || step == -o.way) {
+			if o.begun && (step == 0 || step == -o.direction) {
 				return false
 			}
 			if o.begun {
-				o.way = step
+				o.direction = step
 			}
 			o.begun, o.last = true, k
 		}
@@ -80,95 +80,95 @@ func column(b arrow.RecordBatch, name string) arrow.Array {
 	return b.Column(b.Schema().FieldIndices(name)[0])
 }
 
-// recognise finds the staged rows that are in the table unchanged. The others, t.only, are compared afterwards.
-func (m *merge) recognise(t *target) error {
+// skipUnchanged finds the staged rows that are in the table unchanged. The others, t.only, are compared afterwards.
+func (m *merge) skipUnchanged(t *target) error {
 	if m.order.broken || t.staged.Rows == 0 {
 		return nil
 	}
-	w := &walk{staged: t.staged, key: t.Key[0], way: cmp.Or(m.order.way, 1)}
+	w := &walk{staged: t.staged, key: t.Key[0], direction: cmp.Or(m.order.direction, 1)}
 	w.open()
 	first, start := w.keys[0], w.keys[0]
 	beyond := "="
-	if m.order.covers {
+	if m.order.hasRange {
 		first, start, beyond = m.order.first, m.order.to, ""
 	}
 	from, to, turn := ">", "<=", ""
-	if w.way < 0 {
+	if w.direction < 0 {
 		from, to, turn = "<", ">=", " DESC"
 	}
 	key, limit := "t."+ident(t.Key[0]), maxBeside(t.staged.Rows)
 	query := fmt.Sprintf("SELECT %s, t.%s FROM %s AS t WHERE %s AND %s AND %s ORDER BY %s%s LIMIT %d", key, ident(schemas.ColHash), m.db.place(t.Name),
-		fmt.Sprintf("%s %s%s %d", key, from, beyond, start), fmt.Sprintf("%s %s %d", key, to, m.order.last), m.untouched(t)+m.ours(t), key, turn, limit)
-	if err := m.s.query(m.ctx, query, w.beside); err != nil {
+		fmt.Sprintf("%s %s%s %d", key, from, beyond, start), fmt.Sprintf("%s %s %d", key, to, m.order.last), m.untouchedSQL(t)+m.ownRowsSQL(t), key, turn, limit)
+	if err := m.s.query(m.ctx, query, w.compareRow); err != nil {
 		return err
 	}
 	w.finish()
-	except := slices.Concat(m.order.except, w.except)
+	except := slices.Concat(m.order.exceptions, w.except)
 	if w.read == limit || len(except) > maxExcept {
-		return m.uncover(t)
+		return m.abandonOrder(t)
 	}
-	m.order.covers, m.order.first, m.order.to, m.order.except = true, first, m.order.last, except
+	m.order.hasRange, m.order.first, m.order.to, m.order.exceptions = true, first, m.order.last, except
 	m.out.Unchanged += t.staged.Rows - int64(len(w.rest))
-	t.handed, t.only = int64(len(w.rest)), newOrdinals(w.rest)
+	t.toCompare, t.only = int64(len(w.rest)), newOrdinals(w.rest)
 	return nil
 }
 
-// untouched returns the condition that a row t is current and was not written by the pass.
-func (m *merge) untouched(t *target) string {
+// untouchedSQL returns the condition that a row t is current and was not written by the pass.
+func (m *merge) untouchedSQL(t *target) string {
 	return "t." + t.ended() + " IS NULL AND NOT coalesce(t." + ident(schemas.ColRun) + ` COLLATE "C" >= ` + literal(m.of.Run) + ", false)"
 }
 
-// stretch returns the condition that a row t is in the range that the pass has carried.
-func (m *merge) stretch(t *target) string {
-	if !m.order.covers {
+// carriedRangeSQL returns the condition that a row t is in the range that the pass has carried.
+func (m *merge) carriedRangeSQL(t *target) string {
+	if !m.order.hasRange {
 		return "false"
 	}
 	if !ordered(t) { // for example after the table was recreated
-		m.db.lose(m.pass)
+		m.db.markLost(m.pass)
 		return "false"
 	}
 	key := "t." + ident(t.Key[0])
 	cond := fmt.Sprintf("%s BETWEEN %d AND %d", key, min(m.order.first, m.order.to), max(m.order.first, m.order.to))
-	if len(m.order.except) == 0 {
+	if len(m.order.exceptions) == 0 {
 		return cond
 	}
-	except := make([]string, len(m.order.except))
-	for i, k := range m.order.except {
+	except := make([]string, len(m.order.exceptions))
+	for i, k := range m.order.exceptions {
 		except[i] = strconv.FormatInt(k, 10)
 	}
 	return cond + " AND " + key + " <> ALL ('{" + strings.Join(except, ",") + "}'::bigint[])"
 }
 
-// uncover gives up the order for good. From now on, keys are stored one by one, starting with those of the range.
-func (m *merge) uncover(t *target) error {
-	cond := m.stretch(t)
+// abandonOrder gives up the order for good. From now on, keys are stored one by one, starting with those of the range.
+func (m *merge) abandonOrder(t *target) error {
+	cond := m.carriedRangeSQL(t)
 	m.order = order{broken: true}
 	if cond == "false" {
 		return nil
 	}
-	if err := m.carries(t); err != nil {
+	if err := m.createCarried(t); err != nil {
 		return err
 	}
 	n, err := m.s.affect(m.ctx, "INSERT INTO "+m.carried.table+" SELECT t."+ident(t.Key[0])+" FROM "+m.db.place(t.Name)+" AS t WHERE "+
-		m.untouched(t)+m.ours(t)+" AND "+cond+" ON CONFLICT DO NOTHING")
+		m.untouchedSQL(t)+m.ownRowsSQL(t)+" AND "+cond+" ON CONFLICT DO NOTHING")
 	m.carried.rows += n
 	return err
 }
 
-// unorder gives up the order if a plan changes the key to a type that sorts differently.
-func (m *merge) unorder(t *target, p load.Plan) error {
+// checkOrder gives up the order if a plan changes the key to a type that sorts differently.
+func (m *merge) checkOrder(t *target, p load.Plan) error {
 	key := slices.ContainsFunc(p.Widen, func(w load.Widening) bool { return slices.Contains(p.Table.Key, w.Column.Name) })
-	if !key || load.Child(t.Columns) || !m.order.covers {
+	if !key || load.Child(t.Columns) || !m.order.hasRange {
 		return nil
 	}
-	return m.uncover(t)
+	return m.abandonOrder(t)
 }
 
 // walk compares staged rows with the rows of the table in key order.
 type walk struct {
-	staged *load.Staged
-	key    string
-	way    int
+	staged    *load.Staged
+	key       string
+	direction int
 
 	batch    int
 	row      int
@@ -206,36 +206,36 @@ func (w *walk) step() {
 	w.open()
 }
 
-// beside processes the next row of the table: its key and its hash.
-func (w *walk) beside(v [][]byte) error {
+// compareRow processes the next row of the table: its key and its hash.
+func (w *walk) compareRow(v [][]byte) error {
 	k, err := strconv.ParseInt(string(v[0]), 10, 64)
 	if err != nil {
 		return err
 	}
 	w.read++
-	for !w.done() && cmp.Compare(w.keys[w.row], k) == -w.way {
-		w.leave()
+	for !w.done() && cmp.Compare(w.keys[w.row], k) == -w.direction {
+		w.keepForCompare()
 	}
 	if w.done() || w.keys[w.row] != k {
 		w.except = append(w.except, k)
 		return nil
 	}
 	if v[1] == nil || w.hashes.Value(w.row) != string(v[1]) {
-		w.leave()
+		w.keepForCompare()
 		return nil
 	}
 	w.step()
 	return nil
 }
 
-// leave marks a staged row for comparison.
-func (w *walk) leave() {
+// keepForCompare marks a staged row for comparison.
+func (w *walk) keepForCompare() {
 	w.rest = append(w.rest, w.ordinals[w.row])
 	w.step()
 }
 
 func (w *walk) finish() {
 	for !w.done() {
-		w.leave()
+		w.keepForCompare()
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // Standing implements [load.Destination].
 func (d *DB) Standing(ctx context.Context, k state.Key, table string) (s load.StreamState, err error) {
-	err = d.look(ctx, func(x *session) error {
+	err = d.withReadTx(ctx, func(x *session) error {
 		s = load.StreamState{}
 		c, err := d.readCatalog(ctx, x, []string{table})
 		if err != nil || c.made[table].Name == "" {
@@ -31,12 +31,12 @@ func (d *DB) Standing(ctx context.Context, k state.Key, table string) (s load.St
 		}
 		t := c.target(c.made[table])
 		some := int64(0)
-		err = x.numbers(ctx, "SELECT EXISTS (SELECT FROM "+d.place(table)+" AS t WHERE true"+(&tx{key: k}).ours(t)+")::int", &some)
+		err = x.numbers(ctx, "SELECT EXISTS (SELECT FROM "+d.place(table)+" AS t WHERE true"+(&tx{key: k}).ownRowsSQL(t)+")::int", &some)
 		s.Empty = some == 0
 		return err
 	})
 	if err != nil {
-		return s, fmt.Errorf("look at table %s: %w", table, err)
+		return s, fmt.Errorf("check table %s: %w", table, err)
 	}
 	return s, nil
 }
@@ -72,10 +72,10 @@ func (x *tx) claim(ctx context.Context) error {
 	if c.Table == "" || ok && seen.Claim == c && seen.at.at(x.at) {
 		return nil
 	}
-	owner, record, have, err := x.owned(ctx)
+	owner, record, have, err := x.checkOwner(ctx)
 	if err == nil && record {
-		if err = x.s.run(ctx, x.db.queueSQL("penstock owner "+x.db.o.Schema+"."+c.Table)); err == nil {
-			owner, record, have, err = x.owned(ctx)
+		if err = x.s.run(ctx, x.db.advisoryLockSQL("penstock owner "+x.db.o.Schema+"."+c.Table)); err == nil {
+			owner, record, have, err = x.checkOwner(ctx)
 		}
 	}
 	if err != nil || !record {
@@ -85,18 +85,18 @@ func (x *tx) claim(ctx context.Context) error {
 	return nil
 }
 
-func (x *tx) owned(ctx context.Context) (owner load.Owner, record bool, have *load.Owner, err error) {
+func (x *tx) checkOwner(ctx context.Context) (owner load.Owner, record bool, have *load.Owner, err error) {
 	c := x.of.Claim
 	if have, _, err = x.db.ownerOf(ctx, x.s, c.Table); err != nil {
-		return owner, false, nil, fmt.Errorf("read owner of %s: %w", c.Table, x.db.unprepared(err))
+		return owner, false, nil, fmt.Errorf("read owner of %s: %w", c.Table, x.db.recheckTables(err))
 	}
 	owner, record, err = c.Owned(x.key, x.from, have)
 	return owner, record, have, err
 }
 
-// own records the owner of the table. It resets the cursor of the stream that owned the table before, so that no
+// recordOwner records the owner of the table. It resets the cursor of the stream that owned the table before, so that no
 // transaction of that stream can commit. // Invariant 13
-func (x *tx) own(ctx context.Context) error {
+func (x *tx) recordOwner(ctx context.Context) error {
 	if x.owner == nil {
 		return nil
 	}

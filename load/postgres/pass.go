@@ -32,7 +32,7 @@ func (d *DB) passOf(k state.Key, run string) *pass {
 	return fresh
 }
 
-// discard leaves the table of an ended pass for clean to drop. The caller holds d.mu.
+// discard leaves the table of an ended pass for dropGarbage to drop. The caller holds d.mu.
 func (d *DB) discard(p *pass) {
 	if p != nil && p.carried != nil {
 		d.garbage = append(d.garbage, p.carried.table)
@@ -51,8 +51,8 @@ func (d *DB) resume(p *pass) (*carried, order) {
 	return &c, p.order
 }
 
-// lose records that some keys carried by the pass are no longer known.
-func (d *DB) lose(p *pass) {
+// markLost records that some keys carried by the pass are no longer known.
+func (d *DB) markLost(p *pass) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p.lost = true
@@ -72,8 +72,8 @@ func (d *DB) advance(p *pass, o order, c *carried, swept bool) {
 	}
 }
 
-// learn records the tables that have received only new rows.
-func (d *DB) learn(p *pass, fresh map[string]bool) {
+// recordFresh records the tables that have received only new rows.
+func (d *DB) recordFresh(p *pass, fresh map[string]bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p.fresh = fresh

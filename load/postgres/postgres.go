@@ -34,7 +34,7 @@ type DB struct {
 	stale             map[string]bool // streams, by [carriedPrefixOf], that have such tables from before this process started
 	active            map[*session]bool
 	written, analyzed map[string]int64       // rows written to each table; rows at its last ANALYZE
-	stalls            map[string]stalledCopy // by server process; see unstall
+	lastCopies        map[string]stalledCopy // by server process; see terminateStalled
 }
 
 var (
@@ -89,9 +89,9 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, fmt.Errorf("open postgres: %w", err)
 	}
 	d := &DB{o: o, pool: pool, ready: map[bool]bool{}, positions: map[state.Key]position{}, claimed: map[state.Key]claimed{}, passes: map[state.Key]*pass{}, stale: map[string]bool{}, active: map[*session]bool{}, written: map[string]int64{}, analyzed: map[string]int64{}}
-	err = d.direct(ctx)
+	err = d.checkPooler(ctx)
 	if err == nil {
-		err = d.look(ctx, func(s *session) error { return d.inPlace(ctx, s) })
+		err = d.withReadTx(ctx, func(s *session) error { return d.checkOwnNames(ctx, s) })
 	}
 	if err != nil {
 		pool.Close()
@@ -124,9 +124,9 @@ func configure(url string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// direct checks that each connection is one server session. A pooler reports its own process number. A pooler that
+// checkPooler checks that each connection is one server session. A pooler reports its own process number. A pooler that
 // assigns each transaction to another session is detected by two connections in turn.
-func (d *DB) direct(ctx context.Context) error {
+func (d *DB) checkPooler(ctx context.Context) error {
 	return d.retry(ctx, func() error {
 		a, err := d.acquire(ctx)
 		if err != nil {
@@ -180,7 +180,7 @@ func (d *DB) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
 
 // Tables implements [load.Destination].
 func (d *DB) Tables(ctx context.Context, name string) (tables []schemas.Table, err error) {
-	err = d.look(ctx, func(s *session) error {
+	err = d.withReadTx(ctx, func(s *session) error {
 		c, err := d.readCatalog(ctx, s, []string{name})
 		if err != nil {
 			return err

@@ -21,7 +21,7 @@ import (
 func (d *DB) stream(ctx context.Context, each func(arrow.RecordBatch) error, f func(*session, func(arrow.RecordBatch) error) error) error {
 	var failed error
 	begun := false
-	err := d.look(ctx, func(s *session) error {
+	err := d.withReadTx(ctx, func(s *session) error {
 		failed = f(s, func(b arrow.RecordBatch) error {
 			begun = true
 			return each(b)
@@ -40,13 +40,13 @@ func (d *DB) stream(ctx context.Context, each func(arrow.RecordBatch) error, f f
 // Query implements [load.Querier]. The statement runs in a read-only transaction, and finds tables of the
 // destination's schema without naming the schema.
 func (d *DB) Query(ctx context.Context, sql string, each func(arrow.RecordBatch) error) error {
-	q, err := parseQuestion(sql)
+	q, err := parseQuery(sql)
 	if err != nil {
 		return fmt.Errorf("query: %w", err)
 	}
 	err = d.stream(ctx, each, func(s *session, each func(arrow.RecordBatch) error) error {
-		defer s.forgetQuestion()
-		stmt, name, err := s.ask(ctx, q)
+		defer s.deallocateQuery()
+		stmt, name, err := s.prepareQuery(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -83,16 +83,16 @@ func (s *session) answer(ctx context.Context, stmt *pgconn.StatementDescription,
 }
 
 // answer converts a query's result into batches. If numerics have an unknown scale, it holds back the first rows,
-// possibly the whole result, until the scale is known: see [answer.settle].
+// possibly the whole result, until the scale is known: see [answer.decideTypes].
 type answer struct {
-	each    func(arrow.RecordBatch) error
-	fields  []arrow.Field
-	formats []int16
-	open    []int      // numeric columns whose type is not known yet
-	first   [][][]byte // rows held back until then
-	held    int
-	c       *collector
-	err     error
+	each      func(arrow.RecordBatch) error
+	fields    []arrow.Field
+	formats   []int16
+	undecided []int      // numeric columns whose type is not known yet
+	first     [][][]byte // rows held back until then
+	held      int
+	c         *collector
+	err       error
 }
 
 // Types that are requested in binary format, in addition to the types of array elements.
@@ -129,7 +129,7 @@ func (a *answer) add(f pgconn.FieldDescription) {
 		if d, ok := decimalType(f.TypeModifier); ok {
 			t = d
 		} else {
-			a.open = append(a.open, len(a.fields))
+			a.undecided = append(a.undecided, len(a.fields))
 		}
 	case oidNumerics:
 		if d, ok := decimalType(f.TypeModifier); ok {
@@ -162,7 +162,7 @@ func (a *answer) take(values [][]byte) {
 	case a.c != nil:
 		a.c.row(values, a.each)
 		a.err = a.c.err
-	case len(a.open) == 0:
+	case len(a.undecided) == 0:
 		a.begin()
 		a.take(values)
 	default:
@@ -172,15 +172,15 @@ func (a *answer) take(values [][]byte) {
 			a.held += len(v)
 		}
 		if a.first = append(a.first, row); len(a.first) >= readRows || a.held >= readBytes {
-			a.settle(false)
+			a.decideTypes(false)
 		}
 	}
 }
 
-// settle decides the types of numerics of unknown scale: decimals of the greatest scale if all values are known and
+// decideTypes decides the types of numerics of unknown scale: decimals of the greatest scale if all values are known and
 // fit, otherwise text, which loses nothing.
-func (a *answer) settle(whole bool) {
-	for _, i := range a.open {
+func (a *answer) decideTypes(whole bool) {
+	for _, i := range a.undecided {
 		scale, digits := int32(0), int32(0)
 		fits := whole
 		for _, row := range a.first {
@@ -210,7 +210,7 @@ func (a *answer) begin() {
 	for i, f := range a.fields {
 		b := a.c.builder.Field(i)
 		switch {
-		case slices.Contains(a.open, i) && f.Type.ID() == arrow.STRING:
+		case slices.Contains(a.undecided, i) && f.Type.ID() == arrow.STRING:
 			a.c.decode[i] = numericText(b.(*array.StringBuilder))
 		case f.Type.ID() == arrow.INT64:
 			a.c.decode[i] = anyInt(b.(*array.Int64Builder))
@@ -229,7 +229,7 @@ func (a *answer) release() {
 // end passes on the remaining rows. A batch comes even if there are no rows.
 func (a *answer) end() error {
 	if a.c == nil && a.err == nil {
-		a.settle(true)
+		a.decideTypes(true)
 	}
 	if a.c == nil || a.err != nil {
 		return a.err

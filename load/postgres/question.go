@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// asks matches the start of a statement that only reads. The server's parser decides later.
-var asks = regexp.MustCompile(`(?is)^(?:\s|\(|` + comment + `)*(?:SELECT|WITH|VALUES|TABLE)\b`)
+// readsOnly matches the start of a statement that only reads. The server's parser decides later.
+var readsOnly = regexp.MustCompile(`(?is)^(?:\s|\(|` + comment + `)*(?:SELECT|WITH|VALUES|TABLE)\b`)
 
 // shows matches a whole SHOW statement. It calls no function.
 var shows = regexp.MustCompile(`(?i)^\s*SHOW(?:\s+[\w".]+)+\s*;?\s*$`)
@@ -26,8 +26,8 @@ const (
 	option  = `\s*(?:ANALYZE|VERBOSE|COSTS|SETTINGS|BUFFERS|SERIALIZE|WAL|TIMING|SUMMARY|MEMORY|FORMAT)(?:\s+\w+)?\s*`
 )
 
-// question is a query in two parts.
-type question struct {
+// readQuery is a query in two parts.
+type readQuery struct {
 	explain string // EXPLAIN and its options; "" for none
 	sql     string // the query, without EXPLAIN
 	shows   bool   // it is a SHOW statement
@@ -36,18 +36,18 @@ type question struct {
 // errElsewhere is [ErrNotReadOnly] with a hint.
 var errElsewhere = fmt.Errorf("%w; use psql for anything else", ErrNotReadOnly)
 
-func parseQuestion(sql string) (question, error) {
+func parseQuery(sql string) (readQuery, error) {
 	if !storable([]byte(sql)) { // the server would close the connection
-		return question{}, errors.New("the statement contains a zero byte or invalid UTF-8")
+		return readQuery{}, errors.New("the statement contains a zero byte or invalid UTF-8")
 	}
 	if shows.MatchString(sql) {
-		return question{sql: sql, shows: true}, nil
+		return readQuery{sql: sql, shows: true}, nil
 	}
-	q := question{sql: sql}
+	q := readQuery{sql: sql}
 	if m := explains.FindStringSubmatch(sql); m != nil {
 		q.explain, q.sql = strings.Join([]string{"EXPLAIN", comments.ReplaceAllString(m[1], " "), m[2], ""}, " "), m[3]
 	}
-	if !asks.MatchString(q.sql) {
+	if !readsOnly.MatchString(q.sql) {
 		return q, errElsewhere
 	}
 	return q, nil
@@ -55,19 +55,19 @@ func parseQuestion(sql string) (question, error) {
 
 var comments = regexp.MustCompile(`(?s)` + comment)
 
-// asked is the name of the prepared query.
-const asked = "penstock_query"
+// queryName is the name of the prepared query.
+const queryName = "penstock_query"
 
-// ask prepares a query. The server parses it, and ask checks which functions it calls before it runs. It runs as
+// prepareQuery prepares a query. The server parses it, and ask checks which functions it calls before it runs. It runs as
 // parsed, so that no name can change its meaning in between. Other roles may have functions and operators in the
 // destination's schema with the names of built-in ones, and these would act with the rights of penstock's role.
-func (s *session) ask(ctx context.Context, q question) (_ *pgconn.StatementDescription, name string, err error) {
+func (s *session) prepareQuery(ctx context.Context, q readQuery) (_ *pgconn.StatementDescription, name string, err error) {
 	const plain = "SET LOCAL search_path = pg_catalog, pg_temp"
 	names := "SET LOCAL search_path = pg_catalog, " + ident(s.db.o.Schema) + ", pg_temp"
 	if err := s.run(ctx, plain); err != nil {
 		return nil, "", err
 	}
-	if err := s.parseable(ctx, q.sql); err != nil {
+	if err := s.checkTypes(ctx, q.sql); err != nil {
 		return nil, "", err
 	}
 	if err := s.run(ctx, names); err != nil {
@@ -77,20 +77,20 @@ func (s *session) ask(ctx context.Context, q question) (_ *pgconn.StatementDescr
 		stmt, err := s.pg.Prepare(ctx, "", q.sql, nil)
 		return stmt, "", cause(ctx, err)
 	}
-	stmt, tree, err := s.prepareShown(ctx, asked, q.sql)
+	stmt, tree, err := s.prepareShown(ctx, queryName, q.sql)
 	if err != nil {
 		return nil, "", err
 	}
 	if err := s.run(ctx, plain); err != nil {
 		return nil, "", err
 	}
-	if err := s.harmless(ctx, tree); err != nil {
+	if err := s.checkCalls(ctx, tree); err != nil {
 		return nil, "", err
 	}
 	if err := s.run(ctx, names); err != nil || q.explain == "" {
-		return stmt, asked, err
+		return stmt, queryName, err
 	}
-	stmt, err = s.pg.Prepare(ctx, "", q.explain+"EXECUTE "+asked, nil)
+	stmt, err = s.pg.Prepare(ctx, "", q.explain+"EXECUTE "+queryName, nil)
 	return stmt, "", cause(ctx, err)
 }
 
@@ -108,10 +108,10 @@ const checkedSQL = `WITH RECURSIVE checked(oid) AS (
 	UNION SELECT y.oid, proname FROM y JOIN pg_proc ON y.oid = prorettype OR y.oid = ANY (proargtypes) OR y.oid = ANY (proallargtypes)
 	UNION SELECT y.oid, oprname FROM y JOIN pg_operator ON y.oid IN (oprleft, oprright, oprresult)`
 
-// parseable returns an error for a statement that is not even safe to parse. While parsing, the server converts
+// checkTypes returns an error for a statement that is not even safe to parse. While parsing, the server converts
 // literals, and for arrays, records and ranges it runs the checks of domains. A statement refers to such a type by
 // one of the type's names.
-func (s *session) parseable(ctx context.Context, sql string) error {
+func (s *session) checkTypes(ctx context.Context, sql string) error {
 	text, types := strings.ToLower(strings.ReplaceAll(sql, `""`, `"`)), ""
 	err := s.query(ctx, checkedSQL, func(v [][]byte) error {
 		if strings.Contains(text, strings.ToLower(strings.ReplaceAll(string(v[1]), `""`, `"`))) || strings.Contains(text, `u&"`) {
@@ -125,7 +125,7 @@ func (s *session) parseable(ctx context.Context, sql string) error {
 	if types == "" {
 		return nil
 	}
-	return s.harmless(ctx, types)
+	return s.checkCalls(ctx, types)
 }
 
 // noticed is the key of a connection's data that collects notices while a parse tree is expected.
@@ -138,10 +138,10 @@ func notice(pg *pgconn.PgConn, n *pgconn.Notice) {
 	}
 }
 
-// show makes the server send the parse tree of the next statement. The server also writes the tree to its log, unless
+// showTrees makes the server send the parse tree of the next statement. The server also writes the tree to its log, unless
 // the role may prevent that: as a superuser, or with the right to set log_min_messages, which can be granted since
 // Postgres 15.
-func (s *session) show() string {
+func (s *session) showTrees() string {
 	may := "pg_catalog.current_setting('is_superuser') = 'on'"
 	if s.major() >= 15 {
 		may = "pg_catalog.has_parameter_privilege('log_min_messages', 'SET')"
@@ -150,8 +150,8 @@ func (s *session) show() string {
 		"SELECT CASE WHEN " + may + " THEN pg_catalog.set_config('log_min_messages', 'fatal', true) END; SET LOCAL debug_print_rewritten = on"
 }
 
-// hide reverts the settings of show.
-const hide = "SET LOCAL debug_print_rewritten = off; SET LOCAL client_min_messages = warning; SELECT pg_catalog.set_config('log_min_messages', reset_val, true) FROM pg_catalog.pg_settings WHERE name = 'log_min_messages' AND setting <> reset_val"
+// hideTrees reverts the settings of showTrees.
+const hideTrees = "SET LOCAL debug_print_rewritten = off; SET LOCAL client_min_messages = warning; SELECT pg_catalog.set_config('log_min_messages', reset_val, true) FROM pg_catalog.pg_settings WHERE name = 'log_min_messages' AND setting <> reset_val"
 
 // major returns the major version of the server, or 0 if it is unknown.
 func (s *session) major() int {
@@ -163,7 +163,7 @@ func (s *session) major() int {
 // prepareShown prepares a SELECT and returns its parse tree, in which views are replaced by their queries. There is
 // no other way to get the tree that works in a read-only transaction and on a replica.
 func (s *session) prepareShown(ctx context.Context, name, sql string) (*pgconn.StatementDescription, string, error) {
-	if err := s.run(ctx, s.show()); err != nil {
+	if err := s.run(ctx, s.showTrees()); err != nil {
 		return nil, "", err
 	}
 	tree := &strings.Builder{}
@@ -173,7 +173,7 @@ func (s *session) prepareShown(ctx context.Context, name, sql string) (*pgconn.S
 	if err != nil {
 		return nil, "", cause(ctx, err)
 	}
-	if err := s.run(ctx, hide); err != nil {
+	if err := s.run(ctx, hideTrees); err != nil {
 		return nil, "", err
 	}
 	switch text := tree.String(); {
@@ -186,14 +186,14 @@ func (s *session) prepareShown(ctx context.Context, name, sql string) (*pgconn.S
 	}
 }
 
-// forgetQuestion deallocates the prepared query, or else closes the connection.
-func (s *session) forgetQuestion() {
+// deallocateQuery deallocates the prepared query, or else closes the connection.
+func (s *session) deallocateQuery() {
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackGrace)
 	defer cancel()
 	if s.pg.IsClosed() {
 		return
 	}
-	if err := s.pg.Deallocate(ctx, asked); err != nil {
+	if err := s.pg.Deallocate(ctx, queryName); err != nil {
 		_ = s.pg.Close(ctx)
 	}
 }
@@ -267,16 +267,16 @@ func (r *references) addExpressions(ctx context.Context, s *session) error {
 	return fmt.Errorf("%w: the checks of its types are nested too deep", ErrNotReadOnly)
 }
 
-// harmless returns an error if a tree calls a function owned by a role that may not act as penstock's role, or a
+// checkCalls returns an error if a tree calls a function owned by a role that may not act as penstock's role, or a
 // built-in function with effects beyond the transaction.
-func (s *session) harmless(ctx context.Context, tree string) error {
+func (s *session) checkCalls(ctx context.Context, tree string) error {
 	var r references
 	r.add(tree)
 	if err := r.addExpressions(ctx, s); err != nil {
 		return err
 	}
 	var refused error
-	err := s.query(ctx, r.harmfulSQL(s.db.o.Schema), func(v [][]byte) error {
+	err := s.query(ctx, r.forbiddenSQL(s.db.o.Schema), func(v [][]byte) error {
 		name, owner, role, shadow := string(v[0]), string(v[1]), string(v[2]), string(v[4])
 		switch {
 		case string(v[3]) != "t":
@@ -296,11 +296,11 @@ func (s *session) harmless(ctx context.Context, tree string) error {
 	return refused
 }
 
-// harmfulSQL selects the first function of r that a query may not call. Functions used by built-in views are allowed,
+// forbiddenSQL selects the first function of r that a query may not call. Functions used by built-in views are allowed,
 // as they only show what these views show. A trusted function that resolves names by the session's search_path might
 // call a function or operator of another role that has the name of a built-in one in the schema; the last column
 // names it.
-func (r *references) harmfulSQL(schema string) string {
+func (r *references) forbiddenSQL(schema string) string {
 	return `WITH f AS (SELECT p.*, ` + trusted("p.proowner") + ` AS trusted,
 			EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e') AS extension,
 			p.oid >= 16384 AND p.probin IS NULL AND NOT EXISTS (SELECT FROM unnest(p.proconfig) c WHERE starts_with(c, 'search_path=')) AS searches

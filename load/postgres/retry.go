@@ -38,9 +38,9 @@ func code(err error) string {
 	return ""
 }
 
-// full makes errors of a full server disk recognizable. The server even writes a file when it opens a session, and
+// markDiskFull makes errors of a full server disk recognizable. The server even writes a file when it opens a session, and
 // reports only that this failed.
-func full(err error) error {
+func markDiskFull(err error) error {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	if ok && (e.Code == codeDiskFull || e.Code == codeInternal && strings.Contains(e.Message, "could not write init file")) {
 		return fmt.Errorf("the server's disk is full: %w: %w", syscall.ENOSPC, err)
@@ -48,9 +48,9 @@ func full(err error) error {
 	return err
 }
 
-// wide explains the error for a row that is too large, and how to make it smaller. Postgres stores at least 18 bytes
+// explainWideRow explains the error for a row that is too large, and how to make it smaller. Postgres stores at least 18 bytes
 // of each value in the row's page, which holds 8,160 bytes.
-func wide(err error) error {
+func explainWideRow(err error) error {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == codeLimit && strings.Contains(e.Message, "row is too big") {
 		return fmt.Errorf("a row has more values than fit in the 8,160 bytes of a Postgres row; set `max_columns: 400` on the stream to store the other values in %s: %w", schemas.ColRest, err)
 	}
@@ -63,8 +63,8 @@ var passing = []string{
 	"53300", "57P01", "57P02", "57P03", "57P05", "40001", "40P01", codeLockTimeout, "08", "25P03", "25P04", codeInternal,
 }
 
-// lost reports whether the connection is lost, so that the outcome is unknown.
-func lost(err error) bool {
+// connectionLost reports whether the connection is lost, so that the outcome is unknown.
+func connectionLost(err error) bool {
 	var (
 		dial *pgconn.ConnectError
 		nerr net.Error
@@ -81,18 +81,18 @@ func lost(err error) bool {
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || pgconn.SafeToRetry(err)
 }
 
-// again is an error whose cause has been fixed: an immediate retry may succeed.
-type again struct{ error }
+// retryable is an error whose cause has been fixed: an immediate retry may succeed.
+type retryable struct{ error }
 
 // Unwrap returns the error.
-func (a again) Unwrap() error { return a.error }
+func (a retryable) Unwrap() error { return a.error }
 
 // transient reports whether a retry may succeed soon.
 func transient(err error) bool {
 	if err == nil || errors.Is(err, state.ErrMoved) {
 		return false
 	}
-	if _, ok := errors.AsType[again](err); ok {
+	if _, ok := errors.AsType[retryable](err); ok {
 		return true
 	}
 	for _, prefix := range passing {
@@ -100,7 +100,7 @@ func transient(err error) bool {
 			return c != codeInternal || strings.Contains(err.Error(), "concurrently")
 		}
 	}
-	return lost(err)
+	return connectionLost(err)
 }
 
 const (
@@ -111,11 +111,11 @@ const (
 
 // retry calls f again after transient errors, for up to [Options].Wait, with growing pauses. // Invariant 15
 func (d *DB) retry(ctx context.Context, f func() error) error {
-	return d.retryBeside(ctx, new(time.Duration), f)
+	return d.retryExcluding(ctx, new(time.Duration), f)
 }
 
-// retryBeside is retry, but the time that f adds to queued, which it spent waiting in line, does not count.
-func (d *DB) retryBeside(ctx context.Context, queued *time.Duration, f func() error) error {
+// retryExcluding is retry, but the time that f adds to queued, which it spent waiting in line, does not count.
+func (d *DB) retryExcluding(ctx context.Context, queued *time.Duration, f func() error) error {
 	begun, before := time.Now(), *queued
 	pause := minPause
 	for n := 1; ; n++ {
@@ -128,7 +128,7 @@ func (d *DB) retryBeside(ctx context.Context, queued *time.Duration, f func() er
 		}
 		d.o.Log.Debug("postgres: retry", "attempt", n, "error", err)
 		if code(err) == codeLockTimeout {
-			d.unstall(ctx)
+			d.terminateStalled(ctx)
 		}
 		select {
 		case <-time.After(pause/2 + rand.N(pause/2)): // jitter: two waiting sessions must not keep colliding

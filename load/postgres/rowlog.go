@@ -39,7 +39,7 @@ func (m *merge) after(t *target) error {
 	if t.Mode == schemas.History {
 		stands = " AND t." + t.ended() + " IS NULL"
 	}
-	written := "LATERAL (SELECT * FROM " + m.db.place(t.Name) + " AS t WHERE " + on("s", t.Key) + m.ours(t) + stands + " AND t." + ident(schemas.ColHash) + " = s.h ORDER BY t." +
+	written := "LATERAL (SELECT * FROM " + m.db.place(t.Name) + " AS t WHERE " + on("s", t.Key) + m.ownRowsSQL(t) + stands + " AND t." + ident(schemas.ColHash) + " = s.h ORDER BY t." +
 		ident(schemas.ColRun) + ` COLLATE "C" DESC, t.` + ident(schemas.ColSyncedAt) + " DESC LIMIT 1) AS t"
 	return m.logRows(t, "s.y", action, keyDocument(t, "t."), "b.d", document(t),
 		status+" AS s JOIN "+written+" ON true LEFT JOIN "+beforeRows+" AS b ON b.o = s.o WHERE s.st < "+isUnchanged+" ORDER BY s.o")
@@ -50,7 +50,7 @@ func (m *merge) logKeyless(t *target) error {
 	if !m.of.Log {
 		return nil
 	}
-	some := "LATERAL (SELECT * FROM " + m.db.place(t.Name) + " AS t WHERE t." + ident(schemas.ColHash) + " = s.h" + m.ours(t) + " LIMIT 1) AS t"
+	some := "LATERAL (SELECT * FROM " + m.db.place(t.Name) + " AS t WHERE t." + ident(schemas.ColHash) + " = s.h" + m.ownRowsSQL(t) + " LIMIT 1) AS t"
 	return m.logRows(t, "s.y", "'"+actionInsert+"'", "s.h", "NULL", document(t), status+" AS s JOIN "+some+" ON true WHERE s.st = "+isNew+" ORDER BY s.o")
 }
 
@@ -60,7 +60,7 @@ func (m *merge) logMissing(t *target) error {
 		return nil
 	}
 	return m.logRows(t, timestamp(m.when), "'"+actionDelete+"'", keyDocument(t, "t."), document(t), "NULL",
-		missing+" AS s JOIN "+m.db.place(t.Name)+" AS t ON t.ctid = s.tid")
+		missingRows+" AS s JOIN "+m.db.place(t.Name)+" AS t ON t.ctid = s.tid")
 }
 
 // logTrimmed does the same for a table without a key.
@@ -69,7 +69,7 @@ func (m *merge) logTrimmed(t *target) error {
 		return nil
 	}
 	return m.logRows(t, timestamp(m.when), "'"+actionDelete+"'", "t."+ident(schemas.ColHash), document(t), "NULL",
-		m.db.place(t.Name)+" AS t WHERE t.ctid = ANY (ARRAY("+m.spare(t, "")+"))")
+		m.db.place(t.Name)+" AS t WHERE t.ctid = ANY (ARRAY("+m.surplusSQL(t, "")+"))")
 }
 
 func (m *merge) logRows(t *target, at, action, key, before, after, from string) error {

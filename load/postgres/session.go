@@ -25,7 +25,7 @@ type session struct {
 func (d *DB) acquire(ctx context.Context) (*session, error) {
 	conn, err := d.pool.Acquire(ctx)
 	if err != nil {
-		return nil, full(dialed(err))
+		return nil, markDiskFull(dialed(err))
 	}
 	s := &session{db: d, conn: conn, pg: conn.Conn().PgConn()}
 	d.mu.Lock()
@@ -59,8 +59,8 @@ func (e *dialError) Error() string { return e.text }
 // Unwrap returns the cause.
 func (e *dialError) Unwrap() error { return e.cause }
 
-// inactive removes the session from those that Close must close.
-func (s *session) inactive() {
+// unregister removes the session from those that Close must close.
+func (s *session) unregister() {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
 	delete(s.db.active, s)
@@ -68,13 +68,13 @@ func (s *session) inactive() {
 
 // release returns the connection to the pool.
 func (s *session) release() {
-	s.inactive()
+	s.unregister()
 	s.conn.Release()
 }
 
 // drop closes the connection. The server rolls back its transaction.
 func (s *session) drop() {
-	s.inactive()
+	s.unregister()
 	c := s.conn.Hijack()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -106,8 +106,8 @@ func (d *DB) beginSQL() string {
 	return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = on; " + d.settings()
 }
 
-// look runs f in a read-only transaction with one snapshot of the database. It retries after transient errors.
-func (d *DB) look(ctx context.Context, f func(*session) error) error {
+// withReadTx runs f in a read-only transaction with one snapshot of the database. It retries after transient errors.
+func (d *DB) withReadTx(ctx context.Context, f func(*session) error) error {
 	return d.retry(ctx, func() error {
 		s, err := d.acquire(ctx)
 		if err != nil {
@@ -245,8 +245,8 @@ func (g *gate) close() {
 	g.closed = true
 }
 
-// give runs a statement with values in binary format, nil for null.
-func (s *session) give(ctx context.Context, sql string, values [][]byte) error {
+// execParams runs a statement with values in binary format, nil for null.
+func (s *session) execParams(ctx context.Context, sql string, values [][]byte) error {
 	formats := make([]int16, len(values))
 	for i := range formats {
 		formats[i] = 1
@@ -260,5 +260,5 @@ func cause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && (code(err) == codeCancelled || code(err) == "") && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
-	return wide(full(err))
+	return explainWideRow(markDiskFull(err))
 }

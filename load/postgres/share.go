@@ -43,7 +43,7 @@ func (d *DB) forget(which func(state.Key) bool) {
 	defer cancel()
 	if s, err := d.acquire(ctx); err == nil { // otherwise the next pass of each stream does it
 		defer s.release()
-		d.clean(ctx, s)
+		d.dropGarbage(ctx, s)
 	}
 }
 
@@ -52,8 +52,8 @@ func (d *DB) Scan(ctx context.Context, table string, columns []string, each func
 	return d.scanOf(ctx, "", table, columns, each)
 }
 
-// ours returns a further condition that a row t of a shared table belongs to the transaction's source.
-func (x *tx) ours(t *target) string {
+// ownRowsSQL returns a further condition that a row t of a shared table belongs to the transaction's source.
+func (x *tx) ownRowsSQL(t *target) string {
 	if x.key.Source == "" || !load.Shared(t.Columns) {
 		return ""
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // ident quotes an identifier. It replaces zero bytes, which an identifier cannot contain.
-func ident(name string) string { return pgx.Identifier{visible(name)}.Sanitize() }
+func ident(name string) string { return pgx.Identifier{escapeText(name)}.Sanitize() }
 
 // idents quotes several identifiers.
 func idents(names []string) string {
@@ -25,7 +25,7 @@ func idents(names []string) string {
 
 // literal quotes a text. A text with a backslash is written so that standard_conforming_strings does not matter.
 func literal(s string) string {
-	s = strings.ReplaceAll(visible(s), "'", "''")
+	s = strings.ReplaceAll(escapeText(s), "'", "''")
 	if strings.Contains(s, `\`) {
 		return ` E'` + strings.ReplaceAll(s, `\`, `\\`) + "'"
 	}

@@ -21,37 +21,37 @@ type keepalive struct {
 	timer *time.Timer
 }
 
-// signs is the number of keepalive queries per [Options].Silence.
-const signs = 3
+// pingsPerSilence is the number of keepalive queries per [Options].Silence.
+const pingsPerSilence = 3
 
-// awake reserves the session for one call of x, until asleep is called.
-func (x *tx) awake() (asleep func()) {
-	x.vigil.mu.Lock()
-	if x.vigil.timer != nil {
-		x.vigil.timer.Stop()
+// reserveSession reserves the session for one call of x, until done is called.
+func (x *tx) reserveSession() (done func()) {
+	x.keepalive.mu.Lock()
+	if x.keepalive.timer != nil {
+		x.keepalive.timer.Stop()
 	}
 	return func() {
-		defer x.vigil.mu.Unlock()
+		defer x.keepalive.mu.Unlock()
 		if x.s != nil && !x.over {
-			x.vigil.timer = time.AfterFunc(x.db.o.Silence/signs, x.sign)
+			x.keepalive.timer = time.AfterFunc(x.db.o.Silence/pingsPerSilence, x.ping)
 		}
 	}
 }
 
-// sign sends a keepalive query. If the connection is lost, the next call reports it, and waits at most
+// ping sends a keepalive query. If the connection is lost, the next call reports it, and waits at most
 // [rollbackGrace]. // Invariant 15
-func (x *tx) sign() {
-	if !x.vigil.mu.TryLock() {
+func (x *tx) ping() {
+	if !x.keepalive.mu.TryLock() {
 		return // a call is running, and schedules the next query
 	}
-	defer x.vigil.mu.Unlock()
+	defer x.keepalive.mu.Unlock()
 	if x.s == nil || x.over {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackGrace)
 	defer cancel()
 	if x.s.run(ctx, "SELECT 1") == nil {
-		x.vigil.timer.Reset(x.db.o.Silence / signs)
+		x.keepalive.timer.Reset(x.db.o.Silence / pingsPerSilence)
 	}
 }
 
@@ -61,9 +61,9 @@ type stalledCopy struct {
 	since time.Time
 }
 
-// standing finds sessions of our role that are in a COPY and hold locks in the schema. Servers before 14 do not
+// runningCopies finds sessions of our role that are in a COPY and hold locks in the schema. Servers before 14 do not
 // provide this.
-func (d *DB) standing(ctx context.Context, s *session) (map[string]string, error) {
+func (d *DB) runningCopies(ctx context.Context, s *session) (map[string]string, error) {
 	found := map[string]string{}
 	err := s.query(ctx, "SELECT p.pid, a.query_start::text || ' ' || p.bytes_processed::text FROM pg_catalog.pg_stat_progress_copy p JOIN pg_catalog.pg_stat_activity a ON a.pid = p.pid "+
 		"WHERE p.command = 'COPY FROM' AND a.usename = current_user AND a.datname = pg_catalog.current_database() AND EXISTS ("+
@@ -76,15 +76,15 @@ func (d *DB) standing(ctx context.Context, s *session) (map[string]string, error
 	return found, err
 }
 
-// unstall terminates sessions whose COPY has made no progress for [Options].Silence. Sessions that timed out waiting
+// terminateStalled terminates sessions whose COPY has made no progress for [Options].Silence. Sessions that timed out waiting
 // for a lock call it. It must see a stalled session twice.
-func (d *DB) unstall(ctx context.Context) {
+func (d *DB) terminateStalled(ctx context.Context) {
 	s, err := d.acquire(ctx)
 	if err != nil {
 		return
 	}
 	defer s.release()
-	found, err := d.standing(ctx, s)
+	found, err := d.runningCopies(ctx, s)
 	if err != nil {
 		d.o.Log.Debug("postgres: cannot find stalled sessions", "error", err)
 		return
@@ -104,7 +104,7 @@ func (d *DB) stalled(found map[string]string, now time.Time) (pids []string) {
 	defer d.mu.Unlock()
 	seen := map[string]stalledCopy{}
 	for pid, at := range found {
-		was := d.stalls[pid]
+		was := d.lastCopies[pid]
 		if was.at != at {
 			was = stalledCopy{at, now}
 		}
@@ -112,6 +112,6 @@ func (d *DB) stalled(found map[string]string, now time.Time) (pids []string) {
 			pids = append(pids, pid)
 		}
 	}
-	d.stalls = seen
+	d.lastCopies = seen
 	return pids
 }

@@ -33,7 +33,7 @@ func whereKey(k state.Key) string {
 
 // position reads a stream's position from the database.
 func (d *DB) position(ctx context.Context, k state.Key) (p position, err error) {
-	err = d.look(ctx, func(s *session) error {
+	err = d.withReadTx(ctx, func(s *session) error {
 		if err := d.sharing(ctx, s, k.Source); err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (d *DB) position(ctx context.Context, k state.Key) (p position, err error) 
 		return err
 	})
 	if err == nil {
-		d.stands(k, p)
+		d.cachePosition(k, p)
 	}
 	return p, err
 }
@@ -61,15 +61,15 @@ func (d *DB) positionAt(ctx context.Context, k state.Key, from state.Cursor) (po
 	return d.position(ctx, k)
 }
 
-// stands caches a stream's position.
-func (d *DB) stands(k state.Key, p position) {
+// cachePosition caches a stream's position.
+func (d *DB) cachePosition(k state.Key, p position) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.positions[k] = p
 }
 
-// claims caches a claim that was valid at a position.
-func (d *DB) claims(k state.Key, c claimed) {
+// cacheClaim caches a claim that was valid at a position.
+func (d *DB) cacheClaim(k state.Key, c claimed) {
 	if c.Table == "" {
 		return
 	}
@@ -78,8 +78,8 @@ func (d *DB) claims(k state.Key, c claimed) {
 	d.claimed[k] = c
 }
 
-// unsure drops a stream's cached position, so that it is read again.
-func (d *DB) unsure(k state.Key) {
+// dropPosition drops a stream's cached position, so that it is read again.
+func (d *DB) dropPosition(k state.Key) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.positions, k)
@@ -116,8 +116,8 @@ func (d *DB) fence(ctx context.Context, s *session, k state.Key) (position, erro
 		d.beginSQL(), d.place(load.State.Name), column, owner, literal(k.Pipeline), literal(k.Stream), d.positionSQL(k)))
 }
 
-// move updates the stream's row from the position that the transaction began from to the new one.
-func (d *DB) move(ctx context.Context, s *session, k state.Key, from, to position) error {
+// writePosition updates the stream's row from the position that the transaction began from to the new one.
+func (d *DB) writePosition(ctx context.Context, s *session, k state.Key, from, to position) error {
 	n, err := s.affect(ctx, fmt.Sprintf("UPDATE %s SET cursor = %s, sequence = %d, updated_at = %s WHERE %s AND cursor = %s AND sequence = %d",
 		d.place(load.State.Name), literal(string(to.cursor)), to.sequence, timestamp(to.moved), whereKey(k), literal(string(from.cursor)), from.sequence))
 	if err != nil {
@@ -129,9 +129,9 @@ func (d *DB) move(ctx context.Context, s *session, k state.Key, from, to positio
 	return nil
 }
 
-// settled determines the outcome of a COMMIT whose answer was lost. It waits for the lock of the stream's row until
+// commitOutcome determines the outcome of a COMMIT whose answer was lost. It waits for the lock of the stream's row until
 // the server has finished the COMMIT. A read without the lock could be too early. // Invariants 1, 13
-func (d *DB) settled(ctx context.Context, k state.Key, to position) (committed bool, now position, err error) {
+func (d *DB) commitOutcome(ctx context.Context, k state.Key, to position) (committed bool, now position, err error) {
 	err = d.retry(ctx, func() error {
 		s, err := d.acquire(ctx)
 		if err != nil {

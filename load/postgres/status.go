@@ -12,9 +12,9 @@ import (
 
 // Temporary tables of a merge.
 const (
-	handedIn = "pg_temp.penstock_in"     // keys and hashes of the staged rows
-	status   = "pg_temp.penstock_status" // outcome for each record, see below
-	stagedIn = "pg_temp.penstock_rows"   // whole rows on their way into their table
+	stagedKeys = "pg_temp.penstock_in"     // keys and hashes of the staged rows
+	status     = "pg_temp.penstock_status" // outcome for each record, see below
+	stagedIn   = "pg_temp.penstock_rows"   // whole rows on their way into their table
 )
 
 // The status table has one row per record: k0, k1… its key (or h, its hash), o the ordinal of the winning row, y that
@@ -63,9 +63,9 @@ func equal(a, b string, key []string) string {
 	return strings.Join(and, " AND ")
 }
 
-// hand copies the columns by which rows are compared, in their order. The rest of a row is sent only when it must be
+// copyKeys copies the columns by which rows are compared, in their order. The rest of a row is sent only when it must be
 // written.
-func (m *merge) hand(t *target, keys []string) error {
+func (m *merge) copyKeys(t *target, keys []string) error {
 	var defs []string
 	var sources []source
 	for i, k := range keys {
@@ -74,16 +74,16 @@ func (m *merge) hand(t *target, keys []string) error {
 	}
 	defs = append(defs, "o bigint", "h text", "y timestamp with time zone")
 	sources = append(sources, source{schemas.ColOrdinal, schemas.Int64}, source{schemas.ColHash, schemas.Text}, source{schemas.ColSyncedAt, schemas.Timestamp})
-	if err := m.s.run(m.ctx, temporary(handedIn, "("+strings.Join(defs, ", ")+") ON COMMIT DROP")); err != nil {
+	if err := m.s.run(m.ctx, temporary(stagedKeys, "("+strings.Join(defs, ", ")+") ON COMMIT DROP")); err != nil {
 		return err
 	}
-	_, err := m.copy(t, "COPY "+handedIn, sources, t.only, false)
+	_, err := m.copy(t, "COPY "+stagedKeys, sources, t.only, false)
 	return err
 }
 
 // compare joins the staged records with their rows in the table and with those that the pass has already carried.
 func (m *merge) compare(t *target) error {
-	if err := m.hand(t, t.Key); err != nil {
+	if err := m.copyKeys(t, t.Key); err != nil {
 		return err
 	}
 	return m.s.run(m.ctx, temporary(status, "ON COMMIT DROP AS "+m.compareSQL(t)))
@@ -93,9 +93,9 @@ func (m *merge) compare(t *target) error {
 // keys: the planner assumes that few records are staged.
 func (m *merge) compareSQL(t *target) string {
 	keys := strings.Join(keyColumns("", t.Key), ", ")
-	handed := "SELECT DISTINCT ON (" + keys + ") * FROM " + handedIn + " ORDER BY " + keys + ", o DESC"
+	handed := "SELECT DISTINCT ON (" + keys + ") * FROM " + stagedKeys + " ORDER BY " + keys + ", o DESC"
 	again := "coalesce(t.run >= " + literal(m.of.Run) + ", false)"
-	if m.carried != nil { // [merge.carry] counts repeated unchanged rows
+	if m.carried != nil { // [merge.recordCarried] counts repeated unchanged rows
 		again += " OR NOT (t.stands AND t.hash = s.h) AND EXISTS (SELECT FROM " + m.carried.table + " AS c WHERE " + equal("c", "s", t.Key) + ")"
 	}
 	return "SELECT " + strings.Join(keyColumns("s.", t.Key), ", ") + ", s.o, s.h, s.y, " +
@@ -118,23 +118,23 @@ func (m *merge) latest(t *target) string {
 		for i, k := range t.Key {
 			keys[i] = fmt.Sprintf(", t.%s AS k%d", ident(k), i)
 		}
-		return "(SELECT " + columns + strings.Join(keys, "") + " FROM " + m.db.place(t.Name) + " AS t WHERE true" + m.ours(t) + ") AS t ON " + equal("s", "t", t.Key)
+		return "(SELECT " + columns + strings.Join(keys, "") + " FROM " + m.db.place(t.Name) + " AS t WHERE true" + m.ownRowsSQL(t) + ") AS t ON " + equal("s", "t", t.Key)
 	}
 	order := "run DESC, t." + ident(schemas.ColSyncedAt) + " DESC, tid DESC"
 	if t.Mode == schemas.History {
 		order = "stands DESC, " + order
 	}
-	return "LATERAL (SELECT " + columns + " FROM " + m.db.place(t.Name) + " AS t WHERE " + on("s", t.Key) + m.ours(t) + " ORDER BY " + order + " LIMIT 1) AS t ON true"
+	return "LATERAL (SELECT " + columns + " FROM " + m.db.place(t.Name) + " AS t WHERE " + on("s", t.Key) + m.ownRowsSQL(t) + " ORDER BY " + order + " LIMIT 1) AS t ON true"
 }
 
 // counts counts the records of a status table.
 type counts struct {
-	handed, fresh, changed, unchanged int64
+	staged, fresh, changed, unchanged int64
 	mine, over, shifted               int64 // versions to replace; versions to end; versions to write whose validity does not start at their synced_at
 }
 
 func (m *merge) count(t *target) (counts, error) {
-	n := counts{handed: t.handed}
+	n := counts{staged: t.toCompare}
 	var records, again, unchangedAgain, revived int64
 	count := func(where string) string { return "count(*) FILTER (WHERE " + where + ")" }
 	err := m.s.numbers(m.ctx, "SELECT "+strings.Join([]string{
@@ -146,13 +146,13 @@ func (m *merge) count(t *target) (counts, error) {
 	if err != nil {
 		return n, err
 	}
-	repeated, err := m.carry(t, n.unchanged-unchangedAgain)
+	repeated, err := m.recordCarried(t, n.unchanged-unchangedAgain)
 	if err != nil {
 		return n, err
 	}
 	again, unchangedAgain = again+repeated, unchangedAgain+repeated
 	o := m.out
-	o.Deduplicated += n.handed - records + again
+	o.Deduplicated += n.staged - records + again
 	o.Inserted += n.fresh
 	o.Written += n.fresh + n.changed - (again - unchangedAgain)
 	o.Unchanged += n.unchanged - unchangedAgain
@@ -160,8 +160,8 @@ func (m *merge) count(t *target) (counts, error) {
 	return n, nil
 }
 
-// chosen returns the ordinals of the records for which a condition holds, or nil if that is every staged row.
-func (m *merge) chosen(t *target, where string, n int64) (*ordinals, error) {
+// selectOrdinals returns the ordinals of the records for which a condition holds, or nil if that is every staged row.
+func (m *merge) selectOrdinals(t *target, where string, n int64) (*ordinals, error) {
 	if n == t.staged.Rows {
 		return nil, nil
 	}
@@ -177,12 +177,12 @@ func (m *merge) chosen(t *target, where string, n int64) (*ordinals, error) {
 	return newOrdinals(all), err
 }
 
-// carry records the keys of the given number of unchanged rows, and returns how many of them were already recorded.
-func (m *merge) carry(t *target, unchanged int64) (repeated int64, err error) {
+// recordCarried records the keys of the given number of unchanged rows, and returns how many of them were already recorded.
+func (m *merge) recordCarried(t *target, unchanged int64) (repeated int64, err error) {
 	if unchanged == 0 {
 		return 0, nil
 	}
-	if err := m.carries(t); err != nil {
+	if err := m.createCarried(t); err != nil {
 		return 0, err
 	}
 	keys := strings.Join(keyColumns("", t.Key), ", ")
@@ -191,8 +191,8 @@ func (m *merge) carry(t *target, unchanged int64) (repeated int64, err error) {
 	return unchanged - kept, err
 }
 
-// carries creates the table of carried keys.
-func (m *merge) carries(t *target) error {
+// createCarried creates the table of carried keys.
+func (m *merge) createCarried(t *target) error {
 	if m.carried != nil {
 		return nil
 	}
@@ -210,8 +210,8 @@ func (m *merge) carries(t *target) error {
 	return nil
 }
 
-// recarry changes the carried keys to the current types of the key of t.
-func (m *merge) recarry(t *target) error {
+// castCarried changes the carried keys to the current types of the key of t.
+func (m *merge) castCarried(t *target) error {
 	if m.carried == nil {
 		return nil
 	}

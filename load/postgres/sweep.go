@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// missing is a temporary table with the rows that the pass did not carry: k0, k1… or h, the row's ctid tid, and
+// missingRows is a temporary table with the rows that the pass did not carry: k0, k1… or h, the row's ctid tid, and
 // since, the start of its validity.
-const missing = "pg_temp.penstock_missing"
+const missingRows = "pg_temp.penstock_missing"
 
 // sweep counts the rows that the pass did not carry, and deletes them if s.Delete is set. // Invariant 12
 func (m *merge) sweep(s load.Sweep) error {
@@ -39,19 +39,19 @@ func (m *merge) sweep(s load.Sweep) error {
 }
 
 func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
-	stands := "t." + t.ended() + " IS NULL" + m.ours(t)
+	stands := "t." + t.ended() + " IS NULL" + m.ownRowsSQL(t)
 	if t.Mode == schemas.Append {
 		m.out.Known = true
 		return m.s.numbers(m.ctx, "SELECT count(*) FROM "+m.db.place(t.Name)+" AS t WHERE "+stands, &m.out.Alive)
 	}
-	from, gone, err := m.absent(t, s)
+	from, gone, err := m.missingSQL(t, s)
 	if err != nil {
 		return err
 	}
 	// Usually nothing is missing: then one scan of the table is enough.
 	err = m.s.numbers(m.ctx, "SELECT count(*), count(*) FILTER (WHERE "+gone+") FROM "+from+" WHERE "+stands, &m.out.Alive, &m.out.Missing)
 	if err == nil && m.out.Missing > 0 {
-		err = m.miss(t, from+" WHERE "+stands+" AND "+gone)
+		err = m.createMissing(t, from+" WHERE "+stands+" AND "+gone)
 	}
 	if err != nil {
 		return err
@@ -76,39 +76,39 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 	return m.markDeleted(t)
 }
 
-// absent returns the table joined with the keys that the pass has carried, or with those that the sweep names, and
+// missingSQL returns the table joined with the keys that the pass has carried, or with those that the sweep names, and
 // the condition that a row is missing.
-func (m *merge) absent(t *target, s load.Sweep) (from, gone string, err error) {
+func (m *merge) missingSQL(t *target, s load.Sweep) (from, gone string, err error) {
 	from = m.db.place(t.Name) + " AS t"
 	if s.Keys != nil {
-		if err := m.name(t, s.Keys); err != nil {
+		if err := m.copySweepKeys(t, s.Keys); err != nil {
 			return "", "", err
 		}
 		keys := strings.Join(keyColumns("", t.Key), ", ")
-		return from + " LEFT JOIN (SELECT DISTINCT " + keys + " FROM " + handedIn + ") AS c ON " + on("c", t.Key), "c.k0 IS NOT NULL", nil
+		return from + " LEFT JOIN (SELECT DISTINCT " + keys + " FROM " + stagedKeys + ") AS c ON " + on("c", t.Key), "c.k0 IS NOT NULL", nil
 	}
 	gone = "NOT coalesce(t." + ident(schemas.ColRun) + ` COLLATE "C" >= ` + literal(m.of.Run) + ", false)"
-	gone += " AND NOT (" + m.stretch(t) + ")"
+	gone += " AND NOT (" + m.carriedRangeSQL(t) + ")"
 	if m.carried == nil {
 		return from, gone, nil
 	}
-	if err := m.recarry(t); err != nil {
+	if err := m.castCarried(t); err != nil {
 		return "", "", err
 	}
-	whole, err := m.whole(m.carried)
+	whole, err := m.complete(m.carried)
 	if err != nil {
 		return "", "", err
 	}
 	if !whole { // the server has crashed // Invariant 12
-		m.db.lose(m.pass)
+		m.db.markLost(m.pass)
 	}
 	// Without statistics the planner assumes that many keys are equal.
 	err = m.s.run(m.ctx, "ANALYZE "+m.carried.table)
 	return from + " LEFT JOIN " + m.carried.table + " AS c ON " + on("c", t.Key), gone + " AND c.k0 IS NULL", err
 }
 
-// miss creates the table of missing rows.
-func (m *merge) miss(t *target, from string) error {
+// createMissing creates the table of missing rows.
+func (m *merge) createMissing(t *target, from string) error {
 	keys, since := "", "NULL::timestamptz"
 	for i, k := range t.Key {
 		keys += fmt.Sprintf("t.%s AS k%d, ", ident(k), i)
@@ -116,11 +116,11 @@ func (m *merge) miss(t *target, from string) error {
 	if t.Mode == schemas.History {
 		since = "t." + ident(schemas.ColValidFrom)
 	}
-	return m.s.run(m.ctx, temporary(missing, "ON COMMIT DROP AS SELECT "+keys+"t.ctid AS tid, "+since+" AS since FROM "+from))
+	return m.s.run(m.ctx, temporary(missingRows, "ON COMMIT DROP AS SELECT "+keys+"t.ctid AS tid, "+since+" AS since FROM "+from))
 }
 
-// name copies the keys of the sweep to the server. The caller has requested each of them from the source.
-func (m *merge) name(t *target, keys []arrow.RecordBatch) error {
+// copySweepKeys copies the keys of the sweep to the server. The caller has requested each of them from the source.
+func (m *merge) copySweepKeys(t *target, keys []arrow.RecordBatch) error {
 	named := *t
 	named.staged, named.only = &load.Staged{Table: schemas.Table{Name: t.Name}}, nil
 	defer named.staged.Release()
@@ -129,7 +129,7 @@ func (m *merge) name(t *target, keys []arrow.RecordBatch) error {
 			return err
 		}
 	}
-	return m.hand(&named, t.Key)
+	return m.copyKeys(&named, t.Key)
 }
 
 // list adds the keys of up to n of the missing rows to the outcome.
@@ -141,7 +141,7 @@ func (m *merge) list(t *target, n int) error {
 	if err != nil {
 		return err
 	}
-	query := fmt.Sprintf("SELECT %s FROM %s LIMIT %d", strings.Join(keyColumns("", t.Key), ", "), missing, n)
+	query := fmt.Sprintf("SELECT %s FROM %s LIMIT %d", strings.Join(keyColumns("", t.Key), ", "), missingRows, n)
 	return m.s.typed(m.ctx, query, schema, func(b arrow.RecordBatch) error {
 		b.Retain()
 		m.out.Keys = append(m.out.Keys, b)
@@ -153,36 +153,36 @@ func (m *merge) list(t *target, n int) error {
 func (m *merge) markDeleted(t *target) error {
 	table, at := m.db.place(t.Name), timestamp(m.when)
 	deleted := ident(schemas.ColDeletedAt)
-	lies := " FROM " + missing + " AS s WHERE t.ctid = s.tid"
+	lies := " FROM " + missingRows + " AS s WHERE t.ctid = s.tid"
 	var sql string
 	switch t.Mode {
 	case schemas.History:
-		if err := m.endChildren(t, missing+" AS s", at, true); err != nil {
+		if err := m.endChildren(t, missingRows+" AS s", at, true); err != nil {
 			return err
 		}
 		until := "greatest(" + at + ", s.since)"
 		sql = "UPDATE " + table + " AS t SET " + m.synced() + ", " + t.ended() + " = " + until + ", " + deleted + " = " + until + lies
 	case schemas.Replace:
-		if err := m.hanging(t, "DELETE FROM %s AS t USING (%s) AS s WHERE s.l = %s"); err != nil {
+		if err := m.execOnChildren(t, "DELETE FROM %s AS t USING (%s) AS s WHERE s.l = %s"); err != nil {
 			return err
 		}
-		sql = "DELETE FROM " + table + " AS t USING " + missing + " AS s WHERE t.ctid = s.tid"
+		sql = "DELETE FROM " + table + " AS t USING " + missingRows + " AS s WHERE t.ctid = s.tid"
 	default:
-		if err := m.hanging(t, "UPDATE %s AS t SET "+m.synced()+", "+deleted+" = "+at+" FROM (%s) AS s WHERE s.l = %s"); err != nil {
+		if err := m.execOnChildren(t, "UPDATE %s AS t SET "+m.synced()+", "+deleted+" = "+at+" FROM (%s) AS s WHERE s.l = %s"); err != nil {
 			return err
 		}
 		sql = "UPDATE " + table + " AS t SET " + m.synced() + ", " + deleted + " = " + at + lies
 	}
 	done, err := m.s.affect(m.ctx, sql)
-	return expect(done, m.out.Missing, err)
+	return checkCount(done, m.out.Missing, err)
 }
 
-// hanging runs a statement on the child rows of the missing rows. Its placeholders are the child table, a query for
+// execOnChildren runs a statement on the child rows of the missing rows. Its placeholders are the child table, a query for
 // the links, l, and the row's link.
-func (m *merge) hanging(t *target, sql string) error {
+func (m *merge) execOnChildren(t *target, sql string) error {
 	for _, c := range m.children(t) {
 		key, link := m.linkOf(t, c)
-		if err := m.s.run(m.ctx, fmt.Sprintf(sql, m.db.place(c.Name), "SELECT "+key+" AS l FROM "+missing, link)+m.ours(c)); err != nil {
+		if err := m.s.run(m.ctx, fmt.Sprintf(sql, m.db.place(c.Name), "SELECT "+key+" AS l FROM "+missingRows, link)+m.ownRowsSQL(c)); err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
 	}

@@ -14,9 +14,9 @@ import (
 // storable reports whether a text column can hold b: valid UTF-8 without zero bytes.
 func storable(b []byte) bool { return bytes.IndexByte(b, 0) < 0 && utf8.Valid(b) }
 
-// visible returns s in a form that a text column can hold: a zero byte becomes \u0000, a byte that is not valid UTF-8
+// escapeText returns s in a form that a text column can hold: a zero byte becomes \u0000, a byte that is not valid UTF-8
 // becomes \x and two hex digits.
-func visible(s string) string {
+func escapeText(s string) string {
 	if strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) {
 		return s
 	}
@@ -136,7 +136,7 @@ func fitsSlowly(doc []byte, binary bool) bool {
 			return false
 		case binary && v.Kind() == '"' && strings.IndexByte(v.String(), 0) >= 0:
 			return false
-		case binary && v.Kind() == '0' && !measured(v.String()):
+		case binary && v.Kind() == '0' && !keepsNumber(v.String()):
 			return false
 		}
 	}
@@ -144,8 +144,8 @@ func fitsSlowly(doc []byte, binary bool) bool {
 
 func blank(b []byte) bool { return len(bytes.TrimLeft(b, " \t\r\n")) == 0 }
 
-// measured reports whether jsonb stores the number unchanged.
-func measured(number string) bool {
+// keepsNumber reports whether jsonb stores the number unchanged.
+func keepsNumber(number string) bool {
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(number), "e")
 	e, err := strconv.Atoi(strings.TrimPrefix(exponent, "+"))
 	if exponent != "" && (err != nil || e > mostExponent || e < -mostExponent) || len(mantissa) > mostDigits {

@@ -15,15 +15,15 @@ func trusted(role string) string {
 	return "pg_catalog.pg_has_role(" + role + ", current_user, 'MEMBER')"
 }
 
-// mine returns the condition that penstock's role owns the objects of role, directly or as a member. Postgres treats
+// ownedBy returns the condition that penstock's role owns the objects of role, directly or as a member. Postgres treats
 // a superuser as a member of every role; this condition does not.
-func mine(role string) string {
+func ownedBy(role string) string {
 	return "CASE WHEN (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user) THEN " + trusted(role) + " ELSE pg_catalog.pg_has_role(" + role + ", 'USAGE') END"
 }
 
 // suspect is the condition that the relation c belongs to another role or may have something attached. Then
 // foreignSQL checks it.
-var suspect = "(c.relhastriggers OR c.relhasrules OR NOT " + trusted("c.relowner") + " OR NOT " + mine("c.relowner") + ")"
+var suspect = "(c.relhastriggers OR c.relhasrules OR NOT " + trusted("c.relowner") + " OR NOT " + ownedBy("c.relowner") + ")"
 
 // foreignSQL selects the relations c of the schema that are not safe to write to, as names and reasons: they belong
 // to another role, or other roles have attached something that would act with the rights of penstock's role.
@@ -35,7 +35,7 @@ func (d *DB) foreignSQL(where string) string {
 		code AS (SELECT 'pg_proc'::regclass AS class, oid, oid AS function FROM pg_catalog.pg_proc WHERE oid >= 16384 AND NOT ` + trusted("proowner") + `
 			UNION ALL SELECT 'pg_operator'::regclass, oid, oprcode::oid FROM pg_catalog.pg_operator WHERE oid >= 16384 AND NOT ` + trusted("oprowner") + `)
 		SELECT t.relname, 'table ' || ` + table + ` || ' belongs to role ' || pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(t.relowner)) || ': ALTER TABLE ' || ` + table + ` || ' OWNER TO ' || pg_catalog.quote_ident(current_user)
-			FROM t WHERE t.relkind = 'r' AND NOT ` + mine("t.relowner") + `
+			FROM t WHERE t.relkind = 'r' AND NOT ` + ownedBy("t.relowner") + `
 		UNION ALL SELECT t.relname, 'rule ' || pg_catalog.quote_ident(r.rulename) || ' changes what is written to table ' || ` + table + ` || ': DROP RULE ' || pg_catalog.quote_ident(r.rulename) || ' ON ' || ` + table + `
 			FROM t JOIN pg_catalog.pg_rewrite r ON r.ev_class = t.oid WHERE t.relkind = 'r'
 		UNION ALL SELECT t.relname, 'row-level security hides rows of table ' || ` + table + ` || ': ALTER TABLE ' || ` + table + ` || ' NO FORCE ROW LEVEL SECURITY, or give role ' || pg_catalog.quote_ident(current_user) || ' BYPASSRLS'
@@ -72,18 +72,18 @@ func ownNames() string {
 	return "c.relname IN (" + literals(names) + ")"
 }
 
-// inPlace returns an error if a view or similar has the name of one of penstock's own tables: reading it would run
+// checkOwnNames returns an error if a view or similar has the name of one of penstock's own tables: reading it would run
 // its owner's code.
-func (d *DB) inPlace(ctx context.Context, s *session) error {
+func (d *DB) checkOwnNames(ctx context.Context, s *session) error {
 	return s.query(ctx, "SELECT c.relname, c.relkind FROM pg_catalog.pg_class c WHERE c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = "+literal(d.o.Schema)+
 		") AND "+ownNames()+" AND c.relkind NOT IN ('r', 'i', 'S')", func(v [][]byte) error {
 		return fmt.Errorf("%w: %s has the name of penstock's table %s: drop it, or use another schema", ErrUnsafe, kindName(string(v[1])), d.place(string(v[0])))
 	})
 }
 
-// guardOwn returns an error if one of penstock's own tables belongs to another role, or other roles have attached
+// checkOwnTrust returns an error if one of penstock's own tables belongs to another role, or other roles have attached
 // something to it.
-func (d *DB) guardOwn(ctx context.Context, s *session) error {
+func (d *DB) checkOwnTrust(ctx context.Context, s *session) error {
 	found, err := d.foreign(ctx, s, ownNames())
 	if err != nil {
 		return err
@@ -96,9 +96,9 @@ func (d *DB) guardOwn(ctx context.Context, s *session) error {
 	return nil
 }
 
-// guard does the same for the tables that rows are written to.
+// checkTrust does the same for the tables that rows are written to.
 // Invariant 16
-func (m *merge) guard(c *catalog, staged []string) error {
+func (m *merge) checkTrust(c *catalog, staged []string) error {
 	var names []string
 	for name, o := range c.live {
 		_, made := c.made[name]
@@ -122,7 +122,7 @@ func (m *merge) guard(c *catalog, staged []string) error {
 // Warnings returns problems of the role and the schema that give others more rights than needed, one line each with a
 // remedy.
 func (d *DB) Warnings(ctx context.Context) (out []string, err error) {
-	err = d.look(ctx, func(s *session) error {
+	err = d.withReadTx(ctx, func(s *session) error {
 		out, err = d.warnings(ctx, s)
 		return err
 	})
@@ -136,7 +136,7 @@ func (d *DB) Warnings(ctx context.Context) (out []string, err error) {
 func (d *DB) warn(ctx context.Context, s *session) error {
 	warnings, err := d.warnings(ctx, s)
 	for _, w := range warnings {
-		if _, told := d.o.Warned.LoadOrStore(w, true); !told {
+		if _, logged := d.o.Warned.LoadOrStore(w, true); !logged {
 			d.o.Log.Warn("postgres: " + w)
 		}
 	}

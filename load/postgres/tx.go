@@ -23,13 +23,13 @@ type tx struct {
 	of   load.Pass
 	pass *pass
 
-	pending []*load.Staged // in the order of their first batch
-	log     []*applied
-	held    int64 // bytes of batches in log
-	failed  error // error of an Apply: the transaction cannot commit any more
-	over    bool
-	queued  time.Duration // time spent in line for tables that other sources change
-	vigil   keepalive
+	pending   []*load.Staged // in the order of their first batch
+	log       []*applied
+	held      int64 // bytes of batches in log
+	failed    error // error of an Apply: the transaction cannot commit any more
+	over      bool
+	queued    time.Duration // time spent in line for tables that other sources change
+	keepalive keepalive
 
 	attempt
 }
@@ -44,21 +44,21 @@ type attempt struct {
 	fresh   map[string]bool
 	stamp   time.Time   // time of the changes to tables that it records
 	when    time.Time   // time of the commit
-	timed   bool        // when is later than all existing rows; see outlast
+	timed   bool        // when is later than all existing rows; see advanceTime
 	owner   *load.Owner // owner of the stream's table, if it must be recorded
 	was     *load.Owner // the previous owner
 	written map[string]int64
-	flaws   [][]any // rows for [load.Rejects]
+	rejects [][]any // rows for [load.Rejects]
 }
 
 // applied is one call of Apply.
 type applied struct {
-	staged []*load.Staged
-	sweep  load.Sweep
-	out    load.Outcome
-	told   bool // out was returned to the caller
-	done   bool // on this connection
-	gone   bool // the batches were released
+	staged   []*load.Staged
+	sweep    load.Sweep
+	out      load.Outcome
+	returned bool // out was returned to the caller
+	done     bool // on this connection
+	released bool // the batches were released
 }
 
 // maxHeld limits the batches, in bytes, that a transaction keeps to be able to repeat. A larger transaction fails
@@ -89,7 +89,7 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) (err
 
 // Apply implements [load.Tx].
 func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err error) {
-	defer x.awake()()
+	defer x.reserveSession()()
 	return x.applyAll(ctx, s)
 }
 
@@ -110,22 +110,22 @@ func (x *tx) applyAll(ctx context.Context, s load.Sweep) (out load.Outcome, err 
 		x.failed = fmt.Errorf("apply %s: %w", x.key.Stream, err)
 		return out, x.failed
 	}
-	a.told = true
-	x.forgo()
+	a.returned = true
+	x.releaseLarge()
 	return a.out, nil
 }
 
 // retry calls f again, on another connection, after transient errors, if all batches are still there to repeat the
 // transaction.
 func (x *tx) retry(ctx context.Context, f func() error) error {
-	return x.db.retryBeside(ctx, &x.queued, func() error {
+	return x.db.retryExcluding(ctx, &x.queued, func() error {
 		err := f()
 		if err == nil {
 			return nil
 		}
-		x.abandon()
+		x.resetAttempt()
 		for _, a := range x.log {
-			if a.gone && transient(err) {
+			if a.released && transient(err) {
 				return fmt.Errorf("the transaction is too large to repeat: %w", permanent{err})
 			}
 		}
@@ -155,10 +155,10 @@ func (x *tx) catchUp(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if a.told && !same(out, a.out) {
+		if a.returned && !same(out, a.out) {
 			return errors.New("repeated on another connection, it had another outcome: the table was changed in between")
 		}
-		if a.told {
+		if a.returned {
 			releaseKeys(out)
 		} else {
 			a.out = out
@@ -180,14 +180,14 @@ func releaseKeys(o load.Outcome) {
 	}
 }
 
-// forgo releases the batches of applied calls if they are too large to keep.
-func (x *tx) forgo() {
+// releaseLarge releases the batches of applied calls if they are too large to keep.
+func (x *tx) releaseLarge() {
 	if x.held <= maxHeld {
 		return
 	}
 	for _, a := range x.log {
 		a.release()
-		a.gone = true
+		a.released = true
 	}
 	x.held = 0
 }
@@ -232,7 +232,7 @@ func (x *tx) start(ctx context.Context) error {
 	}
 	now, err := x.db.fence(ctx, s, x.key)
 	if err != nil {
-		return fmt.Errorf("lock cursor: %w", x.db.unprepared(err))
+		return fmt.Errorf("lock cursor: %w", x.db.recheckTables(err))
 	}
 	if !now.at(x.at) || x.at.cursor != x.from {
 		return state.ErrMoved
@@ -249,11 +249,11 @@ func (x *tx) apply(ctx context.Context, a *applied) (out load.Outcome, err error
 	m := &merge{tx: x, ctx: ctx, out: &out}
 	for _, step := range []func() error{
 		func() error { return m.fit(a.staged, a.sweep.Table) },
-		func() error { return m.outlast(a.staged) },
+		func() error { return m.advanceTime(a.staged) },
 		func() error { load.Synced(a.staged, x.when); return nil },
 		func() error { return m.rows(a.staged) },
 		func() error { return m.sweep(a.sweep) },
-		m.reject,
+		m.writeRejects,
 	} {
 		if err := step(); err != nil {
 			releaseKeys(out)
@@ -265,7 +265,7 @@ func (x *tx) apply(ctx context.Context, a *applied) (out load.Outcome, err error
 
 // Commit implements [load.Tx].
 func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
-	defer x.awake()()
+	defer x.reserveSession()()
 	if x.over {
 		return fmt.Errorf("commit %s: transaction is over", x.key.Stream)
 	}
@@ -291,19 +291,19 @@ func (x *tx) commit(ctx context.Context, to position) error {
 		func() error { return x.catchUp(ctx) },
 		func() error { return x.keepCarried(ctx) },
 		func() error { to.moved = x.when; return x.db.step("state") },
-		func() error { return x.own(ctx) },
-		func() error { return x.db.move(ctx, x.s, x.key, x.at, to) },
+		func() error { return x.recordOwner(ctx) },
+		func() error { return x.db.writePosition(ctx, x.s, x.key, x.at, to) },
 		func() error { return x.db.step("precommit") },
 		ctx.Err,
-		func() error { return x.seal(ctx, to) },
+		func() error { return x.sendCommit(ctx, to) },
 	} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
 	x.over = true
-	x.db.stands(x.key, to)
-	x.db.claims(x.key, claimed{x.of.Claim, to})
+	x.db.cachePosition(x.key, to)
+	x.db.cacheClaim(x.key, claimed{x.of.Claim, to})
 	x.finish(ctx)
 	return x.db.step("committed")
 }
@@ -312,8 +312,8 @@ func (x *tx) commit(ctx context.Context, to position) error {
 // answers.
 const commitGrace = 5 * time.Second
 
-// seal sends COMMIT. If its answer is lost, seal determines the outcome.
-func (x *tx) seal(ctx context.Context, to position) error {
+// sendCommit sends COMMIT. If its answer is lost, seal determines the outcome.
+func (x *tx) sendCommit(ctx context.Context, to position) error {
 	late, release := withGrace(ctx, commitGrace)
 	defer release()
 	tag, err := x.s.exec(late, "COMMIT")
@@ -324,12 +324,12 @@ func (x *tx) seal(ctx context.Context, to position) error {
 		x.db.advance(x.pass, x.order, x.carried, x.swept())
 		return nil
 	}
-	if !lost(err) && late.Err() == nil {
+	if !connectionLost(err) && late.Err() == nil {
 		return err
 	}
 	carried, order := x.carried, x.order
-	x.abandon()
-	committed, now, serr := x.db.settled(late, x.key, to)
+	x.resetAttempt()
+	committed, now, serr := x.db.commitOutcome(late, x.key, to)
 	switch {
 	case serr != nil:
 		return fmt.Errorf("the answer to COMMIT was lost, and its outcome is unknown: %w", errors.Join(permanent{err}, permanent{serr}))
@@ -344,7 +344,7 @@ func (x *tx) seal(ctx context.Context, to position) error {
 
 // Rollback implements [load.Tx].
 func (x *tx) Rollback() error {
-	defer x.awake()()
+	defer x.reserveSession()()
 	x.end()
 	return nil
 }
@@ -352,8 +352,8 @@ func (x *tx) Rollback() error {
 // end discards what is not committed.
 func (x *tx) end() {
 	if !x.over {
-		x.abandon()
-		x.db.unsure(x.key) // in case it caused the failure
+		x.resetAttempt()
+		x.db.dropPosition(x.key) // in case it caused the failure
 	}
 	x.over = true
 	for _, p := range x.pending {
@@ -365,8 +365,8 @@ func (x *tx) end() {
 	x.pending, x.log = nil, nil
 }
 
-// abandon discards what was done on this connection.
-func (x *tx) abandon() {
+// resetAttempt discards what was done on this connection.
+func (x *tx) resetAttempt() {
 	s := x.s
 	x.attempt = attempt{}
 	for _, a := range x.log {
@@ -384,13 +384,13 @@ func (x *tx) finish(ctx context.Context) {
 	if x.s == nil { // committed, but the connection is lost
 		return
 	}
-	x.db.learn(x.pass, x.fresh)
+	x.db.recordFresh(x.pass, x.fresh)
 	s, written, own, look := x.s, x.written, x.carried, x.keeps
 	x.attempt = attempt{}
 	x.db.analyze(ctx, s, written)
 	if look || x.db.isStale(x.key) {
-		x.db.leftovers(ctx, s, x.key, own)
+		x.db.findLeftovers(ctx, s, x.key, own)
 	}
-	x.db.clean(ctx, s)
+	x.db.dropGarbage(ctx, s)
 	s.release()
 }

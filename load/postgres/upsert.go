@@ -11,38 +11,38 @@ import (
 
 // writeRows writes the new and changed records in the way of the table's mode.
 func (m *merge) writeRows(t *target, n counts) error {
-	written, err := m.chosen(t, "st < "+isUnchanged, n.fresh+n.changed)
+	written, err := m.selectOrdinals(t, "st < "+isUnchanged, n.fresh+n.changed)
 	if err != nil {
 		return err
 	}
 	switch {
 	case t.Mode == schemas.History:
-		return m.giveHistory(t, n, written)
+		return m.writeHistory(t, n, written)
 	case t.Mode == schemas.Append:
-		if err := m.cutMine(t, n, " AND t."+ident(schemas.ColRun)+` COLLATE "C" >= `+literal(m.of.Run)); err != nil {
+		if err := m.deleteOwnVersions(t, n, " AND t."+ident(schemas.ColRun)+` COLLATE "C" >= `+literal(m.of.Run)); err != nil {
 			return err
 		}
 		return m.insertFamily(t, written)
 	}
-	return m.giveMerge(t, n, written)
+	return m.writeMerge(t, n, written)
 }
 
-// giveMerge replaces changed rows and inserts new ones.
-func (m *merge) giveMerge(t *target, n counts, written *ordinals) error {
+// writeMerge replaces changed rows and inserts new ones.
+func (m *merge) writeMerge(t *target, n counts, written *ordinals) error {
 	if n.changed == 0 {
 		return m.insertFamily(t, written)
 	}
 	if err := m.db.step("delete"); err != nil {
 		return err
 	}
-	if err := m.cut(t, "st = "+isChanged, ""); err != nil {
+	if err := m.deleteChildren(t, "st = "+isChanged, ""); err != nil {
 		return err
 	}
 	if err := m.update(t, n); err != nil {
 		return err
 	}
 	if n.fresh > 0 {
-		fresh, err := m.chosen(t, "st = "+isNew, n.fresh)
+		fresh, err := m.selectOrdinals(t, "st = "+isNew, n.fresh)
 		if err != nil {
 			return err
 		}
@@ -56,16 +56,16 @@ func (m *merge) giveMerge(t *target, n counts, written *ordinals) error {
 	return m.insertChildren(t, written)
 }
 
-// cut deletes the child rows, restricted by the condition rows, of the records for which the condition records holds
+// deleteChildren deletes the child rows, restricted by the condition rows, of the records for which the condition records holds
 // on the status table.
-func (m *merge) cut(t *target, records, rows string) error {
+func (m *merge) deleteChildren(t *target, records, rows string) error {
 	for _, c := range m.children(t) {
 		if c.made {
 			continue
 		}
 		key, link := m.linkOf(t, c)
 		err := m.s.run(m.ctx, fmt.Sprintf("DELETE FROM %s AS t USING (SELECT %s AS l FROM %s WHERE %s) AS s WHERE s.l = %s%s",
-			m.db.place(c.Name), key, status, records, link, rows+m.ours(c)))
+			m.db.place(c.Name), key, status, records, link, rows+m.ownRowsSQL(c)))
 		if err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
@@ -75,7 +75,7 @@ func (m *merge) cut(t *target, records, rows string) error {
 
 // update overwrites the rows with the keys of changed rows.
 func (m *merge) update(t *target, n counts) error {
-	changed, err := m.chosen(t, "st = "+isChanged, n.changed)
+	changed, err := m.selectOrdinals(t, "st = "+isChanged, n.changed)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (m *merge) update(t *target, n counts) error {
 	hash, deleted := ident(schemas.ColHash), ident(schemas.ColDeletedAt)
 	done, err := m.upsert(t, " WHERE t."+hash+" IS DISTINCT FROM excluded."+hash+" OR t."+deleted+" IS NOT NULL")
 	m.written[t.Name] += done
-	return expect(done, n.changed, err)
+	return checkCount(done, n.changed, err)
 }
 
 // stageRows copies whole rows into a temporary table.
@@ -170,36 +170,36 @@ func (m *merge) upsertFew(t *target) error {
 	for i, s := range sources {
 		names[i] = s.from
 	}
-	return m.s.give(m.ctx, m.upsertSQL(t, "(VALUES "+strings.Join(rows, ", ")+") AS s ("+idents(names)+")", ""), values)
+	return m.s.execParams(m.ctx, m.upsertSQL(t, "(VALUES "+strings.Join(rows, ", ")+") AS s ("+idents(names)+")", ""), values)
 }
 
-// cutMine deletes the versions that this pass has already written of records that it now carries with other content,
+// deleteOwnVersions deletes the versions that this pass has already written of records that it now carries with other content,
 // and their child rows.
-func (m *merge) cutMine(t *target, n counts, rows string) error {
+func (m *merge) deleteOwnVersions(t *target, n counts, rows string) error {
 	if n.mine == 0 {
 		return nil
 	}
 	if err := m.db.step("delete"); err != nil {
 		return err
 	}
-	if err := m.cut(t, "mine AND st = "+isChanged, rows); err != nil {
+	if err := m.deleteChildren(t, "mine AND st = "+isChanged, rows); err != nil {
 		return err
 	}
 	done, err := m.s.affect(m.ctx, "DELETE FROM "+m.db.place(t.Name)+" AS t USING "+status+" AS s WHERE t.ctid = s.tid AND s.mine AND s.st = "+isChanged)
-	return expect(done, n.mine, err)
+	return checkCount(done, n.mine, err)
 }
 
-// expect checks that a statement has changed as many rows as were found before.
-func expect(done, want int64, err error) error {
+// checkCount checks that a statement has changed as many rows as were found before.
+func checkCount(done, want int64, err error) error {
 	if err == nil && done != want {
-		return again{fmt.Errorf("expected to change %d rows, changed %d: another session changed the table meanwhile", want, done)}
+		return retryable{fmt.Errorf("expected to change %d rows, changed %d: another session changed the table meanwhile", want, done)}
 	}
 	return err
 }
 
-// giveHistory ends the versions that have a successor, and inserts the successors.
-func (m *merge) giveHistory(t *target, n counts, written *ordinals) error {
-	if err := m.cutMine(t, n, " AND t."+t.ended()+" IS NULL"); err != nil {
+// writeHistory ends the versions that have a successor, and inserts the successors.
+func (m *merge) writeHistory(t *target, n counts, written *ordinals) error {
+	if err := m.deleteOwnVersions(t, n, " AND t."+t.ended()+" IS NULL"); err != nil {
 		return err
 	}
 	if n.over > 0 {
@@ -208,7 +208,7 @@ func (m *merge) giveHistory(t *target, n counts, written *ordinals) error {
 		}
 		over := "s.stands AND NOT s.mine AND s.st = " + isChanged
 		done, err := m.s.affect(m.ctx, "UPDATE "+m.db.place(t.Name)+" AS t SET "+m.synced()+", "+t.ended()+" = s.f FROM "+status+" AS s WHERE t.ctid = s.tid AND "+over)
-		if err := expect(done, n.over, err); err != nil {
+		if err := checkCount(done, n.over, err); err != nil {
 			return err
 		}
 		if err := m.endChildren(t, status+" AS s WHERE "+over, "s.f", false); err != nil {
@@ -221,7 +221,7 @@ func (m *merge) giveHistory(t *target, n counts, written *ordinals) error {
 	if n.shifted == 0 {
 		return nil
 	}
-	return m.shift(t)
+	return m.correctValidity(t)
 }
 
 // synced returns the assignment that gives a changed row the commit's time.
@@ -237,7 +237,7 @@ func (m *merge) endChildren(t *target, records, at string, deleted bool) error {
 			set += ", " + ident(schemas.ColDeletedAt) + " = " + until
 		}
 		err := m.s.run(m.ctx, fmt.Sprintf("UPDATE %s AS t SET %s FROM (SELECT %s AS l, %s AS f FROM %s) AS s WHERE s.l = %s AND t.%s IS NULL%s",
-			m.db.place(c.Name), set, key, at, records, link, ident(schemas.ColValidTo), m.ours(c)))
+			m.db.place(c.Name), set, key, at, records, link, ident(schemas.ColValidTo), m.ownRowsSQL(c)))
 		if err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
@@ -245,19 +245,19 @@ func (m *merge) endChildren(t *target, records, at string, deleted bool) error {
 	return nil
 }
 
-// shift corrects the start of validity of versions that were written as valid from their synced_at. A version that
+// correctValidity corrects the start of validity of versions that were written as valid from their synced_at. A version that
 // replaced another in place keeps that one's start, and no version starts before the previous one has ended.
-func (m *merge) shift(t *target) error {
+func (m *merge) correctValidity(t *target) error {
 	moved := "s.st < " + isUnchanged + " AND s.f <> s.y"
 	from := ident(schemas.ColValidFrom)
-	err := m.s.run(m.ctx, "UPDATE "+m.db.place(t.Name)+" AS t SET "+from+" = s.f FROM "+status+" AS s WHERE "+on("s", t.Key)+" AND t."+t.ended()+" IS NULL AND "+moved+m.ours(t))
+	err := m.s.run(m.ctx, "UPDATE "+m.db.place(t.Name)+" AS t SET "+from+" = s.f FROM "+status+" AS s WHERE "+on("s", t.Key)+" AND t."+t.ended()+" IS NULL AND "+moved+m.ownRowsSQL(t))
 	if err != nil {
 		return err
 	}
 	for _, c := range m.children(t) {
 		key, link := m.linkOf(t, c)
 		err := m.s.run(m.ctx, fmt.Sprintf("UPDATE %s AS t SET %s = s.f FROM (SELECT %s AS l, s.f FROM %s AS s WHERE %s) AS s WHERE s.l = %s AND t.%s IS NULL%s",
-			m.db.place(c.Name), from, key, status, moved, link, ident(schemas.ColValidTo), m.ours(c)))
+			m.db.place(c.Name), from, key, status, moved, link, ident(schemas.ColValidTo), m.ownRowsSQL(c)))
 		if err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
@@ -265,8 +265,8 @@ func (m *merge) shift(t *target) error {
 	return nil
 }
 
-// own writes rows of penstock's own tables: it replaces rows of tables with a key, and appends others.
-func (m *merge) own(t *target) error {
+// writeOwn writes rows of penstock's own tables: it replaces rows of tables with a key, and appends others.
+func (m *merge) writeOwn(t *target) error {
 	if err := m.db.step("ledger"); err != nil {
 		return err
 	}

@@ -16,8 +16,8 @@ import (
 // maxRaw is the most bytes of a value that a reject keeps.
 const maxRaw = 64 << 10
 
-// flaw records a value that could not be stored as it is. // Invariant 11
-func (m *merge) flaw(t *target, b arrow.RecordBatch, column string, row int, raw, reason string) {
+// rejectValue records a value that could not be stored as it is. // Invariant 11
+func (m *merge) rejectValue(t *target, b arrow.RecordBatch, column string, row int, raw, reason string) {
 	if load.IsInternal(t.Name) {
 		return
 	}
@@ -34,7 +34,7 @@ func (m *merge) flaw(t *target, b arrow.RecordBatch, column string, row int, raw
 	if pointer == "" {
 		pointer = "/" + f.Name
 	}
-	m.flaws = append(m.flaws, []any{
+	m.rejects = append(m.rejects, []any{
 		run, m.key.Pipeline, m.key.Stream, n, cellInt(b, schemas.ColOrdinal, row), schemas.Indexed(elementOf(t, b, row) + pointer), m.of.Time(),
 		nil, schemas.TypeName(schemas.TypeOf(f)), raw, reason, false, nil,
 		schemas.Indexed(recordID(t, b, row)), "load", nil,
@@ -105,17 +105,17 @@ func cellText(b arrow.RecordBatch, column string, row int) string {
 	return ""
 }
 
-// reject writes the recorded values that could not be stored as they are.
-func (m *merge) reject() error {
-	if len(m.flaws) == 0 {
+// writeRejects writes the recorded values that could not be stored as they are.
+func (m *merge) writeRejects() error {
+	if len(m.rejects) == 0 {
 		return nil
 	}
-	b, err := load.Rows(load.Rejects, m.flaws...)
+	b, err := load.Rows(load.Rejects, m.rejects...)
 	if err != nil {
 		return err
 	}
 	defer b.Release()
-	m.flaws = nil
+	m.rejects = nil
 	stamped := load.Stamp(load.Rejects, b, m.key.Source)
 	defer stamped.Release()
 	rejects := ownTable(load.Rejects, m.key.Source)
@@ -127,5 +127,5 @@ func (m *merge) reject() error {
 	if err := t.staged.Add(stamped); err != nil {
 		return err
 	}
-	return m.own(t)
+	return m.writeOwn(t)
 }

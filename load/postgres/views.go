@@ -20,10 +20,10 @@ type view struct {
 	print      string   // what must be equal after the view was recreated
 }
 
-// aside runs f, which changes the types of columns of table. It first drops the views that depend on them, directly
+// withoutViews runs f, which changes the types of columns of table. It first drops the views that depend on them, directly
 // or not, because Postgres refuses the change otherwise. It recreates them in the same transaction, with their
 // owners, grants, options and comments. If one cannot be recreated, the transaction fails. // Invariant 16
-func (m *merge) aside(table string, columns []string, f func() error) error {
+func (m *merge) withoutViews(table string, columns []string, f func() error) error {
 	if len(columns) == 0 {
 		return f()
 	}
@@ -40,7 +40,7 @@ func (m *merge) aside(table string, columns []string, f func() error) error {
 		return err
 	}
 	for _, v := range views {
-		if err := m.putBack(v); err != nil {
+		if err := m.recreateView(v); err != nil {
 			return fmt.Errorf("widen column %s: recreate view %s: %w", strings.Join(columns, ", "), v.name, err)
 		}
 	}
@@ -147,8 +147,8 @@ func (m *merge) fingerprint(oid string) (string, error) {
 	return strings.Join(out, ""), err
 }
 
-// putBack recreates a view, and checks that its properties are unchanged.
-func (m *merge) putBack(v view) error {
+// recreateView recreates a view, and checks that its properties are unchanged.
+func (m *merge) recreateView(v view) error {
 	with := ""
 	if v.options != "" {
 		with = " WITH (" + v.options + ")"

@@ -15,7 +15,7 @@ import (
 func (s *Store) ChangeBudget(ctx context.Context, name string, change func(at time.Time, kept []byte) ([]byte, error)) error {
 	pool, err := s.ready(ctx)
 	if err != nil {
-		return s.told(err)
+		return s.redactError(err)
 	}
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		var at time.Time
@@ -42,7 +42,7 @@ func (s *Store) ChangeBudget(ctx context.Context, name string, change func(at ti
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("change budget: %w", s.told(err))
+		return fmt.Errorf("change budget: %w", s.redactError(err))
 	}
 	return nil
 }

@@ -26,8 +26,8 @@ func (c *clock) now() time.Time {
 	return c.at.Add(time.Since(c.base))
 }
 
-// heard records a reading of the database's clock, taken between the request and now.
-func (c *clock) heard(there, asked time.Time) {
+// record records a reading of the database's clock, taken between the request and now.
+func (c *clock) record(there, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	lowest := there.Add(-time.Since(c.base)) // if it was read just now
@@ -41,18 +41,18 @@ func (c *clock) heard(there, asked time.Time) {
 // database and with each sign of life.
 func (s *Store) Now() time.Time { return s.clock.now().UTC() }
 
-// asker is a pool or a transaction.
-type asker interface {
+// querier is a pool or a transaction.
+type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// ask runs a query that returns one time of the database's clock.
-func (s *Store) ask(ctx context.Context, of asker, sql string, args ...any) error {
+// queryClock runs a query that returns one time of the database's clock.
+func (s *Store) queryClock(ctx context.Context, of querier, sql string, args ...any) error {
 	asked := time.Now()
 	var there time.Time
 	if err := of.QueryRow(ctx, sql, args...).Scan(&there); err != nil {
 		return err
 	}
-	s.clock.heard(there, asked)
+	s.clock.record(there, asked)
 	return nil
 }

@@ -32,7 +32,7 @@ func TestClock(t *testing.T) {
 				time.Sleep(time.Duration(ways[i]))
 				there := time.Now().Round(0).Add(apart)
 				time.Sleep(time.Duration(ways[i+1]))
-				c.heard(there, asked)
+				c.record(there, asked)
 				quickest = min(quickest, time.Duration(ways[i+1]))
 				time.Sleep(time.Minute)
 				behind := time.Now().Round(0).Add(apart).Sub(c.now())

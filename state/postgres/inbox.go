@@ -37,7 +37,7 @@ func (s *Store) OpenInbox(ctx context.Context, o state.InboxOptions) (state.Inbo
 const writers = 2
 
 func (s *Store) openInbox(ctx context.Context, o state.InboxOptions) (*inbox, error) {
-	if err := s.look(ctx, ping(ctx)); err != nil {
+	if err := s.read(ctx, ping(ctx)); err != nil {
 		return nil, fmt.Errorf("open inbox: %w", err)
 	}
 	b := &inbox{s: s, quota: o.Quota}

@@ -175,7 +175,7 @@ func capturesOf(ctx context.Context, tx pgx.Tx, source string) ([]state.Captured
 
 // Captures implements [state.Intake].
 func (b *inbox) Captures(ctx context.Context, source string) (all []state.Event, err error) {
-	err = b.s.look(ctx, func(pool *pgxpool.Pool) error {
+	err = b.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, "SELECT capture, received, header, body FROM captures WHERE source = $1 AND received > $2 ORDER BY capture",
 			[]byte(source), b.s.Now().Add(-state.CaptureAge))
 		if err != nil {

@@ -64,12 +64,12 @@ func (g *grouping) put(ctx context.Context, group []*state.Delivery) error {
 	}
 	for _, d := range group {
 		d.Was, d.Err = "", nil
-		g.judge(d)
+		g.classify(d)
 	}
 	if len(g.rows) == 0 {
 		return nil
 	}
-	if err := g.number(ctx); err != nil {
+	if err := g.assignSources(ctx); err != nil {
 		return err
 	}
 	return g.write(ctx)
@@ -119,8 +119,8 @@ func (g *grouping) read(ctx context.Context, group []*state.Delivery) error {
 	return nil
 }
 
-// judge sets the outcome of a delivery, and adds it to the rows if it must be stored.
-func (g *grouping) judge(d *state.Delivery) {
+// classify sets the outcome of a delivery, and adds it to the rows if it must be stored.
+func (g *grouping) classify(d *state.Delivery) {
 	first, again := g.first[d.Key]
 	switch {
 	case d.Event.ID == "" || !again:
@@ -151,8 +151,8 @@ func (g *grouping) judge(d *state.Delivery) {
 	}
 }
 
-// number assigns numbers to new sources.
-func (g *grouping) number(ctx context.Context) error {
+// assignSources assigns numbers to new sources.
+func (g *grouping) assignSources(ctx context.Context) error {
 	for name := range g.heads {
 		if _, there := g.sources[name]; there {
 			continue

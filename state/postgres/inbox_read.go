@@ -79,7 +79,7 @@ func (b *inbox) Event(ctx context.Context, ordinal int64) (state.DeadLetter, err
 }
 
 func (b *inbox) letters(ctx context.Context, query string, args ...any) (letters []state.DeadLetter, err error) {
-	err = b.s.look(ctx, func(pool *pgxpool.Pool) error {
+	err = b.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, query, args...)
 		if err != nil {
 			return err
@@ -99,7 +99,7 @@ func (b *inbox) letters(ctx context.Context, query string, args ...any) (letters
 
 // Standings implements [state.EventReader].
 func (b *inbox) Standings(ctx context.Context) (all []state.SourceBacklog, err error) {
-	err = b.s.look(ctx, func(pool *pgxpool.Pool) error {
+	err = b.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, `SELECT name, head, trimmed, bytes,
 				(SELECT count(*) FROM events WHERE source = s.source AND reason IS NOT NULL),
 				(SELECT received FROM events WHERE source = s.source AND reason IS NULL ORDER BY ordinal LIMIT 1)
@@ -111,7 +111,7 @@ func (b *inbox) Standings(ctx context.Context) (all []state.SourceBacklog, err e
 			var name []byte
 			var oldest *time.Time
 			err = row.Scan(&name, &st.Head, &st.Trimmed, &st.Bytes, &st.DeadLetters, &oldest)
-			st.Source, st.Oldest = string(name), of(oldest)
+			st.Source, st.Oldest = string(name), timeOf(oldest)
 			return st, err
 		})
 		return err

@@ -44,12 +44,12 @@ func (s *Store) OpenJournal(ctx context.Context) (state.Journal, error) {
 	}
 	live, stop := context.WithCancel(context.WithoutCancel(ctx))
 	j.stop = stop
-	j.beats.Go(func() { j.live(live) })
+	j.beats.Go(func() { j.sendBeats(live) })
 	return j, nil
 }
 
-// live sends signs of life until ctx ends.
-func (j *journal) live(ctx context.Context) {
+// sendBeats sends signs of life until ctx ends.
+func (j *journal) sendBeats(ctx context.Context) {
 	tick := time.NewTicker(processBeat)
 	defer tick.Stop()
 	for {
@@ -64,7 +64,7 @@ func (j *journal) live(ctx context.Context) {
 
 func (j *journal) beat(ctx context.Context) error {
 	return j.s.change(ctx, func(tx pgx.Tx) error {
-		err := j.s.ask(ctx, tx, `INSERT INTO processes VALUES ($1, clock_timestamp() + $2)
+		err := j.s.queryClock(ctx, tx, `INSERT INTO processes VALUES ($1, clock_timestamp() + $2)
 			ON CONFLICT (process) DO UPDATE SET until = excluded.until RETURNING clock_timestamp()`, j.process, processLife)
 		if err == nil {
 			_, err = tx.Exec(ctx, "DELETE FROM processes WHERE until < clock_timestamp() - interval '1 day'")
@@ -106,7 +106,7 @@ func (j *journal) Seen(ctx context.Context, pipeline, schedule string, now time.
 // Pause implements [state.Schedule].
 func (j *journal) Pause(ctx context.Context, pipeline string, since time.Time) error {
 	return j.change(ctx, "pause", func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, "UPDATE pipelines SET paused = $1 WHERE name = $2", at(since), pipeline)
+		_, err := tx.Exec(ctx, "UPDATE pipelines SET paused = $1 WHERE name = $2", nullTime(since), pipeline)
 		return err
 	})
 }
@@ -114,13 +114,13 @@ func (j *journal) Pause(ctx context.Context, pipeline string, since time.Time) e
 // Paused implements [state.Schedule].
 func (j *journal) Paused(ctx context.Context, pipeline string) (time.Time, error) {
 	var since *time.Time
-	err := j.s.look(ctx, func(pool *pgxpool.Pool) error {
+	err := j.s.read(ctx, func(pool *pgxpool.Pool) error {
 		return pool.QueryRow(ctx, "SELECT paused FROM pipelines WHERE name = $1", pipeline).Scan(&since)
 	})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return time.Time{}, fmt.Errorf("read journal: %w", err)
 	}
-	return of(since), nil
+	return timeOf(since), nil
 }
 
 func (j *journal) change(ctx context.Context, what string, do func(pgx.Tx) error) error {

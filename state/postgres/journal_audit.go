@@ -25,7 +25,7 @@ func (j *journal) KeepAudit(ctx context.Context, r state.AuditRecord) error {
 
 // Audit implements [state.AuditBook].
 func (j *journal) Audit(ctx context.Context, offset, limit int) (all []state.AuditRecord, total int, err error) {
-	err = j.s.look(ctx, func(pool *pgxpool.Pool) error {
+	err = j.s.read(ctx, func(pool *pgxpool.Pool) error {
 		if err := pool.QueryRow(ctx, "SELECT count(*) FROM audit").Scan(&total); err != nil {
 			return err
 		}

@@ -27,7 +27,7 @@ func (j *journal) keepRun(ctx context.Context, tx pgx.Tx, r state.RunRecord, ove
 		ON CONFLICT (pipeline, run) DO UPDATE SET cause = excluded.cause, due = excluded.due, started = excluded.started, ended = excluded.ended,
 			status = excluded.status, error = excluded.error, report = excluded.report, log = excluded.log, owner = excluded.owner
 			WHERE $12 OR runs.owner = excluded.owner`,
-		r.Pipeline, r.Run, r.Cause, at(r.Due), at(r.Started), at(r.Ended), r.Status, clean(r.Error), blob(r.Report), log, j.process, over)
+		r.Pipeline, r.Run, r.Cause, nullTime(r.Due), nullTime(r.Started), nullTime(r.Ended), r.Status, clean(r.Error), blob(r.Report), log, j.process, over)
 	if err == nil {
 		_, err = tx.Exec(ctx, `DELETE FROM runs WHERE pipeline = $1 AND run <
 			(SELECT run FROM runs WHERE pipeline = $1 ORDER BY run DESC LIMIT 1 OFFSET $2)`, r.Pipeline, keptRuns-1)
@@ -58,7 +58,7 @@ func (j *journal) Run(ctx context.Context, run string) (state.RunRecord, bool, e
 }
 
 func (j *journal) runs(ctx context.Context, log, where string, args ...any) (all []state.RunRecord, err error) {
-	err = j.s.look(ctx, func(pool *pgxpool.Pool) error {
+	err = j.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, "SELECT pipeline, run, cause, due, started, ended, status, error, report, "+log+" FROM runs WHERE "+where, args...)
 		if err != nil {
 			return err
@@ -78,7 +78,7 @@ func runOf(row pgx.CollectableRow) (r state.RunRecord, err error) {
 	if err := row.Scan(&r.Pipeline, &r.Run, &r.Cause, &due, &started, &ended, &r.Status, &r.Error, &report, &log); err != nil {
 		return r, err
 	}
-	r.Due, r.Started, r.Ended = of(due), of(started), of(ended)
+	r.Due, r.Started, r.Ended = timeOf(due), timeOf(started), timeOf(ended)
 	if len(report) > 0 {
 		r.Report = report
 	}

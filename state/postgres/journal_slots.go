@@ -100,7 +100,7 @@ func (j *journal) adopt(ctx context.Context, pipeline, whose string) (slots []st
 
 // Slots implements [state.SlotBook].
 func (j *journal) Slots(ctx context.Context, pipeline string, limit int) (slots []state.SlotRecord, err error) {
-	err = j.s.look(ctx, func(pool *pgxpool.Pool) error {
+	err = j.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, "SELECT "+slotColumns+" FROM slots WHERE pipeline = $1 ORDER BY due DESC LIMIT $2", pipeline, limit)
 		if err != nil {
 			return err
@@ -117,11 +117,11 @@ func (j *journal) Slots(ctx context.Context, pipeline string, limit int) (slots 
 func slotOf(row pgx.CollectableRow) (s state.SlotRecord, err error) {
 	var started, ended *time.Time
 	err = row.Scan(&s.Pipeline, &s.Due, &s.State, &s.Why, &s.Cause, &s.Run, &s.Status, &started, &ended, &s.Attempts, &s.Broken, &s.Count)
-	s.Due, s.Started, s.Ended = s.Due.UTC(), of(started), of(ended)
+	s.Due, s.Started, s.Ended = s.Due.UTC(), timeOf(started), timeOf(ended)
 	return s, err
 }
 
 // values returns the values of a slot's columns.
 func values(s state.SlotRecord) []any {
-	return []any{s.Pipeline, s.Due, s.State, clean(s.Why), s.Cause, s.Run, s.Status, at(s.Started), at(s.Ended), s.Attempts, s.Broken, s.Count}
+	return []any{s.Pipeline, s.Due, s.State, clean(s.Why), s.Cause, s.Run, s.Status, nullTime(s.Started), nullTime(s.Ended), s.Attempts, s.Broken, s.Count}
 }

@@ -23,11 +23,11 @@ const (
 	leaseLook = 200 * time.Millisecond // interval between attempts to take a lease that another process has
 )
 
-// life returns how long a lease lasts without a renewal.
-func (s *Store) life() time.Duration { return cmp.Or(s.o.Life, leaseTime) }
+// leaseLife returns how long a lease lasts without a renewal.
+func (s *Store) leaseLife() time.Duration { return cmp.Or(s.o.Life, leaseTime) }
 
-// sure returns how long a holder may rely on a lease after it requested it, by its own clock.
-func (s *Store) sure() time.Duration { return s.life() - s.life()/6 }
+// trustTime returns how long a holder may rely on a lease after it requested it, by its own clock.
+func (s *Store) trustTime() time.Duration { return s.leaseLife() - s.leaseLife()/6 }
 
 // lease is a row that names its holder.
 type lease struct {
@@ -82,7 +82,7 @@ func (s *Store) tryTake(ctx context.Context, name string) (l *lease, holder stri
 			VALUES ($1, nextval('lease_tokens'), $2, clock_timestamp(), clock_timestamp() + $3)
 			ON CONFLICT (name) DO UPDATE SET token = excluded.token, holder = excluded.holder, since = excluded.since, until = excluded.until
 				WHERE l.until <= clock_timestamp() OR l.holder = excluded.holder
-			RETURNING token`, name, mine, s.life()).Scan(&token)
+			RETURNING token`, name, mine, s.leaseLife()).Scan(&token)
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
@@ -104,7 +104,7 @@ func (s *Store) hold(ctx context.Context, name string, token int64, asked time.T
 	live, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l.stop = stop
 	l.renews.Go(func() { l.live(live, asked) })
-	l.once = sync.OnceValue(l.giveBack)
+	l.once = sync.OnceValue(l.release)
 	return l
 }
 
@@ -112,7 +112,7 @@ func (s *Store) hold(ctx context.Context, name string, token int64, asked time.T
 // however late its answer came and even if a renewal hangs.
 func (l *lease) live(ctx context.Context, asked time.Time) {
 	lose := sync.OnceFunc(func() { close(l.lost) })
-	end := time.AfterFunc(time.Until(asked.Add(l.s.sure())), lose)
+	end := time.AfterFunc(time.Until(asked.Add(l.s.trustTime())), lose)
 	defer end.Stop()
 	for {
 		select {
@@ -120,10 +120,10 @@ func (l *lease) live(ctx context.Context, asked time.Time) {
 			return
 		case <-l.lost:
 			return
-		case <-time.After(l.s.life() / 4):
+		case <-time.After(l.s.leaseLife() / 4):
 		}
 		now := time.Now()
-		limited, cancel := context.WithDeadline(ctx, asked.Add(l.s.sure()))
+		limited, cancel := context.WithDeadline(ctx, asked.Add(l.s.trustTime()))
 		kept, err := l.renew(limited)
 		cancel()
 		switch {
@@ -131,7 +131,7 @@ func (l *lease) live(ctx context.Context, asked time.Time) {
 			return
 		case err == nil && !kept: // another process has it
 			lose()
-		case err == nil && end.Reset(time.Until(now.Add(l.s.sure()))):
+		case err == nil && end.Reset(time.Until(now.Add(l.s.trustTime()))):
 			asked = now
 		}
 	}
@@ -139,7 +139,7 @@ func (l *lease) live(ctx context.Context, asked time.Time) {
 
 func (l *lease) renew(ctx context.Context) (kept bool, err error) {
 	err = l.s.change(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, "UPDATE leases SET until = clock_timestamp() + $1 WHERE name = $2 AND token = $3 AND until > clock_timestamp()", l.s.life(), l.name, l.token)
+		tag, err := tx.Exec(ctx, "UPDATE leases SET until = clock_timestamp() + $1 WHERE name = $2 AND token = $3 AND until > clock_timestamp()", l.s.leaseLife(), l.name, l.token)
 		kept = tag.RowsAffected() == 1
 		return err
 	})
@@ -155,7 +155,7 @@ func (l *lease) Lost() <-chan struct{} { return l.lost }
 // Release implements [state.Lease].
 func (l *lease) Release() error { return l.once() }
 
-func (l *lease) giveBack() error {
+func (l *lease) release() error {
 	l.stop()
 	l.renews.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)

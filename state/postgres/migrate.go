@@ -37,7 +37,7 @@ func (s *Store) Migrate(ctx context.Context) (from, to int64, err error) {
 		return 0, 0, fmt.Errorf("migrate: %w", err)
 	}
 	if err := s.makeSchema(ctx, pool); err != nil {
-		return 0, 0, fmt.Errorf("migrate: %w", s.told(err))
+		return 0, 0, fmt.Errorf("migrate: %w", s.redactError(err))
 	}
 	p, err := s.provider(pool)
 	if err != nil {
@@ -45,10 +45,10 @@ func (s *Store) Migrate(ctx context.Context) (from, to int64, err error) {
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	if from, err = p.GetDBVersion(ctx); err != nil {
-		return 0, 0, fmt.Errorf("migrate: %w", s.told(err))
+		return 0, 0, fmt.Errorf("migrate: %w", s.redactError(err))
 	}
 	if _, err = p.Up(ctx); err != nil {
-		return from, from, fmt.Errorf("migrate: %w", s.told(err))
+		return from, from, fmt.Errorf("migrate: %w", s.redactError(err))
 	}
 	to, err = p.GetDBVersion(ctx)
 	return from, to, err
@@ -97,7 +97,7 @@ func (s *Store) inspect(ctx context.Context, pool *pgxpool.Pool) error {
 	asked := time.Now()
 	err := pool.QueryRow(ctx, "SELECT coalesce(max(version_id), 0), clock_timestamp() FROM "+versionTable+" WHERE is_applied").Scan(&version, &there)
 	if err == nil {
-		s.clock.heard(there, asked)
+		s.clock.record(there, asked)
 	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && (e.Code == "42P01" || e.Code == "3F000") {
 		version, err = 0, nil
@@ -125,7 +125,7 @@ type Health struct {
 // Health checks the schema and the rights of the role. It returns [ErrUnmigrated] or [state.ErrNewer], wrapped, if
 // the schema has another version.
 func (s *Store) Health(ctx context.Context) (h Health, err error) {
-	err = s.look(ctx, func(pool *pgxpool.Pool) error {
+	err = s.read(ctx, func(pool *pgxpool.Pool) error {
 		h = Health{Schema: s.schema, Version: latest}
 		if err := pool.QueryRow(ctx, "SHOW server_version").Scan(&h.Server); err != nil {
 			return err
@@ -141,7 +141,7 @@ func (s *Store) Health(ctx context.Context) (h Health, err error) {
 		if h.Lacking, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
 			return err
 		}
-		err = s.ask(ctx, pool, "SELECT clock_timestamp()") // the first answer may have taken long
+		err = s.queryClock(ctx, pool, "SELECT clock_timestamp()") // the first answer may have taken long
 		h.Ahead = time.Until(s.Now())
 		return err
 	})

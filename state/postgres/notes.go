@@ -19,7 +19,7 @@ var _ state.Notes = notes{}
 
 // Note implements [state.Notes].
 func (n notes) Note(ctx context.Context, name string) (text []byte, err error) {
-	err = n.s.look(ctx, func(pool *pgxpool.Pool) error {
+	err = n.s.read(ctx, func(pool *pgxpool.Pool) error {
 		return pool.QueryRow(ctx, "SELECT text FROM notes WHERE name = $1", name).Scan(&text)
 	})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -63,7 +63,7 @@ func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, 
 
 // NoteNames implements [state.Notes].
 func (n notes) NoteNames(ctx context.Context, prefix string) (names []string, err error) {
-	err = n.s.look(ctx, func(pool *pgxpool.Pool) error {
+	err = n.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, `SELECT name FROM notes WHERE starts_with(name, $1) ORDER BY name COLLATE "C"`, prefix)
 		if err == nil {
 			names, err = pgx.CollectRows(rows, pgx.RowTo[string])

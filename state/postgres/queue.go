@@ -25,7 +25,7 @@ func (s *Store) enqueue(ctx context.Context, tx pgx.Tx, units []state.Unit) erro
 // once. Revive returns the number of units.
 func (s *Store) Revive(ctx context.Context) (n int, err error) {
 	err = s.change(ctx, func(tx pgx.Tx) error {
-		if err := s.ask(ctx, tx, "SELECT clock_timestamp()"); err != nil {
+		if err := s.queryClock(ctx, tx, "SELECT clock_timestamp()"); err != nil {
 			return err
 		}
 		n, err = s.revive(ctx, tx)
@@ -59,7 +59,7 @@ func (s *Store) revive(ctx context.Context, tx pgx.Tx) (n int, err error) {
 // Queue returns the place for a queue of this state's units: the connection pool, which the store still owns, and the
 // schema. It returns [ErrUnmigrated] or [state.ErrNewer], wrapped, if the schema has another version.
 func (s *Store) Queue(ctx context.Context) (pool *pgxpool.Pool, schema string, err error) {
-	err = s.look(ctx, func(p *pgxpool.Pool) error {
+	err = s.read(ctx, func(p *pgxpool.Pool) error {
 		pool, schema = p, s.schema
 		return nil
 	})

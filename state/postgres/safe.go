@@ -41,7 +41,7 @@ func (f safe) Lock(ctx context.Context, name string, wait time.Duration) (state.
 		return nil, err
 	}
 	f.s.mu.Lock()
-	f.s.own[name] = l
+	f.s.slotLeases[name] = l
 	f.s.mu.Unlock()
 	return l, nil
 }
@@ -55,7 +55,7 @@ const safeTime = 20 * time.Second
 func (f safe) Read(name string, what state.Entry) (text []byte, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), safeTime)
 	defer cancel()
-	err = f.s.look(ctx, func(pool *pgxpool.Pool) error {
+	err = f.s.read(ctx, func(pool *pgxpool.Pool) error {
 		return pool.QueryRow(ctx, "SELECT "+column(what)+" FROM secrets WHERE name = $1", name).Scan(&text)
 	})
 	switch {
@@ -90,7 +90,7 @@ func (f safe) seal(text []byte) ([]byte, error) {
 // // Invariant 13
 func (f safe) Write(name string, what state.Entry, text []byte, step func(string)) error {
 	f.s.mu.Lock()
-	l := f.s.own[name]
+	l := f.s.slotLeases[name]
 	f.s.mu.Unlock()
 	if l == nil {
 		return fmt.Errorf("write credential %s: its lock is not held", name)

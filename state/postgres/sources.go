@@ -53,7 +53,7 @@ func (b sources) Resume(ctx context.Context, source string) (was bool, err error
 
 // Paused implements [state.Sources].
 func (b sources) Paused(ctx context.Context) (all map[string]state.Pause, err error) {
-	err = b.s.look(ctx, func(pool *pgxpool.Pool) error {
+	err = b.s.read(ctx, func(pool *pgxpool.Pool) error {
 		all = map[string]state.Pause{}
 		rows, err := pool.Query(ctx, "SELECT source, paused, why FROM source_pauses")
 		if err != nil {
@@ -100,7 +100,7 @@ func (b sources) Keep(ctx context.Context, records []state.SourceRecord) error {
 
 // Records implements [state.Sources].
 func (b sources) Records(ctx context.Context, pipeline string) (all []state.SourceRecord, err error) {
-	err = b.s.look(ctx, func(pool *pgxpool.Pool) error {
+	err = b.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, `SELECT pipeline, source, run, status, error, ended, complete, failures, silent, written, requests
 			FROM source_outcomes WHERE $1 = '' OR pipeline = $1 ORDER BY pipeline COLLATE "C", source COLLATE "C"`, pipeline)
 		if err == nil {
@@ -117,6 +117,6 @@ func (b sources) Records(ctx context.Context, pipeline string) (all []state.Sour
 func recordOf(row pgx.CollectableRow) (r state.SourceRecord, err error) {
 	var ended, complete *time.Time
 	err = row.Scan(&r.Pipeline, &r.Source, &r.Run, &r.Status, &r.Error, &ended, &complete, &r.Failures, &r.Silent, &r.Rows, &r.Requests)
-	r.At, r.Complete = of(ended), of(complete)
+	r.At, r.Complete = timeOf(ended), timeOf(complete)
 	return r, err
 }

@@ -54,10 +54,10 @@ type Store struct {
 	schema string
 	clock  clock
 
-	mu   sync.Mutex
-	pool *pgxpool.Pool
-	good bool              // the schema has this program's version
-	own  map[string]*lease // leases on slots of the vault, by name
+	mu         sync.Mutex
+	pool       *pgxpool.Pool
+	migrated   bool              // the schema has this program's version
+	slotLeases map[string]*lease // leases on slots of the vault, by name
 }
 
 var _ state.Store = (*Store)(nil)
@@ -68,7 +68,7 @@ func New(o Options) *Store {
 	if err != nil {
 		host = "unknown host"
 	}
-	return &Store{o: o, me: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8]), clock: clock{base: time.Now()}, own: map[string]*lease{}}
+	return &Store{o: o, me: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8]), clock: clock{base: time.Now()}, slotLeases: map[string]*lease{}}
 }
 
 // Time limits, and the limit of connections.
@@ -96,7 +96,7 @@ func (s *Store) config() (*pgxpool.Config, error) {
 		"application_name": "penstock", "TimeZone": "UTC", "synchronous_commit": "on", "client_min_messages": "warning", // Invariant 3
 		"default_transaction_isolation": "read committed", // a transaction that waited for a row must see its new version
 		"statement_timeout":             millis(statementTimeout), "lock_timeout": millis(lockTimeout),
-		"idle_in_transaction_session_timeout": millis(s.life()), // a process that has lost its leases must not block rows
+		"idle_in_transaction_session_timeout": millis(s.leaseLife()), // a process that has lost its leases must not block rows
 	} {
 		p[name] = value
 	}
@@ -133,7 +133,7 @@ func (s *Store) Close() error {
 	defer s.mu.Unlock()
 	if s.pool != nil {
 		s.pool.Close()
-		s.pool, s.good = nil, false
+		s.pool, s.migrated = nil, false
 	}
 	return nil
 }
@@ -149,16 +149,16 @@ func (s *Store) step(name string) error {
 	return s.o.Step(name)
 }
 
-// at returns t as a column value; the zero time is null.
-func at(t time.Time) *time.Time {
+// nullTime returns t as a column value; the zero time is null.
+func nullTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
 	return &t
 }
 
-// of returns the time of a column value.
-func of(t *time.Time) time.Time {
+// timeOf returns the time of a column value.
+func timeOf(t *time.Time) time.Time {
 	if t == nil {
 		return time.Time{}
 	}

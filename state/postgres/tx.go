@@ -24,21 +24,21 @@ var errUncertain = errors.New("the outcome of the commit is unknown")
 // change runs do in a transaction, and retries after temporary errors. do must be idempotent: a commit whose answer
 // was lost may have succeeded. When change returns nil, the changes are durable. // Invariant 3
 func (s *Store) change(ctx context.Context, do func(pgx.Tx) error) error {
-	return s.again(ctx, func(err error) bool { return passing(err) || errors.Is(err, errUncertain) }, func(ctx context.Context) error {
-		return s.once(ctx, do)
+	return s.retry(ctx, func(err error) bool { return passing(err) || errors.Is(err, errUncertain) }, func(ctx context.Context) error {
+		return s.runTx(ctx, do)
 	})
 }
 
 // changeOnce is change for what must not happen twice: it does not retry after the commit was sent.
 func (s *Store) changeOnce(ctx context.Context, do func(pgx.Tx) error) error {
-	return s.again(ctx, func(err error) bool { return passing(err) && !errors.Is(err, errUncertain) }, func(ctx context.Context) error {
-		return s.once(ctx, do)
+	return s.retry(ctx, func(err error) bool { return passing(err) && !errors.Is(err, errUncertain) }, func(ctx context.Context) error {
+		return s.runTx(ctx, do)
 	})
 }
 
-// look runs do with a connection, for reading.
-func (s *Store) look(ctx context.Context, do func(*pgxpool.Pool) error) error {
-	return s.again(ctx, passing, func(ctx context.Context) error {
+// read runs do with a connection, for reading.
+func (s *Store) read(ctx context.Context, do func(*pgxpool.Pool) error) error {
+	return s.retry(ctx, passing, func(ctx context.Context) error {
 		pool, err := s.ready(ctx)
 		if err != nil {
 			return err
@@ -47,24 +47,24 @@ func (s *Store) look(ctx context.Context, do func(*pgxpool.Pool) error) error {
 	})
 }
 
-// again runs do until it succeeds, fails permanently, or patience has passed.
-func (s *Store) again(ctx context.Context, passes func(error) bool, do func(context.Context) error) error {
+// retry runs do until it succeeds, fails permanently, or patience has passed.
+func (s *Store) retry(ctx context.Context, passes func(error) bool, do func(context.Context) error) error {
 	pause := 20 * time.Millisecond
 	for begun := time.Now(); ; pause = min(2*pause, time.Second) {
 		err := do(ctx)
 		if err == nil || !passes(err) || time.Since(begun) > patience || ctx.Err() != nil {
-			return s.told(err)
+			return s.redactError(err)
 		}
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", context.Cause(ctx), s.told(err))
+			return fmt.Errorf("%w: %w", context.Cause(ctx), s.redactError(err))
 		}
 	}
 }
 
-// once runs one transaction.
-func (s *Store) once(ctx context.Context, do func(pgx.Tx) error) error {
+// runTx runs one transaction.
+func (s *Store) runTx(ctx context.Context, do func(pgx.Tx) error) error {
 	pool, err := s.ready(ctx)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (s *Store) ready(ctx context.Context) (*pgxpool.Pool, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	good := s.good
+	good := s.migrated
 	s.mu.Unlock()
 	if good {
 		return pool, nil
@@ -111,7 +111,7 @@ func (s *Store) ready(ctx context.Context) (*pgxpool.Pool, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	s.good = true
+	s.migrated = true
 	s.mu.Unlock()
 	return pool, nil
 }
@@ -147,9 +147,9 @@ func (s *Store) Troubled(err error) bool {
 	return err != nil && passing(err)
 }
 
-// told returns err without secrets: if the driver cannot connect, its message contains user and database, but never
+// redactError returns err without secrets: if the driver cannot connect, its message contains user and database, but never
 // the password. The password in the URL is redacted nevertheless. // Invariant 5
-func (s *Store) told(err error) error {
+func (s *Store) redactError(err error) error {
 	if err == nil {
 		return nil
 	}

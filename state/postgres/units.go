@@ -91,7 +91,7 @@ func (l ledger) ClaimUnits(ctx context.Context, c state.Claim) (units []state.Un
 		if _, err := l.s.revive(ctx, tx); err != nil {
 			return err
 		}
-		if free, err := alone(ctx, tx, c); err != nil || !free {
+		if free, err := tryLockSource(ctx, tx, c); err != nil || !free {
 			return err
 		}
 		rows, err := tx.Query(ctx, `SELECT `+unitColumns+` FROM units WHERE `+dueUnits+` AND (broken >= $5) = $6
@@ -121,9 +121,9 @@ func (l ledger) ClaimUnits(ctx context.Context, c state.Claim) (units []state.Un
 	return byID(units), err
 }
 
-// alone reports whether no other worker is claiming units of the source that the claim names. Of two concurrent
+// tryLockSource reports whether no other worker is claiming units of the source that the claim names. Of two concurrent
 // claims, one gets all units and the other none.
-func alone(ctx context.Context, tx pgx.Tx, c state.Claim) (free bool, err error) {
+func tryLockSource(ctx context.Context, tx pgx.Tx, c state.Claim) (free bool, err error) {
 	if c.Pipeline == "" || c.Source == nil {
 		return true, nil
 	}
@@ -156,7 +156,7 @@ func (l ledger) SettleUnits(ctx context.Context, units []state.Unit) error {
 	for _, u := range units {
 		given[u.ID] = u
 		ids, attempts, states, workers = append(ids, u.ID), append(attempts, int64(u.Attempt)), append(states, string(u.State)), append(workers, u.Worker)
-		notBefore, ended, reports = append(notBefore, at(u.NotBefore)), append(ended, u.State.Ended()), append(reports, append([]byte{}, u.Report...))
+		notBefore, ended, reports = append(notBefore, nullTime(u.NotBefore)), append(ended, u.State.Ended()), append(reports, append([]byte{}, u.Report...))
 	}
 	var settled []int64
 	err := l.change(ctx, "settle units", func(tx pgx.Tx) error {
@@ -205,7 +205,7 @@ const mostUnits = 1000
 
 // Units implements [state.Units].
 func (l ledger) Units(ctx context.Context, f state.UnitFilter) (units []state.Unit, err error) {
-	err = l.s.look(ctx, func(pool *pgxpool.Pool) error {
+	err = l.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, "SELECT "+unitColumns+" FROM units WHERE "+ofFilter+" ORDER BY id LIMIT $6", append(valuesOf(f), cmp.Or(f.Limit, mostUnits))...)
 		if err == nil {
 			units, err = pgx.CollectRows(rows, unitOf)
@@ -222,7 +222,7 @@ func unitOf(row pgx.CollectableRow) (u state.Unit, err error) {
 	var notBefore, started, ended *time.Time
 	var report []byte
 	err = row.Scan(&u.ID, &u.Run, &u.Pipeline, &u.Source, &u.Part, &u.State, &u.Attempt, &u.Broken, &u.Worker, &notBefore, &started, &ended, &report)
-	u.NotBefore, u.Started, u.Ended = of(notBefore), of(started), of(ended)
+	u.NotBefore, u.Started, u.Ended = timeOf(notBefore), timeOf(started), timeOf(ended)
 	if len(report) > 0 {
 		u.Report = report
 	}

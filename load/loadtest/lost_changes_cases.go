@@ -9,15 +9,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// testAccountLost drops the recorded changes of tables. The tables are adopted, versions included, and loading
+// testChangesLost drops the recorded changes of tables. The tables are adopted, versions included, and loading
 // continues. // Invariant 16
-func testAccountLost(t *testing.T, d Driver) {
+func testChangesLost(t *testing.T, d Driver) {
 	if d.Drop == nil {
 		t.Skip("the recorded changes are not in a table")
 	}
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
-			b, f := newBench(t, d), newFamily(mode, true)
+			b, f := newFixture(t, d), newFamily(mode, true)
 			b.commit(load.Sweep{}, f.puts(b.pass.Run, "1:ann 2:bob")...)
 			d.Drop(t, b.dest, load.Changes.Name)
 			b.run(2)

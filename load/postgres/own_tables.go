@@ -32,7 +32,7 @@ func (d *DB) prepare(ctx context.Context, source string) error {
 	if err := d.sharing(ctx, s, source); err != nil {
 		return err
 	}
-	if err := d.guardOwn(ctx, s); err != nil {
+	if err := d.checkOwnTrust(ctx, s); err != nil {
 		return err
 	}
 	if err := d.makeOwn(ctx, s, source); err != nil {
@@ -58,7 +58,7 @@ func (d *DB) makeOwn(ctx context.Context, s *session, source string) error {
 		return err
 	}
 	// Other processes that want to create them wait here, and then find them.
-	if err := s.run(ctx, d.queueSQL("penstock "+d.o.Schema)); err != nil {
+	if err := s.run(ctx, d.advisoryLockSQL("penstock "+d.o.Schema)); err != nil {
 		return err
 	}
 	if err := d.sharing(ctx, s, source); err != nil {
@@ -139,14 +139,14 @@ func (d *DB) makeSQL(l lack) string {
 		"COMMENT ON TABLE " + d.place(t.Name) + " IS " + literal("penstock: "+strings.ReplaceAll(strings.TrimPrefix(t.Name, load.Prefix), "_", " "))
 }
 
-// unprepared checks for an error about a missing table: one of penstock's own was dropped by hand. The next prepare
+// recheckTables checks for an error about a missing table: one of penstock's own was dropped by hand. The next prepare
 // then looks for them again.
-func (d *DB) unprepared(err error) error {
+func (d *DB) recheckTables(err error) error {
 	if code(err) != codeUndefinedTable {
 		return err
 	}
 	d.mu.Lock()
 	clear(d.ready)
 	d.mu.Unlock()
-	return again{err}
+	return retryable{err}
 }

@@ -21,19 +21,19 @@ type carried struct {
 	types []arrow.DataType // of its columns k0, k1…
 }
 
-// spend leaves a table of carried keys for the next transaction to drop. The caller holds d.mu.
-func (d *DB) spend(c *carried) {
+// dropLater leaves a table of carried keys for the next transaction to drop. The caller holds d.mu.
+func (d *DB) dropLater(c *carried) {
 	if c != nil {
-		d.spent = append(d.spent, c.table)
+		d.droppable = append(d.droppable, c.table)
 	}
 }
 
-// clear drops the tables of carried keys that are no longer needed. A long-running process would otherwise collect
+// dropCarried drops the tables of carried keys that are no longer needed. A long-running process would otherwise collect
 // the keys of all its passes. // Invariant 6
-func (x *tx) clear(ctx context.Context) error {
+func (x *tx) dropCarried(ctx context.Context) error {
 	x.db.mu.Lock()
-	spent := x.db.spent
-	x.db.spent = nil
+	spent := x.db.droppable
+	x.db.droppable = nil
 	x.db.mu.Unlock()
 	for _, table := range spent {
 		if err := x.s.exec(ctx, "DROP TABLE IF EXISTS "+table); err != nil {
@@ -60,8 +60,8 @@ func (m *merge) newCarried(t *target, from string) error {
 	return nil
 }
 
-// carry records the keys of the unchanged rows.
-func (m *merge) carry(t *target, unchanged int64) error {
+// recordCarried records the keys of the unchanged rows.
+func (m *merge) recordCarried(t *target, unchanged int64) error {
 	if unchanged == 0 || load.IsInternal(t.Name) {
 		return nil
 	}
@@ -73,8 +73,8 @@ func (m *merge) carry(t *target, unchanged int64) error {
 	return m.s.exec(m.ctx, "INSERT INTO "+m.carried.table+" "+from)
 }
 
-// recarry casts the carried keys to the current types of the key of t.
-func (m *merge) recarry(t *target) error {
+// castCarried casts the carried keys to the current types of the key of t.
+func (m *merge) castCarried(t *target) error {
 	if m.carried == nil || load.IsInternal(t.Name) {
 		return nil
 	}
