@@ -51,7 +51,7 @@ const (
 // A backup contains the secrets of the folder. Only its owner can read it.
 func MakeBackup(ctx context.Context, dir, to string) (Backup, error) {
 	b := Backup{Made: time.Now().UTC().Truncate(time.Second), Files: []BackedUpFile{}}
-	if err := vacant(to); err != nil {
+	if err := requireEmpty(to); err != nil {
 		return b, fmt.Errorf("back up to %s: %w", to, err)
 	}
 	names, err := persistentFiles(dir)
@@ -124,7 +124,7 @@ func RestoreBackup(from, dir string) (Backup, error) {
 	if err != nil {
 		return b, fmt.Errorf("restore %s: %w", from, err)
 	}
-	if err := vacant(dir); err != nil {
+	if err := requireEmpty(dir); err != nil {
 		return b, fmt.Errorf("restore to %s: %w", dir, err)
 	}
 	fresh := strings.TrimRight(dir, `/\`) + ".restoring" // possibly left by a killed process
@@ -154,8 +154,8 @@ func RestoreBackup(from, dir string) (Backup, error) {
 	return b, syncFolder(filepath.Dir(dir))
 }
 
-// vacant returns ErrOccupied unless the folder is missing or empty.
-func vacant(dir string) error {
+// requireEmpty returns ErrOccupied unless the folder is missing or empty.
+func requireEmpty(dir string) error {
 	in, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -74,8 +74,8 @@ func TestBackupOfAnInboxInUse(t *testing.T) {
 	require.Positive(t, acknowledged)
 }
 
-// TestBackupBesideAWriter makes a copy, and reads, during a write transaction. Neither waits for the writer.
-func TestBackupBesideAWriter(t *testing.T) {
+// TestBackupDuringWrite makes a copy, and reads, during a write transaction. Neither waits for the writer.
+func TestBackupDuringWrite(t *testing.T) {
 	dir, b := fillState(t)
 	defer b.Close()
 	tx, err := b.file.write.BeginTx(t.Context(), nil) // blocks all other writers
@@ -88,7 +88,7 @@ func TestBackupBesideAWriter(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
-func TestBackupHoldsWhatOutlivesAProcess(t *testing.T) {
+func TestBackupFiles(t *testing.T) {
 	dir, b := fillState(t)
 	defer b.Close()
 	to := filepath.Join(t.TempDir(), "backup")

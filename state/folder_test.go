@@ -10,7 +10,7 @@ import (
 )
 
 // Only its owner may access a note: someone who can write there could forge it.
-func TestFolderNotesAreExposedToNobody(t *testing.T) {
+func TestFolderNotesPrivate(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("only Unix has modes")
 	}

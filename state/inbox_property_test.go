@@ -52,7 +52,7 @@ func memoryFolder(t *testing.T) string {
 }
 
 // Appends, trims and reopens in any order: the inbox must agree with the model.
-func TestInboxIsItsModel(t *testing.T) {
+func TestInboxModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir := memoryFolder(t)
 		b, err := OpenInbox(t.Context(), dir, InboxOptions{})
@@ -107,7 +107,7 @@ func brief(e Event) string {
 
 // Queries that run while events arrive find their rows by an index, so their cost does not grow with the inbox.
 // Opening is quick however many events are stored.
-func TestInboxIsLazy(t *testing.T) {
+func TestInboxQueriesUseIndexes(t *testing.T) {
 	b := openInbox(t, t.TempDir(), InboxOptions{})
 	appended(t, b, event(1))
 	for _, query := range []string{

@@ -301,7 +301,7 @@ func TestInboxForgetsOldIDs(t *testing.T) {
 			require.NoError(t, b.file.change(ctx, func(tx *sql.Tx) error { return b.account.file(ctx, inboxTx{tx, b.compiled}) }))
 		}
 		require.Equal(t, n, ids())
-		require.Equal(t, Stored, appended(t, b, event(0)), "nobody remembers")
+		require.Equal(t, Stored, appended(t, b, event(0)), "the id is forgotten")
 		require.Equal(t, Duplicate, appended(t, b, event(n)))
 	})
 }
@@ -329,7 +329,7 @@ func TestInboxShrinks(t *testing.T) {
 }
 
 // If the file is removed, Append returns an error instead of losing events.
-func TestInboxTakenAway(t *testing.T) {
+func TestInboxFileRemoved(t *testing.T) {
 	dir := t.TempDir()
 	b := openInbox(t, dir, InboxOptions{})
 	appended(t, b, event(1))

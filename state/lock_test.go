@@ -64,8 +64,8 @@ func TestLockUnknownHolder(t *testing.T) {
 	require.ErrorContains(t, err, "holder unknown")
 }
 
-// TestLockOfTheDead kills a process that holds the lock. The lock is free at once.
-func TestLockOfTheDead(t *testing.T) {
+// TestLockOfKilledProcess kills a process that holds the lock. The lock is free at once.
+func TestLockOfKilledProcess(t *testing.T) {
 	path := os.Getenv("PENSTOCK_TEST_LOCK")
 	if path != "" {
 		_, err := Acquire(t.Context(), path, 0)
@@ -73,7 +73,7 @@ func TestLockOfTheDead(t *testing.T) {
 		os.Exit(0)
 	}
 	path = filepath.Join(t.TempDir(), "lock")
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=TestLockOfTheDead")
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=TestLockOfKilledProcess")
 	child.Env = append(os.Environ(), "PENSTOCK_TEST_LOCK="+path)
 	require.NoError(t, child.Run())
 	l, err := Acquire(t.Context(), path, 0)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMaskKeyIsMadeOnce(t *testing.T) {
+func TestMaskKeyCreatedOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state", "mask.key")
 	var mu sync.Mutex
 	keys, made := map[string]bool{}, 0
@@ -39,7 +39,7 @@ func TestMaskKeyIsMadeOnce(t *testing.T) {
 	require.Len(t, left, 1, "nothing else is left behind")
 }
 
-func TestMaskKeyThatIsNone(t *testing.T) {
+func TestInvalidMaskKey(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mask.key")
 	for _, text := range []string{"", "abc", "zz" + string(make([]byte, 62))} {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))

@@ -50,8 +50,8 @@ func TestSecretsAreBound(t *testing.T) {
 	}
 }
 
-// TestFilesOfTokensAreSealed checks token files when a key is set, replaced and lost.
-func TestFilesOfTokensAreSealed(t *testing.T) {
+// TestTokenFilesSealed checks token files when a key is set, replaced and lost.
+func TestTokenFilesSealed(t *testing.T) {
 	dir, first, second := filepath.Join(t.TempDir(), "state"), newKey(t), newKey(t)
 	slot := func(keys string) *Slot {
 		return (&Folder{Dir: dir, Keys: keys}).Vault().Slot("a").For("https://a.test")

@@ -163,7 +163,7 @@ func cover(t *testing.T, folder string) {
 }
 
 // A write that stops at any step leaves the old or the new content.
-func TestVaultStopsAnywhere(t *testing.T) {
+func TestVaultInterrupted(t *testing.T) {
 	var steps []string
 	for n := 0; n == 0 || n <= len(steps); n++ {
 		dir := filepath.Join(t.TempDir(), "state")

@@ -30,10 +30,10 @@ type object struct {
 	required []string          // columns that are NOT NULL and have no default
 }
 
-// readCatalog reads the named tables and their children. A transaction that has changed tables must set anew to
+// readCatalog reads the named tables and their children. A transaction that has changed tables must set fresh to
 // bypass the cache.
-func readCatalog(ctx context.Context, s *session, names []string, anew bool) (*catalog, error) {
-	live, err := s.engine.objects(ctx, s, anew)
+func readCatalog(ctx context.Context, s *session, names []string, fresh bool) (*catalog, error) {
+	live, err := s.engine.objects(ctx, s, fresh)
 	if err != nil {
 		return nil, fmt.Errorf("read the database's catalog: %w", err)
 	}
@@ -56,14 +56,14 @@ func readCatalog(ctx context.Context, s *session, names []string, anew bool) (*c
 
 // objects returns all tables and views of the file. No other process can change the file while it is attached, so the
 // committed state is read only once.
-func (e *engine) objects(ctx context.Context, s *session, anew bool) (map[string]*object, error) {
+func (e *engine) objects(ctx context.Context, s *session, fresh bool) (map[string]*object, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.known != nil && !anew {
+	if e.known != nil && !fresh {
 		return e.known, nil
 	}
 	all, err := readObjects(ctx, s)
-	if err == nil && !anew {
+	if err == nil && !fresh {
 		e.known = all
 	}
 	return all, err
@@ -141,10 +141,10 @@ func (c *catalog) userColumns(t schemas.Table) []string {
 	return out
 }
 
-// vacant returns an error if the plan adds a column whose name is taken by a column that penstock did not make. Names
+// checkNames returns an error if the plan adds a column whose name is taken by a column that penstock did not make. Names
 // are compared without case, as DuckDB does.
 // Invariant 16
-func (c *catalog) vacant(p load.Plan) error {
+func (c *catalog) checkNames(p load.Plan) error {
 	return load.Vacant(p, func(column string) string {
 		for name := range c.live[p.Table.Name].types {
 			if strings.EqualFold(name, column) {

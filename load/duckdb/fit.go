@@ -104,7 +104,7 @@ func (f *fitting) one(p *load.Staged) error {
 		return err
 	}
 	plan.Create = f.live[p.Name] == nil
-	if err := f.vacant(plan); err != nil {
+	if err := f.checkNames(plan); err != nil {
 		return err
 	}
 	if err := f.carryOut(plan); err != nil {

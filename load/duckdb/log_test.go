@@ -77,8 +77,8 @@ func namesOf(t *testing.T, path string) (names []string) {
 	return names
 }
 
-// TestLogBreaksOff cuts the log, as a crash during a write does.
-func TestLogBreaksOff(t *testing.T) {
+// TestTruncatedLog cuts the log, as a crash during a write does.
+func TestTruncatedLog(t *testing.T) {
 	file, log := withLog(t)
 	for i := range 40 {
 		at := len(log) * i / 40

@@ -293,7 +293,7 @@ func TestWarnings(t *testing.T) {
 
 // The server's log contains no parse trees of queries if penstock's role may prevent that: as a superuser, or by a
 // right that can be granted since Postgres 15.
-func TestTreesStayOutOfTheLog(t *testing.T) {
+func TestParseTreesNotLogged(t *testing.T) {
 	server := pgtest.Start(t, "log_min_messages=warning")
 	server.Exec("CREATE ROLE loader LOGIN PASSWORD 'l'; CREATE SCHEMA mine AUTHORIZATION loader")
 	trees := func(url string) int {

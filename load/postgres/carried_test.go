@@ -130,7 +130,7 @@ func TestCarriedOverRestart(t *testing.T) {
 
 // The tables that a killed process leaves are dropped by the process that takes over its stream. Tables of other
 // streams stay. If the first process continues later, it cannot commit. // Invariant 13
-func TestCarriedLeftBehind(t *testing.T) {
+func TestCarriedAfterKill(t *testing.T) {
 	server := pgtest.Start(t)
 	frozen := open(t, Options{URL: server.URL(), Schema: "s"})
 	l, other := newSlowList(0), newSlowList(1)
@@ -154,7 +154,7 @@ func TestCarriedLeftBehind(t *testing.T) {
 }
 
 // The table of an abandoned pass is dropped when the next pass begins, or when the destination is closed.
-func TestCarriedGivenUp(t *testing.T) {
+func TestCarriedAbandoned(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
 	l := newSlowList(0)

@@ -237,9 +237,9 @@ func kindName(kind string) string {
 	return "an object that is not a table"
 }
 
-// vacant returns an error if the plan adds a column whose name is taken by a column that penstock did not make.
+// checkNames returns an error if the plan adds a column whose name is taken by a column that penstock did not make.
 // // Invariant 16
-func (c *catalog) vacant(p load.Plan) error {
+func (c *catalog) checkNames(p load.Plan) error {
 	return load.Vacant(p, func(column string) string {
 		if _, taken := c.live[p.Table.Name].types[column]; taken {
 			return column

@@ -119,9 +119,9 @@ func TestLineAndReader(t *testing.T) {
 	widenedAll(t, server, d, sources(8))
 }
 
-// In TestLineIsLeft, a source that finds nothing to change continues, although another source behind it in the line
+// In TestLineReleased, a source that finds nothing to change continues, although another source behind it in the line
 // has not committed.
-func TestLineIsLeft(t *testing.T) {
+func TestLineReleased(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", Wait: time.Second})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -139,7 +139,7 @@ func (m *merge) fitOne(c *catalog, p *load.Staged) ([]load.Plan, error) {
 
 // perform carries out a plan if it is not empty.
 func (m *merge) perform(c *catalog, plan load.Plan) ([]load.Plan, error) {
-	if err := c.vacant(plan); err != nil {
+	if err := c.checkNames(plan); err != nil {
 		return nil, err
 	}
 	t := c.target(plan.Table)

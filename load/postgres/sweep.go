@@ -153,7 +153,7 @@ func (m *merge) list(t *target, n int) error {
 func (m *merge) markDeleted(t *target) error {
 	table, at := m.db.place(t.Name), timestamp(m.when)
 	deleted := ident(schemas.ColDeletedAt)
-	lies := " FROM " + missingRows + " AS s WHERE t.ctid = s.tid"
+	located := " FROM " + missingRows + " AS s WHERE t.ctid = s.tid"
 	var sql string
 	switch t.Mode {
 	case schemas.History:
@@ -161,7 +161,7 @@ func (m *merge) markDeleted(t *target) error {
 			return err
 		}
 		until := "greatest(" + at + ", s.since)"
-		sql = "UPDATE " + table + " AS t SET " + m.synced() + ", " + t.ended() + " = " + until + ", " + deleted + " = " + until + lies
+		sql = "UPDATE " + table + " AS t SET " + m.synced() + ", " + t.ended() + " = " + until + ", " + deleted + " = " + until + located
 	case schemas.Replace:
 		if err := m.execOnChildren(t, "DELETE FROM %s AS t USING (%s) AS s WHERE s.l = %s"); err != nil {
 			return err
@@ -171,7 +171,7 @@ func (m *merge) markDeleted(t *target) error {
 		if err := m.execOnChildren(t, "UPDATE %s AS t SET "+m.synced()+", "+deleted+" = "+at+" FROM (%s) AS s WHERE s.l = %s"); err != nil {
 			return err
 		}
-		sql = "UPDATE " + table + " AS t SET " + m.synced() + ", " + deleted + " = " + at + lies
+		sql = "UPDATE " + table + " AS t SET " + m.synced() + ", " + deleted + " = " + at + located
 	}
 	done, err := m.s.affect(m.ctx, sql)
 	return checkCount(done, m.out.Missing, err)

@@ -21,7 +21,7 @@ var steps = []string{"begun", "changed", "committed"}
 
 // Whatever is in progress when the server is killed: an acknowledged event is stored, an unacknowledged one at most
 // once, and a unit, a slot and a lease have one owner. // Invariant 3
-func TestServerEndedAtEveryStep(t *testing.T) {
+func TestServerKilledAtEveryStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server again and again")
 	}
@@ -142,7 +142,7 @@ func TestFrozenHolder(t *testing.T) {
 }
 
 // No secret is in clear text in the database or in an error. // Invariant 5
-func TestNothingInClear(t *testing.T) {
+func TestNoClearText(t *testing.T) {
 	server := pgtest.Start(t)
 	url := in(t, server.URL())
 	s := New(Options{URL: url, Keys: key(t)})
