@@ -7,7 +7,7 @@ import (
 )
 
 // beyond handles a page that repeats the first page or the last one, page number included: some
-// lists return it for positions behind their end. An offset is behind the end if the offset before
+// lists return it for positions beyond their end. An offset is beyond the end if the offset before
 // it returns only the last record; a page number is if the next number returns the same page.
 func (l *listReader) beyond(ctx context.Context, st *step) error {
 	print := sum(st.batch.keys)
@@ -15,12 +15,12 @@ func (l *listReader) beyond(ctx context.Context, st *step) error {
 		return nil
 	}
 	if l.pager.settled && !l.signalsBefore.announcesMore() {
-		behind, err := l.isBehind(ctx, st, print)
+		beyondEnd, err := l.isBeyondEnd(ctx, st, print)
 		if err != nil {
 			return err
 		}
-		if behind {
-			l.behind = st.at
+		if beyondEnd {
+			l.beyondEnd = st.at
 			return nil
 		}
 	}
@@ -30,8 +30,8 @@ func (l *listReader) beyond(ctx context.Context, st *step) error {
 	return nil
 }
 
-// isBehind probes whether a page that came before was returned for a position behind the end.
-func (l *listReader) isBehind(ctx context.Context, st *step, print uint64) (bool, error) {
+// isBeyondEnd probes whether a page that came before was returned for a position beyond the end.
+func (l *listReader) isBeyondEnd(ctx context.Context, st *step, print uint64) (bool, error) {
 	at := st.at
 	switch {
 	case at.kind == pagerOffset:

@@ -40,10 +40,10 @@ func TestFirstPageAfterTheEnd(t *testing.T) {
 		"offsets, and what remains": {
 			servers.Paging{Kind: servers.KindOffset, Param: "start"}, servers.Size{Param: "limit", Default: 10, Max: 30}, []servers.Signal{{At: "/remaining", Says: "remaining"}},
 		},
-		"pages that say their number": {
+		"pages that state their number": {
 			servers.Paging{Kind: servers.KindPage, Param: "page", Base: 1}, servers.Size{Default: 10}, []servers.Signal{{At: "/page", Says: "page"}},
 		},
-		"pages from 0 that say the next number": {
+		"pages from 0 that state the next number": {
 			servers.Paging{Kind: servers.KindPage, Param: "page"}, servers.Size{Default: 10},
 			[]servers.Signal{{At: "/page", Says: "page"}, {At: "/next", Says: "next", As: "number", End: "absent"}},
 		},

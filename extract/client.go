@@ -126,7 +126,7 @@ func (c *Client) settled(s schemas.Stream) schemas.Stream {
 // admit checks a selected stream and prepares the feed from its parent.
 func (c *Client) admit(s schemas.Stream) error {
 	if !s.Readable() {
-		return fmt.Errorf("stream %s: a %s call is never read", s.Name, s.Class)
+		return fmt.Errorf("stream %s: endpoints of class %s cannot be read", s.Name, s.Class)
 	}
 	if _, err := c.wireFor(s); err != nil {
 		return err

@@ -119,10 +119,10 @@ func families(n int) map[string]http.HandlerFunc {
 		"token ends as false":        byToken("cursor", `{"data":%s,"next_cursor":%s}`, "false"),
 		"token ends as 0":            byToken("cursor", `{"data":%s,"next_cursor":%s}`, `"0"`),
 		"token ends as empty":        byToken("cursor", `{"data":%s,"next_cursor":%s}`, `""`),
-		"token of its own name":      byToken("nextPageToken", `{"issues":%s,"nextPageToken":%s}`, "null"),
-		"token called offset":        byToken("offset", `{"records":%s,"offset":%s}`, "null"),
+		"token with its own name":    byToken("nextPageToken", `{"issues":%s,"nextPageToken":%s}`, "null"),
+		"token named offset":         byToken("offset", `{"records":%s,"offset":%s}`, "null"),
 		"token in brackets":          byToken("pagination[cursor]", `{"data":{"sources":%s,"pagination":{"next":%s}}}`, "null"),
-		"token of many": func(w http.ResponseWriter, r *http.Request) {
+		"token among several": func(w http.ResponseWriter, r *http.Request) {
 			from := token(r, "apcontinue")
 			more := ""
 			if from+10 < n {
@@ -154,31 +154,31 @@ func families(n int) map[string]http.HandlerFunc {
 			from := number(r, "startIndex", 1) - 1
 			fmt.Fprintf(w, `{"totalResults":%d,"startIndex":%d,"itemsPerPage":10,"Resources":%s}`, n, from+1, rows(from, from+10, n))
 		},
-		"offsets from 1, unsaid": func(w http.ResponseWriter, r *http.Request) {
+		"offsets from 1, unstated": func(w http.ResponseWriter, r *http.Request) {
 			from := number(r, "start", 1) - 1
 			fmt.Fprintf(w, `{"data":%s}`, rows(from, from+10, n))
 		},
 		"exceeded limit":            byLimit(n),
 		"total in another language": byPage("page", nothing, `{"gesamtanzahl":`+strconv.Itoa(n)+`,"daten":%s}`),
 		"total in an object":        byPage("page", nothing, `{"took":3,"timed_out":false,"hits":{"total":{"value":`+strconv.Itoa(n)+`,"relation":"eq"},"hits":%s}}`),
-		"beyond is 204":             byPage("page", status(http.StatusNoContent), `{"data":%s}`),
-		"beyond is 400":             byPage("page", status(http.StatusBadRequest), `{"data":%s}`),
-		"beyond is 404":             byPage("page", status(http.StatusNotFound), `{"data":%s}`),
-		"beyond is the first page": func(w http.ResponseWriter, r *http.Request) {
+		"beyond the end is 204":     byPage("page", status(http.StatusNoContent), `{"data":%s}`),
+		"beyond the end is 400":     byPage("page", status(http.StatusBadRequest), `{"data":%s}`),
+		"beyond the end is 404":     byPage("page", status(http.StatusNotFound), `{"data":%s}`),
+		"beyond the end is the first page": func(w http.ResponseWriter, r *http.Request) {
 			p := number(r, "page", 1)
 			if (p-1)*10 >= n {
 				p = 1
 			}
 			fmt.Fprintf(w, `{"data":%s}`, rows((p-1)*10, p*10, n))
 		},
-		"beyond is the last page": func(w http.ResponseWriter, r *http.Request) {
+		"beyond the end is the last page": func(w http.ResponseWriter, r *http.Request) {
 			p := min(number(r, "page", 1), (n+9)/10)
 			fmt.Fprintf(w, `{"data":%s}`, rows((p-1)*10, p*10, n))
 		},
-		"a page number that never moves": byPage("page", nothing, `{"current_page":1,"data":%s}`),
-		"an envelope with an id":         byPage("page", nothing, `{"id":"b1","kind":"list","entry":%s}`),
-		"beside another array":           byPage("page", nothing, `{"fields":[{"id":"name"},{"id":"mail"}],"employees":%s}`),
-		"two levels down":                byPage("page", nothing, `{"QueryResponse":{"Customer":%s,"kind":"c"},"time":"2024-05-01T00:00:00Z"}`),
+		"a page number that never changes": byPage("page", nothing, `{"current_page":1,"data":%s}`),
+		"an envelope with an id":           byPage("page", nothing, `{"id":"b1","kind":"list","entry":%s}`),
+		"records beside another array":     byPage("page", nothing, `{"fields":[{"id":"name"},{"id":"mail"}],"employees":%s}`),
+		"records two levels down":          byPage("page", nothing, `{"QueryResponse":{"Customer":%s,"kind":"c"},"time":"2024-05-01T00:00:00Z"}`),
 	}
 }
 
@@ -211,11 +211,11 @@ func readsWhole(t *testing.T, h http.HandlerFunc, n int) {
 	require.Equal(t, wanted(n), r.ids(), "%+v", c)
 	require.Empty(t, r.end.Unexplained)
 	require.Empty(t, r.end.Incomplete)
-	before := f.asked.Load()
+	before := f.requests.Load()
 	again, err := read(f.Client, c.Apply(s), "")
 	require.NoError(t, err)
 	require.Equal(t, wanted(n), again.ids())
-	require.LessOrEqual(t, f.asked.Load()-before, int64((n+9)/10+4), "requests of a second reading")
+	require.LessOrEqual(t, f.requests.Load()-before, int64((n+9)/10+4), "requests for a second reading")
 }
 
 // A POST takes its page in its body, in some servers inside an object.

@@ -32,11 +32,11 @@ type family struct {
 	bait,
 	parent500,
 	child403 bool
-	asked map[string]int
+	requests map[string]int
 }
 
 func newFamily(t *testing.T, n int) *family {
-	f := &family{n: n, absent: map[string]bool{}, asked: map[string]int{}}
+	f := &family{n: n, absent: map[string]bool{}, requests: map[string]int{}}
 	f.parent = list("x.parents", "id")
 	f.child = list("x.child", "id")
 	f.child.Class, f.child.Parent, f.child.Path = schemas.ClassDetail, "x.parents", "/api/child/{id}"
@@ -48,7 +48,7 @@ func newFamily(t *testing.T, n int) *family {
 func (f *family) answer(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.asked[r.URL.Path]++
+	f.requests[r.URL.Path]++
 	id, child := strings.CutPrefix(r.URL.Path, "/api/child/")
 	switch {
 	case !child && f.parent500:
@@ -84,7 +84,7 @@ func TestFanOut(t *testing.T) {
 	require.NoError(t, childErr)
 	require.Equal(t, wanted(57), parent.ids())
 	require.Equal(t, strings.Replace(wanted(56), "6,7,8", "6,8", 1), child.ids())
-	require.Equal(t, 6, f.asked["/api/x/parents"], "the parent is read once")
+	require.Equal(t, 6, f.requests["/api/x/parents"], "the parent is read once")
 	require.Equal(t, RuleParents, child.end.Rule)
 	require.Equal(t, 57, child.end.Parents)
 	require.Equal(t, 2, child.end.Gone)
@@ -102,7 +102,7 @@ func TestFanOutWithoutParentsPass(t *testing.T) {
 	r, err = read(c, f.child, "") // again: the keys are kept
 	require.NoError(t, err)
 	require.Equal(t, wanted(12), r.ids())
-	require.Equal(t, 2, f.asked["/api/x/parents"])
+	require.Equal(t, 2, f.requests["/api/x/parents"])
 
 	_, err = New(Config{App: f.cfg.App, Selected: []schemas.Stream{f.child}})
 	require.ErrorContains(t, err, "no parent x.parents")
@@ -216,7 +216,7 @@ func TestFanOutResumes(t *testing.T) {
 	require.GreaterOrEqual(t, whole.pages, 3)
 
 	for i, from := range whole.cursors[:len(whole.cursors)-1] {
-		clear(f.asked)
+		clear(f.requests)
 		r, err := read(f.Client, f.child, from)
 		require.NoError(t, err)
 		require.True(t, r.end.Resumed)
@@ -385,7 +385,7 @@ func TestFanOutPanicInParentPass(t *testing.T) {
 	f := newFamily(t, 12)
 	require.Panics(t, func() {
 		for range f.Pages(t.Context(), f.parent, "") {
-			panic("a record that nobody has thought of")
+			panic("an unexpected record")
 		}
 	})
 	records, err := f.beforePatienceEnds(t)

@@ -76,7 +76,7 @@ func (l *listReader) early(err error) error {
 // and nothing announces more. Either the page before was short, or this page repeats the last or
 // the first page of a list whose pages have differed.
 func (l *listReader) clamped(st *step) bool {
-	if st.at == l.behind && st.at != (position{}) {
+	if st.at == l.beyondEnd && st.at != (position{}) {
 		return true
 	}
 	s := st.signals

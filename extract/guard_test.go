@@ -127,7 +127,7 @@ func TestTwoEmptyPagesAfterHoles(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, r.records, tt.want)
 			require.Equal(t, RuleEmptyPage, r.end.Rule)
-			require.LessOrEqual(t, c.asked.Load(), tt.most)
+			require.LessOrEqual(t, c.requests.Load(), tt.most)
 		})
 	}
 }
@@ -142,7 +142,7 @@ func TestLastPageRepeats(t *testing.T) {
 	r, err := read(c.Client, s, "")
 	require.NoError(t, err)
 	require.Equal(t, wanted(30), r.ids())
-	require.LessOrEqual(t, c.asked.Load(), int64(5))
+	require.LessOrEqual(t, c.requests.Load(), int64(5))
 
 	c = serve(t, func(w http.ResponseWriter, r *http.Request) {
 		p := min(number(r, "page", 1), 3)
@@ -152,7 +152,7 @@ func TestLastPageRepeats(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, wanted(30), r.ids())
 	require.Equal(t, RuleRepeat, r.end.Rule, "the list uses the parameter, and two pages after the end repeat the last one")
-	require.LessOrEqual(t, c.asked.Load(), int64(7))
+	require.LessOrEqual(t, c.requests.Load(), int64(7))
 }
 
 // A server that ignores the page parameter returns its first page again.
@@ -181,7 +181,7 @@ func TestCursorLoop(t *testing.T) {
 			r, err := read(c.Client, s, "")
 			classIs(t, err, wire.Malformed)
 			require.Nil(t, r.end)
-			require.LessOrEqual(t, c.asked.Load(), int64(20))
+			require.LessOrEqual(t, c.requests.Load(), int64(20))
 		}
 	}
 }
@@ -263,7 +263,7 @@ func TestFailures(t *testing.T) {
 			}, s)
 			_, err := read(c.Client, s, "")
 			classIs(t, err, tt.want)
-			require.LessOrEqual(t, c.asked.Load(), int64(3))
+			require.LessOrEqual(t, c.requests.Load(), int64(3))
 		})
 	}
 }
@@ -311,7 +311,7 @@ func TestAnswerIsNotJSON(t *testing.T) {
 			r, err := read(c.Client, s, "")
 			require.Error(t, err)
 			require.Empty(t, r.records)
-			require.LessOrEqual(t, c.asked.Load(), int64(4))
+			require.LessOrEqual(t, c.requests.Load(), int64(4))
 		})
 	}
 }

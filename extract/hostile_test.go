@@ -248,9 +248,9 @@ func TestHostileOutage(t *testing.T) {
 		for i := range ids {
 			ids[i] = fmt.Sprint(i)
 		}
-		var asked atomic.Int64
+		var requested atomic.Int64
 		f, child := hostileFamily(t, schemas.ClassFile, ids, func(w http.ResponseWriter, id string) {
-			if asked.Add(1) > 30 {
+			if requested.Add(1) > 30 {
 				w.WriteHeader(status)
 				return
 			}
@@ -260,6 +260,6 @@ func TestHostileOutage(t *testing.T) {
 		fault, ok := errors.AsType[*wire.Error](err)
 		require.True(t, ok, "%v", err)
 		require.Equal(t, status, fault.Status)
-		require.Less(t, asked.Load(), int64(70))
+		require.Less(t, requested.Load(), int64(70))
 	}
 }

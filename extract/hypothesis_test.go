@@ -116,9 +116,9 @@ func kinds(t *testing.T, parents string, answer func(parent any) (status int, te
 			return
 		}
 		body, _ := io.ReadAll(r.Body)
-		var asked map[string]any
-		require.NoError(t, json.Unmarshal(body, &asked))
-		status, text := answer(asked["parent"])
+		var requested map[string]any
+		require.NoError(t, json.Unmarshal(body, &requested))
+		status, text := answer(requested["parent"])
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
 		fmt.Fprint(w, text)

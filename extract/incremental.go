@@ -26,7 +26,7 @@ type recall struct {
 	Before    time.Time `json:"before,omitzero"`     // the settled edge minus the lookback: no record changed before it can be new
 	Top       time.Time `json:"top,omitzero"`        // latest time of change that counts, in this pass or an earlier one
 	Began     time.Time `json:"began,omitzero"`      // changes made during this pass have no earlier time
-	Behind    bool      `json:"behind,omitempty"`    // the source's clock was set back: the next pass is whole
+	ClockBack bool      `json:"behind,omitempty"`    // the source's clock was set back: the next pass is whole
 	Misplaced string    `json:"misplaced,omitempty"` // how a page contradicts the order: see misplace
 	Edge      time.Time `json:"edge,omitzero"`       // all changes before it were read by the last finished pass
 	Settled   time.Time `json:"settled,omitzero"`    // the edge at which the next pass may begin
@@ -100,7 +100,7 @@ func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now tim
 // left returns the recall for the next pass. A pass of several pages settles the edge of the pass
 // before, because its own edge may have a gap.
 func (m *passCursor) left() recall {
-	if m.Behind {
+	if m.ClockBack {
 		return recall{By: m.By}
 	}
 	edge := m.Top
@@ -158,7 +158,7 @@ func (p *pass) clock(a *answer) {
 		return
 	}
 	m.Began = earliest(at.Add(-a.resp.Elapsed-time.Second), i.Format)
-	m.Behind = m.Began.Before(m.Edge.Add(-i.Overlap()))
+	m.ClockBack = m.Began.Before(m.Edge.Add(-i.Overlap()))
 }
 
 // observed counts records by their time of change.
@@ -243,7 +243,7 @@ func (p *pass) bounded(page Page, older []bool) Page {
 
 // clockNote returns a note if the source's clock was set back.
 func (m *passCursor) clockNote() string {
-	if !m.Behind {
+	if !m.ClockBack {
 		return ""
 	}
 	return fmt.Sprintf("the source's clock was set back to %s, before changes that were already seen: the next pass reads the whole list", m.Began.Format(time.RFC3339))

@@ -101,7 +101,7 @@ func TestBrokenRecordIsIsolated(t *testing.T) {
 			r, err := read(c.Client, s, "")
 			require.NoError(t, err)
 			require.Equal(t, without(57, tt.list.ids...), r.ids())
-			require.LessOrEqual(t, c.asked.Load(), int64(10+20*len(tt.list.ids)))
+			require.LessOrEqual(t, c.requests.Load(), int64(10+20*len(tt.list.ids)))
 			var gaps []string
 			for _, g := range r.end.Gaps {
 				gaps = append(gaps, g.String())
@@ -161,7 +161,7 @@ func TestBrokenRecordCannotBeIsolated(t *testing.T) {
 			require.ErrorContains(t, err, tt.want)
 			require.Nil(t, r.end)
 			require.Equal(t, wanted(10), r.ids())
-			require.LessOrEqual(t, c.asked.Load(), int64(40))
+			require.LessOrEqual(t, c.requests.Load(), int64(40))
 		})
 	}
 	s := list("x.things", "id")
@@ -208,7 +208,7 @@ func TestPageThatAlwaysFailsIsAGap(t *testing.T) {
 			r, err := read(c.Client, s, "")
 			require.NoError(t, err)
 			require.Equal(t, without(57, tt.gone...), r.ids())
-			require.LessOrEqual(t, c.asked.Load(), int64(30))
+			require.LessOrEqual(t, c.requests.Load(), int64(30))
 			var gaps []string
 			for _, g := range r.end.Gaps {
 				gaps = append(gaps, g.String())
@@ -245,7 +245,7 @@ func TestFailingServerIsNotAGap(t *testing.T) {
 	_, err := read(c.Client, s, "")
 	classIs(t, err, wire.Transient)
 	require.ErrorContains(t, err, "Server Error")
-	require.LessOrEqual(t, c.asked.Load(), int64(60))
+	require.LessOrEqual(t, c.requests.Load(), int64(60))
 
 	down := false
 	c = serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -274,5 +274,5 @@ func TestIsolationIsBounded(t *testing.T) {
 	r, err := read(c.Client, s, "")
 	classIs(t, err, wire.Transient)
 	require.Nil(t, r.end)
-	require.Less(t, c.asked.Load(), int64(maxIsolating+100))
+	require.Less(t, c.requests.Load(), int64(maxIsolating+100))
 }

@@ -49,7 +49,7 @@ type listReader struct {
 	firstKeys       []uint64        // of the first page, sorted; hashes of content where records have no key
 	lastPrint       uint64          // of the previous page
 	lastKey         uint64          // of the last record of the previous page
-	behind          position        // a position that is known to be behind the end; zero for none
+	beyondEnd       position        // a position that is known to be beyond the end; zero for none
 	misplaced       int64           // page number reported by a later page that repeats the first page; -1 for none
 	buf             []byte          // for assembled records
 
@@ -365,7 +365,7 @@ func (l *listReader) echo(st *step, s *signals) error {
 			if l.pages < 2 {
 				return l.changed(fmt.Errorf("requested page %s, got page %d", st.at.at, s.page))
 			}
-			l.misplaced = s.page // it may be behind the end
+			l.misplaced = s.page // it may be beyond the end
 		}
 		s.page = -1
 		return nil

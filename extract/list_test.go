@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fixture is a server, a client for it, and the number of requests.
 type fixture struct {
 	*Client
-	asked atomic.Int64
+	requests atomic.Int64
 }
 
 // serve answers every request of the streams with h.
@@ -40,7 +40,7 @@ func serveTrying(t *testing.T, attempts int, h http.HandlerFunc, streams ...sche
 	t.Helper()
 	f := &fixture{}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f.asked.Add(1)
+		f.requests.Add(1)
 		w.Header().Set("Content-Type", "application/json")
 		h(w, r)
 	}))
@@ -215,7 +215,7 @@ func pagers(n int) map[string]struct {
 			}
 			fmt.Fprintf(w, `{"data":%s,"meta":{"next_cursor":%s}}`, rows(from, from+10, n), next)
 		}},
-		"cursor that goes missing": {RuleNoNext, func(w http.ResponseWriter, r *http.Request) {
+		"cursor that disappears": {RuleNoNext, func(w http.ResponseWriter, r *http.Request) {
 			from, next := number(r, "after", 0), ""
 			if from+10 < n {
 				next = fmt.Sprintf(`,"paging":{"next":{"after":"%d"}}`, from+10)
@@ -251,7 +251,7 @@ func TestPagesOfEveryDialect(t *testing.T) {
 				}
 				seen := map[state.Cursor]bool{}
 				for i, from := range r.cursors {
-					require.False(t, seen[from], "cursor comes again")
+					require.False(t, seen[from], "cursor is repeated")
 					seen[from] = true
 					if i == len(r.cursors)-1 {
 						continue

@@ -64,9 +64,9 @@ func TestProbesDuringFaults(t *testing.T) {
 	require.Equal(t, wanted(25), r.ids())
 	require.Equal(t, "page", c.Pagination.Page)
 
-	asked := 0
+	requested := 0
 	f = serveTrying(t, 2, strict(func(*http.Request) int {
-		if asked++; asked > 1 {
+		if requested++; requested > 1 {
 			return http.StatusServiceUnavailable
 		}
 		return 0

@@ -142,17 +142,17 @@ var matrixSizes = []string{"honoured", "capped", "capped uncounted", "ignored"}
 // rows returns how many records a page has, and how many it counts for positions.
 func (l matrixList) rows(names ...string) (rows, counted int) {
 	for _, name := range names {
-		asked, err := strconv.Atoi(l.get(name))
-		if err != nil || asked < 1 || l.size == "ignored" {
+		requested, err := strconv.Atoi(l.get(name))
+		if err != nil || requested < 1 || l.size == "ignored" {
 			continue
 		}
 		switch l.size {
 		case "capped":
-			return min(asked, matrixCap), min(asked, matrixCap)
+			return min(requested, matrixCap), min(requested, matrixCap)
 		case "capped uncounted":
-			return min(asked, matrixCap), asked
+			return min(requested, matrixCap), requested
 		}
-		return asked, asked
+		return requested, requested
 	}
 	return matrixPage, matrixPage
 }

@@ -36,7 +36,7 @@ func TestAnswersThatAreEasilyMisread(t *testing.T) {
 		return from, min(from+10, n)
 	}
 	for name, h := range map[string]http.HandlerFunc{
-		"the offset is that of the next page": func(w http.ResponseWriter, r *http.Request) {
+		"the stated offset is the one of the next page": func(w http.ResponseWriter, r *http.Request) {
 			from, to := part(r, "offset", 35)
 			fmt.Fprintf(w, `{"hasMore":%t,"offset":%d,"results":%s}`, to < 35, to, rows(from, to, 35))
 		},

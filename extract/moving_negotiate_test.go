@@ -15,15 +15,15 @@ import (
 func TestListThatGrowsDuringNegotiation(t *testing.T) {
 	for name, grows := range map[string]bool{"its numbers grow": true, "its numbers stay": false} {
 		t.Run(name, func(t *testing.T) {
-			var asked atomic.Int64
+			var requested atomic.Int64
 			s := own("x.things")
 			f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 				p, n := number(r, "page", 1), 40
-				if asked.Add(1); p == 5 {
+				if requested.Add(1); p == 5 {
 					n = 50
 				}
 				said := 40
-				if grows && asked.Load() > 3 {
+				if grows && requested.Load() > 3 {
 					n, said = 50, 50
 				}
 				fmt.Fprintf(w, `{"data":%s,"meta":{"current_page":%d,"last_page":%d,"total":%d}}`, rows((p-1)*10, p*10, n), p, (said+9)/10, said)

@@ -334,7 +334,7 @@ func TestNegotiateThorough(t *testing.T) {
 // The ids start again on each page. The pages are found, and the ids are not the key.
 func TestNegotiateKeyThatRepeatsOnEachPage(t *testing.T) {
 	const pages, size = 3, 17
-	asked := 0
+	requested := 0
 	page := func(of int, row func(i int) string) string {
 		var all []string
 		for i := (of - 1) * size; i < of*size && of <= pages; i++ {
@@ -356,8 +356,8 @@ func TestNegotiateKeyThatRepeatsOnEachPage(t *testing.T) {
 		}, false, pages * size},
 		{"one page", func(int) string { return fmt.Sprintf(`{"data":[%s]}`, page(1, numbered)) }, false, size},
 		{"one page whose records change on every reading", func(int) string {
-			asked++
-			return fmt.Sprintf(`{"data":[%s]}`, page(1, func(i int) string { return fmt.Sprintf(`{"id":%d,"seen":%d}`, i, asked) }))
+			requested++
+			return fmt.Sprintf(`{"data":[%s]}`, page(1, func(i int) string { return fmt.Sprintf(`{"id":%d,"seen":%d}`, i, requested) }))
 		}, false, size},
 	} {
 		for _, owned := range []bool{true, false} {

@@ -32,11 +32,11 @@ func TestSeveralLists(t *testing.T) {
 // A one-page list is used although another list changes with each answer, or reacts to paging
 // parameters without being named like the path.
 func TestListThatIsWholeBesideOthers(t *testing.T) {
-	asked := 0
+	requested := 0
 	for name, other := range map[string]func(r *http.Request) string{
 		"the other list always changes": func(*http.Request) string {
-			asked++
-			return fmt.Sprintf(`"items":%s,"recent":{"views":[{"id":%d}]}`, rows(0, 23, 23), asked)
+			requested++
+			return fmt.Sprintf(`"items":%s,"recent":{"views":[{"id":%d}]}`, rows(0, 23, 23), requested)
 		},
 		"the path names it": func(r *http.Request) string {
 			return fmt.Sprintf(`"things":%s,"posts":[{"id":%d}]`, rows(0, 23, 23), number(r, "page", 1))

@@ -320,7 +320,7 @@ func (p *pager) named(usual string, types ...string) string {
 func (at position) check(next position) error {
 	counted := next.kind == pagerPage || next.kind == pagerOffset
 	if next == at || next.kind == at.kind && counted && next.number() <= at.number() {
-		return fmt.Errorf("the list goes from %s to %s", at, next)
+		return fmt.Errorf("the position after %s is %s, which does not lead forward", at, next)
 	}
 	return nil
 }

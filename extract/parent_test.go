@@ -27,10 +27,10 @@ func TestFanOutOfSomeParents(t *testing.T) {
 		require.NoError(t, err)
 		return id%4 == 0
 	}
-	clear(f.asked)
+	clear(f.requests)
 	r, err := readOf(f.Client, f.child, "", quarter)
 	require.NoError(t, err)
-	require.Len(t, f.asked, 225)
+	require.Len(t, f.requests, 225)
 	require.Equal(t, End{
 		Rule: RuleParents, Pages: 224, FirstTotal: -1, LastTotal: -1,
 		Parents: 225, Skipped: 675, Gone: 1,

@@ -51,7 +51,7 @@ func protocols(n int) map[string]http.HandlerFunc {
 			}
 			fmt.Fprintf(w, `{"sales":%s%s}`, page, link)
 		},
-		"a token beside that of the page before": func(w http.ResponseWriter, r *http.Request) {
+		"a token beside the token of the page before": func(w http.ResponseWriter, r *http.Request) {
 			page, next := part(r, "page[after]")
 			fmt.Fprintf(w, `{"users":%s,"meta":{"has_more":%t,"before_cursor":"b-%d"%s}}`, page, next != "", token(r, "page[after]"), optional("after_cursor", next))
 		},
@@ -178,7 +178,7 @@ func TestConstantTextIsNotAToken(t *testing.T) {
 	s, learned := own("x.things"), false
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if q := r.URL.Query(); learned && q.Get("page") != "" && number(r, "page", -1) < 0 {
-			t.Errorf("asked for page %q", q.Get("page"))
+			t.Errorf("requested page %q", q.Get("page"))
 		}
 		p := number(r, "page", 1)
 		fmt.Fprintf(w, `{"data":%s,"session":{"resume_token":"r-1"}}`, rows((p-1)*10, p*10, 35))
@@ -227,22 +227,22 @@ func TestKeysStartAgainLater(t *testing.T) {
 // A page that holds fewer records than others but is not the last is requested again: a fault may
 // have cut it.
 func TestShortPageInTheMiddle(t *testing.T) {
-	asked := map[int]int{}
+	requested := map[int]int{}
 	for name, tt := range map[string]struct {
 		third      func() string
 		incomplete string
 	}{
 		"some hidden records": {func() string { return rows(20, 26, 60) }, ""},
 		"only hidden records": {func() string { return "[]" }, ""},
-		"empty once":          {func() string { return rows(20, 30*min(asked[3]-1, 1), 60) }, "page 3 held 0 records, but 10 when"},
-		"short once":          {func() string { return rows(20, 24+6*min(asked[3]-1, 1), 60) }, "page 3 held 4 records, but 10 when"},
+		"empty once":          {func() string { return rows(20, 30*min(requested[3]-1, 1), 60) }, "page 3 held 0 records, but 10 when"},
+		"short once":          {func() string { return rows(20, 24+6*min(requested[3]-1, 1), 60) }, "page 3 held 4 records, but 10 when"},
 		"null":                {func() string { return "null" }, "page 3 has no list of records"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := own("x.things")
 			f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 				p := number(r, "page", 1)
-				asked[p]++
+				requested[p]++
 				page := rows((p-1)*10, p*10, 60)
 				if p == 3 {
 					page = tt.third()
@@ -251,7 +251,7 @@ func TestShortPageInTheMiddle(t *testing.T) {
 			}, s)
 			c, err := f.Negotiate(t.Context(), s, Convention{})
 			require.NoError(t, err)
-			clear(asked)
+			clear(requested)
 			r, err := read(f.Client, c.Apply(s), "")
 			require.NoError(t, err)
 			if tt.incomplete == "" {

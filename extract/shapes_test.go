@@ -24,7 +24,7 @@ func learn(t *testing.T, f *fixture, s schemas.Stream) (Convention, reading) {
 	t.Helper()
 	c, err := f.Negotiate(t.Context(), s, Convention{})
 	require.NoError(t, err)
-	require.Equal(t, f.asked.Load(), int64(c.Requests), "requests of the negotiation")
+	require.Equal(t, f.requests.Load(), int64(c.Requests), "requests of the negotiation")
 	kept, err := json.Marshal(c)
 	require.NoError(t, err)
 	var back Convention
@@ -96,7 +96,7 @@ func TestMisleadingLists(t *testing.T) {
 		"the last page is exactly full": {h: func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, `{"data":%s}`, cut(r, "page", 1))
 		}},
-		"has_more with no data": {stop: "the list goes from", h: func(w http.ResponseWriter, r *http.Request) {
+		"has_more with no data": {stop: "which does not lead forward", h: func(w http.ResponseWriter, r *http.Request) {
 			from := number(r, "starting_after", 0)
 			fmt.Fprintf(w, `{"data":%s,"has_more":true}`, rows(from, from+10, n))
 		}},
@@ -113,7 +113,7 @@ func TestMisleadingLists(t *testing.T) {
 		"a next link that is a path": {stop: "more than its first page", h: func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintf(w, `{"records":%s,"nextUrl":"/query/01g-2000"}`, rows(0, 10, n))
 		}},
-		"a cursor that comes back": {stop: "cursor", h: func(w http.ResponseWriter, r *http.Request) {
+		"a cursor that is repeated": {stop: "cursor", h: func(w http.ResponseWriter, r *http.Request) {
 			next := map[string]string{"": "a", "a": "b", "b": "a"}[r.URL.Query().Get("cursor")]
 			from := map[string]int{"": 0, "a": 10, "b": 20}[r.URL.Query().Get("cursor")]
 			fmt.Fprintf(w, `{"data":%s,"next_cursor":%q}`, rows(from, from+10, n), next)
@@ -150,7 +150,7 @@ func TestMisleadingLists(t *testing.T) {
 			if tt.stop != "" {
 				require.ErrorContains(t, err, tt.stop)
 				require.Nil(t, r.end)
-				require.LessOrEqual(t, f.asked.Load(), int64(2*maxProbes))
+				require.LessOrEqual(t, f.requests.Load(), int64(2*maxProbes))
 				return
 			}
 			require.NoError(t, err)

@@ -24,10 +24,10 @@ type calendar struct {
 	*fixture
 	stream schemas.Stream
 
-	mu     sync.Mutex
-	at     []time.Time // of the records, by id from 1
-	format string
-	asked  [][2]string // requested windows, in order
+	mu       sync.Mutex
+	at       []time.Time // of the records, by id from 1
+	format   string
+	requests [][2]string // requested windows, in order
 
 	lowExclusive, highInclusive bool
 	ignores                     bool // ignores all parameters
@@ -67,7 +67,7 @@ func (c *calendar) answer(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"message":"no"}`)
 		return
 	}
-	c.asked = append(c.asked, window)
+	c.requests = append(c.requests, window)
 	all := []map[string]any{}
 	for i, at := range c.at {
 		if c.ignores || c.shows(at, q.Has("month"), window) {
@@ -103,7 +103,7 @@ func (c *calendar) shows(at time.Time, month bool, window [2]string) bool {
 func (c *calendar) windows() [][2]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Compact(slices.Clone(c.asked))
+	return slices.Compact(slices.Clone(c.requests))
 }
 
 func utc(y int, m time.Month, d, hour int) time.Time {
@@ -213,7 +213,7 @@ func TestMonths(t *testing.T) {
 	require.False(t, r.end.Partial)
 	end := r.cursors[len(r.cursors)-1]
 
-	c.asked = nil
+	c.requests = nil
 	r, err = read(c.Client, c.stream, end)
 	require.NoError(t, err)
 	require.Equal(t, wanted(3), r.set())
@@ -234,7 +234,7 @@ func TestMonths(t *testing.T) {
 	require.Equal(t, wanted(7), r.set())
 
 	s.Range = schemas.Range{From: now.AddDate(0, -14, 0), Until: now.AddDate(0, -1, 0)}
-	c.asked = nil
+	c.requests = nil
 	r, err = read(c.Client, s, "")
 	require.NoError(t, err)
 	require.Equal(t, "3,4,5", r.set())
@@ -267,10 +267,10 @@ func TestWindowsAreResumed(t *testing.T) {
 			all := c.windows()
 			require.Len(t, all, 12)
 			for n, cursor := range whole.cursors[:len(whole.cursors)-1] {
-				c.asked = nil
+				c.requests = nil
 				rest, err := read(c.Client, c.stream, cursor)
 				require.NoError(t, err)
-				require.Len(t, rest.records, 12-n-1, "behind window %d", n+1)
+				require.Len(t, rest.records, 12-n-1, "after window %d", n+1)
 				require.True(t, rest.end.Resumed)
 				require.Len(t, c.windows(), 12-n-1)
 				require.Subset(t, all, c.windows())
