@@ -62,15 +62,15 @@ func list(s *Shape, at, resource string, depth int) (pointer string, record *Sha
 	strange := false
 	for _, m := range s.Members {
 		switch {
-		case m.Kind == Array && (m.Elem == nil || m.Elem.Kind == Object || m.Elem.Kind == Any) && !beside(m.Name):
+		case m.Kind == Array && (m.Elem == nil || m.Elem.Kind == Object || m.Elem.Kind == Any) && !isMetadata(m.Name):
 			found = append(found, m)
-		case m.Kind == Object && wraps(m.Name):
-		case !beside(m.Name):
+		case m.Kind == Object && isWrapper(m.Name):
+		case !isMetadata(m.Name):
 			strange = true
 		}
 	}
 	telling := slices.DeleteFunc(slices.Clone(found), func(m Member) bool {
-		return !wraps(m.Name) && schemas.FoldName(m.Name) != schemas.FoldName(resource)
+		return !isWrapper(m.Name) && schemas.FoldName(m.Name) != schemas.FoldName(resource)
 	})
 	switch {
 	case len(telling) == 1:
@@ -83,7 +83,7 @@ func list(s *Shape, at, resource string, depth int) (pointer string, record *Sha
 		return "", nil, false
 	}
 	for _, m := range s.Members {
-		if m.Kind == Object && wraps(m.Name) && m.member("id") == nil {
+		if m.Kind == Object && isWrapper(m.Name) && m.member("id") == nil {
 			return list(m.Shape, at+"/"+escaped(m.Name), resource, depth+1)
 		}
 	}
@@ -97,7 +97,7 @@ func one(s *Shape) (pointer string, record *Shape) {
 		switch {
 		case m.Kind == Object && (schemas.FoldName(m.Name) == "data" || schemas.FoldName(m.Name) == "result") && inner == nil:
 			inner = &s.Members[i]
-		case !beside(m.Name):
+		case !isMetadata(m.Name):
 			return "", s
 		}
 	}
@@ -130,21 +130,21 @@ const (
 
 // columns returns the types and the meanings of a record's columns, by their paths.
 func columns(record *Shape, types bool) (declared, told map[string]string) {
-	c := &columnist{types: types, declared: map[string]string{}, told: map[string]string{}}
+	c := &columnReader{types: types, declared: map[string]string{}, meanings: map[string]string{}}
 	if record != nil {
 		c.object(record, "", 1)
 	}
-	return c.declared, c.told
+	return c.declared, c.meanings
 }
 
-type columnist struct {
+type columnReader struct {
 	types    bool
 	declared map[string]string
-	told     map[string]string
+	meanings map[string]string
 	n        int
 }
 
-func (c *columnist) object(s *Shape, at string, depth int) {
+func (c *columnReader) object(s *Shape, at string, depth int) {
 	for _, m := range s.Members {
 		if c.n++; c.n > maxColumns {
 			return
@@ -152,7 +152,7 @@ func (c *columnist) object(s *Shape, at string, depth int) {
 		source := at + "/" + escaped(m.Name)
 		path := schemas.Column(source)
 		if text := meaning(m.Shape); text != "" {
-			c.told[path] = text
+			c.meanings[path] = text
 		}
 		switch inner := objectOf(m.Elem); {
 		case m.Kind == Object && len(m.Members) > 0 && depth < maxDepth:

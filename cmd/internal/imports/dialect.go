@@ -56,9 +56,9 @@ var actions = []string{
 	"import", "trigger", "execute", "restore", "archive", "ping", "stream", "ws", "websocket",
 }
 
-// beside reports whether a member is metadata next to the records. A word without a meaning for paging may also
+// isMetadata reports whether a member is metadata next to the records. A word without a meaning for paging may also
 // be the name of a record's field.
-func beside(name string) bool {
+func isMetadata(name string) bool {
 	words := schemas.Paging()
 	switch words.Role(name) {
 	case "", schemas.RoleConstant:
@@ -67,8 +67,8 @@ func beside(name string) bool {
 	return true
 }
 
-// wraps reports whether lists are usually in a member with this name.
-func wraps(name string) bool {
+// isWrapper reports whether lists are usually in a member with this name.
+func isWrapper(name string) bool {
 	words := schemas.Paging()
 	return words.NamesList(name) || words.NamesPayload(name)
 }

@@ -63,21 +63,21 @@ type document struct {
 	entries []entry
 }
 
-// spot is a line and a column in runes, both from 1.
-type spot struct{ line, col int }
+// position is a line and a column in runes, both from 1.
+type position struct{ line, col int }
 
 // entry is a key with the position and the style of its value.
 type entry struct {
 	name     string
-	key      spot
+	key      position
 	value    ast.Node
 	mapping  bool // the value is a mapping, in block style or in braces
 	flow     bool // in braces
 	empty    bool // null, or empty braces
 	alias    bool
-	first    spot   // start of the value
-	end      spot   // the closing brace
-	imported *entry // its key `imported`; nil if there is none
+	first    position // start of the value
+	end      position // the closing brace
+	imported *entry   // its key `imported`; nil if there is none
 }
 
 // word returns the text of a key in the entry's mapping; "" if there is none.
@@ -155,10 +155,10 @@ func parse(file string, data []byte) (*document, error) {
 const maxLevels = 64
 
 // tooDeep returns the position where brackets, or entries on one line, nest too deep.
-func tooDeep(tokens token.Tokens) (spot, bool) {
+func tooDeep(tokens token.Tokens) (position, bool) {
 	open, inline, line := 0, 0, 0
 	for _, t := range tokens {
-		at := spotOf(t)
+		at := positionOf(t)
 		if at.line != line {
 			line, inline = at.line, 0
 		}
@@ -174,7 +174,7 @@ func tooDeep(tokens token.Tokens) (spot, bool) {
 			return at, true
 		}
 	}
-	return spot{}, false
+	return position{}, false
 }
 
 func syntax(file string, err error) error {
@@ -234,7 +234,7 @@ func under(e entry) []entry {
 }
 
 func newEntry(key ast.MapKeyNode, value ast.Node) entry {
-	e := entry{name: keyOf(key), key: spotOf(key.GetToken()), value: value}
+	e := entry{name: keyOf(key), key: positionOf(key.GetToken()), value: value}
 	n := bare(value)
 	_, e.alias = n.(*ast.AliasNode)
 	_, e.mapping = n.(ast.MapNode)
@@ -246,12 +246,12 @@ func newEntry(key ast.MapKeyNode, value ast.Node) entry {
 	}
 	if inBraces, m := braces(n); inBraces {
 		e.flow, e.empty = true, len(m.Values) == 0
-		e.first, e.end = spotOf(m.Start), spotOf(m.End)
+		e.first, e.end = positionOf(m.Start), positionOf(m.End)
 		return e
 	}
 	it := n.(ast.MapNode).MapRange()
 	if it.Next() {
-		e.first = spotOf(it.Key().GetToken())
+		e.first = positionOf(it.Key().GetToken())
 	}
 	return e
 }
@@ -261,14 +261,14 @@ func braces(n ast.Node) (bool, *ast.MappingNode) {
 	return ok && m.IsFlowStyle, m
 }
 
-func spotOf(t *token.Token) spot {
+func positionOf(t *token.Token) position {
 	if t == nil || t.Position == nil {
-		return spot{1, 1}
+		return position{1, 1}
 	}
-	return spot{t.Position.Line, t.Position.Column}
+	return position{t.Position.Line, t.Position.Column}
 }
 
-func (d *document) fault(at spot, format string, args ...any) error {
+func (d *document) fault(at position, format string, args ...any) error {
 	return &Error{File: d.file, Line: at.line, Col: at.col, Message: fmt.Sprintf(format, args...)}
 }
 
@@ -282,7 +282,7 @@ func (d *document) entry(name string) (entry, bool) {
 }
 
 // at returns the byte offset of a spot.
-func (d *document) at(s spot) int {
+func (d *document) at(s position) int {
 	i := d.lines[min(max(s.line, 1), len(d.lines))-1]
 	for n := 1; n < s.col && i < len(d.data); n++ {
 		_, size := utf8.DecodeRuneInString(d.data[i:])
@@ -303,7 +303,7 @@ func (d *document) endOf(line int) int {
 
 // lastLine returns the last line of a block-style value, whose lines are indented more than its key. A comment
 // that is not indented more belongs to what follows.
-func (d *document) lastLine(key spot) int {
+func (d *document) lastLine(key position) int {
 	last := key.line
 	for n := key.line + 1; n <= len(d.lines); n++ {
 		line := strings.TrimRight(d.data[d.lines[n-1]:d.endOf(n)], "\r\n")

@@ -69,7 +69,7 @@ func Merge(file string, data []byte, streams []Stream) ([]byte, []Change, error)
 		return nil, nil, &Error{File: file, Message: fmt.Sprintf("%d streams are more than a configuration may have", len(streams)),
 			Hint: "import only the streams you need: --only 'crm.*' imports one module"}
 	}
-	if err := doc.unharmed(out); err != nil {
+	if err := doc.checkUnchanged(out); err != nil {
 		return nil, nil, err
 	}
 	if doc.crlf {
@@ -120,11 +120,11 @@ func (d *document) replace(e entry, s Stream) (edit, error) {
 	if e.mapping {
 		indent = strings.Repeat(" ", e.first.col-1)
 	}
-	return d.behind(e.key.line, d.block(s, indent)), nil
+	return d.after(e.key.line, d.block(s, indent)), nil
 }
 
-// behind returns the edit that adds whole lines after a line.
-func (d *document) behind(line int, text string) edit {
+// after returns the edit that adds whole lines after a line.
+func (d *document) after(line int, text string) edit {
 	at := d.endOf(line)
 	if at == len(d.data) && at > 0 && !strings.HasSuffix(d.data, "\n") {
 		text = "\n" + text
@@ -163,17 +163,17 @@ func (d *document) append(streams []Stream) ([]edit, error) {
 		if d.data != "" {
 			text = "\n" + text
 		}
-		return []edit{d.behind(len(d.lines), text)}, nil
+		return []edit{d.after(len(d.lines), text)}, nil
 	case h.alias || h.flow && !h.empty || !h.mapping && !h.empty:
 		return nil, d.fault(h.key, "streams is in braces or is an alias; put each stream on its own line, then import again")
 	case h.flow: // streams: {}
-		return []edit{{d.at(h.first), d.at(h.end) + 1, ""}, d.behind(h.end.line, b.String())}, nil
+		return []edit{{d.at(h.first), d.at(h.end) + 1, ""}, d.after(h.end.line, b.String())}, nil
 	}
-	return []edit{d.behind(d.lastLine(d.streams.key), b.String())}, nil
+	return []edit{d.after(d.lastLine(d.streams.key), b.String())}, nil
 }
 
-// unharmed checks that everything outside the blocks parses to the same values as before.
-func (d *document) unharmed(out string) error {
+// checkUnchanged checks that everything outside the blocks parses to the same values as before.
+func (d *document) checkUnchanged(out string) error {
 	before, err := others(d.data)
 	if err != nil {
 		return &Error{File: d.file, Message: sentence(err.Error())}

@@ -17,14 +17,14 @@ var (
 	plainName   = regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)*$`)
 )
 
-// idle are words that any API's title may contain.
-var idle = []string{"api", "apis", "rest", "restful", "http", "web", "json", "openapi", "open", "swagger", "postman", "collection", "the", "a", "of", "for", "and", "public", "reference", "documentation", "docs", "service", "server", "spec", "specification", "public", "com", "www", "my", "copy"}
+// genericWords are words that any API's title may contain.
+var genericWords = []string{"api", "apis", "rest", "restful", "http", "web", "json", "openapi", "open", "swagger", "postman", "collection", "the", "a", "of", "for", "and", "public", "reference", "documentation", "docs", "service", "server", "spec", "specification", "public", "com", "www", "my", "copy"}
 
 // moduleOf returns a module name made from a document's title.
 func moduleOf(title string) string {
 	var words []string
 	for _, w := range wordsOf.FindAllString(strings.ToLower(title), -1) {
-		if !slices.Contains(idle, w) && !versionWord.MatchString(w) && len(words) < 2 {
+		if !slices.Contains(genericWords, w) && !versionWord.MatchString(w) && len(words) < 2 {
 			words = append(words, w)
 		}
 	}
@@ -57,7 +57,7 @@ func lastWord(path string) string {
 // /invoices/{id} is invoice.
 func resource(path string) string {
 	all := segments(path)
-	for len(all) > 1 && (slices.Contains(idle, strings.ToLower(all[0])) || versionWord.MatchString(strings.ToLower(all[0]))) {
+	for len(all) > 1 && (slices.Contains(genericWords, strings.ToLower(all[0])) || versionWord.MatchString(strings.ToLower(all[0]))) {
 		all = all[1:]
 	}
 	var words []string

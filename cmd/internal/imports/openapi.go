@@ -162,7 +162,7 @@ func (r *openAPI) operation(o *Operation, op *openapi3.Operation, shared openapi
 	if len(op.Tags) > 0 {
 		o.Tag = op.Tags[0]
 	}
-	o.Text = told(op.Summary, op.Description)
+	o.Text = joinedText(op.Summary, op.Description)
 	if op.Deprecated {
 		o.Text = strings.TrimSpace("Deprecated. " + o.Text)
 	}
@@ -170,18 +170,18 @@ func (r *openAPI) operation(o *Operation, op *openapi3.Operation, shared openapi
 	if security == nil {
 		security = &r.doc.Security
 	}
-	o.Public = len(*security) == 0 && (op.Security != nil || r.secured())
+	o.Public = len(*security) == 0 && (op.Security != nil || r.definesCredentials())
 	o.Params = params(append(slices.Clone(shared), op.Parameters...))
 	r.answer(o, op.Responses)
 }
 
-// secured reports whether the document defines any credentials.
-func (r *openAPI) secured() bool {
+// definesCredentials reports whether the document defines any credentials.
+func (r *openAPI) definesCredentials() bool {
 	return r.doc.Components != nil && len(r.doc.Components.SecuritySchemes) > 0
 }
 
-// told joins a summary and a description without repeating one of them.
-func told(summary, description string) string {
+// joinedText joins a summary and a description without repeating one of them.
+func joinedText(summary, description string) string {
 	summary, description = sentence(summary), sentence(description)
 	switch {
 	case summary == "" || strings.HasPrefix(description, summary):

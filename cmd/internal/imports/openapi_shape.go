@@ -25,7 +25,7 @@ func (w *shaper) shape(ref *openapi3.SchemaRef, depth int) *Shape {
 	}
 	w.open = append(w.open, s)
 	defer func() { w.open = w.open[:len(w.open)-1] }()
-	out := &Shape{Kind: kind(s), Format: s.Format, Text: told(s.Title, s.Description), Enum: enum(s)}
+	out := &Shape{Kind: kind(s), Format: s.Format, Text: joinedText(s.Title, s.Description), Enum: enum(s)}
 	if s.Title != "" && s.Description != "" {
 		out.Text = sentence(s.Description) // a title next to a description is the schema's name
 	}

@@ -69,7 +69,7 @@ func (f *definer) parent(s *Stream) {
 		if m[0] != last[0] {
 			pointer = "/_context/" + escaped(place)
 		}
-		give(&s.Stream, place, pointer)
+		takeFromParent(&s.Stream, place, pointer)
 	}
 	if s.Class == schemas.ClassDetail && sameFields(item, s.item) {
 		off(&s.Stream, "%s has the same fields with fewer requests", up)
@@ -80,8 +80,8 @@ func (f *definer) parent(s *Stream) {
 	}
 }
 
-// give takes a path parameter's value from the parent's record.
-func give(s *schemas.Stream, name, from string) {
+// takeFromParent takes a path parameter's value from the parent's record.
+func takeFromParent(s *schemas.Stream, name, from string) {
 	i := slices.IndexFunc(s.Params, func(p schemas.Param) bool { return p.Name == name && p.In == "path" })
 	if i < 0 {
 		s.Params = append(s.Params, schemas.Param{Name: name, In: "path"})

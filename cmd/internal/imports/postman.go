@@ -158,7 +158,7 @@ func (r *postman) add(f folder, tag string) {
 	}
 	o := Operation{
 		Method: strings.ToUpper(f.Request.Method), Path: path, Tag: tag,
-		Text: told(f.Name, string(f.Request.Description)), Params: r.params(f.Request.URL, path), Answer: r.answer(f.Response),
+		Text: joinedText(f.Name, string(f.Request.Description)), Params: r.params(f.Request.URL, path), Answer: r.answer(f.Response),
 		Public: f.Request.Auth != nil && f.Request.Auth.Type == "noauth",
 	}
 	i := slices.IndexFunc(r.d.Operations, func(p Operation) bool { return p.Method == o.Method && p.Path == o.Path })

@@ -34,7 +34,7 @@ func AcceptRejects(ctx context.Context, c Config) (rep AcceptReport, err error) 
 	if err != nil {
 		return rep, err
 	}
-	rep.Run, err = r.overRejects(ctx, nil, func(t *retrial) {
+	rep.Run, err = r.overRejects(ctx, nil, func(t *rejectRetry) {
 		a := Accepted{Stream: t.stream.Name, Destination: t.dest.Name}
 		if a.Error = t.attempt(func() error { return t.accept(ctx, &a) }); a.Error != "" {
 			a.Records, a.Values = 0, 0
@@ -47,7 +47,7 @@ func AcceptRejects(ctx context.Context, c Config) (rep AcceptReport, err error) 
 }
 
 // accept marks t's rejects as accepted in one transaction, without moving the stream's cursor.
-func (t *retrial) accept(ctx context.Context, a *Accepted) error {
+func (t *rejectRetry) accept(ctx context.Context, a *Accepted) error {
 	key := t.key(t.stream.Name)
 	stored, err := t.dest.Cursor(ctx, key)
 	if err != nil {
@@ -75,5 +75,5 @@ func (t *retrial) accept(ctx context.Context, a *Accepted) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	return t.commit(ctx, key, stored, pos, &mended{}, rows)
+	return t.commit(ctx, key, stored, pos, &refitted{}, rows)
 }

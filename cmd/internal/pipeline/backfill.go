@@ -66,9 +66,9 @@ func (r *run) backfill() string {
 	return r.Options.Backfill.Name()
 }
 
-// aside reports whether missing rows say nothing about deletions. A backfill in one transaction is a whole
+// partialBackfill reports whether missing rows say nothing about deletions. A backfill in one transaction is a whole
 // reading like any other.
-func (st *streamRun) aside() bool { return st.Options.Backfill != nil && st.parts() }
+func (st *streamRun) partialBackfill() bool { return st.Options.Backfill != nil && st.parts() }
 
 // rangeOf returns the part of the stream that the run reads.
 func (st *streamRun) rangeOf() schemas.Range {
@@ -103,8 +103,8 @@ func (st *streamRun) rangeable() error {
 	return nil
 }
 
-// place returns k's position in the destination's cursor: the backfill's position, if the run is one.
-func (k *destinationRun) place(stored state.Cursor) (pos position, err error) {
+// ownPosition returns k's position in the destination's cursor: the backfill's position, if the run is one.
+func (k *destinationRun) ownPosition(stored state.Cursor) (pos position, err error) {
 	k.main, err = decodePosition(stored)
 	if err != nil || k.report.Backfill == "" {
 		return k.main, err
@@ -112,15 +112,15 @@ func (k *destinationRun) place(stored state.Cursor) (pos position, err error) {
 	return k.main.backfill(k.report.Backfill)
 }
 
-// beside returns the position to store: pos with the positions of backfills, or the scheduled position with pos
+// storedPosition returns the position to store: pos with the positions of backfills, or the scheduled position with pos
 // among its backfills.
-func (k *destinationRun) beside(p *pass, g *group, pos position) (position, error) {
+func (k *destinationRun) storedPosition(p *pass, g *group, pos position) (position, error) {
 	if k.report.Backfill == "" {
 		pos.backfills, pos.events = k.main.backfills, k.main.events
 		if pos.end {
 			pos = k.announced(pos, k.all(p, g))
 		}
-		return k.reask(pos)
+		return k.addDoubtful(pos)
 	}
 	if pos.end {
 		pos.done = p.Now().UTC().Format(time.RFC3339)

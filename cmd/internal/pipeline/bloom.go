@@ -21,19 +21,19 @@ type bloom struct {
 // Twelve bits per key, four of them set, give one false positive in 400. Eight megabytes suffice for five
 // million keys.
 const (
-	sieveBits   = 12
-	sieveHashes = 4
-	sieveLeast  = 1 << 17 // bytes
-	sieveMost   = 8 << 20
+	bloomBits   = 12
+	bloomHashes = 4
+	bloomLeast  = 1 << 17 // bytes
+	bloomMost   = 8 << 20
 )
 
 // newBloom returns a filter sized for the keys of the longest reading so far.
-func newBloom(sinks []*destinationRun) *bloom {
+func newBloom(destinations []*destinationRun) *bloom {
 	var most int64
-	for _, k := range sinks {
-		most = max(most, k.most)
+	for _, k := range destinations {
+		most = max(most, k.longest)
 	}
-	bytes := min(max(most*sieveBits/8, sieveLeast), sieveMost)
+	bytes := min(max(most*bloomBits/8, bloomLeast), bloomMost)
 	if most == 0 {
 		bytes = 1 << 20 // the length is unknown
 	}
@@ -84,7 +84,7 @@ func (v *bloom) set(hash uint64) {
 func (v *bloom) places(hash uint64) func(func(uint64) bool) {
 	n, step := uint64(len(v.bits))*64, hash>>32|1
 	return func(yield func(uint64) bool) {
-		for range sieveHashes {
+		for range bloomHashes {
 			if !yield(hash % n) {
 				return
 			}

@@ -43,7 +43,7 @@ func (e *ending) witnesses(p *pass, end *extract.End) witnesses {
 	return witnesses{
 		verdict: e.verdict, counts: e.counts,
 		Why: e.why(), End: e.facts.End(), Doubts: proof.Doubts(e.facts), Pass: p.id, Facts: e.facts,
-		Alive: e.table.Alive, Missing: e.table.Missing, Asked: found.asked, NotFound: found.gone,
+		Alive: e.table.Alive, Missing: e.table.Missing, Asked: found.answered, NotFound: found.gone,
 		Decided: e.decision.Rule, Since: since(end.Since), Held: e.decision.Held,
 		Note: notes(notes(end.Note, found.note), notes(twinNote(e.facts.Twin), p.leftByFilter(e))), Gaps: end.Gaps,
 	}

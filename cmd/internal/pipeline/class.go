@@ -19,7 +19,7 @@ import (
 
 // classify returns the status of a stream that ended with err and, if it is parked, when to try again.
 func classify(ctx context.Context, err error) (Status, time.Time) {
-	refused, asked := errors.AsType[*wire.Error](err)
+	refused, isWire := errors.AsType[*wire.Error](err)
 	switch {
 	case err == nil:
 		return StatusComplete, time.Time{}
@@ -31,7 +31,7 @@ func classify(ctx context.Context, err error) (Status, time.Time) {
 		return StatusParked, time.Time{}
 	case unranged(err):
 		return StatusUnavailable, time.Time{}
-	case !asked:
+	case !isWire:
 		return StatusFailed, time.Time{}
 	}
 	switch refused.Class {

@@ -20,18 +20,18 @@ func (p *pass) commitAll(ctx context.Context, groups <-chan *group, cancel conte
 	late, release := WithGrace(ctx, commitGrace)
 	defer release()
 	for g := range groups {
-		if ctx.Err() == nil && !p.commitInTurn(late, g) {
+		if ctx.Err() == nil && !p.commitLocked(late, g) {
 			cancel(errCommit)
 		}
 		p.kept += g.held
 		g.held = 0
 		if p.parts() || g.spill {
-			p.forgo()
+			p.returnBudget()
 		}
 		p.drop(g)
 		p.open.Done()
 	}
-	for _, k := range p.sinks {
+	for _, k := range p.destinations {
 		k.rollback()
 		k.found.release()
 		k.left.release()
@@ -40,12 +40,12 @@ func (p *pass) commitAll(ctx context.Context, groups <-chan *group, cancel conte
 		}
 		k.leave(p)
 	}
-	p.asked.Add(int64(p.requests()))
-	p.forgo()
+	p.requestCount.Add(int64(p.requests()))
+	p.returnBudget()
 }
 
-// forgo returns the memory to the budget that the transaction no longer uses.
-func (p *pass) forgo() {
+// returnBudget returns the memory to the budget that the transaction no longer uses.
+func (p *pass) returnBudget() {
 	p.budget.release(p.kept)
 	p.kept = 0
 }
@@ -60,27 +60,27 @@ func (p *pass) commit(ctx context.Context, g *group) (left bool) {
 	defer cancel(nil)
 	var first sync.Once
 	var patience *time.Timer
-	errs := make([]error, len(p.sinks))
-	var sinks sync.WaitGroup
-	for i, k := range p.sinks {
+	errs := make([]error, len(p.destinations))
+	var commits sync.WaitGroup
+	for i, k := range p.destinations {
 		if k.out {
 			continue
 		}
-		sinks.Go(func() {
+		commits.Go(func() {
 			errs[i] = guard("commit", func() error { return k.commit(ctx, p, g) })
 			if errs[i] == nil {
 				first.Do(func() { patience = time.AfterFunc(p.limits.patience, func() { cancel(errSlow) }) })
 			}
 		})
 		if g.spill {
-			sinks.Wait()
+			commits.Wait()
 		}
 	}
-	sinks.Wait()
+	commits.Wait()
 	if patience != nil {
 		patience.Stop()
 	}
-	for i, k := range p.sinks {
+	for i, k := range p.destinations {
 		switch {
 		case k.out:
 		case errs[i] != nil && context.Cause(ctx) == errSlow && errors.Is(errs[i], context.Canceled):
@@ -102,7 +102,7 @@ func (p *pass) committed(k *destinationRun) {
 		k.ended = nil
 	}
 	if k.tx == nil { // else the pass is one transaction, which continues
-		p.tell(Event{Kind: EventCommit, Stream: p.stream.Name, Total: -1, Counts: k.sealed})
+		p.emit(Event{Kind: EventCommit, Stream: p.stream.Name, Total: -1, Counts: k.sealed})
 	}
 }
 
@@ -113,7 +113,7 @@ func (p *pass) sweep(g *group, names bool) load.Sweep {
 		return load.Sweep{} // rows that a pass skipped say nothing
 	}
 	s := load.Sweep{Table: p.stream.Table.Name}
-	if p.inquest != nil && names || g.total.rejected > 0 {
+	if p.rowCheck != nil && names || g.total.rejected > 0 {
 		s.List = maxAsked
 	}
 	return s
@@ -126,7 +126,7 @@ func (k *destinationRun) conclude(ctx context.Context, p *pass, g *group, out lo
 	e := k.ending(p, g, out)
 	defer releaseAll(e.others)
 	k.refuted = e.verdict == Contradicted
-	k.turns(p, e)
+	k.notePasses(p, e)
 	s := load.Sweep{Table: p.stream.Table.Name, Delete: true}
 	switch e.decision.Action {
 	case proof.Ask:
@@ -151,9 +151,9 @@ func (k *destinationRun) conclude(ctx context.Context, p *pass, g *group, out lo
 	if err := k.resolveRejects(ctx, p, e.resolved); err != nil {
 		return e, err
 	}
-	k.standing = e.open
+	k.rejectsAfter = e.open
 	w := e.witnesses(p, g.end)
-	w.Note = notes(w.Note, k.wary.note(p.stream))
+	w.Note = notes(w.Note, k.incrementalRefuted.note(p.stream))
 	return e, k.writeCertificate(ctx, p, g, w)
 }
 
@@ -191,21 +191,21 @@ func (k *destinationRun) ending(p *pass, g *group, out load.Outcome) *ending {
 	f := e.facts
 	e.table = proof.Table{
 		Facts: f, Swept: out.Known, Missing: out.Missing, Missed: out.Missing, Alive: out.Alive, Inserted: k.inserted,
-		Rejected: k.counts.Rejected, Askable: p.inquest != nil && len(out.Keys) > 0,
+		Rejected: k.counts.Rejected, Askable: p.rowCheck != nil && len(out.Keys) > 0,
 		AtOnce: !p.parts(), AppendTo: p.stream.Table.Mode == schemas.Append,
-		Subset: p.stream.Window || f.Partial || f.OfWindows() || p.aside(),
+		Subset: p.stream.Window || f.Partial || f.OfWindows() || p.partialBackfill(),
 		Wanted: k.wanted, Last: k.lastPass(p, &f), Confirm: p.Options.ConfirmShrink,
 	}
 	if b := k.before; b != nil && !b.facts.Resumed {
 		e.table.SureBefore, e.table.MissedBefore = b.facts.Confirms(), b.missed
 	}
 	if k.found != nil {
-		e.table.Asked, e.table.Answered, e.table.NotFound = true, k.found.asked, k.found.gone
+		e.table.Asked, e.table.Answered, e.table.NotFound = true, k.found.answered, k.found.gone
 	}
 	k.sort(e, g, out)
 	e.read, e.decision = proof.Judge(f), proof.Decide(e.table)
 	everything := !f.Resumed && f.Skipped == 0 && !e.table.Subset && !e.read.Doubtful()
-	e.open, e.resolved = k.rejects.standing(g.met, everything)
+	e.open, e.resolved = k.rejects.afterPass(g.met, everything)
 	e.facts.Unstored = e.open.lost()
 	if e.verdict = proof.Judge(e.facts); e.verdict == Proven && f.Refused && e.decision.Held != "" {
 		e.verdict = Consistent // the source may be refusing the rest of the list
@@ -246,7 +246,7 @@ func (k *destinationRun) settle(p *pass, e *ending) {
 		k.report.Missing = 0 // rows that the pass did not read are not missing
 	}
 	other := k.before != nil && !k.before.facts.Resumed && (f.Resumed || f.Partial || k.before.digest != e.digest)
-	k.anew = k.wary.set() || e.read.Doubtful() || d.Action == proof.Repeat // an incremental pass cannot build on a doubtful reading
+	k.wholeNext = k.incrementalRefuted.set() || e.read.Doubtful() || d.Action == proof.Repeat // an incremental pass cannot build on a doubtful reading
 	parents := *f
 	parents.Unstored = e.open.nameless()
 	k.ended = &claim{verdict: proof.Judge(parents), doubtful: other || e.table.Subset, held: d.Held != ""}
@@ -254,7 +254,7 @@ func (k *destinationRun) settle(p *pass, e *ending) {
 	p.show(&e.reading)
 	if !f.Resumed {
 		if !e.read.Doubtful() { // overlapping pages may make a list appear longer than it is
-			k.most = max(k.most, f.Listed())
+			k.longest = max(k.longest, f.Listed())
 		}
 		if !f.Partial {
 			k.steady = f.Steady
@@ -264,7 +264,7 @@ func (k *destinationRun) settle(p *pass, e *ending) {
 		}
 	}
 	if d.Action == proof.Repeat {
-		k.unsparing = d.Parents == proof.Every
+		k.allParents = d.Parents == proof.Every
 		if d.Parents == proof.OfMissing && k.left != nil {
 			k.again = k.left.parents
 		}
@@ -276,7 +276,7 @@ func (k *destinationRun) settle(p *pass, e *ending) {
 		all := !f.Resumed && !f.Partial && e.counts.Rejected == e.counts.Fetched
 		k.report.Status = StatusPartial
 		if all {
-			k.report.Status, k.anew, n = StatusFailed, true, e.counts.Fetched
+			k.report.Status, k.wholeNext, n = StatusFailed, true, e.counts.Fetched
 		}
 		k.report.Err = fmt.Errorf("%s: %w", k.key.Stream, &UnstoredError{Records: n, All: all})
 	}
@@ -301,8 +301,8 @@ func (k *destinationRun) leave(p *pass) {
 
 // requests returns the number of requests of the pass, including those for single records.
 func (p *pass) requests() int {
-	if p.inquest == nil {
+	if p.rowCheck == nil {
 		return p.total.requests
 	}
-	return p.total.requests + p.inquest.requests
+	return p.total.requests + p.rowCheck.requests
 }

@@ -159,9 +159,9 @@ func (r *run) keyOf(ctx context.Context, s schemas.Stream) []string {
 	return s.Key
 }
 
-// agree determines how the run reads the stream: by the stored convention, else by probing the source now. A
+// chooseConvention determines how the run reads the stream: by the stored convention, else by probing the source now. A
 // stream that takes values from its parents' records is not probed: its first parent shows how it answers.
-func (st *streamRun) agree(ctx context.Context) error {
+func (st *streamRun) chooseConvention(ctx context.Context) error {
 	st.known = st.remembered(st.origin)
 	n, able := st.Source.(Negotiator)
 	switch {
@@ -172,7 +172,7 @@ func (st *streamRun) agree(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := st.unmoved(c); err != nil {
+		if err := st.checkMoved(c); err != nil {
 			return err
 		}
 		if !c.Open || st.known.Of == "" { // else the list is empty now, and the stored convention says more
@@ -194,7 +194,7 @@ const lookAgain = 24 * time.Hour
 // all of it stays if the probe fails.
 func (st *streamRun) lookAgain(ctx context.Context, n Negotiator) error {
 	c, err := n.Negotiate(ctx, st.origin, st.known.Convention)
-	st.owed += c.Requests
+	st.probeRequests += c.Requests
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -209,7 +209,7 @@ func (st *streamRun) lookAgain(ctx context.Context, n Negotiator) error {
 // negotiate probes the source, and adds the requests to the cost of the next pass.
 func (st *streamRun) negotiate(ctx context.Context, n Negotiator) (extract.Convention, error) {
 	c, err := n.Negotiate(ctx, st.simple(), st.known.Convention)
-	st.owed += c.Requests
+	st.probeRequests += c.Requests
 	switch {
 	case err == nil:
 		c = st.merge(c)
@@ -227,7 +227,7 @@ func (st *streamRun) negotiate(ctx context.Context, n Negotiator) (extract.Conve
 // tables.
 func (st *streamRun) adopt(ctx context.Context) error {
 	st.stream = st.known.Apply(st.origin)
-	defer st.wholly()
+	defer st.setRange()
 	switch {
 	case st.keyMayChange():
 		return st.keepKey(ctx)
@@ -246,10 +246,10 @@ func (st *streamRun) adopt(ctx context.Context) error {
 // settleProbes adds the probe requests of a stream that was probed but not read to its reports.
 func (st *streamRun) settleProbes(reports []StreamReport) {
 	for i := range reports {
-		reports[i].Requests += st.owed
+		reports[i].Requests += st.probeRequests
 	}
-	st.asked.Add(int64(st.owed))
-	st.owed = 0
+	st.requestCount.Add(int64(st.probeRequests))
+	st.probeRequests = 0
 }
 
 // errFirst ends a pass over a list that was empty when it was probed and no longer is: its structure is still
@@ -274,7 +274,7 @@ func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool,
 	if failed != nil {
 		return false, failed
 	}
-	if err := st.unmoved(c); err != nil {
+	if err := st.checkMoved(c); err != nil {
 		return false, err
 	}
 	st.known.Convention = c
@@ -288,10 +288,10 @@ func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool,
 	return true, nil
 }
 
-// unmoved returns an error if the new convention finds the records at another place, or one object instead of a
+// checkMoved returns an error if the new convention finds the records at another place, or one object instead of a
 // list. Only a person can decide what that means for the table's rows. `penstock discover` accepts it.
 // Invariant 12
-func (st *streamRun) unmoved(now extract.Convention) error {
+func (st *streamRun) checkMoved(now extract.Convention) error {
 	if moved := st.known.Moved(now); moved != "" {
 		return &ChangedError{Stream: st.origin.Name, Reason: moved + "; the table was not changed"}
 	}

@@ -206,9 +206,9 @@ func (d *Deltas) adopt(ctx context.Context) {
 			d.queues[s.Name] = q
 			d.names = append(d.names, s.Name)
 		}
-		q.stream, q.turn = s, d.Turns.watch(s.Name)
-		q.detail, q.able = detailOf(s, d.Catalogue)
-		q.able = q.able && d.fetch != nil && len(s.Key) > 0 && s.Parent == ""
+		q.stream, q.lock = s, d.Turns.watch(s.Name)
+		q.detail, q.canRequest = detailOf(s, d.Catalogue)
+		q.canRequest = q.canRequest && d.fetch != nil && len(s.Key) > 0 && s.Parent == ""
 		q.beside = d.besideOf(q)
 	}
 }
@@ -216,8 +216,8 @@ func (d *Deltas) adopt(ctx context.Context) {
 // look reads how far a stream's events are applied in a destination, and queues the records that are still open
 // there.
 func (d *Deltas) look(ctx context.Context, q *queue, dest Destination) error {
-	p := &placed{dest: dest}
-	if err := d.stands(ctx, q, p); err != nil {
+	p := &destinationPosition{dest: dest}
+	if err := d.readPosition(ctx, q, p); err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -237,21 +237,21 @@ func (d *Deltas) look(ctx context.Context, q *queue, dest Destination) error {
 	return nil
 }
 
-// stands reads a destination's position in a stream.
-func (d *Deltas) stands(ctx context.Context, q *queue, p *placed) (err error) {
+// readPosition reads a destination's position in a stream.
+func (d *Deltas) readPosition(ctx context.Context, q *queue, p *destinationPosition) (err error) {
 	if p.stored, err = p.dest.Cursor(ctx, d.key(q.stream.Name)); err != nil {
 		return err
 	}
 	if p.pos, err = decodePosition(p.stored); err != nil {
 		return err
 	}
-	if err := d.run.stays(q.stream, p.pos); err != nil {
+	if err := d.run.checkAddress(q.stream, p.pos); err != nil {
 		return err
 	}
 	p.events, err = p.pos.applied()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	q.most = max(q.most, p.pos.longest)
+	q.longest = max(q.longest, p.pos.longest)
 	return err
 }
 

@@ -19,14 +19,14 @@ import (
 // Its lock is held from before the records are requested until they are committed, and the positions are read
 // before the requests, so that no pass has read later and committed in between. // Invariants 8, 13
 type detailTable struct {
-	q      *queue // queue of the detail stream; nothing waits in it
-	places []*placed
+	q         *queue // queue of the detail stream; nothing waits in it
+	positions []*destinationPosition
 }
 
 // besideOf returns the queue of q's detail stream if that has a table with the same key, else nil.
 func (d *Deltas) besideOf(q *queue) *queue {
 	i := slices.IndexFunc(d.Streams, func(s schemas.Stream) bool { return s.Name == q.detail.Name })
-	if !q.able || i < 0 {
+	if !q.canRequest || i < 0 {
 		return nil
 	}
 	s := d.Streams[i]
@@ -35,18 +35,18 @@ func (d *Deltas) besideOf(q *queue) *queue {
 		return nil
 	}
 	b := newQueue()
-	b.stream, b.turn = s, d.Turns.watch(s.Name)
+	b.stream, b.lock = s, d.Turns.watch(s.Name)
 	return b
 }
 
-// alongside locks the detail stream if its lock is free, and returns the destinations that have completely read
+// lockDetail locks the detail stream if its lock is free, and returns the destinations that have completely read
 // it before; nil for none.
-func (x *delta) alongside(ctx context.Context, dests []Destination) *detailTable {
+func (x *delta) lockDetail(ctx context.Context, dests []Destination) *detailTable {
 	q := x.q.beside
 	if q == nil {
 		return nil
 	}
-	loans, free := q.turn.try(ctx, 0)
+	overlays, free := q.lock.try(ctx, 0)
 	if !free {
 		return nil
 	}
@@ -54,14 +54,14 @@ func (x *delta) alongside(ctx context.Context, dests []Destination) *detailTable
 	defer cancel()
 	b := &detailTable{q: q}
 	for _, dest := range dests {
-		p := &placed{dest: dest}
-		err := x.stands(ctx, q, p)
-		if err == nil && loans == nil && p.pos.over() != "" && !p.pos.midPass() {
-			b.places = append(b.places, p)
+		p := &destinationPosition{dest: dest}
+		err := x.readPosition(ctx, q, p)
+		if err == nil && overlays == nil && p.pos.over() != "" && !p.pos.midPass() {
+			b.positions = append(b.positions, p)
 		}
 	}
-	if len(b.places) == 0 {
-		q.turn.release()
+	if len(b.positions) == 0 {
+		q.lock.release()
 		return nil
 	}
 	return b
@@ -72,13 +72,13 @@ func (b *detailTable) write(ctx context.Context, x *delta) error {
 	if len(x.records)+len(x.gone) == 0 {
 		return nil
 	}
-	y := &delta{Deltas: x.Deltas, q: b.q, began: x.began, gone: x.gone, whose: x.whose, through: x.through}
-	for _, e := range x.whose {
-		y.records = append(y.records, extract.Asked(x.heard[e], x.q.detail.Params[0].Name, []byte(e.key)))
+	y := &delta{Deltas: x.Deltas, q: b.q, began: x.began, gone: x.gone, entities: x.entities, through: x.through}
+	for _, e := range x.entities {
+		y.records = append(y.records, extract.Asked(x.answers[e], x.q.detail.Params[0].Name, []byte(e.key)))
 		y.reread = append(y.reread, "["+e.key+"]")
 	}
 	var errs []error
-	for _, p := range b.places { // one that fails does not affect the others
+	for _, p := range b.positions { // one that fails does not affect the others
 		if err := guard(p.dest.Name, func() error { return y.writeBeside(ctx, p) }); err != nil && !errors.Is(err, state.ErrMoved) {
 			errs = append(errs, fmt.Errorf("%s to %s, outside its pass: %w", b.q.stream.Name, p.dest.Name, err))
 		}
@@ -86,14 +86,14 @@ func (b *detailTable) write(ctx context.Context, x *delta) error {
 	return errors.Join(errs...)
 }
 
-func (x *delta) writeBeside(ctx context.Context, p *placed) error {
+func (x *delta) writeBeside(ctx context.Context, p *destinationPosition) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, x.limits.patience, errSlow)
 	defer cancel()
 	tables, err := p.dest.Tables(ctx, x.q.stream.Table.Name)
 	if err != nil || len(tables) == 0 {
 		return err
 	}
-	stamp := x.stamp([]*placed{p})
+	stamp := x.stamp([]*destinationPosition{p})
 	m, err := x.mapSome(stamp, tables, x.records)
 	if err != nil {
 		return err
@@ -103,10 +103,10 @@ func (x *delta) writeBeside(ctx context.Context, p *placed) error {
 	return err
 }
 
-// askAgain makes the next run request the records once more that are written besides their list. The next run
+// markForRequest makes the next run request the records once more that are written besides their list. The next run
 // compares the list with its state at the last request, and the list may have returned to that state meanwhile.
 // // Invariant 1
-func (x *delta) askAgain(ctx context.Context, tx load.Tx, stamp string) error {
+func (x *delta) markForRequest(ctx context.Context, tx load.Tx, stamp string) error {
 	if len(x.reread) == 0 {
 		return nil
 	}
@@ -117,9 +117,9 @@ func (x *delta) askAgain(ctx context.Context, tx load.Tx, stamp string) error {
 	return writeOwn(ctx, tx, load.Parents, rows...)
 }
 
-// leave releases the lock.
-func (b *detailTable) leave() {
+// unlock releases the lock.
+func (b *detailTable) unlock() {
 	if b != nil {
-		b.q.turn.release()
+		b.q.lock.release()
 	}
 }

@@ -27,8 +27,8 @@ func (m *mapped) release() {
 	}
 }
 
-// placed is one destination's position in a stream.
-type placed struct {
+// destinationPosition is one destination's position in a stream.
+type destinationPosition struct {
 	dest   Destination
 	stored state.Cursor
 	pos    position
@@ -36,16 +36,16 @@ type placed struct {
 }
 
 // commit maps the records and commits them to the destinations. For a destination that fails, they keep waiting.
-func (x *delta) commit(ctx context.Context, places []*placed) error {
-	stamp := x.stamp(places)
-	m, err := x.mapAll(ctx, stamp, places)
+func (x *delta) commit(ctx context.Context, positions []*destinationPosition) error {
+	stamp := x.stamp(positions)
+	m, err := x.mapAll(ctx, stamp, positions)
 	if err != nil {
 		return err
 	}
 	defer m.release()
-	if x.loans != nil {
-		if shapes, err := x.reshapes(ctx, places, m); err != nil || shapes {
-			x.q.shut = x.loans[places[0].dest.Name].pass.Run
+	if x.overlays != nil {
+		if shapes, err := x.reshapes(ctx, positions, m); err != nil || shapes {
+			x.q.blockedBy = x.overlays[positions[0].dest.Name].pass.Run
 			return err
 		}
 	}
@@ -53,17 +53,17 @@ func (x *delta) commit(ctx context.Context, places []*placed) error {
 	var mu sync.Mutex
 	done := map[string]applied{}
 	err = x.each(ctx, func(ctx context.Context, dest Destination) error {
-		i := slices.IndexFunc(places, func(p *placed) bool { return p.dest.Name == dest.Name })
+		i := slices.IndexFunc(positions, func(p *destinationPosition) bool { return p.dest.Name == dest.Name })
 		if i < 0 {
 			return errIdle
 		}
-		out, err := x.write(ctx, places[i], stamp, m)
+		out, err := x.write(ctx, positions[i], stamp, m)
 		if err != nil {
 			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		done[dest.Name] = places[i].events
+		done[dest.Name] = positions[i].events
 		if dest.Name == x.Destinations[0].Name {
 			x.rep.Written += out.Written
 			x.rep.Deleted += out.Deleted
@@ -80,35 +80,35 @@ func (x *delta) commit(ctx context.Context, places []*placed) error {
 	return nil
 }
 
-// places returns the positions of the destinations that are awake.
-func (x *delta) places(ctx context.Context) []*placed {
-	var all []*placed
+// positions returns the positions of the destinations that are awake.
+func (x *delta) positions(ctx context.Context) []*destinationPosition {
+	var all []*destinationPosition
 	x.trouble(x.each(ctx, func(ctx context.Context, dest Destination) error {
-		p := &placed{dest: dest}
-		if len(x.admitted(x.q, x.loans, []Destination{dest})) == 0 {
+		p := &destinationPosition{dest: dest}
+		if len(x.admitted(x.q, x.overlays, []Destination{dest})) == 0 {
 			return errIdle
 		}
-		if err := x.stands(ctx, x.q, p); err != nil {
+		if err := x.readPosition(ctx, x.q, p); err != nil {
 			return err
 		}
-		x.loans[dest.Name].settle(p.stored)
+		x.overlays[dest.Name].settle(p.stored)
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		all = append(all, p)
 		return nil
 	}))
-	slices.SortFunc(all, func(a, b *placed) int { return cmp.Compare(a.dest.Name, b.dest.Name) })
+	slices.SortFunc(all, func(a, b *destinationPosition) int { return cmp.Compare(a.dest.Name, b.dest.Name) })
 	return all
 }
 
 // stamp returns the run id for the rows. It is later than the id of every earlier pass, including an interrupted
 // one, which therefore treats these rows as read. // Invariants 8, 12
-func (x *delta) stamp(places []*placed) string {
-	if x.loans != nil {
-		return stampOf(x.loans)
+func (x *delta) stamp(positions []*destinationPosition) string {
+	if x.overlays != nil {
+		return stampOf(x.overlays)
 	}
 	id := NewRunID(x.Now())
-	for _, p := range places {
+	for _, p := range positions {
 		for _, last := range []string{p.pos.pass, p.pos.touchedBy, p.events.Run} {
 			id = laterRunID(id, last[:min(len(last), len(id))])
 		}
@@ -118,9 +118,9 @@ func (x *delta) stamp(places []*placed) string {
 
 // mapAll maps the records. If that fails, each is mapped on its own, so that one bad record does not stop the
 // others.
-func (x *delta) mapAll(ctx context.Context, stamp string, places []*placed) (*mapped, error) {
+func (x *delta) mapAll(ctx context.Context, stamp string, positions []*destinationPosition) (*mapped, error) {
 	var known [][]schemas.Table
-	for _, p := range places {
+	for _, p := range positions {
 		tables, err := p.dest.Tables(ctx, x.q.stream.Table.Name)
 		if err != nil {
 			return nil, err
@@ -136,17 +136,17 @@ func (x *delta) mapAll(ctx context.Context, stamp string, places []*placed) (*ma
 		return m, nil
 	}
 	var records [][]byte
-	var whose []*entity
+	var entities []*entity
 	for i, r := range x.records {
 		one, err := x.mapSome(stamp, tables, [][]byte{r})
 		if err != nil {
-			x.failed(x.whose[i], err)
+			x.failed(x.entities[i], err)
 			continue
 		}
 		one.release()
-		records, whose = append(records, r), append(whose, x.whose[i])
+		records, entities = append(records, r), append(entities, x.entities[i])
 	}
-	x.records, x.whose = records, whose
+	x.records, x.entities = records, entities
 	return x.mapSome(stamp, tables, records)
 }
 
@@ -196,14 +196,14 @@ func (x *delta) mapSome(stamp string, known []schemas.Table, records [][]byte) (
 
 // write commits rows, rejects, tombstones and the ordinal of the events to one destination in one transaction.
 // Invariants 1, 2
-func (x *delta) write(ctx context.Context, p *placed, stamp string, m *mapped) (load.Outcome, error) {
+func (x *delta) write(ctx context.Context, p *destinationPosition, stamp string, m *mapped) (load.Outcome, error) {
 	s := x.q.stream
-	told, table, err := x.provisional(ctx, p, stamp)
+	described, table, err := x.provisional(ctx, p, stamp)
 	if err != nil {
 		return load.Outcome{}, err
 	}
-	if told != nil {
-		defer told.Release()
+	if described != nil {
+		defer described.Release()
 	}
 	tx, err := p.dest.Begin(ctx, x.key(s.Name), p.stored, x.passOf(p.dest.Name, stamp))
 	if err != nil {
@@ -215,7 +215,7 @@ func (x *delta) write(ctx context.Context, p *placed, stamp string, m *mapped) (
 			return load.Outcome{}, err
 		}
 	}
-	if err := x.askAgain(ctx, tx, stamp); err != nil {
+	if err := x.markForRequest(ctx, tx, stamp); err != nil {
 		return load.Outcome{}, err
 	}
 	if rows := x.rejects(stamp, m); len(rows) > 0 {
@@ -227,8 +227,8 @@ func (x *delta) write(ctx context.Context, p *placed, stamp string, m *mapped) (
 	if err != nil {
 		return out, err
 	}
-	if told != nil {
-		if err := tx.Write(ctx, table, told); err != nil {
+	if described != nil {
+		if err := tx.Write(ctx, table, described); err != nil {
 			return out, err
 		}
 	}
@@ -250,12 +250,12 @@ func (x *delta) write(ctx context.Context, p *placed, stamp string, m *mapped) (
 		_ = tx.Rollback() // the open transaction might block the query for the outcome
 		return out, x.unanswered(ctx, p, news, next, err)
 	}
-	x.loans[p.dest.Name].hear(news)
+	x.overlays[p.dest.Name].record(news)
 	return out, nil
 }
 
 // note updates the stream's event state with what the commit applies.
-func (x *delta) note(p *placed, stamp string, out load.Outcome) {
+func (x *delta) note(p *destinationPosition, stamp string, out load.Outcome) {
 	a := &p.events
 	a.Run, a.At = stamp, x.began
 	if x.q.state[p.dest.Name].recounted {
@@ -263,16 +263,16 @@ func (x *delta) note(p *placed, stamp string, out load.Outcome) {
 	}
 	a.Through = max(a.Through, x.through)
 	a.Fresh += out.Written + out.Deleted
-	if x.loans[p.dest.Name] != nil {
+	if x.overlays[p.dest.Name] != nil {
 		a.Fresh += out.Deduplicated // rows that the running pass had read
 	}
 	a.Dead += int64(len(x.dead))
 	a.Refresh = max(a.Refresh, x.refresh)
 	a.Open = slices.Clone(a.Open)
-	if x.refresh > 0 && len(x.asked) == 0 {
+	if x.refresh > 0 && len(x.requested) == 0 {
 		a.Open = nil // the reading of the whole stream finds them
 	}
-	for _, e := range x.asked {
+	for _, e := range x.requested {
 		a.drop(e.key)
 	}
 	for _, e := range x.again {
@@ -309,9 +309,9 @@ func (x *delta) notBefore() {
 func (x *delta) finish(ctx context.Context) {
 	q := x.q
 	q.fails, q.pause = 0, time.Time{}
-	x.rep.Applied += len(x.asked) - len(x.again)
+	x.rep.Applied += len(x.requested) - len(x.again)
 	x.rep.Dead += len(x.dead)
-	for _, e := range x.asked {
+	for _, e := range x.requested {
 		if !slices.Contains(x.again, e) {
 			e.due = time.Time{}
 			if !q.lacked(e, x.Destinations) {

@@ -51,7 +51,7 @@ func (x *delta) leftOut(m *mapped) []*entity {
 			kept[key] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(x.whose), func(e *entity) bool {
+	return slices.DeleteFunc(slices.Clone(x.entities), func(e *entity) bool {
 		key, ok := plainKey(e.key)
 		return !ok || kept[key]
 	})

@@ -83,12 +83,12 @@ func (d *Deltas) catchUp() {
 
 // admitted returns the destinations to which deltas of q can be committed now: those that lack no dropped events
 // and, during a pass, those where the pass has an overlay with room.
-func (d *Deltas) admitted(q *queue, loans map[string]*overlay, dests []Destination) []Destination {
+func (d *Deltas) admitted(q *queue, overlays map[string]*overlay, dests []Destination) []Destination {
 	return slices.DeleteFunc(slices.Clone(dests), func(dest Destination) bool {
 		if d.left != nil && d.left.lack[dest.Name] {
 			return true
 		}
-		l := loans[dest.Name]
-		return loans != nil && (l == nil || l.closed || l.full() || l.pass.Run == q.shut || !l.same(dest.Destination))
+		l := overlays[dest.Name]
+		return overlays != nil && (l == nil || l.closed || l.full() || l.pass.Run == q.blockedBy || !l.same(dest.Destination))
 	})
 }

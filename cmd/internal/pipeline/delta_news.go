@@ -24,14 +24,14 @@ type newsRow struct {
 
 // news returns what the pass running in a destination must know about a commit; nil if none is running.
 func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*news, error) {
-	if x.loans[dest] == nil {
+	if x.overlays[dest] == nil {
 		return nil, nil
 	}
 	n := &news{from: from, to: to}
-	asked := map[string]*entity{}
-	for _, e := range x.asked {
+	requested := map[string]*entity{}
+	for _, e := range x.requested {
 		if key, ok := plainKey(e.key); ok {
-			asked[key] = e
+			requested[key] = e
 		}
 	}
 	for _, e := range slices.Concat(x.gone, x.leftOut(m)) {
@@ -49,7 +49,7 @@ func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*news, erro
 		}
 		for row := range int(b.Batch.NumRows()) {
 			key := keyText(cells[:1], row)
-			if e := asked[key]; e != nil {
+			if e := requested[key]; e != nil {
 				n.rows = append(n.rows, newsRow{e, key, cellText(cells[1], row)})
 			}
 		}
@@ -57,8 +57,8 @@ func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*news, erro
 	return n, nil
 }
 
-// hear informs the running pass about a commit.
-func (l *overlay) hear(n *news) {
+// record informs the running pass about a commit.
+func (l *overlay) record(n *news) {
 	if l == nil || n == nil {
 		return
 	}
@@ -68,14 +68,14 @@ func (l *overlay) hear(n *news) {
 	l.to = n.to
 	for _, r := range n.rows {
 		before := l.known[r.key]
-		l.known[r.key] = &deltaRow{asked: r.of.key, hash: r.hash, event: r.of.last, carried: before != nil && before.carried || l.carried.has(r.key)}
+		l.known[r.key] = &deltaRow{requestKey: r.of.key, hash: r.hash, event: r.of.last, inPass: before != nil && before.inPass || l.inPass.has(r.key)}
 	}
 }
 
 // settle decides, once the destination's cursor is known, whether the commit without an answer succeeded.
 func (l *overlay) settle(at state.Cursor) {
 	if l != nil && l.doubt != nil && l.doubt.to == at {
-		l.hear(l.doubt)
+		l.record(l.doubt)
 	}
 	if l != nil {
 		l.doubt = nil
@@ -88,16 +88,16 @@ const answerTime = 5 * time.Second
 // unanswered finds out whether a failed commit succeeded after all: if its answer was lost, only the cursor
 // shows it. If the cursor cannot be read either, the running pass checks again before it commits. The error is
 // nil if the commit succeeded. // Invariants 1, 2
-func (x *delta) unanswered(ctx context.Context, p *placed, n *news, next state.Cursor, failed error) error {
+func (x *delta) unanswered(ctx context.Context, p *destinationPosition, n *news, next state.Cursor, failed error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()
 	at, err := p.dest.Cursor(ctx, x.key(x.q.stream.Name))
-	l := x.loans[p.dest.Name]
+	l := x.overlays[p.dest.Name]
 	switch {
 	case err != nil && l != nil:
 		l.doubt = n
 	case err == nil && at == next:
-		l.hear(n)
+		l.record(n)
 		return nil
 	}
 	return failed

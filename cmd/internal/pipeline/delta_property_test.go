@@ -25,15 +25,15 @@ var errKilled = errors.New("killed")
 // times, late, never, or with an id that was used before. Processes are killed at commits.
 type storm struct {
 	*deltaRig
-	random *rand.Rand
-	mu     sync.Mutex // one change at a time
-	memory *loadtest.Memory
-	late   []state.Event // events not delivered yet
-	asked  int           // requests for single records
-	amid   int           // number of times events were applied between the commits of a pass
-	seen   map[int]int   // latest version seen in the table, by id; gone for a tombstone
-	quiet  bool          // the source no longer changes
-	kill   bool
+	random     *rand.Rand
+	mu         sync.Mutex // one change at a time
+	memory     *loadtest.Memory
+	late       []state.Event // events not delivered yet
+	asked      int           // requests for single records
+	duringPass int           // number of times events were applied between the commits of a pass
+	seen       map[int]int   // latest version seen in the table, by id; gone for a tombstone
+	quiet      bool          // the source no longer changes
+	kill       bool
 }
 
 func newStorm(t *testing.T, seed uint64) *storm {
@@ -121,7 +121,7 @@ func (s *storm) act() {
 	case n == 1: // both at once
 		done := make(chan struct{})
 		go func() { defer close(done); _, _ = Run(ctx, s.config) }()
-		rep, err = s.amidst(ctx, done)
+		rep, err = s.applyDuring(ctx, done)
 	default:
 		rep, err = s.deltas.Apply(ctx)
 	}
@@ -157,14 +157,14 @@ func (s *storm) monotone() {
 	})
 }
 
-// amidst applies events while a run is running.
-func (s *storm) amidst(ctx context.Context, done <-chan struct{}) (sum DeltaReport, err error) {
+// applyDuring applies events while a run is running.
+func (s *storm) applyDuring(ctx context.Context, done <-chan struct{}) (sum DeltaReport, err error) {
 	for err == nil {
 		rep, failed := s.deltas.Apply(ctx)
 		sum.Refetches, err = sum.Refetches+rep.Refetches, failed
 		s.monotone()
-		if q := s.deltas.queues["v2.contacts"]; q != nil && q.lent && rep.Applied > 0 {
-			s.amid++
+		if q := s.deltas.queues["v2.contacts"]; q != nil && q.duringPass && rep.Applied > 0 {
+			s.duringPass++
 		}
 		select {
 		case <-done:
@@ -240,7 +240,7 @@ func TestDeltasConverge(t *testing.T) {
 				compared++
 			}
 			require.LessOrEqual(t, s.asked, 3*len(s.model.events))
-			asked, events, amid = asked+s.asked, events+len(s.model.events), amid+s.amid
+			asked, events, amid = asked+s.asked, events+len(s.model.events), amid+s.duringPass
 			s.sync()
 			s.sync()
 			s.equal()

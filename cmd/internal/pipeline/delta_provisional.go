@@ -27,28 +27,28 @@ const provisionalRows = 200_000
 // already exist, in their types, and leaves the other values of the row unchanged. A record without a row gets
 // none.
 type provisional struct {
-	x     *delta
-	table schemas.Table
-	told  map[string]int // row number in said, by key as cellText formats it
-	said  arrow.RecordBatch
+	x      *delta
+	table  schemas.Table
+	rowOf  map[string]int // row number in values, by key as cellText formats it
+	values arrow.RecordBatch
 }
 
-// provisional returns updated rows for the records that x.told describes; nil for none.
-func (x *delta) provisional(ctx context.Context, p *placed, stamp string) (arrow.RecordBatch, schemas.Table, error) {
+// provisional returns updated rows for the records that x.described names; nil for none.
+func (x *delta) provisional(ctx context.Context, p *destinationPosition, stamp string) (arrow.RecordBatch, schemas.Table, error) {
 	s := x.q.stream
 	var none schemas.Table
-	if len(x.told) == 0 || len(s.Key) != 1 || s.Table.Mode.Or(schemas.Merge) != schemas.Merge || p.pos.rules != "" || len(s.Rules.Filter) > 0 {
+	if len(x.described) == 0 || len(s.Key) != 1 || s.Table.Mode.Or(schemas.Merge) != schemas.Merge || p.pos.rules != "" || len(s.Rules.Filter) > 0 {
 		return nil, none, nil
 	}
 	tables, err := p.dest.Tables(ctx, s.Table.Name)
 	if err != nil || len(tables) != 1 { // the child rows would have to be known as well
 		return nil, none, err
 	}
-	v := &provisional{x: x, table: tables[0], told: map[string]int{}}
-	if err := v.read(stamp); err != nil || v.said == nil {
+	v := &provisional{x: x, table: tables[0], rowOf: map[string]int{}}
+	if err := v.read(stamp); err != nil || v.values == nil {
 		return nil, none, err
 	}
-	defer v.said.Release()
+	defer v.values.Release()
 	b, err := v.find(ctx, p)
 	return b, v.table, err
 }
@@ -73,7 +73,7 @@ func (v *provisional) plainly(e *entity) map[string]json.RawMessage {
 func (v *provisional) read(stamp string) error {
 	var records [][]byte
 	since := v.x.since(v.x.q)
-	for _, e := range v.x.told {
+	for _, e := range v.x.described {
 		if !e.received.After(since) {
 			continue // a pass may have read this change or a later one // Invariant 8
 		}
@@ -97,14 +97,14 @@ func (v *provisional) read(stamp string) error {
 	if i < 0 || len(m.rejects) > 0 {
 		return nil
 	}
-	v.said = m.batches[i].Batch
-	v.said.Retain()
-	keys, err := cellsOf(v.said, v.x.q.stream.Key)
+	v.values = m.batches[i].Batch
+	v.values.Retain()
+	keys, err := cellsOf(v.values, v.x.q.stream.Key)
 	if err != nil {
 		return err
 	}
-	for row := range int(v.said.NumRows()) {
-		v.told[keyText(keys, row)] = row
+	for row := range int(v.values.NumRows()) {
+		v.rowOf[keyText(keys, row)] = row
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (v *provisional) read(stamp string) error {
 var errEnoughRows = errors.New("enough rows")
 
 // find scans for the rows of the events, and returns them with the events' values.
-func (v *provisional) find(ctx context.Context, p *placed) (arrow.RecordBatch, error) {
+func (v *provisional) find(ctx context.Context, p *destinationPosition) (arrow.RecordBatch, error) {
 	columns := v.columns()
 	cells := make([][]arrow.Array, len(columns))
 	defer func() {
@@ -133,7 +133,7 @@ func (v *provisional) find(ctx context.Context, p *placed) (arrow.RecordBatch, e
 			return err
 		}
 		for row := range int(b.NumRows()) {
-			said, told := v.told[keyText(key[:1], row)]
+			said, told := v.rowOf[keyText(key[:1], row)]
 			if !told || !key[1].IsNull(row) {
 				continue
 			}
@@ -175,8 +175,8 @@ func (v *provisional) cell(have arrow.Array, row int, name string, said int) (ar
 		return b.NewArray(), nil
 	}
 	from, at := have, row
-	if i := v.said.Schema().FieldIndices(name); len(i) == 1 {
-		tells := v.said.Column(i[0])
+	if i := v.values.Schema().FieldIndices(name); len(i) == 1 {
+		tells := v.values.Column(i[0])
 		if tells.IsValid(said) && arrow.TypeEqual(tells.DataType(), have.DataType()) {
 			from, at = tells, said
 		}

@@ -14,32 +14,32 @@ import (
 
 // queue holds the events of one stream that are still to be applied.
 type queue struct {
-	stream schemas.Stream
-	detail schemas.Stream // stream that returns a single record
-	able   bool           // detail exists and can be used
-	beside *queue         // queue of detail's own table; nil if it has none
+	stream     schemas.Stream
+	detail     schemas.Stream // stream that returns a single record
+	canRequest bool           // detail exists and can be used
+	beside     *queue         // queue of detail's own table; nil if it has none
 
-	like    *extract.Likeness // what the list shows of a record; nil: unknown
-	unlike  string            // why its records cannot be requested one by one
-	tested  time.Time
-	strange map[string]bool // members that events format differently from the source
-	control string          // key of a record that existed when last requested
-	most    int64           // records of the longest reading of the list
+	likeness *extract.Likeness // what the list shows of a record; nil: unknown
+	unlike   string            // why its records cannot be requested one by one
+	tested   time.Time
+	strange  map[string]bool // members that events format differently from the source
+	control  string          // key of a record that existed when last requested
+	longest  int64           // records of the longest reading of the list
 
 	state   map[string]applied // by destination
 	waiting map[string]*entity // by key
 	whole   *entity            // any record may have changed; nil: no event says so
 	last    time.Time          // receipt of the last event
 
-	pause time.Time // do nothing before this time
-	fails int       // failures in a row
-	asked time.Time // when the stream was last named for a refresh
-	owed  int64     // the event that requires the refresh
-	vain  int       // number of refreshes so far for that event
+	pause        time.Time // do nothing before this time
+	fails        int       // failures in a row
+	refreshedAt  time.Time // when the stream was last named for a refresh
+	refreshEvent int64     // the event that requires the refresh
+	refreshTries int       // number of refreshes so far for that event
 
-	turn *streamLock // lock shared with the runs of this process; nil if not shared
-	lent bool        // a running pass has allowed deltas, and may need records to be requested again
-	shut string      // run id of a pass that must end first
+	lock       *streamLock // lock shared with the runs of this process; nil if not shared
+	duringPass bool        // a running pass has allowed deltas, and may need records to be requested again
+	blockedBy  string      // run id of a pass that must end first
 }
 
 // entity is a record that may have changed.
@@ -282,7 +282,7 @@ func (d *Deltas) report(rep *DeltaReport) {
 		if at := q.when(d.pace, awake); !at.IsZero() {
 			d.again(rep, at.Sub(now))
 		}
-		if q.lent {
+		if q.duringPass {
 			d.again(rep, d.pace.busy)
 		}
 		d.refresh(q, rep)
@@ -310,17 +310,17 @@ func (d *Deltas) refresh(q *queue, rep *DeltaReport) {
 	for _, a := range q.state {
 		owed = max(owed, a.Refresh)
 	}
-	if owed != q.owed {
-		q.owed, q.vain = owed, 0
+	if owed != q.refreshEvent {
+		q.refreshEvent, q.refreshTries = owed, 0
 	}
-	every := min(maxRefresh, d.pace.refresh<<max(0, min(q.vain-1, 10))) // the list may be contradicted each time
+	every := min(maxRefresh, d.pace.refresh<<max(0, min(q.refreshTries-1, 10))) // the list may be contradicted each time
 	switch {
 	case owed == 0:
-	case now.Sub(q.asked) < every:
-		d.again(rep, q.asked.Add(every).Sub(now))
+	case now.Sub(q.refreshedAt) < every:
+		d.again(rep, q.refreshedAt.Add(every).Sub(now))
 	default:
-		q.asked = now
-		q.vain++
+		q.refreshedAt = now
+		q.refreshTries++
 		rep.Refresh = d.ancestry(rep.Refresh, q.stream)
 		d.again(rep, d.pace.refresh)
 	}

@@ -18,7 +18,7 @@ import (
 func (d *Deltas) serve(ctx context.Context, q *queue) error {
 	now := d.now()
 	at := q.when(d.pace, d.awake())
-	if q.owing() && now.Sub(q.asked) >= d.pace.refresh {
+	if q.owing() && now.Sub(q.refreshedAt) >= d.pace.refresh {
 		at = now // the stream may have been read since
 	}
 	if at.IsZero() || now.Before(at) {
@@ -37,14 +37,14 @@ func (d *Deltas) serve(ctx context.Context, q *queue) error {
 
 // serveSome applies one slice while it holds the stream's lock, and reports whether there may be more to do.
 func (d *Deltas) serveSome(ctx context.Context, q *queue) (more bool, err error) {
-	loans, free := q.turn.try(ctx, d.pace.line)
+	overlays, free := q.lock.try(ctx, d.pace.line)
 	if !free {
 		q.pause = d.now().Add(d.pace.busy)
 		return false, nil
 	}
-	defer q.turn.release()
-	dests, most := d.admitted(q, loans, d.awake()), d.pace.slice
-	if loans != nil {
+	defer q.lock.release()
+	dests, most := d.admitted(q, overlays, d.awake()), d.pace.slice
+	if overlays != nil {
 		most = min(most, atOnce) // a commit of the pass is waiting
 	}
 	all := q.due(d.now(), dests, most)
@@ -52,23 +52,23 @@ func (d *Deltas) serveSome(ctx context.Context, q *queue) (more bool, err error)
 	switch {
 	case ctx.Err() != nil:
 		return false, nil
-	case loans != nil && (byList || len(all) == 0): // the running pass began before the event and does not count as a reading after it
+	case overlays != nil && (byList || len(all) == 0): // the running pass began before the event and does not count as a reading after it
 		q.pause = d.now().Add(d.pace.busy)
 		return false, nil
 	case !byList && len(all) == 0:
 		return false, nil
 	}
-	return true, d.slice(ctx, q, all, byList, loans)
+	return true, d.slice(ctx, q, all, byList, overlays)
 }
 
 // lookAgain queues the records that a pass needs to be requested again.
 func (d *Deltas) lookAgain(ctx context.Context) {
 	for _, q := range d.queues {
-		if !q.lent {
+		if !q.duringPass {
 			continue
 		}
-		q.lent = q.turn.lent.Load()
-		if q.turn.doubt.Swap(false) {
+		q.duringPass = q.lock.deltasAllowed.Load()
+		if q.lock.doubt.Swap(false) {
 			d.trouble(d.each(ctx, func(ctx context.Context, dest Destination) error { return d.look(ctx, q, dest) }))
 		}
 	}
@@ -88,11 +88,11 @@ func (q *queue) owing() bool {
 }
 
 // slice applies some records in one commit, or replaces all waiting records with a reading of the whole stream.
-func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool, loans map[string]*overlay) error {
-	x := &delta{Deltas: d, q: q, began: d.now().UTC(), loans: loans}
-	places := x.places(ctx)
+func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool, overlays map[string]*overlay) error {
+	x := &delta{Deltas: d, q: q, began: d.now().UTC(), overlays: overlays}
+	positions := x.positions(ctx)
 	var dests []Destination
-	for _, p := range places {
+	for _, p := range positions {
 		dests = append(dests, p.dest)
 	}
 	all = slices.DeleteFunc(all, func(e *entity) bool { return e.due.IsZero() && !q.lacked(e, dests) })
@@ -100,53 +100,53 @@ func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool
 		return nil
 	}
 	if !byList {
-		alone, err := d.alone(ctx, q)
+		alone, err := d.requestsSingly(ctx, q)
 		if err != nil {
 			return err
 		}
 		byList = !alone
 	}
-	if byList && loans != nil {
-		q.shut = loans[places[0].dest.Name].pass.Run
+	if byList && overlays != nil {
+		q.blockedBy = overlays[positions[0].dest.Name].pass.Run
 		return nil
 	}
 	if byList {
 		for _, e := range q.lacking(d.Destinations) {
 			if e.data != nil && !e.gone {
-				x.told = append(x.told, e)
+				x.described = append(x.described, e)
 			}
 		}
 		q.giveUp()
 		x.refresh, x.through = q.whole.last, q.whole.last
-		return x.commit(ctx, places)
+		return x.commit(ctx, positions)
 	}
-	q.lent = q.lent || loans != nil
-	beside := x.alongside(ctx, dests)
-	defer beside.leave()
+	q.duringPass = q.duringPass || overlays != nil
+	beside := x.lockDetail(ctx, dests)
+	defer beside.unlock()
 	if err := x.refetch(ctx, all); err != nil {
 		return err
 	}
-	if err := x.commit(ctx, places); err != nil || beside == nil {
+	if err := x.commit(ctx, positions); err != nil || beside == nil {
 		return err
 	}
 	x.trouble(beside.write(ctx, x))
 	return nil
 }
 
-// alone reports whether to request the waiting records one by one: they can be requested, the answers match the
+// requestsSingly reports whether to request the waiting records one by one: they can be requested, the answers match the
 // list, and there are not many more records than the list has pages.
-func (d *Deltas) alone(ctx context.Context, q *queue) (bool, error) {
-	if !q.able || len(q.lacking(d.awake())) > max(d.pace.storm, int(q.most/50)) {
+func (d *Deltas) requestsSingly(ctx context.Context, q *queue) (bool, error) {
+	if !q.canRequest || len(q.lacking(d.awake())) > max(d.pace.storm, int(q.longest/50)) {
 		return false, nil
 	}
 	if d.now().Sub(q.tested) < d.pace.trust {
-		return q.like != nil, nil
+		return q.likeness != nil, nil
 	}
 	if err := d.test(ctx, q); err != nil {
 		return false, err
 	}
 	q.tested = d.now()
-	return q.like != nil, nil
+	return q.likeness != nil, nil
 }
 
 // An endpoint for single records is tested with this many records of the list, and once more because they may
@@ -159,7 +159,7 @@ const (
 // test checks that a record requested on its own equals the list's record byte by byte. Otherwise a row would
 // depend on which request loaded it.
 func (d *Deltas) test(ctx context.Context, q *queue) error {
-	q.like, q.unlike = nil, "its list has no records to test "+q.detail.Name+" with"
+	q.likeness, q.unlike = nil, "its list has no records to test "+q.detail.Name+" with"
 	for range testRounds {
 		page, err := d.fetch.Sample(ctx, q.stream)
 		if err != nil {
@@ -176,7 +176,7 @@ func (d *Deltas) test(ctx context.Context, q *queue) error {
 				return fmt.Errorf("%s: %w", q.detail.Name, err)
 			}
 			if err == nil && record != nil && like.Same(record) {
-				q.like, q.unlike, q.control = like, "", key
+				q.likeness, q.unlike, q.control = like, "", key
 				return nil
 			}
 			q.unlike = q.detail.Name + " does not return a record as the list does"
@@ -188,7 +188,7 @@ func (d *Deltas) test(ctx context.Context, q *queue) error {
 // since returns the time before which every reading of the stream had ended that this process knows of: an event
 // received later is newer than all of them.
 func (d *Deltas) since(q *queue) time.Time {
-	if ended := q.turn.since(); ended.After(d.made) {
+	if ended := q.lock.since(); ended.After(d.made) {
 		return ended
 	}
 	return d.made
@@ -211,20 +211,20 @@ func endpointWide(err error) bool {
 // delta is one commit in preparation: the source's answers about some records.
 type delta struct {
 	*Deltas
-	q       *queue
-	began   time.Time
-	asked   []*entity
-	records [][]byte  // records that exist
-	whose   []*entity // entity of each of records
-	gone    []*entity // records to mark as deleted
-	dead    []abandoned
-	again   []*entity           // records to request once more
-	told    []*entity           // records described by an event and not requested
-	loans   map[string]*overlay // overlays of the running pass, by destination; nil if none is running
-	heard   map[*entity][]byte  // the source's full answer about each of whose
-	reread  []string            // parents that the next run must request again, JSON arrays
-	through int64
-	refresh int64
+	q         *queue
+	began     time.Time
+	requested []*entity
+	records   [][]byte  // records that exist
+	entities  []*entity // entity of each of records
+	gone      []*entity // records to mark as deleted
+	dead      []abandoned
+	again     []*entity           // records to request once more
+	described []*entity           // records described by an event and not requested
+	overlays  map[string]*overlay // overlays of the running pass, by destination; nil if none is running
+	answers   map[*entity][]byte  // the source's full answer about each of entities
+	reread    []string            // parents that the next run must request again, JSON arrays
+	through   int64
+	refresh   int64
 }
 
 // abandoned is a record that was given up.
@@ -233,8 +233,8 @@ type abandoned struct {
 	why error
 }
 
-// heard is the result of requesting one record.
-type heard struct {
+// recordAnswer is the result of requesting one record.
+type recordAnswer struct {
 	record   []byte
 	requests int
 	err      error
@@ -242,8 +242,8 @@ type heard struct {
 
 // refetch requests records and sorts them by what has to be done.
 func (x *delta) refetch(ctx context.Context, all []*entity) error {
-	x.asked, x.heard = all, map[*entity][]byte{}
-	answers, err := x.ask(ctx, all)
+	x.requested, x.answers = all, map[*entity][]byte{}
+	answers, err := x.request(ctx, all)
 	if err != nil {
 		return err
 	}
@@ -254,17 +254,17 @@ func (x *delta) refetch(ctx context.Context, all []*entity) error {
 		case a.err != nil:
 			x.failed(e, a.err)
 		case a.record == nil:
-			x.missing(e)
+			x.notFound(e)
 		default:
-			x.there(e, a.record)
+			x.found(e, a.record)
 		}
 	}
-	return x.sure(ctx)
+	return x.confirmGone(ctx)
 }
 
-// ask requests several records concurrently. It returns an error only if all records would meet it.
-func (x *delta) ask(ctx context.Context, all []*entity) ([]heard, error) {
-	answers := make([]heard, len(all))
+// request requests several records concurrently. It returns an error only if all records would meet it.
+func (x *delta) request(ctx context.Context, all []*entity) ([]recordAnswer, error) {
+	answers := make([]recordAnswer, len(all))
 	asking, ctx := errgroup.WithContext(ctx)
 	asking.SetLimit(atOnce)
 	for i, e := range all {
@@ -284,14 +284,14 @@ func (x *delta) ask(ctx context.Context, all []*entity) ([]heard, error) {
 	for _, a := range answers {
 		x.rep.Refetches += a.requests
 	}
-	x.run.asked.Add(int64(len(all)))
+	x.run.requestCount.Add(int64(len(all)))
 	return answers, err
 }
 
 // othersAnswer reports whether a record that existed at its last request still exists, right after an error
 // about another record that may concern all of them: a missing permission, a login page, a server that does not
 // respond.
-func (x *delta) othersAnswer(ctx context.Context, about *entity, a *heard) bool {
+func (x *delta) othersAnswer(ctx context.Context, about *entity, a *recordAnswer) bool {
 	e, ok := errors.AsType[*wire.Error](a.err)
 	if !ok || e.Class == wire.Throttled || !e.NotBefore.IsZero() || x.q.control == "" || x.q.control == about.key {
 		return false
@@ -311,9 +311,9 @@ func (x *delta) failed(e *entity, err error) {
 	x.again = append(x.again, e)
 }
 
-// missing handles a record that the source reports as not found. If no event says that it is gone, it may not
+// notFound handles a record that the source reports as not found. If no event says that it is gone, it may not
 // exist yet.
-func (x *delta) missing(e *entity) {
+func (x *delta) notFound(e *entity) {
 	if !e.gone && e.tries < maxRecordTries-1 {
 		x.again = append(x.again, e)
 		return
@@ -321,21 +321,21 @@ func (x *delta) missing(e *entity) {
 	x.gone = append(x.gone, e)
 }
 
-// there handles a record that the source returned.
-func (x *delta) there(e *entity, record []byte) {
+// found handles a record that the source returned.
+func (x *delta) found(e *entity, record []byte) {
 	if extract.KeyOf(record, x.q.stream.Key[0]) != e.key {
 		x.failed(e, fmt.Errorf("%s returned another record", x.q.detail.Name))
 		return
 	}
-	fit, err := x.q.like.Fit(record)
+	fit, err := x.q.likeness.Fit(record)
 	if err != nil { // the list's records may have more or fewer members now
 		x.q.tested = time.Time{}
 		x.refresh = max(x.refresh, e.last)
 		return
 	}
 	x.q.control = e.key
-	x.records, x.whose = append(x.records, fit), append(x.whose, e)
-	x.heard[e] = record
+	x.records, x.entities = append(x.records, fit), append(x.entities, e)
+	x.answers[e] = record
 	if e.tries < maxRecordTries && x.stale(e, fit) {
 		x.again = append(x.again, e)
 	}
@@ -359,14 +359,14 @@ func (x *delta) stale(e *entity, record []byte) bool {
 	return len(unlike) > 0
 }
 
-// sure keeps in x.gone only records that two witnesses report as gone: the event and the source, or the source
+// confirmGone keeps in x.gone only records that two witnesses report as gone: the event and the source, or the source
 // while it still finds other records. The others are left to a reading of the whole list. // Invariant 12
-func (x *delta) sure(ctx context.Context) error {
+func (x *delta) confirmGone(ctx context.Context) error {
 	doubtful := slices.ContainsFunc(x.gone, func(e *entity) bool { return !e.gone })
 	if !doubtful || len(x.records) > 0 {
 		return nil
 	}
-	sound, err := x.sound(ctx)
+	sound, err := x.findsControl(ctx)
 	if err != nil || sound {
 		return err
 	}
@@ -379,9 +379,9 @@ func (x *delta) sure(ctx context.Context) error {
 	return nil
 }
 
-// sound reports whether the source finds a record that exists: the one that existed at its last request or, if
+// findsControl reports whether the source finds a record that exists: the one that existed at its last request or, if
 // that is gone now, one from the list.
-func (x *delta) sound(ctx context.Context) (bool, error) {
+func (x *delta) findsControl(ctx context.Context) (bool, error) {
 	if x.q.control != "" {
 		record, n, err := x.fetch.Record(ctx, x.q.detail, x.values(x.q, x.q.control))
 		x.rep.Refetches += n

@@ -33,48 +33,48 @@ type destinationRun struct {
 	refuted  bool         // the current pass is contradicted: the cursor's position does not change
 
 	parentState
-	folder   folder       // folder for files; "" for none
-	tx       load.Tx      // stays open between two groups only if a pass is one transaction
-	tried    state.Cursor // cursor of the last commit, whether it succeeded or not
-	found    *findings    // answers about missing rows; nil until they are requested
-	counts   Counts       // counts of the pass so far
-	sealed   Counts       // counts of the committed part of the pass
-	inserted int64
-	before   *reading     // the last finished pass
-	prior    *reading     // the value of before when the current pass began
-	whole    int          // passes from the beginning of the list, including this one
-	most     int64        // records of the longest whole pass so far
-	steady   bool         // the list had that length again, but some records were new
-	readings []*digest    // digests of the whole passes of this run
-	wanted   bool         // this stream has child streams that were loaded before
-	ended    *claim       // verdict of the current pass, to be published
-	over     string       // the last finished pass that read every record
-	anew     bool         // the next pass reads the whole list
-	out      bool         // dropped out of the current pass
-	trouble  error        // why it dropped out, until it continues separately
-	lagged   error        // why it had to continue separately
-	broken   bool         // the destination failed
-	begun    string       // the cursor's event state when the current pass began
-	resumed  bool         // an earlier process began the current pass
-	loan     *overlay     // deltas during the current pass; nil if none are allowed
-	held     withheld     // rows of the current group that are not written
-	rejects  *openRejects // open rejects as k found or wrote them
-	standing *openRejects // open rejects once the open transaction is committed
-	finished bool         // needs no further pass
-	report   StreamReport
+	folder       folder       // folder for files; "" for none
+	tx           load.Tx      // stays open between two groups only if a pass is one transaction
+	tried        state.Cursor // cursor of the last commit, whether it succeeded or not
+	found        *findings    // answers about missing rows; nil until they are requested
+	counts       Counts       // counts of the pass so far
+	sealed       Counts       // counts of the committed part of the pass
+	inserted     int64
+	before       *reading     // the last finished pass
+	prior        *reading     // the value of before when the current pass began
+	whole        int          // passes from the beginning of the list, including this one
+	longest      int64        // records of the longest whole pass so far
+	steady       bool         // the list had that length again, but some records were new
+	readings     []*digest    // digests of the whole passes of this run
+	wanted       bool         // this stream has child streams that were loaded before
+	ended        *claim       // verdict of the current pass, to be published
+	over         string       // the last finished pass that read every record
+	wholeNext    bool         // the next pass reads the whole list
+	out          bool         // dropped out of the current pass
+	trouble      error        // why it dropped out, until it continues separately
+	lagged       error        // why it had to continue separately
+	broken       bool         // the destination failed
+	begun        string       // the cursor's event state when the current pass began
+	resumed      bool         // an earlier process began the current pass
+	overlay      *overlay     // deltas during the current pass; nil if none are allowed
+	held         withheld     // rows of the current group that are not written
+	rejects      *openRejects // open rejects as k found or wrote them
+	rejectsAfter *openRejects // open rejects once the open transaction is committed
+	finished     bool         // needs no further pass
+	report       StreamReport
 
-	wary       refutation // evidence against incremental reading
-	noticed    []Notice   // notices to report with the next conclusive pass
-	overlooked int64      // rows of the pass that earlier incremental passes had missed
-	sealedPast int64      // the committed part of overlooked
+	incrementalRefuted refutation // evidence against incremental reading
+	noticed            []Notice   // notices to report with the next conclusive pass
+	overlooked         int64      // rows of the pass that earlier incremental passes had missed
+	sealedPast         int64      // the committed part of overlooked
 }
 
-func newSinks(r *run, s schemas.Stream) []*destinationRun {
+func newDestinationRuns(r *run, s schemas.Stream) []*destinationRun {
 	dests := r.Destinations
 	if r.Options.DryRun {
 		dests = []Destination{{}}
 	}
-	sinks := make([]*destinationRun, len(dests))
+	destinations := make([]*destinationRun, len(dests))
 	for i, d := range dests {
 		k := &destinationRun{dest: d, folder: folder(r.Files[d.Name]), key: r.key(s.Name), report: StreamReport{
 			Stream: s.Name, Table: s.Table.Name, Destination: d.Name, Backfill: r.backfill(),
@@ -83,9 +83,9 @@ func newSinks(r *run, s schemas.Stream) []*destinationRun {
 		if err := r.leftOut(d.Name); err != nil {
 			k.fail(err)
 		}
-		sinks[i] = k
+		destinations[i] = k
 	}
-	return sinks
+	return destinations
 }
 
 // open reads k's position. A full reading starts at the beginning, wherever the last one stopped, and so does a
@@ -102,7 +102,7 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	if k.wanted, err = k.children(ctx, st.run); err != nil {
 		return err
 	}
-	pos, err := k.place(stored)
+	pos, err := k.ownPosition(stored)
 	if err != nil {
 		return err
 	}
@@ -118,13 +118,13 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 		k.wasDone(pos)
 		return nil
 	}
-	k.most, k.steady, k.turn, k.doubt, k.wary, k.over = pos.longest, pos.steady, pos.passes, pos.parentsUnsure, pos.refuted.of(st.stream), pos.over()
+	k.longest, k.steady, k.passes, k.doubt, k.incrementalRefuted, k.over = pos.longest, pos.steady, pos.passes, pos.parentsUnsure, pos.refuted.of(st.stream), pos.over()
 	if !inPlace {
-		k.unsparing = true
+		k.allParents = true
 		return nil
 	}
 	if k.report.Backfill == "" && k.owes() {
-		k.unsparing = true
+		k.allParents = true
 		if !pos.midPass() {
 			pos.at = "" // an event may concern more than the changed records
 		}
@@ -138,7 +138,7 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	case pos.rules != st.rules():
 		pos.at = "" // unchanged records must be mapped again too
 	case pos.end && pos.rules != "":
-		forgotten, failed := k.forgotten(ctx, st)
+		forgotten, failed := k.hasForgottenRows(ctx, st)
 		if failed != nil {
 			return failed
 		}
@@ -207,7 +207,7 @@ func (k *destinationRun) close(ctx context.Context, err error, d time.Duration) 
 }
 
 func (k *destinationRun) rollback() {
-	k.learning, k.standing = "", nil
+	k.learning, k.rejectsAfter = "", nil
 	k.held.release()
 	if k.tx != nil {
 		_ = k.tx.Rollback() // nothing in it was reported as committed
@@ -220,13 +220,13 @@ func (k *destinationRun) enter(ctx context.Context, p *pass) ([]schemas.Table, e
 	k.counts, k.sealed, k.inserted, k.out = Counts{}, Counts{}, 0, false
 	k.prior, k.found, k.refuted = k.before, nil, false
 	k.overlooked, k.sealedPast = 0, 0
-	k.parentage, k.left, k.loan = nil, nil, nil
+	k.parentage, k.left, k.overlay = nil, nil, nil
 	k.begun, k.resumed = k.main.events, p.resumes
 	if !p.resumes {
 		k.whole++
 	}
 	if k.pos.pass != "" {
-		k.turn, k.doubt = k.pos.passes, k.pos.parentsUnsure
+		k.passes, k.doubt = k.pos.passes, k.pos.parentsUnsure
 	}
 	if k.dest.Destination == nil {
 		return nil, nil
@@ -235,7 +235,7 @@ func (k *destinationRun) enter(ctx context.Context, p *pass) ([]schemas.Table, e
 	if err == nil && k.rejects == nil {
 		k.rejects, err = p.openRejects(ctx, k.dest, p.stream.Name)
 	}
-	if err == nil && p.kin != nil {
+	if err == nil && p.parents != nil {
 		k.parentage, err = k.recall(ctx, p, tables)
 	}
 	return tables, err
@@ -244,7 +244,7 @@ func (k *destinationRun) enter(ctx context.Context, p *pass) ([]schemas.Table, e
 // commit makes g durable together with the position after it. // Invariant 2
 func (k *destinationRun) commit(ctx context.Context, p *pass, g *group) error {
 	if k.dest.Destination == nil {
-		k.rehearse(p, g)
+		k.dryCommit(p, g)
 		return nil
 	}
 	if err := k.review(ctx, p, g); err != nil {
@@ -279,7 +279,7 @@ func (k *destinationRun) commit(ctx context.Context, p *pass, g *group) error {
 	case err != nil:
 		return err
 	case e.decision.Action == proof.Ask:
-		k.ask(ctx, p, g, out.Keys)
+		k.requestMissing(ctx, p, g, out.Keys)
 		return k.commit(ctx, p, g)
 	case e.givesUp():
 		k.rollback()
@@ -288,13 +288,13 @@ func (k *destinationRun) commit(ctx context.Context, p *pass, g *group) error {
 	return k.seal(ctx, p, g)
 }
 
-// ask requests the missing rows from the source, one by one. That may take long, so it rolls the transaction
+// requestMissing requests the missing rows from the source, one by one. That may take long, so it rolls the transaction
 // back; the group is then written again with the answers.
-func (k *destinationRun) ask(ctx context.Context, p *pass, g *group, missing []arrow.RecordBatch) {
+func (k *destinationRun) requestMissing(ctx context.Context, p *pass, g *group, missing []arrow.RecordBatch) {
 	k.rollback()
 	k.counts, k.overlooked = k.sealed, k.sealedPast
-	p.inquest.hear(ctx, g.control, keysOf(missing))
-	k.found = p.inquest.findings(missing)
+	p.rowCheck.request(ctx, g.control, keysOf(missing))
+	k.found = p.rowCheck.findings(missing)
 }
 
 // write opens the transaction if necessary, and writes the group's rows into it.
@@ -362,14 +362,14 @@ func (k *destinationRun) seal(ctx context.Context, p *pass, g *group) error {
 	if g.end != nil && !g.end.Partial && g.end.Skipped == 0 && g.end.Rule != extract.RuleWindows {
 		pos.lastComplete = "" // the current pass
 	}
-	if g.end != nil && k.anew {
+	if g.end != nil && k.wholeNext {
 		pos.at = "" // the next pass reads the whole list
 	}
 	if k.refuted {
 		pos = k.keep(p)
 	}
-	pos.longest, pos.steady, pos.passes, pos.parentsUnsure, pos.refuted = k.most, k.steady, k.turn, k.doubt, k.wary
-	stored, err := k.beside(p, g, pos)
+	pos.longest, pos.steady, pos.passes, pos.parentsUnsure, pos.refuted = k.longest, k.steady, k.passes, k.doubt, k.incrementalRefuted
+	stored, err := k.storedPosition(p, g, pos)
 	if err != nil {
 		return err
 	}
@@ -381,15 +381,15 @@ func (k *destinationRun) seal(ctx context.Context, p *pass, g *group) error {
 	}
 	k.tx, k.stored, k.main, k.pos, k.sealed, k.over = nil, next, stored, pos, k.counts, pos.over()
 	k.memory, k.learning, k.sealedPast = cmp.Or(k.learning, k.memory), "", k.overlooked
-	if k.standing != nil {
-		k.rejects, k.standing = k.standing, nil
+	if k.rejectsAfter != nil {
+		k.rejects, k.rejectsAfter = k.rejectsAfter, nil
 	}
-	k.settleHeld(p.turn)
+	k.settleHeld(p.lock)
 	return nil
 }
 
-// rehearse is commit in a dry run.
-func (k *destinationRun) rehearse(p *pass, g *group) {
+// dryCommit is commit in a dry run.
+func (k *destinationRun) dryCommit(p *pass, g *group) {
 	k.counts.Fetched, k.counts.Rejected = g.total.fetched, g.total.rejected
 	k.sealed = k.counts
 	if g.end == nil {

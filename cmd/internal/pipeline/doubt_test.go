@@ -35,7 +35,7 @@ func (r *reader) begin(t *testing.T, handler http.HandlerFunc) {
 
 // live returns the number of live rows in the table.
 func (r *reader) live() (n int) {
-	for _, stands := range r.standing() {
+	for _, stands := range r.liveRows() {
 		if stands {
 			n++
 		}

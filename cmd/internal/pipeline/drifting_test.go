@@ -62,7 +62,7 @@ func (m *drifting) rest(t *testing.T, r *reader, gone []int) {
 	c := r.source(1)
 	require.Equal(t, Proven, r.load(t, c).Verdict)
 	require.NoError(t, c.Close())
-	there := r.standing()
+	there := r.liveRows()
 	for _, id := range gone {
 		require.True(t, there[id], "%d is missing from a list at rest", id)
 	}
@@ -178,8 +178,8 @@ func (r *reader) load(t *testing.T, c *extract.Client) StreamReport {
 	return rep.Streams[0]
 }
 
-// standing returns the keys of a table's rows: true for live rows, false for tombstones.
-func (r *reader) standing() map[int]bool {
+// liveRows returns the keys of a table's rows: true for live rows, false for tombstones.
+func (r *reader) liveRows() map[int]bool {
 	rows := map[int]bool{}
 	for _, row := range r.memory.Rows(r.stream.Table.Name) {
 		id, _ := strconv.Atoi(row["id"])
@@ -209,7 +209,7 @@ func TestMovingLists(t *testing.T) {
 		m.begin()
 		s := r.load(t, c)
 		require.NoError(t, c.Close())
-		there := r.standing()
+		there := r.liveRows()
 		passes += s.Passes
 		var gone []int
 		for id := range m.lived {
@@ -283,7 +283,7 @@ func TestHostileLists(t *testing.T) {
 		c := r.source(1 + 3*int(seed/25%2))
 		s := r.load(t, c)
 		require.NoError(t, c.Close())
-		there := r.standing()
+		there := r.liveRows()
 		var gone []int
 		for _, id := range m.ids {
 			if !there[id] {

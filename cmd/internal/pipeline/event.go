@@ -27,8 +27,8 @@ type Event struct {
 	Report   *StreamReport    // end: one for each destination
 }
 
-// tell calls the progress function with e, if there is one.
-func (r *run) tell(e Event) {
+// emit calls the progress function with e, if there is one.
+func (r *run) emit(e Event) {
 	if r.Progress != nil {
 		r.Progress(e)
 	}

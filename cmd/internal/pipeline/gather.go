@@ -83,8 +83,8 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 		g.ended = p.Now().UTC()
 	}
 	p.count(page)
-	if p.kin != nil {
-		p.kin.note(page.Parents)
+	if p.parents != nil {
+		p.parents.note(page.Parents)
 	}
 	if g.batched > 0 {
 		p.settle()
@@ -229,11 +229,11 @@ func (p *pass) count(page extract.Page) {
 		Bytes: page.Bytes, Requests: page.Requests, Total: page.Total, Windows: page.Windows}
 	p.read0 = fetched
 	p.total.pages++
-	p.profile.turn(e.Records)
+	p.profile.addPage(e.Records)
 	p.total.requests += page.Requests
 	p.total.bytes += page.Bytes
 	p.gateOf(p.stream).answered(p.stream)
-	p.tell(e)
+	p.emit(e)
 }
 
 // send sends the group to the committer and begins the next one.
@@ -257,10 +257,10 @@ func (p *pass) send(ctx context.Context, groups chan<- *group) error {
 		debug.FreeOSMemory() // the commit needs the memory that reading the page took
 		p.large = false
 	}
-	if p.kin != nil {
-		g.parents = p.kin.take()
+	if p.parents != nil {
+		g.parents = p.parents.take()
 		if g.end != nil {
-			p.kin.end()
+			p.parents.end()
 		}
 	}
 	p.open.Add(1)

@@ -34,7 +34,7 @@ type entered struct {
 	rows int64
 }
 
-func newBudgetRecord() *hashFile {
+func newHashFile() *hashFile {
 	return &hashFile{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 }
 

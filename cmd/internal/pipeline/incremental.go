@@ -11,9 +11,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// wholly disables incremental reading if a pass must cover the whole list: in a pass of one transaction, missing
+// setRange disables incremental reading if a pass must cover the whole list: in a pass of one transaction, missing
 // rows count as gone. It also sets a backfill's range.
-func (st *streamRun) wholly() {
+func (st *streamRun) setRange() {
 	st.stream.Range = st.rangeOf()
 	switch {
 	case st.stream.Range.Whole, len(st.stream.Rules.Filter) > 0 && hidesKey(st.stream):
@@ -35,10 +35,10 @@ func (st *streamRun) rules() string {
 // errForgotten ends the scan at the first such row.
 var errForgotten = errors.New("a row must be written again")
 
-// forgotten reports whether the table has rows that must be written again, because a column was widened and they
+// hasForgottenRows reports whether the table has rows that must be written again, because a column was widened and they
 // could not keep their original values. No partial reading returns them. // Invariant 11
-func (k *destinationRun) forgotten(ctx context.Context, st *streamRun) (bool, error) {
-	columns := []string{schemas.ColHash, standing(st.stream)}
+func (k *destinationRun) hasForgottenRows(ctx context.Context, st *streamRun) (bool, error) {
+	columns := []string{schemas.ColHash, endColumn(st.stream)}
 	err := k.dest.Scan(ctx, st.stream.Table.Name, columns, func(b arrow.RecordBatch) error {
 		for row := range int(b.NumRows()) {
 			if b.Column(1).IsNull(row) && cellText(b.Column(0), row) == "" {

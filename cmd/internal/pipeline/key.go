@@ -182,7 +182,7 @@ func (st *streamRun) conventionOf() extract.Convention {
 
 // beginAgain moves the destinations of a pass that does not count back to the beginning.
 func (p *pass) beginAgain() {
-	for _, k := range p.sinks {
+	for _, k := range p.destinations {
 		k.pos = position{}
 		if !p.resumes && k.whole > 0 {
 			k.whole--

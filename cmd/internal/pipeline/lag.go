@@ -18,8 +18,8 @@ var errSlow = errors.New("too slow: the other destinations did not wait")
 func (k *destinationRun) drop(p *pass, err error) {
 	k.rollback()
 	k.out = true
-	if k.loan != nil {
-		k.loan.closed = true
+	if k.overlay != nil {
+		k.overlay.closed = true
 	}
 	if !p.resumes {
 		k.whole-- // the pass does not count
@@ -27,7 +27,7 @@ func (k *destinationRun) drop(p *pass, err error) {
 	if k.lagged != nil {
 		p.giveUpOn(k.dest.Name)
 	}
-	if len(p.sinks) == 1 || lasting(err) || p.hopeless(k.dest.Name) {
+	if len(p.destinations) == 1 || lasting(err) || p.hopeless(k.dest.Name) {
 		k.fail(err)
 		return
 	}
@@ -61,7 +61,7 @@ func (k *destinationRun) rejoin(ctx context.Context, r *run) {
 	case at == k.stored:
 	case at == k.tried:
 		k.stored = at
-		if k.pos, err = k.place(at); err != nil {
+		if k.pos, err = k.ownPosition(at); err != nil {
 			k.fail(err)
 		}
 	default:
@@ -78,13 +78,13 @@ const absences = 3
 // cursor reads k's cursor from the destination.
 func (k *destinationRun) cursor(ctx context.Context, r *run) (state.Cursor, error) {
 	at, err := k.dest.Cursor(ctx, k.key)
-	r.heard(k.dest.Name, err)
+	r.noteCursorRead(k.dest.Name, err)
 	return at, err
 }
 
-// heard records whether a cursor could be read. A failed read may take as long as the destination's timeout, so
+// noteCursorRead records whether a cursor could be read. A failed read may take as long as the destination's timeout, so
 // later streams must not each wait as long again. // Invariant 15
-func (r *run) heard(destination string, err error) {
+func (r *run) noteCursorRead(destination string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err == nil {
@@ -119,10 +119,10 @@ func (r *run) hopeless(destination string) bool {
 }
 
 // behind sets the status lagging for destinations that failed while another destination has the stream.
-func behind(sinks []*destinationRun, reports []StreamReport) {
+func behind(destinations []*destinationRun, reports []StreamReport) {
 	for i := range reports {
 		for _, other := range reports {
-			if sinks[i].broken && reports[i].Status == StatusFailed && (other.Status == StatusComplete || other.Status == StatusHeld) {
+			if destinations[i].broken && reports[i].Status == StatusFailed && (other.Status == StatusComplete || other.Status == StatusHeld) {
 				reports[i].Status = StatusLagging
 			}
 		}

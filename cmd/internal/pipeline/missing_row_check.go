@@ -84,29 +84,29 @@ func detailOf(s schemas.Stream, catalogue []schemas.Stream) (schemas.Stream, boo
 	return catalogue[i], true
 }
 
-// hear requests the records with these keys, unless that was done before. control is the key of a record that
+// request requests the records with these keys, unless that was done before. control is the key of a record that
 // the pass contained: if its address does not return it, before and after, no answer counts. // Invariant 12
-func (q *missingRowCheck) hear(ctx context.Context, control string, keys []string) {
+func (q *missingRowCheck) request(ctx context.Context, control string, keys []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	keys = slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return q.answers[k] != unasked })
 	keys = keys[:max(0, min(len(keys), maxAsked-len(q.answers)))]
-	if len(keys) == 0 || q.note != "" || !q.sound(ctx, control) {
+	if len(keys) == 0 || q.note != "" || !q.findsControl(ctx, control) {
 		return
 	}
-	heard := q.all(ctx, keys)
-	if slices.Contains(heard, isGone) && !q.sound(ctx, control) {
+	answers := q.all(ctx, keys)
+	if slices.Contains(answers, isGone) && !q.findsControl(ctx, control) {
 		return
 	}
 	for i, k := range keys {
-		q.answers[k] = heard[i]
+		q.answers[k] = answers[i]
 	}
 }
 
-// sound reports whether the source finds a record that exists.
-func (q *missingRowCheck) sound(ctx context.Context, control string) bool {
+// findsControl reports whether the source finds a record that exists.
+func (q *missingRowCheck) findsControl(ctx context.Context, control string) bool {
 	if control == "" {
 		q.note = "the pass had no record to test " + q.detail.Name + " with"
 		return false
@@ -124,7 +124,7 @@ func (q *missingRowCheck) sound(ctx context.Context, control string) bool {
 
 // all requests several records concurrently. An error that other records would meet too ends it.
 func (q *missingRowCheck) all(ctx context.Context, keys []string) []answer {
-	heard := make([]answer, len(keys))
+	answers := make([]answer, len(keys))
 	counts := make([]int, len(keys))
 	asking, ctx := errgroup.WithContext(ctx)
 	asking.SetLimit(atOnce)
@@ -137,9 +137,9 @@ func (q *missingRowCheck) all(ctx context.Context, keys []string) []answer {
 			counts[i] = n
 			switch e, ok := errors.AsType[*wire.Error](err); {
 			case err == nil && there:
-				heard[i] = isThere
+				answers[i] = isThere
 			case err == nil:
-				heard[i] = isGone
+				answers[i] = isGone
 			case ok && e.Class != wire.Malformed && e.Class != wire.Invalid:
 				return err
 			}
@@ -150,7 +150,7 @@ func (q *missingRowCheck) all(ctx context.Context, keys []string) []answer {
 	for _, n := range counts {
 		q.requests += n
 	}
-	return heard
+	return answers
 }
 
 func (q *missingRowCheck) values(key string) map[string][]byte {
@@ -159,8 +159,8 @@ func (q *missingRowCheck) values(key string) map[string][]byte {
 
 // findings are the results about the rows that one destination misses.
 type findings struct {
-	asked, gone, there int64
-	note               string
+	answered, gone, there int64
+	note                  string
 
 	keys []arrow.RecordBatch // keys of the records that are gone
 }
@@ -181,7 +181,7 @@ func (q *missingRowCheck) findings(missing []arrow.RecordBatch) *findings {
 			}
 		}
 	}
-	f.asked = f.gone + f.there
+	f.answered = f.gone + f.there
 	return f
 }
 

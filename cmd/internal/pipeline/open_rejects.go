@@ -171,10 +171,10 @@ func (m *metRejects) store(b transform.TableBatch) {
 	}
 }
 
-// standing returns the rejects that are open in a destination after a pass, and those that are resolved. A pass
+// afterPass returns the rejects that are open in a destination after a pass, and those that are resolved. A pass
 // that read every record resolves the rejects that it did not meet again; any other pass resolves those of
 // records that it stored.
-func (o *openRejects) standing(m *metRejects, everything bool) (left *openRejects, resolved map[rejectID]bool) {
+func (o *openRejects) afterPass(m *metRejects, everything bool) (left *openRejects, resolved map[rejectID]bool) {
 	left, resolved = &openRejects{all: map[rejectID]openReject{}, more: m.more}, map[rejectID]bool{}
 	for id, r := range m.all {
 		if have, ok := o.all[id]; ok && have.reason == r.reason {

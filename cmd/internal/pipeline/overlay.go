@@ -16,11 +16,11 @@ import (
 //
 // Only the holder of the stream's lock may use it.
 type overlay struct {
-	dest    load.Destination
-	pass    load.Pass
-	stamp   string // run id of the pass's rows
-	carried *bloom // keys that the pass has committed
-	closed  bool   // the destination has dropped out of the pass
+	dest   load.Destination
+	pass   load.Pass
+	stamp  string // run id of the pass's rows
+	inPass *bloom // keys that the pass has committed
+	closed bool   // the destination has dropped out of the pass
 
 	from, to state.Cursor         // the deltas have moved the cursor from and to these; "" if they have not
 	known    map[string]*deltaRow // records committed by deltas, by key as text
@@ -29,64 +29,64 @@ type overlay struct {
 
 // deltaRow is a record that the deltas have committed during the pass.
 type deltaRow struct {
-	asked   string // the requested key, a JSON scalar
-	hash    string // hash of its row; "" if the record is gone
-	event   int64  // the event because of which it was requested
-	carried bool   // the pass has read the record too
+	requestKey string // the requested key, a JSON scalar
+	hash       string // hash of its row; "" if the record is gone
+	event      int64  // the event because of which it was requested
+	inPass     bool   // the pass has read the record too
 }
 
-// maxBrought is the number of records of a stream that an overlay may hold. Further events wait for the end of
+// maxDeltaRows is the number of records of a stream that an overlay may hold. Further events wait for the end of
 // the pass. // Invariant 6
-const maxBrought = 50_000
+const maxDeltaRows = 50_000
 
-// lends reports whether deltas may be applied between the commits of the pass. In modes that keep versions, one
+// allowsDeltas reports whether deltas may be applied between the commits of the pass. In modes that keep versions, one
 // pass has one version of each record, so they may not.
-func (p *pass) lends() bool {
+func (p *pass) allowsDeltas() bool {
 	s := p.stream
-	return p.turn != nil && p.turn.watched.Load() && p.parts() && s.Table.Mode.Or(schemas.Merge) == schemas.Merge &&
+	return p.lock != nil && p.lock.watched.Load() && p.parts() && s.Table.Mode.Or(schemas.Merge) == schemas.Merge &&
 		len(s.Key) == 1 && s.Parent == "" && p.Options.Backfill == nil && !p.Options.DryRun
 }
 
-// lend starts to release the lock between the pass's commits, if lends allows it.
-func (p *pass) lend() {
-	if !p.lends() {
+// allowDeltas starts to release the lock between the pass's commits, if lends allows it.
+func (p *pass) allowDeltas() {
+	if !p.allowsDeltas() {
 		return
 	}
-	p.carried = newBloom(p.sinks)
-	for _, k := range p.sinks {
+	p.keys = newBloom(p.destinations)
+	for _, k := range p.destinations {
 		if !k.out {
-			k.loan = &overlay{
-				dest: k.dest.Destination, carried: p.carried, stamp: p.stamp(), known: map[string]*deltaRow{},
+			k.overlay = &overlay{
+				dest: k.dest.Destination, inPass: p.keys, stamp: p.stamp(), known: map[string]*deltaRow{},
 				pass: p.passOf(p.stream, p.id, !p.resumes),
 			}
 		}
 	}
-	p.giveTurn()
+	p.releaseLock()
 }
 
-// lending reports whether the pass releases the lock between its commits.
-func (p *pass) lending() bool { return p.carried != nil }
+// hasOverlays reports whether the pass releases the lock between its commits.
+func (p *pass) hasOverlays() bool { return p.keys != nil }
 
-func (p *pass) giveTurn() {
-	loans := map[string]*overlay{}
-	for _, k := range p.streamRun.sinks { // also of a pass that has ended, while others catch up
-		if k.loan != nil && !k.loan.closed && !k.broken {
-			loans[k.dest.Name] = k.loan
+func (p *pass) releaseLock() {
+	overlays := map[string]*overlay{}
+	for _, k := range p.streamRun.destinations { // also of a pass that has ended, while others catch up
+		if k.overlay != nil && !k.overlay.closed && !k.broken {
+			overlays[k.dest.Name] = k.overlay
 		}
 	}
-	p.has = false
-	p.turn.lend(loans)
+	p.holdsLock = false
+	p.lock.allowDeltas(overlays)
 }
 
-// takeTurn takes the lock again, and updates the destinations with what deltas have committed meanwhile.
-func (p *pass) takeTurn(ctx context.Context) error {
-	if !p.has {
-		if err := p.turn.regain(ctx); err != nil {
+// retakeLock takes the lock again, and updates the destinations with what deltas have committed meanwhile.
+func (p *pass) retakeLock(ctx context.Context) error {
+	if !p.holdsLock {
+		if err := p.lock.regain(ctx); err != nil {
 			return err
 		}
-		p.has = true
+		p.holdsLock = true
 	}
-	for _, k := range p.streamRun.sinks {
+	for _, k := range p.streamRun.destinations {
 		if err := k.follow(ctx); err != nil {
 			return err
 		}
@@ -94,24 +94,24 @@ func (p *pass) takeTurn(ctx context.Context) error {
 	return nil
 }
 
-// commitInTurn commits a group while it holds the lock.
-func (p *pass) commitInTurn(ctx context.Context, g *group) (left bool) {
-	if !p.lending() {
+// commitLocked commits a group while it holds the lock.
+func (p *pass) commitLocked(ctx context.Context, g *group) (left bool) {
+	if !p.hasOverlays() {
 		return p.commit(ctx, g)
 	}
-	if err := p.takeTurn(ctx); err != nil {
+	if err := p.retakeLock(ctx); err != nil {
 		return false // the run was stopped
 	}
-	defer p.giveTurn()
+	defer p.releaseLock()
 	left = p.commit(ctx, g)
-	p.carried.add(p.stream, g.batches)
+	p.keys.add(p.stream, g.batches)
 	return left
 }
 
 // follow takes over the cursor that deltas have moved. If another process has moved it, the commit fails.
 // Invariant 13
 func (k *destinationRun) follow(ctx context.Context) error {
-	l := k.loan
+	l := k.overlay
 	if l == nil {
 		return nil
 	}
@@ -132,23 +132,23 @@ func (k *destinationRun) follow(ctx context.Context) error {
 }
 
 // full reports whether the overlay can hold no further records.
-func (l *overlay) full() bool { return len(l.known) >= maxBrought }
+func (l *overlay) full() bool { return len(l.known) >= maxDeltaRows }
 
 // same reports whether d is the connection that the pass commits to. Another connection to the same destination
 // does not know which rows the pass has read.
-func (l *overlay) same(d load.Destination) bool { return bare(l.dest) == bare(d) }
+func (l *overlay) same(d load.Destination) bool { return unwrap(l.dest) == unwrap(d) }
 
-// bare returns a destination without its wrappers.
-func bare(d load.Destination) load.Destination {
+// unwrap returns a destination without its wrappers.
+func unwrap(d load.Destination) load.Destination {
 	if w, ok := d.(interface{ Whole() load.Destination }); ok {
-		return bare(w.Whole())
+		return unwrap(w.Whole())
 	}
 	return d
 }
 
-// reask returns pos with the records for which the pass and the deltas have different rows: only the source can
+// addDoubtful returns pos with the records for which the pass and the deltas have different rows: only the source can
 // tell which is newer.
-func (k *destinationRun) reask(pos position) (position, error) {
+func (k *destinationRun) addDoubtful(pos position) (position, error) {
 	if len(k.held.doubtful) == 0 {
 		return pos, nil
 	}
@@ -165,8 +165,8 @@ func (k *destinationRun) reask(pos position) (position, error) {
 }
 
 // stampOf returns the run id for rows that deltas commit during passes: that of the passes' rows.
-func stampOf(loans map[string]*overlay) (stamp string) {
-	for _, l := range loans {
+func stampOf(overlays map[string]*overlay) (stamp string) {
+	for _, l := range overlays {
 		stamp = max(stamp, l.stamp)
 	}
 	return stamp
@@ -174,7 +174,7 @@ func stampOf(loans map[string]*overlay) (stamp string) {
 
 // passOf returns the pass for a commit of deltas: the running pass, else one of its own.
 func (x *delta) passOf(dest, stamp string) load.Pass {
-	if l := x.loans[dest]; l != nil {
+	if l := x.overlays[dest]; l != nil {
 		return l.pass
 	}
 	return x.onceOf(x.q.stream, stamp)
@@ -182,8 +182,8 @@ func (x *delta) passOf(dest, stamp string) load.Pass {
 
 // reshapes reports whether a table would have to change for the mapped records. A running pass maps to the
 // tables as it found them, so it must make the change itself, or end first. // Invariant 11
-func (x *delta) reshapes(ctx context.Context, places []*placed, m *mapped) (bool, error) {
-	for _, p := range places {
+func (x *delta) reshapes(ctx context.Context, positions []*destinationPosition, m *mapped) (bool, error) {
+	for _, p := range positions {
 		tables, err := p.dest.Tables(ctx, x.q.stream.Table.Name)
 		if err != nil {
 			return false, err

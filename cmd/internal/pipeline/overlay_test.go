@@ -21,7 +21,7 @@ func (r *deltaRig) midway(n int, do func()) {
 		if asked++; asked == n {
 			r.model.between = nil
 			turn := r.config.Turns.of("v2.contacts")
-			require.Eventually(r.t, func() bool { return turn.lent.Load() && len(turn.c) == 0 }, time.Minute, time.Millisecond)
+			require.Eventually(r.t, func() bool { return turn.deltasAllowed.Load() && len(turn.c) == 0 }, time.Minute, time.Millisecond)
 			do()
 		}
 	}

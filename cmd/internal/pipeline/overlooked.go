@@ -115,7 +115,7 @@ func requestsBy(s schemas.Stream) string {
 // refute gives up incremental reading if the pass found a change that incremental passes miss, or an order of
 // the list that they do not expect. One such change is enough.
 func (k *destinationRun) refute(p *pass, g *group) {
-	if k.wary.set() {
+	if k.incrementalRefuted.set() {
 		return
 	}
 	c := proof.Changes{Field: p.stream.Incremental.Field, Edge: g.older.edge.UTC().Format(time.RFC3339), Overlooked: k.overlooked}
@@ -126,6 +126,6 @@ func (k *destinationRun) refute(p *pass, g *group) {
 	if why == "" {
 		return
 	}
-	k.wary = refutation{Of: requestsBy(p.stream), Why: why}
+	k.incrementalRefuted = refutation{Of: requestsBy(p.stream), Why: why}
 	k.noticed = append(k.noticed, Notice{Severity: Warned, About: NoticeIncremental, Table: p.stream.Table.Name, Reason: why + ": from now on every pass reads the whole list"})
 }

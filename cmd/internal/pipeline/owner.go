@@ -46,8 +46,8 @@ func CheckOwner(c load.Claim, k state.Key, cursor state.Cursor, at load.StreamSt
 	return err
 }
 
-// stays checks that the source is at the address that the cursor stores, if it stores one.
-func (r *run) stays(s schemas.Stream, p position) error {
+// checkAddress checks that the source is at the address that the cursor stores, if it stores one.
+func (r *run) checkAddress(s schemas.Stream, p position) error {
 	have, want := load.Owner{Pipeline: r.Name, Stream: s.Name}, load.Owner{Pipeline: r.Name, Stream: s.Name}
 	want.Origin = r.Origins[s.Name]
 	have.Origin = load.Origin{Source: want.Source, Address: p.address}

@@ -18,18 +18,18 @@ import (
 
 // parentState is what a destination knows about the parents of its stream.
 type parentState struct {
-	parentage *parentage      // the stored parents; nil if none are stored
-	left      *leftover       // the rows that the current pass did not contain; nil before its end
-	turn      int64           // see position
-	doubt     string          // see position
-	unsparing bool            // the next pass must request every parent
-	again     map[uint64]bool // ids of parents that the next pass must request, even if unchanged
+	parentage  *parentage      // the stored parents; nil if none are stored
+	left       *leftover       // the rows that the current pass did not contain; nil before its end
+	passes     int64           // see position
+	doubt      string          // see position
+	allParents bool            // the next pass must request every parent
+	again      map[uint64]bool // ids of parents that the next pass must request, even if unchanged
 }
 
 // parentage holds the parents of a stream that one destination stores.
 type parentage struct {
 	entries []remembered // by id
-	turn    int64        // number of earlier passes that ended
+	passes  int64        // number of earlier passes that ended
 	trusted bool         // the table still has the rows of these parents
 }
 
@@ -54,23 +54,23 @@ const (
 // position, and only as long as their rows exist: parents of deleted rows, of rows that must be written again,
 // and of missing files are requested again.
 func (k *destinationRun) recall(ctx context.Context, p *pass, tables []schemas.Table) (*parentage, error) {
-	m := &parentage{turn: k.turn}
+	m := &parentage{passes: k.passes}
 	if err := k.entries(ctx, p, m); err != nil {
 		return nil, err
 	}
-	if m.trusted = k.pos.pass != "" && !k.unsparing; !m.trusted {
+	if m.trusted = k.pos.pass != "" && !k.allParents; !m.trusted {
 		return m, nil
 	}
 	i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == p.stream.Table.Name })
-	if m.trusted = i >= 0 && tellsParents(tables[i], p.kin.context); !m.trusted {
+	if m.trusted = i >= 0 && tellsParents(tables[i], p.parents.context); !m.trusted {
 		return m, nil
 	}
-	columns := append(slices.Clone(p.kin.context), schemas.ColHash, standing(p.stream))
+	columns := append(slices.Clone(p.parents.context), schemas.ColHash, endColumn(p.stream))
 	if k.files(p.stream) && tables[i].Columns.HasField(colPath) {
 		columns = append(columns, colPath)
 	}
 	err := k.dest.Scan(ctx, p.stream.Table.Name, columns, func(b arrow.RecordBatch) error {
-		n := len(p.kin.context)
+		n := len(p.parents.context)
 		context, hash, ended := b.Columns()[:n], b.Column(n), b.Column(n+1)
 		for row := range int(b.NumRows()) {
 			if !ended.IsNull(row) {
@@ -138,8 +138,8 @@ func tellsParents(t schemas.Table, columns []string) bool {
 	})
 }
 
-// standing returns the column that is null in live rows.
-func standing(s schemas.Stream) string {
+// endColumn returns the column that is null in live rows.
+func endColumn(s schemas.Stream) string {
 	if s.Table.Mode == schemas.History {
 		return schemas.ColValidTo
 	}

@@ -62,16 +62,16 @@ type parentTracker struct {
 	few        int
 	single     bool            // each parent has one record
 	known      []*parentage    // stored parents, by destination of the pass
-	spares     bool            // every destination knows its parents, so unchanged ones are skipped
+	skips      bool            // every destination knows its parents, so unchanged ones are skipped
 	again      map[uint64]bool // ids of parents that this pass requests to confirm the previous pass's missing rows
 
-	controls int      // parents requested as controls
-	asked    []uint64 // ids of requested parents, if others are skipped; sorted at the end
-	carried  []uint64 // hashes of the keys of their rows, likewise
-	values   []uint64 // hashes of the values of all parents' tuples, if tuples have several
-	noted    []noted  // parents of the current group
-	records  int64    // records of all parents so far
-	rejected []int64  // ordinals of rejected records that still matter
+	controls  int      // parents requested as controls
+	requested []uint64 // ids of requested parents, if others are skipped; sorted at the end
+	rowKeys   []uint64 // hashes of the keys of their rows, likewise
+	values    []uint64 // hashes of the values of all parents' tuples, if tuples have several
+	noted     []noted  // parents of the current group
+	records   int64    // records of all parents so far
+	rejected  []int64  // ordinals of rejected records that still matter
 }
 
 // noted is a parent that was requested.
@@ -130,23 +130,23 @@ func definition(s schemas.Stream) uint64 {
 // skipParents decides whether unchanged parents may be skipped: every destination must have their rows. With no
 // destination there is nothing to skip.
 func (p *pass) skipParents() {
-	if p.kin != nil {
-		doubtful := slices.ContainsFunc(p.kin.known, func(m *parentage) bool { return !m.trusted })
-		p.kin.spares = len(p.kin.known) > 0 && !doubtful && !p.aside()
+	if p.parents != nil {
+		doubtful := slices.ContainsFunc(p.parents.known, func(m *parentage) bool { return !m.trusted })
+		p.parents.skips = len(p.parents.known) > 0 && !doubtful && !p.partialBackfill()
 	}
 }
 
 // pages returns the pages of the pass.
 func (p *pass) pages(ctx context.Context) iter.Seq2[extract.Page, error] {
-	if p.kin == nil || !p.kin.spares {
+	if p.parents == nil || !p.parents.skips {
 		return p.Source.Pages(ctx, p.stream, p.from)
 	}
-	return p.kin.source.PagesOf(ctx, p.stream, p.from, p.kin.ask)
+	return p.parents.source.PagesOf(ctx, p.stream, p.from, p.parents.needsRequest)
 }
 
-// ask reports whether a parent must be requested: it is new, it has changed, or it is due. If destinations share
+// needsRequest reports whether a parent must be requested: it is new, it has changed, or it is due. If destinations share
 // the pass, each of them must know the parent.
-func (k *parentTracker) ask(p extract.Parent, of int) bool {
+func (k *parentTracker) needsRequest(p extract.Parent, of int) bool {
 	texts := valuesOf(p.Tuple)
 	if k.single && len(texts) > 1 {
 		for _, t := range texts {
@@ -156,7 +156,7 @@ func (k *parentTracker) ask(p extract.Parent, of int) bool {
 	id, print := idOf(texts), k.print(p)
 	wanted := of <= k.few
 	for _, m := range k.known {
-		if !m.holds(id, print) || len(k.again) == 0 && (id+uint64(m.turn))%uint64(k.reread) == 0 {
+		if !m.holds(id, print) || len(k.again) == 0 && (id+uint64(m.passes))%uint64(k.reread) == 0 {
 			wanted = true
 		}
 	}
@@ -166,7 +166,7 @@ func (k *parentTracker) ask(p extract.Parent, of int) bool {
 		wanted = true
 	}
 	if wanted {
-		k.asked = append(k.asked, id)
+		k.requested = append(k.requested, id)
 	}
 	return wanted
 }
@@ -210,9 +210,9 @@ func (k *parentTracker) take() []noted {
 	return out
 }
 
-// carry records the keys of the pass's rows.
-func (k *parentTracker) carry(t schemas.Table, b arrow.RecordBatch) error {
-	if k == nil || !k.spares {
+// addRows records the keys of the pass's rows.
+func (k *parentTracker) addRows(t schemas.Table, b arrow.RecordBatch) error {
+	if k == nil || !k.skips {
 		return nil
 	}
 	key, err := cellsOf(b, t.Key)
@@ -220,15 +220,15 @@ func (k *parentTracker) carry(t schemas.Table, b arrow.RecordBatch) error {
 		return err
 	}
 	for row := range int(b.NumRows()) {
-		k.carried = append(k.carried, textID(keyText(key, row)))
+		k.rowKeys = append(k.rowKeys, textID(keyText(key, row)))
 	}
 	return nil
 }
 
 // end sorts the recorded ids and hashes for lookups.
 func (k *parentTracker) end() {
-	slices.Sort(k.asked)
-	slices.Sort(k.carried)
+	slices.Sort(k.requested)
+	slices.Sort(k.rowKeys)
 	slices.Sort(k.values)
 }
 

@@ -47,26 +47,26 @@ type pass struct {
 	began   time.Time // time by the run's clock
 	resumes bool      // an earlier process began it
 
-	restKnown bool // the table has the column for fields beyond the column limit
-	from      state.Cursor
-	sinks     []*destinationRun
+	restKnown    bool // the table has the column for fields beyond the column limit
+	from         state.Cursor
+	destinations []*destinationRun
 
-	mapper  *transform.Mapper
-	shaper  *transform.Shaper
-	hasher  hasher
-	digest  digest
-	profile profiler
-	control string           // the key of a record in the pass, as JSON
-	inquest *missingRowCheck // nil if single records cannot be requested
-	refused refused          // keys of rejected records
-	met     metRejects
-	kin     *parentTracker // nil if every parent is requested, or there are none
-	carried *bloom         // nil if the pass allows no deltas
-	clash   clashes        // records with the same key
-	partial bool           // the pass leaves out unchanged records, up to the current page
-	inPage  bool           // a page is being mapped
-	large   bool           // a page of the group was large
-	read0   int64          // records up to the previous page
+	mapper   *transform.Mapper
+	shaper   *transform.Shaper
+	hasher   hasher
+	digest   digest
+	profile  profiler
+	control  string           // the key of a record in the pass, as JSON
+	rowCheck *missingRowCheck // nil if single records cannot be requested
+	refused  refused          // keys of rejected records
+	met      metRejects
+	parents  *parentTracker // nil if every parent is requested, or there are none
+	keys     *bloom         // nil if the pass allows no deltas
+	clash    clashes        // records with the same key
+	partial  bool           // the pass leaves out unchanged records, up to the current page
+	inPage   bool           // a page is being mapped
+	large    bool           // a page of the group was large
+	read0    int64          // records up to the previous page
 
 	total  tally // counts of the source's side, up to the current group
 	group  *group
@@ -124,10 +124,10 @@ func (p *pass) read(ctx context.Context) error {
 	if p.lost() {
 		return nil
 	}
-	p.lend()
+	p.allowDeltas()
 	err := p.through(ctx)
-	if p.lending() {
-		if lost := p.takeTurn(ctx); err == nil {
+	if p.hasOverlays() {
+		if lost := p.retakeLock(ctx); err == nil {
 			err = lost
 		}
 	}
@@ -156,8 +156,8 @@ func (p *pass) through(ctx context.Context) error {
 func (p *pass) prepare(ctx context.Context) (err error) {
 	var known [][]schemas.Table
 	settled := true
-	p.kin = p.newParentTracker()
-	for _, k := range p.sinks {
+	p.parents = p.newParentTracker()
+	for _, k := range p.destinations {
 		tables, err := k.enter(ctx, p)
 		if err != nil {
 			k.drop(p, err)
@@ -172,9 +172,9 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 			p.met.watch(k.rejects)
 		}
 		settled = settled && p.settled[k.dest.Name]
-		if p.kin != nil && k.parentage != nil {
-			p.kin.known = append(p.kin.known, k.parentage)
-			maps.Copy(p.kin.again, k.again)
+		if p.parents != nil && k.parentage != nil {
+			p.parents.known = append(p.parents.known, k.parentage)
+			maps.Copy(p.parents.again, k.again)
 			k.again = nil
 		}
 	}
@@ -185,10 +185,10 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 	p.watchKey()
 	p.hasher.seed = p.seed
 	p.group = &group{begun: time.Now()}
-	p.total.requests, p.owed = p.owed, 0
+	p.total.requests, p.probeRequests = p.probeRequests, 0
 	p.refused.unknown = !plainlyKeyed(p.stream)
 	if p.parts() && p.stream.Table.Mode != schemas.Append {
-		p.inquest = p.newMissingRowCheck(p.stream)
+		p.rowCheck = p.newMissingRowCheck(p.stream)
 	}
 	if p.shaper, err = transform.NewShaper(p.mapper, settled); err != nil {
 		p.mapper.Close()
@@ -210,7 +210,7 @@ func (p *pass) via() string {
 
 // lost reports whether every destination has dropped out.
 func (p *pass) lost() bool {
-	return !slices.ContainsFunc(p.sinks, func(k *destinationRun) bool { return !k.out })
+	return !slices.ContainsFunc(p.destinations, func(k *destinationRun) bool { return !k.out })
 }
 
 // stamp returns the run id of the rows written in this pass. By it the destination distinguishes them from the

@@ -122,13 +122,13 @@ func Run(ctx context.Context, c Config) (Report, error) {
 // run is the state of a Run.
 type run struct {
 	Config
-	started time.Time
-	seed    maphash.Seed
-	budget  *Budget
-	gates   map[schemas.Surface]*surfaceGate
-	runs    []*runRow
-	asked   atomic.Int64        // requests to the source so far
-	memory  map[string]Memories // by destination, from before the run
+	started      time.Time
+	seed         maphash.Seed
+	budget       *Budget
+	gates        map[schemas.Surface]*surfaceGate
+	runs         []*runRow
+	requestCount atomic.Int64        // requests to the source so far
+	memory       map[string]Memories // by destination, from before the run
 
 	reports []StreamReport // in the order of Streams and Destinations
 

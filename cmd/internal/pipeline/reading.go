@@ -50,9 +50,9 @@ func (p *pass) facts(g *group, c Counts, k *destinationRun) proof.Facts {
 	f.ObjectKind = single(p.stream) || p.known.Object() && k.over != "" // the last whole pass counts as the first reading
 	f.Resumed, f.Keyless = p.resumes, !p.keyed()
 	f.Distinct, f.Duplicates = c.Fetched-c.Deduplicated, c.Deduplicated
-	f.Filtered, f.Longest, f.Overlooked = g.total.filtered, k.most, k.overlooked
-	f.Steady = f.Listed() == k.most && (k.steady || k.inserted > 0 && k.inserted < f.Listed())
-	f.Mingled = p.aside() && p.resumes
+	f.Filtered, f.Longest, f.Overlooked = g.total.filtered, k.longest, k.overlooked
+	f.Steady = f.Listed() == k.longest && (k.steady || k.inserted > 0 && k.inserted < f.Listed())
+	f.Mingled = p.partialBackfill() && p.resumes
 	f.Parent, f.OnePerItem = p.parentVerdict(k.dest.Name, g.end), single(p.stream)
 	g.total.clashes.facts(&f, g.total.repeats)
 	return f

@@ -170,7 +170,7 @@ func summary(rep Report) any {
 func (r *run) finish(ctx context.Context, err error) (Report, error) {
 	rep := Report{
 		Run: r.Run, Pipeline: r.Name, Started: r.started, Ended: r.Now(),
-		Requests: int(r.asked.Load()), Streams: r.reports, Err: err, cause: context.Cause(ctx),
+		Requests: int(r.requestCount.Load()), Streams: r.reports, Err: err, cause: context.Cause(ctx),
 	}
 	rep.summarise()
 	rep.Forecast = r.Forecast.against(rep)

@@ -74,7 +74,7 @@ func (r *run) streamsWithRejects(ctx context.Context, d Destination) (map[string
 
 // rejects returns the stream's unresolved rejects for which want returns true, as many as fit in memory. It
 // counts the others.
-func (t *retrial) rejects(ctx context.Context, want func(*reject) bool) ([]*reject, error) {
+func (t *rejectRetry) rejects(ctx context.Context, want func(*reject) bool) ([]*reject, error) {
 	var all []*reject
 	bytes := 0
 	columns := make([]string, load.Rejects.Columns.NumFields())
@@ -132,7 +132,7 @@ func number(a arrow.Array, i int) int64 {
 // sort separates the rejects to retry from those that a later pass has decided: it has read the same records,
 // and rejected them again if necessary. As long as that pass is not finished, its result is unknown. A pass that
 // left out unchanged records decides nothing.
-func (t *retrial) sort(all []*reject, pos position) (open []*reject) {
+func (t *rejectRetry) sort(all []*reject, pos position) (open []*reject) {
 	for _, j := range all {
 		j.passed = cmp.Compare(j.passID(), pos.pass) < 0
 		switch {
@@ -154,7 +154,7 @@ func (t *retrial) sort(all []*reject, pos position) (open []*reject) {
 }
 
 // reject records that j is still rejected.
-func (t *retrial) reject(j *reject, why string) {
+func (t *rejectRetry) reject(j *reject, why string) {
 	j.why = why
 	t.done.Retried++
 	t.done.Rejected++
@@ -164,7 +164,7 @@ func (t *retrial) reject(j *reject, why string) {
 }
 
 // resolve records that j is resolved.
-func (t *retrial) resolve(j *reject) {
+func (t *rejectRetry) resolve(j *reject) {
 	j.resolved = true
 	t.done.Retried++
 	t.done.Resolved++

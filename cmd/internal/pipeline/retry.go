@@ -89,7 +89,7 @@ func RetryRejects(ctx context.Context, c Config, o RetryOptions) (rep RetryRepor
 		}
 	}
 	r.settle(ctx)
-	rep.Run, err = r.overRejects(ctx, o.Streams, func(w *retrial) {
+	rep.Run, err = r.overRejects(ctx, o.Streams, func(w *rejectRetry) {
 		if w.done.Error = w.attempt(func() error { return w.retry(ctx) }); w.done.Error != "" {
 			w.done.Resolved, w.done.Superseded, w.counts = 0, 0, Counts{}
 		}
@@ -100,7 +100,7 @@ func RetryRejects(ctx context.Context, c Config, o RetryOptions) (rep RetryRepor
 
 // overRejects calls do for each stream that has rejects in a destination, within a run of its own, and returns
 // that run's id. only limits the streams; nil means all. If there is nothing to do, there is no run.
-func (r *run) overRejects(ctx context.Context, only []string, do func(*retrial)) (id string, err error) {
+func (r *run) overRejects(ctx context.Context, only []string, do func(*rejectRetry)) (id string, err error) {
 	work, err := r.rejected(ctx, only)
 	if err != nil || len(work) == 0 {
 		return "", err
@@ -118,7 +118,7 @@ func (r *run) overRejects(ctx context.Context, only []string, do func(*retrial))
 }
 
 // attempt calls do unless the destination is down. It stores the error and returns its text, "" for none.
-func (t *retrial) attempt(do func() error) string {
+func (t *rejectRetry) attempt(do func() error) string {
 	if t.err = t.down[t.dest.Name]; t.err == nil {
 		t.err = guard(t.stream.Name, do)
 	}
@@ -128,8 +128,8 @@ func (t *retrial) attempt(do func() error) string {
 	return t.err.Error()
 }
 
-// retrial is a retry of the rejects of one stream in one destination.
-type retrial struct {
+// rejectRetry is a retry of the rejects of one stream in one destination.
+type rejectRetry struct {
 	*run
 	stream schemas.Stream
 	dest   Destination
@@ -139,8 +139,8 @@ type retrial struct {
 }
 
 // rejected returns the streams with rejects to retry, by destination.
-func (r *run) rejected(ctx context.Context, only []string) ([]*retrial, error) {
-	var all []*retrial
+func (r *run) rejected(ctx context.Context, only []string) ([]*rejectRetry, error) {
+	var all []*rejectRetry
 	for _, d := range r.Destinations {
 		waiting, err := r.streamsWithRejects(ctx, d)
 		if err != nil {
@@ -148,7 +148,7 @@ func (r *run) rejected(ctx context.Context, only []string) ([]*retrial, error) {
 		}
 		for _, s := range r.Streams {
 			if waiting[s.Name] && (only == nil || slices.Contains(only, s.Name)) {
-				all = append(all, &retrial{run: r, stream: s, dest: d, done: Retried{Stream: s.Name, Destination: d.Name}})
+				all = append(all, &rejectRetry{run: r, stream: s, dest: d, done: Retried{Stream: s.Name, Destination: d.Name}})
 			}
 		}
 	}
@@ -156,7 +156,7 @@ func (r *run) rejected(ctx context.Context, only []string) ([]*retrial, error) {
 }
 
 // retry retries the stream's rejects.
-func (t *retrial) retry(ctx context.Context) error {
+func (t *rejectRetry) retry(ctx context.Context) error {
 	key := t.key(t.stream.Name)
 	stored, err := t.dest.Cursor(ctx, key)
 	if err != nil {
@@ -191,7 +191,7 @@ func (t *retrial) retry(ctx context.Context) error {
 
 // commit writes the records that fit now and marks their rejects as resolved. The stream's position does not
 // change.
-func (t *retrial) commit(ctx context.Context, key state.Key, stored state.Cursor, pos position, m *mended, rows [][]any) error {
+func (t *rejectRetry) commit(ctx context.Context, key state.Key, stored state.Cursor, pos position, m *refitted, rows [][]any) error {
 	tx, err := t.dest.Begin(ctx, key, stored, t.onceOf(t.stream, t.Run))
 	if err != nil {
 		return err
@@ -218,7 +218,7 @@ func (t *retrial) commit(ctx context.Context, key state.Key, stored state.Cursor
 }
 
 // report returns t's outcome for the run's row.
-func (t *retrial) report(ctx context.Context) StreamReport {
+func (t *rejectRetry) report(ctx context.Context) StreamReport {
 	s := StreamReport{Stream: t.stream.Name, Table: t.stream.Table.Name, Destination: t.dest.Name, Counts: t.counts, Err: t.err}
 	s.Counts.Fetched = s.Counts.Written + s.Counts.Unchanged + s.Counts.Deduplicated
 	if s.Status, _ = classify(ctx, s.Err); s.Err == nil && t.done.Rejected+t.done.Left > 0 {

@@ -12,15 +12,15 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// mended holds the batches of rejected records that fit now, and the new rejects.
-type mended struct {
+// refitted holds the batches of rejected records that fit now, and the new rejects.
+type refitted struct {
 	batches []transform.TableBatch
 	rejects []transform.Reject // rejects of values, and of records that do not fit
 	why     map[int64]string   // why records do not fit, by ordinal
 	order   []*reject          // by ordinal
 }
 
-func (m *mended) release() {
+func (m *refitted) release() {
 	for _, b := range m.batches {
 		b.Batch.Release()
 	}
@@ -28,7 +28,7 @@ func (m *mended) release() {
 
 // resubmit maps the rejects again with the current rules and tables. It returns the records that fit and that no
 // later row supersedes.
-func (t *retrial) resubmit(ctx context.Context, open []*reject) (*mended, error) {
+func (t *rejectRetry) resubmit(ctx context.Context, open []*reject) (*refitted, error) {
 	known, err := t.dest.Tables(ctx, t.stream.Table.Name)
 	if err != nil {
 		return nil, err
@@ -62,14 +62,14 @@ func (t *retrial) resubmit(ctx context.Context, open []*reject) (*mended, error)
 }
 
 // fit maps records. It rejects a record at once if the record cannot be parsed.
-func (t *retrial) fit(known []schemas.Table, records []*reject) (*mended, error) {
+func (t *rejectRetry) fit(known []schemas.Table, records []*reject) (*refitted, error) {
 	m := transform.NewMapper(t.stream, transform.Stamp{Run: t.Run, SyncedAt: t.started.UTC(), Via: "poll"}, known)
 	defer m.Close()
 	shaper, err := transform.NewShaper(m, t.settled[t.dest.Name])
 	if err != nil {
 		return nil, err
 	}
-	out := &mended{why: map[int64]string{}}
+	out := &refitted{why: map[int64]string{}}
 	var refused error
 	shape := func() {
 		batches, rejects := m.Flush()
@@ -114,7 +114,7 @@ func (t *retrial) fit(known []schemas.Table, records []*reject) (*mended, error)
 // later returns, for records that fit, the run that has written a row with their key: in their own pass or a
 // later one. If another pass has read the stream since, any run counts, because that pass may have found the row
 // unchanged.
-func (t *retrial) later(ctx context.Context, known []schemas.Table, m *mended) (map[*reject]string, error) {
+func (t *rejectRetry) later(ctx context.Context, known []schemas.Table, m *refitted) (map[*reject]string, error) {
 	found := map[*reject]string{}
 	asked := map[string][]*reject{}
 	var key []string

@@ -59,8 +59,8 @@ func (f *profiler) add(t schemas.Table, b arrow.RecordBatch) {
 	f.tables[t.Name] = p
 }
 
-// turn counts a page of n records.
-func (f *profiler) turn(n int64) {
+// addPage counts a page of n records.
+func (f *profiler) addPage(n int64) {
 	f.page = max(f.page, n)
 	f.pages++
 }

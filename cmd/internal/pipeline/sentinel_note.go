@@ -105,9 +105,9 @@ func (r *run) writeNotices(ctx context.Context, tx load.Tx, all []Notice) error 
 	return writeOwn(ctx, tx, load.Changes, rows...)
 }
 
-// protest records why a stream is held although no pass has ended. The positions in the destinations do not
+// recordHeld records why a stream is held although no pass has ended. The positions in the destinations do not
 // change.
-func (st *streamRun) protest(ctx context.Context, err error) error {
+func (st *streamRun) recordHeld(ctx context.Context, err error) error {
 	changed, ok := errors.AsType[*ChangedError](err)
 	if !ok || ctx.Err() != nil {
 		return err
@@ -117,19 +117,19 @@ func (st *streamRun) protest(ctx context.Context, err error) error {
 		reason += ": " + changed.Err.Error()
 	}
 	all := []Notice{{Severity: Blocking, About: NoticeEnvelope, Table: st.origin.Table.Name, Reason: reason}}
-	for _, k := range st.sinks {
+	for _, k := range st.destinations {
 		if k.finished || k.dest.Destination == nil {
 			continue
 		}
 		k.report.Notices = all
-		if failed := k.protest(ctx, st.run, all); failed != nil {
+		if failed := k.recordHeld(ctx, st.run, all); failed != nil {
 			err = errors.Join(err, fmt.Errorf("record that in %s: %w", k.dest.Name, failed))
 		}
 	}
 	return err
 }
 
-func (k *destinationRun) protest(ctx context.Context, r *run, all []Notice) error {
+func (k *destinationRun) recordHeld(ctx context.Context, r *run, all []Notice) error {
 	k.rollback()
 	stored, err := k.cursor(ctx, r)
 	if err != nil {

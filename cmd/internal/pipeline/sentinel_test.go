@@ -154,7 +154,7 @@ func TestSentinelOverTheSandbox(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, p.sandbox.SetFaults(f))
 			rep := p.must(StatusComplete)
-			require.Equal(t, c.want, told(rep.Streams[0].Notices), "%v", rep.Streams[0].Notices)
+			require.Equal(t, c.want, noticesText(rep.Streams[0].Notices), "%v", rep.Streams[0].Notices)
 			require.Len(t, drifts(p.rig), len(rep.Streams[0].Notices))
 			require.Empty(t, p.must(StatusComplete).Streams[0].Notices, "reported once")
 		})
@@ -176,7 +176,7 @@ func TestSentinelIsSilentOverAnUnchangedSandbox(t *testing.T) {
 	require.ElementsMatch(t, before, p.memory.Rows(load.Conventions.Name), "nothing is learned twice")
 }
 
-func told(all []Notice) string {
+func noticesText(all []Notice) string {
 	var out []string
 	for _, n := range all {
 		out = append(out, n.Table+" "+n.Column+" "+string(n.Severity)+": "+n.About)

@@ -33,7 +33,7 @@ func (p *pass) flush() error {
 		if b.Table.Name == p.stream.Table.Name {
 			g.rows += b.Batch.NumRows()
 			p.met.store(b)
-			if err := p.kin.carry(b.Table, b.Batch); err != nil {
+			if err := p.parents.addRows(b.Table, b.Batch); err != nil {
 				return fmt.Errorf("%s: %w", p.stream.Name, err)
 			}
 		}
@@ -44,8 +44,8 @@ func (p *pass) flush() error {
 	p.met.add(kept...)
 	p.refused.add(rejects)
 	p.refused.add(kept)
-	p.kin.refuse(rejects)
-	p.kin.refuse(kept)
+	p.parents.refuse(rejects)
+	p.parents.refuse(kept)
 	p.total.filtered = p.shaper.Filtered()
 	p.total.fetched = p.mapper.Fetched() - p.total.filtered
 	p.total.clashes, p.total.repeats = p.clash, p.mapper.Repeats()

@@ -36,7 +36,7 @@ func (l *leftover) release() {
 // review finds, at the end of a pass, the rows that it did not contain. It runs before the transaction of the
 // last rows begins, so it sees the rows committed before.
 func (k *destinationRun) review(ctx context.Context, p *pass, g *group) error {
-	if g.end == nil || p.kin == nil || k.parentage == nil || p.resumes || k.left != nil {
+	if g.end == nil || p.parents == nil || k.parentage == nil || p.resumes || k.left != nil {
 		return nil
 	}
 	k.left = &leftover{parents: map[uint64]bool{}}
@@ -57,7 +57,7 @@ func (k *destinationRun) leftParents(ctx context.Context, p *pass) error {
 	now := p.Now()
 	return k.parents(ctx, p, func(tuple string, _ int64, _ string) {
 		id := tupleID([]byte(tuple))
-		if _, asked := slices.BinarySearch(p.kin.asked, id); !asked && !k.parentage.lists(id) {
+		if _, asked := slices.BinarySearch(p.parents.requested, id); !asked && !k.parentage.lists(id) {
 			k.left.lost = append(k.left.lost, []any{p.Name, p.stream.Name, strings.Clone(tuple), nil, p.id, now}) // its memory is freed after the scan
 		}
 	})
@@ -65,8 +65,8 @@ func (k *destinationRun) leftParents(ctx context.Context, p *pass) error {
 
 // leftRows finds the live rows that the pass should have contained.
 func (k *destinationRun) leftRows(ctx context.Context, p *pass) error {
-	key, context := p.stream.Key, p.kin.context
-	columns := slices.Compact(slices.Sorted(slices.Values(slices.Concat(key, context, []string{standing(p.stream)}))))
+	key, context := p.stream.Key, p.parents.context
+	columns := slices.Compact(slices.Sorted(slices.Values(slices.Concat(key, context, []string{endColumn(p.stream)}))))
 	return k.dest.Scan(ctx, p.stream.Table.Name, columns, func(b arrow.RecordBatch) error {
 		keys, err := cellsOf(b, key)
 		if err != nil {
@@ -76,7 +76,7 @@ func (k *destinationRun) leftRows(ctx context.Context, p *pass) error {
 		if err != nil {
 			return err
 		}
-		ended, err := cellsOf(b, []string{standing(p.stream)})
+		ended, err := cellsOf(b, []string{endColumn(p.stream)})
 		if err != nil {
 			return err
 		}
@@ -86,12 +86,12 @@ func (k *destinationRun) leftRows(ctx context.Context, p *pass) error {
 				continue
 			}
 			k.left.alive++
-			if k.spared(p, contexts, row) || p.kin.has(keyText(keys, row)) {
+			if k.skipped(p, contexts, row) || p.parents.has(keyText(keys, row)) {
 				continue
 			}
 			rows = append(rows, row)
 			k.left.parents[rowID(contexts, row)] = true
-			if !p.kin.only(keys, contexts, row) {
+			if !p.parents.only(keys, contexts, row) {
 				k.left.foreign++
 			}
 		}
@@ -99,10 +99,10 @@ func (k *destinationRun) leftRows(ctx context.Context, p *pass) error {
 	})
 }
 
-// spared reports whether a row's parent still exists and was skipped.
-func (k *destinationRun) spared(p *pass, context []arrow.Array, row int) bool {
+// skipped reports whether a row's parent still exists and was skipped.
+func (k *destinationRun) skipped(p *pass, context []arrow.Array, row int) bool {
 	id := rowID(context, row)
-	_, asked := slices.BinarySearch(p.kin.asked, id)
+	_, asked := slices.BinarySearch(p.parents.requested, id)
 	return !asked && k.parentage.lists(id)
 }
 
@@ -125,7 +125,7 @@ func (k *parentTracker) only(key, context []arrow.Array, row int) bool {
 
 // has reports whether the pass contained the row with this key.
 func (k *parentTracker) has(key string) bool {
-	_, ok := slices.BinarySearch(k.carried, textID(key))
+	_, ok := slices.BinarySearch(k.rowKeys, textID(key))
 	return ok
 }
 
@@ -167,13 +167,13 @@ func (k *destinationRun) outcome(g *group, out load.Outcome) load.Outcome {
 	return out
 }
 
-// turns records whether the requested parents count as read. If it is unknown which rows the pass did not
+// notePasses records whether the requested parents count as read. If it is unknown which rows the pass did not
 // contain, they are requested again.
-func (k *destinationRun) turns(p *pass, e *ending) {
+func (k *destinationRun) notePasses(p *pass, e *ending) {
 	switch {
-	case p.kin == nil || e.decision.Action == proof.Ask:
+	case p.parents == nil || e.decision.Action == proof.Ask:
 	case e.table.Swept && e.verdict != Contradicted:
-		k.turn++
+		k.passes++
 		k.doubt = ""
 	default:
 		k.doubt = p.id

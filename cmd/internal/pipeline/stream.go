@@ -22,7 +22,7 @@ const (
 
 // lastPass reports whether the pass with the facts f is the last one that a run makes for k.
 func (k *destinationRun) lastPass(p *pass, f *proof.Facts) bool {
-	if p.aside() {
+	if p.partialBackfill() {
 		return true
 	}
 	if k.whole < maxPasses || k.whole == maxPasses && f.OfParents() && k.before != nil && k.before.facts.Skipped > 0 {
@@ -34,14 +34,14 @@ func (k *destinationRun) lastPass(p *pass, f *proof.Facts) bool {
 // streamRun is one stream in one run, with its destinations and passes.
 type streamRun struct {
 	*run
-	origin schemas.Stream // the stream as configured
-	stream schemas.Stream // the stream with its convention applied; see agree
-	sinks  []*destinationRun
-	passes int // number of passes begun
-	known  Memory
-	owed   int // requests of probes that no pass has counted yet
-	turn   *streamLock
-	has    bool // whether it holds the lock; a pass may release it between commits
+	origin        schemas.Stream // the stream as configured
+	stream        schemas.Stream // the stream with its convention applied; see chooseConvention
+	destinations  []*destinationRun
+	passes        int // number of passes begun
+	known         Memory
+	probeRequests int // requests of probes that no pass has counted yet
+	lock          *streamLock
+	holdsLock     bool // whether it holds the lock; a pass may release it between commits
 
 	watch        keyWatch
 	dropped      int // number of hypotheses dropped
@@ -59,27 +59,27 @@ func (st *streamRun) keyed() bool { return len(st.stream.Key) > 0 }
 
 // stream reads s for every destination and returns a report for each. Its errors affect no other stream.
 func (r *run) stream(ctx context.Context, s schemas.Stream) []StreamReport {
-	r.tell(Event{Kind: EventStart, Stream: s.Name, Total: -1})
+	r.emit(Event{Kind: EventStart, Stream: s.Name, Total: -1})
 	started := time.Now()
-	st := &streamRun{run: r, origin: s, stream: s, sinks: newSinks(r, s)}
+	st := &streamRun{run: r, origin: s, stream: s, destinations: newDestinationRuns(r, s)}
 	err := guard(s.Name, func() error {
 		turn, err := r.Turns.take(ctx, s.Name)
 		if err != nil {
 			return err
 		}
-		st.turn, st.has = turn, true
-		defer func() { turn.leave(st.has, r.Now()) }()
-		return st.protest(ctx, st.sync(ctx))
+		st.lock, st.holdsLock = turn, true
+		defer func() { turn.leave(st.holdsLock, r.Now()) }()
+		return st.recordHeld(ctx, st.sync(ctx))
 	})
-	reports := make([]StreamReport, len(st.sinks))
-	for i, k := range st.sinks {
+	reports := make([]StreamReport, len(st.destinations))
+	for i, k := range st.destinations {
 		reports[i] = k.close(ctx, err, time.Since(started))
 		reports[i].NotBefore = r.byClock(reports[i].NotBefore)
 	}
-	behind(st.sinks, reports)
+	behind(st.destinations, reports)
 	st.settleProbes(reports)
 	for i := range reports {
-		r.tell(Event{Kind: EventEnd, Stream: s.Name, Total: -1, Report: &reports[i]})
+		r.emit(Event{Kind: EventEnd, Stream: s.Name, Total: -1, Report: &reports[i]})
 	}
 	return reports
 }
@@ -101,14 +101,14 @@ func (st *streamRun) sync(ctx context.Context) error {
 	if err := g.pass(st.stream); err != nil {
 		return err
 	}
-	if err := st.agree(ctx); err != nil {
+	if err := st.chooseConvention(ctx); err != nil {
 		g.saw(st.stream, err)
 		return err
 	}
 	if err := st.rangeable(); err != nil {
 		return err
 	}
-	for _, k := range st.sinks {
+	for _, k := range st.destinations {
 		if k.finished {
 			continue
 		}
@@ -119,7 +119,7 @@ func (st *streamRun) sync(ctx context.Context) error {
 	for p := st.nextPass(ctx); p != nil; p = st.nextPass(ctx) {
 		err := p.read(ctx)
 		g.saw(st.stream, err)
-		if st.turn != nil && !st.has {
+		if st.lock != nil && !st.holdsLock {
 			return err // stopped while the deltas held the lock
 		}
 		again := err == nil || st.restart(p, err)
@@ -142,7 +142,7 @@ func (st *streamRun) restart(p *pass, err error) bool {
 		return false
 	}
 	st.restarted = true
-	for _, k := range p.sinks {
+	for _, k := range p.destinations {
 		k.pos = position{}
 	}
 	return true
@@ -154,7 +154,7 @@ func (st *streamRun) nextPass(ctx context.Context) *pass {
 	if p := st.inStep(); p != nil {
 		return p
 	}
-	for _, k := range st.sinks {
+	for _, k := range st.destinations {
 		k.rejoin(ctx, st.run)
 	}
 	return st.inStep()
@@ -164,7 +164,7 @@ func (st *streamRun) nextPass(ctx context.Context) *pass {
 // beginning: they share one reading of the source. It returns nil if there is none.
 func (st *streamRun) inStep() *pass {
 	var p *pass
-	for _, k := range st.sinks {
+	for _, k := range st.destinations {
 		switch {
 		case k.finished, k.trouble != nil:
 		case p == nil:
@@ -173,7 +173,7 @@ func (st *streamRun) inStep() *pass {
 			if p.from != k.pos.at {
 				p.from = "" // they begin at different positions: the beginning of the list serves both
 			}
-			p.sinks = append(p.sinks, k)
+			p.destinations = append(p.destinations, k)
 		}
 	}
 	return p
@@ -183,7 +183,7 @@ func (st *streamRun) inStep() *pass {
 // greater than those of earlier passes.
 func (st *streamRun) passFor(k *destinationRun) *pass {
 	st.passes++
-	p := &pass{streamRun: st, number: st.passes, sinks: []*destinationRun{k}, from: k.pos.at, began: st.Now()}
+	p := &pass{streamRun: st, number: st.passes, destinations: []*destinationRun{k}, from: k.pos.at, began: st.Now()}
 	if k.pos.midPass() {
 		p.id, p.resumes = k.pos.pass, true
 		return p

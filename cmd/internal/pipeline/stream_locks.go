@@ -20,14 +20,14 @@ type StreamLocks struct {
 
 // streamLock is the lock of one stream. Taking a nil streamLock never blocks.
 type streamLock struct {
-	c       chan struct{} // contains one token while the lock is held
-	watched atomic.Bool   // deltas may want the lock
-	lent    atomic.Bool   // a running pass releases the lock between its commits
-	doubt   atomic.Bool   // destinations store open records that the deltas do not know of
+	c             chan struct{} // contains one token while the lock is held
+	watched       atomic.Bool   // deltas may want the lock
+	deltasAllowed atomic.Bool   // a running pass releases the lock between its commits
+	doubt         atomic.Bool   // destinations store open records that the deltas do not know of
 
-	mu    sync.Mutex
-	loans map[string]*overlay // by destination; for use by the lock's holder
-	ended time.Time           // when the last pass of this process ended
+	mu       sync.Mutex
+	overlays map[string]*overlay // by destination; for use by the lock's holder
+	ended    time.Time           // when the last pass of this process ended
 }
 
 func (t *StreamLocks) of(stream string) *streamLock {
@@ -83,12 +83,12 @@ func (u *streamLock) regain(ctx context.Context) error {
 	}
 }
 
-// lend releases the lock to deltas between two commits of a pass.
-func (u *streamLock) lend(loans map[string]*overlay) {
+// allowDeltas releases the lock to deltas between two commits of a pass.
+func (u *streamLock) allowDeltas(overlays map[string]*overlay) {
 	u.mu.Lock()
-	u.loans = loans
+	u.overlays = overlays
 	u.mu.Unlock()
-	u.lent.Store(true)
+	u.deltasAllowed.Store(true)
 	u.release()
 }
 
@@ -99,9 +99,9 @@ func (u *streamLock) leave(has bool, now time.Time) {
 		return
 	}
 	u.mu.Lock()
-	u.loans, u.ended = nil, now
+	u.overlays, u.ended = nil, now
 	u.mu.Unlock()
-	u.lent.Store(false)
+	u.deltasAllowed.Store(false)
 	if has {
 		u.release()
 	}
@@ -109,14 +109,14 @@ func (u *streamLock) leave(has bool, now time.Time) {
 
 // try takes the lock for deltas if it is free. If a running pass releases it between its commits, try waits up
 // to patience for the current commit to end. The overlays, by destination, are nil if no pass is running.
-func (u *streamLock) try(ctx context.Context, patience time.Duration) (loans map[string]*overlay, ok bool) {
+func (u *streamLock) try(ctx context.Context, patience time.Duration) (overlays map[string]*overlay, ok bool) {
 	if u == nil {
 		return nil, true
 	}
 	select {
 	case u.c <- struct{}{}:
 	default:
-		if !u.lent.Load() {
+		if !u.deltasAllowed.Load() {
 			return nil, false
 		}
 		ctx, cancel := context.WithTimeout(ctx, patience)
@@ -127,7 +127,7 @@ func (u *streamLock) try(ctx context.Context, patience time.Duration) (loans map
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.loans, true
+	return u.overlays, true
 }
 
 // release releases the lock.

@@ -148,7 +148,7 @@ func (v *verifier) stream(ctx context.Context, s schemas.Stream) []Verified {
 		out[i] = Verified{Stream: s.Name, Destination: d.Name, Agreement: Unchecked}
 		known[i], out[i].Err = d.Tables(ctx, s.Table.Name)
 	}
-	b := newBudgetRecord()
+	b := newHashFile()
 	defer b.close()
 	before := v.requests
 	seen, err := v.read(ctx, s, schemas.JoinTables(known...), b)

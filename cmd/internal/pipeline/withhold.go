@@ -30,7 +30,7 @@ func (h *withheld) release() {
 func (k *destinationRun) withhold(s schemas.Stream, batches []transform.TableBatch) error {
 	k.held.release()
 	k.held.batches = batches
-	if k.loan == nil || len(k.loan.known) == 0 {
+	if k.overlay == nil || len(k.overlay.known) == 0 {
 		return nil
 	}
 	out := map[int64]bool{} // ordinals of withheld rows
@@ -45,7 +45,7 @@ func (k *destinationRun) withhold(s schemas.Stream, batches []transform.TableBat
 		}
 		for row := range int(b.Batch.NumRows()) {
 			key := keyText(cells[:1], row)
-			if r := k.loan.known[key]; r != nil {
+			if r := k.overlay.known[key]; r != nil {
 				k.held.add(r, key, cellText(cells[1], row), seen[key])
 				seen[key] = true
 				out[cells[2].(*array.Int64).Value(row)] = true
@@ -64,20 +64,20 @@ func (k *destinationRun) withhold(s schemas.Stream, batches []transform.TableBat
 // add records one withheld row.
 func (h *withheld) add(r *deltaRow, key, hash string, before bool) {
 	h.keys = append(h.keys, key)
-	if r.carried || before {
+	if r.inPass || before {
 		h.again++
 	} else {
 		h.fresh++
 	}
 	if hash != r.hash {
-		h.doubtful = append(h.doubtful, open{Key: r.asked, At: r.event, Gone: r.hash == ""})
+		h.doubtful = append(h.doubtful, open{Key: r.requestKey, At: r.event, Gone: r.hash == ""})
 	}
 }
 
 // settleHeld updates the overlay for the withheld rows of a committed group.
 func (k *destinationRun) settleHeld(u *streamLock) {
 	for _, key := range k.held.keys {
-		k.loan.known[key].carried = true
+		k.overlay.known[key].inPass = true
 	}
 	if len(k.held.doubtful) > 0 {
 		u.doubt.Store(true)

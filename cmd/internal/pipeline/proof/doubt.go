@@ -12,7 +12,7 @@ type Doubt struct {
 	Most    Verdict
 	lasting bool // reading the list again cannot remove it
 	holds   func(*Facts) bool
-	says    func(*Facts) string // the reason, as text for users
+	reason  func(*Facts) string // the reason, as text for users
 }
 
 // applies reports whether the doubt holds, unless f disables it (see [Facts.Without]).

@@ -155,8 +155,8 @@ func (f *Facts) Unwatched() bool {
 	return f.whole() && f.Counted && f.Pages > 1 && !f.OfParents() && (f.LastTotal < 0 || f.Keyless)
 }
 
-// Alone returns f without the results of the run's other readings.
-func (f Facts) Alone() Facts {
+// WithoutOthers returns f without the results of the run's other readings.
+func (f Facts) WithoutOthers() Facts {
 	f.Second, f.Others, f.Earlier = "", nil, 0
 	return f
 }

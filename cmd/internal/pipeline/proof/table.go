@@ -92,7 +92,7 @@ func (t *Table) accounted() bool {
 // Confirms reports whether a reading can be the witness of the next one: it is proven without the help of other
 // readings, possibly below proven parents of which only unchanged ones were skipped.
 func (f Facts) Confirms() bool {
-	if f = f.Alone(); f.OfParents() {
+	if f = f.WithoutOthers(); f.OfParents() {
 		f.Skipped = 0
 	}
 	return Judge(f) == Proven

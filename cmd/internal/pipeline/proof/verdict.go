@@ -58,7 +58,7 @@ func Reasons(f Facts) string {
 	case Proven:
 		for _, w := range witnesses {
 			if w.applies(&f) {
-				return w.says(&f)
+				return w.reason(&f)
 			}
 		}
 		return ""
@@ -74,7 +74,7 @@ func (f *Facts) against(v Verdict) []string {
 	var words []string
 	for _, d := range doubts {
 		if d.Most == v && d.applies(f) {
-			words = append(words, d.says(f))
+			words = append(words, d.reason(f))
 		}
 	}
 	return words

@@ -4,9 +4,9 @@ import "fmt"
 
 // Witness is a reason to believe that a pass is complete.
 type Witness struct {
-	Name  string
-	holds func(*Facts) bool
-	says  func(*Facts) string
+	Name   string
+	holds  func(*Facts) bool
+	reason func(*Facts) string
 }
 
 // applies reports whether the witness holds, unless f disables it (see [Facts.Without]).
