@@ -129,9 +129,9 @@ func (k *destinationRun) conclude(ctx context.Context, p *pass, g *group, out lo
 	k.notePasses(p, e)
 	s := load.Sweep{Table: p.stream.Table.Name, Delete: true}
 	switch e.decision.Action {
-	case proof.Ask:
+	case proof.RequestMissing:
 		return e, nil
-	case proof.Bury, proof.Remove:
+	case proof.RemoveConfirmed, proof.Remove:
 		if s.Keys = e.gone(); s.Keys == nil && g.end.Skipped > 0 {
 			return e, errors.New("rows of parents that were not requested would be deleted") // Invariant 12
 		}
@@ -177,7 +177,7 @@ func (e *ending) givesUp() bool { return proof.Mixed(e.table, e.decision) }
 
 // gone returns the keys of the rows to delete; nil for all missing rows.
 func (e *ending) gone() []arrow.RecordBatch {
-	if e.decision.Action == proof.Bury {
+	if e.decision.Action == proof.RemoveConfirmed {
 		return e.found.keys
 	}
 	return e.others
@@ -191,7 +191,7 @@ func (k *destinationRun) ending(p *pass, g *group, out load.Outcome) *ending {
 	f := e.facts
 	e.table = proof.Table{
 		Facts: f, Swept: out.Known, Missing: out.Missing, Missed: out.Missing, Alive: out.Alive, Inserted: k.inserted,
-		Rejected: k.counts.Rejected, Askable: p.rowCheck != nil && len(out.Keys) > 0,
+		Rejected: k.counts.Rejected, Requestable: p.rowCheck != nil && len(out.Keys) > 0,
 		AtOnce: !p.parts(), AppendTo: p.stream.Table.Mode == schemas.Append,
 		Subset: p.stream.Window || f.Partial || f.OfWindows() || p.partialBackfill(),
 		Wanted: k.wanted, Last: k.lastPass(p, &f), Confirm: p.Options.ConfirmShrink,
@@ -200,7 +200,7 @@ func (k *destinationRun) ending(p *pass, g *group, out load.Outcome) *ending {
 		e.table.SureBefore, e.table.MissedBefore = b.facts.Confirms(), b.missed
 	}
 	if k.found != nil {
-		e.table.Asked, e.table.Answered, e.table.NotFound = true, k.found.answered, k.found.gone
+		e.table.Requested, e.table.Answered, e.table.NotFound = true, k.found.answered, k.found.gone
 	}
 	k.sort(e, g, out)
 	e.read, e.decision = proof.Judge(f), proof.Decide(e.table)

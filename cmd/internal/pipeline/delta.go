@@ -26,27 +26,27 @@ type Refetcher interface {
 
 // applyRate sets when events are applied, and how many at a time.
 type applyRate struct {
-	quiet   time.Duration // wait after a stream's last event, so that one request serves several events
-	late    time.Duration // maximum wait after the first waiting event
-	again   []time.Duration
-	busy    time.Duration // wait while a pass over the stream is running
-	line    time.Duration // maximum wait for a commit of such a pass
-	rest    time.Duration // wait after a failure that is not about one record; doubled each time
-	refresh time.Duration // time between two readings of a stream that events require
-	trust   time.Duration // how long a test of an endpoint stays valid
+	quiet    time.Duration // wait after a stream's last event, so that one request serves several events
+	late     time.Duration // maximum wait after the first waiting event
+	again    []time.Duration
+	busy     time.Duration // wait while a pass over the stream is running
+	lockWait time.Duration // maximum wait for a commit of such a pass
+	rest     time.Duration // wait after a failure that is not about one record; doubled each time
+	refresh  time.Duration // time between two readings of a stream that events require
+	trust    time.Duration // how long a test of an endpoint stays valid
 
-	chunk    int // events read, or written to the table of events, at a time
-	slice    int // records per commit
-	entities int // waiting records, over all streams // Invariant 6
-	storm    int // waiting records of a stream above which its list is read instead
+	chunk     int // events read, or written to the table of events, at a time
+	slice     int // records per commit
+	entities  int // waiting records, over all streams // Invariant 6
+	listAbove int // waiting records of a stream above which its list is read instead
 }
 
 // For some seconds after an event, the source may still return the old record: a record that disagrees with its
 // event is requested again.
 var defaultPace = applyRate{
 	quiet: 2 * time.Second, late: 10 * time.Second, again: []time.Duration{3 * time.Second, 12 * time.Second},
-	busy: time.Second, line: 5 * time.Second, rest: 5 * time.Second, refresh: time.Minute, trust: 15 * time.Minute,
-	chunk: 5_000, slice: 200, entities: 100_000, storm: 200,
+	busy: time.Second, lockWait: 5 * time.Second, rest: 5 * time.Second, refresh: time.Minute, trust: 15 * time.Minute,
+	chunk: 5_000, slice: 200, entities: 100_000, listAbove: 200,
 }
 
 // maxRecordTries is the number of times that a record is requested because of one event. After the last failure

@@ -215,7 +215,7 @@ func (m *model) Events(_ context.Context, source string, after int64, limit int)
 }
 
 // hasty is a rate without pauses.
-var hasty = applyRate{line: 50 * time.Millisecond, again: []time.Duration{0, 0}, trust: time.Hour, chunk: 50, slice: 5, entities: 10_000, storm: 1_000}
+var hasty = applyRate{lockWait: 50 * time.Millisecond, again: []time.Duration{0, 0}, trust: time.Hour, chunk: 50, slice: 5, entities: 10_000, listAbove: 1_000}
 
 // modelStreams returns a list, and the catalogue with the endpoint of its records.
 func modelStreams(t *testing.T) (list schemas.Stream, catalogue []schemas.Stream) {

@@ -37,7 +37,7 @@ func (d *Deltas) serve(ctx context.Context, q *queue) error {
 
 // serveSome applies one slice while it holds the stream's lock, and reports whether there may be more to do.
 func (d *Deltas) serveSome(ctx context.Context, q *queue) (more bool, err error) {
-	overlays, free := q.lock.try(ctx, d.pace.line)
+	overlays, free := q.lock.try(ctx, d.pace.lockWait)
 	if !free {
 		q.pause = d.now().Add(d.pace.busy)
 		return false, nil
@@ -100,11 +100,11 @@ func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool
 		return nil
 	}
 	if !byList {
-		alone, err := d.requestsSingly(ctx, q)
+		singly, err := d.oneByOne(ctx, q)
 		if err != nil {
 			return err
 		}
-		byList = !alone
+		byList = !singly
 	}
 	if byList && overlays != nil {
 		q.blockedBy = overlays[positions[0].dest.Name].pass.Run
@@ -133,10 +133,10 @@ func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool
 	return nil
 }
 
-// requestsSingly reports whether to request the waiting records one by one: they can be requested, the answers match the
+// oneByOne reports whether to request the waiting records one by one: they can be requested, the answers match the
 // list, and there are not many more records than the list has pages.
-func (d *Deltas) requestsSingly(ctx context.Context, q *queue) (bool, error) {
-	if !q.canRequest || len(q.lacking(d.awake())) > max(d.pace.storm, int(q.longest/50)) {
+func (d *Deltas) oneByOne(ctx context.Context, q *queue) (bool, error) {
+	if !q.canRequest || len(q.lacking(d.awake())) > max(d.pace.listAbove, int(q.longest/50)) {
 		return false, nil
 	}
 	if d.now().Sub(q.tested) < d.pace.trust {

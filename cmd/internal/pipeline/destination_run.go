@@ -278,7 +278,7 @@ func (k *destinationRun) commit(ctx context.Context, p *pass, g *group) error {
 	switch e, err := k.conclude(ctx, p, g, out); {
 	case err != nil:
 		return err
-	case e.decision.Action == proof.Ask:
+	case e.decision.Action == proof.RequestMissing:
 		k.requestMissing(ctx, p, g, out.Keys)
 		return k.commit(ctx, p, g)
 	case e.givesUp():

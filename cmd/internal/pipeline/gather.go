@@ -225,9 +225,9 @@ func (p *pass) settle() {
 
 func (p *pass) count(page extract.Page) {
 	fetched := p.mapper.Fetched()
-	e := Event{Kind: EventPage, Stream: p.stream.Name, Records: fetched - p.read0,
+	e := Event{Kind: EventPage, Stream: p.stream.Name, Records: fetched - p.recordsBefore,
 		Bytes: page.Bytes, Requests: page.Requests, Total: page.Total, Windows: page.Windows}
-	p.read0 = fetched
+	p.recordsBefore = fetched
 	p.total.pages++
 	p.profile.addPage(e.Records)
 	p.total.requests += page.Requests

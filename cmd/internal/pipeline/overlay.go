@@ -146,8 +146,8 @@ func unwrap(d load.Destination) load.Destination {
 	return d
 }
 
-// addDoubtful returns pos with the records for which the pass and the deltas have different rows: only the source can
-// tell which is newer.
+// addDoubtful returns pos with the records for which the pass and the deltas have different rows: only the source
+// shows which is newer.
 func (k *destinationRun) addDoubtful(pos position) (position, error) {
 	if len(k.held.doubtful) == 0 {
 		return pos, nil

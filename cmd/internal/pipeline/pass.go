@@ -51,22 +51,22 @@ type pass struct {
 	from         state.Cursor
 	destinations []*destinationRun
 
-	mapper   *transform.Mapper
-	shaper   *transform.Shaper
-	hasher   hasher
-	digest   digest
-	profile  profiler
-	control  string           // the key of a record in the pass, as JSON
-	rowCheck *missingRowCheck // nil if single records cannot be requested
-	refused  refused          // keys of rejected records
-	met      metRejects
-	parents  *parentTracker // nil if every parent is requested, or there are none
-	keys     *bloom         // nil if the pass allows no deltas
-	clash    clashes        // records with the same key
-	partial  bool           // the pass leaves out unchanged records, up to the current page
-	inPage   bool           // a page is being mapped
-	large    bool           // a page of the group was large
-	read0    int64          // records up to the previous page
+	mapper        *transform.Mapper
+	shaper        *transform.Shaper
+	hasher        hasher
+	digest        digest
+	profile       profiler
+	control       string           // the key of a record in the pass, as JSON
+	rowCheck      *missingRowCheck // nil if single records cannot be requested
+	refused       refused          // keys of rejected records
+	met           metRejects
+	parents       *parentTracker // nil if every parent is requested, or there are none
+	keys          *bloom         // nil if the pass allows no deltas
+	clash         clashes        // records with the same key
+	partial       bool           // the pass leaves out unchanged records, up to the current page
+	inPage        bool           // a page is being mapped
+	large         bool           // a page of the group was large
+	recordsBefore int64          // records up to the previous page
 
 	total  tally // counts of the source's side, up to the current group
 	group  *group

@@ -171,7 +171,7 @@ func (k *destinationRun) outcome(g *group, out load.Outcome) load.Outcome {
 // contain, they are requested again.
 func (k *destinationRun) notePasses(p *pass, e *ending) {
 	switch {
-	case p.parents == nil || e.decision.Action == proof.Ask:
+	case p.parents == nil || e.decision.Action == proof.RequestMissing:
 	case e.table.Swept && e.verdict != Contradicted:
 		k.passes++
 		k.doubt = ""

@@ -10,11 +10,11 @@ type Action int
 
 // The actions.
 const (
-	Keep   Action = iota // delete nothing
-	Remove               // mark all missing rows as deleted
-	Repeat               // read the stream again, which may prove that they are gone
-	Ask                  // request each missing record from the source
-	Bury                 // mark only those as deleted that the source reports as gone
+	Keep            Action = iota // delete nothing
+	Remove                        // mark all missing rows as deleted
+	Repeat                        // read the stream again, which may prove that they are gone
+	RequestMissing                // request each missing record from the source
+	RemoveConfirmed               // mark only those as deleted that the source reports as gone
 )
 
 // Decision is the outcome of a finished pass: what happens to the missing rows, and why the stream is held, if
@@ -132,7 +132,7 @@ func (t *Table) doubtful() Decision {
 		return Decision{Held: t.doubt()}
 	}
 	d := t.hold(fmt.Sprintf("%s; %d rows are missing from this pass", Reasons(t.Facts), t.Missing))
-	if d.Action != Ask {
+	if d.Action != RequestMissing {
 		d.Held = cmp.Or(d.Held, t.doubt())
 	}
 	return d
@@ -178,16 +178,16 @@ func (t *Table) hold(reason string) Decision {
 	switch {
 	case t.braked():
 		return Decision{Held: reason + "; they were kept"}
-	case !t.Asked && t.Askable:
-		return Decision{Action: Ask}
-	case !t.Asked || t.Answered == 0:
+	case !t.Requested && t.Requestable:
+		return Decision{Action: RequestMissing}
+	case !t.Requested || t.Answered == 0:
 		return Decision{Held: reason + "; they were kept"}
 	case t.NotFound == t.Missing:
-		return Decision{Action: Bury}
+		return Decision{Action: RemoveConfirmed}
 	}
 	d := Decision{Held: fmt.Sprintf("%s; the source answered for %d of them: %d are gone, and the others still exist and were kept", reason, t.Answered, t.NotFound)}
 	if t.NotFound > 0 {
-		d.Action = Bury
+		d.Action = RemoveConfirmed
 	}
 	return d
 }

@@ -47,9 +47,9 @@ func TestDecide(t *testing.T) {
 	keyless := func(inserted int64) func(*Table) {
 		return func(t *Table) { t.Keyless, t.Inserted = true, inserted }
 	}
-	askable := func(t *Table) { t.Askable = true }
-	asked := func(answered, gone int64) func(*Table) {
-		return func(t *Table) { t.Askable, t.Asked, t.Answered, t.NotFound = true, true, answered, gone }
+	requestable := func(t *Table) { t.Requestable = true }
+	requested := func(answered, gone int64) func(*Table) {
+		return func(t *Table) { t.Requestable, t.Requested, t.Answered, t.NotFound = true, true, answered, gone }
 	}
 	skipped := func(elsewhere int64) func(*Table) {
 		return func(t *Table) { t.Skipped, t.OnePerItem, t.Elsewhere = 7, true, elsewhere }
@@ -143,13 +143,13 @@ func TestDecide(t *testing.T) {
 		{"an empty list over an empty table", rows(0, 0, 0), Keep, false},
 		{"500 rows without a key, all changed", rows(500, 500, 1000, keyless(500)), Remove, false},
 		{"500 rows without a key, 200 left", rows(200, 500, 700, keyless(200)), Keep, true},
-		{"not proven, and records can be requested", rows(10, 1, 11, silent, last, askable), Ask, false},
-		{"half of the table, and records can be requested", rows(5, 5, 10, silent, last, askable), Keep, true},
-		{"not proven, and the source says that all are gone", rows(10, 2, 12, silent, last, asked(2, 2)), Bury, false},
-		{"not proven, and the source has one of them", rows(10, 2, 12, silent, last, asked(2, 1)), Bury, true},
-		{"not proven, and the source has both", rows(10, 2, 12, silent, last, asked(2, 0)), Keep, true},
-		{"not proven, and the source does not answer", rows(10, 2, 12, silent, last, asked(0, 0)), Keep, true},
-		{"contradicted, and the source says that all are gone", rows(10, 2, 12, stated(11), last, asked(2, 2)), Bury, true},
+		{"not proven, and records can be requested", rows(10, 1, 11, silent, last, requestable), RequestMissing, false},
+		{"half of the table, and records can be requested", rows(5, 5, 10, silent, last, requestable), Keep, true},
+		{"not proven, and the source says that all are gone", rows(10, 2, 12, silent, last, requested(2, 2)), RemoveConfirmed, false},
+		{"not proven, and the source has one of them", rows(10, 2, 12, silent, last, requested(2, 1)), RemoveConfirmed, true},
+		{"not proven, and the source has both", rows(10, 2, 12, silent, last, requested(2, 0)), Keep, true},
+		{"not proven, and the source does not answer", rows(10, 2, 12, silent, last, requested(0, 0)), Keep, true},
+		{"contradicted, and the source says that all are gone", rows(10, 2, 12, stated(11), last, requested(2, 2)), RemoveConfirmed, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

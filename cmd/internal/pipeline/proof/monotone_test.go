@@ -30,8 +30,8 @@ var observations = []values{
 	{none, func(t *Table) { t.Counted, t.Inserted = true, 1 }},
 	{func(t *Table) { t.Missing, t.Missed, t.Alive = 1, 1, 40 }, none, func(t *Table) { t.Missing, t.Missed, t.Alive = 30, 30, 40 }},
 	{none, func(t *Table) { t.SureBefore, t.MissedBefore = true, t.Missed }},
-	{none, func(t *Table) { t.Askable = true }, func(t *Table) { t.Askable, t.Asked, t.Answered, t.NotFound = true, true, 1, 1 },
-		func(t *Table) { t.Askable, t.Asked, t.Answered, t.NotFound = true, true, 1, 0 }},
+	{none, func(t *Table) { t.Requestable = true }, func(t *Table) { t.Requestable, t.Requested, t.Answered, t.NotFound = true, true, 1, 1 },
+		func(t *Table) { t.Requestable, t.Requested, t.Answered, t.NotFound = true, true, 1, 0 }},
 	{none, func(t *Table) { t.Last = true }},
 	{none, func(t *Table) { t.Confirm = true }},
 	{none, func(t *Table) { t.Wanted = true }},
@@ -125,7 +125,7 @@ func enumerate(each func(Table)) (n int) {
 }
 
 // deletes reports whether d marks rows as deleted.
-func (d Decision) deletes() bool { return d.Action == Remove || d.Action == Bury }
+func (d Decision) deletes() bool { return d.Action == Remove || d.Action == RemoveConfirmed }
 
 // A doubt never improves a verdict, and never causes a deletion of rows that were kept without it.
 // Invariant 12

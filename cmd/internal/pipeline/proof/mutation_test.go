@@ -101,7 +101,7 @@ func (t *Table) twice() bool {
 
 var decisionProperties = []decisionProperty{
 	{"a pass in doubt is held or read again", func(_ *Table, v Verdict, d Decision) bool {
-		return !v.Doubtful() || d.Held != "" || d.Action == Repeat || d.Action == Ask
+		return !v.Doubtful() || d.Held != "" || d.Action == Repeat || d.Action == RequestMissing
 	}},
 	{"unknown rows are not deleted", func(t *Table, _ Verdict, d Decision) bool { return t.Swept || d.Action == Keep || d.Action == Repeat }},
 	{"the stream of unknown rows is read again", func(t *Table, _ Verdict, d Decision) bool { return t.Swept || t.Last || d.Action == Repeat }},
@@ -138,13 +138,13 @@ var decisionProperties = []decisionProperty{
 		return !t.Wanted || t.Last || v == Proven || !Repeatable(t.Facts) || d.Action == Repeat
 	}},
 	{"the rows missing from a pass in doubt are requested", func(t *Table, v Verdict, d Decision) bool {
-		return !v.Doubtful() || !t.Last || !t.Swept || t.Missing != 1 || !t.Askable || t.Asked || t.braked() || d.Action == Ask
+		return !v.Doubtful() || !t.Last || !t.Swept || t.Missing != 1 || !t.Requestable || t.Requested || t.braked() || d.Action == RequestMissing
 	}},
 	{"a proven pass without a witness is read again", func(t *Table, v Verdict, d Decision) bool {
 		return v != Proven || t.Missing == 0 || t.Last || t.Pages <= 1 || t.Rejected > 0 || t.Skipped > 0 || t.twice() || t.accounted() || d.Action == Repeat
 	}},
 	{"a pass in doubt deletes nothing that the source has not confirmed", func(t *Table, v Verdict, d Decision) bool {
-		return !v.Doubtful() || d.Action != Remove && (d.Action != Bury || t.NotFound > 0)
+		return !v.Doubtful() || d.Action != Remove && (d.Action != RemoveConfirmed || t.NotFound > 0)
 	}},
 }
 

@@ -18,10 +18,10 @@ type Table struct {
 	SureBefore   bool  // the pipeline: the previous reading of the run can confirm that the missing rows are gone
 	MissedBefore int64 // the destination: live rows that the previous reading did not contain
 
-	Askable  bool  // the catalogue: single records can be requested
-	Asked    bool  // the pipeline: the missing records were requested one by one
-	Answered int64 // the source: how many of them it answered for
-	NotFound int64 // the source: how many of them it reports as gone
+	Requestable bool  // the catalogue: single records can be requested
+	Requested   bool  // the pipeline: the missing records were requested one by one
+	Answered    int64 // the source: how many of them it answered for
+	NotFound    int64 // the source: how many of them it reports as gone
 
 	AtOnce   bool // the pipeline: the pass is one transaction
 	AppendTo bool // the configuration: mode append, where no row can be missing

@@ -23,8 +23,8 @@ func duplicates(n int64) func(*Facts) {
 	return func(f *Facts) { f.Duplicates, f.Distinct = n, f.Distinct-n }
 }
 
-func under(v Verdict, asked, gone int) func(*Facts) {
-	return func(f *Facts) { f.Rule, f.Parents, f.Gone, f.Parent = "parents", asked, gone, v }
+func under(v Verdict, requested, gone int) func(*Facts) {
+	return func(f *Facts) { f.Rule, f.Parents, f.Gone, f.Parent = "parents", requested, gone, v }
 }
 
 func TestJudge(t *testing.T) {
