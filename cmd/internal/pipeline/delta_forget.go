@@ -52,7 +52,7 @@ func (d *Deltas) forget() {
 	}
 }
 
-// leave records that an event's record was dropped.
+// leave notes that an event's record was dropped.
 func (d *Deltas) leave(e *entity, lack map[string]bool) {
 	if d.left == nil {
 		d.left = &leftBehind{after: e.first - 1, lack: map[string]bool{}}

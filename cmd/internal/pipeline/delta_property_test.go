@@ -236,7 +236,7 @@ func TestDeltasConverge(t *testing.T) {
 					delete(want, id)
 					delete(got, id)
 				}
-				require.Equal(t, want, got, "by events alone")
+				require.Equal(t, want, got, "after events only")
 				compared++
 			}
 			require.LessOrEqual(t, s.asked, 3*len(s.model.events))
@@ -248,5 +248,5 @@ func TestDeltasConverge(t *testing.T) {
 		})
 	}
 	require.Positive(t, amid, "no story has events between the commits of a pass")
-	t.Logf("%d requests for single records, %d deliveries, %d of the stories compared by events alone, %d times between the commits of a pass", asked, events, compared, amid)
+	t.Logf("%d requests for single records, %d deliveries, %d of the sources compared after events only, %d times between the commits of a pass", asked, events, compared, amid)
 }

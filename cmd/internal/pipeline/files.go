@@ -135,8 +135,8 @@ func syncFolder(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// removeOrphans removes the files of a table that no row names and that were last modified before the given
-// time, and partly written files.
+// removeOrphans removes files of a table, including partly written ones, that no row names and that were last
+// modified before the given time.
 func (d folder) removeOrphans(table string, named []uint64, before time.Time) error {
 	root := filepath.Join(string(d), table)
 	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {

@@ -184,7 +184,7 @@ func (k *parentTracker) note(parents []extract.Parent) {
 	}
 }
 
-// refuse records which records were rejected.
+// refuse adds the ordinals of rejected records.
 func (k *parentTracker) refuse(rejects []transform.Reject) {
 	if k == nil {
 		return

@@ -61,7 +61,7 @@ func (k *destinationRun) withhold(s schemas.Stream, batches []transform.TableBat
 	return err
 }
 
-// add records one withheld row.
+// add adds one withheld row.
 func (h *withheld) add(r *deltaRow, key, hash string, before bool) {
 	h.keys = append(h.keys, key)
 	if r.inPass || before {
