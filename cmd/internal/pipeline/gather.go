@@ -216,9 +216,9 @@ func (p *pass) settle() {
 		return
 	}
 	buffered := p.mapper.Bytes()
-	if spare := g.loose - g.batched - buffered; spare > 0 {
-		p.budget.release(spare)
-		g.held -= spare
+	if surplus := g.loose - g.batched - buffered; surplus > 0 {
+		p.budget.release(surplus)
+		g.held -= surplus
 	}
 	g.loose, g.batched = min(g.loose, buffered), 0
 }

@@ -20,8 +20,8 @@ func (r *deltaRig) midway(n int, do func()) {
 	r.model.between = func() {
 		if asked++; asked == n {
 			r.model.between = nil
-			turn := r.config.Turns.of("v2.contacts")
-			require.Eventually(r.t, func() bool { return turn.deltasAllowed.Load() && len(turn.c) == 0 }, time.Minute, time.Millisecond)
+			lock := r.config.Turns.of("v2.contacts")
+			require.Eventually(r.t, func() bool { return lock.deltasAllowed.Load() && len(lock.c) == 0 }, time.Minute, time.Millisecond)
 			do()
 		}
 	}

@@ -16,8 +16,9 @@ import (
 //	{"pass":"<id>","at":<source's cursor>,"end":true,"most":41,"turn":3}
 //
 // where end says that the pass was finished there, and most is the number of records of the longest whole pass
-// so far; in the cursor of the runs, most is the number of finished runs. See parentState for turn and doubt.
-// The zero position is the beginning, stored as "".
+// so far; in the cursor of the runs, most is the number of finished runs. turn is the number of finished passes
+// that knew which rows they did not contain; it decides which unchanged parents a pass requests. doubt is the id
+// of a pass whose parents must be requested again. The zero position is the beginning, stored as "".
 //
 // If a run has committed since without reading, "by" is its id: the position is unchanged, but the cursor
 // differs. "backfills" are the positions of backfills: see Backfill. "events" is how far the stream's webhook

@@ -63,12 +63,12 @@ func (r *run) stream(ctx context.Context, s schemas.Stream) []StreamReport {
 	started := time.Now()
 	st := &streamRun{run: r, origin: s, stream: s, destinations: newDestinationRuns(r, s)}
 	err := guard(s.Name, func() error {
-		turn, err := r.Turns.take(ctx, s.Name)
+		lock, err := r.Turns.take(ctx, s.Name)
 		if err != nil {
 			return err
 		}
-		st.lock, st.holdsLock = turn, true
-		defer func() { turn.leave(st.holdsLock, r.Now()) }()
+		st.lock, st.holdsLock = lock, true
+		defer func() { lock.leave(st.holdsLock, r.Now()) }()
 		return st.recordHeld(ctx, st.sync(ctx))
 	})
 	reports := make([]StreamReport, len(st.destinations))
