@@ -124,13 +124,23 @@ func (f *fanPass) resume() error {
 
 func (f *fanPass) sum() string { return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, f.done)) }
 
+// skip reads n tuples that are done. One that cannot be read is an error: the iteration ends with it.
+func skip(next func() (tuple, error, bool), n int) error {
+	for range n {
+		if _, err, _ := next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // run requests each wanted tuple that is not done yet, several at a time, and yields their records
 // in the order of the tuples.
 func (f *fanPass) run(ctx context.Context, yield func(Page, error) bool) (more bool, err error) {
 	next, stop := iter.Pull2(f.over.tuples())
 	defer stop()
-	for range f.mark.Parents {
-		next()
+	if err := skip(next, f.mark.Parents); err != nil {
+		return true, err
 	}
 	q := &ahead[string]{c: f.c, fetch: f.fetch}
 	defer q.stop()

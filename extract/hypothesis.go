@@ -322,7 +322,7 @@ func (n needed) none() bool {
 	if len(n.at) == 0 {
 		return false
 	}
-	for range n.tuples() {
+	for range n.tuples() { //nolint:errcheck // an error is no reason to believe that there is none
 		return false
 	}
 	return true

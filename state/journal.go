@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -149,7 +150,7 @@ func (j *JournalFile) Seen(ctx context.Context, pipeline, schedule string, now t
 		if err == nil && had == schedule {
 			return nil
 		}
-		if err != nil && err != sql.ErrNoRows {
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
 		seen = micros(now)

@@ -1,7 +1,6 @@
 package transform
 
 import (
-	"errors"
 	"fmt"
 	"sort"
 	"strings"
@@ -33,7 +32,7 @@ func mapPages(t require.TestingT, s schemas.Stream, pages ...string) (mapped, er
 	for _, p := range pages {
 		if err := appendAll(m, []byte(p)); err != nil {
 			var syntax *SyntaxError
-			require.True(t, errors.As(err, &syntax), "%v", err)
+			require.ErrorAs(t, err, &syntax)
 			require.LessOrEqual(t, syntax.Offset, len(p))
 			failed = err
 		}

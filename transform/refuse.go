@@ -59,7 +59,7 @@ func (w *work) reject(n pendingReject, ordinal int64, begin, end int) Reject {
 // shownValue returns the value at a pointer into a record, for display in a reject.
 func (m *Mapper) shownValue(record []byte, pointer string) string {
 	v := memberIn(record, pointer)
-	padded := append(slices.Clone([]byte(v)), zeros[:]...)
+	padded := append(slices.Clone(v), zeros[:]...)
 	x := redactor{rules: m.rules, reject: true}
 	at := m.rules.below
 	for _, name := range namesIn(pointer) {

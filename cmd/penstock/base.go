@@ -28,7 +28,7 @@ func (a *app) locateBases(ctx context.Context, c *config.Config, p config.Pipeli
 	src, _ := c.Source(p.From[0].Text)
 	var locate func(err error) error
 	locate = func(err error) error {
-		if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // walks the tree by itself
+		if many, ok := err.(interface{ Unwrap() []error }); ok {
 			var all []error
 			for _, one := range many.Unwrap() {
 				all = append(all, locate(one))

@@ -117,7 +117,7 @@ func (a *app) printFindings(findings []finding) error {
 		}
 		fmt.Fprintf(a.out, "%s  %-24s %s\n", mark, f.Part, printable(f.Detail, false))
 		if f.Hint != "" {
-			printHint(a.out, "      ", f.Hint)
+			_ = printHint(a.out, "      ", f.Hint)
 		}
 	}
 	return exit(code)

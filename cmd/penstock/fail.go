@@ -135,7 +135,7 @@ func (a *app) complain(err error) {
 		}
 	}
 	if hint != "" {
-		printHint(w, "", hint)
+		_ = printHint(w, "", hint)
 	}
 }
 

@@ -80,7 +80,7 @@ func printRunError(w io.Writer, r pipeline.Report) {
 		fmt.Fprintf(w, "            %s\n", printable(line, false))
 	}
 	for _, h := range hintsOf(r.Err) {
-		printHint(w, "            ", h)
+		_ = printHint(w, "            ", h)
 	}
 }
 
@@ -190,7 +190,7 @@ func (a *app) printProblems(w io.Writer, all []problem) {
 			fmt.Fprintf(w, "            %s rejected\n", plural(int(p.Counts.Rejected), "record"))
 		}
 		if h := remedy(p.StreamReport); h != "" {
-			printHint(w, "            ", h)
+			_ = printHint(w, "            ", h)
 		}
 	}
 	if n := len(all) - len(told); n > 0 {

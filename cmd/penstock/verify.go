@@ -98,7 +98,7 @@ func (a *app) printDifferences(s pipeline.Verified) {
 	if s.Err != nil {
 		fmt.Fprintf(a.out, "\n%s → %s was not compared: %s\n", s.Stream, s.Destination, printable(s.Err.Error(), false))
 		if h := remedyFor(s.Err, s.Stream); h != "" {
-			printHint(a.out, "  ", h)
+			_ = printHint(a.out, "  ", h)
 		}
 		return
 	}

@@ -65,7 +65,7 @@ func (b watchedBody) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	w := b.w
 	if err != nil {
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			err = w.explain(err)
 		}
 		return n, err

@@ -182,7 +182,7 @@ func TestFaultRedirect(t *testing.T) {
 			c := open(t, h, nil)
 			_, err := c.Read(t.Context(), Request{Path: "/a"})
 			require.Error(t, err, location)
-			e := err.(*Error) //nolint:errorlint // the type is the contract
+			e := err.(*Error)
 			require.Contains(t, []Class{Refused, Malformed}, e.Class, "%s: %v", location, err)
 			require.LessOrEqual(t, h.count(), 3)
 		}
@@ -286,7 +286,7 @@ func TestFaultBomb(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			_, err := c.Read(t.Context(), contacts)
 			require.EqualError(t, err, "read /v2/contacts: "+errTooBig.Error())
-			require.Equal(t, Malformed, err.(*Error).Class) //nolint:errorlint // the type is the contract
+			require.Equal(t, Malformed, err.(*Error).Class)
 			runtime.ReadMemStats(&after)
 			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(100<<20))
 			require.Equal(t, 1, h.count())

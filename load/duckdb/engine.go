@@ -167,7 +167,7 @@ func (s *session) query(ctx context.Context, query string, row func([]driver.Val
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	values := make([]driver.Value, len(rows.Columns()))
 	for {
-		if err := rows.Next(values); err == io.EOF {
+		if err := rows.Next(values); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return s.classify(err)

@@ -202,7 +202,7 @@ func (x *tx) change(ctx context.Context, table, q string) error {
 
 // turn changes the rows of a table for its new mode. See [load.Plan.Turns].
 func (m *merge) turn(t schemas.Table) error {
-	q := ""
+	var q string
 	switch t.Mode {
 	case schemas.History:
 		q = fmt.Sprintf("UPDATE %s SET %s = %s, %s = %s", place(t.Name), schemas.ColValidFrom, schemas.ColSyncedAt, schemas.ColValidTo, schemas.ColDeletedAt)

@@ -156,7 +156,7 @@ func (f *family) assignBranch(b *childRows, plots []*segmentPlan, standing map[i
 			if b.staged.begins != nil {
 				b.staged.begins[i][j] = r.begin
 			}
-			refs := map[string][]ref(nil)
+			var refs map[string][]ref
 			if r.outcome == inserted {
 				refs = plots[r.plan].refs
 			} else if refs = adds[r.seg.ID]; refs == nil {

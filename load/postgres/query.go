@@ -110,7 +110,7 @@ var arrays = map[uint32]arrow.DataType{
 
 // add adds a column.
 func (a *answer) add(f pgconn.FieldDescription) {
-	t, format := arrow.DataType(schemas.Text), int16(formatText)
+	t, format := schemas.Text, int16(formatText)
 	switch f.DataTypeOID {
 	case oidBool:
 		t, format = schemas.Bool, formatBinary

@@ -55,5 +55,5 @@ func (r *reader) duration(n ast.Node, what string) time.Duration {
 		r.fault(s.at, "%s %q: want a length of time, such as 15m, 24h or 7d", what, s.raw)
 		return 0
 	}
-	return d * days
+	return d * days //nolint:durationcheck // days is a plain number: 1, or the hours of a day
 }

@@ -253,7 +253,7 @@ func (f *definer) state(s *Stream, op Operation, l layout) {
 	if s.Class == schemas.ClassList || s.Class == schemas.ClassBoard {
 		s.Pagination = paging(op)
 	}
-	detail := ""
+	var detail string
 	if all := segments(op.Path); len(all) > 0 && isPlace(all[len(all)-1]) {
 		detail = strings.Trim(all[len(all)-1], "{}")
 	} else {

@@ -83,7 +83,7 @@ func (p *pass) commit(ctx context.Context, g *group) (left bool) {
 	for i, k := range p.destinations {
 		switch {
 		case k.out:
-		case errs[i] != nil && context.Cause(ctx) == errSlow && errors.Is(errs[i], context.Canceled):
+		case errs[i] != nil && errors.Is(context.Cause(ctx), errSlow) && errors.Is(errs[i], context.Canceled):
 			k.drop(p, errSlow)
 		case errs[i] != nil:
 			k.drop(p, errs[i])

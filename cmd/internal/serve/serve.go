@@ -166,7 +166,7 @@ func (d *Daemon) settle(served <-chan error) bool {
 	done := make(chan struct{})
 	go func() {
 		d.all.Wait()
-		<-served // closed, if attend has had what it gave
+		<-served //nolint:errcheck // closed, if attend has had what it gave
 		close(done)
 	}()
 	select {
