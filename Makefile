@@ -3,7 +3,7 @@ TAGS   := duckdb_arrow
 GO     := go
 PKGS   := ./...
 # Tools have a module of their own: what they need is no dependency of the program.
-TOOL   := $(GO) tool -modfile=tools/go.mod
+TOOL   := $(GO) tool -modfile=tools
 BIN    := bin/penstock
 T      ?= 30s
 TRIALS ?= 1000
@@ -56,19 +56,29 @@ generated: ## servers drawn from seeds, each read twice: the table equals the li
 	PENSTOCK_TEST_TRIALS=$(COUNT) $(GO) test -timeout 600m -tags $(TAGS) -run '^TestServers$$' -count=1 -v ./cmd/internal/pipeline
 
 .PHONY: lint
-lint: ## format, vet of every build, staticcheck
+lint: tools ## format, vet of every build, golangci-lint (staticcheck among its linters), dead code, workflows
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
 	$(GO) vet -tags $(TAGS) $(PKGS)
 	$(GO) vet -tags $(TAGS),iceberg ./load/iceberg ./cmd/penstock
 	CGO_ENABLED=0 $(GO) vet $(PKGS)
-	$(TOOL) staticcheck -tags $(TAGS) $(PKGS)
+	$(TOOL)/go.mod golangci-lint run
+	@dead=$$($(TOOL)/go.mod deadcode -test -tags $(TAGS),iceberg $(PKGS)) && test -z "$$dead" || { echo "$$dead"; exit 1; }
+	$(TOOL)/actionlint/go.mod actionlint
+
+.PHONY: tools
+tools: # What cannot be fetched fails, after three attempts: the module proxy that has the program's modules has these.
+	@for i in 1 2 3; do $(TOOL)/go.mod golangci-lint version >/dev/null && $(TOOL)/actionlint/go.mod actionlint -version >/dev/null && exit 0; sleep 5; done; \
+		echo "the tools of tools/go.mod cannot be fetched or built" >&2; exit 1
 
 .PHONY: prose
 prose: ## words and sentences of comments, messages and pages that have a plainer form (DIR=extract for one folder)
 	@$(GO) run ./cmd/internal/prose $(DIR)
 
 .PHONY: check
-check: lint ## lint, and the tests under the race detector
+check: lint vulncheck race ## everything that is no plain test: lint, known vulnerabilities, the race detector
+
+.PHONY: race
+race: ## the fast tests under the race detector, in random order
 	$(GO) test -timeout 30m -tags $(TAGS) -race -shuffle=on -short $(PKGS)
 
 .PHONY: bench
