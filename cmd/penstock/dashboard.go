@@ -69,15 +69,16 @@ func (d *dashboard) configure(c *config.Config) {
 
 // mount adds the dashboard to the daemon.
 func (d *dashboard) mount(to *serve.Daemon) {
+	d.facts.Attach(to)
 	to.Handlers.Board, to.Handlers.API, to.Handlers.Events = d.board, d.board, d.board
 	to.Handlers.Metrics = d.guard.Require(access.Metrics, to.Handlers.Metrics)
 }
 
 // run keeps the data up to date until ctx ends.
-func (d *dashboard) run(ctx context.Context, of *serve.Daemon) (wait func()) {
+func (d *dashboard) run(ctx context.Context) (wait func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
-	all.Go(func() { d.facts.Work(ctx, of) })
+	all.Go(func() { d.facts.Work(ctx) })
 	all.Go(func() { d.recordWrong(ctx) })
 	return func() { cancel(); d.board.Close(); all.Wait() }
 }

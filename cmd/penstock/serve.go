@@ -83,7 +83,7 @@ func (a *app) serve(ctx context.Context, slots int) error {
 	if err := p.mount(ctx, d, c); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	defer p.run(ctx, d)()
+	defer p.run(ctx)()
 	if err := d.Run(ctx); err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}

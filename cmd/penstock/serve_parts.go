@@ -66,8 +66,8 @@ func (p *parts) mount(ctx context.Context, d *serve.Daemon, c *config.Config) er
 }
 
 // run runs the background work of the parts until ctx ends.
-func (p *parts) run(ctx context.Context, d *serve.Daemon) (wait func()) {
-	waits := []func(){p.signals.run(ctx), p.dash.run(ctx, d), p.hooks.run(ctx), p.hands.run(ctx)}
+func (p *parts) run(ctx context.Context) (wait func()) {
+	waits := []func(){p.signals.run(ctx), p.dash.run(ctx), p.hooks.run(ctx), p.hands.run(ctx)}
 	return func() {
 		for _, wait := range waits {
 			wait()

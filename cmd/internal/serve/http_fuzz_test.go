@@ -95,7 +95,8 @@ func newSurface(t testing.TB) (*surface, []visitor) {
 	b.Close() // live updates end at once
 	ctx, cancel := context.WithCancel(context.Background())
 	var working sync.WaitGroup
-	working.Go(func() { f.Work(ctx, d) })
+	f.Attach(d)
+	working.Go(func() { f.Work(ctx) })
 	t.Cleanup(func() { cancel(); working.Wait() })
 
 	scheme, ok := signature.Preset("stripe", "Service-Signature")

@@ -105,8 +105,9 @@ func shared(t *testing.T) *served {
 		Pipelines: []serve.Pipeline{{Name: "all", Sources: names, Destinations: []string{"lake"}, Streams: []string{"crm.leads"}, Run: runNothing}}})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 2)
+	f.Attach(d)
 	go func() { done <- d.Run(ctx) }()
-	go func() { f.Work(ctx, d); done <- nil }()
+	go func() { f.Work(ctx); done <- nil }()
 	t.Cleanup(func() {
 		stop()
 		require.NoError(t, <-done)

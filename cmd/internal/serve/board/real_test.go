@@ -75,8 +75,9 @@ func daemon(t *testing.T, o sandbox.Options, modules ...string) (*works, *served
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 2)
+	w.facts.Attach(d)
 	go func() { done <- d.Run(ctx) }()
-	go func() { w.facts.Work(ctx, d); done <- nil }()
+	go func() { w.facts.Work(ctx); done <- nil }()
 	t.Cleanup(func() {
 		stop()
 		require.NoError(t, <-done)

@@ -3,7 +3,7 @@
 // what waits in the inbox, and what each destination's own tables say of runs,
 // certificates, rejects and tables. Those tables are read now and then, not for
 // each visitor: a page is made of what was read last. Begin with [New], hand the
-// [Facts] to the daemon as an observer, then [Facts.Work].
+// [Facts] to the daemon as an observer, then [Facts.Attach] and [Facts.Work].
 package facts
 
 import (
@@ -98,15 +98,16 @@ const (
 	firstWithin = 5 * time.Second // how long a visitor waits for the first look
 )
 
-// Work keeps the facts of d up to date until ctx ends.
-func (f *Facts) Work(ctx context.Context, d Daemon) {
-	f.mu.Lock()
-	f.daemon = d
-	f.mu.Unlock()
+// Attach sets the daemon that the facts are about. It comes before Work and before the first visitor.
+func (f *Facts) Attach(d Daemon) { f.daemon = d }
+
+// Work keeps the facts up to date until ctx ends.
+func (f *Facts) Work(ctx context.Context) {
+	h := f.daemon.Hub()
 	var all sync.WaitGroup
-	all.Go(func() { f.follow(ctx, d.Hub()) })
+	all.Go(func() { f.follow(ctx, h) })
 	all.Go(func() { f.lookAgain(ctx) })
-	all.Go(func() { f.sampleRates(ctx, d.Hub()) })
+	all.Go(func() { f.sampleRates(ctx, h) })
 	all.Wait()
 }
 

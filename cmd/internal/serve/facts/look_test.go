@@ -82,8 +82,9 @@ func TestLooksAtWhatWasWritten(t *testing.T) {
 	}})
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
+	f.Attach(d)
 	all.Go(func() { require.NoError(t, d.Run(ctx)) })
-	all.Go(func() { f.Work(ctx, d) })
+	all.Go(func() { f.Work(ctx) })
 	<-f.first
 	for want := int64(2); want < 5; want++ {
 		require.Eventually(t, func() bool { _, err := d.RunNow("beat", serve.Order{Trigger: serve.TriggerManual}); return err == nil }, time.Minute, time.Millisecond)
