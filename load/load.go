@@ -117,7 +117,7 @@ type Tx interface {
 	Rollback() error
 }
 
-// Sweep tells Apply to look for rows of a table that the pass did not carry, after the last rows of the pass are
+// Sweep makes Apply look for rows of a table that the pass did not carry, after the last rows of the pass are
 // written.
 type Sweep struct {
 	Table  string // root table; "" means no sweep

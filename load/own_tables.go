@@ -22,7 +22,7 @@ var (
 	State = own("state", []string{"pipeline", "stream"},
 		text("pipeline"), text("stream"), text("cursor"), integer("sequence"), instant("updated_at"))
 
-	// Changes holds every change made to a table, with time and reason. It tells a destination which columns penstock
+	// Changes holds every change made to a table, with time and reason. A destination reads from it which columns penstock
 	// made and what they mean.
 	Changes = own("schema", nil,
 		instant("at"), text("run"), text("table"), text("column"), text("source"),

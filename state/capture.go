@@ -6,7 +6,7 @@ import (
 )
 
 // Limits for the captures of one source. Captures are not verified, and anyone who knows the address can send them.
-// // Invariant 6
+// Invariant 6
 const (
 	CaptureLimit = 100
 	CaptureBytes = 32 << 20

@@ -177,7 +177,7 @@ func (n folderNotes) SetNote(ctx context.Context, name string, was, text []byte)
 	return syncFolder(filepath.Dir(path))
 }
 
-// NoteNames implements [Notes]. It cannot tell notes from other files of the folder, so a prefix should end in a
+// NoteNames implements [Notes]. It cannot distinguish notes from other files of the folder, so a prefix should end in a
 // slash.
 func (n folderNotes) NoteNames(_ context.Context, prefix string) ([]string, error) {
 	var names []string

@@ -38,7 +38,7 @@ type sqliteFile struct {
 const sqliteReaders = 4
 
 // sqlitePragmas apply to every connection. A commit is synced when it returns, on macOS down to the disk's platter.
-// // Invariant 3
+// Invariant 3
 var sqlitePragmas = url.Values{
 	"_busy_timeout": {"10000"},
 	"_pragma":       {"journal_mode(WAL)", "synchronous(FULL)", "fullfsync(1)", "checkpoint_fullfsync(1)", "journal_size_limit(67108864)"},
@@ -144,8 +144,8 @@ func makeSQLite(path string) error {
 	return errors.Join(f.Sync(), f.Close(), syncFolder(dir), syncFolder(filepath.Dir(dir)))
 }
 
-// initSQLite creates a database in an empty file, with incremental vacuum. This must happen before other connections are
-// opened: on an existing database, setting it waits for the write lock, and readers would wait behind all writers.
+// initSQLite creates a database in an empty file, with incremental vacuum. It must not be called for an existing
+// database: there, SQLite waits for the write lock to set it, and a reader would wait behind all writers.
 func initSQLite(ctx context.Context, path string) error {
 	db, err := connect(path, 1, url.Values{"_auto_vacuum": {"INCREMENTAL"}})
 	if err != nil {
@@ -249,7 +249,7 @@ func (f *sqliteFile) empty(ctx context.Context) (n int64, err error) {
 }
 
 // change runs do in a transaction. When it returns nil, the changes are durable; otherwise nothing was changed.
-// // Invariant 3
+// Invariant 3
 func (f *sqliteFile) change(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := f.write.BeginTx(ctx, nil)
 	if err != nil {

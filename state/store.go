@@ -28,7 +28,7 @@ type Store interface {
 	ReadSources(ctx context.Context) (Sources, error)
 	// Lease gives this process the exclusive right to work on a source of a pipeline, or on all of its sources if
 	// source is "". It waits for up to wait, then returns [ErrLocked], wrapped, with the holder's name.
-	// // Invariant 13
+	// Invariant 13
 	Lease(ctx context.Context, pipeline, source string, wait time.Duration) (Lease, error)
 	// Notes returns the small texts.
 	Notes() Notes

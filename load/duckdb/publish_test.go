@@ -145,7 +145,7 @@ func TestPublishFails(t *testing.T) {
 }
 
 // TestPublishUnderReaders opens the copy repeatedly while it is replaced. Each time it finds one complete commit.
-// // Invariant 7
+// Invariant 7
 func TestPublishUnderReaders(t *testing.T) {
 	r := newPublishRig(t)
 	r.load("v0")

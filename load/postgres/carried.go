@@ -19,7 +19,7 @@ import (
 // transaction of a pass, often the only one, it is a temporary table. If the pass continues, it becomes an unlogged
 // table in the schema, which any session can use: no pass needs a session between its commits, however many are
 // running. It changes only in transactions of its stream, which the row of the stream's cursor fences.
-// // Invariant 13
+// Invariant 13
 //
 // An unlogged table is empty after a crash of the server. The number of its rows shows that.
 type carried struct {

@@ -238,7 +238,7 @@ func kindName(kind string) string {
 }
 
 // checkNames returns an error if the plan adds a column whose name is taken by a column that penstock did not make.
-// // Invariant 16
+// Invariant 16
 func (c *catalog) checkNames(p load.Plan) error {
 	return load.Vacant(p, func(column string) string {
 		if _, taken := c.live[p.Table.Name].types[column]; taken {

@@ -16,7 +16,7 @@ const lockWaitFactor = 10
 // serializeDDL makes sources change the shape of a shared table one after another, so that each change is made once. A
 // waiting source holds no table lock, and waits longer than for other locks: the last of many sources waits for the
 // commits of all before it. There is one line per stream's tables. A source that finds nothing left to change leaves
-// the line at once, not with its commit. alone returns the catalog as it is then.
+// the line at once, not with its commit. serializeDDL returns the catalog as it is then.
 //
 // The catalog is read by several queries, and another source may commit a change between them. So a table that seems
 // to have been changed by hand is also checked again from within the line. // Invariants 15, 16

@@ -18,7 +18,7 @@ import (
 type payload func(b []byte, row int) []byte
 
 // valueNote reports a value that a column cannot hold as it is. The reason says what is stored instead.
-// // Invariant 11
+// Invariant 11
 type valueNote func(row int, raw, reason string)
 
 // encoder encodes the values of one column of a batch for a table column of the same or a wider type.

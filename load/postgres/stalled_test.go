@@ -105,7 +105,7 @@ func TestStalled(t *testing.T) {
 	require.Empty(t, d.stalled(map[string]string{"1": "q 5", "2": "q 6"}, at(9)))
 	require.Equal(t, []string{"1"}, d.stalled(map[string]string{"1": "q 5", "2": "q 6"}, at(10)))
 	require.Empty(t, d.stalled(map[string]string{"1": "r 5"}, at(18)), "another process of the server, or another COPY")
-	require.Empty(t, d.stalled(map[string]string{"2": "q 6"}, at(20)), "seen again with progress")
+	require.Empty(t, d.stalled(map[string]string{"2": "q 6"}, at(20)), "it was gone in between: its time starts again")
 }
 
 // In TestKeepalive, a transaction waits for its source and keeps its session alive meanwhile.

@@ -20,7 +20,6 @@ func nonce() string { return rand.Text()[:16] }
 
 // AddSlots implements [state.SlotBook]. If several processes add the same slot, one gets it. If the pipeline is
 // paused by any process, the slot is skipped.
-//
 // Invariant 18
 func (j *journal) AddSlots(ctx context.Context, pipeline string, through time.Time, slots []state.SlotRecord) (added []state.SlotRecord, err error) {
 	call := nonce()

@@ -17,7 +17,7 @@ import (
 
 // Times of leases. A holder that cannot renew its lease treats it as lost by its own clock, some time before the
 // database gives it to another. The holder measures elapsed time, so changes of the time of day do not matter.
-// // Invariant 13
+// Invariant 13
 const (
 	leaseTime = 30 * time.Second
 	leaseLook = 200 * time.Millisecond // interval between attempts to take a lease that another process has

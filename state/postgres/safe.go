@@ -87,7 +87,7 @@ func (f safe) seal(text []byte) ([]byte, error) {
 }
 
 // Write implements [state.Safe]. It changes nothing if the process was frozen and has lost the lock meanwhile.
-// // Invariant 13
+// Invariant 13
 func (f safe) Write(name string, what state.Entry, text []byte, step func(string)) error {
 	f.s.mu.Lock()
 	l := f.s.slotLeases[name]

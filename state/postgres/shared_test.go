@@ -32,7 +32,7 @@ func TestShared(t *testing.T) {
 }
 
 // A slow commit holds back later ones: no reader sees a later event before an earlier one and skips the earlier one.
-// // Invariant 3
+// Invariant 3
 func laterCommitsWait(t *testing.T, server *pgtest.Server) {
 	url := in(t, server.URL())
 	reached, goOn := make(chan struct{}), make(chan struct{})
