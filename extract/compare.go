@@ -16,7 +16,7 @@ const (
 	noRecords likeness = iota
 	sameRecords
 	mostlySame
-	fewerRecords // only records of the other batch, and not most of them
+	fewerRecords // the second has only records of the first, but not most of them
 	otherRecords
 )
 

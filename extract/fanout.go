@@ -44,7 +44,7 @@ type fanPass struct {
 
 	records  []byte // gathered for the next page
 	cuts     []int  // of records
-	size     int64  // of the files
+	size     int64  // bytes of the gathered files
 	files    []File
 	gaps     []Gap // of the next page; those of the whole pass are in its mark
 	parents  []Parent

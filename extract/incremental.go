@@ -28,9 +28,9 @@ type recall struct {
 	Began     time.Time `json:"began,omitzero"`      // changes made during this pass have no earlier time
 	ClockBack bool      `json:"behind,omitempty"`    // the source's clock was set back: the next pass is whole
 	Misplaced string    `json:"misplaced,omitempty"` // how a page contradicts the order: see misplace
-	Edge      time.Time `json:"edge,omitzero"`       // all changes before it were read by the last finished pass
+	Edge      time.Time `json:"edge,omitzero"`       // how far the last finished pass came
 	Settled   time.Time `json:"settled,omitzero"`    // the edge at which the next pass may begin
-	Whole     time.Time `json:"whole,omitzero"`      // when the last whole pass began, by the local clock
+	Whole     time.Time `json:"whole,omitzero"`      // when the last whole pass began, by [Config.Now]
 }
 
 // by identifies the bounds of a stream; "" for none.
@@ -48,8 +48,8 @@ func (c *Client) by(s schemas.Stream) string {
 	return ""
 }
 
-// begin makes m the beginning of the pass after prev, a finished one. The pass reads only changes,
-// or the whole list if that is due or nothing is known. now is the local clock.
+// begin makes m the beginning of the pass after prev. The pass reads only changes, or the whole list
+// if that is due or nothing is known. now is the time by [Config.Now].
 func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now time.Time) {
 	m.Plan = newWindowPlan(s, now)
 	if by == "" {
@@ -129,7 +129,7 @@ func (m *passCursor) bounds(s schemas.Stream) []bound {
 // skew is the largest difference between two clocks if times have no zone.
 const skew = 26 * time.Hour
 
-// unknownClock is how far the local clock may be ahead of the source's clock, if the source does
+// unknownClock is how far [Config.Now] may be ahead of the source's clock, if the source does
 // not report its time.
 const unknownClock = time.Hour
 

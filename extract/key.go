@@ -114,8 +114,8 @@ func different(rows []row, names ...string) int {
 	return len(values)
 }
 
-// mostReferences is how many references are compared in pairs. // Invariant 15
-const mostReferences = 64
+// maxReferences is how many references are compared in pairs. // Invariant 15
+const maxReferences = 64
 
 // pairOf returns the only pair of references that identifies at least minDistinct rows; nil if there is
 // none, more than one, or too many references.
@@ -129,7 +129,7 @@ func pairOf(rows []row) []string {
 			refs = append(refs, name)
 		}
 	}
-	if len(refs) > mostReferences {
+	if len(refs) > maxReferences {
 		return nil
 	}
 	slices.Sort(refs)

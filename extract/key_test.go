@@ -15,7 +15,7 @@ func TestPairsOfReferencesAreBounded(t *testing.T) {
 		want   []string
 	}{
 		{0, []string{"deal_id", "product_id"}},
-		{mostReferences - 2, []string{"deal_id", "product_id"}},
+		{maxReferences - 2, []string{"deal_id", "product_id"}},
 		{maxNames - 2, nil},
 	} {
 		var rows []row
