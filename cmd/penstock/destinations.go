@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // destinationKind is a kind of destination: the scheme of its URLs, how to open one, and what differs between
@@ -23,6 +24,7 @@ type destinationKind struct {
 	check   func(context.Context, *app, config.Destination) error             // the rights that opening does not test
 	warn    func(context.Context, *app, config.Destination) ([]string, error) // about rights larger than a run needs
 	room    memoryPlan                                                        // for loads into it
+	columns int                                                               // of a stream that states no max_columns; 0: schemas.DefaultColumns
 
 	// onHost reports whether the URL is a path, which means something else on each host.
 	onHost func(config.Destination) bool
@@ -121,6 +123,21 @@ func roomFor(c *config.Config, p config.Pipeline) (all memoryPlan) {
 		}
 	}
 	return all
+}
+
+// limitColumns sets the column limit of streams that state none. The destination of the pipeline with the lowest
+// limit decides.
+func limitColumns(c *config.Config, p config.Pipeline, streams []config.Stream) {
+	most := schemas.DefaultColumns
+	for _, to := range p.To {
+		d, _ := c.Destination(to.Text)
+		if of, err := placeOf(c, d); err == nil && of.columns > 0 {
+			most = min(most, of.columns)
+		}
+	}
+	for i := range streams {
+		streams[i].MaxColumns = cmp.Or(streams[i].MaxColumns, most)
+	}
 }
 
 // options parses the part after the ? of a destination's URL. Each value goes to the reader of its name.

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 func TestOptions(t *testing.T) {
@@ -56,4 +59,27 @@ func TestWriteTo(t *testing.T) {
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, files, 1, "nothing is left behind")
+}
+
+// A stream that states no limit of columns gets the lowest one of the pipeline's destinations.
+func TestColumnLimitOfDestinations(t *testing.T) {
+	c, err := config.Parse([]byte(`version: 1
+sources: {main: {app: {base_url: "https://app.example", auth: {token: t}}}}
+destinations: {w: "duckdb:w.duckdb", p: "postgres://db.example/x", l: "parquet:lake", w2: "duckdb:w2.duckdb", p2: "postgres://db.example/y", l2: "parquet:lake2"}
+pipelines:
+  duckdb: {from: main, to: w, streams: &streams [h.x, h.y]}
+  postgres: {from: main, to: p, streams: *streams}
+  parquet: {from: main, to: l, streams: *streams}
+  all: {from: main, to: [l2, w2, p2], streams: *streams}
+streams: {h.x: {path: /x}, h.y: {path: /y, max_columns: 7}}
+`), config.Input{File: "p.yaml", Env: os.LookupEnv, Schemes: []string{"duckdb", "postgres", "parquet"}})
+	require.NoError(t, err)
+	for name, want := range map[string]int{"duckdb": 500, "postgres": 400, "parquet": schemas.DefaultColumns, "all": 400} {
+		p, ok := c.Pipeline(name)
+		require.True(t, ok)
+		streams, err := (&app{}).choose(c, p, nil)
+		require.NoError(t, err)
+		require.Len(t, streams, 2)
+		require.Equal(t, []int{want, 7}, []int{streams[0].MaxColumns, streams[1].MaxColumns}, name)
+	}
 }

@@ -30,7 +30,8 @@ func duckdbPlace() destinationKind {
 			path, _ := filePath(d)
 			return filepath.Abs(path)
 		},
-		modes: true,
+		columns: duckdb.Columns,
+		modes:   true,
 		folder: func(d config.Destination) string {
 			path, _ := filePath(d)
 			return path + ".files"

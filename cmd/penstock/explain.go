@@ -52,9 +52,11 @@ func (a *app) know(ctx context.Context, c *config.Config, name string) (knowledg
 		return k, usage("`penstock streams` lists them", "%q is %s; name one", name, plural(len(streams), "stream"))
 	}
 	for _, p := range c.Pipelines {
-		if carried, err := c.Select(p, []string{name}); err != nil || len(carried) != 1 {
+		carried, err := c.Select(p, []string{name})
+		if err != nil || len(carried) != 1 {
 			continue
 		}
+		limitColumns(c, p, carried)
 		for _, to := range p.To {
 			d, _ := c.Destination(to.Text)
 			if len(p.From) > 0 {
@@ -66,6 +68,7 @@ func (a *app) know(ctx context.Context, c *config.Config, name string) (knowledg
 				continue
 			}
 			if rest.Records > 0 {
+				rest.limited = carried[0].Stream
 				k.rest = append(k.rest, rest)
 			}
 			if w := last[name]; w.Run > k.proved.Run {
@@ -138,7 +141,7 @@ func (a *app) explain(k knowledge) error {
 	}
 	printFacts(a.out, "# ", k.facts())
 	for _, o := range k.rest {
-		o.print(a.out, k.stream.Stream)
+		o.print(a.out)
 	}
 	k.proved.print(a.out)
 	_, err := fmt.Fprint(a.out, k.yaml())

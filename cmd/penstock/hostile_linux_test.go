@@ -85,6 +85,15 @@ func TestHostileAnswersTakeBoundedMemory(t *testing.T) {
 		"800,000 records by their ids": {
 			func() string { return `{"data":{` + joined(800_000, `"%d":{"id":%[1]d,"v":1}`) + "}}" },
 			"SELECT count(*), count(DISTINCT id), sum(v)::BIGINT FROM h_x", "800000,800000,800000"},
+		"6,000 records of 1,400 names": {
+			func() string {
+				var b strings.Builder
+				for i := range 6000 {
+					fmt.Fprintf(&b, `,{"id":%d,"k%d":1,"k%d":2}`, i, i%1400, (i+700)%1400)
+				}
+				return "[" + b.String()[1:] + "]"
+			},
+			"SELECT count(*), count(_penstock_rest) > 3000, (SELECT count(*) FROM duckdb_columns() WHERE table_name = 'h_x') FROM h_x", "6000,true,506"},
 		"800,000 groups of one record": {
 			func() string { return `{"data":{` + joined(800_000, `"g%d":[{"id":%[1]d}]`) + "}}" },
 			"SELECT count(*), count(DISTINCT id), count(DISTINCT _context__key) FROM h_x", "800000,800000,800000"},

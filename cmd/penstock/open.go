@@ -183,6 +183,7 @@ func addSourceFlag(cmd *cobra.Command, source *string) {
 // need a key get the configured one, or the one stored with the state.
 func (a *app) choose(c *config.Config, p config.Pipeline, only []string) ([]config.Stream, error) {
 	streams, err := c.Select(p, only)
+	limitColumns(c, p, streams)
 	if err != nil || p.MaskKey != "" || !config.MasksKeyed(streams) {
 		return streams, err
 	}

@@ -34,6 +34,8 @@ type overflow struct {
 	Fields      int       `json:"fields"`  // distinct ones; a nested member counts by itself
 	Names       []string  `json:"names"`   // JSON pointers of the first few
 	Partial     bool      `json:"partial"` // there may be more: only part of the table was read
+
+	limited schemas.Stream // with the limits of its pipeline
 }
 
 // overflows returns, by table, when tables of d got a [schemas.ColRest] column.
@@ -134,12 +136,12 @@ func (o overflow) remedy(s schemas.Stream) string {
 }
 
 // print writes it as one of the facts of a stream.
-func (o overflow) print(w io.Writer, s schemas.Stream) {
+func (o overflow) print(w io.Writer) {
 	if o.Records == 0 {
 		return
 	}
 	fmt.Fprintf(w, "# %-10s %s\n", "rest", printable(o.String(), false))
-	fmt.Fprintf(w, "#            - %s\n", o.remedy(s))
+	fmt.Fprintf(w, "#            - %s\n", o.remedy(o.limited))
 }
 
 // checkOverflow reports which of the streams that pipelines load into d have members beyond their column
@@ -154,6 +156,7 @@ func (a *app) checkOverflow(ctx context.Context, c *config.Config, d config.Dest
 		}
 		streams, failed := c.Select(p, nil)
 		err = errors.Join(err, failed)
+		limitColumns(c, p, streams)
 		for _, s := range streams {
 			at, ok := since[s.Table.Name]
 			if !ok || told[s.Name] {

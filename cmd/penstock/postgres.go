@@ -20,7 +20,8 @@ func postgresPlace(scheme string) destinationKind {
 		scheme: scheme, open: openPostgres, check: checkPostgres, warn: warnPostgres,
 		// Rows are streamed, and a commit costs little. With two groups under way, the server never waits for
 		// the next.
-		room: memoryPlan{heap: 38 << 20, budget: 16 << 20, group: 4 << 20},
+		room:    memoryPlan{heap: 38 << 20, budget: 16 << 20, group: 4 << 20},
+		columns: postgres.Columns,
 		locate: func(_ context.Context, d config.Destination, _ load.Destination, table string) (string, error) {
 			return sqlName(cmp.Or(d.Schema, "public")) + "." + sqlName(table), nil
 		},

@@ -38,6 +38,10 @@ type Options struct {
 	Log *slog.Logger // for problems that were handled but should be known; nil: no log
 }
 
+// Columns is the default limit of a stream's columns. During a commit of more than 2,048 rows the engine holds
+// 256 KiB of each column of a table, so more columns do not fit into its default memory limit.
+const Columns = 500
+
 const (
 	defaultMemoryLimit    = "160MB"
 	defaultStorageVersion = "v1.4.0"

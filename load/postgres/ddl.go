@@ -13,6 +13,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
+// Columns is the default limit of a stream's columns. A row has 8,160 bytes, and each value takes up to 18 of them.
+const Columns = 400
+
 // maxColumns is Postgres's limit of columns per table, dropped columns included.
 const maxColumns = 1600
 

@@ -52,7 +52,7 @@ func markDiskFull(err error) error {
 // of each value in the row's page, which holds 8,160 bytes.
 func explainWideRow(err error) error {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == codeLimit && strings.Contains(e.Message, "row is too big") {
-		return fmt.Errorf("a row has more values than fit in the 8,160 bytes of a Postgres row; set `max_columns: 400` on the stream to store the other values in %s: %w", schemas.ColRest, err)
+		return fmt.Errorf("a row has more values than fit in the 8,160 bytes of a Postgres row; set `max_columns: %d` on the stream to store the other values in %s: %w", Columns, schemas.ColRest, err)
 	}
 	return err
 }

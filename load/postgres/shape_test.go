@@ -344,7 +344,7 @@ func TestDocuments(t *testing.T) {
 // row with 400 long values is stored.
 func TestRowLargerThanAPage(t *testing.T) {
 	server := pgtest.Start(t)
-	for _, n := range []int{400, 1000} {
+	for _, n := range []int{Columns, 1000} {
 		d := open(t, Options{URL: server.URL(), Schema: fmt.Sprintf("wide%d", n)})
 		fields := make([]arrow.Field, n)
 		values := loadtest.Row{"id": "1"}
@@ -354,7 +354,7 @@ func TestRowLargerThanAPage(t *testing.T) {
 		}
 		p := part{table: rootTable("wide", fields...), rows: []loadtest.Row{row(1, 0, "h", values)}}
 		_, err := attemptLoad(t, d, 1, "c1", p)
-		if n == 400 {
+		if n == Columns {
 			require.NoError(t, err)
 			require.Equal(t, "1", server.Text("SELECT count(*)::text FROM wide400.wide WHERE c0399 LIKE 'value 399,%'"))
 		} else {
