@@ -10,52 +10,52 @@ import (
 	"time"
 )
 
-// Kind is what an alert is about.
+// Kind is the kind of an alert.
 type Kind string
 
 // The kinds of alerts.
 const (
-	Failed       Kind = "failed"       // a run, or a stream of it, did not do its work
-	Late         Kind = "late"         // a run was not made when it was due
-	Held         Kind = "held"         // a stream waits for a person
-	Drift        Kind = "drift"        // a source is not as it was
-	Signature    Kind = "signature"    // deliveries are refused: their signature does not fit
-	Contradicted Kind = "contradicted" // a list's own total says that rows are missing
+	Failed       Kind = "failed"       // a run or one of its streams failed
+	Late         Kind = "late"         // a run did not start when it was due
+	Held         Kind = "held"         // a stream waits for a decision of a person
+	Drift        Kind = "drift"        // a source has changed
+	Signature    Kind = "signature"    // deliveries are refused because their signatures do not match
+	Contradicted Kind = "contradicted" // by the API's own total, rows are missing
 	Access       Kind = "access"       // many wrong tokens were tried at the dashboard
-	Grant        Kind = "grant"        // a sign-in is of no use, or its renewal fails
+	Grant        Kind = "grant"        // a sign-in cannot be used, or its renewal fails
 )
 
-// Kinds are all of them.
+// Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{Failed, Late, Held, Drift, Signature, Contradicted, Access, Grant} }
 
-// topic is what is told as one: everything of one kind that is the matter with
-// one pipeline, or with one source.
+// topic groups all problems of one kind in one pipeline or one source. A message
+// reports them together.
 type topic struct {
 	Subject string `json:"subject"` // "pipeline nightly", "source main"
 	Kind    Kind   `json:"kind"`
 }
 
-// ofDashboard is what is the matter with the daemon's own routes.
+// ofDashboard is the topic of problems at the daemon's own routes.
 var ofDashboard = topic{"dashboard", Access}
 
 func ofPipeline(name string, k Kind) topic { return topic{"pipeline " + name, k} }
 func ofSource(name string, k Kind) topic   { return topic{"source " + name, k} }
 
-// condition is one thing that is the matter, since At.
+// condition is one problem and the time at which it began.
 type condition struct {
 	Why string    `json:"why"`
 	At  time.Time `json:"at"`
 }
 
-// troubles are what is the matter, by the stream they are about; "" is the run.
+// troubles are the problems of a topic by stream; the key "" is the run itself.
 type troubles map[string]condition
 
-// driftLasts is how long a drift is news. It is seen once: the next run compares
-// with what this one has found.
+// driftLasts is how long a drift is kept. A drift is seen only once, because the next run
+// compares with what this run has found.
 const driftLasts = 24 * time.Hour
 
-// signature tells one state of affairs from another: other streams are news, the
-// same streams with other figures in their errors are not.
+// signature changes if the set of streams or their reasons change. Digits in the reasons
+// do not count. No problems have the signature "".
 func (ts troubles) signature() string {
 	if len(ts) == 0 {
 		return ""
@@ -76,17 +76,17 @@ func withoutDigits(s string) string {
 	}, s)
 }
 
-// Bounds of a message: a person reads it on a telephone.
+// Limits of a message, which must be readable on a phone.
 const (
-	mostItems   = 5   // of one topic
-	mostWhy     = 200 // bytes of one reason
+	mostItems   = 5   // per topic
+	mostWhy     = 200 // bytes per reason
 	mostMessage = 3000
 )
 
-// text tells a topic: what is the matter, or that nothing is any more.
+// text returns the message for a topic: its problems, or that they are resolved.
 func (t topic) text(ts troubles) string {
 	if len(ts) == 0 {
-		return fmt.Sprintf("%s: %s is over", t.Subject, t.Kind)
+		return fmt.Sprintf("%s: %s (resolved)", t.Subject, t.Kind)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", t.Subject, t.Kind)
@@ -106,7 +106,7 @@ func (t topic) text(ts troubles) string {
 	return b.String()
 }
 
-// clip is the first line of s, at most n bytes of it.
+// clip returns at most n bytes of the first line of s, and "…" if it cuts the line.
 func clip(s string, n int) string {
 	s, _, _ = strings.Cut(s, "\n")
 	if len(s) <= n {
@@ -115,7 +115,7 @@ func clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// message is several topics as one text.
+// message joins the texts of several topics into one message of bounded length.
 func message(texts []string) string {
 	var b strings.Builder
 	for i, t := range texts {

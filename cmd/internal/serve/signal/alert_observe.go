@@ -17,13 +17,13 @@ import (
 
 var _ serve.Observer = (*Alerts)(nil)
 
-// Items of a pipeline that are no streams.
+// Items of a pipeline that are not streams.
 const (
 	itemRun    = ""
 	itemDeltas = "webhooks"
 )
 
-// Observe notes what needs a person, and what does no more.
+// Observe raises and clears alerts.
 func (a *Alerts) Observe(n serve.Notice) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -31,7 +31,7 @@ func (a *Alerts) Observe(n serve.Notice) {
 	case serve.RunEnded:
 		a.runEnded(n)
 	case serve.RunLate:
-		if tp := ofPipeline(n.Pipeline, Late); len(a.matter[tp]) == 0 { // the words name a run, another each time
+		if tp := ofPipeline(n.Pipeline, Late); len(a.matter[tp]) == 0 { // the reason names a different run each time, so only the first counts
 			a.raise(tp, itemRun, n.Why)
 		}
 	case serve.DeltasApplied:
@@ -48,7 +48,7 @@ func (a *Alerts) Observe(n serve.Notice) {
 }
 
 // access counts wrong tokens at the daemon's own routes. A few are typing errors; many in a
-// short time are guesses.
+// short time are attempts to guess a token.
 func (a *Alerts) access(n serve.AccessRefused) {
 	r, now := a.wrongTokens, time.Now()
 	if r == nil || r.total < refusedMany && now.Sub(r.since) > refusedIn {
@@ -61,7 +61,7 @@ func (a *Alerts) access(n serve.AccessRefused) {
 	}
 }
 
-// note raises an item of a topic where why is not nil, else it clears it.
+// note raises an item of a topic if why is not nil, and clears it otherwise.
 func (a *Alerts) note(tp topic, item string, why error) {
 	if why == nil {
 		a.clear(tp, item)
@@ -70,8 +70,8 @@ func (a *Alerts) note(tp topic, item string, why error) {
 	a.raise(tp, item, why.Error())
 }
 
-// keptOut reports whether err is no failure: somebody else has the lock, or the
-// daemon stops. Nor does it say that a failure is over.
+// keptOut reports whether err means that the work did not take place: another process holds
+// the lock, or the daemon is stopping. Such an error neither raises nor clears an alert.
 func keptOut(err error) bool {
 	return errors.Is(err, state.ErrLocked) || errors.Is(err, context.Canceled)
 }
@@ -79,7 +79,7 @@ func keptOut(err error) bool {
 func (a *Alerts) runEnded(n serve.RunEnded) {
 	r := n.Report
 	if r.Status == pipeline.StatusStopped || keptOut(n.Err) && len(r.Streams) == 0 {
-		return // it has found out nothing
+		return // the run established nothing
 	}
 	if n.Err == nil && n.Over {
 		a.clear(ofPipeline(n.Pipeline, Late), itemRun)
@@ -90,20 +90,20 @@ func (a *Alerts) runEnded(n serve.RunEnded) {
 	}
 }
 
-// runFailure is what the run itself has failed of, beyond its streams.
+// runFailure returns the error of the run itself, without those of its streams.
 func runFailure(n serve.RunEnded) error {
 	if err := errors.Join(n.Err, n.Report.Err); err != nil && !keptOut(err) {
 		return err
 	}
 	failed := func(s pipeline.StreamReport) bool { return s.Status == pipeline.StatusFailed }
 	if n.Report.Status == pipeline.StatusFailed && !slices.ContainsFunc(n.Report.Streams, failed) {
-		return fmt.Errorf("run %s has failed", n.Run)
+		return fmt.Errorf("run %s failed", n.Run)
 	}
 	return nil
 }
 
-// streamEnded goes by what the stream's report establishes: one that was parked
-// or stopped says nothing about a failure of the run before.
+// streamEnded raises and clears alerts as far as the stream's report allows. A stream that was
+// parked or stopped does not show whether an earlier failure is resolved.
 func (a *Alerts) streamEnded(name string, s pipeline.StreamReport) {
 	item := s.Stream
 	if s.Destination != "" {
@@ -145,25 +145,25 @@ func reason(s pipeline.StreamReport) string {
 	return s.Why
 }
 
-// A few refused deliveries are somebody who tries doors; many in a short time
-// are a secret that was changed on one side.
+// A few refused deliveries are strangers who try the address. Many in a short time mean that
+// the secret was changed on one side only.
 const (
 	refusedMany = 10
 	refusedIn   = 10 * time.Minute
-	refusedOver = time.Hour // without one, and it is over
+	refusedOver = time.Hour // without a refusal, and the problem counts as resolved
 )
 
-// refusals are the deliveries of one source that were refused of late.
+// refusals counts the recently refused deliveries of one source, or wrong tokens.
 type refusals struct {
 	since, last time.Time
 	total       int
-	inARow      int            // since one was accepted
-	reasons     map[string]int // bounded: reasons are words of the receiver's
+	inARow      int            // since the last accepted delivery
+	reasons     map[string]int // the receiver has a fixed set of reasons, so the map is bounded
 }
 
 func (r *refusals) over(now time.Time) bool { return now.Sub(r.last) >= refusedOver }
 
-// all reports whether none is accepted any more.
+// all reports whether deliveries are no longer accepted at all.
 func (r *refusals) all() bool { return r.inARow >= refusedMany }
 
 func (a *Alerts) webhook(n serve.WebhookSeen) {
@@ -185,19 +185,19 @@ func (a *Alerts) webhook(n serve.WebhookSeen) {
 		r.reasons[n.Verdict]++
 		r.total++
 		r.inARow++
-		if r.total == refusedMany || r.inARow == refusedMany { // a flood costs no more than its counts
+		if r.total == refusedMany || r.inARow == refusedMany { // otherwise only count, so that a flood is cheap
 			a.refused(n.Source, r)
 		}
 	}
 }
 
-// refused tells that many deliveries are refused, and where that is all of them
-// what to do. Polls bring the data meanwhile.
+// refused raises the alert about many refused deliveries. If all are refused, the alert says
+// what to do. Regular runs still load the data meanwhile.
 func (a *Alerts) refused(source string, r *refusals) {
 	reasons := strings.Join(slices.Sorted(maps.Keys(r.reasons)), ", ")
-	why := fmt.Sprintf("some deliveries are refused, others are not: %s", reasons)
+	why := fmt.Sprintf("some deliveries are refused, others are accepted: %s", reasons)
 	if r.all() {
-		why = fmt.Sprintf("every delivery is refused: %s; the secret or the scheme has changed: set it, or run `penstock webhooks learn %s`", reasons, source)
+		why = fmt.Sprintf("all deliveries are refused: %s; the secret or the scheme has changed: set the new one, or run `penstock webhooks learn %s`", reasons, source)
 	}
 	a.raise(ofSource(source, Signature), itemRun, why)
 }

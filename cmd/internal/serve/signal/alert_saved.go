@@ -11,10 +11,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// savedName is the note that keeps what was told.
+// savedName is the note in which the alerts are stored.
 const savedName = "alerts.json"
 
-// saved is the note.
+// saved is the content of the note.
 type saved struct {
 	Matter []savedTopic            `json:"matter"`
 	Told   map[string][]savedTopic `json:"told"` // by target
@@ -34,7 +34,7 @@ func (a *Alerts) load(ctx context.Context) error {
 	a.kept = text
 	var s saved
 	if err := json.Unmarshal(text, &s); err != nil {
-		a.log.Warn("alerts begin anew: their note cannot be read", "note", savedName, "error", err)
+		a.log.Warn("start without stored alerts: cannot parse them", "note", savedName, "error", err)
 		return nil
 	}
 	for _, m := range s.Matter {
@@ -60,8 +60,8 @@ func (a *Alerts) load(ctx context.Context) error {
 	return nil
 }
 
-// save writes the note if anything has changed since it was written last. That
-// it cannot be costs a message told twice after the next start.
+// save writes the note if anything has changed since the last write. If the write fails,
+// a message may be sent again after the next start.
 func (a *Alerts) save(ctx context.Context) {
 	a.mu.Lock()
 	if !a.unsaved {
@@ -84,12 +84,11 @@ func (a *Alerts) save(ctx context.Context) {
 		err = a.keep(context.WithoutCancel(ctx), text)
 	}
 	if err != nil {
-		a.log.Warn("keep what was alerted", "error", err)
+		a.log.Warn("store alerts", "error", err)
 	}
 }
 
-// keep puts text in the place of what the note says: who writes last has the last
-// word where several daemons share a state.
+// keep replaces the content of the note. If several daemons share a state, the last write wins.
 func (a *Alerts) keep(ctx context.Context, text []byte) error {
 	err := a.notes.SetNote(ctx, savedName, a.kept, text)
 	if errors.Is(err, state.ErrMoved) {

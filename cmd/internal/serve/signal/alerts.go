@@ -13,22 +13,21 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Alerts tells people when something needs them. It keeps what is the matter
-// now, and what each target has been told of it: a message goes out where these
-// two differ, so that a failure that lasts is told once, when it changes again,
-// and once when it is over. Both stand in a file and outlive the process. What
-// comes together, within the digest window, is one message; about one topic
-// there is no more than one in a quiet time. What has passed before a target
-// could be reached is not told.
+// Alerts sends messages about problems that need a person. It keeps the current problems, and
+// what each target was last sent about them, and sends a message where the two differ: once
+// when a problem begins, when it changes, and when it is resolved. Both are stored, so that
+// they survive the process. Problems that begin within the digest window share one message.
+// A target gets at most one message per quiet time about one topic. A problem that is
+// resolved before the target can be reached is not reported.
 //
-// Telling it something never waits for a target. It is safe for concurrent use.
+// Observe never waits for a target. Alerts is safe for concurrent use.
 type Alerts struct {
 	notes  state.Notes
-	kept   []byte // what the note says, as far as is known here
+	kept   []byte // the note as this process last read or wrote it
 	log    *slog.Logger
 	redact func(string) string
 	count  func(k Kind, outcome string)
-	send   func(url wire.Secret, text string) error // blocks; it may be given up
+	send   func(url wire.Secret, text string) error // blocks; Run may abandon a call
 
 	wake chan struct{}
 
@@ -39,22 +38,22 @@ type Alerts struct {
 	refusals map[string]*refusals // by source
 	unsaved  bool
 
-	wrongTokens *refusals // at the daemon's own routes; nil: none of late
+	wrongTokens *refusals // at the daemon's own routes; nil: none recently
 }
 
-// AlertOptions say how alerts are sent.
+// AlertOptions configure Alerts.
 type AlertOptions struct {
-	Notes  state.Notes         // keep what was told
-	Log    *slog.Logger        // told what could not be sent
-	Redact func(string) string // takes the secrets out of what is told
-	Count  func(Kind, string)  // counts: sent, failed; may be nil
+	Notes  state.Notes         // store the alerts
+	Log    *slog.Logger        // logs messages that could not be sent
+	Redact func(string) string // removes secrets from messages
+	Count  func(Kind, string)  // counts outcomes: sent, failed; may be nil
 
-	send func(wire.Secret, string) error // of tests
+	send func(wire.Secret, string) error // for tests
 }
 
 // Times between messages.
 const (
-	// DefaultDigest is how long what comes after an alert may join its message.
+	// DefaultDigest is how long an alert waits for others to join its message.
 	DefaultDigest = 30 * time.Second
 
 	quiet        = 15 * time.Minute // between two messages to one target about one topic
@@ -64,26 +63,25 @@ const (
 	stopPatience = 800 * time.Millisecond
 )
 
-// target is one place that is told.
+// target is one receiver of messages.
 type target struct {
 	url wire.Secret
 
 	told      map[topic]lastSent
-	pending   time.Time // since when there has been something to tell; zero: nothing
+	pending   time.Time // since when a message is due; zero: none is
 	failures  int
 	notBefore time.Time
 	busy      bool // a message is on its way
 }
 
-// lastSent is the last that a target was told about a topic.
+// lastSent is the last message about a topic that a target received.
 type lastSent struct {
-	Signature string    `json:"signature"` // of its troubles; "" that it is over
+	Signature string    `json:"signature"` // of the topic's troubles; "" if they were resolved
 	At        time.Time `json:"at"`
 }
 
-// OpenAlerts reads what was the matter, and what was told of it, when the
-// process before ended. A note that cannot be understood is begun anew, and that
-// is logged: better to tell twice than not at all.
+// OpenAlerts loads the alerts that the previous process stored. If the note cannot be parsed,
+// OpenAlerts logs that and starts without it: a repeated message is better than a lost one.
 func OpenAlerts(ctx context.Context, o AlertOptions) (*Alerts, error) {
 	a := &Alerts{
 		notes: o.Notes, log: o.Log, redact: o.Redact, count: o.Count, send: o.send,
@@ -101,8 +99,7 @@ func OpenAlerts(ctx context.Context, o AlertOptions) (*Alerts, error) {
 	return a, nil
 }
 
-// Run sends alerts until ctx ends. What could not be sent by then is, by the
-// next process.
+// Run sends alerts until ctx ends. The next process sends the messages that are still due then.
 func (a *Alerts) Run(ctx context.Context) {
 	done := make(chan delivery)
 	left := make(chan struct{})
@@ -136,8 +133,8 @@ func (a *Alerts) Run(ctx context.Context) {
 	}
 }
 
-// stop waits a little for messages on their way. One that hangs longer is left
-// behind: it holds a connection until the process ends, and nothing else.
+// stop waits at most stopPatience for messages in flight. One that hangs longer is abandoned; it
+// holds only a connection until the process ends.
 func (a *Alerts) stop(ctx context.Context, done chan delivery, onWay int) {
 	defer a.save(ctx)
 	patience := time.NewTimer(stopPatience)
@@ -152,19 +149,19 @@ func (a *Alerts) stop(ctx context.Context, done chan delivery, onWay int) {
 	}
 }
 
-// delivery is a message on its way.
+// delivery is a message in flight.
 type delivery struct {
 	target string
 	url    wire.Secret
 	text   string
-	tells  map[topic]string // the signatures that it tells
+	tells  map[topic]string // the signatures that it reports
 	err    error
 }
 
-// idle is how long the loop sleeps when there is nothing to tell.
+// idle is how long the loop sleeps when no message is due.
 const idle = time.Hour
 
-// dispatch sends whatever is due, and says when to look again.
+// dispatch sends the messages that are due and returns the time until the next check.
 func (a *Alerts) dispatch(send func(delivery)) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -199,9 +196,8 @@ func (a *Alerts) dispatch(send func(delivery)) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// news are the topics about which a target was last told something else than is
-// the matter, in their order. Where a quiet time keeps one back, next says how
-// long.
+// news returns the topics that have changed since the target was last told, sorted. If a
+// quiet time holds a topic back, next is the time until it ends.
 func (a *Alerts) news(id string, t *target, now time.Time) (all []topic, next time.Duration) {
 	next = idle
 	look := func(tp topic) {
@@ -209,7 +205,7 @@ func (a *Alerts) news(id string, t *target, now time.Time) (all []topic, next ti
 		sig := a.matter[tp].signature()
 		switch {
 		case sig == last.Signature || !a.routing.reaches(tp, id):
-		case known && now.Sub(last.At).Abs() < quiet: // it may have been told by another machine's clock
+		case known && now.Sub(last.At).Abs() < quiet: // last.At may come from another machine's clock
 			next = min(next, quiet-now.Sub(last.At).Abs())
 		default:
 			all = append(all, tp)
@@ -240,7 +236,7 @@ func (a *Alerts) compose(id string, t *target, topics []topic) delivery {
 	return d
 }
 
-// delivered notes what became of a message.
+// delivered records the outcome of a message.
 func (a *Alerts) delivered(d delivery) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -253,7 +249,7 @@ func (a *Alerts) delivered(d delivery) {
 	}
 	t := a.targets[d.target]
 	if t == nil {
-		return // the configuration does not have it any more
+		return // removed from the configuration
 	}
 	t.busy, t.pending = false, time.Time{}
 	now := time.Now()
@@ -271,7 +267,7 @@ func (a *Alerts) delivered(d delivery) {
 	a.unsaved = true
 }
 
-// expire forgets matters that are over. The end of a drift sends no message.
+// expire drops old drifts and ends the refusals that have stopped. The end of a drift sends no message.
 func (a *Alerts) expire(now time.Time) {
 	for tp, ts := range a.matter {
 		if tp.Kind != Drift {
@@ -300,8 +296,7 @@ func (a *Alerts) expire(now time.Time) {
 	}
 }
 
-// settle drops a topic about which nothing is the matter; of drift, whatever was
-// told of it too.
+// settle drops a topic without troubles. For drift it also drops what the targets were told.
 func (a *Alerts) settle(tp topic) {
 	if len(a.matter[tp]) > 0 {
 		return
@@ -314,7 +309,7 @@ func (a *Alerts) settle(tp topic) {
 	}
 }
 
-// raise says what is the matter with an item of a topic. The caller has a.mu.
+// raise records a problem of an item of a topic. The caller holds a.mu.
 func (a *Alerts) raise(tp topic, item, why string) {
 	ts := a.matter[tp]
 	if ts == nil {
@@ -324,7 +319,7 @@ func (a *Alerts) raise(tp topic, item, why string) {
 	at, why := time.Now(), clip(neutral(a.redact(why)), mostWhy)
 	if was, ok := ts[item]; ok && tp.Kind != Drift {
 		if withoutDigits(was.Why) == withoutDigits(why) {
-			return // a failure that repeats costs no write
+			return // do not write the note for a repeated failure
 		}
 		at = was.At
 	}
@@ -332,8 +327,7 @@ func (a *Alerts) raise(tp topic, item, why string) {
 	a.changed()
 }
 
-// clear says that nothing is the matter with an item of a topic. The caller has
-// a.mu.
+// clear removes the problem of an item of a topic. The caller holds a.mu.
 func (a *Alerts) clear(tp topic, item string) {
 	if _, ok := a.matter[tp][item]; !ok {
 		return

@@ -26,8 +26,8 @@ const (
 	mail  = wire.Secret("smtp://user:mailsecret@mail.example/?from=a@b.example&to=c@d.example")
 )
 
-// post is what targets were sent, in its order; down says which cannot be
-// reached.
+// post records the messages that targets were sent, in order. down has the targets that cannot
+// be reached.
 type post struct {
 	mu   sync.Mutex
 	sent []string
@@ -46,7 +46,7 @@ func (p *post) send(u wire.Secret, text string) error {
 	return nil
 }
 
-// take gives what was sent since the last time.
+// take returns the messages since the last call.
 func (p *post) take() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,7 +61,7 @@ func (p *post) fail(u wire.Secret, err error) {
 	p.down[u] = err
 }
 
-// desk is an Alerts that runs, and its post.
+// desk is a running Alerts and its post.
 type desk struct {
 	*Alerts
 	*post
@@ -86,14 +86,14 @@ func newDesk(t *testing.T, path string, r Routing) *desk {
 	return &desk{a, p, func() { cancel(); done.Wait() }}
 }
 
-// after lets some time pass and gives what was sent in it.
+// after lets some time pass and returns the messages sent in it.
 func (d *desk) after(wait time.Duration) []string {
 	time.Sleep(wait)
 	synctest.Wait()
 	return d.take()
 }
 
-// runEnds is a scheduled run of nightly whose stream crm.leads ended so.
+// runEnds returns a scheduled run of nightly in which crm.leads ended with s.
 func runEnds(s pipeline.StreamReport) serve.RunEnded {
 	s.Stream, s.Destination = "crm.leads", "warehouse"
 	status := pipeline.StatusComplete
@@ -115,7 +115,7 @@ func TestAlertsTellOnceUntilItChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, filepath.Join(t.TempDir(), "alerts.json"), nightlyRouting)
 		defer d.stop()
-		for i := range 100 { // one failing run a minute, each with figures of its own
+		for i := range 100 { // one failing run a minute, each with other digits
 			d.Observe(fails(fmt.Sprintf("get /api/leads page %d: 502 bad gateway", i)))
 			time.Sleep(time.Minute)
 		}
@@ -125,7 +125,7 @@ func TestAlertsTellOnceUntilItChanges(t *testing.T) {
 		require.Equal(t, []string{"slack: pipeline nightly: failed\n  crm.leads in warehouse: 401 unauthorized"}, d.after(time.Hour))
 
 		d.Observe(completes())
-		require.Equal(t, []string{"slack: pipeline nightly: failed is over"}, d.after(time.Hour))
+		require.Equal(t, []string{"slack: pipeline nightly: failed (resolved)"}, d.after(time.Hour))
 		d.Observe(completes())
 		require.Empty(t, d.after(48*time.Hour))
 	})
@@ -162,7 +162,7 @@ func TestAlertsKinds(t *testing.T) {
 				require.Equal(t, []string{"slack: " + tt.told}, d.after(time.Hour))
 				d.Observe(tt.clears)
 				head, _, _ := strings.Cut(tt.told, "\n")
-				require.Equal(t, []string{"slack: " + head + " is over"}, d.after(time.Hour))
+				require.Equal(t, []string{"slack: " + head + " (resolved)"}, d.after(time.Hour))
 			})
 		})
 	}
@@ -192,7 +192,7 @@ func TestAlertsDriftIsNewsOnce(t *testing.T) {
 		d.Observe(completes())
 		require.Empty(t, d.after(48*time.Hour), "the end of a drift sends no message")
 		d.Observe(drift)
-		require.Len(t, d.after(time.Hour), 1, "the same drift after days is news again")
+		require.Len(t, d.after(time.Hour), 1, "the same drift is reported again after days")
 	})
 }
 
@@ -202,14 +202,14 @@ func TestAlertsWhatSaysNothingChangesNothing(t *testing.T) {
 		defer d.stop()
 		d.Observe(serve.RunEnded{Pipeline: "nightly", Err: fmt.Errorf("sync: %w", state.ErrLocked)})
 		d.Observe(serve.RunEnded{Pipeline: "nightly", Err: context.Canceled})
-		require.Empty(t, d.after(time.Hour), "a lock or a stop is no failure")
+		require.Empty(t, d.after(time.Hour), "a lock or a stop is not a failure")
 
 		d.Observe(serve.RunEnded{Pipeline: "nightly", Err: errors.New("disk full")})
 		d.Observe(serve.DeltasApplied{Pipeline: "hourly", Err: errors.New("disk full")})
 		require.Len(t, d.after(time.Hour), 1)
 		d.Observe(serve.RunEnded{Pipeline: "nightly", Err: fmt.Errorf("sync: %w", state.ErrLocked)})
 		d.Observe(serve.DeltasApplied{Pipeline: "hourly", Err: fmt.Errorf("apply: %w", state.ErrLocked)})
-		require.Empty(t, d.after(time.Hour), "nor the end of one")
+		require.Empty(t, d.after(time.Hour), "a lock or a stop does not end a failure")
 		d.Observe(completes())
 		d.Observe(serve.DeltasApplied{Pipeline: "hourly"})
 		require.Len(t, d.after(time.Hour), 1)
@@ -223,7 +223,7 @@ func TestAlertsWhatSaysNothingChangesNothing(t *testing.T) {
 		stopped.Report.Status = pipeline.StatusStopped
 		d.Observe(stopped)
 		d.Observe(serve.RunEnded{Pipeline: "nightly", Report: pipeline.Report{Status: pipeline.StatusComplete, Streams: []pipeline.StreamReport{{Stream: "crm.deals", Destination: "warehouse", Status: pipeline.StatusComplete}}}})
-		require.Empty(t, d.after(time.Hour), "none of these says that crm.leads is well")
+		require.Empty(t, d.after(time.Hour), "none of these shows that crm.leads works")
 		d.Observe(completes())
 		require.Len(t, d.after(time.Hour), 1)
 	})
@@ -244,7 +244,7 @@ func TestAlertsDigest(t *testing.T) {
 	})
 }
 
-// TestAlertsDoNotFlood has a stream that fails and works by turns, for four hours.
+// TestAlertsDoNotFlood has a stream that alternately fails and works, for four hours.
 func TestAlertsDoNotFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, filepath.Join(t.TempDir(), "alerts.json"), nightlyRouting)
@@ -259,7 +259,7 @@ func TestAlertsDoNotFlood(t *testing.T) {
 		sent := d.after(time.Hour)
 		require.NotEmpty(t, sent)
 		require.LessOrEqual(t, len(sent), int(long/quiet)+1)
-		require.Equal(t, "slack: pipeline nightly: failed is over", sent[len(sent)-1], "what was told last is true")
+		require.Equal(t, "slack: pipeline nightly: failed (resolved)", sent[len(sent)-1], "the last message is true")
 	})
 }
 
@@ -272,11 +272,11 @@ func TestAlertsRetry(t *testing.T) {
 		d.fail(mail, errors.New("connection refused"))
 		d.Observe(fails("502"))
 		sent := d.after(time.Minute)
-		require.Equal(t, []string{"slack: pipeline nightly: failed\n  crm.leads in warehouse: 502"}, sent, "one target does not wait for the other")
+		require.Equal(t, []string{"slack: pipeline nightly: failed\n  crm.leads in warehouse: 502"}, sent, "targets do not wait for each other")
 		d.fail(mail, nil)
 		require.Equal(t, []string{"smtp: pipeline nightly: failed\n  crm.leads in warehouse: 502"}, d.after(time.Hour))
 
-		// What is over before the target is back is not told.
+		// A problem that is resolved before the target is back is not reported.
 		d.fail(mail, errors.New("connection refused"))
 		d.Observe(fails("401"))
 		d.after(time.Hour)
@@ -287,7 +287,7 @@ func TestAlertsRetry(t *testing.T) {
 	})
 }
 
-// TestAlertsNeverWait has a target that never answers.
+// TestAlertsNeverWait has a target that never responds.
 func TestAlertsNeverWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		never := make(chan struct{})
@@ -306,7 +306,7 @@ func TestAlertsNeverWait(t *testing.T) {
 			a.Observe(completes())
 			a.Observe(fails("503"))
 		}
-		require.Zero(t, time.Since(start), "whoever tells something goes on at once")
+		require.Zero(t, time.Since(start), "Observe returns at once")
 		time.Sleep(time.Hour)
 		start = time.Now()
 		cancel()
@@ -322,7 +322,7 @@ func TestAlertsOutliveTheProcess(t *testing.T) {
 		d := newDesk(t, path, nightlyRouting)
 		d.Observe(fails("502 for hunter22"))
 		require.Len(t, d.after(time.Hour), 1)
-		d.Observe(serve.RunLate{Pipeline: "nightly", Why: "nobody was there"}) // and the process ends at once
+		d.Observe(serve.RunLate{Pipeline: "nightly", Why: "nobody was there"}) // and the process ends before a message is sent
 		d.stop()
 
 		text, err := os.ReadFile(path)
@@ -336,18 +336,18 @@ func TestAlertsOutliveTheProcess(t *testing.T) {
 		again := fails("502 for hunter22")
 		again.Trigger, again.Over = serve.TriggerManual, false
 		d.Observe(again)
-		require.Empty(t, d.after(time.Hour), "it was told by the process before")
+		require.Empty(t, d.after(time.Hour), "the previous process has reported it")
 		d.stop()
 
 		d = newDesk(t, path, nightlyRouting)
 		d.Observe(completes())
-		require.Equal(t, []string{"slack: pipeline nightly: failed is over\npipeline nightly: late is over"}, d.after(time.Hour))
+		require.Equal(t, []string{"slack: pipeline nightly: failed (resolved)\npipeline nightly: late (resolved)"}, d.after(time.Hour))
 		d.stop()
 
 		require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
 		d = newDesk(t, path, nightlyRouting)
 		d.Observe(fails("502"))
-		require.Len(t, d.after(time.Hour), 1, "a file that is broken costs what was told, not what is to be")
+		require.Len(t, d.after(time.Hour), 1, "a broken file loses what was reported, and no new alert")
 		d.stop()
 	})
 }
@@ -374,8 +374,7 @@ func TestAlertsRoutes(t *testing.T) {
 			"smtp: pipeline hourly: late\n  nobody was there",
 		}, d.after(time.Hour))
 
-		// The configuration is read again without the pipeline: there is nothing to
-		// be over.
+		// The configuration is reloaded without the pipeline: its failure is not reported as resolved.
 		r.Pipelines = map[string]Carried{}
 		d.Route(r)
 		require.Empty(t, d.after(time.Hour))
@@ -384,7 +383,7 @@ func TestAlertsRoutes(t *testing.T) {
 }
 
 func TestAlertsSignature(t *testing.T) {
-	const every = "slack: source main: signature\n  every delivery is refused: signature; the secret or the scheme has changed: set it, or run 'penstock webhooks learn main'"
+	const every = "slack: source main: signature\n  all deliveries are refused: signature; the secret or the scheme has changed: set the new one, or run 'penstock webhooks learn main'"
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "alerts.json")
 		d := newDesk(t, path, nightlyRouting)
@@ -395,7 +394,7 @@ func TestAlertsSignature(t *testing.T) {
 		}
 		accept := func() { d.Observe(serve.WebhookSeen{Source: "main", Verdict: "stored", Status: 200}) }
 		refuse(refusedMany-1, "main")
-		require.Empty(t, d.after(refusedIn+time.Second), "somebody tries doors")
+		require.Empty(t, d.after(refusedIn+time.Second), "a few refused deliveries raise no alert")
 		refuse(refusedMany-1, "main")
 		refuse(1000, "nobody's")
 		for range 100 {
@@ -404,20 +403,20 @@ func TestAlertsSignature(t *testing.T) {
 		}
 		require.Empty(t, d.after(time.Minute))
 		refuse(1, "main")
-		require.Equal(t, []string{"slack: source main: signature\n  some deliveries are refused, others are not: signature"}, d.after(30*time.Minute))
+		require.Equal(t, []string{"slack: source main: signature\n  some deliveries are refused, others are accepted: signature"}, d.after(30*time.Minute))
 		refuse(5000, "main")
-		require.Equal(t, []string{every}, d.after(30*time.Minute), "none is accepted any more")
+		require.Equal(t, []string{every}, d.after(30*time.Minute), "no delivery is accepted any more")
 		accept()
-		require.Equal(t, []string{"slack: source main: signature\n  some deliveries are refused, others are not: signature"}, d.after(30*time.Minute))
+		require.Equal(t, []string{"slack: source main: signature\n  some deliveries are refused, others are accepted: signature"}, d.after(30*time.Minute))
 		refuse(1, "main")
 		require.Empty(t, d.after(refusedOver-time.Minute))
 		d.stop()
 		d = newDesk(t, path, nightlyRouting)
 		defer d.stop()
 		require.Empty(t, d.after(time.Minute/2))
-		require.Equal(t, []string{"slack: source main: signature is over"}, d.after(3*time.Hour))
+		require.Equal(t, []string{"slack: source main: signature (resolved)"}, d.after(3*time.Hour))
 		refuse(refusedMany, "main")
-		require.Equal(t, []string{every}, d.after(30*time.Minute), "at once, where none was ever accepted")
+		require.Equal(t, []string{every}, d.after(30*time.Minute), "reported at once if none was ever accepted")
 	})
 }
 

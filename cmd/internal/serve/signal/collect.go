@@ -27,39 +27,39 @@ func (m *Metrics) histogram(name, help string, buckets []float64, labels ...stri
 
 func buildInfo(b Build) prometheus.Collector {
 	g := prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: namespace, Name: "build_info", Help: "What is running; always 1.",
+		Namespace: namespace, Name: "build_info", Help: "Version, commit and Go version of penstock as labels; always 1.",
 		ConstLabels: prometheus.Labels{"version": b.Version, "commit": b.Commit, "go": b.Go},
 	})
 	g.Set(1)
 	return g
 }
 
-// books collects a [Reading] at each scrape.
+// books is a collector that takes a [Reading] at each scrape.
 type books func() Reading
 
-// The descriptions of what a Reading holds.
+// The descriptions of the metrics in a Reading.
 var (
-	rateLimit  = describe("rate_limit_requests_per_second", "Requests a second that the credential may make; 0 while unknown.", "source", "surface")
-	rateUsed   = describe("rate_used_requests_per_second", "Requests a second that the credential has made of late.", "source", "surface")
-	rateFlying = describe("source_requests_in_flight", "Requests under way.", "source", "surface")
-	rateWaits  = describe("rate_wait_seconds", "Until a request may go; 0 while they go.", "source", "surface")
-	inboxBytes = describe("inbox_bytes", "Bytes of the events that are kept.", "source")
-	inboxDead  = describe("inbox_dead_letters", "Events that were given up and are kept.", "source")
-	inboxAge   = describe("inbox_oldest_event_age_seconds", "Since the oldest event that is kept was delivered.", "source")
+	rateLimit  = describe("rate_limit_requests_per_second", "Rate limit of the credential in requests per second, configured or learned; 0 while unknown.", "source", "surface")
+	rateUsed   = describe("rate_used_requests_per_second", "Recent requests per second of the credential.", "source", "surface")
+	rateFlying = describe("source_requests_in_flight", "Requests in flight.", "source", "surface")
+	rateWaits  = describe("rate_wait_seconds", "Time until the next request may be sent; 0 if it may be sent now.", "source", "surface")
+	inboxBytes = describe("inbox_bytes", "Size of the events in the inbox.", "source")
+	inboxDead  = describe("inbox_dead_letters", "Dead letters in the inbox: events that could not be applied.", "source")
+	inboxAge   = describe("inbox_oldest_event_age_seconds", "Time since the delivery of the oldest event in the inbox; 0 if it is empty.", "source")
 )
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
 }
 
-// Describe tells of every metric that a Reading can hold.
+// Describe sends the description of every metric in a Reading.
 func (books) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{rateLimit, rateUsed, rateFlying, rateWaits, inboxBytes, inboxDead, inboxAge} {
 		to <- d
 	}
 }
 
-// Collect takes a reading.
+// Collect takes a reading and sends its metrics.
 func (b books) Collect(to chan<- prometheus.Metric) {
 	tell := func(d *prometheus.Desc, v float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)

@@ -26,8 +26,8 @@ import (
 
 var redactTest = wire.NewRedactor("hunter22").Redact
 
-// TestTraces has a run of two streams sent to a real collector: the tree of its
-// spans, and nothing secret in them.
+// TestTraces sends a run of two streams to a real collector and checks the tree of its spans,
+// and that they have no secrets.
 func TestTraces(t *testing.T) {
 	var mu sync.Mutex
 	spans := map[string]*prototrace.Span{}
@@ -100,7 +100,7 @@ func TestTraces(t *testing.T) {
 	require.NotEqual(t, run.TraceId, spans["deltas"].TraceId)
 }
 
-// TestTracesWithoutCollector loses spans: that is logged once, and keeps nobody.
+// TestTracesWithoutCollector loses spans: that is logged once, and holds up nothing.
 func TestTracesWithoutCollector(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
 	defer srv.Close()
@@ -133,7 +133,7 @@ func (l *logged) count() int {
 	return l.n
 }
 
-// lineageTo runs a Lineage against a collector, which refuses the first answers.
+// lineageTo runs a Lineage against a collector that refuses the first requests.
 func lineageTo(t *testing.T, refuse int, notices ...serve.Notice) (bodies []map[string]any, log *logged) {
 	t.Helper()
 	var mu sync.Mutex
@@ -200,8 +200,8 @@ func TestLineage(t *testing.T) {
 	require.Equal(t, "2026-03-01T02:00:00Z", bodies[0]["run"].(map[string]any)["facets"].(map[string]any)["nominalTime"].(map[string]any)["nominalStartTime"])
 }
 
-// TestLineageIsBounded has nobody who sends: what finds no room is lost, and
-// nobody waits.
+// TestLineageIsBounded does not call Run: events beyond the queue are dropped, and Observe does
+// not wait.
 func TestLineageIsBounded(t *testing.T) {
 	log := &logged{}
 	l := NewLineage(LineageOptions{URL: "http://127.0.0.1:1", Log: slog.New(slog.NewTextHandler(log, nil)), Redact: redactTest})

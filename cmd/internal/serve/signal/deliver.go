@@ -13,42 +13,42 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Service is the service that a shoutrrr URL names.
+// Service returns the service that a shoutrrr URL names.
 func Service(u wire.Secret) string {
 	service, _, _ := strings.Cut(u.Reveal(), ":")
 	return strings.ToLower(service)
 }
 
-// CheckTarget says what is wrong with the form of a shoutrrr URL. It sends
-// nothing. The error names the service at most: the URL is a secret.
+// CheckTarget checks the form of a shoutrrr URL. It sends nothing. The URL is a secret, so the
+// error names at most the service.
 func CheckTarget(u wire.Secret) error {
 	service := Service(u)
 	_, rest, ok := strings.Cut(u.Reveal(), ":")
 	base, _, _ := strings.Cut(service, "+")
 	switch _, err := (&router.ServiceRouter{}).NewService(base); {
 	case !ok || !strings.HasPrefix(rest, "//"):
-		return errors.New("is no URL; want such as slack://…, smtp://… or generic+https://host/path")
+		return errors.New("not a URL; use, for example, slack://…, smtp://… or generic+https://host/path")
 	case base == "logger":
-		return errors.New("logger tells nobody")
+		return errors.New("the service logger sends no message")
 	case err != nil:
-		return fmt.Errorf("no service %q", base)
+		return fmt.Errorf("unknown service %q", base)
 	}
 	if _, err := url.Parse(u.Reveal()); err != nil {
-		return fmt.Errorf("%s: is no URL", service)
+		return fmt.Errorf("%s: not a URL", service)
 	}
 	if base == "matrix" {
-		return nil // it would sign in
+		return nil // Locate would sign in
 	}
 	if _, err := (&router.ServiceRouter{}).Locate(u.Reveal()); err != nil {
-		return fmt.Errorf("%s: the URL is not as the service wants it", service)
+		return fmt.Errorf("%s: the URL does not have the form that the service requires", service)
 	}
 	return nil
 }
 
-var errSlow = fmt.Errorf("no answer in %s", sendTimeout)
+var errSlow = fmt.Errorf("no response within %s", sendTimeout)
 
-// deliver sends one message. Where no answer comes in time it returns, and
-// leaves what it has begun behind.
+// deliver sends one message. If there is no response in time it returns errSlow; the goroutine
+// that sends goes on in the background.
 func deliver(u wire.Secret, text string) error {
 	sent := make(chan error, 1)
 	go func() {
@@ -71,8 +71,8 @@ func deliver(u wire.Secret, text string) error {
 	}
 }
 
-// concealed is err without any part of the URL: services quote it, and each has
-// its secret in another place. // Invariant 5
+// concealed returns err without any part of the URL. Services quote the URL in errors, and each
+// has its secret in a different part. // Invariant 5
 func concealed(err error, u wire.Secret) error {
 	secrets := []wire.Secret{u}
 	if p, bad := url.Parse(u.Reveal()); bad == nil {

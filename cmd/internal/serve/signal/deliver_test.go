@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// hook is a real server that takes what the generic service of shoutrrr sends;
-// the first refuse answers are 500.
+// hook is a real server for the generic service of shoutrrr. It answers the first refuse
+// requests with 500.
 func hook(t *testing.T, refuse int) (url wire.Secret, bodies <-chan string) {
 	t.Helper()
 	ch := make(chan string, 100)
@@ -45,7 +45,7 @@ func TestDeliver(t *testing.T) {
 	require.Equal(t, "/hooks/s3cretpath penstock\npipeline nightly: failed", <-bodies)
 }
 
-// TestDeliverConceals has errors that quote the URL: nothing of it may be seen.
+// TestDeliverConceals has errors that quote the URL: no part of it may appear.
 func TestDeliverConceals(t *testing.T) {
 	refused, _ := hook(t, 1)
 	srv := httptest.NewServer(nil)
@@ -67,12 +67,12 @@ func TestCheckTarget(t *testing.T) {
 		"discord://s3crettoken@123456789":                                      "",
 		"ntfy://ntfy.sh/s3cret":                                                "",
 		"matrix://user:s3cret@matrix.invalid/":                                 "",
-		"":                                                                     "is no URL",
-		"https://s3cret.example":                                               `no service "https"`,
-		"slack:s3cret":                                                         "is no URL",
-		"slack://s3cret":                                                       "slack: the URL is not as the service wants it",
-		"logger://":                                                            "logger tells nobody",
-		"generic://%zz:s3cret":                                                 "generic: is no URL",
+		"":                                                                     "not a URL",
+		"https://s3cret.example":                                               `unknown service "https"`,
+		"slack:s3cret":                                                         "not a URL",
+		"slack://s3cret":                                                       "slack: the URL does not have the form that the service requires",
+		"logger://":                                                            "the service logger sends no message",
+		"generic://%zz:s3cret":                                                 "generic: not a URL",
 	} {
 		err := CheckTarget(url)
 		if want == "" {
@@ -84,8 +84,8 @@ func TestCheckTarget(t *testing.T) {
 	}
 }
 
-// TestAlertsOverHTTP is the whole way: notice, digest, a server that refuses
-// first, and the message.
+// TestAlertsOverHTTP covers the whole path: notice, digest, a server that refuses at first, and
+// the message.
 func TestAlertsOverHTTP(t *testing.T) {
 	url, bodies := hook(t, 0)
 	a, err := OpenAlerts(t.Context(), AlertOptions{Notes: (&state.Folder{Dir: t.TempDir()}).Notes(), Log: slog.New(slog.DiscardHandler), Redact: wire.NewRedactor("hunter22").Redact})

@@ -1,11 +1,9 @@
-// Package signal is what operators of the daemon see of it besides the
-// dashboard: Prometheus metrics, answers to the questions whether the process
-// lives and whether it can work, alerts through the services of shoutrrr,
-// traces of OpenTelemetry and run events of OpenLineage.
+// Package signal reports the state of the daemon to other systems: Prometheus metrics,
+// liveness and readiness, alerts through the services of shoutrrr, OpenTelemetry traces and
+// OpenLineage run events.
 //
-// Everything here listens and counts; nothing decides. What is told is told
-// without waiting: whoever cannot be reached costs a message, never a run. No
-// record's content and no secret goes out. // Invariant 5
+// The package only observes; it decides nothing. Runs never wait for it: if a receiver cannot
+// be reached, messages are lost or late. It sends no content of records and no secrets. // Invariant 5
 //
-// Begin with [NewMetrics] and [NewHealth], which need no configuration.
+// Start with [NewMetrics] and [NewHealth], which need no configuration.
 package signal

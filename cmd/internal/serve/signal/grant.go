@@ -8,14 +8,14 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 )
 
-// When a sign-in is news.
+// When a sign-in raises an alert.
 const (
-	grantFails = 5 * time.Minute // renewals have failed for so long
-	grantEnds  = 24 * time.Hour  // before the end of one that nothing renews
+	grantFails = 5 * time.Minute // after renewals have failed for this long
+	grantEnds  = 24 * time.Hour  // before the end of a sign-in without a refresh token
 )
 
-// grants goes by how sign-ins stand now. What is known of those that are gone is cleared;
-// what is known of those that could not be read stays.
+// grants raises and clears alerts by the current state of the sign-ins. Alerts of removed
+// sign-ins are cleared; alerts of sign-ins that could not be read stay.
 func (a *Alerts) grants(n serve.GrantsSeen) {
 	stays := func(tp topic, surface string) bool {
 		return slices.ContainsFunc(n.Unread, func(source string) bool { return ofSource(source, Grant) == tp }) ||
@@ -41,26 +41,26 @@ func (a *Alerts) grants(n serve.GrantsSeen) {
 	}
 }
 
-// grantTrouble is why a sign-in needs a person; "" if it does not.
+// grantTrouble returns why a sign-in needs a person, or "".
 func grantTrouble(g serve.Grant, now time.Time) string {
-	login := fmt.Sprintf("; `penstock login %s %s` signs in", g.Source, g.Surface)
+	login := fmt.Sprintf("; run `penstock login %s %s` to sign in", g.Source, g.Surface)
 	switch {
 	case g.Trouble != "":
 		return clip(g.Trouble, mostWhy-len(login)) + login
 	case g.NoRefresh && !g.Expires.IsZero() && g.Expires.Sub(now) < grantEnds:
-		return "the sign-in ends at " + g.Expires.UTC().Format(time.RFC3339) + " and nothing renews it" + login
+		return "the sign-in ends at " + g.Expires.UTC().Format(time.RFC3339) + " and cannot be renewed" + login
 	case !g.Failing.IsZero() && now.Sub(g.Failing) >= grantFails:
-		return "the token has not been renewed since " + g.Failing.UTC().Format(time.RFC3339) + ": the token endpoint gives none; penstock keeps trying"
+		return "the token has not been renewed since " + g.Failing.UTC().Format(time.RFC3339) + ": the token endpoint returns no token; penstock keeps trying"
 	}
 	return ""
 }
 
-// makeGrants makes the metrics of sign-ins.
+// makeGrants registers the metrics of sign-ins.
 func (m *Metrics) makeGrants() {
-	m.grantUsable = m.gauge("grant_usable", "Whether the sign-in of a source can be used: 0 until somebody acts.", "source", "surface")
-	m.grantExpires = m.gauge("grant_expires_timestamp_seconds", "When the access token ends; 0 where the server has not said.", "source", "surface")
-	m.grantRenewed = m.gauge("grant_renewed_timestamp_seconds", "When the access token came; 0 where nobody has signed in.", "source", "surface")
-	m.grantFailing = m.gauge("grant_failing_since_timestamp_seconds", "Since when renewals have brought no token; 0 while they do.", "source", "surface")
+	m.grantUsable = m.gauge("grant_usable", "1 if the sign-in of the source can be used; 0 if a person must sign in again.", "source", "surface")
+	m.grantExpires = m.gauge("grant_expires_timestamp_seconds", "When the access token expires; 0 if the server did not say.", "source", "surface")
+	m.grantRenewed = m.gauge("grant_renewed_timestamp_seconds", "When the access token was issued; 0 if no one has signed in yet.", "source", "surface")
+	m.grantFailing = m.gauge("grant_failing_since_timestamp_seconds", "Since when renewals of the access token have failed; 0 if they succeed.", "source", "surface")
 }
 
 func (m *Metrics) grantsSeen(n serve.GrantsSeen) {

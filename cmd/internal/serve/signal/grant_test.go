@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 )
 
-// A sign-in that needs a person raises an alert once, and one that works again ends it.
+// A sign-in that needs a person raises an alert once. The alert ends when the sign-in works again.
 func TestAlertsGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, filepath.Join(t.TempDir(), "alerts.json"), nightlyRouting)
@@ -29,14 +29,14 @@ func TestAlertsGrant(t *testing.T) {
 			g.Trouble = "the answer to the renewal at " + time.Now().Format(time.RFC3339) + " was lost"
 		}
 		see(lost)
-		require.Regexp(t, `^slack: source main: grant\n  v2: the answer to the renewal at .* was lost; 'penstock login main v2' signs in$`, d.after(time.Hour)[0])
+		require.Regexp(t, `^slack: source main: grant\n  v2: the answer to the renewal at .* was lost; run 'penstock login main v2' to sign in$`, d.after(time.Hour)[0])
 		see(lost)
-		require.Empty(t, d.after(time.Hour), "it is told once")
+		require.Empty(t, d.after(time.Hour), "it is reported once")
 		see(healthy)
-		require.Equal(t, []string{"slack: source main: grant is over"}, d.after(time.Hour))
+		require.Equal(t, []string{"slack: source main: grant (resolved)"}, d.after(time.Hour))
 
 		see(func(g *serve.Grant) { g.Failing = time.Now().Add(-time.Minute) })
-		require.Empty(t, d.after(time.Hour), "a minute is no news")
+		require.Empty(t, d.after(time.Hour), "one minute is too short for an alert")
 		see(func(g *serve.Grant) { g.Failing = time.Now().Add(-10 * time.Minute) })
 		require.Regexp(t, `the token has not been renewed since .*; penstock keeps trying`, d.after(time.Hour)[0])
 		see(healthy)
@@ -45,17 +45,17 @@ func TestAlertsGrant(t *testing.T) {
 		see(func(g *serve.Grant) { g.NoRefresh = true; g.Expires = time.Now().Add(48 * time.Hour) })
 		require.Empty(t, d.after(time.Hour), "it ends the day after tomorrow")
 		see(func(g *serve.Grant) { g.NoRefresh = true })
-		require.Regexp(t, `the sign-in ends at .* and nothing renews it`, d.after(time.Hour)[0])
+		require.Regexp(t, `the sign-in ends at .* and cannot be renewed`, d.after(time.Hour)[0])
 		d.Observe(serve.GrantsSeen{At: time.Now(), Unread: []string{"main"}})
-		require.Empty(t, d.after(time.Hour), "the state cannot be read: nothing is over")
+		require.Empty(t, d.after(time.Hour), "the state cannot be read: no alert ends")
 		app := serve.Grant{Source: "main", Surface: "app", Renewed: time.Now(), Expires: time.Now().Add(time.Hour)}
-		d.Observe(serve.GrantsSeen{At: time.Now(), Grants: []serve.Grant{app}}) // v2 is not in the configuration any more
-		require.Equal(t, []string{"slack: source main: grant is over"}, d.after(time.Hour))
+		d.Observe(serve.GrantsSeen{At: time.Now(), Grants: []serve.Grant{app}}) // v2 was removed from the configuration
+		require.Equal(t, []string{"slack: source main: grant (resolved)"}, d.after(time.Hour))
 
 		see(func(g *serve.Grant) { g.NoRefresh = true })
 		require.Len(t, d.after(time.Hour), 1)
-		d.Observe(serve.GrantsSeen{At: time.Now()}) // nor is the source
-		require.Equal(t, []string{"slack: source main: grant is over"}, d.after(time.Hour))
+		d.Observe(serve.GrantsSeen{At: time.Now()}) // the source was removed, too
+		require.Equal(t, []string{"slack: source main: grant (resolved)"}, d.after(time.Hour))
 	})
 }
 
@@ -79,5 +79,5 @@ func TestMetricsGrant(t *testing.T) {
 		require.Contains(t, text, want)
 	}
 	m.Observe(serve.GrantsSeen{})
-	require.NotContains(t, scrape(t, m), "penstock_grant_usable{", "sign-ins that are gone are dropped")
+	require.NotContains(t, scrape(t, m), "penstock_grant_usable{", "removed sign-ins are dropped")
 }

@@ -12,52 +12,47 @@ import (
 	"time"
 )
 
-// Health answers /healthz, whether the process lives, and /readyz, whether it can
-// do its work: 200 if so, else 503, with each check's outcome as JSON. The first
-// is for whoever restarts it, the second for whoever sends it deliveries: a full
-// disk is no reason to start again. Whoever reaches the daemon may ask, so that
-// an answer holds fixed words alone; what is wrong stands in the log, once until
-// it changes. // Invariant 5
+// Health serves /healthz (liveness) and /readyz (readiness): 200 or 503, with the outcome of each
+// check as JSON. Liveness is for supervisors that restart the process, readiness for load
+// balancers: a full disk is no reason to restart. The routes need no token, so the response has
+// only fixed words. The log has the errors, once until they change. // Invariant 5
 type Health struct {
 	alive  Check
 	log    *slog.Logger
 	checks atomic.Pointer[[]Check]
 
 	mu   sync.Mutex
-	told map[string]string // what was logged last, by check
+	told map[string]string // the error logged last, by check
 }
 
-// Check is one thing that readiness needs.
+// Check is one condition of readiness.
 type Check struct {
 	Name string
-	Ask  func(context.Context) error // nil: ready. It must not take long
+	Ask  func(context.Context) error // returns nil if ready; must return quickly
 }
 
-// checkTimeout bounds all checks of one answer.
+// checkTimeout bounds all checks of one request.
 const checkTimeout = 3 * time.Second
 
 var errStarting = errors.New("not started yet")
 
-// NewHealth makes the health of a process that lives for as long as alive gives
-// no error.
+// NewHealth returns a Health. The process counts as alive while alive returns nil.
 func NewHealth(alive func() error, log *slog.Logger) *Health {
 	h := &Health{alive: Check{Name: "alive", Ask: func(context.Context) error { return alive() }}, log: log, told: map[string]string{}}
 	h.Ready(Check{Name: "started", Ask: func(context.Context) error { return errStarting }})
 	return h
 }
 
-// Ready says what readiness needs from now on. Before the first call nothing is
-// ready.
+// Ready replaces the checks of readiness. Before the first call the process is not ready.
 func (h *Health) Ready(checks ...Check) { h.checks.Store(&checks) }
 
-// health is what both answers look like.
+// health is the body of both responses.
 type health struct {
 	Status string            `json:"status"` // ok or failing
 	Checks map[string]string `json:"checks"` // ok or failing
 }
 
-// ServeHTTP answers a path that ends in /readyz with the readiness, any other
-// with whether the process lives.
+// ServeHTTP serves readiness at a path that ends in /readyz, and liveness at any other path.
 func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
 	defer cancel()
@@ -85,11 +80,11 @@ func (h *Health) answer(w http.ResponseWriter, names []string, errs []error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(a) // whoever asked has gone
+	_ = json.NewEncoder(w).Encode(a) // fails if the client has disconnected
 }
 
-// tell logs what is wrong with a check once it is, when it is something else, and
-// when it is over.
+// tell logs the error of a check when it first appears, when it changes, and when the check
+// passes again.
 func (h *Health) tell(name string, err error) {
 	text := ""
 	if err != nil {

@@ -54,7 +54,7 @@ func TestHealthReadiness(t *testing.T) {
 	for range 3 {
 		code, a = ask(t, h, "/readyz")
 		require.Equal(t, http.StatusServiceUnavailable, code)
-		require.Equal(t, map[string]string{"configuration": "ok", "inbox": "failing"}, a.Checks, "whoever asks learns no path, no name, no error")
+		require.Equal(t, map[string]string{"configuration": "ok", "inbox": "failing"}, a.Checks, "the response has no path, no name, no error")
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "/var/lib/penstock/inbox.db"), "the log has it once: %s", log.String())
 	require.NotContains(t, log.String(), "hunter22")
@@ -67,7 +67,7 @@ func TestHealthReadiness(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "healthy again"))
 }
 
-// TestHealthReadinessIsBounded has a check that waits for as long as it may.
+// TestHealthReadinessIsBounded has a check that waits until its context ends.
 func TestHealthReadinessIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHealth(func() error { return nil }, slog.New(slog.DiscardHandler))

@@ -19,11 +19,10 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Lineage sends run events of OpenLineage, as of the version in
-// lineageSchema: START when a run begins, and COMPLETE, FAIL or ABORT when it
-// ends, with the streams it has read and the tables it has filled. Events wait
-// in a bounded queue; when that is full, or the collector does not answer, they
-// are lost and that is logged: no run waits. It is safe for concurrent use.
+// Lineage sends OpenLineage run events of the version in lineageSchema: START when a run begins,
+// and COMPLETE, FAIL or ABORT when it ends, with the streams that it read and the tables that it
+// filled. Events wait in a bounded queue. If the queue is full or the collector does not respond,
+// events are dropped and that is logged; a run never waits. It is safe for concurrent use.
 type Lineage struct {
 	o     LineageOptions
 	url   string
@@ -33,23 +32,22 @@ type Lineage struct {
 	places map[string]LineagePipeline
 }
 
-// LineageOptions say where run events go.
+// LineageOptions configure Lineage.
 type LineageOptions struct {
-	URL      string // of the collector; /api/v1/lineage is added where there is no path
+	URL      string // of the collector; without a path, /api/v1/lineage is added
 	Token    wire.Secret
 	Producer string // a URI of this program and its version
 	Log      *slog.Logger
 	Redact   func(string) string
 }
 
-// LineagePipeline says how the datasets of a pipeline are named.
+// LineagePipeline has the names of a pipeline's datasets.
 type LineagePipeline struct {
 	Source       string // namespace of its streams: the address of the source
 	Destinations map[string]LineagePlace
 }
 
-// LineagePlace is the namespace of a destination's tables, and what stands
-// before their names.
+// LineagePlace is the namespace of a destination's tables and the prefix of their names.
 type LineagePlace struct{ Namespace, Prefix string }
 
 const (
@@ -62,7 +60,7 @@ const (
 	lineageJobs    = "penstock" // namespace of the pipelines
 )
 
-// NewLineage returns a Lineage that sends once [Lineage.Run] has begun.
+// NewLineage returns a Lineage. [Lineage.Run] must run for it to send events.
 func NewLineage(o LineageOptions) *Lineage {
 	l := &Lineage{o: o, url: strings.TrimRight(o.URL, "/"), queue: make(chan runEvent, lineageQueue)}
 	if u, err := url.Parse(l.url); err == nil && u.Path == "" {
@@ -71,14 +69,14 @@ func NewLineage(o LineageOptions) *Lineage {
 	return l
 }
 
-// Configure says how the datasets of each pipeline are named.
+// Configure sets the names of each pipeline's datasets.
 func (l *Lineage) Configure(pipelines map[string]LineagePipeline) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.places = pipelines
 }
 
-// The structures of OpenLineage, as far as they are used.
+// The parts of OpenLineage's structures that are used.
 type (
 	runEvent struct {
 		EventType string    `json:"eventType"`
@@ -106,7 +104,7 @@ type (
 
 var _ serve.Observer = (*Lineage)(nil)
 
-// Observe makes an event of the beginning and of the end of a run.
+// Observe queues an event when a run begins and when it ends.
 func (l *Lineage) Observe(n serve.Notice) {
 	switch n := n.(type) {
 	case serve.RunStarted:
@@ -127,8 +125,8 @@ func (l *Lineage) event(kind, name, run string, at time.Time) runEvent {
 	}
 }
 
-// ended tells the streams that were read to their end, and the tables that have
-// their rows: those of a run that came only part of the way, too.
+// ended returns the event of a run's end. It names the streams that were read to their end and
+// their tables, also if the run as a whole is partial.
 func (l *Lineage) ended(n serve.RunEnded) runEvent {
 	kind, why := lineageOutcome(n)
 	e := l.event(kind, n.Pipeline, n.Run, n.At)
@@ -159,8 +157,8 @@ func (l *Lineage) ended(n serve.RunEnded) runEvent {
 	return e
 }
 
-// lineageOutcome is the type of a run's last event: a run of which something was
-// put off is complete as far as its outputs say.
+// lineageOutcome returns the type of a run's last event. A partial run counts as complete, because
+// the event names only the outputs that are complete.
 func lineageOutcome(n serve.RunEnded) (kind, why string) {
 	if err := n.Err; err != nil {
 		why = err.Error()
@@ -182,12 +180,12 @@ func (l *Lineage) facet(name, schema string, values map[string]any) map[string]a
 	return map[string]any{name: values}
 }
 
-// runUUID is the run's id in the form that OpenLineage wants: the same for the
-// same run, whoever asks and when.
+// runUUID returns the run's id as the UUID that OpenLineage requires. It depends only on the
+// pipeline's name and the run's id.
 func runUUID(name, run string) string {
 	sum := sha256.Sum256([]byte("penstock run\x00" + name + "\x00" + run))
 	u := sum[:16]
-	u[6], u[8] = u[6]&0x0f|0x80, u[8]&0x3f|0x80 // version 8, of one's own making
+	u[6], u[8] = u[6]&0x0f|0x80, u[8]&0x3f|0x80 // version 8: custom format (RFC 9562)
 	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 }
 
@@ -195,11 +193,11 @@ func (l *Lineage) offer(e runEvent) {
 	select {
 	case l.queue <- e:
 	default:
-		l.o.Log.Warn("run event of OpenLineage lost: too many wait", "pipeline", e.Job.Name)
+		l.o.Log.Warn("drop OpenLineage event: queue is full", "pipeline", e.Job.Name)
 	}
 }
 
-// Run sends events until ctx ends, and then for a short while what waits.
+// Run sends events until ctx ends, then spends at most lineageFlush on the queued ones.
 func (l *Lineage) Run(ctx context.Context) {
 	client := &http.Client{Timeout: lineageTimeout}
 	defer client.CloseIdleConnections()
@@ -232,7 +230,7 @@ func (l *Lineage) send(ctx context.Context, client *http.Client, e runEvent) {
 		}
 		err = nil
 	}
-	l.o.Log.Warn("run event of OpenLineage lost", "pipeline", e.Job.Name, "error", l.o.Redact(fmt.Sprint(err)))
+	l.o.Log.Warn("drop OpenLineage event", "pipeline", e.Job.Name, "error", l.o.Redact(fmt.Sprint(err)))
 }
 
 func wait(ctx context.Context, d time.Duration) bool {
@@ -260,7 +258,7 @@ func (l *Lineage) post(ctx context.Context, client *http.Client, text []byte) er
 		return err
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be reused
 	if resp.StatusCode/100 != 2 {
 		return fmt.Errorf("post run event: %s", resp.Status)
 	}

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 )
 
-// Redacted is a handler whose lines hold no secret that redact knows, whatever
-// stands in messages and attributes; h writes them. // Invariant 5
+// Redacted returns a handler that removes the secrets that redact knows from messages and
+// attributes, and passes the records on to h. // Invariant 5
 func Redacted(h slog.Handler, redact func(string) string) slog.Handler {
 	return &redacted{Handler: h, redact: redact}
 }
@@ -17,7 +17,7 @@ type redacted struct {
 	redact func(string) string
 }
 
-// Handle writes r without secrets.
+// Handle passes r on without secrets.
 func (h *redacted) Handle(ctx context.Context, r slog.Record) error {
 	clean := slog.NewRecord(r.Time, r.Level, h.redact(r.Message), r.PC)
 	r.Attrs(func(a slog.Attr) bool {
@@ -27,7 +27,7 @@ func (h *redacted) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, clean)
 }
 
-// WithAttrs returns a handler whose lines have these, too.
+// WithAttrs returns a handler that adds the attributes, without secrets, to each record.
 func (h *redacted) WithAttrs(as []slog.Attr) slog.Handler {
 	clean := make([]slog.Attr, len(as))
 	for i, a := range as {
@@ -36,7 +36,7 @@ func (h *redacted) WithAttrs(as []slog.Attr) slog.Handler {
 	return &redacted{Handler: h.Handler.WithAttrs(clean), redact: h.redact}
 }
 
-// WithGroup returns a handler whose attributes stand in a group.
+// WithGroup returns a handler that puts later attributes into a group.
 func (h *redacted) WithGroup(name string) slog.Handler {
 	return &redacted{Handler: h.Handler.WithGroup(name), redact: h.redact}
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Metrics counts what the daemon does, for Prometheus. Its labels are bounded:
-// pipelines and streams are those of the configuration, everything else is
-// "other"; the rest are the words of this project. It is safe for concurrent
-// use.
+// Metrics are the Prometheus metrics of the daemon. The values of labels are bounded: names of
+// pipelines, streams and sources that are not in the configuration become "other", and all other
+// labels have a fixed set of values. It is safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -36,7 +35,7 @@ type Metrics struct {
 	grantRenewed, grantFailing         *prometheus.GaugeVec
 }
 
-// Reading is where the daemon's books stand, asked for at each scrape.
+// Reading holds the values that are read at each scrape.
 type Reading struct {
 	Rates []Rate
 	Inbox []Inbox
@@ -45,36 +44,35 @@ type Reading struct {
 // Rate is the budget of one credential.
 type Rate struct {
 	Source, Surface string
-	Limit           float64 // requests a second, stated or learned; 0 while unknown
-	Used            float64 // requests a second of late
+	Limit           float64 // requests per second, configured or learned; 0 while unknown
+	Used            float64 // recent requests per second
 	InFlight        int
-	Waits           time.Duration // until a request may go; 0 while they go
+	Waits           time.Duration // time until the next request may be sent; 0 if it may be sent now
 }
 
-// Inbox is what of a source's deliveries is not applied everywhere yet.
+// Inbox is what a source's inbox holds: events that are not applied everywhere yet.
 type Inbox struct {
 	Source string
 	Bytes  int64
-	Dead   int64         // events that were given up and are kept
-	Age    time.Duration // of the oldest event that is kept; 0 where there is none
+	Dead   int64         // dead letters
+	Age    time.Duration // of the oldest event; 0 if there is none
 }
 
-// Build says what is running.
+// Build identifies the running program.
 type Build struct{ Version, Commit, Go string }
 
-// other is the label of what the configuration does not name.
+// other replaces names that are not in the configuration.
 const other = "other"
 
-// Buckets in seconds: of runs, which last from seconds to hours, and of events,
-// which should be in the tables within seconds.
+// Buckets in seconds. Runs last from seconds to hours; events should be applied within seconds.
 var (
 	runBuckets     = []float64{1, 5, 15, 60, 180, 600, 1800, 3600, 7200, 14400, 28800}
 	lagBuckets     = []float64{.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200}
 	requestBuckets = []float64{.025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 )
 
-// NewMetrics makes the metrics of a process, all in a registry of their own.
-// read is asked at each scrape and must not take long; it may be nil.
+// NewMetrics returns the metrics of a process in a registry of their own. It calls read at each
+// scrape; read must return quickly and may be nil.
 func NewMetrics(b Build, read func() Reading) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.makeRuns()
@@ -93,42 +91,42 @@ func NewMetrics(b Build, read func() Reading) *Metrics {
 }
 
 func (m *Metrics) makeRuns() {
-	m.runs = m.counter("runs_total", "Runs that have ended, by their status.", "pipeline", "status")
-	m.running = m.gauge("runs_running", "Runs under way.", "pipeline")
-	m.runDuration = m.histogram("run_duration_seconds", "How long runs took.", runBuckets, "pipeline")
+	m.runs = m.counter("runs_total", "Runs that have ended, by status.", "pipeline", "status")
+	m.running = m.gauge("runs_running", "Runs in progress.", "pipeline")
+	m.runDuration = m.histogram("run_duration_seconds", "Duration of runs.", runBuckets, "pipeline")
 	m.runSuccess = m.gauge("run_last_success_timestamp_seconds", "When the last complete run ended.", "pipeline")
-	m.streamSuccess = m.gauge("stream_last_success_timestamp_seconds", "When the last run ended that read the stream to its end and committed all of it.", "pipeline", "stream", "destination")
-	m.streamDuration = m.gauge("stream_last_duration_seconds", "How long the stream took in its last run.", "pipeline", "stream")
-	m.rows = m.counter("rows_total", "Records by what became of them: written, unchanged, deduplicated, rejected; and rows deleted.", "pipeline", "stream", "destination", "outcome")
-	m.records = m.counter("records_read_total", "Records that pages have brought.", "pipeline")
-	m.bytes = m.counter("read_bytes_total", "Bytes of the pages' bodies.", "pipeline")
+	m.streamSuccess = m.gauge("stream_last_success_timestamp_seconds", "When the last run ended that read the whole stream and committed it.", "pipeline", "stream", "destination")
+	m.streamDuration = m.gauge("stream_last_duration_seconds", "Duration of the stream in its last run.", "pipeline", "stream")
+	m.rows = m.counter("rows_total", "Records by outcome (written, unchanged, deduplicated, rejected), and rows marked as deleted.", "pipeline", "stream", "destination", "outcome")
+	m.records = m.counter("records_read_total", "Records read.", "pipeline")
+	m.bytes = m.counter("read_bytes_total", "Bytes of the pages read.", "pipeline")
 	m.pages = m.counter("pages_read_total", "Pages read.", "pipeline")
-	m.certificates = m.counter("certificates_total", "Passes by what they prove about their completeness.", "pipeline", "destination", "verdict")
-	m.notices = m.counter("drift_notices_total", "Ways in which a source is not as it was.", "pipeline", "about", "severity")
-	m.slots = m.counter("slots_total", "Slots of schedules by what became of them: ran, late, skipped, missed.", "pipeline", "outcome")
-	m.lateRuns = m.counter("runs_late_total", "Runs that were not made when they were due.", "pipeline")
-	m.reloads = m.counter("configuration_reloads_total", "Times the configuration was read again, by outcome.", "outcome")
-	m.slotDelay = m.histogram("slot_delay_seconds", "How long after its time a slot's run began.", lagBuckets, "pipeline")
+	m.certificates = m.counter("certificates_total", "Passes by the verdict of their certificate.", "pipeline", "destination", "verdict")
+	m.notices = m.counter("drift_notices_total", "Changes of sources that were noticed, by subject and severity.", "pipeline", "about", "severity")
+	m.slots = m.counter("slots_total", "Slots of schedules by outcome: ran, late, skipped, missed.", "pipeline", "outcome")
+	m.lateRuns = m.counter("runs_late_total", "Runs that did not start when they were due.", "pipeline")
+	m.reloads = m.counter("configuration_reloads_total", "Reloads of the configuration, by outcome.", "outcome")
+	m.slotDelay = m.histogram("slot_delay_seconds", "Delay between the time of a slot and the start of its run.", lagBuckets, "pipeline")
 }
 
 func (m *Metrics) makeSource() {
-	m.requests = m.counter("source_requests_total", "Requests that went out, by the class of their status; none where no answer came.", "source", "surface", "class")
-	m.throttled = m.counter("source_throttled_total", "Requests that were answered 429.", "source", "surface")
-	m.requestDuration = m.histogram("source_request_duration_seconds", "How long answers took.", requestBuckets, "source", "surface")
+	m.requests = m.counter("source_requests_total", "Requests sent, by class of the status; none if there was no response.", "source", "surface", "class")
+	m.throttled = m.counter("source_throttled_total", "Requests that got status 429.", "source", "surface")
+	m.requestDuration = m.histogram("source_request_duration_seconds", "Time until the response.", requestBuckets, "source", "surface")
 }
 
 func (m *Metrics) makeEvents() {
-	m.deliveries = m.counter("webhook_deliveries_total", "Webhook deliveries by their verdict.", "source", "verdict")
-	m.deliveryDuration = m.histogram("webhook_delivery_duration_seconds", "How long deliveries took to be answered.", requestBuckets, "source")
-	m.events = m.counter("events_total", "Webhook events by what became of them: applied, unmapped, dead.", "pipeline", "outcome")
+	m.deliveries = m.counter("webhook_deliveries_total", "Webhook deliveries by verdict.", "source", "verdict")
+	m.deliveryDuration = m.histogram("webhook_delivery_duration_seconds", "Time until a webhook delivery was answered.", requestBuckets, "source")
+	m.events = m.counter("events_total", "Webhook events by outcome: applied, unmapped, dead.", "pipeline", "outcome")
 	m.behind = m.gauge("events_waiting", "Verified events that are not applied yet.", "pipeline")
-	m.oldest = m.gauge("event_oldest_waiting_timestamp_seconds", "When the oldest event that waits was delivered; 0 where none does.", "pipeline")
-	m.appliedLag = m.histogram("event_applied_lag_seconds", "From the delivery of an event until its effect was committed.", lagBuckets, "pipeline")
-	m.refused = m.counter("access_refused_total", "Tokens that opened nothing: wrong ones, and those that were not evaluated because too many wrong ones came.", "outcome")
-	m.alerts = m.counter("alerts_total", "Alerts by what became of them.", "kind", "outcome")
+	m.oldest = m.gauge("event_oldest_waiting_timestamp_seconds", "When the oldest waiting event was delivered; 0 if none waits.", "pipeline")
+	m.appliedLag = m.histogram("event_applied_lag_seconds", "Time from the delivery of an event to the commit of its rows.", lagBuckets, "pipeline")
+	m.refused = m.counter("access_refused_total", "Refused access tokens: wrong, or not evaluated because there were too many wrong ones.", "outcome")
+	m.alerts = m.counter("alerts_total", "Alerts by kind and outcome.", "kind", "outcome")
 }
 
-// Handler answers scrapes.
+// Handler serves scrapes.
 func (m *Metrics) Handler(log *slog.Logger) http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelWarn),
@@ -138,8 +136,8 @@ func (m *Metrics) Handler(log *slog.Logger) http.Handler {
 	})
 }
 
-// Configure says which sources, and which pipelines with which streams there
-// are: only these become labels. Series of pipelines that are gone are dropped.
+// Configure sets the sources, and the pipelines with their streams. Only these become values of
+// labels. Series of removed pipelines are dropped.
 func (m *Metrics) Configure(sources []string, pipelines map[string][]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -151,7 +149,7 @@ func (m *Metrics) Configure(sources []string, pipelines map[string][]string) {
 	m.sources, m.streams = set(sources), map[string]map[string]bool{}
 	for name, streams := range pipelines {
 		m.streams[name] = set(streams)
-		m.running.WithLabelValues(name).Add(0) // seen before the first run
+		m.running.WithLabelValues(name).Add(0) // so that the series exists before the first run
 	}
 }
 
@@ -165,7 +163,7 @@ func (m *Metrics) forget(pipeline string) {
 	}
 }
 
-// pipeline is name, or other where the configuration has none of that name.
+// pipeline returns name, or other if no such pipeline is configured.
 func (m *Metrics) pipeline(name string) string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -175,7 +173,7 @@ func (m *Metrics) pipeline(name string) string {
 	return other
 }
 
-// stream is name, or other where the pipeline carries none of that name.
+// stream returns name, or other if the pipeline has no such stream.
 func (m *Metrics) stream(pipeline, name string) string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -194,7 +192,7 @@ func (m *Metrics) source(name string) string {
 	return other
 }
 
-// oneOf is word, or other where it is none of known.
+// oneOf returns word if it is one of known, and other otherwise.
 func oneOf(word string, known ...string) string {
 	for _, k := range known {
 		if word == k {

@@ -23,7 +23,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// scrape asks a real server for the metrics, as Prometheus does.
+// scrape requests the metrics from a real server, as Prometheus does.
 func scrape(t *testing.T, m *Metrics) string {
 	t.Helper()
 	srv := httptest.NewServer(m.Handler(slog.New(slog.DiscardHandler)))
@@ -37,7 +37,7 @@ func scrape(t *testing.T, m *Metrics) string {
 	return string(text)
 }
 
-// newTestMetrics has one source, main, and one pipeline, nightly, of two streams.
+// newTestMetrics has one source, main, and one pipeline, nightly, with two streams.
 func newTestMetrics(read func() Reading) *Metrics {
 	m := NewMetrics(Build{Version: "v1.2.3", Commit: "abc", Go: "go1.26"}, read)
 	m.Configure([]string{"main"}, map[string][]string{"nightly": {"crm.leads", "crm.deals"}})
@@ -57,7 +57,7 @@ func testReport() pipeline.Report {
 	}
 }
 
-// fill has every metric that there is.
+// fill makes every metric appear.
 func fill(m *Metrics) {
 	at := ended.Add(-90 * time.Second)
 	for _, n := range []serve.Notice{
@@ -140,8 +140,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsAreNamedWell holds every name, unit and help against the
-// conventions of Prometheus.
+// TestMetricsAreNamedWell checks every name, unit and help text against the conventions of
+// Prometheus.
 func TestMetricsAreNamedWell(t *testing.T) {
 	m := newTestMetrics(func() Reading {
 		return Reading{Rates: []Rate{{Source: "main", Surface: "v2"}}, Inbox: []Inbox{{Source: "main"}}}
@@ -156,8 +156,8 @@ func TestMetricsAreNamedWell(t *testing.T) {
 	}
 }
 
-// TestMetricsStayBounded has ten thousand names that no configuration knows, as
-// a hostile source of words might.
+// TestMetricsStayBounded uses ten thousand names that are not in the configuration, as a hostile
+// source might.
 func TestMetricsStayBounded(t *testing.T) {
 	m := newTestMetrics(nil)
 	fill(m)
@@ -174,7 +174,7 @@ func TestMetricsStayBounded(t *testing.T) {
 			m.Observe(n)
 		}
 	}
-	odd("odd") // other is seen once
+	odd("odd") // creates the series of other
 	for status := range 600 {
 		m.Request("odd", "v2", status, 0)
 	}
@@ -209,8 +209,7 @@ func TestClass(t *testing.T) {
 	}
 }
 
-// TestDashboard holds every query of the example dashboard against the metrics
-// that there are.
+// TestDashboard checks that every query of the example dashboard uses metrics and labels that exist.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "penstock", "deploy", "grafana-dashboard.json"))
 	require.NoError(t, err)
@@ -250,8 +249,8 @@ func TestDashboard(t *testing.T) {
 	require.Greater(t, len(used), 20)
 }
 
-// TestMetricsCountASlotOnce has a slot whose run is stopped twice and goes on, and
-// one whose pipeline another process runs just then.
+// TestMetricsCountASlotOnce has a slot whose run is stopped twice and resumed, and a slot whose
+// pipeline is just being run by another process.
 func TestMetricsCountASlotOnce(t *testing.T) {
 	m, due := newTestMetrics(nil), ended
 	stopped := serve.RunEnded{Pipeline: "nightly", Due: due, Report: pipeline.Report{Status: pipeline.StatusStopped}}

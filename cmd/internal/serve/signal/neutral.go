@@ -8,10 +8,9 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// neutral makes a text safe for a message. Errors quote text from a source, and chat
-// services act on some of it: they notify everyone for @channel, make links of addresses,
-// and read markup. Characters that they act on are replaced by ones that look alike; a dot in
-// an address becomes (.).
+// neutral makes a text safe for a message. Errors quote text from a source, and chat services act
+// on some of it: they notify everyone for @channel, turn addresses into links, and render markup.
+// neutral replaces such characters by ones that look alike, and each dot in an address by (.).
 func neutral(text string) string {
 	text = strings.Map(inert, text)
 	text = strings.NewReplacer("://", "(:)//", "](", "] (").Replace(text)
@@ -26,11 +25,11 @@ func neutral(text string) string {
 // alike maps the characters that begin mentions, links and markup to their replacements.
 var alike = map[rune]rune{
 	'@': '＠', '<': '‹', '>': '›', '`': '\'', '*': '∗', '~': '∼', '|': '¦',
-	'。': '.', '．': '.', '｡': '.', // which browsers take for dots
+	'。': '.', '．': '.', '｡': '.', // browsers treat them as dots
 	'\t': ' ', '\r': ' ', '\n': '\n',
 }
 
-// inert is a character without effect; -1 for an invisible one.
+// inert returns a harmless replacement for r, or -1 to drop an invisible character.
 func inert(r rune) rune {
 	if other, ok := alike[r]; ok {
 		return other
@@ -38,23 +37,23 @@ func inert(r rune) rune {
 	switch {
 	case r == '\u2028', r == '\u2029', r == '\u0085':
 		return ' '
-	case unicode.IsControl(r), unicode.Is(unicode.Cf, r): // among them those that turn the direction of writing
+	case unicode.IsControl(r), unicode.Is(unicode.Cf, r): // including those that change the direction of writing
 		return -1
 	}
 	return r
 }
 
-// address is what may be the name of a host: labels with dots between them.
+// address matches what may be a host name: labels with dots between them.
 var address = regexp.MustCompile(`[\p{L}\p{N}_-]+(\.[\p{L}\p{N}_-]+)+`)
 
-// isAddress reports whether chat services make a link of a name: one that ends in a
-// public suffix, or begins with www. Names of streams, as crm.leads, are none.
+// isAddress reports whether chat services turn a name into a link: it ends in a public suffix, or
+// begins with "www.". Names of streams, for example crm.leads, do not.
 func isAddress(name string) bool {
 	name = strings.ToLower(name)
 	if strings.HasPrefix(name, "www.") || strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }) {
 		return true
 	}
-	for name != "" { // evil.com.crm holds one as well
+	for name != "" { // evil.com.crm contains an address, too
 		if suffix, icann := publicsuffix.PublicSuffix(name); icann && suffix != name {
 			return true
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNeutral: what a source says notifies nobody, links nowhere and is no markup.
+// TestNeutral checks that text from a source has no mentions, links or markup.
 func TestNeutral(t *testing.T) {
 	for text, want := range map[string]string{
 		"401: <!channel> @everyone <@U024BE7LH>": "401: ‹!channel› ＠everyone ‹＠U024BE7LH›",
@@ -24,7 +24,7 @@ func TestNeutral(t *testing.T) {
 		"**bold** ~gone~ `code`":                 "∗∗bold∗∗ ∼gone∼ 'code'",
 		"a\u202egpj.exe\x1b]0;x\x07\u200b":       "agpj.exe]0;x",
 		"one\r\ntwo\tthree":                      "one \ntwo three",
-		// What people read as before:
+		// Unchanged:
 		"get /v2/contacts page 17: 500 internal server error": "get /v2/contacts page 17: 500 internal server error",
 		"commit crm.leads: disk full":                         "commit crm.leads: disk full",
 		"amount 12.50 of sales.invoices, file lead.json":      "amount 12.50 of sales.invoices, file lead.json",
@@ -34,7 +34,7 @@ func TestNeutral(t *testing.T) {
 	}
 }
 
-// TestAlertsAreNeutral: it is what targets are sent.
+// TestAlertsAreNeutral checks that messages to targets are neutral.
 func TestAlertsAreNeutral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, t.TempDir()+"/alerts.json", nightlyRouting)

@@ -14,9 +14,9 @@ var _ serve.Observer = (*Metrics)(nil)
 // The outcomes of a slot.
 const (
 	slotRan     = "ran"     // at its time
-	slotLate    = "late"    // ran, but not at its time
-	slotSkipped = "skipped" // not run, as somebody or something else made up for it
-	slotMissed  = "missed"  // not run, and nobody wanted that
+	slotLate    = "late"    // ran after its time
+	slotSkipped = "skipped" // not run on purpose, or because another run made up for it
+	slotMissed  = "missed"  // not run, unintentionally
 )
 
 // Observe counts n.
@@ -46,7 +46,7 @@ func (m *Metrics) Observe(n serve.Notice) {
 	}
 }
 
-// evaluated is the outcome of a refused token.
+// evaluated returns the outcome label of a refused token.
 func evaluated(limited bool) string {
 	if limited {
 		return "not evaluated"
@@ -65,12 +65,12 @@ func (m *Metrics) runStarted(n serve.RunStarted) {
 	p := m.pipeline(n.Pipeline)
 	m.running.WithLabelValues(p).Inc()
 	if n.Due.IsZero() || n.Trigger == serve.TriggerResume {
-		return // it began when its slot came
+		return // no slot, or the run already began at its slot
 	}
 	m.slotDelay.WithLabelValues(p).Observe(max(0, n.At.Sub(n.Due).Seconds()))
 }
 
-// skipped is the outcome of a slot that was not run.
+// skipped returns the outcome of a slot that was not run.
 func skipped(why serve.Skip) string {
 	if why.Missed() {
 		return slotMissed
@@ -78,8 +78,8 @@ func skipped(why serve.Skip) string {
 	return slotSkipped
 }
 
-// ranSlot counts the slot of a run once it is over: a run that was stopped and goes
-// on, perhaps in another process, counts at its end.
+// ranSlot counts the slot of a run when the run is over. A run that was stopped and continues,
+// perhaps in another process, counts when it finally ends.
 func (m *Metrics) ranSlot(n serve.RunEnded) {
 	switch {
 	case !n.Over:
@@ -166,8 +166,8 @@ func (m *Metrics) deltasApplied(n serve.DeltasApplied) {
 	m.oldest.WithLabelValues(p).Set(oldest)
 }
 
-// Request counts a request to a source, whose answer took so long. Status is 0
-// where none came.
+// Request counts a request to a source and the time until its response. Status is 0 if there
+// was no response.
 func (m *Metrics) Request(source, surface string, status int, took time.Duration) {
 	source = m.source(source)
 	m.requests.WithLabelValues(source, surface, class(status)).Inc()
@@ -179,10 +179,10 @@ func (m *Metrics) Request(source, surface string, status int, took time.Duration
 	}
 }
 
-// Alert counts an alert by what became of it.
+// Alert counts an alert by outcome.
 func (m *Metrics) Alert(k Kind, outcome string) { m.alerts.WithLabelValues(string(k), outcome).Inc() }
 
-// class is 2xx for 204, none for 0.
+// class returns the class of a status: 2xx for 204, none for 0.
 func class(status int) string {
 	if status < 100 || status > 599 {
 		return "none"

@@ -11,29 +11,29 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Routing says who is told of what.
+// Routing maps alerts to targets.
 type Routing struct {
-	Route                        // of sources, and of pipelines without one of their own
-	Pipelines map[string]Carried // the pipelines there are
+	Route                        // for sources, and for pipelines without a route of their own
+	Pipelines map[string]Carried // by name
 	Sources   []string
 	Digest    time.Duration // 0: DefaultDigest
 }
 
-// Route is whom to tell, and of which kinds.
+// Route has targets and the kinds of alerts that they get.
 type Route struct {
-	To []wire.Secret // URLs as of shoutrrr
+	To []wire.Secret // shoutrrr URLs
 	On []Kind
 }
 
-// Carried is what alerts know of a pipeline.
+// Carried has the streams and the route of a pipeline.
 type Carried struct {
 	Streams []string
-	Route   *Route // nil: the Routing's
+	Route   *Route // nil: the route of the Routing
 }
 
 func (r Routing) digest() time.Duration { return cmp.Or(r.Digest, DefaultDigest) }
 
-// of is the route of a topic; false for one about what there is no more.
+// of returns the route of a topic; false if its pipeline or source no longer exists.
 func (r Routing) of(tp topic) (Route, bool) {
 	if name, ok := strings.CutPrefix(tp.Subject, "pipeline "); ok {
 		p, known := r.Pipelines[name]
@@ -49,22 +49,22 @@ func (r Routing) of(tp topic) (Route, bool) {
 	return r.Route, slices.Contains(r.Sources, name)
 }
 
-// reaches reports whether the target with this id is told of a topic.
+// reaches reports whether the target with this id gets alerts about a topic.
 func (r Routing) reaches(tp topic, id string) bool {
 	route, ok := r.of(tp)
 	return ok && slices.Contains(route.On, tp.Kind) &&
 		slices.ContainsFunc(route.To, func(u wire.Secret) bool { return targetID(u) == id })
 }
 
-// targetID names a target where its URL, which is a secret, cannot stand: by its
-// service and 16 bits of a digest, from which nobody guesses a token.
+// targetID returns a name for a target, for places where its URL, a secret, must not appear: the
+// service and 16 bits of a digest, too few to find a token by trying.
 func targetID(u wire.Secret) string {
 	sum := sha256.Sum256([]byte(u.Reveal()))
 	return Service(u) + "-" + hex.EncodeToString(sum[:2])
 }
 
-// Route replaces the routing. Targets, and what is known of pipelines, streams
-// and sources that the new one does not have, are forgotten.
+// Route replaces the routing. Targets, and alerts of pipelines, streams and sources, that the new
+// routing does not have are dropped.
 func (a *Alerts) Route(r Routing) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,7 +92,7 @@ func (a *Alerts) Route(r Routing) {
 	a.changed()
 }
 
-// prune forgets what is about pipelines, streams and sources that are gone.
+// prune drops alerts of pipelines, streams and sources that no longer exist.
 func (a *Alerts) prune() {
 	for tp, ts := range a.matter {
 		if _, known := a.routing.of(tp); !known {

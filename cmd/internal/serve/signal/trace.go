@@ -20,11 +20,10 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Traces are the runs as OpenTelemetry sees them: a span for the run, below it
-// one for each stream, and below that one for each commit and for what became of
-// the stream in each destination. Spans are sent in batches from a bounded
-// queue; what finds no room is dropped, and no run waits. It is safe for
-// concurrent use.
+// Traces sends OpenTelemetry traces of runs: a span for the run, below it one for each stream, and
+// below that one for each commit and one for the outcome in each destination. Spans are sent in
+// batches from a bounded queue. If the queue is full, spans are dropped; a run never waits. It is
+// safe for concurrent use.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
@@ -34,10 +33,10 @@ type Traces struct {
 	runs map[string]*runTrace // under way, by id
 }
 
-// TraceOptions say where spans go.
+// TraceOptions configure Traces.
 type TraceOptions struct {
-	// URL is of the collector, /v1/traces is added where there is no path. "" goes
-	// by the variables of OpenTelemetry, such as OTEL_EXPORTER_OTLP_ENDPOINT.
+	// URL is the collector's; /v1/traces is added unless the URL ends in it. If it is "", the
+	// variables of OpenTelemetry apply, for example OTEL_EXPORTER_OTLP_ENDPOINT.
 	URL     string
 	Token   wire.Secret
 	Version string
@@ -45,9 +44,9 @@ type TraceOptions struct {
 	Redact  func(string) string
 }
 
-// runTrace is a run under way.
+// runTrace is the trace of a run in progress.
 type runTrace struct {
-	ctx     context.Context //nolint:containedctx // how OpenTelemetry hands a span on
+	ctx     context.Context //nolint:containedctx // OpenTelemetry passes the parent span in a context
 	span    trace.Span
 	streams map[string]*streamTrace
 }
@@ -55,13 +54,13 @@ type runTrace struct {
 type streamTrace struct {
 	ctx          context.Context //nolint:containedctx // ditto
 	span         trace.Span
-	since        time.Time // of the last commit, or of the beginning
+	since        time.Time // the last commit, or the beginning
 	pages, bytes int64     // since then
-	last         time.Time // something was heard of it
+	last         time.Time // of the last event
 	began        time.Time
 }
 
-// NewTraces makes traces. Nothing is dialled before there is a span to send.
+// NewTraces returns Traces. It does not connect before there is a span to send.
 func NewTraces(ctx context.Context, o TraceOptions) (*Traces, error) {
 	var opts []otlptracehttp.Option
 	if o.URL != "" {
@@ -87,12 +86,12 @@ func NewTraces(ctx context.Context, o TraceOptions) (*Traces, error) {
 	return &Traces{provider: p, tracer: p.Tracer("github.com/penstock-data/penstock"), redact: o.Redact, runs: map[string]*runTrace{}}, nil
 }
 
-// Close sends what waits, for as long as ctx lasts.
+// Close sends the queued spans until ctx ends.
 func (t *Traces) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
 
 var _ serve.Observer = (*Traces)(nil)
 
-// Observe makes spans of what happens.
+// Observe records spans.
 func (t *Traces) Observe(n serve.Notice) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,7 +140,7 @@ func (t *Traces) step(r *runTrace, e pipeline.Event) {
 	}
 }
 
-// landed is what became of a stream in one destination.
+// landed records the span of a stream's outcome in one destination.
 func (t *Traces) landed(s *streamTrace, r pipeline.StreamReport, now time.Time) {
 	_, span := t.tracer.Start(s.ctx, "destination", trace.WithTimestamp(s.began), trace.WithAttributes(
 		attribute.String("penstock.destination", r.Destination), attribute.String("penstock.status", string(r.Status)), attribute.String("penstock.verdict", string(r.Verdict)),
@@ -167,7 +166,7 @@ func (t *Traces) end(r *runTrace, n serve.RunEnded) {
 	r.span.End(trace.WithTimestamp(n.At))
 }
 
-// deltas is an application of webhook events that came to something.
+// deltas records the span of an application of webhook events that applied some or failed.
 func (t *Traces) deltas(n serve.DeltasApplied) {
 	if n.Deltas.Applied == 0 && n.Err == nil {
 		return
@@ -190,8 +189,8 @@ func (t *Traces) fault(s trace.Span, failed bool, err error) {
 	s.SetStatus(codes.Error, why)
 }
 
-// quietExporter logs what could not be sent, now and then, where OpenTelemetry
-// would write to stderr each time.
+// quietExporter logs lost spans at most every ten minutes. OpenTelemetry would write to stderr
+// each time.
 type quietExporter struct {
 	sdktrace.SpanExporter
 	log    *slog.Logger
@@ -202,7 +201,7 @@ type quietExporter struct {
 	lost int
 }
 
-// ExportSpans sends spans. It never has an error: what could not be sent is lost.
+// ExportSpans sends spans. It never returns an error: spans that cannot be sent are lost.
 func (q *quietExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := q.SpanExporter.ExportSpans(ctx, spans)
 	if err == nil {
@@ -213,7 +212,7 @@ func (q *quietExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOn
 	defer q.mu.Unlock()
 	q.lost += len(spans)
 	if now := time.Now(); now.Sub(q.told) >= every {
-		q.log.Warn("spans lost", "spans", q.lost, "error", q.redact(clip(err.Error(), mostWhy)))
+		q.log.Warn("drop spans", "spans", q.lost, "error", q.redact(clip(err.Error(), mostWhy)))
 		q.told, q.lost = now, 0
 	}
 	return nil
