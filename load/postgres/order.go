@@ -24,7 +24,7 @@ type order struct {
 	begun     bool
 	last      int64
 
-	// The pass has carried each current row with a key between first and to, except those in except.
+	// The pass has carried each current row with a key between first and to, except those in exceptions.
 	hasRange   bool
 	first, to  int64
 	exceptions []int64
