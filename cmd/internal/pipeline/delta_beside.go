@@ -103,9 +103,8 @@ func (x *delta) writeBeside(ctx context.Context, p *destinationPosition) error {
 	return err
 }
 
-// markForRequest makes the next run request the records once more that are written besides their list. The next run
-// compares the list with its state at the last request, and the list may have returned to that state meanwhile.
-// // Invariant 1
+// markForRequest makes the next run request these records once more. That run compares the list with its state
+// at the last request, and the list may have returned to that state meanwhile. // Invariant 1
 func (x *delta) markForRequest(ctx context.Context, tx load.Tx, stamp string) error {
 	if len(x.reread) == 0 {
 		return nil

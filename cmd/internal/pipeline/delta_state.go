@@ -101,7 +101,7 @@ type Webhooks struct {
 	Found     int64 `json:"found,omitempty"`     // changes found by polls without an event
 }
 
-// WebhooksOf returns the event state of a stream's cursor. ok is false if no event was applied yet.
+// WebhooksOf returns the event state of a stream's cursor, and false if no event was applied yet.
 func WebhooksOf(c state.Cursor) (Webhooks, bool) {
 	p, err := decodePosition(c)
 	if err != nil || p.events == "" {

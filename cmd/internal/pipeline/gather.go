@@ -174,7 +174,7 @@ func (p *pass) full() bool {
 // committed, which returns its own. If that is not enough, it sends the current group, so that no pass waits
 // while it holds memory that others need.
 //
-// A pass in one transaction keeps what it has sent in memory. Instead of waiting with it, the transaction is
+// A pass in one transaction keeps what it has sent in memory. If the budget is used up, the transaction is
 // applied group by group from then on: the rows then use the destination's memory, and the pass needs no budget.
 // Only one transaction can be in that state, and nothing that it needs waits for the budget.
 func (p *pass) reserve(ctx context.Context, groups chan<- *group, n int) error {

@@ -155,7 +155,7 @@ func (m *metRejects) watch(o *openRejects) {
 	maps.Copy(m.watched, o.keys())
 }
 
-// store records which watched keys are in a batch of the stream's table.
+// store notes which watched keys are in a batch of the stream's table.
 func (m *metRejects) store(b transform.TableBatch) {
 	if len(m.watched) == 0 || len(b.Table.Key) != 1 {
 		return

@@ -47,7 +47,7 @@ func (p *pass) allowsDeltas() bool {
 		len(s.Key) == 1 && s.Parent == "" && p.Options.Backfill == nil && !p.Options.DryRun
 }
 
-// allowDeltas starts to release the lock between the pass's commits, if lends allows it.
+// allowDeltas starts to release the lock between the pass's commits, if allowsDeltas permits it.
 func (p *pass) allowDeltas() {
 	if !p.allowsDeltas() {
 		return
