@@ -96,7 +96,7 @@ func (m passCursor) cursor() state.Cursor {
 
 // ending returns the cursor for the last page.
 func (m passCursor) ending() state.Cursor {
-	return passCursor{Version: passCursorVersion, Pass: m.Pass, End: true, recall: m.left()}.cursor()
+	return passCursor{Version: passCursorVersion, Pass: m.Pass, End: true, recall: m.nextRecall()}.cursor()
 }
 
 // ErrCursor is wrapped by errors of [Client.Pages] for a cursor that it did not make or no longer

@@ -71,7 +71,7 @@ func (p *pass) fanOut(ctx context.Context) iter.Seq2[Page, error] {
 			yield(Page{}, fmt.Errorf("stream %s: %w", p.s.Name, err))
 			return
 		}
-		over := newNeeded(p.s, spool)
+		over := newKeyedTuples(p.s, spool)
 		if spool.count() > 0 && over.none() {
 			if err := p.valueless(ctx); err != nil {
 				yield(Page{}, err)
@@ -166,8 +166,8 @@ func (f *fanPass) run(ctx context.Context, yield func(Page, error) bool) (more b
 	}
 }
 
-// candidate is a tuple to request.
-type candidate struct {
+// tupleRequest is the request for one tuple.
+type tupleRequest struct {
 	line  string
 	print uint64
 	after int    // skipped tuples before it
@@ -179,7 +179,7 @@ type lookahead struct {
 	next    func() (tuple, error, bool)
 	selects func(tuple) bool // nil requests all
 	size    int
-	ahead   []candidate
+	ahead   []tupleRequest
 	rest    int    // tuples skipped after the last one in ahead
 	sum     uint64 // fingerprint of all tuples so far
 }
@@ -195,7 +195,7 @@ func (w *lookahead) fill() error {
 			w.rest++
 			continue
 		}
-		w.ahead = append(w.ahead, candidate{string(t.line), t.print, w.rest, w.sum})
+		w.ahead = append(w.ahead, tupleRequest{string(t.line), t.print, w.rest, w.sum})
 		w.rest = 0
 	}
 	return nil
@@ -228,7 +228,7 @@ func (f *fanPass) passOver(n int, sum uint64) {
 
 // parent takes the records of one tuple, given its first answer. A parent that no longer exists has
 // none.
-func (f *fanPass) parent(ctx context.Context, t candidate, w *lookahead, a *answer, err error, yield func(Page, error) bool) (more bool, _ error) {
+func (f *fanPass) parent(ctx context.Context, t tupleRequest, w *lookahead, a *answer, err error, yield func(Page, error) bool) (more bool, _ error) {
 	f.current = Parent{Tuple: []byte(t.line), Print: t.print}
 	pages := f.mark.Pages
 	if err == nil {

@@ -202,7 +202,7 @@ func TestGapsBeyondTheLast(t *testing.T) {
 	f.mark.Gaps[maxGaps-1] = Gap{At: "page 2", Rows: 1}
 	for i := range 3 {
 		f.mark.Parents = i
-		f.gap(candidate{line: fmt.Sprintf("[%d]", i)}, &wire.Error{})
+		f.gap(tupleRequest{line: fmt.Sprintf("[%d]", i)}, &wire.Error{})
 	}
 	require.EqualValues(t, 1, f.mark.Gaps[maxGaps-1].Rows)
 	require.Len(t, f.mark.Gaps, maxGaps+1)

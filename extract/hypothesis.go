@@ -274,15 +274,15 @@ func (f *fanPass) testable() bool {
 	return !slices.ContainsFunc(f.fed, func(p schemas.Param) bool { return p.In == "path" })
 }
 
-// needed holds the tuples with all values that the stream's key needs. A parent without one of them
+// keyedTuples holds the tuples with all values that the stream's key needs. A parent without one of them
 // is not requested: the key could not distinguish its records.
-type needed struct {
+type keyedTuples struct {
 	*paramSpool
 	at []int // indexes of the values
 }
 
-func newNeeded(s schemas.Stream, spool *paramSpool) needed {
-	n := needed{paramSpool: spool}
+func newKeyedTuples(s schemas.Stream, spool *paramSpool) keyedTuples {
+	n := keyedTuples{paramSpool: spool}
 	for i, p := range fedOf(s) {
 		if slices.Contains(s.Key, schemas.Column("/"+contextKey+"/"+p.Name)) {
 			n.at = append(n.at, i)
@@ -292,7 +292,7 @@ func newNeeded(s schemas.Stream, spool *paramSpool) needed {
 }
 
 // has reports whether a tuple has these values.
-func (n needed) has(line []byte) bool {
+func (n keyedTuples) has(line []byte) bool {
 	if len(n.at) == 0 {
 		return true
 	}
@@ -304,7 +304,7 @@ func (n needed) has(line []byte) bool {
 }
 
 // tuples yields the tuples of the spool that have these values.
-func (n needed) tuples() iter.Seq2[tuple, error] {
+func (n keyedTuples) tuples() iter.Seq2[tuple, error] {
 	return func(yield func(tuple, error) bool) {
 		for t, err := range n.paramSpool.tuples() {
 			if err == nil && !n.has(t.line) {
@@ -318,7 +318,7 @@ func (n needed) tuples() iter.Seq2[tuple, error] {
 }
 
 // none reports whether no tuple has these values.
-func (n needed) none() bool {
+func (n keyedTuples) none() bool {
 	if len(n.at) == 0 {
 		return false
 	}

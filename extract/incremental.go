@@ -97,9 +97,9 @@ func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now tim
 	}
 }
 
-// left returns the recall for the next pass. A pass of several pages settles the edge of the pass
+// nextRecall returns the recall for the next pass. A pass of several pages settles the edge of the pass
 // before, because its own edge may have a gap.
-func (m *passCursor) left() recall {
+func (m *passCursor) nextRecall() recall {
 	if m.ClockBack {
 		return recall{By: m.By}
 	}

@@ -92,7 +92,7 @@ func find(d *doc, s schemas.Stream) (found, error) {
 		switch f.at(pointer) {
 		case present:
 			return f.out, d.err
-		case hollow:
+		case emptyPath:
 			if vacuous == nil {
 				out := f.out
 				vacuous = &out
@@ -170,9 +170,9 @@ func singleClass(c schemas.Class) bool {
 type pointerMatch int
 
 const (
-	absent  pointerMatch = iota // contradicted by the body
-	hollow                      // the way ends early in null, "", [] or {}
-	present                     // the place exists
+	absent    pointerMatch = iota // contradicted by the body
+	emptyPath                     // the way ends early in null, "", [] or {}
+	present                       // the place exists
 )
 
 // at follows a pointer and stores the result in f.out.
@@ -197,7 +197,7 @@ func (f *finder) follow(v value, tokens []string, in container) pointerMatch {
 	case len(tokens) == 0:
 		return f.take(v, in)
 	case f.d.void(v):
-		return hollow
+		return emptyPath
 	case tokens[0] == "*":
 		return f.each(v, tokens[1:])
 	case f.d.isList(v) && tokens[0] != "" && digitsOnly(tokens[0]):
@@ -246,7 +246,7 @@ func (f *finder) each(v value, tokens []string) pointerMatch {
 	}
 	if len(tokens) == 0 {
 		if d.count(v) == 0 {
-			return hollow // each value is null
+			return emptyPath // each value is null
 		}
 		f.out.places = append(f.out.places, place{value: v, form: formEntries})
 		f.out.form = formList
@@ -269,7 +269,7 @@ func (f *finder) take(v value, in container) pointerMatch {
 		}
 		p.form = formList
 	case d.void(v):
-		return hollow
+		return emptyPath
 	case !d.isObject(v):
 		return absent
 	case d.numericKeys(v):

@@ -218,7 +218,7 @@ func (l *listReader) read(st *step) error {
 		st.rule = RuleSingle
 		return nil
 	}
-	if err := l.echo(st, &s); err != nil {
+	if err := l.checkPageNumber(st, &s); err != nil {
 		return malformed(l.s, a.at, err)
 	}
 	if id := l.idOf(a.d, st.batch.last); id != "" {
@@ -339,10 +339,10 @@ func (l *listReader) changed(err error) error {
 // modules answer [] then.
 func absentObject(c schemas.Class) bool { return singleClass(c) && c != schemas.ClassReport }
 
-// echo compares the page number in the answer with the requested one: a server that clamps the
+// checkPageNumber compares the page number in the answer with the requested one: a server that clamps the
 // number returns a wrong page. A number that is the same on every page is ignored; guard recognizes
 // repeated pages.
-func (l *listReader) echo(st *step, s *signals) error {
+func (l *listReader) checkPageNumber(st *step, s *signals) error {
 	l.misplaced = -1
 	if st.at.kind == pagerNone {
 		l.echoed = s.page

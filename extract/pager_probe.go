@@ -164,12 +164,12 @@ func (p *pagerProbe) run(ctx context.Context) error {
 		if done || err != nil {
 			return err
 		}
-		if err := p.trim(ctx); err != nil {
+		if err := p.lowerSize(ctx); err != nil {
 			return err
 		}
 		if hint := p.l.pager.hint; hint.Type == "none" && p.l.pager.settled && p.refuses && !round(p.first.batch.n) {
 			p.reacted = false
-			return p.rest(ctx) // everything was tried when the list was learned
+			return p.decideUnpaged(ctx) // everything was tried when the list was learned
 		}
 	}
 	if done, err := p.tryGroups(ctx, silent); done || err != nil {
@@ -181,7 +181,7 @@ func (p *pagerProbe) run(ctx context.Context) error {
 	if !silent {
 		return p.unexplained("the list announces more than its first page (" + p.first.signals.describe() + ")")
 	}
-	if err := p.rest(ctx); err != nil || !p.whole || !p.l.unproved {
+	if err := p.decideUnpaged(ctx); err != nil || !p.whole || !p.l.unproved {
 		return err
 	}
 	return p.tryShrink(ctx)

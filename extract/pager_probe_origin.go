@@ -39,9 +39,9 @@ func (p *pagerProbe) readsPageNumber(ctx context.Context, c pagerCandidate) (boo
 	return false, nil
 }
 
-// base finds out whether pages are numbered from 0: then page 1 is the second page, otherwise the
+// findPageBase finds out whether pages are numbered from 0: then page 1 is the second page, otherwise the
 // first. Any other answer leaves open which page was read first.
-func (p *pagerProbe) base(ctx context.Context, c pagerCandidate) error {
+func (p *pagerProbe) findPageBase(ctx context.Context, c pagerCandidate) error {
 	one := position{kind: pagerPage, param: c.at.param, at: "1"}
 	st, like, err := p.request(ctx, one)
 	switch {
@@ -65,11 +65,11 @@ func (p *pagerProbe) base(ctx context.Context, c pagerCandidate) error {
 	return nil
 }
 
-// origin finds out whether offsets are counted from 1: then offset 1 returns the first page, and
+// findOffsetOrigin finds out whether offsets are counted from 1: then offset 1 returns the first page, and
 // the second page begins one later. A record inserted meanwhile looks the same, so the first page
 // must be unchanged. If offset 1 returns no record of the first page, the parameter counts pages
 // from 0.
-func (p *pagerProbe) origin(ctx context.Context, c pagerCandidate) error {
+func (p *pagerProbe) findOffsetOrigin(ctx context.Context, c pagerCandidate) error {
 	for range maxReread {
 		st, like, err := p.request(ctx, position{kind: pagerPage, param: c.at.param, at: "1"})
 		if err != nil {
@@ -171,7 +171,7 @@ func (p *pagerProbe) countsPages(ctx context.Context, c pagerCandidate) (accepte
 	before := p.paging
 	p.second = st
 	p.accept(c)
-	if err = p.base(ctx, c); err != nil {
+	if err = p.findPageBase(ctx, c); err != nil {
 		p.paging = before
 	}
 	return err == nil, err

@@ -53,7 +53,7 @@ func splitNested(g []pagerCandidate) [][]pagerCandidate {
 func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, reacts bool) (done bool, err error) {
 	if len(g) > 2 && !p.refuses {
 		if !reacts {
-			like, refused, err := p.bulk(ctx, g)
+			like, refused, err := p.tryTogether(ctx, g)
 			switch {
 			case err != nil:
 				return false, err
@@ -65,7 +65,7 @@ func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, rea
 			}
 		}
 		half := len(g) / 2
-		like, refused, err := p.bulk(ctx, g[:half])
+		like, refused, err := p.tryTogether(ctx, g[:half])
 		if err != nil {
 			return false, err
 		}
@@ -84,16 +84,16 @@ func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, rea
 		if p.l.requests > p.most(silent) {
 			return false, nil
 		}
-		if done, err := p.single(ctx, c, silent); done || err != nil {
+		if done, err := p.tryOne(ctx, c, silent); done || err != nil {
 			return done, err
 		}
 	}
 	return false, nil
 }
 
-// single tries one parameter. If each parameter takes a request, it requests page 1 first: this
+// tryOne tries one parameter. If each parameter takes a request, it requests page 1 first: this
 // shows whether the server knows the parameter, and whether pages are numbered from 0.
-func (p *pagerProbe) single(ctx context.Context, c pagerCandidate, silent bool) (done bool, err error) {
+func (p *pagerProbe) tryOne(ctx context.Context, c pagerCandidate, silent bool) (done bool, err error) {
 	second := c.at.kind == pagerPage && c.at.at == "2" && p.first.signals.page < 0
 	if !p.refuses || !second || p.triedAlone[p.place(c.at)] {
 		return p.try(ctx, c, silent)
@@ -107,8 +107,8 @@ func (p *pagerProbe) single(ctx context.Context, c pagerCandidate, silent bool) 
 	return p.try(ctx, c, silent)
 }
 
-// bulk sends all candidates in one request. refused reports that the server refused it.
-func (p *pagerProbe) bulk(ctx context.Context, g []pagerCandidate) (like likeness, refused bool, err error) {
+// tryTogether sends all candidates in one request. refused reports that the server refused it.
+func (p *pagerProbe) tryTogether(ctx context.Context, g []pagerCandidate) (like likeness, refused bool, err error) {
 	extra := make(query)
 	for _, c := range g {
 		extra.add(c.at.param, c.at.at)

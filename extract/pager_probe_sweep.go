@@ -28,7 +28,7 @@ func (p *pagerProbe) sweep(ctx context.Context) (done bool, err error) {
 		}
 	}
 	p.whole, p.reread = true, true
-	return true, p.cut()
+	return true, p.refuseAtLimit()
 }
 
 // sweepWith sends all parameters in extra in one request and reports whether the list is unchanged:

@@ -65,7 +65,7 @@ func (p *pagerProbe) refusal(ctx context.Context, c pagerCandidate, silent, refu
 	if silent {
 		accepted, err = p.readsPageNumber(ctx, c)
 	} else {
-		err = p.base(ctx, c)
+		err = p.findPageBase(ctx, c)
 		accepted = p.second != nil
 	}
 	if !accepted {
@@ -188,7 +188,7 @@ func (p *pagerProbe) judge(ctx context.Context, c pagerCandidate, st *step, like
 		// The list may have two pages that are numbered from 0.
 		before := p.paging
 		p.accept(c)
-		if err := p.base(ctx, c); err != nil || p.second == nil {
+		if err := p.findPageBase(ctx, c); err != nil || p.second == nil {
 			p.paging = before
 			return false, err
 		}
@@ -209,11 +209,11 @@ func (p *pagerProbe) judge(ctx context.Context, c pagerCandidate, st *step, like
 	case c.at.kind == pagerPage && like == noRecords && silent && !echoed:
 		accepted, err = p.readsPageNumber(ctx, c)
 	case c.at.kind == pagerPage && p.first.signals.page < 0:
-		err = p.base(ctx, c)
+		err = p.findPageBase(ctx, c)
 	case c.at.kind == pagerOffset && like == noRecords:
 		accepted, err = p.testsOffset(ctx, c)
 	case c.at.kind == pagerOffset && c.typ == "offset":
-		err = p.origin(ctx, c)
+		err = p.findOffsetOrigin(ctx, c)
 	case c.at.kind == pagerCursor && like == noRecords && c.typ != "link":
 		accepted, err = p.testsCursor(ctx, c)
 	default:

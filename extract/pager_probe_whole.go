@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// rest decides about a list that no parameter continues and that states nothing about pages. If the
+// decideUnpaged decides about a list that no parameter continues and that states nothing about pages. If the
 // list is only cut, a larger page size returns all of it.
-func (p *pagerProbe) rest(ctx context.Context) error {
+func (p *pagerProbe) decideUnpaged(ctx context.Context) error {
 	if p.reacted {
-		if done, err := p.uncut(ctx); done || err != nil {
+		if done, err := p.findLargerSize(ctx); done || err != nil {
 			return err
 		}
 	} else if p.first.note == "" {
@@ -21,21 +21,21 @@ func (p *pagerProbe) rest(ctx context.Context) error {
 	}
 	p.whole = true
 	p.l.unproved = p.refuses || p.reacted && !p.changedToPart
-	return p.cut()
+	return p.refuseAtLimit()
 }
 
-// cut refuses a list without pages that has exactly as many records as the largest page size that
+// refuseAtLimit refuses a list without pages that has exactly as many records as the largest page size that
 // is requested.
-func (p *pagerProbe) cut() error {
+func (p *pagerProbe) refuseAtLimit() error {
 	if hint := p.l.s.Pagination; (hint.Type == "" || hint.Type == "none") && hint.Size != "" && hint.Limit >= largestPage && p.first.batch.n == hint.Limit {
 		return p.unexplained(fmt.Sprintf("the list has as many records as requested, %d, and may have more", hint.Limit))
 	}
 	return nil
 }
 
-// trim lowers the requested page size to the number of records returned, because pages are counted
+// lowerSize lowers the requested page size to the number of records returned, because pages are counted
 // by it.
-func (p *pagerProbe) trim(ctx context.Context) error {
+func (p *pagerProbe) lowerSize(ctx context.Context) error {
 	hint := &p.l.s.Pagination
 	if n := p.first.batch.n; hint.Size != "" && n > 0 && n < hint.Limit {
 		hint.Limit, p.paging.Limit = n, n
@@ -45,8 +45,8 @@ func (p *pagerProbe) trim(ctx context.Context) error {
 	return nil
 }
 
-// uncut looks for a parameter that makes a list without pages longer.
-func (p *pagerProbe) uncut(ctx context.Context) (done bool, err error) {
+// findLargerSize looks for a parameter that makes a list without pages longer.
+func (p *pagerProbe) findLargerSize(ctx context.Context) (done bool, err error) {
 	n := p.first.batch.n
 	flat, nested := make(query), make(query)
 	for _, name := range p.sizeNames() {
@@ -57,7 +57,7 @@ func (p *pagerProbe) uncut(ctx context.Context) (done bool, err error) {
 		}
 	}
 	for _, q := range []query{flat, nested} {
-		if done, err := p.uncutBy(ctx, q, n); done || err != nil {
+		if done, err := p.findLargerSizeBy(ctx, q, n); done || err != nil {
 			return done, err
 		}
 	}
@@ -68,9 +68,9 @@ func (p *pagerProbe) uncut(ctx context.Context) (done bool, err error) {
 // whole set in one request.
 const maxTogether = 24
 
-// uncutBy looks among some parameters for the one that makes the list longer: first all in one
+// findLargerSizeBy looks among some parameters for the one that makes the list longer: first all in one
 // request, then each half.
-func (p *pagerProbe) uncutBy(ctx context.Context, q query, n int) (done bool, err error) {
+func (p *pagerProbe) findLargerSizeBy(ctx context.Context, q query, n int) (done bool, err error) {
 	if len(q) == 0 {
 		return false, nil
 	}
@@ -96,7 +96,7 @@ func (p *pagerProbe) uncutBy(ctx context.Context, q query, n int) (done bool, er
 		return true, p.enlarge(ctx, at.param)
 	}
 	for _, half := range p.halves(q) {
-		if done, err := p.uncutBy(ctx, half, n); done || err != nil {
+		if done, err := p.findLargerSizeBy(ctx, half, n); done || err != nil {
 			return done, err
 		}
 	}
@@ -130,5 +130,5 @@ func (p *pagerProbe) enlarge(ctx context.Context, name string) error {
 	if n := p.first.batch.n; round(n) && n < largestPage {
 		return p.unexplained(fmt.Sprintf("requested with %s=%d, the list has %d records, a round number, and may be cut there", name, largestPage, n))
 	}
-	return p.cut()
+	return p.refuseAtLimit()
 }

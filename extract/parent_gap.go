@@ -23,7 +23,7 @@ const maxShown = 200
 // longer exists, its record is broken, its values fit no request, or the source answers for other
 // parents. If none of several parents can be read, the error is the endpoint's. begun reports that
 // a part of the answer was read.
-func (f *fanPass) continueWithout(ctx context.Context, t candidate, w *lookahead, err error, begun bool) error {
+func (f *fanPass) continueWithout(ctx context.Context, t tupleRequest, w *lookahead, err error, begun bool) error {
 	fault, ok := errors.AsType[*wire.Error](err)
 	switch {
 	case err == nil:
@@ -55,7 +55,7 @@ func (f *fanPass) tooMany(fault *wire.Error) bool {
 }
 
 // gap notes that the parent t could not be read. The last of maxGaps gaps counts all further ones. // Invariant 6
-func (f *fanPass) gap(t candidate, fault *wire.Error) {
+func (f *fanPass) gap(t tupleRequest, fault *wire.Error) {
 	shown := t.line
 	if len(shown) > maxShown {
 		shown = strings.ToValidUTF8(shown[:maxShown], "") + "…"
