@@ -248,7 +248,7 @@ func TestFleetUnitKillsWorker(t *testing.T) {
 	require.Equal(t, "done 5, failed 1", r.text("SELECT string_agg(state || ' ' || n, ', ' ORDER BY state) FROM (SELECT state, count(*) n FROM units WHERE run = '"+run+"' GROUP BY state) x"))
 	code, out, errs := r.penstock(t, "runs", "units", run)
 	require.Zero(t, code, errs)
-	require.Contains(t, out, "given up: its worker ended without a word 7 times")
+	require.Contains(t, out, "given up: its worker died 7 times")
 	close(stop)
 	mu.Lock()
 	_ = worker.Process.Kill()

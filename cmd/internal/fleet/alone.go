@@ -8,10 +8,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Begin plans the units of one source in a run into a ledger, for the one process
-// that can work on the source, unless worker has begun with them before. What other
-// processes have left of it is cancelled: they are gone, in the middle of this run or
-// of others.
+// Begin adds the units of one source in a run to l, unless worker already has units of them.
+// Only one process can work on the source at a time. So units that other processes left behind are
+// cancelled first: those processes ended in the middle of this run or of an earlier one.
 func Begin(ctx context.Context, l state.Units, worker string, units []state.Unit) error {
 	if len(units) == 0 {
 		return nil
@@ -28,9 +27,8 @@ func Begin(ctx context.Context, l state.Units, worker string, units []state.Unit
 	return err
 }
 
-// Last are units after an attempt that is the last which their run makes at them:
-// what would be tried again has ended, and the next run goes on from what was
-// committed. Where the source was put off, what was not read to its end still waits.
+// Last ends units after the last attempt of their run: units that would be retried end as
+// failed or cancelled, and the next run continues from the last commit. If putOff, units that were stopped keep waiting.
 func Last(units []state.Unit, putOff bool) []state.Unit {
 	last := make([]state.Unit, len(units))
 	for i, u := range units {
@@ -49,9 +47,8 @@ func Last(units []state.Unit, putOff bool) []state.Unit {
 	return last
 }
 
-// WithBefore is the report of a run's last attempt at a source, together with what
-// the worker's attempts before it have brought to an end: of units, its own that are
-// not among the last. // Invariant 14
+// WithBefore adds to r, the report of a run's last attempt at a source, what the worker's earlier
+// attempts completed: the ended units of the worker that are not among last. // Invariant 14
 func WithBefore(r pipeline.Report, worker string, units, last []state.Unit) pipeline.Report {
 	for _, u := range units {
 		if !u.State.Ended() || u.Worker != worker || slices.ContainsFunc(last, func(l state.Unit) bool { return l.ID == u.ID }) {

@@ -10,23 +10,23 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// reported is a unit with one stream of its name.
+// reported returns a unit of worker w with one stream.
 func reported(id int64, s state.UnitState, status pipeline.Status) state.Unit {
 	name := fmt.Sprint("s", id)
 	return state.Unit{ID: id, Part: name, State: s, Worker: "w", Report: fmt.Appendf(nil, `{"status":%q,"requests":3,"streams":[{"stream":%q,"status":%[1]q}]}`, status, name)}
 }
 
-// TestLast ends what an attempt has left, and what was put off waits.
+// TestLast: unfinished units end, and stopped units keep waiting if they were put off.
 func TestLast(t *testing.T) {
 	for name, c := range map[string]struct {
 		u           state.Unit
 		want, again state.UnitState
 	}{
-		"done":                      {reported(1, state.UnitDone, pipeline.StatusComplete), state.UnitDone, state.UnitDone},
-		"stopped":                   {reported(1, state.UnitWaiting, pipeline.StatusStopped), state.UnitCancelled, state.UnitWaiting},
-		"parked":                    {reported(1, state.UnitParked, pipeline.StatusParked), state.UnitDone, state.UnitDone},
-		"to be tried in a minute":   {reported(1, state.UnitWaiting, pipeline.StatusFailed), state.UnitFailed, state.UnitFailed},
-		"failed, as it would again": {reported(1, state.UnitFailed, pipeline.StatusFailed), state.UnitFailed, state.UnitFailed},
+		"done":               {reported(1, state.UnitDone, pipeline.StatusComplete), state.UnitDone, state.UnitDone},
+		"stopped":            {reported(1, state.UnitWaiting, pipeline.StatusStopped), state.UnitCancelled, state.UnitWaiting},
+		"parked":             {reported(1, state.UnitParked, pipeline.StatusParked), state.UnitDone, state.UnitDone},
+		"waits for a retry":  {reported(1, state.UnitWaiting, pipeline.StatusFailed), state.UnitFailed, state.UnitFailed},
+		"failed permanently": {reported(1, state.UnitFailed, pipeline.StatusFailed), state.UnitFailed, state.UnitFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, Last([]state.Unit{c.u}, false)[0].State)
@@ -35,7 +35,7 @@ func TestLast(t *testing.T) {
 	}
 }
 
-// TestWithBefore puts together what two attempts have read. // Invariant 14
+// TestWithBefore merges the reports of two attempts. // Invariant 14
 func TestWithBefore(t *testing.T) {
 	last := pipeline.Report{Status: pipeline.StatusComplete, Requests: 5, Streams: []pipeline.StreamReport{{Stream: "s3", Status: pipeline.StatusComplete}}}
 	done, failed, mine := reported(1, state.UnitDone, pipeline.StatusComplete), reported(2, state.UnitFailed, pipeline.StatusFailed), reported(3, state.UnitDone, pipeline.StatusComplete)
@@ -43,8 +43,8 @@ func TestWithBefore(t *testing.T) {
 	require.Equal(t, pipeline.StatusComplete, r.Status)
 	require.Equal(t, 8, r.Requests)
 	require.Len(t, r.Streams, 2)
-	require.Len(t, WithBefore(last, "another", []state.Unit{done, mine}, []state.Unit{mine}).Streams, 1, "of a process that was killed")
+	require.Len(t, WithBefore(last, "another", []state.Unit{done, mine}, []state.Unit{mine}).Streams, 1, "units of another worker, which was killed")
 	r = WithBefore(last, "w", []state.Unit{done, failed, mine}, []state.Unit{mine})
-	require.Equal(t, pipeline.StatusPartial, r.Status, "a stream of an attempt before has failed")
+	require.Equal(t, pipeline.StatusPartial, r.Status, "a stream of an earlier attempt failed")
 	require.Len(t, r.Streams, 3)
 }

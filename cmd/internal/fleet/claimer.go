@@ -12,54 +12,50 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// DefaultLife is how long units are their worker's without a sign of life.
+// DefaultLife is how long a worker keeps its units without a heartbeat.
 const DefaultLife = 30 * time.Second
 
-// ErrUnitsLost is the cause of the end of an attempt whose units are somebody
-// else's by now, or cancelled, or may be: the store gave no answer in time.
-var ErrUnitsLost = errors.New("its units were taken over or cancelled")
+// ErrUnitsLost is the cause with which an attempt's context ends when another worker took over its units,
+// when they were cancelled, or when either is possible because the store did not answer in time.
+var ErrUnitsLost = errors.New("the units were taken over by another worker, or cancelled")
 
-// Claimer makes attempts at units. It is safe for concurrent use.
+// Claimer claims units and makes attempts at them. It is safe for concurrent use.
 type Claimer struct {
 	Units state.Units
-	Name  string        // of the worker, unlike that of any other
-	Life  time.Duration // units are its own so long without a sign of life; 0: DefaultLife
-	// Alone says that nobody else can have its units while this process lives, as
-	// something else than the store keeps them for it. A store that gives no answer
-	// then ends no attempt.
+	Name  string        // of the worker; unique
+	Life  time.Duration // how long the worker keeps units without a heartbeat; 0: DefaultLife
+	// Alone reports that no other worker can take over the units while this process lives, because
+	// something other than the store protects them. A store that does not answer then ends no attempt.
 	Alone bool
 }
 
-// settleEvery is how often what an attempt has settled before its end is written
-// down: all of it at once.
+// settleEvery is how often units that were settled during an attempt are written to the store, in one batch.
 const settleEvery = time.Second
 
-// settleGrace is what an attempt has left, once it is to stop, to write down what
-// has become of it. // Invariant 15
+// settleGrace is how long an attempt may still write its results after it was told to stop. // Invariant 15
 const settleGrace = time.Second
 
-// Work claims what c says, has do make an attempt at it, and settles each unit as
-// do has left it. Those of which do knows more before its end it gives to settle,
-// from any goroutine, and does not return. What do's context says is over must stop.
-// Work returns how many units were claimed: 0 where there were none. That a unit is
-// no longer the worker's is no error: whoever has it settles it.
+// Work claims units by c, calls do to make an attempt at them, and settles the units that do returns.
+// During the attempt do may pass units that are already settled to settle, from any goroutine; it must not return
+// those. do must stop when its context ends. Work returns the number of claimed units.
+// Losing a unit is no error: its new worker settles it.
 func (h Claimer) Work(ctx context.Context, c state.Claim, do func(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit) (int, error) {
 	if h.Life <= 0 {
 		h.Life = DefaultLife
 	}
 	c.Worker, c.For = h.Name, h.Life
-	asked := time.Now()
+	claimed := time.Now()
 	units, err := h.Units.ClaimUnits(ctx, c)
 	if err != nil || len(units) == 0 {
 		return 0, err
 	}
-	g := &heldUnits{hand: h, left: map[int64]bool{}}
+	g := &heldUnits{claimer: h, left: map[int64]bool{}}
 	for _, u := range units {
 		g.left[u.ID] = true
 	}
 	limited, cancel := context.WithCancelCause(ctx)
 	var beside sync.WaitGroup
-	beside.Go(func() { g.beat(limited, asked, cancel) })
+	beside.Go(func() { g.beat(limited, claimed, cancel) })
 	beside.Go(func() { g.flush(limited) })
 	settled := do(limited, units, g.settle)
 	cancel(nil)
@@ -70,15 +66,15 @@ func (h Claimer) Work(ctx context.Context, c state.Claim, do func(ctx context.Co
 
 // heldUnits are the units that a claimer has claimed.
 type heldUnits struct {
-	hand Claimer
+	claimer Claimer
 
 	mu      sync.Mutex
 	left    map[int64]bool // units that are not settled
-	settled []state.Unit   // and not written down
+	settled []state.Unit   // not yet written to the store
 }
 
-// settle takes note of what has become of units. From then on they get no sign of
-// life: if that cannot be written down in time, others take them over.
+// settle records settled units. From then on they get no heartbeat: if they cannot be written in time,
+// other workers take them over.
 func (g *heldUnits) settle(units ...state.Unit) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -88,7 +84,7 @@ func (g *heldUnits) settle(units ...state.Unit) {
 	g.settled = append(g.settled, units...)
 }
 
-// flush writes down what is settled, every now and then, until ctx ends.
+// flush writes settled units to the store, every settleEvery until ctx ends.
 func (g *heldUnits) flush(ctx context.Context) {
 	tick := time.NewTicker(settleEvery)
 	defer tick.Stop()
@@ -97,12 +93,12 @@ func (g *heldUnits) flush(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = g.write(ctx) // what is left over is tried again, at last by Work
+			_ = g.write(ctx) // the next tick retries, and finally Work
 		}
 	}
 }
 
-// write writes down what is settled by now. It belongs to one goroutine at a time.
+// write writes the units that are settled so far to the store. Only one goroutine at a time may call it.
 func (g *heldUnits) write(ctx context.Context) error {
 	g.mu.Lock()
 	units := g.settled
@@ -112,7 +108,7 @@ func (g *heldUnits) write(ctx context.Context) error {
 	}
 	late, done := pipeline.WithGrace(ctx, settleGrace)
 	defer done()
-	if err := g.hand.Units.SettleUnits(late, units); err != nil && !errors.Is(err, state.ErrTaken) {
+	if err := g.claimer.Units.SettleUnits(late, units); err != nil && !errors.Is(err, state.ErrTaken) {
 		return err
 	}
 	g.mu.Lock()
@@ -121,21 +117,21 @@ func (g *heldUnits) write(ctx context.Context) error {
 	return nil
 }
 
-// held are the units that are not settled.
+// held returns the ids of the units that are not settled.
 func (g *heldUnits) held() []int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Sorted(maps.Keys(g.left))
 }
 
-// beat gives signs of life until ctx ends, and ends it once the units are no
-// longer the worker's: by this process's own clock, a margin before the store
-// gives them to another, unless it cannot. // Invariant 13
-func (g *heldUnits) beat(ctx context.Context, asked time.Time, lost context.CancelCauseFunc) {
-	life := g.hand.Life
+// beat sends heartbeats until ctx ends. It calls lost when the worker no longer holds the units. Without a heartbeat
+// since last it calls lost by this process's clock, a margin before the store lets another worker claim them,
+// unless the claimer is Alone. // Invariant 13
+func (g *heldUnits) beat(ctx context.Context, last time.Time, lost context.CancelCauseFunc) {
+	life := g.claimer.Life
 	for {
-		end := asked.Add(life - life/6)
-		if g.hand.Alone {
+		end := last.Add(life - life/6)
+		if g.claimer.Alone {
 			end = time.Now().Add(life)
 		}
 		left := time.Until(end)
@@ -150,7 +146,7 @@ func (g *heldUnits) beat(ctx context.Context, asked time.Time, lost context.Canc
 		}
 		now := time.Now()
 		limited, cancel := context.WithDeadline(ctx, end)
-		kept, err := g.hand.Units.BeatUnits(limited, g.hand.Name, g.held(), life)
+		kept, err := g.claimer.Units.BeatUnits(limited, g.claimer.Name, g.held(), life)
 		cancel()
 		switch {
 		case ctx.Err() != nil:
@@ -159,13 +155,12 @@ func (g *heldUnits) beat(ctx context.Context, asked time.Time, lost context.Canc
 			lost(ErrUnitsLost)
 			return
 		case err == nil:
-			asked = now
+			last = now
 		}
 	}
 }
 
-// within reports whether all units that are not settled by now are among those that
-// were kept.
+// within reports whether kept contains all units that are not settled yet.
 func (g *heldUnits) within(kept []int64) bool {
 	for _, id := range g.held() {
 		if !slices.Contains(kept, id) {

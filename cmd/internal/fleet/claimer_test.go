@@ -16,16 +16,16 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// unused is what a hand does not ask for.
+// unused has the methods of state.Units that a Claimer does not call.
 type unused state.Units
 
-// ledger has units in memory.
+// ledger stores units in memory.
 type ledger struct {
 	unused // nil
 
 	mu    sync.Mutex
 	units []state.Unit
-	taken map[int64]bool // by another
+	taken map[int64]bool // by another worker
 	beats int
 	down  error
 }
@@ -84,9 +84,9 @@ func newLedger(parts ...string) *ledger {
 	return l
 }
 
-// A unit whose streams have ended is settled while others are read, and the signs
-// of life for these go on.
-func TestHandSettlesEarly(t *testing.T) {
+// A unit whose streams have ended is settled while other units are read, and these still
+// get heartbeats.
+func TestClaimerSettlesEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger("a a.child", "b", "c")
 		h := Claimer{Units: l, Name: "w", Life: 6 * time.Second}
@@ -101,7 +101,7 @@ func TestHandSettlesEarly(t *testing.T) {
 			} {
 				a.ended(r)
 			}
-			require.Equal(t, state.UnitRunning, l.units[0].State, "a place is missing")
+			require.Equal(t, state.UnitRunning, l.units[0].State, "one destination is missing")
 			a.ended(ended("a.child", "y", pipeline.StatusComplete))
 			time.Sleep(settleEvery)
 			synctest.Wait()
@@ -109,22 +109,22 @@ func TestHandSettlesEarly(t *testing.T) {
 			require.Len(t, ReportOf(l.units[0]).Streams, 4)
 			require.Equal(t, 4, ReportOf(l.units[0]).Requests)
 			time.Sleep(time.Minute)
-			require.NoError(t, ctx.Err(), "what is settled needs no sign of life")
+			require.NoError(t, ctx.Err(), "a settled unit needs no heartbeat")
 			b := ended("b", "x", pipeline.StatusComplete)
 			return a.Settle(pipeline.Report{Status: pipeline.StatusFailed, Requests: 9, Streams: []pipeline.StreamReport{b, ended("c", "y", pipeline.StatusFailed)}}, nil, false)
 		})
 		require.NoError(t, err)
 		require.Equal(t, 3, n)
 		require.Equal(t, state.UnitDone, l.units[1].State)
-		require.Equal(t, 5, ReportOf(l.units[1]).Requests, "the rest of them")
-		require.Equal(t, state.UnitWaiting, l.units[2].State, "it is tried again")
+		require.Equal(t, 5, ReportOf(l.units[1]).Requests, "the remaining requests")
+		require.Equal(t, state.UnitWaiting, l.units[2].State, "it is retried")
 		require.Greater(t, l.beats, 50)
 	})
 }
 
-// An attempt ends once one of its units is another's, and in time where the store
-// gives no answer. // Invariant 13
-func TestHandLosesUnits(t *testing.T) {
+// An attempt ends once another worker has one of its units. If the store does not answer, it ends
+// before another worker may claim them. // Invariant 13
+func TestClaimerLosesUnits(t *testing.T) {
 	for name, lose := range map[string]func(*ledger){
 		"taken":     func(l *ledger) { l.taken[2] = true },
 		"no answer": func(l *ledger) { l.down = errors.New("not there") },
@@ -142,19 +142,19 @@ func TestHandLosesUnits(t *testing.T) {
 					begun := time.Now()
 					<-ctx.Done()
 					require.ErrorIs(t, context.Cause(ctx), ErrUnitsLost)
-					require.LessOrEqual(t, time.Since(begun), 5*time.Second, "before another may have them")
+					require.LessOrEqual(t, time.Since(begun), 5*time.Second, "before another worker may claim them")
 					return units
 				})
-				require.ErrorIs(t, err, l.down, "what has become of them is not written down")
+				require.ErrorIs(t, err, l.down, "the results are not stored")
 			})
 		})
 	}
 }
 
-// Where nobody else can have its units an attempt goes on without the store, and
-// what it settled meanwhile is written down once that is back; it ends where they
+// When no other worker can take its units, an attempt continues without the store, and
+// its settled units are written when the store is back. The attempt ends when its units
 // are cancelled.
-func TestHandAlone(t *testing.T) {
+func TestClaimerAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger("a", "b")
 		h := Claimer{Units: l, Name: "w", Life: 6 * time.Second, Alone: true}

@@ -2,9 +2,8 @@ package fleet
 
 import "github.com/penstock-data/penstock/schemas"
 
-// Families parts streams into those that must be read by one process: a parent
-// and whatever takes its parameters from it, and lists that vouch for each other.
-// Families and the streams in them stand in the order of the streams.
+// Families groups the streams that one process must read together: a parent with its child streams,
+// and twins, whose lists are compared with each other. Families and their streams keep the order of streams.
 func Families(streams []schemas.Stream) [][]schemas.Stream {
 	at := make(map[string]int, len(streams))
 	root := make([]int, len(streams))
@@ -22,7 +21,7 @@ func Families(streams []schemas.Stream) [][]schemas.Stream {
 		for _, of := range []string{s.Parent, s.Twin} {
 			if j, among := at[of]; among {
 				a, b := find(i), find(j)
-				root[max(a, b)] = min(a, b) // the first of a family is its root
+				root[max(a, b)] = min(a, b) // the first stream of a family is its root
 			}
 		}
 	}

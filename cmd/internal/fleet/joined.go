@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Joined is the report of a run whose units have ended: that of its source where
-// it has one, else the sums over its sources. // Invariant 14
+// Joined returns the report of a run whose units have ended: the report of its only source,
+// or the sums over its sources. // Invariant 14
 func Joined(run, name string, units []state.Unit) pipeline.Report {
 	var sources []string
 	of := map[string][]state.Unit{}
@@ -30,13 +30,13 @@ func Joined(run, name string, units []state.Unit) pipeline.Report {
 		started, ended = earlier(started, r.Started), later(ended, r.Ended)
 	}
 	all := t.Report()
-	if !started.IsZero() { // else no unit was begun
+	if !started.IsZero() { // zero: no unit was begun
 		all.Started, all.Ended = started, later(started, ended)
 	}
 	return all
 }
 
-// joined is the report of one source.
+// joined returns the report of one source.
 func joined(run, name string, units []state.Unit) pipeline.Report {
 	r := pipeline.Report{Run: run, Pipeline: name, Status: pipeline.StatusComplete}
 	failed := 0
@@ -56,7 +56,7 @@ func joined(run, name string, units []state.Unit) pipeline.Report {
 			failed++
 		}
 		if u.State == state.UnitFailed && len(rep.Streams) == 0 {
-			r.Err = errors.New(rep.Why) // the same for all of them, as they are begun together
+			r.Err = errors.New(rep.Why) // units of a source begin together and fail for the same reason
 		}
 	}
 	if failed > 0 && r.Status == pipeline.StatusPartial {

@@ -26,10 +26,10 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// workspace is what one of thousands does when it is read.
+// workspace simulates reading one of thousands of workspaces.
 type workspace func(ctx context.Context, beat func()) (again bool)
 
-// sound answers, page after page.
+// sound answers page after page.
 func sound(_ context.Context, beat func()) bool {
 	for range 10 {
 		time.Sleep(200 * time.Millisecond)
@@ -39,9 +39,9 @@ func sound(_ context.Context, beat func()) bool {
 }
 
 var troubles = map[string]workspace{
-	"fails":              func(ctx context.Context, _ func()) bool { return sleep(ctx, 50*time.Millisecond) },
-	"fails after a rest": func(ctx context.Context, _ func()) bool { return sleep(ctx, 20*time.Second) },
-	"hangs":              func(ctx context.Context, _ func()) bool { return sleep(ctx, 5*time.Minute) },
+	"fails":               func(ctx context.Context, _ func()) bool { return sleep(ctx, 50*time.Millisecond) },
+	"fails after a pause": func(ctx context.Context, _ func()) bool { return sleep(ctx, 20*time.Second) },
+	"hangs":               func(ctx context.Context, _ func()) bool { return sleep(ctx, 5*time.Minute) },
 	"hangs in the middle": func(ctx context.Context, beat func()) bool {
 		time.Sleep(200 * time.Millisecond)
 		beat()
@@ -64,15 +64,15 @@ var troubles = map[string]workspace{
 	},
 }
 
-// jobSet is what a run over thousands has come to.
+// jobSet is the result of a run over thousands of sources.
 type jobSet struct {
-	sound, whole time.Duration // until the last of the sound is done, and of all
-	most         int           // at once
+	sound, whole time.Duration // until the last sound source is done; until all are
+	most         int           // most jobs at once
 	ends, tries  map[string]int
 }
 
-// together makes one run over 1,000 sound sources and those in trouble, in any
-// order.
+// together makes one run over 1,000 sound sources and 1,000 with the given troubles, in a random
+// order. known reports that the troubled sources were silent the last time, too.
 func together(t *testing.T, p fleet.Pool, known bool, trouble ...string) (c jobSet) {
 	c.ends, c.tries = map[string]int{}, map[string]int{}
 	synctest.Test(t, func(t *testing.T) {
@@ -111,9 +111,8 @@ func together(t *testing.T, p fleet.Pool, known bool, trouble ...string) (c jobS
 	return c
 }
 
-// TestPoolThousands holds what 1,000 sources in trouble among 2,000 cost the
-// others to a tenth of their time, whatever the trouble is and whether it is
-// known or met for the first time.
+// TestPoolThousands: 1,000 troubled sources among 2,000 slow the others down by at most a
+// tenth, whatever the trouble is, and whether it is known or new.
 func TestPoolThousands(t *testing.T) {
 	alone := together(t, fleet.Pool{}, false)
 	all := slices.Sorted(func(yield func(string) bool) {
@@ -123,7 +122,7 @@ func TestPoolThousands(t *testing.T) {
 			}
 		}
 	})
-	mixes := [][]string{all, {"hangs"}, {"fails"}, {"fails", "hangs"}, {"fails after a rest"}, {"is slow"}, {"fails", "hangs", "hangs", "hangs in the middle"}}
+	mixes := [][]string{all, {"hangs"}, {"fails"}, {"fails", "hangs"}, {"fails after a pause"}, {"is slow"}, {"fails", "hangs", "hangs", "hangs in the middle"}}
 	if testing.Short() {
 		mixes = mixes[:2]
 	}
@@ -133,11 +132,11 @@ func TestPoolThousands(t *testing.T) {
 			require.LessOrEqual(t, c.sound, alone.sound+alone.sound/10, "alone %s, beside %q (known: %t) %s", alone.sound, mix, known, c.sound)
 			require.LessOrEqual(t, c.most, 4*fleet.DefaultWidth)
 			require.Equal(t, 1000, c.ends["sound"])
-			require.Equal(t, 1000, c.tries["sound"], "one that answers is never put off")
+			require.Equal(t, 1000, c.tries["sound"], "a source that answers is never put off")
 			for _, name := range mix {
 				require.LessOrEqual(t, c.tries[name], 3*c.ends[name], name)
 			}
-			require.Equal(t, 1000, sum(c.ends)-c.ends["sound"], "each comes to its end")
+			require.Equal(t, 1000, sum(c.ends)-c.ends["sound"], "every job ends")
 			t.Logf("%q, known: %t: sound %s of %s, whole %s, %d at once, tries %v", mix, known, c.sound, alone.sound, c.whole, c.most, c.tries)
 		}
 	}

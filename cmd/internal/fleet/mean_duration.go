@@ -2,25 +2,24 @@ package fleet
 
 import "time"
 
-// meanDuration is how long something takes, learned from each time it has: a mean and
-// how far it is missed by, as TCP learns of a round trip. The zero value has seen
-// nothing.
-type meanDuration struct{ mean, miss time.Duration }
+// meanDuration estimates a duration from observations: a moving mean and a moving deviation, as TCP estimates
+// round-trip times. The zero value has no observations.
+type meanDuration struct{ mean, deviation time.Duration }
 
-func (p *meanDuration) took(d time.Duration) {
-	if p.mean == 0 {
-		p.mean, p.miss = d, d/2
+func (m *meanDuration) observe(d time.Duration) {
+	if m.mean == 0 {
+		m.mean, m.deviation = d, d/2
 		return
 	}
-	p.miss += ((p.mean - d).Abs() - p.miss) / 4
-	p.mean += (d - p.mean) / 8
+	m.deviation += ((m.mean - d).Abs() - m.deviation) / 4
+	m.mean += (d - m.mean) / 8
 }
 
-// late is after how long it is no longer to be expected: patience at most, and not
-// so little that a busy machine would be taken for a silent source.
-func (p *meanDuration) late(patience time.Duration) time.Duration {
-	if p.mean == 0 {
+// timeout returns the time after which an answer is overdue. It is at most patience, and long enough
+// that a busy machine does not look like a silent source.
+func (m *meanDuration) timeout(patience time.Duration) time.Duration {
+	if m.mean == 0 {
 		return patience
 	}
-	return min(patience, max(patience/8, 2*p.mean+4*p.miss))
+	return min(patience, max(patience/8, 2*m.mean+4*m.deviation))
 }

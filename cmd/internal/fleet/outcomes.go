@@ -9,48 +9,46 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Outcome is what became of one source in a run over many.
+// Outcome is the result of one source in a run over many sources.
 type Outcome struct {
 	Source   string          `json:"source"`
 	Status   pipeline.Status `json:"status"`
-	Streams  int             `json:"streams"`           // that were read
-	Short    int             `json:"short,omitempty"`   // of these, those that did not reach their goal
-	Requests int             `json:"requests"`          // that the source was asked
+	Streams  int             `json:"streams"`           // streams that were read
+	Short    int             `json:"short,omitempty"`   // streams that are not complete
+	Requests int             `json:"requests"`          // requests to the source
 	Written  int64           `json:"written"`           // rows, over all destinations
-	Deleted  int64           `json:"deleted,omitempty"` // ditto
+	Deleted  int64           `json:"deleted,omitempty"` // rows, over all destinations
 	Seconds  float64         `json:"seconds"`
-	Error    string          `json:"error,omitempty"` // why it is not complete
+	Error    string          `json:"error,omitempty"` // why the source is not complete
 
 	code int
 }
 
-// Complete reports whether every stream of the source reached its goal.
+// Complete reports whether every stream of the source is complete.
 func (o Outcome) Complete() bool { return o.Status == pipeline.StatusComplete }
 
-// Outcomes gathers what becomes of the sources of one run. Its size goes by the
-// number of sources and that of streams, never by their product. It may be used
-// from any number of goroutines. // Invariant 6
+// Outcomes collects the outcomes of the sources of one run. Its size grows with the number of sources plus the
+// number of streams, never with their product. It is safe for concurrent use. // Invariant 6
 type Outcomes struct {
 	run, pipeline string
 	started       time.Time
 
 	mu       sync.Mutex
 	outcomes []Outcome
-	streams  []pipeline.StreamReport // summed up over the sources, by stream and destination
+	streams  []pipeline.StreamReport // summed over the sources, by stream and destination
 	at       map[[2]string]int
 	requests int
 }
 
-// NewTally begins to gather what becomes of a pipeline's sources in a run.
+// NewTally returns empty Outcomes of a run of the pipeline name.
 func NewTally(run, name string) *Outcomes {
 	return &Outcomes{run: run, pipeline: name, started: time.Now(), at: map[[2]string]int{}}
 }
 
-// Run is the run's id.
+// Run returns the run's id.
 func (t *Outcomes) Run() string { return t.run }
 
-// Add takes note of what became of a source: the report of its run, or the error
-// that kept it from one.
+// Add records the outcome of a source: the report of its run, or the error that prevented the run.
 func (t *Outcomes) Add(source string, r pipeline.Report, err error) Outcome {
 	o := Outcome{Source: source, Status: r.Status, Streams: len(r.Streams), Requests: r.Requests, Seconds: r.Ended.Sub(r.Started).Seconds(), code: r.ExitCode()}
 	total := r.Totals()
@@ -67,7 +65,7 @@ func (t *Outcomes) Add(source string, r pipeline.Report, err error) Outcome {
 			err = s.Err
 		}
 	}
-	if r.Run == "" { // it did not come to a run
+	if r.Run == "" { // the run did not start
 		o.Status, o.Seconds, o.code = pipeline.StatusFailed, 0, 1
 	}
 	if err != nil {
@@ -83,7 +81,7 @@ func (t *Outcomes) Add(source string, r pipeline.Report, err error) Outcome {
 	return o
 }
 
-// add sums up a stream of one source with those of the others. t.mu is held.
+// add adds a stream of one source to the sums over the sources. t.mu is held.
 func (t *Outcomes) add(s pipeline.StreamReport) {
 	s.Notices, s.Webhooks = nil, nil
 	key := [2]string{s.Stream, s.Destination}
@@ -106,7 +104,7 @@ func (t *Outcomes) add(s pipeline.StreamReport) {
 	}
 }
 
-// Outcomes are what became of the sources so far, the worst first.
+// Outcomes returns the outcomes so far, the worst first.
 func (t *Outcomes) Outcomes() []Outcome {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,8 +128,8 @@ func rank(s pipeline.Status) int {
 	return 2
 }
 
-// Report is the run over all of its sources as one: complete where each was,
-// failed where none has come to anything, else partial. // Invariant 14
+// Report returns one report over all sources: stopped if a source was stopped, complete if all are complete,
+// failed if all failed, else partial. // Invariant 14
 func (t *Outcomes) Report() pipeline.Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -158,9 +156,8 @@ func (t *Outcomes) Report() pipeline.Report {
 	return r
 }
 
-// ExitCode is the process's exit code after the run. Of one that was stopped it
-// is that of the source which was; of one that failed, that of its sources where they
-// have one in common.
+// ExitCode returns the process's exit code after the run. For a stopped run, it is the exit code of the first stopped
+// source. For a failed run, it is the exit code of the sources if they all have the same one.
 func (t *Outcomes) ExitCode() int {
 	r := t.Report()
 	t.mu.Lock()

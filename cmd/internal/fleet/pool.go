@@ -1,10 +1,10 @@
-// Package fleet shares the time of one process out among many sources. Each
-// piece of work is a [Job]: one call of pipeline.Run over one source, or a part
-// of one. A [Pool] takes the sources in turn, makes a bounded number of jobs at
-// once, and lets none that waits for its source keep the others from theirs.
+// Package fleet schedules the work of one process over many sources. Each
+// piece of work is a [Job]: one call of pipeline.Run over one source, or over a part
+// of one. A [Pool] takes the sources in turn and runs a bounded number of jobs
+// at once. A job that waits for its source does not hold up the others.
 //
-// It knows neither configurations nor destinations: what a job does, and what
-// became of it, is the caller's.
+// The package knows neither configurations nor destinations: the caller decides what
+// a job does, and keeps its result.
 package fleet
 
 import (
@@ -13,28 +13,28 @@ import (
 	"time"
 )
 
-// Job is a piece of work of one source. Run returns when nothing of it is under
-// way any more, soon after ctx has ended. It calls beat, from any goroutine,
-// whenever its source has answered; what it meets is its own affair, a panic too.
+// Job is a piece of work for one source. Run returns when all of its work has ended, soon
+// after ctx ends. It calls beat, from any goroutine, whenever its source answers. Run handles its own
+// errors, and its panics too.
 //
-// One whose source is silent may be put off while others want its place: ctx ends
-// with [ErrPutOff] as its cause. If Run then returns true, the job begins anew
-// once those others have begun. That happens to a job twice at most.
+// While other jobs wait for a place, a job whose source is silent may be put off: ctx ends
+// with [ErrPutOff] as its cause. If Run then returns true, the job starts again
+// after those others have started. A job is put off twice at most.
 type Job struct {
 	Source string
-	Silent bool // its source gave no answer the last time: it begins after the others
+	Silent bool // the source did not answer the last time: the job starts after the others
 	Run    func(ctx context.Context, beat func()) (again bool)
 }
 
-// ErrPutOff is the cause of the end of a job that has to wait for others.
-var ErrPutOff = errors.New("put off: its source is silent, and others wait")
+// ErrPutOff is the cause with which a job's context ends when the job makes room for others.
+var ErrPutOff = errors.New("put off: the source does not answer, and other sources are waiting")
 
-// Pool makes jobs. The zero value makes them with the defaults.
+// Pool runs jobs. The zero value uses the defaults.
 type Pool struct {
-	Width    int           // jobs at work at once; 0: DefaultWidth
-	Most     int           // with those that wait for their sources; 0: four times Width // Invariant 6
-	Each     int           // of one source at once; 0: 1
-	Patience time.Duration // a job without a beat for so long waits for its source, or earlier where sources answer faster; 0: DefaultPatience
+	Width    int           // most jobs that work at once; 0: DefaultWidth
+	Most     int           // most jobs under way, with those that wait for their sources; 0: four times Width // Invariant 6
+	Each     int           // most jobs of one source at once; 0: 1
+	Patience time.Duration // a job without a beat for this long waits for its source; less where sources answer faster; 0: DefaultPatience
 }
 
 // Defaults of a Pool.
@@ -43,17 +43,16 @@ const (
 	DefaultPatience = 2 * time.Second
 )
 
-// Run makes the jobs and returns when none is under way. Sources take turns in
-// the order of their first jobs: of each one job, then of each the next. Once
-// ctx is done no further job begins. It returns how many did, each counted once.
+// Run runs the jobs and returns when none is under way. Sources take turns in
+// the order of their first jobs: one job of each, then the next of each. After
+// ctx ends no further job starts. Run returns how many jobs started, each counted once.
 //
-// A job counts as at work until its source is silent for longer than sources are.
-// One that was not answered yet counts for as much as such jobs have lately come
-// to be answered, so that sources which never answer, however many, leave those
-// that do nearly all of the width. Where the places for jobs that wait are taken,
-// the one that waits in vain is put off.
+// A job counts as working until its source is silent for longer than sources usually are.
+// A job without an answer so far counts as the share of recent jobs that were
+// answered. So sources that never answer, however many, leave nearly all of
+// the width to the others. When Most jobs are under way, a job that waits in vain is put off.
 func (p Pool) Run(ctx context.Context, jobs []Job) int {
-	s := newShift(p, jobs)
+	s := newRun(p, jobs)
 	defer s.drain()
 	for ctx.Err() == nil {
 		for s.room() {
@@ -72,35 +71,34 @@ func (p Pool) Run(ctx context.Context, jobs []Job) int {
 	return s.begun
 }
 
-// run is one call of Run. What the scheduler's lock does not guard belongs to that
-// goroutine.
+// run is one call of Run. Fields that the scheduler's lock does not guard belong to the goroutine of that call.
 type run struct {
 	*scheduler
-	lines [lastRound + 1]waitingTasks // of tasks that have not begun, or shall again
+	lines [lastRound + 1]waitingTasks // by round: tasks that have not started, or are to start again
 	left  int                         // tasks in lines
 	begun int
 	busy  map[string]int // jobs under way by source
 	ended chan *task
 }
 
-// Rounds. A job begins in the first, or in the second where its source was silent
-// the last time; it is put off into a later one, and never from the last.
+// Rounds. A job starts in the first round, or in silentRound if its source was silent
+// the last time. It is put off into a later round, and never from the last.
 const (
 	silentRound = 1
 	lastRound   = 2
 )
 
-// task is a job and what became of it.
+// task is a job and its state.
 type task struct {
 	Job
 	runningJob
-	tried bool // it has begun before
-	again bool // it was put off, and is to begin anew
+	tried bool // it was started before
+	again bool // its Run returned true: it starts again if it was put off
 }
 
-func newShift(p Pool, jobs []Job) *run {
+func newRun(p Pool, jobs []Job) *run {
 	p.Each = max(p.Each, 1)
-	s := &run{scheduler: newFloor(p), busy: map[string]int{}, ended: make(chan *task)}
+	s := &run{scheduler: newScheduler(p), busy: map[string]int{}, ended: make(chan *task)}
 	for _, j := range jobs {
 		t := &task{Job: j}
 		if j.Silent {
@@ -116,8 +114,8 @@ func (s *run) queue(t *task) {
 	s.left++
 }
 
-// next takes a task of the source whose turn it is, of those that may have
-// another under way; nil where there is none.
+// next removes and returns the next task. It skips sources that already have Each jobs
+// under way, and returns nil if there is no task.
 func (s *run) next() *task {
 	for i := range s.lines {
 		if t := s.lines[i].next(func(source string) bool { return s.busy[source] < s.Each }); t != nil {
@@ -143,8 +141,8 @@ func (s *run) start(ctx context.Context, t *task) {
 	}()
 }
 
-// await returns when a job has ended, or one at work may by now be waiting and
-// another could begin.
+// await returns when a job has ended, when ctx ends, or when it is time to check again
+// whether working jobs now wait for their sources and others can start.
 func (s *run) await(ctx context.Context) {
 	var look <-chan time.Time
 	if first := s.round(); first < lastRound || first == lastRound && len(s.active) < s.Most {
@@ -178,7 +176,7 @@ func (s *run) end(t *task) {
 	}
 }
 
-// round is the first round that somebody waits in.
+// round returns the first round with a waiting task; lastRound+1 if there is none.
 func (s *run) round() int {
 	for i := range s.lines {
 		if len(s.lines[i].queues) > 0 {

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestPoolTurns has sources with many jobs take turns with those that have few.
+// TestPoolTurns: sources with many jobs and sources with few take turns.
 func TestPoolTurns(t *testing.T) {
 	var order []string
 	job := func(source string) fleet.Job {
@@ -30,7 +30,7 @@ func TestPoolTurns(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "c", "a", "c", "a"}, order)
 }
 
-// TestPoolBounds holds any mixture of jobs to what is allowed at once.
+// TestPoolBounds: no mixture of jobs exceeds the limits of jobs at once.
 func TestPoolBounds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestPoolBounds(t *testing.T) {
 	})
 }
 
-// TestPoolWaits lets sources that do not answer keep nobody from theirs.
+// TestPoolWaits: sources that do not answer do not hold up the others.
 func TestPoolWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var jobs []fleet.Job
@@ -72,7 +72,7 @@ func TestPoolWaits(t *testing.T) {
 		var good []time.Duration
 		began := time.Now()
 		for i := range 200 {
-			hangs := i%20 == 0 // ten of them, for minutes
+			hangs := i%20 == 0 // ten sources hang for minutes
 			jobs = append(jobs, fleet.Job{Source: fmt.Sprint(i), Run: func(ctx context.Context, beat func()) bool {
 				if hangs {
 					return sleep(ctx, 10*time.Minute)
@@ -88,12 +88,12 @@ func TestPoolWaits(t *testing.T) {
 			}})
 		}
 		require.Equal(t, 200, fleet.Pool{Width: 8, Most: 32}.Run(t.Context(), jobs))
-		// 190 of a second each, eight at once; each of the hanging took a place for two.
+		// 190 sources take a second each, eight at once; each hanging source takes a place for two seconds.
 		require.Less(t, slices.Max(good), 32*time.Second)
 	})
 }
 
-// TestPoolStops begins no job once it shall stop, and leaves none behind.
+// TestPoolStops: after ctx ends no job starts, and no job is left running.
 func TestPoolStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

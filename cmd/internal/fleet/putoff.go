@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Round is the round that units were put off into, the last of them; 0 for none.
+// Round returns the latest round that one of the units was put off into; 0 for none.
 func Round(units []state.Unit) (round int) {
 	for _, u := range units {
 		round = max(round, ReportOf(u).Round)
@@ -16,15 +16,14 @@ func Round(units []state.Unit) (round int) {
 	return round
 }
 
-// offPause is how soon a unit is begun again that was put off: if still nobody waits
-// before it.
+// offPause is how long a unit waits after it was put off. Waiting units of earlier rounds still go first.
 const offPause = 10 * time.Second
 
-// LastRound is the round of what is never put off.
+// LastRound is the round whose units are never put off.
 const LastRound = lastRound
 
-// PutOff are units after an attempt that had to make room for others: what it has not
-// settled waits for a while and goes on from what is committed, in a later round.
+// PutOff returns units after an attempt that made room for others: units that have not ended
+// wait for offPause, and continue from the last commit in the given round.
 func PutOff(units []state.Unit, round int, now time.Time) []state.Unit {
 	off := make([]state.Unit, len(units))
 	for i, u := range units {
@@ -35,7 +34,7 @@ func PutOff(units []state.Unit, round int, now time.Time) []state.Unit {
 		rep := ReportOf(u)
 		rep.Status, rep.Why, rep.Round = pipeline.StatusStopped, ErrPutOff.Error(), round
 		off[i].State, off[i].NotBefore = state.UnitWaiting, now.Add(offPause)
-		off[i].Report, _ = json.Marshal(rep) // which was read from such a text
+		off[i].Report, _ = json.Marshal(rep) // cannot fail: rep was read from JSON
 	}
 	return off
 }

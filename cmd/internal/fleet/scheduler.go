@@ -7,40 +7,39 @@ import (
 	"time"
 )
 
-// scheduler is where jobs are under way: it tells those at work from those that wait for
-// their sources, and which of these has to make room. What mu does not guard belongs
-// to one goroutine at a time.
+// scheduler tracks the jobs under way: which of them work, which wait for their sources, and
+// which must make room for others. Only one goroutine at a time may use the fields that mu does not guard.
 type scheduler struct {
 	Pool
 	active  map[*runningJob]bool
-	leaving int // of active, those that were put off
+	leaving int // active jobs that were put off
 
 	mu    sync.Mutex
-	first meanDuration // how long sources take for their first answer
-	gaps  meanDuration // and between answers
-	share float64      // of the jobs begun lately, those that were answered
+	first meanDuration // time until a source's first answer
+	gaps  meanDuration // time between answers
+	share float64      // share of recently started jobs whose source answered
 }
 
 // runningJob is a job under way. The lock of the scheduler guards the fields below cancel.
 type runningJob struct {
 	round  int
-	off    bool // it was put off, into this round
-	aside  bool // it goes on without a slot
+	off    bool // put off, into this round
+	aside  bool // continues without a slot
 	cancel context.CancelCauseFunc
 
-	begun       bool      // it asks its source
+	begun       bool      // it sends requests to its source
 	began, last time.Time // last: when its source last answered
 	answered    bool
-	judged      bool // whether it is answered counts already
+	judged      bool // already counted in share
 }
 
-// What is known of jobs that wait for their first answer.
+// Parameters of the moving share of jobs whose source answers.
 const (
-	lately     = 16       // of so many jobs
-	leastShare = 1. / 16. // counts for something, however many are silent
+	lately     = 16       // the number of jobs that the mean goes over
+	leastShare = 1. / 16. // above 0, so that a job always counts for something
 )
 
-func newFloor(p Pool) *scheduler {
+func newScheduler(p Pool) *scheduler {
 	if p.Width <= 0 {
 		p.Width = DefaultWidth
 	}
@@ -53,11 +52,11 @@ func newFloor(p Pool) *scheduler {
 	return &scheduler{Pool: p, active: map[*runningJob]bool{}, share: 1}
 }
 
-// look is how often it is looked who waits by now.
+// look is the interval between two checks for jobs that wait for their sources.
 func (f *scheduler) look() time.Duration { return f.Patience / 16 }
 
-// begin has the source of a job be waited for, and ends what it returns where the job
-// is put off.
+// begin starts measuring how long the job waits for its source. The context that it returns ends
+// when the job is put off.
 func (f *scheduler) begin(ctx context.Context, t *runningJob) context.Context {
 	ctx, t.cancel = context.WithCancelCause(ctx)
 	f.mu.Lock()
@@ -67,7 +66,7 @@ func (f *scheduler) begin(ctx context.Context, t *runningJob) context.Context {
 	return ctx
 }
 
-// end is the end of what begin began.
+// end ends what begin started.
 func (f *scheduler) end(t *runningJob) {
 	if t.off {
 		f.leaving--
@@ -83,28 +82,28 @@ func (f *scheduler) end(t *runningJob) {
 	t.begun = false
 }
 
-// leave is the end of a job's stay.
+// leave removes a job that has ended.
 func (f *scheduler) leave(t *runningJob) {
 	f.end(t)
 	delete(f.active, t)
 }
 
-// beat takes note of an answer.
+// beat records an answer of the job's source.
 func (f *scheduler) beat(t *runningJob) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
 	if t.answered {
-		f.gaps.took(now.Sub(t.last))
+		f.gaps.observe(now.Sub(t.last))
 	} else {
-		f.first.took(now.Sub(t.began))
+		f.first.observe(now.Sub(t.began))
 	}
 	t.answered, t.last = true, now
 	f.judge(t)
 }
 
-// judge counts, once, whether a job was answered: where it was, where its answer
-// is overdue, and where it ended without one. f.mu is held.
+// judge counts once per job whether its source answered: at the first answer, when the answer
+// is overdue, or when the job ends without one. f.mu is held.
 func (f *scheduler) judge(t *runningJob) {
 	if t.judged {
 		return
@@ -117,16 +116,16 @@ func (f *scheduler) judge(t *runningJob) {
 	f.share = max(leastShare, f.share+(got-f.share)/lately)
 }
 
-// wanted is how much of the width nobody uses.
-func (f *scheduler) wanted() float64 {
+// freeWidth returns how much of the width no job uses.
+func (f *scheduler) freeWidth() float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	free := float64(f.Width)
 	for t := range f.active {
 		switch silent := time.Since(t.last); {
-		case !t.begun, t.answered && silent <= f.gaps.late(f.Patience):
+		case !t.begun, t.answered && silent <= f.gaps.timeout(f.Patience):
 			free--
-		case !t.answered && silent <= f.first.late(f.Patience):
+		case !t.answered && silent <= f.first.timeout(f.Patience):
 			free -= f.share
 		case !t.answered:
 			f.judge(t)
@@ -135,38 +134,38 @@ func (f *scheduler) wanted() float64 {
 	return free
 }
 
-// waits reports whether a job waits for its source: for the first answer, or for
-// longer than sources take.
+// waits reports whether a job waits for its source: for the first answer, or for longer than
+// sources usually take.
 func (f *scheduler) waits(t *runningJob) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return t.begun && (!t.answered || time.Since(t.last) > f.gaps.late(f.Patience))
+	return t.begun && (!t.answered || time.Since(t.last) > f.gaps.timeout(f.Patience))
 }
 
-// room reports whether another job may begin.
+// room reports whether another job may start.
 func (f *scheduler) room() bool {
 	if len(f.active) >= f.Most {
 		return false
 	}
-	free := f.wanted()
+	free := f.freeWidth()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return free >= f.share
 }
 
-// longSilence, in patiences, is how long a source that has answered is silent
-// before its job, which has work under way, is put off.
+// longSilence is how long a source that has answered before must be silent until its job is put off,
+// as a multiple of Patience. It is long because that job has work under way.
 const longSilence = 5
 
-// putOff ends jobs that wait for their sources in the places of those that could
-// begin, the first of which waits in a round: of those whose source has not answered
-// the one that waits for longest, else of the others. // Invariant 15
+// putOff ends jobs that wait for their sources, to make room for jobs that could start. waiting is the first
+// round with a waiting job. Jobs whose source never answered go first, then
+// the others; among them the one that waits longest. // Invariant 15
 func (f *scheduler) putOff(waiting int) {
 	if len(f.active) < f.Most {
 		return
 	}
-	for n := int(math.Ceil(f.wanted())); f.leaving < n; {
-		t, round := f.silent(waiting)
+	for n := int(math.Ceil(f.freeWidth())); f.leaving < n; {
+		t, round := f.longestSilent(waiting)
 		if t == nil {
 			return
 		}
@@ -176,13 +175,13 @@ func (f *scheduler) putOff(waiting int) {
 	}
 }
 
-// silent is the job to be put off next, and into which round; nil for none. No
-// job makes room for one that would come after it.
-func (f *scheduler) silent(waiting int) (found *runningJob, into int) {
+// longestSilent returns the job to put off next, and into which round; nil for none. No
+// job makes room for a job of a later round.
+func (f *scheduler) longestSilent(waiting int) (found *runningJob, into int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for t := range f.active {
-		late, round := f.first.late(f.Patience), lastRound
+		late, round := f.first.timeout(f.Patience), lastRound
 		if t.answered {
 			late, round = longSilence*f.Patience, t.round+1
 		}

@@ -6,36 +6,35 @@ import (
 	"time"
 )
 
-// Slots share the time of a process out among jobs that come one by one, as a [Pool]
-// does among those of a list: each comes with a slot, of which there are as many as
-// the Pool is wide, and gives it up for another while its source is silent. They are
-// safe for concurrent use.
+// Slots schedules jobs that arrive one by one, as a [Pool] schedules the jobs of a list. Each job takes a slot;
+// there are as many slots as the Pool's width. While its source is silent, a job continues without its slot, and
+// another job may take it. Slots are safe for concurrent use.
 type Slots struct {
-	mu    sync.Mutex // guards what the floor's lock does not
-	floor *scheduler
-	slots int           // that are held
-	freed chan struct{} // closed when a place is left
+	mu        sync.Mutex // guards what the scheduler's lock does not
+	scheduler *scheduler
+	slots     int           // in use
+	freed     chan struct{} // closed when a job leaves
 }
 
-// NewPlaces returns places for as many jobs as p says. Each of p does not count.
+// NewPlaces returns Slots for the width of p. It ignores p.Each.
 func NewPlaces(p Pool) *Slots {
-	return &Slots{floor: newFloor(p), freed: make(chan struct{})}
+	return &Slots{scheduler: newScheduler(p), freed: make(chan struct{})}
 }
 
 // Slot is the slot of one job.
 type Slot struct {
 	of     *Slots
-	begins chan struct{} // told by Begin
+	begins chan struct{} // Begin sends on it
 	runningJob
 }
 
-// takeLooks is how often it is looked for a place before the job is to come again.
+// takeLooks is how often Take checks for a free slot before it gives up.
 const takeLooks = 32
 
-// Take returns a place for a job; nil where there is none for some seconds, or ctx
-// ends. Where all are taken it puts off the job that waits for its source in vain.
+// Take returns a slot for a job. It returns nil if no slot is free for some seconds, or if ctx
+// ends. If all are taken, it puts off a job that waits for its source in vain.
 func (ps *Slots) Take(ctx context.Context) *Slot {
-	look := time.NewTicker(ps.floor.look())
+	look := time.NewTicker(ps.scheduler.look())
 	defer look.Stop()
 	for range takeLooks {
 		p, freed := ps.take()
@@ -52,25 +51,25 @@ func (ps *Slots) Take(ctx context.Context) *Slot {
 	return nil
 }
 
-// take is a place, or what tells that one is left.
+// take returns a slot, or a channel that is closed when a job leaves.
 func (ps *Slots) take() (*Slot, <-chan struct{}) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if !ps.floor.room() {
-		ps.floor.putOff(0)
+	if !ps.scheduler.room() {
+		ps.scheduler.putOff(0)
 		return nil, ps.freed
 	}
 	p := &Slot{of: ps, begins: make(chan struct{}, 1)}
-	ps.floor.active[&p.runningJob] = true
+	ps.scheduler.active[&p.runningJob] = true
 	ps.slots++
 	return p, nil
 }
 
-// Begin has the source of the job be waited for, until end. round is the one that an
-// earlier attempt at the job was put off into, 0 for none; a job that was put off into
-// the last is not again. If this one is, the context ends with [ErrPutOff] as its
-// cause, and end tells into which round.
-func (p *Slot) Begin(ctx context.Context, round int) (asking context.Context, end func() (round int, off bool)) {
+// Begin starts measuring how long the job waits for its source, until end is called. round is the round that an
+// earlier attempt at the job was put off into, 0 for none; a job in the last round is not put off
+// again. If the job is put off, the context that Begin returns ends with [ErrPutOff] as its cause,
+// and end returns the new round.
+func (p *Slot) Begin(ctx context.Context, round int) (limited context.Context, end func() (round int, off bool)) {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
 	p.round = min(max(round, 0), lastRound)
@@ -78,22 +77,22 @@ func (p *Slot) Begin(ctx context.Context, round int) (asking context.Context, en
 	case p.begins <- struct{}{}:
 	default:
 	}
-	return p.of.floor.begin(ctx, &p.runningJob), func() (int, bool) {
+	return p.of.scheduler.begin(ctx, &p.runningJob), func() (int, bool) {
 		p.of.mu.Lock()
 		defer p.of.mu.Unlock()
 		off := p.off
-		p.of.floor.end(&p.runningJob)
+		p.of.scheduler.end(&p.runningJob)
 		return p.round, off
 	}
 }
 
-// Beat takes note that the source has answered.
-func (p *Slot) Beat() { p.of.floor.beat(&p.runningJob) }
+// Beat records that the source has answered.
+func (p *Slot) Beat() { p.of.scheduler.beat(&p.runningJob) }
 
-// Wait returns true once done is closed; or false before that, if the slot of the
-// job is free for another: the job goes on, its source is silent.
+// Wait returns true when done is closed. It returns false earlier if the job's source is silent
+// and the job gives up its slot to another: the job then continues without a slot.
 func (p *Slot) Wait(done <-chan struct{}) bool {
-	look := time.NewTicker(p.of.floor.look())
+	look := time.NewTicker(p.of.scheduler.look())
 	defer look.Stop()
 	for {
 		select {
@@ -108,13 +107,13 @@ func (p *Slot) Wait(done <-chan struct{}) bool {
 	}
 }
 
-// stepAside gives the slot up if more slots are held than are used, and the job waits
-// for its source.
+// stepAside gives up the slot if more slots are held than used, and the job waits for its source.
+// It reports whether it did.
 func (p *Slot) stepAside() bool {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
-	f := p.of.floor
-	if used := float64(f.Width) - f.wanted(); float64(p.of.slots)-used < 1 || !f.waits(&p.runningJob) {
+	f := p.of.scheduler
+	if used := float64(f.Width) - f.freeWidth(); float64(p.of.slots)-used < 1 || !f.waits(&p.runningJob) {
 		return false
 	}
 	p.aside = true
@@ -122,18 +121,18 @@ func (p *Slot) stepAside() bool {
 	return true
 }
 
-// Aside reports whether the job goes on without a slot.
+// Aside reports whether the job continues without a slot.
 func (p *Slot) Aside() bool {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
 	return p.aside
 }
 
-// Leave gives the place back. It must be called once, last.
+// Leave ends the job and frees its slot. It must be called once, last.
 func (p *Slot) Leave() {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
-	p.of.floor.leave(&p.runningJob)
+	p.of.scheduler.leave(&p.runningJob)
 	if !p.aside {
 		p.of.slots--
 	}
@@ -141,13 +140,13 @@ func (p *Slot) Leave() {
 	p.of.freed = make(chan struct{})
 }
 
-// Drain returns once no place is taken, or the cause of ctx's end.
+// Drain waits until no job is under way. If ctx ends first, it returns the cause.
 func (ps *Slots) Drain(ctx context.Context) error {
-	look := time.NewTicker(ps.floor.look())
+	look := time.NewTicker(ps.scheduler.look())
 	defer look.Stop()
 	for {
 		ps.mu.Lock()
-		left := len(ps.floor.active)
+		left := len(ps.scheduler.active)
 		ps.mu.Unlock()
 		if left == 0 {
 			return nil

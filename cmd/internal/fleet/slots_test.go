@@ -14,14 +14,14 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 )
 
-// call is a call for a source, as workers get them from a queue.
+// call is the job of one source, as workers get it from a queue.
 type call struct {
 	name  string
 	do    workspace
 	round int
 }
 
-// calls is that queue: what is put off comes again after a while.
+// calls is the queue. A job that is put off returns to it after a pause.
 type calls struct {
 	mu    sync.Mutex
 	ready []*call
@@ -45,8 +45,8 @@ func (q *calls) add(c *call) {
 	q.ready = append(q.ready, c)
 }
 
-// called makes one run over the calls for sound sources and those in trouble, each of
-// which takes one of eight slots as long as it has to.
+// called makes one run over 1,000 sound sources and as many with the given troubles. Each job
+// takes one of eight slots.
 func called(t *testing.T, trouble ...string) (c jobSet) {
 	c.ends, c.tries = map[string]int{}, map[string]int{}
 	synctest.Test(t, func(t *testing.T) {
@@ -116,9 +116,9 @@ func called(t *testing.T, trouble ...string) (c jobSet) {
 	return c
 }
 
-// TestPlacesThousands holds what 1,000 sources in trouble cost 1,000 others, where each
-// comes with a call, to what it costs in a pool.
-func TestPlacesThousands(t *testing.T) {
+// TestSlotsThousands: 1,000 troubled sources slow 1,000 others down no more than in a Pool,
+// when their jobs arrive one by one.
+func TestSlotsThousands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -128,20 +128,20 @@ func TestPlacesThousands(t *testing.T) {
 		t.Logf("%q: sound %s of %s, whole %s, %d at once, tries %v", mix, c.sound, alone.sound, c.whole, c.most, c.tries)
 		require.LessOrEqual(t, c.sound, alone.sound+alone.sound/10, "%q", mix)
 		require.LessOrEqual(t, c.most, 4*fleet.DefaultWidth)
-		require.Equal(t, 1000, c.tries["sound"], "one that answers is never put off")
+		require.Equal(t, 1000, c.tries["sound"], "a source that answers is never put off")
 		for _, name := range mix {
 			require.LessOrEqual(t, c.tries[name], 3*c.ends[name], name)
 		}
-		require.Equal(t, 2000, sum(c.ends), "each comes to its end")
+		require.Equal(t, 2000, sum(c.ends), "every job ends")
 	}
 }
 
-// A place that is left, or whose job has been put off, is another's; one that waits
-// leaves its slot before.
-func TestPlacesPutOff(t *testing.T) {
+// A job that waits gives up its slot. A job that ends, or is put off, makes room for
+// another.
+func TestSlotsPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ps := fleet.NewPlaces(fleet.Pool{Width: 1, Most: 2})
-		var told []string
+		var ended []string
 		hang := func(name string, round int) (*fleet.Slot, chan struct{}) {
 			p := ps.Take(t.Context())
 			require.NotNil(t, p, name)
@@ -151,23 +151,23 @@ func TestPlacesPutOff(t *testing.T) {
 				defer close(done)
 				sleep(ctx, time.Hour)
 				round, off := end()
-				told = append(told, fmt.Sprint(name, " ", round, " ", off, " ", context.Cause(ctx) == fleet.ErrPutOff))
+				ended = append(ended, fmt.Sprint(name, " ", round, " ", off, " ", context.Cause(ctx) == fleet.ErrPutOff))
 				p.Leave()
 			}()
 			return p, done
 		}
 		a, adone := hang("a", 0)
-		require.False(t, a.Wait(adone), "it waits, and another may have the slot")
+		require.False(t, a.Wait(adone), "it waits, and another job may take the slot")
 		b, bdone := hang("b", 2)
 		require.False(t, b.Wait(bdone))
 		c, cdone := hang("c", 0)
 		<-adone
-		require.Equal(t, []string{"a 2 true true"}, told, "b was in the last round")
+		require.Equal(t, []string{"a 2 true true"}, ended, "b was in the last round")
 		require.False(t, c.Wait(cdone))
 		d, ddone := hang("d", 2)
 		<-cdone
 		require.False(t, d.Wait(ddone))
-		require.Nil(t, ps.Take(t.Context()), "nobody may be put off")
+		require.Nil(t, ps.Take(t.Context()), "no job may be put off")
 		<-bdone
 		<-ddone
 		require.NoError(t, ps.Drain(t.Context()))

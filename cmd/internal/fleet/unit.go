@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Plan are the units of one source in a run: one for each family of streams. The
-// part of a unit is the names of its streams.
+// Plan returns the units of one source in a run: one for each family of streams. A unit's
+// Part lists the names of its streams.
 func Plan(run, name, source string, streams []schemas.Stream) []state.Unit {
 	var units []state.Unit
 	for _, family := range Families(streams) {
@@ -27,7 +27,7 @@ func Plan(run, name, source string, streams []schemas.Stream) []state.Unit {
 	return units
 }
 
-// StreamsOf are the names of the streams of units.
+// StreamsOf returns the names of the streams of units.
 func StreamsOf(units []state.Unit) []string {
 	var names []string
 	for _, u := range units {
@@ -36,35 +36,34 @@ func StreamsOf(units []state.Unit) []string {
 	return names
 }
 
-// UnitReport is what the report of a unit tells: of its last attempt, and how
-// many came to nothing.
+// UnitReport is the stored report of a unit: about its last attempt, and how many attempts failed.
 type UnitReport struct {
 	Status   pipeline.Status         `json:"status,omitempty"`
-	Why      string                  `json:"why,omitempty"` // it is not complete
+	Why      string                  `json:"why,omitempty"` // why it is not complete
 	Failures int                     `json:"failures,omitempty"`
-	Round    int                     `json:"round,omitempty"` // that it was put off into: others go before it
+	Round    int                     `json:"round,omitempty"` // round that it was put off into: units of earlier rounds go first
 	Started  time.Time               `json:"started_at,omitzero"`
 	Ended    time.Time               `json:"ended_at,omitzero"`
-	Requests int                     `json:"requests,omitempty"` // of the attempt, in the first of the units that it was about
+	Requests int                     `json:"requests,omitempty"` // of the whole attempt; only in the report of its first unit
 	Streams  []pipeline.StreamReport `json:"streams,omitempty"`
-	Words    map[string]string       `json:"words,omitempty"` // what streams met, by name
+	Words    map[string]string       `json:"words,omitempty"` // errors of streams, by name
 }
 
-// ReportOf reads a unit's report; the zero UnitReport where it has none.
+// ReportOf returns a unit's report; the zero UnitReport if it has none.
 func ReportOf(u state.Unit) (r UnitReport) {
 	if len(u.Report) > 0 && json.Unmarshal(u.Report, &r) != nil {
-		return UnitReport{Why: "its report cannot be read"}
+		return UnitReport{Why: "cannot read the report of the unit"}
 	}
 	if u.State == state.UnitFailed && u.Broken >= state.MostBroken {
-		r.Status, r.Why = pipeline.StatusFailed, fmt.Sprintf("given up: its worker ended without a word %d times in the middle of it, at last %s; the log of the system may say why (memory?)", u.Broken, u.Worker)
+		r.Status, r.Why = pipeline.StatusFailed, fmt.Sprintf("given up: its worker died %d times while it worked on this unit, last %s. The system log may say why (out of memory?)", u.Broken, u.Worker)
 	}
 	if u.State == state.UnitCancelled && r.Why == "" {
-		r.Why = "cancelled, or its process has ended without a word"
+		r.Why = "cancelled, or its process ended unexpectedly"
 	}
 	return r
 }
 
-// streams are those of the report, with the words that they met.
+// streams returns the stream reports with their errors.
 func (rep UnitReport) streams() []pipeline.StreamReport {
 	all := slices.Clone(rep.Streams)
 	for i, s := range all {
@@ -75,23 +74,22 @@ func (rep UnitReport) streams() []pipeline.StreamReport {
 	return all
 }
 
-// How often a unit is tried that fails, and when again. // Invariant 15
+// How often, and when, a failed unit is retried. // Invariant 15
 const (
 	mostFailures = 4
 	firstPause   = 10 * time.Second
 	longestPause = 10 * time.Minute
-	// longestPark is how long a unit waits for a source that asks to come back
-	// later. What lies further off is left to a later run.
+	// longestPark is the longest time that a unit waits for a source that asks to be
+	// retried later. A longer wait is left to a later run.
 	longestPark = time.Hour
-	// lockedPause is how soon one is tried whose source or destination another has,
-	// a little later each time.
+	// lockedPause is the pause before a unit is retried whose source or destination is locked by another process.
+	// It grows with each attempt, up to lockedPauses times.
 	lockedPause  = time.Second
 	lockedPauses = 20
 )
 
-// Settle says what becomes of units after an attempt with this report, or of one
-// that err kept from its work. final says of an error that it would come again:
-// it is the configuration's. Texts go through redact before they are kept.
+// Settle returns units in their states after an attempt with report r, or after one that err prevented.
+// final reports that err comes from the configuration, so that a retry would fail again. Stored texts pass through redact.
 func Settle(units []state.Unit, r pipeline.Report, err error, final bool, now time.Time, redact func(string) string) []state.Unit {
 	of := map[string][]pipeline.StreamReport{}
 	for _, s := range r.Streams {
@@ -116,18 +114,18 @@ func Settle(units []state.Unit, r pipeline.Report, err error, final bool, now ti
 	return settled
 }
 
-// Left are units that nobody shall read, and why.
+// Left ends units that are not to be read, with the reason why.
 func Left(units []state.Unit, why string) []state.Unit {
 	left := make([]state.Unit, len(units))
 	for i, u := range units {
 		u.State, u.NotBefore = state.UnitDone, time.Time{}
-		u.Report, _ = json.Marshal(UnitReport{Status: pipeline.StatusUnavailable, Why: why}) // which always marshals
+		u.Report, _ = json.Marshal(UnitReport{Status: pipeline.StatusUnavailable, Why: why}) // cannot fail: strings only
 		left[i] = u
 	}
 	return left
 }
 
-// settle is what becomes of one unit.
+// settle returns one unit in its state after the attempt.
 func (rep *UnitReport) settle(u state.Unit, r pipeline.Report, err error, final bool, now time.Time, redact func(string) string) state.Unit {
 	if err == nil && len(rep.Streams) == 0 {
 		err = r.Err
@@ -136,7 +134,7 @@ func (rep *UnitReport) settle(u state.Unit, r pipeline.Report, err error, final 
 	u.NotBefore = time.Time{}
 	switch {
 	case r.Status == pipeline.StatusStopped || rep.Status == pipeline.StatusStopped:
-		u.State, rep.Status, rep.Why = state.UnitWaiting, pipeline.StatusStopped, "given up: its worker was stopped"
+		u.State, rep.Status, rep.Why = state.UnitWaiting, pipeline.StatusStopped, "its worker was stopped before the unit was complete"
 	case errors.Is(err, state.ErrLocked) || errors.Is(err, state.ErrMoved):
 		u.State, rep.Status, rep.Why, u.NotBefore = state.UnitParked, pipeline.StatusParked, redact(err.Error()), now.Add(lockedPause*time.Duration(min(u.Attempt, lockedPauses)))
 	case err != nil && (final || pipeline.Final(err)):
@@ -145,34 +143,33 @@ func (rep *UnitReport) settle(u state.Unit, r pipeline.Report, err error, final 
 		rep.Why = redact(err.Error())
 		u = rep.again(u, now)
 	case rep.Status == pipeline.StatusFailed && rep.final():
-		u.State, rep.Why = state.UnitFailed, "the source refuses; see its streams"
+		u.State, rep.Why = state.UnitFailed, "the source refuses the requests; see the streams"
 	case rep.Status == pipeline.StatusFailed:
 		u = rep.again(u, now)
 	case rep.Status == pipeline.StatusParked:
 		u.State, u.NotBefore = parked(rep.Streams, now)
-	default: // complete, or what no further attempt of this run would change
+	default: // complete, or another attempt in this run would change nothing
 		u.State = state.UnitDone
 	}
 	if u.State == state.UnitDone && rep.Status != pipeline.StatusComplete && rep.Why == "" {
-		rep.Why = "see its streams"
+		rep.Why = "see the streams"
 	}
 	text, merr := json.Marshal(rep)
 	if merr != nil {
-		text = fmt.Appendf(nil, `{"status":"failed","why":"its report cannot be written"}`)
+		text = fmt.Appendf(nil, `{"status":"failed","why":"cannot write the report of the unit"}`)
 	}
 	u.Report = text
 	return u
 }
 
-// final reports whether every stream that has failed would do so again.
+// final reports whether every failed stream would fail again.
 func (rep *UnitReport) final() bool {
 	return !slices.ContainsFunc(rep.Streams, func(s pipeline.StreamReport) bool {
 		return s.Status == pipeline.StatusFailed && !pipeline.Final(s.Err)
 	})
 }
 
-// again has a unit that has failed be tried once more after a pause, unless it
-// was tried often enough.
+// again returns a failed unit that waits for its next attempt after a pause; after mostFailures attempts it stays failed.
 func (rep *UnitReport) again(u state.Unit, now time.Time) state.Unit {
 	rep.Status = pipeline.StatusFailed
 	rep.Failures++
@@ -184,7 +181,7 @@ func (rep *UnitReport) again(u state.Unit, now time.Time) state.Unit {
 	return u
 }
 
-// parked says until when a unit waits whose source, or table, was not to be had.
+// parked returns the state of a unit whose source or table was not available, and until when the unit waits.
 func parked(streams []pipeline.StreamReport, now time.Time) (state.UnitState, time.Time) {
 	until := now.Add(lockedPause)
 	for _, s := range streams {
@@ -198,7 +195,7 @@ func parked(streams []pipeline.StreamReport, now time.Time) (state.UnitState, ti
 	return state.UnitParked, until
 }
 
-// worstOf is the status of the streams as one; complete where there are none.
+// worstOf returns the worst status of the streams; complete if there are none.
 func worstOf(streams []pipeline.StreamReport) pipeline.Status {
 	order := []pipeline.Status{
 		pipeline.StatusComplete, pipeline.StatusHeld, pipeline.StatusUnavailable, pipeline.StatusLagging,

@@ -26,7 +26,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestSettle says what becomes of a unit after an attempt.
+// TestSettle checks the state of a unit after each kind of attempt.
 func TestSettle(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	met := errors.New("met a hush thing")
@@ -42,7 +42,7 @@ func TestSettle(t *testing.T) {
 		r     pipeline.Report
 		err   error
 		final bool
-		fails int // before
+		fails int // earlier failures
 		want  state.UnitState
 		after time.Duration
 	}{
@@ -53,16 +53,16 @@ func TestSettle(t *testing.T) {
 		"stopped before it began":      {r: pipeline.Report{Status: pipeline.StatusStopped}, err: met, want: state.UnitWaiting},
 		"parked":                       {r: parkedUntil(time.Minute), want: state.UnitParked, after: time.Minute},
 		"parked for too long":          {r: parkedUntil(3 * time.Hour), want: state.UnitDone},
-		"another has the pipeline":     {err: fmt.Errorf("x: %w", state.ErrLocked), want: state.UnitParked, after: lockedPause},
+		"another process has the lock": {err: fmt.Errorf("x: %w", state.ErrLocked), want: state.UnitParked, after: lockedPause},
 		"failed":                       {r: stream(pipeline.StatusFailed, met), want: state.UnitWaiting, after: firstPause},
 		"failed again":                 {r: stream(pipeline.StatusFailed, met), fails: 1, want: state.UnitWaiting, after: 4 * firstPause},
 		"failed for the last time":     {r: stream(pipeline.StatusFailed, met), fails: mostFailures - 1, want: state.UnitFailed},
 		"refused":                      {r: stream(pipeline.StatusFailed, &wire.Error{Class: wire.Invalid}), want: state.UnitFailed},
 		"the run is refused":           {err: fmt.Errorf("x: %w", &wire.Error{Class: wire.Auth}), want: state.UnitFailed},
-		"not answered":                 {r: stream(pipeline.StatusFailed, &wire.Error{Class: wire.Transient}), want: state.UnitWaiting, after: firstPause},
-		"the run itself":               {err: met, want: state.UnitWaiting, after: firstPause},
-		"the configuration":            {err: met, final: true, want: state.UnitFailed},
-		"the configuration is stopped": {r: pipeline.Report{Status: pipeline.StatusStopped}, err: met, final: true, want: state.UnitWaiting},
+		"no answer":                    {r: stream(pipeline.StatusFailed, &wire.Error{Class: wire.Transient}), want: state.UnitWaiting, after: firstPause},
+		"the run fails":                {err: met, want: state.UnitWaiting, after: firstPause},
+		"wrong configuration":          {err: met, final: true, want: state.UnitFailed},
+		"wrong configuration, stopped": {r: pipeline.Report{Status: pipeline.StatusStopped}, err: met, final: true, want: state.UnitWaiting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := state.Unit{ID: 1, Part: "a", Attempt: 1, Report: fmt.Appendf(nil, `{"failures":%d}`, c.fails)}
@@ -79,8 +79,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestLeft ends units that nobody is to read: their run is not complete, and says
-// why.
+// TestLeft: units that are not to be read end with the reason, and their run is not complete.
 func TestLeft(t *testing.T) {
 	left := Left([]state.Unit{{ID: 1, Source: "x", Part: "a"}, {ID: 2, Source: "x", Part: "b"}}, "its source is paused")
 	require.Len(t, left, 2)
@@ -91,17 +90,17 @@ func TestLeft(t *testing.T) {
 	require.Equal(t, pipeline.StatusPartial, Joined("r", "p", left).Status)
 }
 
-// TestReportOfBroken: of a unit that has ended its workers the report says so, whatever
-// an attempt before has told.
+// TestReportOfBroken: the report of a unit that killed its workers says so, whatever
+// the report of an earlier attempt was.
 func TestReportOfBroken(t *testing.T) {
 	u := state.Unit{State: state.UnitFailed, Part: "a", Broken: state.MostBroken, Worker: "host/1", Report: []byte(`{"status":"stopped","why":"x"}`)}
-	require.Contains(t, ReportOf(u).Why, fmt.Sprintf("%d times in the middle of it, at last host/1", state.MostBroken))
+	require.Contains(t, ReportOf(u).Why, fmt.Sprintf("%d times while it worked on this unit, last host/1", state.MostBroken))
 	r := Joined("r", "p", []state.Unit{u})
 	require.Equal(t, pipeline.StatusFailed, r.Status)
 	require.ErrorContains(t, r.Err, "given up")
 }
 
-// TestJoined makes one report of units: complete only where each is. // Invariant 14
+// TestJoined: the report of units is complete only if each unit is. // Invariant 14
 func TestJoined(t *testing.T) {
 	unit := func(source string, s state.UnitState, status pipeline.Status) state.Unit {
 		return state.Unit{Source: source, State: s, Report: fmt.Appendf(nil, `{"status":%q,"why":"so","requests":2,"streams":[{"stream":"a","status":%q}],"words":{"a":"it said no"}}`, status, status)}

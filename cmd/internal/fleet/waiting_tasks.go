@@ -2,14 +2,14 @@ package fleet
 
 import "slices"
 
-// waitingTasks are the tasks that wait in one round. Their sources take turns.
+// waitingTasks holds the tasks that wait in one round. Their sources take turns.
 type waitingTasks struct {
-	queues []*queue // of the sources that have tasks
-	turn   int      // the queue whose turn it is
+	queues []*queue // of sources with tasks
+	turn   int      // index of the next queue
 	of     map[string]*queue
 }
 
-// queue is the tasks of one source, in their order.
+// queue holds the tasks of one source in order.
 type queue struct {
 	source string
 	tasks  []*task
@@ -28,8 +28,7 @@ func (l *waitingTasks) add(t *task) {
 	q.tasks = append(q.tasks, t)
 }
 
-// next takes a task of the first source, from the one whose turn it is, that may
-// have one; nil where there is none.
+// next removes and returns a task of the next source for which may returns true; nil if there is none.
 func (l *waitingTasks) next(may func(source string) bool) *task {
 	for i := range l.queues {
 		at := (l.turn + i) % len(l.queues)
