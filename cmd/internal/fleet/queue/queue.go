@@ -1,8 +1,8 @@
-// Package queue calls workers for the units of the state database, by River, a
-// queue of jobs in the same database. A job is a call to look: which source of which
-// run is next, and which of its units are to be done, the ledger says, in the
-// transaction in which they are claimed, so that a call that comes twice or too late
-// does nothing, and one that comes after thousands of others waits for none of them.
+// Package queue wakes up workers when units are ready, through River, a
+// queue of jobs in the state database. A job only wakes up a worker: the worker
+// selects the next source and its units from the ledger, in the
+// transaction that claims them. So a wakeup that arrives twice or too late
+// does nothing, and a wakeup behind thousands of others need not wait for them.
 package queue
 
 import (
@@ -21,21 +21,21 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// The queues. What webhooks ask for has slots of its own, so that it never waits
-// for what a schedule has planned.
+// The queues. Runs that webhooks cause have their own slots, so that they never wait
+// for scheduled runs.
 const (
 	Runs   = "runs"
 	Deltas = "deltas"
 )
 
-// Widths are how many sources a worker of so many slots is at in each queue.
+// Widths returns how many sources a worker with the given slots works on at once, by queue.
 func Widths(slots int) map[string]int { return map[string]int{Runs: slots, Deltas: max(1, slots/4)} }
 
-// refresh is the cause of a run, as its record has it, that goes to Deltas.
+// refresh is the cause of runs, in the run record, that go to Deltas.
 const refresh = "refresh"
 
-// Wakeup is the job of a unit, and of those that may be begun together with it. Of
-// one attempt at a unit there is one at most.
+// Wakeup is the job for a unit and for the units that may begin together with it. There is
+// at most one per attempt at a unit.
 type Wakeup struct {
 	Unit     int64  `json:"unit" river:"unique"`
 	Attempt  int    `json:"attempt" river:"unique"`
@@ -44,24 +44,24 @@ type Wakeup struct {
 	Source   string `json:"source"`
 	Part     string `json:"part"`
 
-	Queue string `json:"-"` // that it came through
+	Queue string `json:"-"` // that delivered it
 }
 
 // Kind implements [river.JobArgs].
 func (Wakeup) Kind() string { return "unit" }
 
-// most is how much of the names of a part a call tells; nothing goes by it.
-const most = 200
+// mostPart is how many bytes of a unit's part a Wakeup contains. The part is informational.
+const mostPart = 200
 
-// Enqueue calls for units, in the transaction that makes them claimable: once for
-// all of a source that may be begun at the same time. It is an Enqueue of
+// Enqueue inserts wakeups for units, in the transaction that makes the units claimable: one
+// for all units of a source that may begin at the same time. It serves as Enqueue in
 // postgres.Options.
 func Enqueue(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) error {
 	type together struct {
 		run, pipeline, source string
 		at                    int64
 	}
-	var now time.Time // else it were this process's
+	var now time.Time // by the database's clock, not this process's
 	if err := tx.QueryRow(ctx, "SELECT now()").Scan(&now); err != nil {
 		return fmt.Errorf("enqueue units: %w", err)
 	}
@@ -82,7 +82,7 @@ func Enqueue(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) 
 			queues[u.Run] = name
 		}
 		params = append(params, river.InsertManyParams{
-			Args:       Wakeup{Unit: u.ID, Attempt: u.Attempt, Run: u.Run, Pipeline: u.Pipeline, Source: u.Source, Part: u.Part[:min(most, len(u.Part))]},
+			Args:       Wakeup{Unit: u.ID, Attempt: u.Attempt, Run: u.Run, Pipeline: u.Pipeline, Source: u.Source, Part: u.Part[:min(mostPart, len(u.Part))]},
 			InsertOpts: &river.InsertOpts{Queue: queues[u.Run], ScheduledAt: later(now, u.NotBefore), UniqueOpts: river.UniqueOpts{ByArgs: true}},
 		})
 	}
@@ -96,7 +96,7 @@ func Enqueue(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) 
 	return nil
 }
 
-// later is the later of two times.
+// later returns the later of two times.
 func later(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return b
@@ -104,11 +104,10 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// quiet is the log of River where it has nothing to say: units tell what becomes
-// of them.
+// quiet discards River's log: the units report their own results.
 var quiet = slog.New(slog.DiscardHandler)
 
-// queueOf is where a unit's run belongs, by why it began.
+// queueOf returns the queue of a unit's run, by the run's cause.
 func queueOf(ctx context.Context, tx pgx.Tx, u state.Unit) (string, error) {
 	var urgent bool
 	err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM runs WHERE pipeline = $1 AND run = $2 AND cause = $3)", u.Pipeline, u.Run, refresh).Scan(&urgent)
@@ -118,8 +117,8 @@ func queueOf(ctx context.Context, tx pgx.Tx, u state.Unit) (string, error) {
 	return Runs, err
 }
 
-// Migrate makes River's tables in a schema, or brings them to this version, and
-// returns how many steps that took.
+// Migrate creates River's tables in a schema, or migrates them to this version. It
+// returns the number of migrations that it applied.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) (int, error) {
 	m, err := migrator(pool, schema)
 	if err != nil {
@@ -132,7 +131,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) (int, error
 	return len(r.Versions), nil
 }
 
-// Inspect returns what a schema lacks of River's tables; "" for nothing.
+// Inspect returns which of River's tables or migrations a schema lacks; "" for none.
 func Inspect(ctx context.Context, pool *pgxpool.Pool, schema string) (string, error) {
 	m, err := migrator(pool, schema)
 	if err != nil {
@@ -140,7 +139,7 @@ func Inspect(ctx context.Context, pool *pgxpool.Pool, schema string) (string, er
 	}
 	r, err := m.Validate(ctx, nil)
 	if err != nil {
-		return "", fmt.Errorf("look at queue: %w", err)
+		return "", fmt.Errorf("inspect queue: %w", err)
 	}
 	return strings.Join(r.Messages, "; "), nil
 }
@@ -148,7 +147,7 @@ func Inspect(ctx context.Context, pool *pgxpool.Pool, schema string) (string, er
 func migrator(pool *pgxpool.Pool, schema string) (*rivermigrate.Migrator[pgx.Tx], error) {
 	m, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Schema: schema, Logger: quiet})
 	if err != nil {
-		return nil, fmt.Errorf("look at queue: %w", err)
+		return nil, fmt.Errorf("inspect queue: %w", err)
 	}
 	return m, nil
 }

@@ -9,25 +9,25 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// clock is the database's, as River asks for it. River notes by the database's when a
-// call has begun, and by that of the process when one is to come again: between two
-// that are hours apart, a call would wait for hours.
+// clock gives River the database's clock. River stores a job's start by the database's
+// clock, and its next attempt by the process's: if the two were hours apart, a job would
+// wait for hours.
 type clock func() time.Time
 
-// Now is the time in the database.
+// Now returns the time in the database.
 func (c clock) Now() time.Time { return c() }
 
-// NowOrNil leaves it to the database to say where it is asked.
+// NowOrNil returns nil: River's SQL then uses the database's now().
 func (c clock) NowOrNil() *time.Time { return nil }
 
-// rescue has calls come again that were answered by nobody for so long that their
-// worker is gone, by the database's clock. River's own rescuer goes by that of
-// whichever process leads.
+// rescue makes jobs available again that have been running for longer than callRescue, because their
+// worker is probably gone; if not, the second wakeup does nothing. It uses the database's clock. River's
+// own rescuer uses the clock of the process that leads.
 func rescue(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	_, err := pool.Exec(ctx, "UPDATE "+pgx.Identifier{schema, "river_job"}.Sanitize()+` SET state = 'available', scheduled_at = now(), max_attempts = greatest(max_attempts, attempt + 1)
 		WHERE state = 'running' AND kind = $1 AND attempted_at < now() - $2 * interval '1 microsecond'`, Wakeup{}.Kind(), callRescue.Microseconds())
 	if err != nil {
-		return fmt.Errorf("have calls come again: %w", err)
+		return fmt.Errorf("rescue jobs of lost workers: %w", err)
 	}
 	return nil
 }

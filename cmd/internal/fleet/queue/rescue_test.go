@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Calls that a worker had taken when it was killed come again, by the clock of the
-// database: that of a worker may be hours off.
-func TestCallsOfTheGone(t *testing.T) {
+// Wakeups of a killed worker are delivered again, by the clock of the
+// database: a worker's clock may be hours off.
+func TestRescueOfLostWorkers(t *testing.T) {
 	b := newBench(t)
 	b.plan("all", "schedule", 2)
 	pool, schema, err := b.store.Queue(t.Context())

@@ -9,12 +9,12 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// mostAhead is how many units of a pipeline are looked at to find its next sources.
+// mostAhead is how many waiting units of a pipeline are read to find its next sources.
 const mostAhead = 1000
 
-// turnsSQL finds the sources that wait, each pipeline's in their order, and pipelines
-// by turns: the one that has the fewest sources at work first, of those the one whose
-// turn was the longest ago. A source of which something is at work is left out.
+// turnsSQL returns the waiting sources. Pipelines take turns: the pipeline with the fewest
+// running sources first; among equals, the one that last began a unit the longest ago.
+// The sources of a pipeline keep their order. Sources with a running unit are left out.
 const turnsSQL = `WITH busy AS (
 	SELECT DISTINCT pipeline, source FROM units WHERE state = 'running'
 ), waiting AS (
@@ -36,33 +36,33 @@ const turnsSQL = `WITH busy AS (
 SELECT run, pipeline, source FROM placed JOIN shares USING (pipeline)
 ORDER BY busy + place, begun NULLS FIRST, since, first`
 
-// turns are calls for the sources whose turn it is now, in the queue of a call, and
-// for its own source at last. Which process has planned something, or first, does
-// not count: a run of many sources is no wall before one of a few.
+// turns returns wakeups for the waiting sources in the order of their turns, in the queue of
+// own, and own last. It does not matter which process planned a run, or when: a run of
+// many sources does not block a run of a few.
 func (w Worker) turns(ctx context.Context, own Wakeup) ([]Wakeup, error) {
 	rows, err := w.Pool.Query(ctx, turnsSQL, w.Pipelines(), refresh, own.Queue == Deltas, mostAhead)
 	if err != nil {
-		return nil, fmt.Errorf("look whose turn it is: %w", err)
+		return nil, fmt.Errorf("select next sources: %w", err)
 	}
 	calls, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Wakeup, err error) {
 		c.Queue = own.Queue
 		return c, row.Scan(&c.Run, &c.Pipeline, &c.Source)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look whose turn it is: %w", err)
+		return nil, fmt.Errorf("select next sources: %w", err)
 	}
 	return append(calls, own), nil
 }
 
-// waits reports whether what a call is about is still to be begun: its unit, in the
-// attempt that it was made for, or one that must be apart from the others of its
-// source.
+// waits reports whether a wakeup is still needed: its unit still waits in the attempt that it was made
+// for, or its source has a waiting unit that must run apart from the others, because it is
+// suspected of killing its workers.
 func (w Worker) waits(ctx context.Context, c Wakeup) (waits bool, err error) {
 	err = w.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM units WHERE state IN ('waiting', 'parked')
 		AND (id = $1 AND attempt = $2 OR run = $3 AND pipeline = $4 AND source = $5 AND broken >= $6))`,
 		c.Unit, c.Attempt, c.Run, c.Pipeline, c.Source, state.SuspectBroken).Scan(&waits)
 	if err != nil {
-		return false, fmt.Errorf("look what waits: %w", err)
+		return false, fmt.Errorf("check waiting units: %w", err)
 	}
 	return waits, nil
 }

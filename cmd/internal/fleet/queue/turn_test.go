@@ -22,18 +22,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is a state database with workers whose sources take as long as the test says.
+// bench is a state database with workers. The test decides when each source ends.
 type bench struct {
 	*testing.T
 	store   *postgres.Store
 	journal state.Journal
 	units   state.Ledger
-	begun   chan held // each source that a worker has begun
-	order   []string  // of the sources, as "pipeline source"
-	under   []held    // the oldest first
+	begun   chan held // receives each source that a worker begins
+	order   []string  // in which sources began, as "pipeline source"
+	under   []held    // sources under way, the oldest first
 }
 
-// held is a source that a worker is at.
+// held is a source that a worker works on.
 type held struct {
 	name string
 	done chan struct{}
@@ -56,7 +56,7 @@ func newBench(t *testing.T) *bench {
 	return &bench{T: t, store: s, journal: j, units: units, begun: make(chan held)}
 }
 
-// plan adds a run of a pipeline with so many sources of two units each.
+// plan adds a run of a pipeline with the given number of sources, two units each.
 func (b *bench) plan(pipeline, cause string, sources int) {
 	b.Helper()
 	require.NoError(b, b.journal.KeepRun(b.Context(), state.RunRecord{Pipeline: pipeline, Run: "run of " + pipeline, Cause: cause, Status: "running"}))
@@ -71,7 +71,7 @@ func (b *bench) plan(pipeline, cause string, sources int) {
 	require.Len(b, added, len(units))
 }
 
-// work begins a worker, and returns what ends it.
+// work starts a worker. end stops it.
 func (b *bench) work(name string, slots int, pipelines ...string) (end func()) {
 	pool, schema, err := b.store.Queue(b.Context())
 	require.NoError(b, err)
@@ -97,7 +97,7 @@ func (b *bench) work(name string, slots int, pipelines ...string) (end func()) {
 	}
 }
 
-// do is what a worker does of a source: nothing until the test lets it go on.
+// do is a worker's Do: it claims the units of a source and settles them when the test ends the source.
 func (b *bench) do(ctx context.Context, worker string, c queue.Wakeup) (bool, time.Duration, error) {
 	units, err := b.units.ClaimUnits(ctx, state.Claim{Worker: worker, For: time.Minute, Pipeline: c.Pipeline, Run: c.Run, Source: &c.Source})
 	if err != nil || len(units) == 0 {
@@ -123,7 +123,7 @@ func (b *bench) do(ctx context.Context, worker string, c queue.Wakeup) (bool, ti
 	return true, 0, nil
 }
 
-// next waits until so many more sources are begun, and returns them.
+// next waits until n more sources have begun, and returns them.
 func (b *bench) next(n int) []string {
 	b.Helper()
 	for range n {
@@ -131,13 +131,13 @@ func (b *bench) next(n int) []string {
 		case h := <-b.begun:
 			b.order, b.under = append(b.order, h.name), append(b.under, h)
 		case <-time.After(time.Minute):
-			b.Fatalf("nothing begins after %q", b.order)
+			b.Fatalf("no source begins after %q", b.order)
 		}
 	}
 	return b.order[len(b.order)-n:]
 }
 
-// end lets a source that is under way end.
+// end ends a source that is under way.
 func (b *bench) end(name string) {
 	b.Helper()
 	i := slices.IndexFunc(b.under, func(h held) bool { return h.name == name })
@@ -146,14 +146,14 @@ func (b *bench) end(name string) {
 	b.under = slices.Delete(b.under, i, i+1)
 }
 
-// release lets the source end that was begun first.
+// release ends the source that began first.
 func (b *bench) release() {
 	b.Helper()
 	b.end(b.under[0].name)
 }
 
-// A run of a few sources that comes while one of many is under way gets the next
-// slot that is free, and then they take turns: its calls stand behind all others.
+// A run of a few sources that is planned during a run of many gets the next
+// free slot, and then they take turns, although its wakeups are behind all others.
 func TestTurns(t *testing.T) {
 	b := newBench(t)
 	b.plan("large", "schedule", 14)
@@ -191,8 +191,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// With one slot pipelines take turns, too; a worker that does not know a pipeline
-// does what it knows, and leaves the rest; what webhooks ask for has its own slots.
+// With one slot pipelines take turns, too. A worker leaves out pipelines that it does not
+// know. Runs that webhooks cause have their own slots.
 func TestTurnsOfOneSlot(t *testing.T) {
 	b := newBench(t)
 	b.plan("unknown", "schedule", 3)

@@ -13,48 +13,47 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 )
 
-// Worker answers the calls of a queue.
+// Worker handles the wakeups of the queues.
 type Worker struct {
 	Pool   *pgxpool.Pool
 	Schema string
-	Slots  int // sources at work at once: see Widths
+	Slots  int // sources worked on at once: see Widths
 	Log    *slog.Logger
 
-	// Do does what a call asks for, and returns soon after its context has ended: of
-	// the call only the run, the pipeline and the source count. It may be called twice
-	// for the same, and at once. It reports whether there was something to do here; if
-	// not, pause says how soon there may be. An error has the call come again, a little
-	// later each time. It may return before what it does has ended, and so give the slot
-	// to another call.
+	// Do works on a source, and returns soon after its context ends. Of the Wakeup it uses only the run,
+	// the pipeline and the source. It may be called twice for the same source, even at the same time. did reports
+	// whether there was something to do; if not, pause is how soon there may be. After an error
+	// the wakeup is retried, a little later each time. Do may return before its work has ended,
+	// which frees the slot for another wakeup.
 	Do func(ctx context.Context, c Wakeup) (did bool, pause time.Duration, err error)
-	// Pipelines are those that Do knows.
+	// Pipelines returns the pipelines that Do knows.
 	Pipelines func() []string
-	// Drain returns once nothing is under way of what Do has begun, or ctx ends.
+	// Drain waits until all work that Do started has ended, or until ctx ends.
 	Drain func(ctx context.Context) error
-	// Look takes up what others have left, now and then: see postgres.Store.Revive.
+	// Look takes over abandoned units of other workers: see postgres.Store.Revive.
 	Look func(ctx context.Context) error
-	// Now is the time of day in the database: see state.Store.
+	// Now returns the time of day in the database: see state.Store.
 	Now func() time.Time
-	// Every is how often Look is called; 0: 5 seconds.
+	// Every is the interval between calls of Look; 0: 5 seconds.
 	Every time.Duration
 }
 
-// How long things of a queue last.
+// Durations of the queue.
 const (
 	lookEvery  = 5 * time.Second
-	callLife   = time.Minute           // after which a call whose worker is gone may come again
-	callRescue = 2 * time.Minute       // after which it does
-	kept       = time.Hour             // calls that were answered
-	fetchPause = 10 * time.Millisecond // between two questions for calls: a slot that is free waits as long
+	callLife   = time.Minute           // River's limit for one job
+	callRescue = 2 * time.Minute       // after which a job's worker counts as gone; see rescue
+	kept       = time.Hour             // retention of completed jobs
+	fetchPause = 10 * time.Millisecond // between two fetches of jobs: a free slot waits at least this long
 	never      = 365 * 24 * time.Hour
 	stopGrace  = 9 * time.Second // Invariant 15
 )
 
-// errSlow says that a worker was left before everything had ended.
-var errSlow = errors.New("stopped before everything had ended; what was committed stays, and units are taken over")
+// errSlow reports that the worker stopped while work was still under way.
+var errSlow = errors.New("stopped before everything had ended; committed data is safe, and other workers take over the units")
 
-// Run answers calls until ctx ends, and returns within ten seconds once nothing is
-// under way, or too long.
+// Run handles wakeups until ctx ends. Then it returns as soon as no work is under way,
+// or after ten seconds.
 func (w Worker) Run(ctx context.Context) error {
 	workers, queues := river.NewWorkers(), map[string]river.QueueConfig{}
 	for name, width := range Widths(w.Slots) {
@@ -67,18 +66,18 @@ func (w Worker) Run(ctx context.Context) error {
 		Logger:                      quiet,
 		Workers:                     workers,
 		Queues:                      queues,
-		RescueStuckJobsAfter:        never, // see rescue
+		RescueStuckJobsAfter:        never, // rescue does this
 		JobTimeout:                  callLife,
-		JobStuckThreshold:           never, // an attempt takes as long as it takes
+		JobStuckThreshold:           never, // an attempt has no time limit
 		CompletedJobRetentionPeriod: kept,
 		FetchPollInterval:           time.Second,
 		FetchCooldown:               fetchPause,
 	})
 	if err != nil {
-		return fmt.Errorf("begin worker: %w", err)
+		return fmt.Errorf("start worker: %w", err)
 	}
 	if err := c.Start(context.WithoutCancel(ctx)); err != nil {
-		return fmt.Errorf("begin worker: %w", err)
+		return fmt.Errorf("start worker: %w", err)
 	}
 	var looking sync.WaitGroup
 	looking.Go(func() { w.look(ctx) })
@@ -92,7 +91,7 @@ func (w Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// look takes up what others have left until ctx ends.
+// look takes over abandoned units and jobs of other workers, until ctx ends.
 func (w Worker) look(ctx context.Context) {
 	every := w.Every
 	if every <= 0 {
@@ -105,7 +104,7 @@ func (w Worker) look(ctx context.Context) {
 		text := ""
 		if err := errors.Join(w.Look(ctx), rescue(ctx, w.Pool, w.Schema)); err != nil && ctx.Err() == nil {
 			if text = err.Error(); text != trouble {
-				w.Log.Warn("units of others not looked at; tried again soon", "error", err)
+				w.Log.Warn("cannot look for abandoned units; retrying soon", "error", err)
 			}
 		}
 		trouble = text
@@ -117,24 +116,24 @@ func (w Worker) look(ctx context.Context) {
 	}
 }
 
-// answerer is what River calls.
+// answerer is the worker that River calls.
 type answerer struct {
 	river.WorkerDefaults[Wakeup]
 	w    Worker
 	live context.Context // until the worker is stopped
 }
 
-// Work answers one call. How long that takes the units say, not River: its time
-// only tells when a call whose worker is gone may come again.
+// Work handles one wakeup. It ignores River's context and its timeout: the units have their own
+// time limits.
 func (a *answerer) Work(_ context.Context, job *river.Job[Wakeup]) error {
 	call := job.Args
 	call.Queue = job.Queue
 	again, pause, err := a.w.answer(a.live, call)
 	switch {
 	case a.live.Err() != nil:
-		return river.JobSnooze(0) // whatever is left, others look at once
+		return river.JobSnooze(0) // other workers get the wakeup at once
 	case err != nil:
-		a.w.Log.Warn("units cannot be claimed or settled; tried again soon", "pipeline", call.Pipeline, "source", call.Source, "error", err)
+		a.w.Log.Warn("cannot claim or settle units; retrying soon", "pipeline", call.Pipeline, "source", call.Source, "error", err)
 		return err
 	case again:
 		return river.JobSnooze(pause)
@@ -142,13 +141,13 @@ func (a *answerer) Work(_ context.Context, job *river.Job[Wakeup]) error {
 	return nil
 }
 
-// againPause is how soon a call comes again that could not be answered, unless Do
-// says when.
+// againPause is how soon a wakeup is retried for which there was nothing to do, unless Do
+// returns a pause.
 const againPause = 2 * time.Second
 
-// answer does what is next, be it what the call is about or not, and reports whether
-// the call is to come again: as long as its own unit waits, whoever else goes before.
-// So each unit that waits has its call, and each call brings a slot to one of them.
+// answer works on the source whose turn it is, which need not be the source of own. It reports whether
+// own is to be retried: as long as its own unit waits.
+// So each waiting unit keeps a wakeup, and each wakeup gives a slot to one of them.
 func (w Worker) answer(ctx context.Context, own Wakeup) (again bool, pause time.Duration, err error) {
 	turns, err := w.turns(ctx, own)
 	if err != nil {

@@ -6,42 +6,42 @@ import (
 	"time"
 )
 
-// unit is one part of one workspace, under way.
+// unit is one part of one workspace that is under way.
 type unit struct {
 	source, worker int
-	left           float64 // requests still to be made
-	work           float64 // seconds of a worker's core for each
-	write          float64 // seconds of the database's cores for each
+	left           float64 // remaining requests
+	work           float64 // seconds of a worker's core per request
+	write          float64 // seconds of the database's cores per request
 	lists          float64
 	rate           float64 // requests a second, now
-	waits          Limit   // what keeps it from more
+	waits          Limit   // what limits the rate
 }
 
-// play is a fleet under way.
-type play struct {
+// simulation is the state of a simulated fleet.
+type simulation struct {
 	Workspaces
 	Fleet
 	Costs
 
-	sizes   []float64 // of the workspaces, of mean 1
-	next    int       // unit, counted over all: part by part, in each over all workspaces
+	sizes   []float64 // of the workspaces; their mean is 1
+	next    int       // number of the next unit: first part of all workspaces, then the second, …
 	active  []*unit
 	ofKey   map[int]int // units under way, by workspace
 	slots   []int       // units under way, by worker
 	spare   []*unit
 	now     float64
-	worked  float64 // seconds of cores
-	written float64
+	worked  float64 // seconds of the workers' cores
+	written float64 // seconds of the database's cores
 	waited  map[Limit]float64
 	out     Outcome
 }
 
-// Run plays the fleet until all is read. The same input gives the same outcome.
+// Run simulates the fleet until everything is read. The same input gives the same outcome.
 func Run(w Workspaces, f Fleet, c Costs) (Outcome, error) {
 	if err := valid(w, f); err != nil {
 		return Outcome{}, err
 	}
-	p := &play{Workspaces: w, Fleet: f, Costs: c, sizes: sizes(w), ofKey: map[int]int{}, slots: make([]int, f.Workers), waited: map[Limit]float64{}}
+	p := &simulation{Workspaces: w, Fleet: f, Costs: c, sizes: sizes(w), ofKey: map[int]int{}, slots: make([]int, f.Workers), waited: map[Limit]float64{}}
 	p.fill()
 	for len(p.active) > 0 {
 		p.share()
@@ -51,7 +51,7 @@ func Run(w Workspaces, f Fleet, c Costs) (Outcome, error) {
 	return p.outcome(), nil
 }
 
-// sizes are those of the workspaces: log-normal, of mean 1.
+// sizes returns the sizes of the workspaces: log-normal, with mean 1.
 func sizes(w Workspaces) []float64 {
 	all := make([]float64, w.Count)
 	r := rand.New(rand.NewPCG(1, uint64(w.Count)))
@@ -66,9 +66,9 @@ func sizes(w Workspaces) []float64 {
 	return all
 }
 
-// fill takes up units as long as there are slots, each by the worker with the
-// fewest.
-func (p *play) fill() {
+// fill starts units while there are free slots, each on the worker with the
+// fewest units.
+func (p *simulation) fill() {
 	total := p.Count * len(p.Parts)
 	for len(p.active) < p.Workers*p.Slots && p.next < total {
 		worker := 0
@@ -85,7 +85,7 @@ func (p *play) fill() {
 	}
 }
 
-func (p *play) unit(n, worker int) *unit {
+func (p *simulation) unit(n, worker int) *unit {
 	source, part := n%p.Count, p.Parts[n/p.Count]
 	u := &unit{}
 	if last := len(p.spare) - 1; last >= 0 {
@@ -104,10 +104,9 @@ func (p *play) unit(n, worker int) *unit {
 	return u
 }
 
-// share says how fast each unit goes now. What one leaves of the cores of its
-// worker or of the database is not handed to another: where a core is short,
-// all that want it are slowed alike.
-func (p *play) share() {
+// share sets the current rate of each unit. It slows all units that share overloaded cores by the
+// same factor; what a slow unit leaves unused is not given to another.
+func (p *simulation) share() {
 	load, waiting := make([]float64, p.Workers), p.next < p.Count*len(p.Parts)
 	for _, u := range p.active {
 		u.rate, u.waits = u.lists/p.Latency.Seconds(), Answers
@@ -134,15 +133,15 @@ func (p *play) share() {
 	}
 	for _, u := range p.active {
 		if waiting && u.waits == Answers {
-			u.waits = Slots // with more of them, more answers were awaited at once
+			u.waits = Slots // with more slots, more requests would be under way
 		}
 	}
 }
 
-// step goes on to the moment at which the next unit ends. Units that end soon
-// after it end with it: within a hundredth of what one has left in the mean, so
-// that many small units do not take a step each.
-func (p *play) step() {
+// step advances the time to the end of the next unit. Units that end shortly
+// after it end in the same step: within a hundredth of the mean remaining time.
+// So many small units do not need a step each.
+func (p *simulation) step() {
 	soonest, mean := math.Inf(1), 0.0
 	for _, u := range p.active {
 		left := u.left / u.rate
@@ -170,12 +169,12 @@ func (p *play) step() {
 	p.active = kept
 }
 
-func (p *play) outcome() Outcome {
+func (p *simulation) outcome() Outcome {
 	o := p.out
 	o.Took = time.Duration(p.now * float64(time.Second))
 	o.Waits = map[Limit]float64{}
 	limits, sum := []Limit{Answers, Keys, Workers, Slots, Database}, 0.0
-	for _, l := range limits { // in this order: the last digit of the sum goes by it
+	for _, l := range limits { // in a fixed order, which determines the last digit of the sum
 		sum += p.waited[l]
 	}
 	for _, l := range limits {

@@ -1,14 +1,14 @@
-// Package sizing says what a fleet can do before anybody has one: how long the
-// runs of many workspaces take on so many workers, how many connections and how
-// much of the database they want, and what they wait for. It adds up nothing: it
-// plays the fleet in virtual time, with the costs of a unit as they were measured.
+// Package sizing estimates the capacity of a fleet before it exists: how long the
+// runs of many workspaces take on a number of workers, how many connections and how
+// much of the database they need, and what they wait for. It uses no formula: it
+// simulates the fleet in virtual time, with measured costs of a unit.
 //
-// A unit of work is one part of one workspace, as in the package above. Units
-// are taken up in turn over the workspaces, as many at once as the workers have
-// slots, and each goes as fast as the slowest of four things lets it: the answers
-// of the API, one after another in each of its lists; the limit of its
+// A unit of work is one part of one workspace, as in package fleet. Workspaces
+// take turns, and as many units run at once as the workers have
+// slots. Four things limit the rate of a unit: the answers
+// of the API, one after another in each of its lists; the rate limit of its
 // workspace's key, which all units of the workspace share; the cores of its
-// worker; the cores of the database that all of them write to.
+// worker; and the cores of the database that all units write to.
 package sizing
 
 import (
@@ -17,53 +17,53 @@ import (
 	"time"
 )
 
-// Part is what one unit of a workspace asks for.
+// Part is the work of one unit of a workspace.
 type Part struct {
 	Requests float64
 	Records  float64
 	Streams  float64
-	Lists    float64 // that are read side by side: so many answers are awaited at once; below 1: 1
+	Lists    float64 // read concurrently, with one request under way in each; below 1: 1
 }
 
-// Workspaces are what is to be read. All have the same parts, in sizes of their own.
+// Workspaces describes the workspaces to read. All have the same parts, in different sizes.
 type Workspaces struct {
 	Count   int
 	Parts   []Part        // of a workspace of mean size
-	Skew    float64       // sigma of the log-normal distribution of their sizes; 0: all alike
-	Rate    float64       // requests a second that each one's key allows
+	Skew    float64       // sigma of the log-normal distribution of their sizes; 0: all equal
+	Rate    float64       // requests a second that each workspace's key allows
 	Latency time.Duration // of an answer
 }
 
-// Fleet is what reads them.
+// Fleet describes the workers and the database that read the workspaces.
 type Fleet struct {
 	Workers     int
 	Cores       float64 // of each worker
-	Slots       int     // units that a worker has under way at once
+	Slots       int     // units that a worker runs at once
 	Database    float64 // cores of the server that holds the tables
 	Connections int     // that the server allows
 }
 
-// Costs are what the work takes, in seconds of one core unless said otherwise.
+// Costs are the costs of the work, in seconds of one core unless stated otherwise.
 type Costs struct {
-	Request float64 // of a worker: ask, receive and take apart a small page
+	Request float64 // of a worker: request, receive and parse a small page
 	Record  float64 // of a worker: read and encode one record
-	Stream  float64 // of a worker: begin, commit and judge a pass
+	Stream  float64 // of a worker: begin, commit and certify a pass
 
-	Write  float64 // of the database: take in one record
-	Commit float64 // of the database: the tables of one stream looked up, compared and committed
-	State  float64 // of the database: claim, follow and settle a unit
-	Lease  float64 // of the database: hand out a batch of requests
+	Write  float64 // of the database: write one record
+	Commit float64 // of the database: look up, compare and commit the tables of one stream
+	State  float64 // of the database: claim, track and settle a unit
+	Lease  float64 // of the database: grant a batch of requests
 
-	Transactions int     // of the state for each unit
+	Transactions int     // of the state per unit
 	LeaseEvery   float64 // seconds that a batch of requests lasts
-	PerWorker    int     // connections that a worker has besides one for each unit under way
+	PerWorker    int     // connections of a worker besides one per unit under way
 }
 
-// Measured are the costs of a Postgres destination, on cores of the kind that
-// `make bench` runs on: a million contacts in pages of a thousand take 5.8 s of a
-// worker and 11 s of the server; the 149 streams of the sandbox, with 1,457
-// requests for the first time and 1,123 for the second, 1.7 and 1.4 s of a worker
-// and 4.2 and 3.7 s of the server.
+// Measured returns the costs with a Postgres destination, on cores of the kind that
+// `make bench` runs on. A million contacts in pages of a thousand take 5.8 s of a
+// worker and 11 s of the server. The first run over the 149 streams of the sandbox takes 1,457
+// requests, 1.7 s of a worker and 4.2 s of the server; the second takes 1,123 requests, 1.4 s
+// and 3.7 s.
 func Measured() Costs {
 	return Costs{
 		Request: 0.8e-3, Record: 5.8e-6, Stream: 3.5e-3,
@@ -72,39 +72,39 @@ func Measured() Costs {
 	}
 }
 
-// Limit is what units wait for.
+// Limit names a resource that units wait for.
 type Limit string
 
-// What units wait for.
+// The limits.
 const (
-	Answers  Limit = "answers"  // of the API, one after another
-	Keys     Limit = "keys"     // the rate that each workspace's key allows
-	Workers  Limit = "workers"  // their cores
-	Slots    Limit = "slots"    // units wait although cores and database have room
-	Database Limit = "database" // its cores
+	Answers  Limit = "answers"  // of the API
+	Keys     Limit = "keys"     // the rate limit of each workspace's key
+	Workers  Limit = "workers"  // the workers' cores
+	Slots    Limit = "slots"    // units wait although the cores and the database have capacity
+	Database Limit = "database" // the database's cores
 	Sessions Limit = "sessions" // connections that the database allows
 )
 
-// Outcome is how the fleet has fared.
+// Outcome is the result of a simulation.
 type Outcome struct {
 	Took     time.Duration
 	Requests float64
 	Records  float64
 	Units    int
 
-	Bound Limit             // what most of the time of units was spent waiting for
-	Waits map[Limit]float64 // shares of that time; they add up to 1
+	Bound Limit             // what units waited for the longest
+	Waits map[Limit]float64 // shares of the waiting time; they add up to 1
 
 	WorkerUse   float64 // share of the workers' cores over the whole time
 	DatabaseUse float64 // share of the database's cores
-	Connections int     // wanted at once
+	Connections int     // needed at once
 	StatePer    float64 // transactions a second of the state
 }
 
-// ErrSize is returned for a fleet or workspaces that are none.
-var ErrSize = errors.New("a fleet wants workers, cores, slots and a database; workspaces want a rate and parts")
+// ErrSize is returned for a fleet or workspaces that cannot be simulated.
+var ErrSize = errors.New("a fleet needs workers, cores, slots and a database; workspaces need a rate, a latency and parts")
 
-// valid refuses what cannot be played.
+// valid returns ErrSize for values that cannot be simulated.
 func valid(w Workspaces, f Fleet) error {
 	whole := f.Workers > 0 && f.Slots > 0 && w.Count > 0 && len(w.Parts) > 0
 	for _, x := range []float64{f.Cores, f.Database, w.Rate, w.Latency.Seconds()} {
@@ -119,11 +119,11 @@ func valid(w Workspaces, f Fleet) error {
 	return nil
 }
 
-// Connections that the fleet wants of the database when all its slots are taken.
+// connections returns how many database connections the fleet needs when all its slots are in use.
 func (f Fleet) connections(c Costs) int { return f.Workers * (f.Slots + c.PerWorker) }
 
-// Largest is the greatest number of workspaces, at most most, that the fleet
-// reads within a time, and what is in the way of one more.
+// Largest returns the greatest number of workspaces, at most most, that the fleet
+// reads within the given time, and the limit that prevents more.
 func Largest(w Workspaces, f Fleet, c Costs, within time.Duration, most int) (int, Limit, error) {
 	if f.Connections > 0 && f.connections(c) > f.Connections {
 		return 0, Sessions, nil
@@ -135,7 +135,7 @@ func Largest(w Workspaces, f Fleet, c Costs, within time.Duration, most int) (in
 	}
 	low, high := 0, 1
 	var bound Limit
-	for low < most { // until one does not fit
+	for low < most { // until high does not fit
 		ok, why, err := fits(high)
 		if err != nil {
 			return 0, "", err

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// near holds a figure against what arithmetic says.
+// near compares a result with the expected value.
 func near(t require.TestingT, want, got, by float64, msg string) {
 	require.InEpsilon(t, want, got, by, msg)
 }
@@ -46,7 +46,7 @@ func TestEachLimit(t *testing.T) {
 			o, err := Run(w, f, costs)
 			require.NoError(t, err)
 			near(t, c.took, o.Took.Seconds(), 0.02, "seconds")
-			if c.bound != Slots { // the last units wait for none
+			if c.bound != Slots { // the last units do not wait for a slot
 				require.Equal(t, c.bound, o.Bound)
 			}
 			require.Positive(t, o.Waits[c.bound])
@@ -75,7 +75,7 @@ func TestLargest(t *testing.T) {
 	f.Workers = 20
 	n, bound, err = Largest(w, f, Measured(), time.Hour, 1e6)
 	require.NoError(t, err)
-	require.Equal(t, Sessions, bound, "of 100")
+	require.Equal(t, Sessions, bound, "100 are allowed")
 	require.Zero(t, n)
 }
 
@@ -91,8 +91,8 @@ func TestTenThousandWorkspaces(t *testing.T) {
 	require.Equal(t, Database, o.Bound)
 }
 
-// TestPlay holds what no fleet may break.
-func TestPlay(t *testing.T) {
+// TestInvariants checks invariants of the simulation for any fleet.
+func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := Workspaces{Count: rapid.IntRange(1, 60).Draw(t, "workspaces"), Skew: rapid.Float64Range(0, 2).Draw(t, "skew"),
 			Rate: rapid.Float64Range(0.5, 500).Draw(t, "rate"), Latency: time.Duration(rapid.IntRange(1, 2000).Draw(t, "ms")) * time.Millisecond}
@@ -112,7 +112,7 @@ func TestPlay(t *testing.T) {
 		took := o.Took.Seconds() * 1.0001
 		require.LessOrEqual(t, o.WorkerUse, 1.0001)
 		require.LessOrEqual(t, o.DatabaseUse, 1.0001)
-		require.GreaterOrEqual(t, took*w.Rate*float64(w.Count), o.Requests*0.999, "no key is asked for more than it allows")
+		require.GreaterOrEqual(t, took*w.Rate*float64(w.Count), o.Requests*0.999, "no key exceeds its rate limit")
 		sum := 0.0
 		for _, share := range o.Waits {
 			sum += share
@@ -128,7 +128,7 @@ func TestPlay(t *testing.T) {
 	})
 }
 
-func TestNoFleet(t *testing.T) {
+func TestInvalidSizes(t *testing.T) {
 	w, f := plain()
 	for _, set := range []func(){func() { f.Workers = 0 }, func() { f.Cores = 0 }, func() { w.Rate = 0 }, func() { w.Parts = nil }} {
 		w, f = plain()
