@@ -153,11 +153,11 @@ func TestWebhooksFaults(t *testing.T) {
 
 		{"no content", "{secret: s, scheme: {encoding: hex}}", "5:35: source main webhooks scheme has no content"},
 		{"empty content", "{secret: s, scheme: {content: []}}", "scheme content is empty"},
-		{"content without the body", "{secret: s, scheme: {content: [method]}}", "5:45: source main webhooks scheme content does not hold the body"},
+		{"content without the body", "{secret: s, scheme: {content: [method]}}", "5:45: source main webhooks scheme content does not include the body"},
 		{"token typo", "{secret: s, scheme: {content: [bdoy]}}", `5:46: source main webhooks scheme content: "bdoy" is unknown; did you mean "body"?`},
 		{"token in quotes", `{secret: s, scheme: {content: ["body"]}}`, `"body" in quotes is a literal`},
 		{"literal without quotes", "{secret: s, scheme: {content: [body, v0]}}", "put literals in quotes"},
-		{"ts from nowhere", "{secret: s, scheme: {content: [ts, body]}}", "content holds ts, and timestamp does not say where"},
+		{"ts from nowhere", "{secret: s, scheme: {content: [ts, body]}}", "content includes ts, but timestamp does not say where"},
 		{"url from nowhere", "{secret: s, scheme: {content: [url, body]}}", "set public_url"},
 		{"digest of a digest", "{secret: s, scheme: {content: [body, {sha256raw: [sha256hex(body)]}]}}", "digest of a digest"},
 		{"digest typo", "{secret: s, scheme: {content: [{sha256rwa: [body]}]}}", `did you mean "sha256raw"?`},
@@ -171,12 +171,12 @@ func TestWebhooksFaults(t *testing.T) {
 		{"one key, two meanings", block("parse: {style: kv, sig: v1, ts: v1}"), `key "v1" is named twice`},
 		{"template", block("parse: {style: template, template: '{sig}{ts}'}"), "nothing between them"},
 		{"template without a signature", block("parse: {style: template, template: 'x{ts}'}"), "template has no {sig}"},
-		{"unsigned time", block("timestamp: {from: 'header:X-Time'}"), "timestamp is not signed, so that anybody may change it"},
-		{"time of no place", block("timestamp: {from: somewhere}"), `"somewhere" is no place`},
+		{"unsigned time", block("timestamp: {from: 'header:X-Time'}"), "timestamp is not signed, so that anyone can change it"},
+		{"time of no place", block("timestamp: {from: somewhere}"), `"somewhere" is not a place`},
 		{"window", block("timestamp: {from: 'json:/at', past: 100d}"), "window of 2400h0m0s: want 1s to 24h0m0s"},
-		{"pointer", block("event_id: {from: 'json:id'}"), "is no pointer into the body"},
-		{"header's name", block("header: 'a b'"), `header "a b" is no name of a header`},
-		{"address", block("public_url: hooks.example.com"), "is no address such as"},
+		{"pointer", block("event_id: {from: 'json:id'}"), "is not a pointer into the body"},
+		{"header's name", block("header: 'a b'"), `header "a b" is not a header name`},
+		{"address", block("public_url: hooks.example.com"), "is not an address"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := Parse([]byte(withWebhooks(tt.block)), input())

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// archive writes files into a tar.gz, without their folders. Owner, times and modes are
-// not those of this machine.
+// archive writes files into a tar.gz, without their folders. Owners, times and modes do not
+// depend on the machine.
 func archive(to string, at time.Time, files []string) (err error) {
 	f, err := os.Create(to)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Command release writes the files of a release from a binary that was built: an archive,
-// what the binary is made of (a CycloneDX SBOM), where it comes from (an in-toto statement
-// with SLSA provenance), and the SHA-256 sums of all three. The same binary gives the same
-// bytes. `make release` calls it.
+// Command release writes the files of a release of a built binary: an archive,
+// a CycloneDX SBOM, an in-toto statement with SLSA provenance,
+// and the SHA-256 sums of all three. The same binary results in the same
+// bytes. `make release` runs it.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 func main() {
 	bin := flag.String("bin", "", "`file` of the binary")
 	out := flag.String("out", "dist", "`folder` for the files")
-	builder := flag.String("builder", localBuilder, "`URI` of who runs the build, for the provenance")
+	builder := flag.String("builder", localBuilder, "`URI` of the builder, for the provenance")
 	flag.Parse()
 	if err := release(*bin, *out, *builder, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// binary is what a release is made of.
+// binary describes the binary of a release.
 type binary struct {
 	*buildinfo.BuildInfo
 	path    string
@@ -40,8 +40,7 @@ type binary struct {
 	arch    string
 }
 
-// read reads what the go command has written into the binary. One that was not built from a
-// commit cannot be released.
+// read reads the build information that the go command has written into the binary.
 func read(path string) (*binary, error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
@@ -67,18 +66,18 @@ func read(path string) (*binary, error) {
 	return b, err
 }
 
-// releasable says why a binary cannot be released; nil where it can.
+// releasable returns why a binary cannot be released; nil if it can.
 func (b *binary) releasable() error {
 	switch {
 	case b.commit == "" || b.at.IsZero():
-		return fmt.Errorf("%s names no commit: build it in a clone of the repository (a work tree of git does not do), with git on the PATH", b.path)
+		return fmt.Errorf("%s has no commit in its build information: build it in a clone of the repository (not in a linked git worktree), with git on the PATH", b.path)
 	case strings.HasSuffix(b.version, "+dirty"):
-		return fmt.Errorf("%s was built with changes that are not committed: commit them, or take a fresh clone", b.path)
+		return fmt.Errorf("%s was built with uncommitted changes: commit them, or build in a fresh clone", b.path)
 	}
 	return nil
 }
 
-// release writes the files; documents go into the archive beside the binary.
+// release writes the files. The archive contains the binary and the documents.
 func release(bin, out, builder string, documents []string) error {
 	b, err := read(bin)
 	if err != nil {

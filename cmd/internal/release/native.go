@@ -12,11 +12,11 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// engineModule begins the path of the module that holds DuckDB, as libraries of one platform.
+// engineModule is the path prefix of the modules with DuckDB's static libraries, one per platform.
 const engineModule = "github.com/duckdb/duckdb-go-bindings/lib/"
 
-// native are the parts of the binary that are no Go: DuckDB, made of the static libraries
-// that are linked in, and libraries of the system that are loaded at the start.
+// native returns the parts of the binary that are not Go: DuckDB with its linked static libraries,
+// and the libraries of the system that are loaded at start.
 func (b *binary) native() ([]cdx.Component, error) {
 	var all []cdx.Component
 	for _, m := range b.Deps {
@@ -37,7 +37,7 @@ func (b *binary) native() ([]cdx.Component, error) {
 	return append(all, loaded...), err
 }
 
-// engine is DuckDB with the static libraries in dir that are linked in.
+// engine returns DuckDB with the static libraries in dir that are linked.
 func engine(dir, moduleVersion string) (cdx.Component, error) {
 	version, err := engineVersion(moduleVersion)
 	if err != nil {
@@ -60,26 +60,26 @@ func engine(dir, moduleVersion string) (cdx.Component, error) {
 	url := "pkg:github/duckdb/duckdb@" + version
 	return cdx.Component{
 		BOMRef: url, Type: cdx.ComponentTypeLibrary, Name: "duckdb", Version: version, PackageURL: url,
-		Description: "the C++ engine, with the libraries of others that its source holds", Components: &parts,
+		Description: "the C++ engine, with the third-party libraries in its source", Components: &parts,
 		Licenses:           &cdx.Licenses{{License: &cdx.License{ID: "MIT"}}},
 		ExternalReferences: &[]cdx.ExternalReference{{Type: cdx.ERTypeVCS, URL: "https://github.com/duckdb/duckdb"}},
 	}, nil
 }
 
-// engineVersion is DuckDB's version in the number of the module: v0.10505.0 has v1.5.5.
+// engineVersion returns DuckDB's version from the version of the module: v0.10505.0 contains v1.5.5.
 func engineVersion(module string) (string, error) {
 	parts := strings.Split(module, ".")
 	if len(parts) != 3 {
-		return "", fmt.Errorf("version %s names no version of DuckDB", module)
+		return "", fmt.Errorf("version %s does not contain a version of DuckDB", module)
 	}
 	n, err := strconv.Atoi(parts[1])
 	if err != nil || n < 10000 {
-		return "", fmt.Errorf("version %s names no version of DuckDB", module)
+		return "", fmt.Errorf("version %s does not contain a version of DuckDB", module)
 	}
 	return fmt.Sprintf("v%d.%d.%d", n/10000, n/100%100, n%100), nil
 }
 
-// linked are the static libraries of a folder that its Go files name for the linker.
+// linked returns the static libraries in dir that its Go files pass to the linker.
 func linked(dir string) (files []string, err error) {
 	sources, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -104,12 +104,12 @@ func linked(dir string) (files []string, err error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("no Go file in %s names a static library for the linker", dir)
+		return nil, fmt.Errorf("no Go file in %s passes a static library to the linker", dir)
 	}
 	return files, nil
 }
 
-// dynamic are the libraries of the system that an ELF binary is loaded with; none of others.
+// dynamic returns the libraries of the system that an ELF binary is loaded with; none for other formats.
 func dynamic(path string) ([]cdx.Component, error) {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -120,7 +120,7 @@ func dynamic(path string) ([]cdx.Component, error) {
 	var all []cdx.Component
 	for _, name := range names {
 		all = append(all, cdx.Component{
-			BOMRef: "system/" + name, Type: cdx.ComponentTypeLibrary, Name: name, Scope: cdx.ScopeExcluded, Description: "of the system that runs the binary, which is loaded with it",
+			BOMRef: "system/" + name, Type: cdx.ComponentTypeLibrary, Name: name, Scope: cdx.ScopeExcluded, Description: "a library of the system, loaded when the binary starts",
 		})
 	}
 	return all, err

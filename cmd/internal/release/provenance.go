@@ -2,10 +2,10 @@ package main
 
 import "strings"
 
-// localBuilder is a person who runs `make release`. No build service attests the machine.
+// localBuilder identifies a person who runs `make release`. No build service attests the machine.
 const localBuilder = repository + "/blob/main/Makefile#release"
 
-// digest is a set of digests by the names that in-toto gives to algorithms.
+// digest is a set of digests by in-toto's names of algorithms.
 type digest map[string]string
 
 // subject is a file that a statement is about.
@@ -46,7 +46,7 @@ type runDetails struct {
 	} `json:"builder"`
 }
 
-// provenance says from which commit, compiler, settings and modules the binary was built.
+// provenance states the commit, compiler, settings and modules that the binary was built from.
 func (b *binary) provenance(builder string, subjects []subject) statement {
 	source := dependency{"git+" + repository + "@" + b.commit, digest{"gitCommit": b.commit}}
 	deps := []dependency{source, {URI: "pkg:generic/go@" + strings.TrimPrefix(b.GoVersion, "go")}}

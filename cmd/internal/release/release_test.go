@@ -28,8 +28,8 @@ func goTool(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// TestBOM builds penstock and holds its SBOM against it: the schema of CycloneDX, every
-// module in the binary and no other, the engine, and the libraries that it is loaded with.
+// TestBOM builds penstock and checks its SBOM: it is valid by the schema of CycloneDX, and lists exactly the
+// modules in the binary, the engine, and the libraries that are loaded with it.
 func TestBOM(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "penstock")
 	goTool(t, "", "build", "-tags", "duckdb_arrow", "-o", bin, "github.com/penstock-data/penstock/cmd/penstock")
@@ -70,8 +70,8 @@ func TestBOM(t *testing.T) {
 	for module := range inBinary {
 		if strings.HasPrefix(module, engineModule) {
 			engine, ok := parts["duckdb"]
-			require.True(t, ok, "the engine is in the binary")
-			require.True(t, bytes.Contains(program, []byte(engine.Version)), "the binary says which version its engine is")
+			require.True(t, ok, "the engine is in the SBOM")
+			require.True(t, bytes.Contains(program, []byte(engine.Version)), "the binary contains the version of its engine")
 			require.Greater(t, len(*engine.Components), 15)
 			for _, c := range *engine.Components {
 				require.Len(t, *c.Hashes, 1, c.Name)
@@ -86,7 +86,7 @@ func TestBOM(t *testing.T) {
 	require.Len(t, *(*bom.Dependencies)[0].Dependencies, len(*bom.Components))
 }
 
-// valid holds a document against the JSON Schema of CycloneDX, which its library ships.
+// valid checks a document against the JSON Schema of CycloneDX that its library ships.
 func valid(t *testing.T, text []byte) {
 	t.Helper()
 	dir := filepath.Join(strings.TrimSpace(goTool(t, "", "list", "-m", "-f", "{{.Dir}}", "github.com/CycloneDX/cyclonedx-go")), "schema")
@@ -106,11 +106,11 @@ func valid(t *testing.T, text []byte) {
 	require.NoError(t, err)
 	require.NoError(t, schema.Validate(doc))
 	delete(doc.(map[string]any), "bomFormat")
-	require.Error(t, schema.Validate(doc), "control: the schema refuses what it must")
+	require.Error(t, schema.Validate(doc), "control: the schema refuses an invalid document")
 }
 
-// commit makes a repository of one program and its commit; it returns a function that
-// builds it.
+// commit creates a repository with one commit of a program. It returns a function that
+// builds the program.
 func commit(t *testing.T, dir string) (build func() string) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("needs git")
@@ -131,8 +131,8 @@ func commit(t *testing.T, dir string) (build func() string) {
 	}
 }
 
-// TestRelease: the files of a release name each other's sums and the commit, are the same
-// from another folder, and none is made of a binary that no commit gives.
+// TestRelease: the files of a release contain the right sums and the commit, and are the same
+// when built in another folder. A binary without a clean commit is refused.
 func TestRelease(t *testing.T) {
 	var made [2]map[string]string
 	for i := range made {
@@ -179,13 +179,13 @@ func TestRelease(t *testing.T) {
 	dir := t.TempDir()
 	build := commit(t, dir)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "more.go"), []byte("package main\n"), 0o600))
-	require.ErrorContains(t, release(build(), t.TempDir(), localBuilder, nil), "changes that are not committed")
+	require.ErrorContains(t, release(build(), t.TempDir(), localBuilder, nil), "uncommitted changes")
 	bin := filepath.Join(t.TempDir(), "penstock")
 	goTool(t, dir, "build", "-buildvcs=false", "-o", bin, ".")
-	require.ErrorContains(t, release(bin, t.TempDir(), localBuilder, nil), "names no commit")
+	require.ErrorContains(t, release(bin, t.TempDir(), localBuilder, nil), "has no commit")
 }
 
-// unpack lists an archive, and returns the sum of its first file.
+// unpack lists an archive and returns the sum of its first file.
 func unpack(t *testing.T, path string) (names []string, sum string) {
 	f, err := os.Open(path)
 	require.NoError(t, err)

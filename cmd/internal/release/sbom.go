@@ -16,8 +16,8 @@ const (
 	license    = "Apache-2.0"
 )
 
-// bom lists what the binary is made of: itself, its modules, Go's standard library, and
-// native parts. Its serial number and time follow from the binary and the commit.
+// bom lists the components of the binary: its modules, Go's standard library, and
+// native parts. Its serial number is derived from the binary, and its time from the commit.
 func (b *binary) bom(native []cdx.Component) *cdx.BOM {
 	bom := cdx.NewBOM()
 	bom.SpecVersion, bom.JSONSchema = cdx.SpecVersion1_6, "http://cyclonedx.org/schema/bom-1.6.schema.json"
@@ -59,17 +59,17 @@ func moduleComponent(m *debug.Module) cdx.Component {
 	}
 	c := cdx.Component{BOMRef: purl(m.Path, m.Version), Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: m.Version, PackageURL: purl(m.Path, m.Version)}
 	if sum := dirHash(m.Sum); sum != "" {
-		c.Hashes = &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: sum}} // of the module's list of files, as in go.sum
+		c.Hashes = &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: sum}} // hash of the module's list of files, as in go.sum
 	}
 	return c
 }
 
-// purl is the name of a module as a package URL.
+// purl returns the package URL of a module.
 func purl(path, version string) string {
 	return "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 }
 
-// dirHash is a sum of go.sum in hexadecimal digits; "" for none.
+// dirHash returns a go.sum hash in hexadecimal; "" for none.
 func dirHash(sum string) string {
 	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(sum, "h1:"))
 	if err != nil {

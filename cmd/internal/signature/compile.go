@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Compile makes a verifier of schemes, tried in their order, and keys. Each
-// scheme uses the keys of its kind and needs at least one; an empty secret is an
-// error and never a key. Errors are of faulty schemes and keys, joined.
+// Compile returns a Verifier that tries schemes in order. Each
+// scheme uses the keys of its kind and needs at least one. An empty secret is an
+// error, never a key. The error joins the errors of all schemes and keys.
 func Compile(schemes []Scheme, keys []Key) (*Verifier, error) {
 	v := &Verifier{}
 	v.scratch.New = func() any { return &scratch{} }
@@ -21,7 +21,7 @@ func Compile(schemes []Scheme, keys []Key) (*Verifier, error) {
 		v.schemes = append(v.schemes, c)
 	}
 	if len(schemes) == 0 {
-		errs = append(errs, errors.New("compile schemes: there is none"))
+		errs = append(errs, errors.New("compile schemes: no scheme given"))
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
@@ -29,7 +29,7 @@ func Compile(schemes []Scheme, keys []Key) (*Verifier, error) {
 	return v, nil
 }
 
-// compiled is a scheme in the form in which it is used.
+// compiled is a scheme prepared for verification.
 type compiled struct {
 	Scheme
 	header  string // canonical
@@ -37,7 +37,7 @@ type compiled struct {
 	content []segment
 	keys    []usable
 
-	signsTS, signsID bool // on their own, not only within the body
+	signsTS, signsID bool // content includes them on their own, not only within the body
 	identified       bool // the id is signed, on its own or within the body
 }
 
@@ -69,7 +69,7 @@ func compile(s Scheme, keys []Key) (*compiled, error) {
 	return s.build(usables), nil
 }
 
-// build is a sound scheme in the form in which it is used.
+// build prepares a scheme without faults for verification.
 func (s Scheme) build(keys []usable) *compiled {
 	return &compiled{
 		Scheme: s, keys: keys, header: canonical(s.Header), ts: newSource(s.Timestamp.From), id: newSource(s.EventID),
@@ -77,7 +77,7 @@ func (s Scheme) build(keys []usable) *compiled {
 	}
 }
 
-// source is a [From], taken apart.
+// source is a parsed [From].
 type source struct {
 	from    From
 	header  string
@@ -93,12 +93,12 @@ func newSource(f From) source {
 		s.header = canonical(name)
 	}
 	if p, ok := f.pointer(); ok {
-		s.pointer, _ = pointerOf(p) // Faults has read it
+		s.pointer, _ = pointerOf(p) // Faults has checked it
 	}
 	return s
 }
 
-// read is the value that stands there, "" where there is none. parsed is that of
+// read returns the value from the source; "" if there is none. parsed is the value from
 // the signature header.
 func (s *source) read(d *Delivery, parsed string) (string, Reason) {
 	switch {
@@ -108,7 +108,7 @@ func (s *source) read(d *Delivery, parsed string) (string, Reason) {
 		v, reason := single(d.Header, s.header)
 		switch {
 		case reason == Missing:
-			return "", "" // whoever needs it says so
+			return "", "" // callers that need the value report it
 		case reason == "" && (len(v) > maxHeader || !printable(v)):
 			return "", Malformed
 		}
@@ -119,7 +119,7 @@ func (s *source) read(d *Delivery, parsed string) (string, Reason) {
 	return "", ""
 }
 
-// segment is a [Token] in the form in which it is used.
+// segment is a [Token] prepared for verification.
 type segment struct {
 	kind   Kind
 	fixed  []byte

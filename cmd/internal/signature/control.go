@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// controlled reports whether a candidate refuses each sample as soon as anything
-// of it is another: a scheme that verified more than it should would verify a
-// forgery as well.
+// controlled reports whether a candidate refuses every altered form of each sample. A scheme that
+// accepted an altered sample would accept a forgery as well.
 func (l *learner) controlled(c candidate) bool {
 	for i := range l.samples {
 		for _, spoiled := range l.spoil(c.compiled, &l.samples[i].Delivery) {
@@ -23,8 +22,8 @@ func (l *learner) controlled(c candidate) bool {
 	return !l.otherKey(c)
 }
 
-// spoil gives a sample with one bit of everything that is signed flipped, each
-// by itself.
+// spoil returns altered copies of a sample: for each signed part, copies in which one bit of
+// that part is flipped.
 func (l *learner) spoil(c *compiled, d *Delivery) []Delivery {
 	var all []Delivery
 	for _, bit := range []int{0, 4 * len(d.Body), 8*len(d.Body) - 1} {
@@ -58,7 +57,7 @@ func (l *learner) spoil(c *compiled, d *Delivery) []Delivery {
 	return all
 }
 
-// signedHeaders are the headers beside the signature's that are signed.
+// signedHeaders returns the signed headers besides the signature header.
 func (c *compiled) signedHeaders() []string {
 	var all []string
 	if c.signsTS && c.ts.header != "" {
@@ -75,14 +74,14 @@ func (c *compiled) signedHeaders() []string {
 	return all
 }
 
-// signsAnything reports whether a sample verifies with other signatures, or with
-// another time or id out of the signature header.
+// signsAnything reports whether a sample still verifies with altered signatures, or with
+// an altered time, id or key id from the signature header.
 func (l *learner) signsAnything(c *compiled, d *Delivery) bool {
 	again := func(change func(*reading)) bool {
 		_, r, _ := l.open(c, d)
 		change(&r)
 		l.scratch.segments = l.scratch.segments[:0]
-		_ = c.assemble(c.content, d, &l.scratch, &r) // it could be, a moment ago
+		_ = c.assemble(c.content, d, &l.scratch, &r) // cannot fail: open has just assembled the same content
 		_, reason := c.authentic(time.Time{}, &l.scratch, &r)
 		return reason == ""
 	}
@@ -98,7 +97,7 @@ func (l *learner) signsAnything(c *compiled, d *Delivery) bool {
 		uses(c.Content, KeyID) && again(func(r *reading) { r.keyID = flipped(r.keyID) })
 }
 
-// flipped is a text with the lowest bit of its last byte flipped.
+// flipped returns text with the lowest bit of its last byte flipped; "0" for an empty text.
 func flipped(text string) string {
 	if text == "" {
 		return "0"
@@ -108,9 +107,9 @@ func flipped(text string) string {
 	return string(b)
 }
 
-// otherKey reports whether a sample verifies with a key that differs from each
-// of ours in one bit. A public key with a bit flipped mostly is none: what its
-// signatures are held against is in the other controls.
+// otherKey reports whether a sample verifies with a secret that differs from one of ours
+// in one bit. It skips public keys: with a flipped bit they are mostly not valid keys. The
+// other controls cover them.
 func (l *learner) otherKey(c candidate) bool {
 	if c.Algorithm.public() {
 		return false

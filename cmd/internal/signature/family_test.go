@@ -28,7 +28,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// received is when the deliveries of the tests arrive.
+// received is the time at which the deliveries of the tests arrive.
 var received = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 const (
@@ -36,18 +36,18 @@ const (
 	endpoint   = "https://hooks.example.com/webhooks/main"
 )
 
-// rawKey is what a whsec_ secret of Standard Webhooks stands for.
+// rawKey is the decoded whsec_ secret of Standard Webhooks.
 var rawKey = []byte("0123456789abcdef01234567")
 
-// family is one way of signing that is found in the wild. Its sign knows
-// nothing of the code under test: it does what the senders' manuals say.
+// family is a signature scheme that a sender uses. Its sign function does not use
+// the code under test: it follows the sender's manual.
 type family struct {
 	name   string
 	scheme Scheme
 	key    Key
-	// sign gives the headers of a delivery.
+	// sign returns the headers of a delivery.
 	sign func(id string, at time.Time, body []byte) map[string]string
-	// timed says that a time is signed.
+	// timed reports that a time is signed.
 	timed bool
 }
 
@@ -70,7 +70,7 @@ func b64MAC(parts ...string) string {
 func seconds(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
 func millis(at time.Time) string  { return strconv.FormatInt(at.UnixMilli(), 10) }
 
-// pair is a private key with its public half as PEM.
+// pair is a private key with its public key as PEM.
 type pair struct {
 	private crypto.Signer
 	pem     string
@@ -99,7 +99,7 @@ func newPairs() map[Algorithm]pair {
 	return map[Algorithm]pair{Ed25519: newPair(ed, err), ECDSAP256: newPair(ec, ecErr), RSASHA256: newPair(rs, rsErr)}
 }
 
-// otherPublic is a key that did not sign, in the encoding of a scheme.
+// otherPublic returns a key that did not sign, in the encoding of a scheme.
 func otherPublic(s Scheme) Key {
 	s = s.filled()
 	p := otherPairs()[s.Algorithm]
@@ -113,7 +113,7 @@ func otherPublic(s Scheme) Key {
 	return Key{PublicKey: p.pem}
 }
 
-// signed is a signature by a private key over a text.
+// signed returns a signature by a private key over a text.
 func signed(a Algorithm, text string) []byte {
 	p, opts, content := pairs()[a], crypto.SHA256, []byte(text)
 	if a == Ed25519 {
@@ -158,7 +158,7 @@ func preset(name string) Scheme {
 	return s
 }
 
-// families are the rows of schemes in the wild that are supported.
+// families returns the supported schemes of known senders.
 func families() []family {
 	one := func(value string) map[string]string { return map[string]string{header: value} }
 	id := FromJSON("/id")
@@ -256,12 +256,12 @@ func families() []family {
 	}
 }
 
-// bodyOf is an event as a sender writes it.
+// bodyOf returns an event as a sender writes it.
 func bodyOf(id string) []byte {
 	return []byte(`{"id":"` + id + `","type":"invoice.paid","data":{"id":7,"total":"120.00","note":"a/b é"}}`)
 }
 
-// delivery is an event of a family, signed at a time.
+// delivery returns an event of a family, signed at the given time.
 func (f family) delivery(id string, at time.Time) Delivery {
 	body := bodyOf(id)
 	d := Delivery{Method: "POST", Path: "/webhooks/main", Header: map[string][]string{

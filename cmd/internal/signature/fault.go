@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// Fault is one thing wrong with a scheme: the key of its block that it is about
-// and what is wrong.
+// Fault is an error in a scheme: the key of the configuration block, and what is wrong with it.
 type Fault struct{ Key, Message string }
 
-// Error is the key and what is wrong with it.
+// Error returns the key and the message.
 func (f Fault) Error() string { return f.Key + " " + f.Message }
 
-// maxTokens is how many parts a signed content may have.
+// maxTokens is how many tokens a signed content may have.
 const maxTokens = 16
 
-// check collects what is wrong with a scheme.
+// check collects the faults of a scheme.
 type check struct {
 	Scheme
 	faults []Fault
@@ -28,11 +27,11 @@ func (c *check) fault(key, format string, args ...any) {
 	c.faults = append(c.faults, Fault{key, fmt.Sprintf(format, args...)})
 }
 
-// Faults is everything wrong with a scheme; empty where [Compile] takes it.
+// Faults returns all faults of a scheme; empty if [Compile] accepts it.
 func (s Scheme) Faults() []Fault {
 	c := &check{Scheme: s.filled()}
 	if !isHeaderName(s.Header) {
-		c.fault("header", "%q is no name of a header", s.Header)
+		c.fault("header", "%q is not a header name", s.Header)
 	}
 	c.parse()
 	c.algorithm()
@@ -48,7 +47,7 @@ func (c *check) algorithm() {
 	case !slices.Contains(Algorithms(), c.Algorithm):
 		c.fault("algorithm", "%q is unknown", c.Algorithm)
 	case c.Algorithm == HMACSHA1 && !c.AllowWeak:
-		c.fault("algorithm", "hmac-sha1 is weak; take another, or set `allow_weak: true` where the sender has no other")
+		c.fault("algorithm", "hmac-sha1 is weak; use another, or set `allow_weak: true` if the sender supports no other")
 	}
 	if !slices.Contains(Encodings(), c.Encoding) {
 		c.fault("encoding", "%q is unknown", c.Encoding)
@@ -58,7 +57,7 @@ func (c *check) algorithm() {
 		good = []KeyEncoding{PEM, KeyBase64, WhsecBase64, KeyHex}
 	}
 	if !slices.Contains(good, c.KeyEncoding) {
-		c.fault("key_encoding", "%q is none of %s", c.KeyEncoding, c.Algorithm)
+		c.fault("key_encoding", "%q cannot be used with %s", c.KeyEncoding, c.Algorithm)
 	}
 }
 
@@ -69,23 +68,23 @@ func (c *check) place(key string, f From, parsed bool) {
 	case f.nowhere():
 	case f == Parsed:
 		if !parsed {
-			c.fault(key, "is parsed, and parse does not say where it stands")
+			c.fault(key, "is parsed, but parse does not say where it is")
 		}
 	case header:
 		if !isHeaderName(name) {
-			c.fault(key, "%q is no name of a header", name)
+			c.fault(key, "%q is not a header name", name)
 		}
 	case json:
 		if _, ok := pointerOf(pointer); !ok {
-			c.fault(key, "%q is no pointer into the body; want one such as json:/id", pointer)
+			c.fault(key, "%q is not a pointer into the body; want for example json:/id", pointer)
 		}
 	default:
-		c.fault(key, "%q is no place; want parsed, header:NAME, json:/pointer or none", f)
+		c.fault(key, "%q is not a place; want parsed, header:NAME, json:/pointer or none", f)
 	}
 }
 
-// timestamp holds that a time which is judged was signed: anybody can write a
-// fresh one into a header.
+// timestamp checks that the time is signed: anyone can write a
+// fresh time into an unsigned header.
 func (c *check) timestamp() {
 	t := c.Timestamp
 	if !slices.Contains(Units(), t.Unit) {
@@ -101,7 +100,7 @@ func (c *check) timestamp() {
 		return t.Kind == HeaderOf && strings.EqualFold(t.Text, name)
 	})
 	if (header || t.From == Parsed) && !signed {
-		c.fault("timestamp", "is not signed, so that anybody may change it; put ts into content, or leave timestamp out")
+		c.fault("timestamp", "is not signed, so that anyone can change it; add ts to content, or remove timestamp")
 	}
 }
 
@@ -110,26 +109,26 @@ func (c *check) content() {
 	walk(c.Content, func(t Token) { n++; c.token(t) })
 	switch {
 	case !uses(c.Content, Body):
-		c.fault("content", "does not hold the body, so that anybody may change it")
+		c.fault("content", "does not include the body, so that anyone can change it")
 	case n > maxTokens:
 		c.fault("content", "has %d parts; want at most %d", n, maxTokens)
 	}
 	if uses(c.Content, TS) && c.Timestamp.From.nowhere() {
-		c.fault("content", "holds ts, and timestamp does not say where it stands")
+		c.fault("content", "includes ts, but timestamp does not say where it is")
 	}
 	if uses(c.Content, ID) && c.EventID.nowhere() {
-		c.fault("content", "holds id, and event_id does not say where it stands")
+		c.fault("content", "includes id, but event_id does not say where it is")
 	}
 	if uses(c.Content, KeyID) && c.Parse.KeyID == "" && !strings.Contains(c.Parse.Template, "{key_id}") {
-		c.fault("content", "holds key_id, and parse does not say where it stands")
+		c.fault("content", "includes key_id, but parse does not say where it is")
 	}
 	u, err := url.Parse(c.PublicURL)
 	bad := err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.Fragment != ""
 	switch {
 	case c.PublicURL == "" && uses(c.Content, URL):
-		c.fault("content", "holds url; set public_url to the address that the sender calls")
+		c.fault("content", "includes url; set public_url to the address that the sender calls")
 	case c.PublicURL != "" && bad:
-		c.fault("public_url", "%q is no address such as https://hooks.example.com/webhooks/main", c.PublicURL)
+		c.fault("public_url", "%q is not an address; want for example https://hooks.example.com/webhooks/main", c.PublicURL)
 	}
 }
 
@@ -137,11 +136,11 @@ func (c *check) token(t Token) {
 	digest := t.Kind == SHA256Hex || t.Kind == SHA256Raw
 	switch {
 	case digest && len(t.Of) == 0, t.Kind == Fixed && t.Text == "":
-		c.fault("content", "holds an empty %s", t.Kind)
+		c.fault("content", "includes an empty %s", t.Kind)
 	case digest && slices.ContainsFunc(t.Of, func(t Token) bool { return t.Of != nil }):
-		c.fault("content", "holds a digest of a digest")
+		c.fault("content", "includes a digest of a digest")
 	case t.Kind == HeaderOf && !isHeaderName(t.Text):
-		c.fault("content", "%q is no name of a header", t.Text)
+		c.fault("content", "%q is not a header name", t.Text)
 	case !digest && t.Kind != Fixed && t.Kind != HeaderOf && !slices.Contains(plainKinds, t.Kind):
 		c.fault("content", "%q is unknown", t.Kind)
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// parse holds the grammar of the header against its style: a field of another
-// style would be passed over in silence.
+// parse checks that the fields fit the style: a field of another
+// style would be ignored silently.
 func (c *check) parse() {
 	p := c.Parse
 	given := map[string]bool{
@@ -45,7 +45,7 @@ func (c *check) parse() {
 	}
 }
 
-// pairs holds that each key of a header means one thing.
+// pairs checks that each key of the header has one meaning.
 func (c *check) pairs() {
 	p := c.Parse
 	if len(p.Sig) == 0 {
@@ -70,13 +70,13 @@ func (c *check) pairs() {
 	}
 }
 
-// template holds that a header can be read in one way only.
+// template checks that the template is unambiguous.
 func (c *check) template() {
 	rest, places := c.Parse.Template, []string{}
 	for first := true; ; first = false {
 		fixed, after, found := strings.Cut(rest, "{")
 		if fixed == "" && !first && found {
-			c.fault("parse", "template has two places with nothing between them")
+			c.fault("parse", "template has two placeholders with nothing between them")
 			return
 		}
 		if !found {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// oracle reads headers of the four plain styles as their description says, slowly
-// and in other words than the code under test.
+// oracle is a slow, independent parser of the four plain styles, written from their
+// description.
 func oracle(p Parse, value string) (sigs []string, ts string, ok bool) {
 	if len(value) > 4096 {
 		return nil, "", false
@@ -66,14 +66,14 @@ func oracle(p Parse, value string) (sigs []string, ts string, ok bool) {
 	return sigs, ts, len(sigs) > 0 && len(sigs) <= 8
 }
 
-// grammarsUnderTest are one of each style that the oracle reads.
+// grammarsUnderTest has one Parse of each style that the oracle reads.
 var grammarsUnderTest = []Parse{
 	{Style: Bare}, {Style: Prefixed, Prefix: "sha256="}, {Style: List, ItemPrefix: "v1,"},
 	{Style: KV, Sig: []string{"v1"}, TS: "t", Ignore: []string{"v0"}},
 }
 
-// Whatever a header and a body hold: the header is read as the oracle reads it,
-// nothing is accepted that was not signed, and nothing panics.
+// For any header and body, the parser agrees with the oracle, Verify accepts nothing that was
+// not signed, and nothing panics.
 func FuzzVerify(f *testing.F) {
 	at := seconds(received)
 	good := hexMAC(at, ".", "{}")
@@ -104,7 +104,7 @@ func FuzzVerify(f *testing.F) {
 			header: {value}, "Webhook-Id": {value}, "Webhook-Timestamp": {at}, "X-Slack-Request-Timestamp": {at},
 			"Service-Timestamp": {value}, "Service-Signature-Timestamp": {value}, "X-Signature-Timestamp": {value},
 		}, Body: body}
-		signed := false // by one of ours, which the mutator can hardly make
+		signed := false // value contains a valid signature; the fuzzer can hardly make another
 		for _, part := range []string{good, hexMAC("{}"), hexMAC(string(body))} {
 			signed = signed || strings.Contains(value, part)
 		}
@@ -121,7 +121,7 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// lookUp is held against what the documents say.
+// lookUp finds the values of a document.
 func TestLookUp(t *testing.T) {
 	const doc = `{"a":1,"id":"evt_\u00e9","n":-12.50,"t":true,"z":null,"o":{"id":"in","id2":{}},"l":[{"id":"first"},[7]],"id":"again","/~":"odd"} trailing`
 	for pointer, want := range map[string]string{
@@ -142,7 +142,7 @@ func TestLookUp(t *testing.T) {
 	require.Equal(t, strings.Repeat("a", 5000), lookUp([]byte(`{"id":"`+strings.Repeat("a", 5000)+`"}`), []string{"id"}))
 }
 
-// benchmarked are deliveries of one kilobyte.
+// benchmarked returns a verifier and a delivery of one kilobyte.
 func benchmarked(b *testing.B, name string) (*Verifier, Delivery) {
 	for _, f := range families() {
 		if f.name != name {
@@ -174,9 +174,8 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-// BenchmarkRefuse shows how long a refusal takes by how many bytes of a
-// signature are right: the figures are to be the same, within what the machine
-// makes of them.
+// BenchmarkRefuse measures the time of a refusal by how many bytes of the
+// signature are right. The times must be equal, within the noise of the machine.
 func BenchmarkRefuse(b *testing.B) {
 	v, d := benchmarked(b, "plain hex")
 	sig, _ := hex.DecodeString(d.Header[header][0])

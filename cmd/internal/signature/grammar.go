@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// grammar is a way in which a header could be read, and what it holds then.
+// grammar is a possible way to parse a header, with the parsed values.
 type grammar struct {
 	Parse
 	header string
 	sig    string // the first signature
 	ts     string // "" for none
-	word   string // that stands before a signature, such as v0: some senders sign it, too
+	word   string // before a signature, for example v0; some senders sign it, too
 }
 
-// grammars are the ways in which a header of the first sample could be read, of
-// two that come to the same the likelier first.
+// grammars returns the possible ways to parse a header of the first sample. Of
+// two equivalent ways the likelier comes first.
 func (l *learner) grammars(header, value string) []grammar {
 	all := l.pairs(header, value)
 	prefixes := prefixesOf(value)
@@ -41,7 +41,7 @@ func (l *learner) grammars(header, value string) []grammar {
 	return good
 }
 
-// prefixesOf are the fixed texts that may stand before a signature.
+// prefixesOf returns the possible fixed texts before a signature.
 func prefixesOf(value string) []string {
 	var all []string
 	for i, c := range []byte(value[:min(len(value), 64)]) {
@@ -52,7 +52,7 @@ func prefixesOf(value string) []string {
 	return all
 }
 
-// templateOf reads a header of steps, such as KEY/SHA256/SIGNATURE, as one.
+// templateOf returns a template for a header with slashes, for example KEY/SHA256/SIGNATURE; "" if it has none.
 func templateOf(value string) string {
 	item, _, _ := strings.Cut(value, ",")
 	steps := strings.Split(item, "/")
@@ -74,8 +74,8 @@ func templateOf(value string) string {
 	return strings.Join(steps, "/")
 }
 
-// pairs are the ways to read a header as pairs of keys and values. What is
-// neither a signature nor a time is passed over, in any of the samples.
+// pairs returns the ways to parse a header as pairs of keys and values. Keys that are
+// neither a signature, a time nor an id, in any of the samples, are ignored.
 func (l *learner) pairs(header, value string) []Parse {
 	var all []Parse
 	for _, sep := range []string{",", ", ", ";", "; ", "&", " "} {
@@ -103,14 +103,14 @@ func (l *learner) pairs(header, value string) []Parse {
 	return all
 }
 
-// pairsOf gives one way for each key that may be the signature's, the time's and
-// the id's.
+// pairsOf returns one way for each combination of the keys that may be the signature's and
+// the time's. The first other key with "id" in its name is the id's.
 func pairsOf(p Parse, sigs, times, keys []string) []Parse {
 	var all []Parse
 	for _, sig := range sigs {
 		for _, ts := range append(slices.Clone(times), "") {
 			if ts == "" && len(times) > 0 {
-				break // the key is passed over where no time is signed
+				break // placed ignores the key if no time is signed
 			}
 			p.Sig, p.TS, p.ID, p.Ignore = []string{sig}, ts, "", nil
 			for _, k := range keys {
@@ -128,7 +128,7 @@ func pairsOf(p Parse, sigs, times, keys []string) []Parse {
 	return all
 }
 
-// distinct are the texts of a list, each once, in their order.
+// distinct returns the texts of a list without duplicates, in order; at most maxSignatures.
 func distinct(all []string) []string {
 	var once []string
 	for _, s := range all {
@@ -139,7 +139,7 @@ func distinct(all []string) []string {
 	return once[:min(len(once), maxSignatures)]
 }
 
-// eachPair hands out what a header holds if it is of pairs.
+// eachPair calls take with each pair of a header. It reports false if the header does not consist of pairs.
 func eachPair(value, sep, kv string, take func(key, value string)) bool {
 	return eachItem(value, sep, func(item string) bool {
 		key, value, ok := strings.Cut(item, kv)

@@ -2,13 +2,13 @@ package signature
 
 import "strings"
 
-// What a signature header may hold.
+// Limits of a signature header.
 const (
 	maxHeader     = 4 << 10 // bytes
 	maxSignatures = 8
 )
 
-// fields are what was read out of a signature header.
+// fields are the values of a signature header.
 type fields struct {
 	sigs          [maxSignatures]string
 	n             int // of sigs
@@ -24,8 +24,8 @@ func (f *fields) addSig(text string) bool {
 	return true
 }
 
-// once sets a field that may stand in a header only once.
-func once(to *string, text string) bool {
+// setOnce sets a field that may occur in a header only once.
+func setOnce(to *string, text string) bool {
 	if *to != "" || text == "" {
 		return false
 	}
@@ -33,8 +33,8 @@ func once(to *string, text string) bool {
 	return true
 }
 
-// parse takes a header apart. It is strict: what the scheme does not describe
-// makes the whole header none of the scheme's.
+// parse parses a header. It is strict: it refuses a header with anything that
+// the scheme does not describe.
 func (p *Parse) parse(value string, f *fields) bool {
 	if len(value) > maxHeader || !printable(value) {
 		return false
@@ -54,12 +54,12 @@ func (p *Parse) parse(value string, f *fields) bool {
 			return item != "" && (!counts || f.addSig(sig))
 		})
 	case Template:
-		ok = eachItem(value, p.Sep, func(item string) bool { return p.fit(item, f) })
+		ok = eachItem(value, p.Sep, func(item string) bool { return p.matchTemplate(item, f) })
 	}
 	return ok && f.n > 0
 }
 
-// printable reports whether a text is of visible ASCII and blanks alone.
+// printable reports whether a text contains only visible ASCII and blanks.
 func printable(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
@@ -69,8 +69,8 @@ func printable(s string) bool {
 	return true
 }
 
-// eachItem hands out what stands between separators, until one is refused. With
-// no separator the whole is one item.
+// eachItem calls take with each item between separators, until take returns false. Without
+// a separator the whole value is one item.
 func eachItem(value, sep string, take func(item string) bool) bool {
 	for more := true; more; {
 		var item string
@@ -86,7 +86,7 @@ func eachItem(value, sep string, take func(item string) bool) bool {
 	return true
 }
 
-// pair reads one key and its value.
+// pair parses one key and its value.
 func (p *Parse) pair(item string, f *fields) bool {
 	key, value, ok := strings.Cut(item, p.KVSep)
 	if !ok || key == "" || value == "" {
@@ -94,11 +94,11 @@ func (p *Parse) pair(item string, f *fields) bool {
 	}
 	switch key {
 	case p.TS:
-		return once(&f.ts, value)
+		return setOnce(&f.ts, value)
 	case p.ID:
-		return once(&f.id, value)
+		return setOnce(&f.id, value)
 	case p.KeyID:
-		return once(&f.keyID, value)
+		return setOnce(&f.keyID, value)
 	}
 	for _, sig := range p.Sig {
 		if key == sig {
@@ -113,9 +113,9 @@ func (p *Parse) pair(item string, f *fields) bool {
 	return false
 }
 
-// fit reads one item by the template. A placeholder takes what stands before
-// the next fixed text, the last one the rest.
-func (p *Parse) fit(item string, f *fields) bool {
+// matchTemplate parses one item by the template. A placeholder takes the text before
+// the next fixed text; the last placeholder takes the rest.
+func (p *Parse) matchTemplate(item string, f *fields) bool {
 	rest := p.Template
 	for rest != "" {
 		fixed, after, place := strings.Cut(rest, "{")
@@ -135,31 +135,31 @@ func (p *Parse) fit(item string, f *fields) bool {
 			}
 			item = next + item
 		}
-		if !f.place(name, value) {
+		if !f.setPlaceholder(name, value) {
 			return false
 		}
 	}
 	return item == ""
 }
 
-// place sets what a placeholder of a template stands for. In a list of items
-// each has the same time, id and key.
-func (f *fields) place(name, value string) bool {
+// setPlaceholder sets the value of a placeholder of a template. All items of a list
+// must have the same time, id and key id.
+func (f *fields) setPlaceholder(name, value string) bool {
 	switch name {
 	case "sig":
 		return f.addSig(value)
 	case "ts":
-		return f.ts == value && value != "" || once(&f.ts, value)
+		return f.ts == value && value != "" || setOnce(&f.ts, value)
 	case "id":
-		return f.id == value && value != "" || once(&f.id, value)
+		return f.id == value && value != "" || setOnce(&f.id, value)
 	case "key_id":
-		return f.keyID == value && value != "" || once(&f.keyID, value)
+		return f.keyID == value && value != "" || setOnce(&f.keyID, value)
 	}
 	return false
 }
 
-// single is the only value of a header; "" where there is none. More than one
-// is refused: whoever reads the other one would see something else.
+// single returns the only value of a header; "" if there is none. It refuses more than one
+// value, because another reader of the header might take the other one.
 func single(header map[string][]string, name string) (value string, reason Reason) {
 	switch all := header[name]; {
 	case len(all) > 1:

@@ -24,26 +24,26 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Key is what signatures are verified with: a secret or a public key, never
-// both. Several may be held at once while a sender changes from one to another.
+// Key verifies signatures: it is a secret or a public key, never both.
+// Several keys may be valid at once while a sender rotates its key.
 type Key struct {
 	Secret    wire.Secret // of a MAC
 	PublicKey string      // of ed25519, ECDSA or RSA
 	Label     string      // in verdicts and metrics, never a part of the secret
-	NotAfter  time.Time   // from then on nothing is accepted with it; zero: for ever
+	NotAfter  time.Time   // from then on the key accepts nothing; zero: never expires
 }
 
-// Serves reports whether a key is of the kind that a scheme verifies with.
+// Serves reports whether a key is of the kind that a scheme needs.
 func (k Key) Serves(s Scheme) bool { return (k.PublicKey != "") == s.Algorithm.public() }
 
-// Check says why a key cannot be used with a scheme; nil where it can. It never
-// repeats the key. // Invariant 5
+// Check returns why a key cannot be used with a scheme; nil if it can. The error never
+// contains the key. // Invariant 5
 func (k Key) Check(s Scheme) error {
 	_, err := k.material(s.filled())
 	return err
 }
 
-// material is a key ready for use: the bytes of a secret or a parsed public key.
+// material returns the key ready for use: the bytes of a secret, or a parsed public key.
 func (k Key) material(s Scheme) (any, error) {
 	if !s.Algorithm.public() {
 		return secretBytes(k.Secret.Reveal(), s.KeyEncoding)
@@ -57,7 +57,7 @@ func (k Key) material(s Scheme) (any, error) {
 	}
 	pub, err := x509.ParsePKIXPublicKey(raw)
 	if err != nil {
-		return nil, errors.New("is no public key")
+		return nil, errors.New("is not a public key")
 	}
 	return pub, fits(pub, s.Algorithm)
 }
@@ -77,11 +77,11 @@ func fits(pub crypto.PublicKey, a Algorithm) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("is no key of %s", a)
+	return fmt.Errorf("is not a key for %s", a)
 }
 
-// secretBytes are those that a secret's text stands for. None is a fault: a MAC
-// without a key verifies what anyone has made.
+// secretBytes decodes the text of a secret. An empty secret is an error: anyone can make
+// a MAC with an empty key.
 func secretBytes(text string, e KeyEncoding) ([]byte, error) {
 	raw, err := []byte(text), error(nil)
 	switch e {
@@ -135,8 +135,8 @@ func publicBytes(text string, e KeyEncoding) (raw []byte, err error) {
 	return raw, nil
 }
 
-// checker verifies signatures over a content with one key. Its sigs are decoded
-// and of a length that the algorithm allows.
+// checker verifies signatures over a content with one key. sigs are decoded
+// and have a length that the algorithm allows.
 type checker interface {
 	matches(s *scratch, sigs [][]byte) bool
 }
@@ -156,10 +156,10 @@ func newChecker(s Scheme, material any) checker {
 	return m
 }
 
-// macKey keeps MACs that have digested their key: only the content is left.
+// macKey pools MACs that have already digested the key.
 type macKey struct{ pool sync.Pool }
 
-// matches compares all signatures, though one that matches is enough.
+// matches compares all signatures even after a match, for constant time.
 func (k *macKey) matches(s *scratch, sigs [][]byte) bool {
 	m := k.pool.Get().(hash.Hash)
 	defer k.pool.Put(m)
@@ -224,7 +224,7 @@ func anyOf(sigs [][]byte, good func([]byte) bool) bool {
 	return found
 }
 
-// lengths are the least and the most bytes that a signature of an algorithm has.
+// lengths returns the least and the most bytes of a signature by the algorithm.
 func (a Algorithm) lengths() (least, most int) {
 	switch a {
 	case HMACSHA1:
@@ -243,7 +243,7 @@ func (a Algorithm) lengths() (least, most int) {
 	return sha256.Size, sha256.Size
 }
 
-// appendDecoded decodes text in its one canonical form behind buf.
+// appendDecoded decodes text and appends it to buf. It accepts only the canonical form.
 func (e Encoding) appendDecoded(buf []byte, text string) ([]byte, bool) {
 	if e == Hex {
 		if strings.Trim(text, "0123456789abcdef") != "" {
@@ -256,8 +256,8 @@ func (e Encoding) appendDecoded(buf []byte, text string) ([]byte, bool) {
 	if e == Base64URL {
 		coding = base64.RawURLEncoding.Strict()
 	}
-	// Line breaks, which the decoder would pass over, are not printable: the
-	// header was refused before.
+	// The decoder would ignore line breaks, but they are not printable: parse has
+	// refused such a header.
 	out, err := coding.AppendDecode(buf, []byte(text))
 	return out, err == nil
 }

@@ -12,16 +12,15 @@ import (
 
 func canonical(name string) string { return textproto.CanonicalMIMEHeaderKey(name) }
 
-// How many places of a sample are looked at, so that no sender can make
-// learning long.
+// Limits that keep learning fast, whatever a sample contains.
 const (
-	maxPlaces  = 6  // that hold a time, and as many that hold an id
+	maxPlaces  = 6  // places with a time, and as many with an id
 	maxMembers = 64 // of a body's object
 )
 
-// lattice yields every scheme that the first sample could be of, the likelier
-// of two that come to the same first.
-func (l *learner) lattice() iter.Seq[Scheme] {
+// candidates yields every scheme that the first sample could be signed with. Of two equivalent
+// schemes the likelier comes first.
+func (l *learner) candidates() iter.Seq[Scheme] {
 	return func(yield func(Scheme) bool) {
 		first := &l.samples[0].Delivery
 		for _, header := range l.headers {
@@ -38,8 +37,8 @@ func (l *learner) lattice() iter.Seq[Scheme] {
 	}
 }
 
-// contents yields a grammar with each content, of each pair of a time and an
-// id, in each encoding of signature and key.
+// contents yields s with each content, each pair of a time and an
+// id, and each encoding of the signature and the key.
 func (l *learner) contents(s Scheme, g grammar, yield func(Scheme) bool) bool {
 	times, ids := l.times(g), l.ids(g)
 	for _, p := range proofs(g.sig) {
@@ -69,8 +68,8 @@ func keyEncodings(a Algorithm) []KeyEncoding {
 	return []KeyEncoding{Text, WhsecBase64, KeyHex, TextWithoutPrefix}
 }
 
-// placed fills in the places of the time and the id that a content needs. A key
-// of the header that is not needed is passed over.
+// placed yields s with each place of the time and of the id that its content needs. Keys
+// of the header that the content does not need are ignored.
 func placed(s Scheme, times []Timestamp, ids []From) iter.Seq[Scheme] {
 	withTS, withID := uses(s.Content, TS), uses(s.Content, ID)
 	if !withTS {
@@ -103,7 +102,7 @@ func placed(s Scheme, times []Timestamp, ids []From) iter.Seq[Scheme] {
 	}
 }
 
-// templates are the contents that senders sign.
+// templates returns the contents that senders are known to sign.
 func templates(g grammar, public, address bool) [][]Token {
 	body, ts, id := Token{Kind: Body}, Token{Kind: TS}, Token{Kind: ID}
 	method, path, url := Token{Kind: Method}, Token{Kind: Path}, Token{Kind: URL}
@@ -138,13 +137,13 @@ func templates(g grammar, public, address bool) [][]Token {
 	return all
 }
 
-// proof is what a signature of this look may have been made with.
+// proof is an algorithm and an encoding that a signature may have been made with.
 type proof struct {
 	Algorithm
 	Encoding
 }
 
-// proofs are those of a signature's text, by how long it is once it is decoded.
+// proofs returns the proofs that fit the decoded length of a signature.
 func proofs(sig string) []proof {
 	var all []proof
 	for _, e := range Encodings() {
@@ -161,7 +160,7 @@ func proofs(sig string) []proof {
 	return all
 }
 
-// times are the places of the first sample that hold a time.
+// times returns the places of the first sample with a time.
 func (l *learner) times(g grammar) []Timestamp {
 	d := &l.samples[0].Delivery
 	var all []Timestamp
@@ -182,7 +181,7 @@ func (l *learner) times(g grammar) []Timestamp {
 	return all
 }
 
-// ids are the places of the first sample that hold an id.
+// ids returns the places of the first sample with an id.
 func (l *learner) ids(g grammar) []From {
 	var all []From
 	if g.Parse.ID != "" || strings.Contains(g.Parse.Template, "{id}") {
@@ -197,7 +196,7 @@ func (l *learner) ids(g grammar) []From {
 	return all[:min(len(all), maxPlaces)]
 }
 
-// idHeaders are the headers whose names say that they hold an id.
+// idHeaders returns the headers whose names indicate an id.
 func (l *learner) idHeaders() []From {
 	var all []From
 	for _, name := range shared(l.samples) {
@@ -208,8 +207,8 @@ func (l *learner) idHeaders() []From {
 	return all
 }
 
-// unitOf is the unit of what looks like a time of this century; "" for what does
-// not.
+// unitOf returns the unit of a text that looks like a time of this century; "" for any other
+// text.
 func unitOf(text string) Unit {
 	digits := text != "" && strings.Trim(text, "0123456789") == ""
 	switch t := (Timestamp{Unit: ISO8601}); {
@@ -227,7 +226,7 @@ func unitOf(text string) Unit {
 	}
 }
 
-// members yields the texts and numbers of a body's object by their names.
+// members yields the names and values of the strings and numbers in a body's object.
 func members(body []byte) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -254,5 +253,5 @@ func members(body []byte) iter.Seq2[string, string] {
 	}
 }
 
-// escaped is a member's name as a step of a pointer.
+// escaped returns a member's name as a token of a JSON pointer.
 func escaped(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }

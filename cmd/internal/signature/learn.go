@@ -9,60 +9,60 @@ import (
 	"time"
 )
 
-// Sample is a delivery that was captured before its scheme was known.
+// Sample is a delivery captured before its scheme was known.
 type Sample struct {
 	Delivery
 	Received time.Time
 }
 
-// Hints are what is known of a sender before anything is learned.
+// Hints are what is known about a sender before learning.
 type Hints struct {
-	Header    string // that should carry the signature; others are looked at only where no sample has it
-	Keys      []Key  // at least one; public keys are tried for what they are
-	PublicURL string // of the endpoint, for content that holds it; "" where it is not known
+	Header    string // that should have the signature; others are tried only if no sample has it
+	Keys      []Key  // at least one; a public key is tried only with its own algorithm
+	PublicURL string // of the endpoint, for content that includes it; "" if not known
 	AllowWeak bool   // SHA-1 is accepted
 }
 
-// MinBodies is how many deliveries with different bodies it takes to learn.
+// MinBodies is how many deliveries with different bodies [Learn] needs.
 const MinBodies = 3
 
-// Why nothing was learned.
+// Errors of [Learn].
 var (
-	// ErrFew is returned for less than MinBodies different bodies.
+	// ErrFew is returned for fewer than MinBodies different bodies.
 	ErrFew = errors.New("too few deliveries with different bodies")
-	// ErrNone is returned where no scheme verifies all samples.
-	ErrNone = errors.New("no scheme that is known makes these signatures with these secrets")
-	// ErrAmbiguous is returned where more than one does, each over other content.
+	// ErrNone is returned if no scheme verifies all samples.
+	ErrNone = errors.New("no known scheme makes these signatures with these secrets")
+	// ErrAmbiguous is returned if more than one scheme verifies all samples, each over different content.
 	ErrAmbiguous = errors.New("more than one scheme makes these signatures")
 )
 
-// Finding is what [Learn] has come to.
+// Finding is the result of [Learn].
 type Finding struct {
-	Scheme  Scheme   // the one that was found
-	Others  []Scheme // where there are several: each stands for a class, and none is chosen
+	Scheme  Scheme   // the scheme that was found
+	Others  []Scheme // with ErrAmbiguous: one scheme per class; none is chosen
 	Label   string   // of the key that made the signatures
-	Judged  int      // samples that carry the header
-	Aside   int      // samples that do not: they would be refused whatever the scheme
-	Bodies  int      // different ones among those judged
+	Judged  int      // samples with the header
+	Aside   int      // samples without it: any scheme would refuse them
+	Bodies  int      // different bodies among the judged samples
 	Tried   int      // candidates
-	Partial int      // how many samples the best candidate verifies where none verifies all
-	Failing []int    // places of the samples which that candidate does not
-	Late    int      // samples that were older than the window when they came
+	Partial int      // how many samples the best candidate verifies if none verifies all
+	Failing []int    // indexes of the samples that this candidate does not verify
+	Late    int      // samples that a Verifier would have refused for their time when they were received
 }
 
-// Timed reports whether a time is signed.
+// Timed reports whether the scheme that was found has a signed time.
 func (f Finding) Timed() bool { return !f.Scheme.Timestamp.From.nowhere() }
 
-// Learn looks for the scheme of a sender. It goes through a finite set of
-// candidates and accepts only if exactly one class of them, that is one signed
-// content and one set of signatures, verifies every sample that carries the
-// header, of which [MinBodies] at least differ in their bodies, and if each
-// sample stops to verify once a bit of anything that is signed, or of the
-// secret, is another. A chance match is as likely as a forged MAC. The error is
+// Learn finds the scheme of a sender. It tries a finite set of
+// candidates, and judges the samples that have the header; at least [MinBodies] of
+// them must have different bodies. Learn accepts a scheme only if exactly one class of candidates, that is one
+// signed content and one set of signatures, verifies all judged samples, and if no
+// sample verifies after a bit of a signed part, or of the secret, is flipped.
+// A chance match is as likely as a forged MAC. The error is
 // [ErrFew], [ErrNone] or [ErrAmbiguous].
 //
-// It takes milliseconds a sample of usual size, and nothing that a sample holds
-// makes it take much more.
+// Learn takes milliseconds per sample of usual size. No content of a
+// sample makes it take much longer.
 func Learn(samples []Sample, h Hints) (Finding, error) {
 	l := &learner{Hints: h, keys: map[keyUse][]usable{}}
 	l.choose(samples)
@@ -92,21 +92,21 @@ func Learn(samples []Sample, h Hints) (Finding, error) {
 	return f, nil
 }
 
-// learner holds the samples, the one with the least body first: it weeds out
-// nearly all candidates.
+// learner is the state of [Learn]. The sample with the smallest body comes first, because the
+// first sample rules out nearly all candidates.
 type learner struct {
 	Hints
-	headers []string // canonical names that may carry the signature
+	headers []string // canonical names of headers that may have the signature
 	samples []Sample
-	places  []int // of samples, among those that Learn was given
+	places  []int // indexes of samples in the argument of Learn
 	keys    map[keyUse][]usable
 	scratch scratch
 	tried   int
 	partial int   // the most samples that one candidate verifies
-	failing []int // places of those it does not
+	failing []int // indexes of the samples that it does not verify
 }
 
-// keyUse is a way of using keys.
+// keyUse is a way to use keys.
 type keyUse struct {
 	Algorithm
 	KeyEncoding
@@ -116,10 +116,10 @@ type keyUse struct {
 type candidate struct {
 	*compiled
 	label string
-	class [sha256.Size]byte // of those that sign the same with the same signatures
+	class [sha256.Size]byte // equal for candidates with the same signed content and signatures
 }
 
-// choose takes the samples that can be judged: those with the header.
+// choose selects the samples with the header; all samples, if none has it.
 func (l *learner) choose(samples []Sample) {
 	header := canonical(l.Header)
 	has := func(s Sample) bool { return len(s.Header[header]) > 0 }
@@ -145,7 +145,7 @@ func (l *learner) choose(samples []Sample) {
 	l.samples, l.places = sorted, places
 }
 
-// shared are the headers that all samples have, sorted.
+// shared returns the headers that all samples have, sorted.
 func shared(samples []Sample) []string {
 	var names []string
 	for i, s := range samples {
@@ -169,17 +169,17 @@ func (l *learner) bodies() int {
 	return len(different)
 }
 
-// search gives one candidate of each class that verifies all samples, in the
+// search returns one candidate of each class that verifies all samples, in the
 // order of preference.
 func (l *learner) search() []candidate {
 	var found []candidate
-	for s := range l.lattice() {
+	for s := range l.candidates() {
 		c := l.compile(s)
 		if c == nil {
 			continue
 		}
 		l.tried++
-		label, class, ok := l.all(c)
+		label, class, ok := l.verifyAll(c)
 		if ok && len(c.Faults()) == 0 && !slices.ContainsFunc(found, func(f candidate) bool { return f.class == class }) {
 			found = append(found, candidate{c, label, class})
 		}
@@ -193,9 +193,9 @@ func (l *learner) search() []candidate {
 	return found
 }
 
-// compile is [Compile] for a scheme that is known to be sound. Keys are read once
-// for all candidates; those that are not of the encoding are passed over, and
-// without any there is no candidate.
+// compile is [Compile] for a scheme without faults. It decodes keys once
+// for all candidates and ignores keys that do not have the encoding. It returns nil if
+// there is no key.
 func (l *learner) compile(s Scheme) *compiled {
 	use := keyUse{s.Algorithm, s.KeyEncoding}
 	keys, known := l.keys[use]
@@ -216,8 +216,8 @@ func (l *learner) compile(s Scheme) *compiled {
 	return s.build(keys)
 }
 
-// all holds a candidate against all samples.
-func (l *learner) all(c *compiled) (label string, class [sha256.Size]byte, ok bool) {
+// verifyAll verifies all samples with a candidate.
+func (l *learner) verifyAll(c *compiled) (label string, class [sha256.Size]byte, ok bool) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n", c.Algorithm)
 	good, failing := 0, []int(nil)
@@ -243,7 +243,7 @@ func (l *learner) all(c *compiled) (label string, class [sha256.Size]byte, ok bo
 	return label, class, good == len(l.samples)
 }
 
-// open verifies one delivery, its time aside. What was signed stays in the
+// open verifies one delivery except for its time. The signed content remains in the
 // scratch.
 func (l *learner) open(c *compiled, d *Delivery) (usable, reading, bool) {
 	l.scratch.buf, l.scratch.segments = l.scratch.buf[:0], l.scratch.segments[:0]
@@ -255,23 +255,23 @@ func (l *learner) open(c *compiled, d *Delivery) (usable, reading, bool) {
 	return by, r, reason == ""
 }
 
-// eventID is where a scheme's deliveries have their id: what is signed as one,
-// or else the first place in the body, which is signed, that holds another id for every other body.
+// eventID returns where a scheme's deliveries have their id: the place that the content signs,
+// or else the first place in the body, which is signed, that identifies the samples.
 func (l *learner) eventID(s Scheme) From {
 	if uses(s.Content, ID) {
 		return s.EventID
 	}
 	for _, f := range []From{FromJSON("/id"), FromJSON("/event_id")} {
-		if l.tells(f) {
+		if l.identifies(f) {
 			return f
 		}
 	}
 	return None
 }
 
-// tells reports whether a place holds an id in all samples, and the same one
-// only where the bodies are the same.
-func (l *learner) tells(f From) bool {
+// identifies reports whether a place has an id in all samples, and the same id
+// only in samples with the same body.
+func (l *learner) identifies(f From) bool {
 	bodies := map[string][]byte{}
 	source := newSource(f)
 	for i := range l.samples {
@@ -288,7 +288,7 @@ func (l *learner) tells(f From) bool {
 	return true
 }
 
-// late counts the samples that a verifier would have refused for their time.
+// late counts the samples that a Verifier would have refused for their time when they were received.
 func (l *learner) late(c candidate) int {
 	n := 0
 	for i := range l.samples {

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// samples are deliveries of a family as they were captured.
+// samples returns captured deliveries of a family.
 func (f family) samples(n int) []Sample {
 	var all []Sample
 	for i := range n {
@@ -31,8 +31,7 @@ func (f family) hints() Hints {
 	return Hints{Header: header, Keys: []Key{f.key}, PublicURL: endpoint, AllowWeak: f.scheme.AllowWeak}
 }
 
-// same holds a learned scheme against the family's own, as far as they say the
-// same in other words.
+// same checks that a learned scheme is equivalent to the family's own.
 func (f family) same(t *testing.T, got Scheme) {
 	t.Helper()
 	want := f.scheme.filled()
@@ -76,8 +75,8 @@ func TestLearnFindsEveryFamily(t *testing.T) {
 	}
 }
 
-// Whichever key of several made the signatures is found, and so is the header
-// where it is another than was thought.
+// Learn finds which of several keys made the signatures, and the header if it is
+// not the expected one.
 func TestLearnAmongKeysAndHeaders(t *testing.T) {
 	for _, f := range families() {
 		h := f.hints()
@@ -105,8 +104,7 @@ func TestLearnNeedsThreeBodies(t *testing.T) {
 	}
 }
 
-// Nothing is learned from what the sender did not sign as it came, be it all of
-// the samples or one.
+// Learn finds no scheme if all samples, or one of them, differ from what the sender signed.
 func TestLearnFindsNothing(t *testing.T) {
 	spoils := map[string]func(f family, s *Sample, i int){
 		"a body rewritten by a proxy": func(_ family, s *Sample, _ int) {
@@ -138,7 +136,7 @@ func TestLearnFindsNothing(t *testing.T) {
 		h := f.hints()
 		h.Keys = []Key{f.other()}
 		_, err := Learn(f.samples(4), h)
-		require.ErrorIs(t, err, ErrNone, "%s: another secret", f.name)
+		require.ErrorIs(t, err, ErrNone, "%s: wrong secret", f.name)
 		for name, spoil := range spoils {
 			all := f.samples(4)
 			for i := range all {
@@ -152,7 +150,7 @@ func TestLearnFindsNothing(t *testing.T) {
 			one[2].Header = maps.Clone(one[2].Header)
 			spoil(f, &one[2], 2)
 			got, err := Learn(one, f.hints())
-			if name == "no header" { // which nobody would take for signed
+			if name == "no header" { // Learn sets such a sample aside
 				require.NoError(t, err)
 				require.Equal(t, 1, got.Aside)
 				continue
@@ -164,9 +162,8 @@ func TestLearnFindsNothing(t *testing.T) {
 	}
 }
 
-// Two signatures by the same secret over different content: which one the sender
-// means nobody can tell from here.
-func TestLearnChoosesNoneOfSeveral(t *testing.T) {
+// Two signatures with the same secret over different content are ambiguous.
+func TestLearnAmbiguous(t *testing.T) {
 	f := families()[0]
 	all := f.samples(3)
 	for i := range all {
@@ -178,8 +175,8 @@ func TestLearnChoosesNoneOfSeveral(t *testing.T) {
 	require.Equal(t, Scheme{}, got.Scheme)
 }
 
-// A header that says more than is signed: the rest is passed over.
-func TestLearnPassesOver(t *testing.T) {
+// Learn ignores keys of a header that are neither the signature's nor the time's.
+func TestLearnIgnoresOtherKeys(t *testing.T) {
 	f := families()[0]
 	all := f.samples(3)
 	for i := range all {
@@ -192,8 +189,8 @@ func TestLearnPassesOver(t *testing.T) {
 	require.Equal(t, []string{"env", "v0"}, got.Scheme.Parse.Ignore)
 }
 
-// An event id has to tell events apart; that of an account does not.
-func TestLearnPicksAnIDThatTells(t *testing.T) {
+// An event id must differ between events; the id of an account does not.
+func TestLearnPicksADistinctID(t *testing.T) {
 	f := families()[12]
 	require.Equal(t, "plain hex", f.name)
 	var all []Sample
@@ -205,11 +202,11 @@ func TestLearnPicksAnIDThatTells(t *testing.T) {
 	}
 	got, err := Learn(all, f.hints())
 	require.NoError(t, err)
-	require.Equal(t, None, got.Scheme.EventID, "a header that is not signed is no identity")
+	require.Equal(t, None, got.Scheme.EventID, "an unsigned header is not an event id")
 }
 
-// Deliveries that had been under way for long are learned from, and told.
-func TestLearnTellsLateSamples(t *testing.T) {
+// Learn uses deliveries that arrived late, and reports them.
+func TestLearnReportsLateSamples(t *testing.T) {
 	f := families()[0]
 	all := f.samples(3)
 	all[1].Received = all[1].Received.Add(time.Hour)
@@ -218,7 +215,7 @@ func TestLearnTellsLateSamples(t *testing.T) {
 	require.Equal(t, 1, got.Late)
 }
 
-// SHA-1 is not learned unless it is allowed.
+// Learn finds SHA-1 only if it is allowed.
 func TestLearnRefusesWeak(t *testing.T) {
 	f := families()[3]
 	h := f.hints()
@@ -227,7 +224,7 @@ func TestLearnRefusesWeak(t *testing.T) {
 	require.ErrorIs(t, err, ErrNone)
 }
 
-// trials is how many random cases a test tries: few in short runs.
+// trials returns how many random cases a test tries: few in short runs.
 func trials(t *testing.T, few, many int) int {
 	t.Helper()
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {
@@ -239,7 +236,7 @@ func trials(t *testing.T, few, many int) int {
 	return many
 }
 
-// randomHeader looks like a signature, more or less.
+// randomHeader returns a header that looks more or less like a signature.
 func randomHeader(r *mathrand.Rand) string {
 	raw := make([]byte, []int{16, 20, 32, 32, 32, 48, 64}[r.IntN(7)])
 	for i := range raw {
@@ -269,7 +266,7 @@ func randomHeader(r *mathrand.Rand) string {
 	return sig
 }
 
-// Random headers never come to a scheme.
+// Learn finds no scheme in random headers.
 func TestLearnFindsNothingInRandomHeaders(t *testing.T) {
 	h := Hints{Header: header, Keys: []Key{secret(textSecret)}, PublicURL: endpoint, AllowWeak: true}
 	tried := 0

@@ -15,15 +15,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mutation spoils a delivery. It reports false where it does not apply to the
-// family: every one that applies has to be refused.
+// mutation alters a delivery. spoil returns false if it does not apply to the
+// family. Every mutation that applies must be refused.
 type mutation struct {
 	name  string
 	spoil func(f family, d *Delivery) bool
 	want  []Reason
 }
 
-// sigOf is the header's value with the place of its first signature.
+// sigOf returns the header's value and the range of its first signature.
 func sigOf(f family, d *Delivery) (value string, from, to int) {
 	var r fields
 	value = d.Header[header][0]
@@ -43,7 +43,7 @@ func resign(f family, d *Delivery, change func(sig string) string) bool {
 	return now != value
 }
 
-// decodedSig hands the signature's bytes to change.
+// decodedSig changes the signature's bytes.
 func decodedSig(f family, d *Delivery, change func([]byte) []byte) bool {
 	e := f.scheme.filled().Encoding
 	return resign(f, d, func(sig string) string {
@@ -55,7 +55,7 @@ func decodedSig(f family, d *Delivery, change func([]byte) []byte) bool {
 	})
 }
 
-// text is the canonical form of bytes.
+// text returns the canonical form of raw.
 func (e Encoding) text(raw []byte) string {
 	switch e {
 	case Base64:
@@ -78,7 +78,7 @@ var (
 	either    = []Reason{Mismatch, Malformed}
 )
 
-// mutations are 40 of them, the same for every family.
+// mutations returns 40 mutations, the same for every family.
 func mutations() []mutation {
 	body := func(change func([]byte) []byte) func(family, *Delivery) bool {
 		return func(_ family, d *Delivery) bool {
@@ -104,24 +104,24 @@ func mutations() []mutation {
 		{"body: first bit", body(func(b []byte) []byte { return flip(b, 0) }), unmatched},
 		{"body: a bit in the middle", body(func(b []byte) []byte { return flip(b, 4*len(b)) }), unmatched},
 		{"body: last bit", body(func(b []byte) []byte { return flip(b, 8*len(b)-1) }), unmatched},
-		{"body: a byte less", body(func(b []byte) []byte { return b[:len(b)-1] }), unmatched},
+		{"body: without its last byte", body(func(b []byte) []byte { return b[:len(b)-1] }), unmatched},
 		{"body: without its first byte", body(func(b []byte) []byte { return b[1:] }), unmatched},
-		{"body: a line break more", body(func(b []byte) []byte { return append(b, '\n') }), unmatched},
-		{"body: a zero byte more", body(func(b []byte) []byte { return append(b, 0) }), unmatched},
-		{"body: a byte order mark", body(func(b []byte) []byte { return append([]byte("\xef\xbb\xbf"), b...) }), unmatched},
+		{"body: with a line break", body(func(b []byte) []byte { return append(b, '\n') }), unmatched},
+		{"body: with a zero byte", body(func(b []byte) []byte { return append(b, 0) }), unmatched},
+		{"body: with a byte order mark", body(func(b []byte) []byte { return append([]byte("\xef\xbb\xbf"), b...) }), unmatched},
 		{"body: empty", body(func([]byte) []byte { return nil }), unmatched},
 		{"body: twice", body(func(b []byte) []byte { return append(b, b...) }), unmatched},
-		{"body: written anew with escaped slashes", body(func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("/"), []byte(`\/`)) }), unmatched},
-		{"body: written anew with escaped letters", body(func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("é"), []byte(`\u00e9`)) }), unmatched},
-		{"body: written anew with blanks", body(func(b []byte) []byte { return bytes.ReplaceAll(b, []byte(":"), []byte(": ")) }), unmatched},
+		{"body: rewritten with escaped slashes", body(func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("/"), []byte(`\/`)) }), unmatched},
+		{"body: rewritten with escaped letters", body(func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("é"), []byte(`\u00e9`)) }), unmatched},
+		{"body: rewritten with blanks", body(func(b []byte) []byte { return bytes.ReplaceAll(b, []byte(":"), []byte(": ")) }), unmatched},
 		{"body: of another event", body(func(b []byte) []byte { return bodyOf("evt_other") }), unmatched},
 
 		{"signature: first bit", raw(func(b []byte) []byte { return flip(b, 0) }), either},
 		{"signature: a bit in the middle", raw(func(b []byte) []byte { return flip(b, 4*len(b)) }), unmatched},
 		{"signature: last bit", raw(func(b []byte) []byte { return flip(b, 8*len(b)-1) }), unmatched},
 		{"signature: zeros", raw(func(b []byte) []byte { return make([]byte, len(b)) }), unmatched},
-		{"signature: a byte less", raw(func(b []byte) []byte { return b[:len(b)-1] }), either},
-		{"signature: a byte more", raw(func(b []byte) []byte { return append(b, 0) }), either},
+		{"signature: without its last byte", raw(func(b []byte) []byte { return b[:len(b)-1] }), either},
+		{"signature: with a zero byte", raw(func(b []byte) []byte { return append(b, 0) }), either},
 		{"signature: half of it", raw(func(b []byte) []byte { return b[:len(b)/2] }), either},
 		{"signature: of one byte", raw(func(b []byte) []byte { return b[:1] }), broken},
 		{"signature: backwards", raw(func(b []byte) []byte {
@@ -132,12 +132,12 @@ func mutations() []mutation {
 			return back
 		}), unmatched},
 		{"signature: upper case", sig(strings.ToUpper), either},
-		{"signature: a letter that is none", sig(func(s string) string { return "!" + s[1:] }), broken},
+		{"signature: an invalid character", sig(func(s string) string { return "!" + s[1:] }), broken},
 		{"signature: a blank before", sig(func(s string) string { return " " + s }), broken},
-		{"signature: a blank behind", sig(func(s string) string { return s + " " }), broken},
-		{"signature: an equals sign more", sig(func(s string) string { return s + "=" }), broken},
+		{"signature: a blank after", sig(func(s string) string { return s + " " }), broken},
+		{"signature: with an equals sign", sig(func(s string) string { return s + "=" }), broken},
 		{"signature: a line break within", sig(func(s string) string { return s[:4] + "\r\n" + s[4:] }), broken},
-		{"signature: not there", sig(func(string) string { return "" }), broken},
+		{"signature: missing", sig(func(string) string { return "" }), broken},
 		{"signature: of another body", func(f family, d *Delivery) bool {
 			d.Header[header] = f.delivery("evt_other", received).Header[header]
 			return true
@@ -165,12 +165,12 @@ func mutations() []mutation {
 		}, broken},
 		{"header: not ASCII", value(func(v string) string { return v + "é" }), broken},
 		{"header: junk", value(func(string) string { return "Bearer 0123456789" }), broken},
-		{"secret: another", nil, unmatched},
+		{"secret: wrong", nil, unmatched},
 	}
 }
 
-// Every delivery that is not as its sender signed it is refused, for a reason
-// that a table fixes, and in a way that does not depend on the family.
+// Every altered delivery is refused, for the reason in a table that is the same for all
+// families.
 func TestEveryMutationIsRefused(t *testing.T) {
 	require.Len(t, mutations(), 40)
 	refused := 0
@@ -182,7 +182,7 @@ func TestEveryMutationIsRefused(t *testing.T) {
 			if m.spoil == nil {
 				verifier = f.verifier(t, f.other())
 			} else if !m.spoil(f, &d) {
-				require.Equal(t, "signature: upper case", m.name, "%s: nothing was spoiled", f.name)
+				require.Equal(t, "signature: upper case", m.name, "%s: nothing was changed", f.name)
 				continue
 			}
 			_, err = verifier.Verify(received, d)
@@ -195,7 +195,7 @@ func TestEveryMutationIsRefused(t *testing.T) {
 	require.GreaterOrEqual(t, refused, 40*len(families())-len(families()))
 }
 
-// other is a key of the same kind that did not sign.
+// other returns a key of the same kind that did not sign.
 func (f family) other() Key {
 	k := f.key
 	switch {
@@ -211,9 +211,9 @@ func (f family) other() Key {
 	return k
 }
 
-// What a scheme signs beside the body is held, too: the times and ids in
+// The signed parts besides the body are verified, too: times and ids in
 // headers, the method and the address.
-func TestEverySignedPartIsHeld(t *testing.T) {
+func TestEverySignedPartIsVerified(t *testing.T) {
 	for _, f := range families() {
 		signed := f.delivery("evt_1", received)
 		for name, values := range signed.Header {
@@ -249,8 +249,8 @@ func TestEverySignedPartIsHeld(t *testing.T) {
 	}
 }
 
-// The window of time, in the units of every family that signs one: 300 seconds
-// back and 60 ahead, to the second.
+// The window for signed times is 300 seconds back and 60 ahead, to the second, in the
+// units of every family.
 func TestTimestampWindow(t *testing.T) {
 	for _, f := range families() {
 		if !f.timed {
@@ -273,7 +273,7 @@ func TestTimestampWindow(t *testing.T) {
 	}
 }
 
-// Times that are none are refused though they were signed.
+// Invalid times are refused even if they are signed.
 func TestTimestampText(t *testing.T) {
 	now := seconds(received)
 	for _, tt := range []struct {
@@ -299,15 +299,15 @@ func TestTimestampText(t *testing.T) {
 			continue
 		}
 		require.Equal(t, tt.want, err, "%s as %s", tt.text, tt.unit)
-		// A forger who asks with the same time is told nothing of it.
+		// A forger who sends the same time learns nothing about it.
 		d.Body = []byte("[]")
 		_, err = v.Verify(received, d)
 		require.Equal(t, Mismatch, err)
 	}
 }
 
-// While a sender changes its secret both verify; after its end the old one does
-// not, and the operator is told that it still is in use.
+// While a sender rotates its secret, both secrets verify. The old one does not verify after its end,
+// and the reason shows the operator that it is still in use.
 func TestSecretsRotate(t *testing.T) {
 	end := received.Add(time.Hour)
 	keys := []Key{{Secret: "new", Label: "2026-11"}, {Secret: "old", Label: "2026-08", NotAfter: end}}
@@ -344,14 +344,14 @@ func TestSecretsRotate(t *testing.T) {
 		require.Equal(t, tt.label, label, "%v", tt)
 		require.Equal(t, tt.err, err, "%v", tt)
 	}
-	for i := range 1000 { // through the overlap, no refusal
+	for i := range 1000 { // no refusal during the overlap
 		now := received.Add(time.Duration(i) * 3 * time.Second)
 		_, err := at(now, "new", "old")
 		require.NoError(t, err)
 	}
 }
 
-// A secret of nothing is never a key.
+// An empty secret is never a key.
 func TestCompileRefusesEmptyKeys(t *testing.T) {
 	for _, k := range []Key{{}, {Secret: ""}, {Secret: " \t"}} {
 		_, err := Compile([]Scheme{preset("hex")}, []Key{k})
@@ -368,8 +368,8 @@ func TestCompileRefusesEmptyKeys(t *testing.T) {
 	require.NotContains(t, err.Error(), "canary")
 }
 
-// Of several schemes the first that matches gives the verdict, and the one that
-// came farthest the reason.
+// Of several schemes the first that matches determines the verdict. If none matches, the scheme that
+// passes the most checks determines the reason.
 func TestVerifyTriesEachScheme(t *testing.T) {
 	v, err := Compile([]Scheme{preset("stripe"), preset("hex"), preset("base64")}, []Key{secret(textSecret)})
 	require.NoError(t, err)
@@ -395,8 +395,8 @@ func mac256(key string, parts ...string) string {
 	return fmt.Sprintf("%x", mac(sha256.New, []byte(key), parts...))
 }
 
-// Ten thousand deliveries with one byte of anything that is signed, or of the
-// signature, another: none is accepted.
+// Random changes of one byte, in the body, the signature or the header before it: none is
+// accepted.
 func TestRandomMutationsAreRefused(t *testing.T) {
 	tried := 0
 	for i, f := range families() {
@@ -414,7 +414,7 @@ func TestRandomMutationsAreRefused(t *testing.T) {
 			case 1:
 				spoiled[from+r.IntN(to-from)] ^= byte(1 + r.IntN(255))
 				d.Header[header] = []string{string(spoiled)}
-			default: // before the signature, where an id of the key may stand, which is nobody's to verify
+			default: // before the signature, except in a family with an unsigned key id there
 				if from == 0 || f.name == "worldpay" {
 					continue
 				}

@@ -8,10 +8,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxPointer is how deep into a body a pointer may reach.
+// maxPointer is how many tokens a pointer into a body may have.
 const maxPointer = 8
 
-// pointerOf takes an RFC 6901 pointer apart.
+// pointerOf parses an RFC 6901 pointer.
 func pointerOf(p string) ([]string, bool) {
 	after, ok := strings.CutPrefix(p, "/")
 	if !ok {
@@ -27,8 +27,8 @@ func pointerOf(p string) ([]string, bool) {
 	return parts, len(parts) <= maxPointer
 }
 
-// lookUp is the text or the number that stands at a place of a JSON document;
-// "" where there is neither, or no JSON. It reads no farther than it has to.
+// lookUp returns the string or number at a path of a JSON document;
+// "" if there is neither, or no JSON. It reads no further than needed.
 func lookUp(doc []byte, path []string) string {
 	d := jsontext.NewDecoder(bytes.NewBuffer(doc), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for _, name := range path {
@@ -47,7 +47,7 @@ func lookUp(doc []byte, path []string) string {
 	return ""
 }
 
-// descend stops before the value of a member or an element.
+// descend advances d to the value of a member or an element, and reports whether there is one.
 func descend(d *jsontext.Decoder, name string) bool {
 	t, err := d.ReadToken()
 	if err != nil {

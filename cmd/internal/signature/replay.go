@@ -11,8 +11,8 @@ import (
 )
 
 // signsEventID reports whether the event's id is signed: on its own, or within the
-// body, which every scheme signs. Anybody who has seen a delivery can send it again
-// with another id that is not signed.
+// body, which every scheme signs. Anyone who has seen a delivery can replay it
+// with another id if the id is not signed.
 func (s Scheme) signsEventID() bool {
 	if s.EventID.nowhere() {
 		return false
@@ -26,15 +26,15 @@ func (s Scheme) signsEventID() bool {
 	})
 }
 
-// bodyIdentity tells a delivery apart whose id is not signed: by its body and the
-// time that was signed with it. What is sent again within the window is the same
-// delivery; the window refuses it later.
+// bodyIdentity returns an id for a delivery without a signed id, from its body and
+// its signed time. A replay within the window has the same id; a later
+// one is refused for its time.
 func bodyIdentity(body []byte, at time.Time) string {
 	sum := sha256.Sum256(body)
 	return "body:" + hex.EncodeToString(sum[:16]) + ":" + strconv.FormatInt(at.UnixMilli(), 10)
 }
 
-// Replays says what protects against a delivery that is sent again, for people.
+// Replays describes, for people, what protects against replayed deliveries.
 func (s Scheme) Replays() string {
 	s = s.filled()
 	timed, signed := !s.Timestamp.From.nowhere(), s.signsEventID()
@@ -44,11 +44,11 @@ func (s Scheme) Replays() string {
 	}
 	switch {
 	case timed && signed:
-		return fmt.Sprintf("a delivery that is sent again is known by its id (%s), and refused after %s", s.EventID, s.Timestamp.Past)
+		return fmt.Sprintf("replayed deliveries are recognized by their id (%s), and refused after %s", s.EventID, s.Timestamp.Past)
 	case signed:
-		return fmt.Sprintf("a delivery that is sent again is known by its id (%s) for 90 days; no time is signed", s.EventID)
+		return fmt.Sprintf("replayed deliveries are recognized by their id (%s) for 90 days; no time is signed", s.EventID)
 	case timed:
-		return fmt.Sprintf("a delivery that is sent again is known by its body and signed time, and refused after %s%s", s.Timestamp.Past, unsigned)
+		return fmt.Sprintf("replayed deliveries are recognized by their body and signed time, and refused after %s%s", s.Timestamp.Past, unsigned)
 	}
-	return "nothing protects against a delivery that is sent again: neither an id nor a time is signed" + unsigned + ". Each has its record read again at the source, no more"
+	return "nothing protects against replayed deliveries: neither an id nor a time is signed" + unsigned + ". A replay only causes its record to be read from the source again"
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReplay: what is sent again is the same event, whatever was changed about it
-// that is not signed. Other events, and the same one at another signed time, differ.
+// TestReplay: a replayed delivery is the same event, even if unsigned parts were changed.
+// Other events, and the same body with another signed time, are different events.
 func TestReplay(t *testing.T) {
 	now := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 	stripe, _ := Preset("stripe", "Service-Signature")
@@ -43,16 +43,16 @@ func TestReplay(t *testing.T) {
 	require.NotEmpty(t, first)
 	require.Equal(t, first, id(stripe, now, body, "2"), "the id in the header is not signed")
 	require.NotEqual(t, first, id(stripe, now, other, "1"))
-	require.NotEqual(t, first, id(stripe, now.Add(-time.Second), body, "1"), "the same change again")
+	require.NotEqual(t, first, id(stripe, now.Add(-time.Second), body, "1"), "a second change with the same body")
 	require.Equal(t, first, id(inBody, now, body, "1"), "a body without the id")
 	require.Equal(t, "evt_1", id(inBody, now, `{"id":"evt_1"}`, "x"), "an id in the body is signed with it")
-	require.Equal(t, "1", id(signedHeader, now, body, "1"), "a header that is signed")
-	require.Empty(t, id(unsigned, now, body, "1"), "nothing tells a delivery from the same change again")
+	require.Equal(t, "1", id(signedHeader, now, body, "1"), "a signed header")
+	require.Empty(t, id(unsigned, now, body, "1"), "nothing distinguishes a replay from a second change")
 	require.Equal(t, "evt_1", id(hexed, now, `{"id":"evt_1"}`, "x"))
 
 	require.Contains(t, stripe.Replays(), "the id in header:X-Delivery-Id is not signed and is not used")
-	require.Contains(t, stripe.Replays(), "known by its body and signed time, and refused after 5m0s")
-	require.Contains(t, inBody.Replays(), "known by its id (json:/id), and refused after 5m0s")
+	require.Contains(t, stripe.Replays(), "recognized by their body and signed time, and refused after 5m0s")
+	require.Contains(t, inBody.Replays(), "recognized by their id (json:/id), and refused after 5m0s")
 	require.Contains(t, hexed.Replays(), "for 90 days; no time is signed")
 	require.Contains(t, unsigned.Replays(), "nothing protects")
 }

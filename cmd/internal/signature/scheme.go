@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Scheme is how a sender signs its deliveries: data, so that a new sender is a
-// block of configuration and not a release. [Scheme.Faults] says what is wrong
-// with one; the zero value of a field is the default that its comment names.
+// Scheme describes how a sender signs its deliveries. It is data, so that a new sender needs a
+// block of configuration and not a release. [Scheme.Faults] returns its errors.
+// The zero value of a field means the default in its comment.
 type Scheme struct {
 	Name        string // in verdicts and metrics
-	Header      string // that carries the signature, in any case
+	Header      string // with the signature, in upper or lower case
 	Parse       Parse
 	Timestamp   Timestamp
-	EventID     From        // used to tell duplicates where it is signed; "": there is none
-	Content     []Token     // what is signed, put together in this order
+	EventID     From        // identifies duplicates if it is signed; "": none
+	Content     []Token     // what is signed, concatenated in this order
 	Algorithm   Algorithm   // "": HMACSHA256
 	Encoding    Encoding    // of the signature; "": Hex
 	KeyEncoding KeyEncoding // "": Text for MACs, PEM for public keys
@@ -28,35 +28,35 @@ type Style string
 
 // The styles.
 const (
-	Bare     Style = "bare"     // the signature and nothing else
+	Bare     Style = "bare"     // only the signature
 	Prefixed Style = "prefix"   // a fixed text, then the signature
 	KV       Style = "kv"       // pairs of keys and values
-	List     Style = "list"     // signatures behind a fixed text each
+	List     Style = "list"     // signatures, each after a fixed text
 	Template Style = "template" // {sig}, {ts}, {id} and {key_id} between fixed texts
 )
 
-// Parse says how the signature header is read. Fields of other styles than its
-// own are faults.
+// Parse describes how to parse the signature header. A field that does not belong to the
+// style is a fault.
 type Parse struct {
 	Style Style // "": Bare
 
-	Prefix string // Prefixed: stands before the signature
+	Prefix string // Prefixed: the text before the signature
 
 	PairSep string   // KV: between pairs; "": a comma
 	KVSep   string   // KV: between a key and its value; "": an equals sign
 	Sig     []string // KV: keys of signatures; each may occur more than once
 	TS      string   // KV: key of the timestamp, which occurs once
-	ID      string   // KV: key of the event id, ditto
-	KeyID   string   // KV: key of the key's name, ditto
-	Ignore  []string // KV: keys that mean nothing here; any other refuses the delivery
+	ID      string   // KV: key of the event id, which occurs once
+	KeyID   string   // KV: key of the key's name, which occurs once
+	Ignore  []string // KV: keys to ignore; any other key refuses the delivery
 
 	Sep        string // List and Template: between items; "" means one space for List, one item for Template
-	ItemPrefix string // List: of the items that count; others are passed over
+	ItemPrefix string // List: prefix of signatures; items without it are ignored
 
 	Template string // Template: of each item
 }
 
-// From is where a value stands: parsed (in the signature header), header:NAME,
+// From is the place of a value: parsed (in the signature header), header:NAME,
 // json:/pointer (into the body), none or "".
 type From string
 
@@ -66,17 +66,17 @@ const (
 	None   From = "none"
 )
 
-// FromHeader is the value of a header.
+// FromHeader returns the place of a header's value.
 func FromHeader(name string) From { return From("header:" + name) }
 
-// FromJSON is the value in the body that an RFC 6901 pointer names.
+// FromJSON returns the place in the body that an RFC 6901 pointer names.
 func FromJSON(pointer string) From { return From("json:" + pointer) }
 
 func (f From) header() (string, bool)  { return strings.CutPrefix(string(f), "header:") }
 func (f From) pointer() (string, bool) { return strings.CutPrefix(string(f), "json:") }
 func (f From) nowhere() bool           { return f == "" || f == None }
 
-// Unit is how a timestamp is written.
+// Unit is the format of a timestamp.
 type Unit string
 
 // The units.
@@ -92,17 +92,17 @@ const (
 	DefaultFuture = 60 * time.Second
 )
 
-// MaxWindow is the widest that either bound may be set.
+// MaxWindow is the largest value of either bound.
 const MaxWindow = 24 * time.Hour
 
-// Timestamp says where the time of a delivery stands and how old it may be. It
-// is looked at after the signature has been verified, so that a refusal tells
-// a forger nothing.
+// Timestamp describes where the time of a delivery is and how old it may be. It
+// is checked after the signature, so that a forger learns nothing from
+// a refusal.
 type Timestamp struct {
 	From   From          // "": none, and there is no window
 	Unit   Unit          // "": Seconds
 	Past   time.Duration // how old it may be; 0: DefaultPast
-	Future time.Duration // how far ahead of us; 0: DefaultFuture
+	Future time.Duration // how far in the future it may be; 0: DefaultFuture
 }
 
 // Algorithm is a MAC or a signature.
@@ -110,7 +110,7 @@ type Algorithm string
 
 // The algorithms.
 const (
-	HMACSHA1   Algorithm = "hmac-sha1" // only where AllowWeak is set
+	HMACSHA1   Algorithm = "hmac-sha1" // only with AllowWeak
 	HMACSHA256 Algorithm = "hmac-sha256"
 	HMACSHA384 Algorithm = "hmac-sha384"
 	HMACSHA512 Algorithm = "hmac-sha512"
@@ -119,8 +119,8 @@ const (
 	RSASHA256  Algorithm = "rsa-sha256"        // PKCS #1 v1.5
 )
 
-// Encoding is how a signature's bytes are written. Each is read in its one
-// canonical form alone.
+// Encoding is how a signature's bytes are encoded. Only the canonical form of each encoding is
+// accepted.
 type Encoding string
 
 // The encodings.
@@ -130,44 +130,44 @@ const (
 	Base64URL Encoding = "base64url" // not padded
 )
 
-// KeyEncoding is how the bytes of a key are made of its text.
+// KeyEncoding is how the bytes of a key are encoded in its text.
 type KeyEncoding string
 
 // The encodings of keys.
 const (
 	Text              KeyEncoding = "text"
-	TextWithoutPrefix KeyEncoding = "text_without_prefix" // what follows the first _
+	TextWithoutPrefix KeyEncoding = "text_without_prefix" // the text after the first _
 	KeyBase64         KeyEncoding = "base64"
-	WhsecBase64       KeyEncoding = "whsec_base64" // base64 of what follows whsec_ or whpk_
+	WhsecBase64       KeyEncoding = "whsec_base64" // base64 after whsec_ or whpk_
 	KeyHex            KeyEncoding = "hex"
 	PEM               KeyEncoding = "pem"
 )
 
-// Styles are all of them.
+// Styles returns all styles.
 func Styles() []Style { return []Style{Bare, Prefixed, KV, List, Template} }
 
-// Units are all of them.
+// Units returns all units.
 func Units() []Unit { return []Unit{Seconds, Milliseconds, ISO8601} }
 
-// Algorithms are all of them.
+// Algorithms returns all algorithms.
 func Algorithms() []Algorithm {
 	return []Algorithm{HMACSHA256, HMACSHA384, HMACSHA512, Ed25519, ECDSAP256, RSASHA256, HMACSHA1}
 }
 
-// Encodings are all of them.
+// Encodings returns all encodings.
 func Encodings() []Encoding { return []Encoding{Hex, Base64, Base64URL} }
 
-// KeyEncodings are all of them.
+// KeyEncodings returns all encodings of keys.
 func KeyEncodings() []KeyEncoding {
 	return []KeyEncoding{Text, TextWithoutPrefix, KeyBase64, WhsecBase64, KeyHex, PEM}
 }
 
-// Presets are the names that [Preset] knows.
+// Presets returns the names that [Preset] knows.
 func Presets() []string { return []string{"stripe", "hex", "base64", "standard", "slack"} }
 
-// Preset is a scheme by its name, read from a header. It is how the platform may
-// sign its own events: their id is where the platform has it, whoever has made
-// the scheme known.
+// Preset returns the scheme with the given name, for signatures in header. The presets are schemes that the
+// platform may use for its own events. So the event id is where the platform has it, although other senders
+// made these schemes known.
 func Preset(name, header string) (Scheme, bool) {
 	s := Scheme{Name: name, Header: header, EventID: FromJSON("/id"), Content: []Token{{Kind: Body}}}
 	switch name {
@@ -192,12 +192,12 @@ func Preset(name, header string) (Scheme, bool) {
 	return s, slices.Contains(Presets(), name)
 }
 
-// filled is the scheme with its defaults in place.
+// filled returns the scheme with defaults for its zero fields.
 func (s Scheme) filled() Scheme {
 	s.Parse = s.Parse.filled()
 	s.Algorithm = or(s.Algorithm, HMACSHA256)
 	s.Encoding = or(s.Encoding, Hex)
-	s.KeyEncoding = or(s.KeyEncoding, s.Algorithm.usualKey())
+	s.KeyEncoding = or(s.KeyEncoding, s.Algorithm.defaultKeyEncoding())
 	s.Timestamp.Unit = or(s.Timestamp.Unit, Seconds)
 	s.Timestamp.Past = or(s.Timestamp.Past, DefaultPast)
 	s.Timestamp.Future = or(s.Timestamp.Future, DefaultFuture)
@@ -215,9 +215,8 @@ func (p Parse) filled() Parse {
 	return p
 }
 
-// usualKey is how the keys of an algorithm are written unless a scheme says
-// otherwise.
-func (a Algorithm) usualKey() KeyEncoding {
+// defaultKeyEncoding returns the encoding of keys unless a scheme sets another.
+func (a Algorithm) defaultKeyEncoding() KeyEncoding {
 	if a.public() {
 		return PEM
 	}

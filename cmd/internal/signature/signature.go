@@ -1,12 +1,10 @@
-// Package signature says whether a delivery was signed by whoever holds the
-// secret, and finds out how a sender signs.
+// Package signature verifies the signatures of webhook deliveries, and finds out how a sender signs.
 //
-// A [Scheme] is data: which header carries the signature, how it is taken
-// apart, what was signed, with which algorithm. [Compile] makes a [Verifier] of
-// one or more schemes and their [Key]s; its Verify judges each delivery.
-// [Learn] goes through all schemes that it can think of and picks the only one
-// that all captured deliveries bear out. The package reads bytes and gives
-// verdicts: it dials nothing, opens nothing and keeps nothing.
+// A [Scheme] is data: which header has the signature, how to parse
+// it, what was signed, and with which algorithm. [Compile] returns a [Verifier] for
+// one or more schemes and their [Key]s; its Verify method judges each delivery.
+// [Learn] tries all known schemes and returns the only one that verifies
+// all captured deliveries. The package does no input or output and stores nothing.
 package signature
 
 import (
@@ -17,41 +15,42 @@ import (
 // Delivery is one request as it was received.
 type Delivery struct {
 	Method string
-	Path   string              // as it was sent, escapes and all
-	Query  string              // as it was sent, without the question mark
-	Header map[string][]string // by canonical names, as net/http has it
+	Path   string              // as sent, with its escapes
+	Query  string              // as sent, without the question mark
+	Header map[string][]string // by canonical names, as in net/http
 	Body   []byte              // the raw bytes; only read
 }
 
-// Verdict is what is known of a delivery whose signature was verified.
+// Verdict describes a delivery whose signature was verified.
 type Verdict struct {
-	Scheme      string    // that matched, by its name
+	Scheme      string    // name of the scheme that matched
 	SecretLabel string    // of the key that matched
-	EventID     string    // what tells the delivery apart: its signed id, or else its body and signed time; "" where neither is signed
-	Time        time.Time // that was signed; zero where the scheme signs none
+	EventID     string    // identifies the delivery: its signed id, or else its body and signed time; "" if neither is signed
+	Time        time.Time // the signed time; zero if the scheme signs none
 }
 
 // Reason is why a delivery was refused. It is for metrics and the operator;
-// senders get one answer whatever the reason. The set is closed.
+// senders get the same response for every reason. The set is closed.
 type Reason string
 
-// The reasons, from the least that a delivery got right to the most.
+// The reasons, in the order in which verification fails: a later reason means that
+// the delivery passed more checks.
 const (
 	Missing    Reason = "missing"    // no signature header, or an empty one
-	Malformed  Reason = "malformed"  // the signature header, or one that is signed, is none of the scheme's
-	Incomplete Reason = "incomplete" // something that the scheme signs is not there
+	Malformed  Reason = "malformed"  // the signature header, or a signed header, does not have the scheme's form
+	Incomplete Reason = "incomplete" // a part that the scheme signs is missing
 	Mismatch   Reason = "mismatch"   // no key made this signature over this content
-	Expired    Reason = "expired"    // a key did whose time is over
-	Old        Reason = "old"        // signed, but too long ago, or its time is none
+	Expired    Reason = "expired"    // only an expired key made this signature
+	Old        Reason = "old"        // signed, but too long ago, or with an invalid time
 	Early      Reason = "early"      // signed, but in the future
 )
 
-// Reasons are all of them, in their order.
+// Reasons returns all reasons in order.
 func Reasons() []Reason {
 	return []Reason{Missing, Malformed, Incomplete, Mismatch, Expired, Old, Early}
 }
 
-// Error is the reason in a sentence.
+// Error describes the reason.
 func (r Reason) Error() string {
 	return map[Reason]string{
 		Missing:    "no signature",
@@ -64,7 +63,7 @@ func (r Reason) Error() string {
 	}[r]
 }
 
-// rank is how far a delivery with this reason came.
+// rank returns the index of the reason in Reasons; -1 for an unknown one.
 func (r Reason) rank() int {
 	for i, known := range Reasons() {
 		if r == known {
@@ -74,27 +73,27 @@ func (r Reason) rank() int {
 	return -1
 }
 
-// Verifier judges deliveries by one or more schemes. It is safe for concurrent
-// use and does not change.
+// Verifier judges deliveries by one or more schemes. It is immutable and safe for concurrent
+// use.
 type Verifier struct {
 	schemes []*compiled
 	scratch sync.Pool // of *scratch
 }
 
-// scratch is memory that one verification uses and the next uses again.
+// scratch is memory that verifications reuse.
 type scratch struct {
 	buf      []byte   // small parts of the content, decoded signatures, digests
 	segments [][]byte // the content, in order
 	sum      []byte   // of a MAC
 }
 
-// Verify judges a delivery that was received at now. It tries the schemes in
-// their order, each to its end, and gives the first match. Otherwise the error
-// is a [Reason], of the scheme with which the delivery came farthest.
+// Verify judges a delivery received at now. It tries all schemes in
+// order and returns the verdict of the first that matches. If none matches, the error
+// is a [Reason]: the one of the scheme for which the delivery passed the most checks.
 //
-// How long it takes depends on the size of the delivery and on the form of its
+// The time it takes depends on the size of the delivery and the form of its
 // header, never on how much of a signature is right or on which secret made it.
-// Bytes of any kind are judged; none makes it panic.
+// Verify does not panic, whatever the delivery contains.
 func (v *Verifier) Verify(now time.Time, d Delivery) (Verdict, error) {
 	s := v.scratch.Get().(*scratch)
 	defer v.scratch.Put(s)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// read is the time that a text spells; false for any other text.
+// read parses a time; it returns false if text is not one.
 func (t *Timestamp) read(text string) (time.Time, bool) {
 	if t.Unit == ISO8601 {
 		at, err := time.Parse(time.RFC3339, text)
@@ -23,14 +23,14 @@ func (t *Timestamp) read(text string) (time.Time, bool) {
 	if t.Unit == Milliseconds {
 		return time.UnixMilli(n), true
 	}
-	// Beyond the year 9999 seconds overflow what time.Time can compare.
+	// Limit the time to just after the year 9999: time.Time cannot compare much larger values.
 	if n > 253402300799 {
 		n = 253402300800
 	}
 	return time.Unix(n, 0), true
 }
 
-// judge holds a signed time against the window around now.
+// judge checks a signed time against the window around now.
 func (t *Timestamp) judge(now time.Time, text string) (time.Time, Reason) {
 	at, ok := t.read(text)
 	switch {

@@ -6,39 +6,39 @@ import (
 	"strings"
 )
 
-// Kind is a word of the language in which signed content is described.
+// Kind is the kind of a [Token].
 type Kind string
 
-// The kinds. Of those with an argument the argument stands in [Token].
+// The kinds. Arguments are in fields of [Token].
 const (
 	Fixed     Kind = "literal" // Text
 	Body      Kind = "body"    // the raw bytes
-	TS        Kind = "ts"      // the timestamp, as it was written
-	ID        Kind = "id"      // the event id, as it was written
-	KeyID     Kind = "key_id"  // the key's name, out of the signature header
+	TS        Kind = "ts"      // the timestamp, as received
+	ID        Kind = "id"      // the event id, as received
+	KeyID     Kind = "key_id"  // the key's name from the signature header
 	Method    Kind = "method"
 	Path      Kind = "path"
-	Query     Kind = "query"     // without its question mark
+	Query     Kind = "query"     // without the question mark
 	URL       Kind = "url"       // the scheme's PublicURL with the query of the request
 	HeaderOf  Kind = "header"    // the header named Text
 	SHA256Hex Kind = "sha256hex" // digest of Of, in lower-case hex
 	SHA256Raw Kind = "sha256raw" // digest of Of, as 32 bytes
 )
 
-// Token is one part of what is signed.
+// Token is one part of the signed content.
 type Token struct {
 	Kind Kind
 	Text string  // of Fixed and HeaderOf
 	Of   []Token // of SHA256Hex and SHA256Raw
 }
 
-// Literal is a fixed text.
+// Literal returns a token for a fixed text.
 func Literal(text string) Token { return Token{Kind: Fixed, Text: text} }
 
 var plainKinds = []Kind{Body, TS, ID, KeyID, Method, Path, Query, URL}
 
-// ParseToken reads a token as a scheme's block has it: a bare word, header:NAME,
-// or sha256hex(WORD) and sha256raw(WORD). Literals are not among them.
+// ParseToken parses a token of a scheme's configuration block: a bare word, header:NAME,
+// sha256hex(WORD) or sha256raw(WORD). It does not parse literals.
 func ParseToken(word string) (Token, bool) {
 	if slices.Contains(plainKinds, Kind(word)) {
 		return Token{Kind: Kind(word)}, true
@@ -56,12 +56,12 @@ func ParseToken(word string) (Token, bool) {
 	return Token{}, false
 }
 
-// TokenNames are the words that [ParseToken] reads, for messages.
+// TokenNames returns the words that [ParseToken] accepts, for messages.
 func TokenNames() []string {
 	return []string{"body", "ts", "id", "key_id", "method", "path", "query", "url", "header:NAME", "sha256hex(body)", "sha256raw(body)"}
 }
 
-// String is the token as a scheme's block has it.
+// String returns the token in the syntax of a scheme's configuration block.
 func (t Token) String() string {
 	switch {
 	case t.Kind == Fixed:
@@ -84,7 +84,7 @@ func tokenList(ts []Token) string {
 	return "[" + strings.Join(words, ", ") + "]"
 }
 
-// uses reports whether any token, or part of one, is of a kind.
+// uses reports whether any token, or part of one, is of kind k.
 func uses(ts []Token, k Kind) bool {
 	return slices.ContainsFunc(ts, func(t Token) bool { return t.Kind == k || uses(t.Of, k) })
 }

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// reading is a delivery as a scheme reads it: all that is needed to verify it.
+// reading has the values that a scheme needs to verify a delivery.
 type reading struct {
 	fields
 	decoded [maxSignatures][]byte
 }
 
-// verify judges a delivery by one scheme. The order is fixed: the header's
-// form, then the signature by every key, then the time.
+// verify judges a delivery by one scheme. It always checks the form of the header
+// first, then the signature with every key, then the time.
 func (c *compiled) verify(now time.Time, d *Delivery, s *scratch) (Verdict, Reason) {
 	s.buf, s.segments = s.buf[:0], s.segments[:0]
 	defer s.forget()
@@ -40,8 +40,8 @@ func (c *compiled) verify(now time.Time, d *Delivery, s *scratch) (Verdict, Reas
 	case r.ts == "":
 		return Verdict{}, Incomplete
 	}
-	// What was signed is judged, and nothing before: a refusal tells a forger
-	// nothing.
+	// Check the time only after the signature: a forger must learn nothing from a
+	// refusal.
 	if verdict.Time, reason = c.Timestamp.judge(now, r.ts); reason != "" {
 		return Verdict{}, reason
 	}
@@ -51,11 +51,11 @@ func (c *compiled) verify(now time.Time, d *Delivery, s *scratch) (Verdict, Reas
 	return verdict, ""
 }
 
-// forget lets go of the delivery, which the pool must not keep alive.
+// forget drops references to the delivery, so that the pool does not keep it alive.
 func (s *scratch) forget() { clear(s.segments) }
 
-// read takes the signatures out of the header and puts the signed content
-// together.
+// read parses the signatures from the header and assembles the signed
+// content.
 func (c *compiled) read(d *Delivery, s *scratch, r *reading) Reason {
 	value, reason := single(d.Header, c.header)
 	if reason != "" {
@@ -74,8 +74,8 @@ func (c *compiled) read(d *Delivery, s *scratch, r *reading) Reason {
 			return Malformed
 		}
 	}
-	// A time or an id in the body that is not signed on its own is looked up
-	// only once the body is known to be the sender's.
+	// verify reads a time or an id in the body that is not signed on its own later,
+	// after the body's signature is verified.
 	if c.ts.pointer == nil || c.signsTS {
 		if r.ts, reason = c.ts.read(d, r.ts); reason != "" {
 			return reason
@@ -121,15 +121,15 @@ func (c *compiled) assemble(parts []segment, d *Delivery, s *scratch, r *reading
 	return ""
 }
 
-// add appends a small part, which is copied.
+// add appends a copy of a small part.
 func (s *scratch) add(text string) {
 	from := len(s.buf)
 	s.buf = append(s.buf, text...)
 	s.segments = append(s.segments, s.buf[from:len(s.buf):len(s.buf)])
 }
 
-// text is what a token that is neither fixed nor the body stands for. What is
-// signed has to be there: nothing is not a value.
+// text returns the value of a token that is neither fixed text, the body nor a digest. An empty value is
+// Incomplete, except for the query.
 func (c *compiled) text(p *segment, d *Delivery, r *reading) (string, Reason) {
 	var text string
 	switch p.kind {
@@ -162,9 +162,9 @@ func (c *compiled) text(p *segment, d *Delivery, r *reading) (string, Reason) {
 	return text, ""
 }
 
-// authentic finds the first key that made one of the signatures. Every key is
-// tried with every signature, those whose time is over, too: that a sender still
-// uses one is worth telling, and is refused.
+// authentic returns the first valid key that made one of the signatures. It tries every key
+// with every signature, including expired keys: their signatures are refused, but with the reason
+// Expired, so that the operator learns that the sender still uses one.
 func (c *compiled) authentic(now time.Time, s *scratch, r *reading) (usable, Reason) {
 	var by usable
 	reason := Mismatch

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// YAML is the scheme as the block that configuration reads, one key a line,
-// defaults spelled out.
+// YAML returns the scheme as a configuration block, one key per line,
+// including the defaults.
 func (s Scheme) YAML() string {
 	s = s.filled()
 	var b strings.Builder
@@ -38,7 +38,7 @@ func (s Scheme) YAML() string {
 	return b.String()
 }
 
-// yaml is the grammar on one line.
+// yaml returns the parse block on one line.
 func (p Parse) yaml() string {
 	parts := []string{"style: " + string(p.Style)}
 	add := func(key, value string) {
@@ -70,7 +70,7 @@ func (p Parse) yaml() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// quoted is a place in quotes where it holds more than a plain word may.
+// quoted returns text in quotes if YAML needs them.
 func quoted(text string) string {
 	if strings.Contains(text, ":") {
 		return strconv.Quote(text)
@@ -78,7 +78,7 @@ func quoted(text string) string {
 	return text
 }
 
-// span is a length of time without its empty parts.
+// span formats a duration; whole seconds as seconds only.
 func span(d time.Duration) string {
 	if d%time.Second == 0 {
 		return strconv.Itoa(int(d/time.Second)) + "s"
