@@ -10,90 +10,90 @@ import (
 	"strconv"
 )
 
-// endpoint is one question that the API answers, or one thing it has done. The
-// table of them makes the routes as well as their description.
+// endpoint is a route of the API. The table of endpoints is the source of both the routes and
+// the OpenAPI document.
 type endpoint struct {
 	method, path string
-	does         string // for the description
+	does         string // summary in the OpenAPI document
 	query        []param
-	shape        any // of the answer, nil for none
+	shape        any // a value of the response's type
 	answer       func(*Board, *http.Request) (any, error)
 }
 
-// param is a parameter of an endpoint.
+// param is a query parameter of an endpoint.
 type param struct {
 	name, kind, tells string
 }
 
 // Parameters of lists.
 var (
-	paging     = []param{{name: "offset", kind: "integer", tells: "How many items to leave out."}, {name: "limit", kind: "integer", tells: "How many to list at most, 1 to 200."}}
-	byPipeline = param{name: "pipeline", kind: "string", tells: "Only of this pipeline."}
-	bySource   = param{name: "source", kind: "string", tells: "Only those with this in their names."}
-	ofSource   = param{name: "source", kind: "string", tells: "Only of this source, of those that share a pipeline."}
-	byStream   = param{name: "stream", kind: "string", tells: "Only of this stream."}
-	byTable    = param{name: "table", kind: "string", tells: "Only of this table."}
-	byStatus   = param{name: "status", kind: "string", tells: "Only with this status."}
-	allRejects = param{name: "all", kind: "boolean", tells: "Those too that were put in their place since."}
+	paging     = []param{{name: "offset", kind: "integer", tells: "Number of items to skip."}, {name: "limit", kind: "integer", tells: "Maximum number of items, 1 to 200."}}
+	byPipeline = param{name: "pipeline", kind: "string", tells: "Only items of this pipeline."}
+	bySource   = param{name: "source", kind: "string", tells: "Only sources whose name contains this text."}
+	ofSource   = param{name: "source", kind: "string", tells: "Only items of this source, if the pipeline reads several."}
+	byStream   = param{name: "stream", kind: "string", tells: "Only items of this stream."}
+	byTable    = param{name: "table", kind: "string", tells: "Only items of this table."}
+	byStatus   = param{name: "status", kind: "string", tells: "Only items with this status."}
+	allRejects = param{name: "all", kind: "boolean", tells: "Include rejects that have been resolved."}
 )
 
 func with(more ...param) []param { return append(more, paging...) }
 
-// items is a part of a list as the API tells it.
+// items is one page of a list in the API.
 type items[T any] struct {
 	Items []T    `json:"items"`
-	Total int    `json:"total" jsonschema:"description=Of the whole list."`
-	Next  string `json:"next,omitempty" jsonschema:"description=Path of the part after this; absent at the end."`
+	Total int    `json:"total" jsonschema:"description=Number of items in the whole list."`
+	Next  string `json:"next,omitempty" jsonschema:"description=Path of the next page; absent on the last."`
 }
 
-// noted is the answer to what was asked to be done.
+// noted is the response to an action.
 type noted struct {
 	Done string `json:"done"`
 }
 
-// endpoints is what the API has, below the listed paths.
+// endpoints returns the table of the API's routes.
 func endpoints() []endpoint {
 	const in = "/api/v1/pipelines/{pipeline}"
 	get := http.MethodGet
 	return append([]endpoint{
-		{get, "/api/v1/status", "How everything stands, and what is under way.", nil, Overview{}, func(b *Board, r *http.Request) (any, error) { return b.status(r.Context()) }},
-		{get, "/api/v1/pipelines", "The pipelines, their schedules and slots.", with(), items[Pipeline]{}, func(b *Board, r *http.Request) (any, error) {
+		{get, "/api/v1/status", "Overall state, and runs in progress.", nil, Overview{}, func(b *Board, r *http.Request) (any, error) { return b.status(r.Context()) }},
+		{get, "/api/v1/pipelines", "Pipelines with their schedules and slots.", with(), items[Pipeline]{}, func(b *Board, r *http.Request) (any, error) {
 			all, err := b.Facts.Pipelines(r.Context())
 			return part(r, all), err
 		}},
-		{get, "/api/v1/streams", "How every stream stands in each destination.", with(byPipeline, ofSource, byStream, byStatus), items[Stream]{}, func(b *Board, r *http.Request) (any, error) {
+		{get, "/api/v1/streams", "State of every stream in each destination.", with(byPipeline, ofSource, byStream, byStatus), items[Stream]{}, func(b *Board, r *http.Request) (any, error) {
 			all, err := b.streams(r)
 			return part(r, all), err
 		}},
-		{get, "/api/v1/sources", "How every source stands, those in trouble first.", with(bySource, byStatus), items[Source]{}, (*Board).sourcesPart},
-		{get, "/api/v1/runs", "The runs, the newest first.", with(byPipeline, ofSource, byStatus), items[Run]{}, func(b *Board, r *http.Request) (any, error) {
+		{get, "/api/v1/sources", "State of every source, problems first.", with(bySource, byStatus), items[Source]{}, (*Board).sourcesPart},
+		{get, "/api/v1/runs", "Runs, newest first.", with(byPipeline, ofSource, byStatus), items[Run]{}, func(b *Board, r *http.Request) (any, error) {
 			return listed(r, b.Facts.Runs)
 		}},
-		{get, "/api/v1/runs/{run}", "One run: its passes and what they proved, its rejects, what it changed about tables, its log.", []param{ofSource}, RunDetail{}, func(b *Board, r *http.Request) (any, error) {
+		{get, "/api/v1/runs/{run}", "One run: its passes and their certificates, rejects, changes of tables, and log.", []param{ofSource}, RunDetail{}, func(b *Board, r *http.Request) (any, error) {
 			d, err := b.Facts.Run(r.Context(), r.PathValue("run"), queryOf(r).Source)
 			return d.whole(), err
 		}},
-		{get, "/api/v1/rejects", "Records and values that are not in the tables, and why.", with(byPipeline, ofSource, byStream, allRejects), items[Reject]{}, func(b *Board, r *http.Request) (any, error) {
+		{get, "/api/v1/rejects", "Records and values that could not be stored in the tables, and why.", with(byPipeline, ofSource, byStream, allRejects), items[Reject]{}, func(b *Board, r *http.Request) (any, error) {
 			return listed(r, b.Facts.Rejects)
 		}},
-		{get, "/api/v1/schema", "Every change made to a table, the newest first.", with(byTable), items[Change]{}, func(b *Board, r *http.Request) (any, error) {
+		{get, "/api/v1/schema", "Changes of tables, newest first.", with(byTable), items[Change]{}, func(b *Board, r *http.Request) (any, error) {
 			return listed(r, b.Facts.Schema)
 		}},
-		{get, "/api/v1/audit", "Sign-ins, actions and refused attempts at the dashboard and its API, the newest first.", with(), items[Audit]{}, func(b *Board, r *http.Request) (any, error) {
+		{get, "/api/v1/audit", "Sign-ins, actions and refused attempts at the dashboard and its API, newest first.", with(), items[Audit]{}, func(b *Board, r *http.Request) (any, error) {
 			return listed(r, b.Facts.Audit)
 		}},
-		{get, "/api/v1/webhooks", "How the deliveries of each source fare.", with(), items[Webhook]{}, func(b *Board, r *http.Request) (any, error) {
+		{get, "/api/v1/webhooks", "Webhook deliveries of each source.", with(), items[Webhook]{}, func(b *Board, r *http.Request) (any, error) {
 			all, err := b.webhooks(r.Context())
 			return part(r, all), err
 		}},
-		{get, "/api/v1/rate", "What each credential may ask and has asked over time.", with(), items[Budget]{}, func(b *Board, r *http.Request) (any, error) {
+		{get, "/api/v1/rate", "Rate limit of each credential, and its use over time.", with(), items[Budget]{}, func(b *Board, r *http.Request) (any, error) {
 			all, err := b.Facts.Rate(r.Context())
 			return part(r, all), err
 		}},
 	}, doing(in)...)
 }
 
-// doing are the endpoints that have something done.
+// doing returns the endpoints of the actions.
 func doing(in string) (all []endpoint) {
 	for _, a := range actions() {
 		all = append(all, endpoint{http.MethodPost, "/api/v1" + a.path, a.does, nil, noted{}, func(b *Board, r *http.Request) (any, error) {
@@ -134,12 +134,12 @@ func writeJSON(w http.ResponseWriter, status int, kind string, v any) {
 	_, _ = w.Write(append(text, '\n')) // the reader may have gone
 }
 
-// understood says what is wrong with a query: a slip in a parameter's name would
-// otherwise answer another question.
+// understood checks a query. Unknown parameters are errors, because ignoring a misspelt filter
+// would return the wrong items.
 func understood(r *http.Request, known []param) error {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return errors.New("the query cannot be read")
+		return errors.New("cannot parse the query")
 	}
 	left := len(values)
 	for _, p := range known {
@@ -152,24 +152,24 @@ func understood(r *http.Request, known []param) error {
 		_, not := strconv.ParseBool(v)
 		switch {
 		case p.kind == "integer" && (err != nil || n < 0 || p.name == "limit" && (n < 1 || n > maxLimit)):
-			return fmt.Errorf("%s: %q is not a number it takes", p.name, v)
+			return fmt.Errorf("%s: %q is not a number in the allowed range", p.name, v)
 		case p.kind == "boolean" && not != nil:
-			return fmt.Errorf("%s: want true or false", p.name)
+			return fmt.Errorf("%s: must be true or false", p.name)
 		}
 	}
 	if left > 0 {
-		return errors.New("there is a parameter that this does not take")
+		return errors.New("unknown query parameter")
 	}
 	return nil
 }
 
-// How long a part of a list is, unless the query says so, and at most.
+// Default and maximum number of items in a page of a list.
 const (
 	defaultLimit = 50
 	maxLimit     = 200
 )
 
-// queryOf reads what of a list is wanted. What cannot be read counts as absent.
+// queryOf returns the filters and the range in a request. Invalid values count as absent.
 func queryOf(r *http.Request) Query {
 	v := r.URL.Query()
 	q := Query{Pipeline: v.Get("pipeline"), Source: v.Get("source"), Stream: v.Get("stream"), Table: v.Get("table"), Status: v.Get("status")}
@@ -184,7 +184,7 @@ func queryOf(r *http.Request) Query {
 	return q
 }
 
-// part is what a request wants of a list that is at hand.
+// part returns the requested page of a complete list.
 func part[T any](r *http.Request, all []T) items[T] {
 	q := queryOf(r)
 	from := min(q.Offset, len(all))
@@ -202,8 +202,8 @@ func itemsOf[T any](r *http.Request, q Query, l List[T]) items[T] {
 	return out
 }
 
-// beside is the path of the part of a request's list that begins at offset; ""
-// where there is none.
+// beside returns the path of the page of a request's list that begins at offset, or "" if there
+// is none.
 func beside(r *http.Request, offset, total int) string {
 	if offset < 0 || offset >= total {
 		return ""
@@ -218,14 +218,14 @@ func beside(r *http.Request, offset, total int) string {
 	return u.String()
 }
 
-// listed asks for the part of a list that a request wants.
+// listed returns the page of a list that a request wants; ask returns its items.
 func listed[T any](r *http.Request, ask func(context.Context, Query) (List[T], error)) (any, error) {
 	q := queryOf(r)
 	l, err := ask(r.Context(), q)
 	return itemsOf(r, q, l), err
 }
 
-// problem is an error as RFC 9457 tells it.
+// problem is an error in the form of RFC 9457.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -233,7 +233,7 @@ type problem struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// problem answers with an error: a program as JSON, a person as a page.
+// problem responds with an error: as JSON for the API, as a page otherwise.
 func (b *Board) problem(w http.ResponseWriter, r *http.Request, status int, detail string) {
 	if isAPI(r) {
 		writeJSON(w, status, "application/problem+json", problem{"about:blank", http.StatusText(status), status, detail})
@@ -243,16 +243,16 @@ func (b *Board) problem(w http.ResponseWriter, r *http.Request, status int, deta
 	b.render(w, status, "problem", page{Title: http.StatusText(status), Fault: detail, Open: signed || b.Access.Open()})
 }
 
-// fail answers with the error that a question or an action ended in.
+// fail responds with the error of a query or an action.
 func (b *Board) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, ErrUnknown):
 		b.problem(w, r, http.StatusNotFound, err.Error())
 	case errors.Is(err, ErrBusy):
 		b.problem(w, r, http.StatusConflict, err.Error())
-	case r.Context().Err() != nil: // the visitor has left
+	case r.Context().Err() != nil: // the visitor has disconnected
 	default:
-		b.Log.Error("answer at the dashboard", "path", r.URL.Path, "error", err)
+		b.Log.Error("dashboard request", "path", r.URL.Path, "error", err)
 		b.problem(w, r, http.StatusInternalServerError, err.Error())
 	}
 }

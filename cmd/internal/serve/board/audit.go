@@ -12,15 +12,15 @@ import (
 // Audit is a record of an action, or of an attempt, at the dashboard or its API.
 type Audit struct {
 	At      time.Time `json:"at"`
-	Who     string    `json:"who" jsonschema:"description=The name of the token; empty for a wrong one\\, local where none is set."`
+	Who     string    `json:"who" jsonschema:"description=Name of the token; empty for a wrong token\\, local if no token is configured."`
 	What    string    `json:"what"`
-	Object  string    `json:"object,omitempty" jsonschema:"description=The pipeline\\, stream or source of the action."`
-	From    string    `json:"from" jsonschema:"description=The address of the connection\\, and the one that a proxy names."`
+	Object  string    `json:"object,omitempty" jsonschema:"description=Pipeline\\, stream or source of the action."`
+	From    string    `json:"from" jsonschema:"description=Address of the connection\\, and the one in the headers of a proxy."`
 	Outcome string    `json:"outcome" jsonschema:"description=done\\, or the error."`
 	Refused bool      `json:"refused,omitempty" jsonschema:"description=The token does not allow it."`
 }
 
-// Tone is how grave a record is.
+// Tone returns the severity of a record.
 func (a Audit) Tone() string {
 	switch {
 	case a.Refused:
@@ -36,13 +36,13 @@ const auditDone = "done"
 // auditTime is how long a record may take to be written.
 const auditTime = 5 * time.Second
 
-// audit records what a visitor did, even if the visitor has disconnected by then.
+// audit records what a visitor did, even if the visitor has disconnected.
 func (b *Board) audit(r *http.Request, who access.Identity, what, object string, err error) {
 	a := Audit{At: b.Clock(), Who: who.Name, What: what, Object: object, From: access.From(r), Outcome: auditDone}
 	if err != nil {
 		a.Outcome = err.Error()
 		if a.Refused = errors.Is(err, access.ErrRole); a.Refused {
-			a.Outcome = "the role of this token does not allow it"
+			a.Outcome = "the role of the token does not allow this"
 		}
 	}
 	if b.Record == nil {
@@ -55,7 +55,7 @@ func (b *Board) audit(r *http.Request, who access.Identity, what, object string,
 	}
 }
 
-// objectOf is what a request is about, by its path.
+// objectOf returns the pipeline, source and stream in a request's path.
 func objectOf(r *http.Request) string {
 	var object string
 	for _, kind := range []string{"pipeline", "source", "stream"} {

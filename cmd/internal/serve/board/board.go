@@ -1,10 +1,9 @@
-// Package board is the dashboard of the daemon: pages that are made on the
-// server and work without scripts, the same facts as a JSON API that OpenAPI
-// describes, and live updates as server-sent events.
+// Package board is the dashboard of the daemon: pages that are rendered on the server and work
+// without scripts, the same data as a JSON API with an OpenAPI description, and live updates as
+// server-sent events.
 //
-// It shows what [Facts] tells and has [Control] do what a visitor may do. It
-// knows no destination, no schedule and no inbox. Who may see it, and from which
-// pages its forms may be sent, is decided here as well: see [New].
+// It shows the data of [Facts] and passes actions to [Control]. It does not depend on
+// destinations, schedules or the inbox. It also checks access and the origin of forms: see [New].
 package board
 
 import (
@@ -21,18 +20,18 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 )
 
-// Config is what a Board shows, and to whom.
+// Config configures a Board.
 type Config struct {
 	Facts   Facts
 	Control Control
-	Feed    *Feed // of what changes; nil: nothing is told
+	Feed    *Feed // source of live updates; nil: none
 
-	Access  *access.Guard                      // decides who may see and do what; nil: everyone on this machine may do everything
-	Record  func(context.Context, Audit) error // writes the audit log; nil: there is none
+	Access  *access.Guard                      // checks access; nil: every local visitor may do everything
+	Record  func(context.Context, Audit) error // writes the audit log; nil: no audit log
 	Version string                             // of penstock
 	Log     *slog.Logger                       // gets sign-ins and actions; nil: discards them
 
-	Clock func() time.Time // the time of day that the facts go by; nil: this machine's
+	Clock func() time.Time // clock of the facts; nil: time.Now
 }
 
 // Board is an http.Handler that serves the dashboard, the API below /api/v1/ and
@@ -52,12 +51,13 @@ type Board struct {
 	closed    chan struct{}
 }
 
-// New makes a board. With tokens its pages want a sign-in, and its API a bearer token or
-// a signed-in visitor. Without tokens everyone who reaches it without a proxy may use it, so
-// that it must listen on loopback only. Either way it takes forms from its own pages only. That a request was made to a name of ours, its server sees to.
+// New returns a board. With tokens its pages require a sign-in, and its API a bearer token or a
+// signed-in visitor. Without tokens everyone who reaches it without a proxy may use it, so it must
+// listen on loopback only. In both cases it accepts forms from its own pages only. The server that
+// it runs in must check the Host header.
 func New(c Config) (*Board, error) {
 	if c.Facts == nil || c.Control == nil {
-		return nil, errors.New("make board: no facts, or no control")
+		return nil, errors.New("create board: Facts and Control are required")
 	}
 	if c.Clock == nil {
 		c.Clock = time.Now
@@ -84,8 +84,7 @@ func New(c Config) (*Board, error) {
 	return b, nil
 }
 
-// Close ends the live updates, so that a server which shuts down does not wait for
-// their readers.
+// Close ends the live updates, so that their readers do not delay the shutdown of the server.
 func (b *Board) Close() { b.closing.Do(func() { close(b.closed) }) }
 
 // ServeHTTP implements http.Handler.
@@ -95,11 +94,11 @@ func (b *Board) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.guarded.ServeHTTP(w, r)
 }
 
-// maxForm is more than any form or body that the board reads. // Invariant 6
+// maxForm limits the body of a request; all forms are smaller. // Invariant 6
 const maxForm = 64 << 10
 
-// routes says what is where. Everything but signing in and the parts that pages
-// are made of is for those who may see the board.
+// routes registers the handlers. Everything except the sign-in and the assets requires permission
+// to see the board.
 func (b *Board) routes() {
 	for _, v := range views() {
 		b.handle("GET "+v.path, b.seen(b.show(v)))
@@ -125,10 +124,10 @@ func (b *Board) handle(pattern string, h http.Handler) {
 	b.mux.Handle(pattern, h)
 }
 
-// Patterns are those of the board's mux.
+// Patterns returns the patterns of the board's mux.
 func (b *Board) Patterns() []string { return slices.Clone(b.patterns) }
 
-// nowhere answers for a path that nothing is at.
+// nowhere responds to unknown paths.
 func (b *Board) nowhere(w http.ResponseWriter, r *http.Request) {
 	b.fail(w, r, ErrUnknown)
 }

@@ -11,18 +11,17 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// chart is a picture that is made on the server: lines and areas in a box of
-// Width by Height, which the page stretches to its room, and what it shows in
-// words.
+// chart is an SVG picture: lines and areas in a box of Width by Height, which the page scales,
+// and a description in words.
 type chart struct {
 	Width, Height int
 	Title, Desc   string
 	Paths         []shape
-	Top           string // what the upper edge stands for
+	Top           string // value at the upper edge
 	From, To      time.Time
 }
 
-// shape is a line or an area of a chart. Class says how it looks.
+// shape is a line or an area of a chart. Class is its CSS class.
 type shape struct{ Class, D string }
 
 // Sizes of the bars in a sparkline.
@@ -31,8 +30,8 @@ const (
 	barHeight = 22
 )
 
-// spark draws the last passes of a stream as bars: the higher, the more rows have
-// changed.
+// spark draws the last passes of a stream as bars. Their height is the number of changed rows, on a
+// logarithmic scale.
 func spark(s Stream) chart {
 	c := chart{Width: max(1, len(s.Recent)) * barStep, Height: barHeight + 2, Title: "Rows changed by the last passes of " + s.Name}
 	most := int64(0)
@@ -56,7 +55,7 @@ func spark(s Stream) chart {
 			c.Paths = append(c.Paths, shape{class, bars[class].String()})
 		}
 	}
-	c.Desc = fmt.Sprintf("%s; at most %s in one", fmt.Sprintf("%d passes", len(s.Recent)), counted(most, "row"))
+	c.Desc = fmt.Sprintf("%s; at most %s in a pass", fmt.Sprintf("%d passes", len(s.Recent)), counted(most, "row"))
 	return c
 }
 
@@ -66,11 +65,11 @@ const (
 	chartHeight = 120
 )
 
-// rateChart draws what a credential has asked, below what it was allowed.
+// rateChart draws the requests per second of a credential, and its allowed rate.
 func rateChart(b Budget) chart {
-	c := chart{Width: chartWidth, Height: chartHeight, Title: "Requests a second of " + b.Source + " " + b.Name}
+	c := chart{Width: chartWidth, Height: chartHeight, Title: "Requests per second of " + b.Source + " " + b.Name}
 	if len(b.Points) < 2 {
-		c.Desc = "nothing to show yet"
+		c.Desc = "no data yet"
 		return c
 	}
 	most := 1.0
@@ -104,7 +103,7 @@ func rateChart(b Budget) chart {
 // minuteChart draws the deliveries of the last minutes as bars.
 func minuteChart(w Webhook) chart {
 	n := len(w.PerMin)
-	c := chart{Width: max(1, n) * 10, Height: chartHeight, Title: "Deliveries a minute from " + w.Source}
+	c := chart{Width: max(1, n) * 10, Height: chartHeight, Title: "Deliveries per minute from " + w.Source}
 	most := int64(1)
 	var d strings.Builder
 	for _, v := range w.PerMin {
@@ -116,11 +115,11 @@ func minuteChart(w Webhook) chart {
 		}
 	}
 	c.Paths, c.Top = []shape{{"bar-wide", d.String()}}, grouped(most)+"/min"
-	c.Desc = fmt.Sprintf("of the last %s; at most %s in one", counted(int64(n), "minute"), grouped(most))
+	c.Desc = fmt.Sprintf("last %s; at most %s per minute", counted(int64(n), "minute"), grouped(most))
 	return c
 }
 
-// timeline is when each stream of a run was read, on one scale.
+// timeline shows when each stream of a run was read.
 type timeline struct {
 	Rows  []timelineRow
 	Ticks []string
@@ -134,7 +133,7 @@ type timelineRow struct {
 	Known    bool
 }
 
-// timelineOf puts the passes of a run in the order in which they began.
+// timelineOf returns the passes of a run in the order in which they began.
 func timelineOf(d RunDetail, live *Running, now time.Time) timeline {
 	end := d.Ended
 	if end.IsZero() {
@@ -169,7 +168,7 @@ func thousandths(d, whole time.Duration) int {
 	return int(max(0, min(1000, 1000*float64(d)/float64(whole))))
 }
 
-// Tells is the bar in words.
+// Tells returns the text for the bar.
 func (r timelineRow) Tells() string {
 	return fmt.Sprintf("%s: %s", r.Stream, took(r.Took()))
 }

@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// Bounds of the live updates.
+// Limits of the live updates.
 const (
-	maxFollowers = 256              // open at once; who comes later looks again now and then
-	heartbeat    = 15 * time.Second // without it, what stands between takes the connection for dead
-	writeWithin  = 10 * time.Second // a reader that takes nothing for so long is given up
+	maxFollowers = 256              // concurrent streams; further pages reload themselves now and then
+	heartbeat    = 15 * time.Second // keeps proxies from closing an idle connection
+	writeWithin  = 10 * time.Second // a reader that blocks for longer is disconnected
 	gatherFor    = 200 * time.Millisecond
 )
 
-// events follows the feed as server-sent events, until the reader leaves, the reader's token
-// is gone or the daemon stops.
+// events sends the feed as server-sent events, until the reader disconnects, its token is removed
+// or the daemon stops.
 func (b *Board) events(w http.ResponseWriter, r *http.Request) {
 	if b.followers.Add(1) > maxFollowers {
 		b.followers.Add(-1)
 		w.Header().Set("Retry-After", "30")
-		b.problem(w, r, http.StatusServiceUnavailable, "as many visitors as possible are following already; ask again later")
+		b.problem(w, r, http.StatusServiceUnavailable, "too many visitors follow the live updates; try again later")
 		return
 	}
 	defer b.followers.Add(-1)
@@ -33,7 +33,7 @@ func (b *Board) events(w http.ResponseWriter, r *http.Request) {
 		from = b.feed.Last()
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // a proxy passes each event on at once
+	w.Header().Set("X-Accel-Buffering", "no") // nginx does not buffer the events
 	w.WriteHeader(http.StatusOK)
 	if s.send("retry: 5000\n\n") != nil {
 		return
@@ -45,7 +45,7 @@ func (b *Board) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow sends what has happened after from, once something has, or a heartbeat.
+// follow waits for notes after number from and sends them, or else a heartbeat.
 func (b *Board) follow(r *http.Request, s *stream, from uint64) (uint64, error) {
 	notes, last, lost, more := b.feed.After(from)
 	switch {
@@ -71,7 +71,7 @@ func (b *Board) follow(r *http.Request, s *stream, from uint64) (uint64, error) 
 	}
 }
 
-// rest lets notes gather before the next are sent.
+// rest waits so that notes gather into one write.
 func (b *Board) rest(r *http.Request, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -85,14 +85,13 @@ func (b *Board) rest(r *http.Request, d time.Duration) error {
 	}
 }
 
-// stream is a connection that events are sent on.
+// stream is a connection for server-sent events.
 type stream struct {
 	w  http.ResponseWriter
 	to *http.ResponseController
 }
 
-// notes sends notes, the first of which is number from + 1. Of several that say
-// the same only the last is sent.
+// notes sends notes; the first one has number from + 1. Of equal notes it sends only the last.
 func (s *stream) notes(from uint64, notes []Note) error {
 	latest := map[Note]int{}
 	for i, n := range notes {
@@ -112,9 +111,9 @@ func (s *stream) notes(from uint64, notes []Note) error {
 	return s.send(string(text))
 }
 
-// send writes text, and gives a reader up that does not take it. // Invariant 15
+// send writes text, and fails if the reader does not accept it in time. // Invariant 15
 func (s *stream) send(text string) error {
-	_ = s.to.SetWriteDeadline(time.Now().Add(writeWithin)) // a recorder of tests has none
+	_ = s.to.SetWriteDeadline(time.Now().Add(writeWithin)) // not supported by the recorder in tests
 	if _, err := io.WriteString(s.w, text); err != nil {
 		return err
 	}

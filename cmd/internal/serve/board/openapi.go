@@ -11,15 +11,15 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// describe makes the OpenAPI document from the table of endpoints and the types of
-// their answers, so that it says what they do.
+// describe generates the OpenAPI document from the table of endpoints and the types of their
+// responses, so that it always matches them.
 func describe(version string) ([]byte, error) {
 	d := describer{schemas: map[string]any{}, paths: map[string]map[string]any{}}
 	fault, err := d.content("application/problem+json", problem{})
 	if err != nil {
 		return nil, err
 	}
-	d.fault = map[string]any{"description": "What went wrong.", "content": fault}
+	d.fault = map[string]any{"description": "The error.", "content": fault}
 	for _, e := range endpoints() {
 		if err := d.add(e); err != nil {
 			return nil, err
@@ -33,7 +33,7 @@ func describe(version string) ([]byte, error) {
 		"info": map[string]any{
 			"title":       "penstock serve",
 			"version":     max(version, "0"),
-			"description": "What the dashboard shows, for programs. With a token configured every request carries it as a bearer.",
+			"description": "The data and actions of the dashboard as an API. If tokens are configured, every request needs one as a bearer token.",
 		},
 		"security": []any{map[string]any{"token": []string{}}, map[string]any{}},
 		"paths":    d.paths,
@@ -49,14 +49,14 @@ func describe(version string) ([]byte, error) {
 	return bytes.ReplaceAll(text, []byte("#/$defs/"), []byte("#/components/schemas/")), nil
 }
 
-// describer gathers the parts of the document.
+// describer collects the parts of the document.
 type describer struct {
 	schemas map[string]any
 	paths   map[string]map[string]any
 	fault   map[string]any
 }
 
-// placeholder is a value that stands in a path.
+// placeholder matches a parameter in a path.
 var placeholder = regexp.MustCompile(`\{(\w+)\}`)
 
 func (d *describer) add(e endpoint) error {
@@ -71,9 +71,9 @@ func (d *describer) add(e endpoint) error {
 	for _, p := range e.query {
 		params = append(params, map[string]any{"name": p.name, "in": "query", "description": p.tells, "schema": map[string]any{"type": p.kind}})
 	}
-	status, done := "200", "The answer."
+	status, done := "200", "The response."
 	if e.method != "GET" {
-		status, done = "202", "It is noted, and done soon."
+		status, done = "202", "The action is accepted and starts soon."
 	}
 	d.put(e.method, e.path, map[string]any{
 		"summary": e.does, "operationId": operation(e), "parameters": params,
@@ -89,7 +89,7 @@ func (d *describer) put(method, path string, operation map[string]any) {
 	d.paths[path][strings.ToLower(method)] = operation
 }
 
-// operation is the name of what an endpoint does: listRuns, getRun, runPipeline.
+// operation returns the id of an endpoint's operation: listRuns, getRun, runPipeline.
 func operation(e endpoint) string {
 	parts := strings.Split(strings.TrimPrefix(e.path, "/api/v1/"), "/")
 	last := parts[len(parts)-1]
@@ -105,22 +105,22 @@ func operation(e endpoint) string {
 	return "get" + strings.ToUpper(last[:1]) + last[1:]
 }
 
-// addEvents describes the live updates, which are no JSON.
+// addEvents describes the live updates, which are not JSON.
 func (d *describer) addEvents() error {
 	content, err := d.content("text/event-stream", Note{})
 	if err != nil {
 		return err
 	}
 	d.put("GET", "/events", map[string]any{
-		"summary":     "What changes, while it does: server-sent events named change, each a Note as JSON. An event named reset says that some were missed. Last-Event-ID goes on where a reader was.",
+		"summary":     "Live updates: server-sent events named change, each a Note as JSON. An event named reset means that some were missed. Send Last-Event-ID to continue after that event.",
 		"operationId": "followEvents",
 		"parameters":  []any{map[string]any{"name": "Last-Event-ID", "in": "header", "schema": map[string]any{"type": "string"}}},
-		"responses":   map[string]any{"200": map[string]any{"description": "Events, without end.", "content": content}, "default": d.fault},
+		"responses":   map[string]any{"200": map[string]any{"description": "An endless stream of events.", "content": content}, "default": d.fault},
 	})
 	return nil
 }
 
-// content describes an answer of a type, whose parts become schemas by name.
+// content describes a response of v's type. Named types in it become schemas.
 func (d *describer) content(kind string, v any) (map[string]any, error) {
 	r := jsonschema.Reflector{Anonymous: true, Namer: nameOf}
 	text, err := json.Marshal(r.Reflect(v))
@@ -143,12 +143,12 @@ func (d *describer) content(kind string, v any) (map[string]any, error) {
 	return map[string]any{kind: map[string]any{"schema": schema}}, nil
 }
 
-// nameOf is what a type is called in the document: of a list, what it lists.
+// nameOf returns the name of a type in the document: items[Run] becomes RunList.
 func nameOf(t reflect.Type) string {
 	name, of, generic := strings.Cut(t.Name(), "[")
 	switch {
 	case name == "":
-		return "" // a list or the like has none
+		return "" // an unnamed type, for example a slice
 	case !generic:
 		return strings.ToUpper(name[:1]) + name[1:]
 	}

@@ -10,27 +10,27 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Overview is how everything stands, at a glance.
+// Overview is the overall state.
 type Overview struct {
-	State     string       `json:"state" jsonschema:"enum=ok,enum=attention,enum=failing,description=failing: something did not work. attention: a person should look. ok: neither."`
+	State     string       `json:"state" jsonschema:"enum=ok,enum=attention,enum=failing,description=failing: something failed. attention: a person should look. ok: neither."`
 	Summary   string       `json:"summary"`
 	At        time.Time    `json:"at"`
-	Since     time.Time    `json:"since" jsonschema:"description=That the daemon runs."`
+	Since     time.Time    `json:"since" jsonschema:"description=When the daemon started."`
 	Version   string       `json:"version"`
 	Streams   StreamCounts `json:"streams"`
 	Running   []Running    `json:"running"`
 	Budgets   []Gauge      `json:"rate"`
-	Attention []Concern    `json:"attention" jsonschema:"description=The gravest first."`
-	Next      []Due        `json:"next" jsonschema:"description=The next slot of each pipeline\\, the nearest first."`
+	Attention []Concern    `json:"attention" jsonschema:"description=Most severe first."`
+	Next      []Due        `json:"next" jsonschema:"description=Next slot of each pipeline\\, earliest first."`
 }
 
-// StreamCounts counts streams, in each of their destinations, by how they stand.
+// StreamCounts counts streams by state, once per destination.
 type StreamCounts struct {
 	All       int `json:"all"`
 	OK        int `json:"ok"`
 	Attention int `json:"attention"`
 	Failing   int `json:"failing"`
-	New       int `json:"new" jsonschema:"description=That no run has tried yet."`
+	New       int `json:"new" jsonschema:"description=Not read by any run yet."`
 }
 
 // Concern is something that a person should look at.
@@ -49,7 +49,7 @@ type Due struct {
 	At       time.Time `json:"at"`
 }
 
-// Tones, from calm to grave. They are what colours and marks stand for.
+// Tones are severities in ascending order, shown as colours.
 const (
 	toneNew  = "new"
 	toneOK   = "ok"
@@ -58,7 +58,7 @@ const (
 	toneBad  = "failing"
 )
 
-// tone is how grave a status is.
+// tone returns the severity of a status.
 func tone(s pipeline.Status) string {
 	switch s {
 	case "":
@@ -73,10 +73,10 @@ func tone(s pipeline.Status) string {
 	return toneWarn
 }
 
-// maxConcerns is how many are told one by one.
+// maxConcerns limits the concerns that are listed.
 const maxConcerns = 100
 
-// status puts together how everything stands.
+// status returns the overall state.
 func (b *Board) status(ctx context.Context) (Overview, error) {
 	var s Overview
 	now, err := b.Facts.Now(ctx)
@@ -107,7 +107,7 @@ func (b *Board) status(ctx context.Context) (Overview, error) {
 	return s, nil
 }
 
-// list is a list that is told as empty where there is none.
+// list returns an empty slice instead of nil, so that JSON has [] and not null.
 func list[T any](all []T) []T {
 	if all == nil {
 		return []T{}
@@ -143,7 +143,7 @@ func nextOf(all []Pipeline) []Due {
 	return next
 }
 
-// concerns is what a person should look at, the gravest first.
+// concerns returns what a person should look at, most severe first.
 func concerns(notices []string, pipelines []Pipeline, streams []Stream, webhooks []Webhook) []Concern {
 	var all []Concern
 	for _, text := range notices {
@@ -167,24 +167,24 @@ func concerns(notices []string, pipelines []Pipeline, streams []Stream, webhooks
 			all = append(all, Concern{Tone: toneWarn, Source: w.Source, Text: counted(w.DeadSum, "event") + " could not be applied."})
 		}
 		if w.Room > 0 && w.Captured >= w.Room {
-			all = append(all, Concern{Tone: toneWarn, Source: w.Source, Text: "There is no room for more deliveries: the oldest are dropped until `penstock webhooks learn " + w.Source + "` has found the scheme."})
+			all = append(all, Concern{Tone: toneWarn, Source: w.Source, Text: "The store of unverified deliveries is full: the oldest are dropped. Run `penstock webhooks learn " + w.Source + "` to find the signature scheme."})
 		}
 		if w.Quota > 0 && w.Bytes > w.Quota/10*9 {
-			all = append(all, Concern{Tone: toneBad, Source: w.Source, Text: "The inbox is nearly full; deliveries are about to be put off."})
+			all = append(all, Concern{Tone: toneBad, Source: w.Source, Text: "The inbox is nearly full; soon deliveries are refused with 503."})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Concern) int { return cmp.Compare(gravity(b.Tone), gravity(a.Tone)) })
 	return all
 }
 
-// Graver compares two tones by how grave they are.
+// Graver compares two tones by severity.
 func Graver(a, b string) int { return cmp.Compare(gravity(a), gravity(b)) }
 
 func gravity(tone string) int {
 	return slices.Index([]string{toneNew, toneOK, toneBusy, toneWarn, toneBad}, tone)
 }
 
-// verdictOf says how everything stands in a word and in a sentence.
+// verdictOf returns the overall state as a tone and as a sentence.
 func verdictOf(s Overview) (string, string) {
 	t := s.Streams
 	of := fmt.Sprintf("%d of %s", t.Failing, counted(int64(t.All), "stream"))
@@ -198,13 +198,13 @@ func verdictOf(s Overview) (string, string) {
 	case t.Attention > 0:
 		return toneWarn, fmt.Sprintf("%d of %s need attention", t.Attention, counted(int64(t.All), "stream"))
 	case len(s.Attention) > 0:
-		return toneWarn, counted(int64(len(s.Attention)), "thing") + " to attend to"
+		return toneWarn, counted(int64(len(s.Attention)), "item") + " to look at"
 	case t.OK == 0 && len(s.Running) > 0:
-		return toneOK, "The first run is under way"
+		return toneOK, "The first run is in progress"
 	case t.OK == 0:
 		return toneOK, "Nothing has run yet"
 	case t.New > 0:
-		return toneOK, fmt.Sprintf("All is well; %s still to be read for the first time", counted(int64(t.New), "stream"))
+		return toneOK, fmt.Sprintf("Everything works; %s not read yet", counted(int64(t.New), "stream"))
 	}
-	return toneOK, fmt.Sprintf("All %s are well", counted(int64(t.All), "stream"))
+	return toneOK, fmt.Sprintf("All %s work", counted(int64(t.All), "stream"))
 }

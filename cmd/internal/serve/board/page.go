@@ -20,22 +20,22 @@ var pageFiles embed.FS
 //go:embed assets/*
 var assetFiles embed.FS
 
-// page is what every page is made of.
+// page is the data of a page.
 type page struct {
 	Title, Nav string
 	Here       string // its own path
-	Mark       string // of its forms
-	Actions    string // the mark of forms that start or pause something; "" for visitors who may only look
-	Said       string // of the action that led here
+	Mark       string // CSRF mark of its forms
+	Actions    string // the mark in forms of actions; "" for visitors who may only read
+	Said       string // message of the action that redirected here
 	Fault      string
 	Version    string
-	Open       bool // whoever sees it may see the rest
-	Signed     bool // by a sign-in, which can be ended
+	Open       bool // the visitor may see the other pages, too
+	Signed     bool // the visitor has signed in and can sign out
 	Live       bool
 	Data       any
 }
 
-// parsePages reads the templates, each with the parts that they share.
+// parsePages parses the templates, each with the shared layout and parts.
 func parsePages(now func() time.Time) (map[string]*template.Template, error) {
 	shared, err := template.New("").Funcs(functions(now)).ParseFS(pageFiles, "pages/layout.html", "pages/parts.html")
 	if err != nil {
@@ -63,7 +63,7 @@ func parsePages(now func() time.Time) (map[string]*template.Template, error) {
 	return pages, nil
 }
 
-// functions are what templates can call.
+// functions returns the functions of the templates.
 func functions(now func() time.Time) template.FuncMap {
 	return template.FuncMap{
 		"age":     func(t time.Time) string { return ageOf(t, now()) },
@@ -108,7 +108,7 @@ func functions(now func() time.Time) template.FuncMap {
 	}
 }
 
-// navItem is a part of the board.
+// navItem is an entry of the navigation.
 type navItem struct{ Path, Name string }
 
 func navItems() []navItem {
@@ -118,12 +118,12 @@ func navItems() []navItem {
 	}
 }
 
-// render answers with a page, whole or not at all.
+// render writes a page, either whole or not at all.
 func (b *Board) render(w http.ResponseWriter, status int, name string, p page) {
 	var text bytes.Buffer
 	if err := b.pages[name].ExecuteTemplate(&text, "layout", p); err != nil {
-		b.Log.Error("make a page of the dashboard", "page", name, "error", err)
-		http.Error(w, "the page could not be made; the log says why", http.StatusInternalServerError)
+		b.Log.Error("render dashboard page", "page", name, "error", err)
+		http.Error(w, "cannot render the page; see the log", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -131,8 +131,8 @@ func (b *Board) render(w http.ResponseWriter, status int, name string, p page) {
 	_, _ = w.Write(text.Bytes()) // the visitor may have left
 }
 
-// asset serves a part that pages are made of. Its address changes with it, so that
-// browsers may keep it for good.
+// asset serves a style, script or icon. Its URL contains a hash of its content, so browsers may
+// cache it forever.
 func asset(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	text, err := assetFiles.ReadFile("assets/" + path.Base(name))
@@ -148,7 +148,7 @@ func asset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text) // the visitor may have left
 }
 
-// assetURL is the address of a part as it is now.
+// assetURL returns the URL of the current version of an asset.
 func assetURL(name string) string {
 	text, err := assetFiles.ReadFile("assets/" + name)
 	if err != nil {

@@ -7,17 +7,17 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// whole is d with its lists told as empty where they are.
+// whole returns d with empty slices instead of nil.
 func (d RunDetail) whole() RunDetail {
 	d.Destinations, d.Passes, d.Rejects, d.Changes, d.Log = list(d.Destinations), list(d.Passes), list(d.Rejects), list(d.Changes), list(d.Log)
 	return d
 }
 
-// runView is one run.
+// runView is the page of one run.
 type runView struct {
 	RunDetail
 	Timeline timeline
-	Live     *Running // while it is under way
+	Live     *Running // while it is in progress
 }
 
 func (v runView) title() string { return "Run " + v.ID }
@@ -41,10 +41,10 @@ func (b *Board) runPage(r *http.Request) (any, error) {
 	return v, nil
 }
 
-// Tone is how grave the run's outcome is.
+// Tone returns the severity of the run's outcome.
 func (r Run) Tone() string { return tone(r.Status) }
 
-// Took is how long the run took, 0 where it has not ended.
+// Took returns how long the run took, 0 if it has not ended.
 func (r Run) Took() time.Duration {
 	if r.Ended.IsZero() {
 		return 0
@@ -52,10 +52,10 @@ func (r Run) Took() time.Duration {
 	return r.Ended.Sub(r.Started)
 }
 
-// Tone is how grave the pass's outcome is.
+// Tone returns the severity of the pass's outcome.
 func (p Pass) Tone() string { return tone(p.Status) }
 
-// Took is how long the pass took, 0 where that is not known.
+// Took returns how long the pass took, 0 if that is not known.
 func (p Pass) Took() time.Duration {
 	if p.Started.IsZero() || p.Ended.IsZero() {
 		return 0
@@ -63,20 +63,20 @@ func (p Pass) Took() time.Duration {
 	return p.Ended.Sub(p.Started)
 }
 
-// Sum is what a run has fetched, and what became of it.
+// Sum has the counts of a run.
 type Sum struct {
 	pipeline.Counts
 	AddsUp bool // Invariant 14
 }
 
-// Sum checks that the run's counts add up.
+// Sum returns the run's counts and whether they add up.
 func (r Run) Sum() Sum {
 	c := r.Counts
 	return Sum{c, c.Fetched == c.Written+c.Unchanged+c.Deduplicated+c.Rejected}
 }
 
-// Tone is how grave it is that the stream stands as it does. A pass that was
-// contradicted is looked at although the run took it for complete.
+// Tone returns the severity of the stream's state. A contradicted pass needs attention even if
+// the run counts it as complete.
 func (s Stream) Tone() string {
 	if t := tone(s.Status); t != toneOK || s.Verdict != pipeline.Contradicted {
 		return t
@@ -84,7 +84,7 @@ func (s Stream) Tone() string {
 	return toneWarn
 }
 
-// Tone is how grave it is what became of a slot.
+// Tone returns the severity of a slot's outcome.
 func (s Slot) Tone() string {
 	switch s.State {
 	case "ran":
@@ -97,7 +97,7 @@ func (s Slot) Tone() string {
 	return toneNew
 }
 
-// Share is how far a run is, from 0 to 1.
+// Share returns the progress of a run, from 0 to 1.
 func (r Running) Share() float64 {
 	done := float64(r.Ended)
 	for _, s := range r.Reading {
@@ -106,7 +106,7 @@ func (r Running) Share() float64 {
 	return min(1, done/float64(max(1, r.Streams)))
 }
 
-// Share is how far a stream is, from 0 to 1; 0 where its length is not known.
+// Share returns the progress of a stream, from 0 to 1; 0 if its length is not known.
 func (r Reading) Share() float64 {
 	if r.Total <= 0 {
 		return 0
@@ -114,7 +114,7 @@ func (r Reading) Share() float64 {
 	return min(1, float64(r.Records)/float64(r.Total))
 }
 
-// Share is how much of the allowed rate is used, from 0 to 1.
+// Share returns the used part of the allowed rate, from 0 to 1.
 func (g Gauge) Share() float64 {
 	if g.Allowed <= 0 {
 		return 0
@@ -122,7 +122,7 @@ func (g Gauge) Share() float64 {
 	return min(1, g.Used/g.Allowed)
 }
 
-// Share is how many of a stream's changes were announced, from 0 to 1.
+// Share returns the part of a stream's changes that events announced, from 0 to 1.
 func (c Coverage) Share() float64 {
 	return float64(c.Announced) / float64(max(1, c.Announced+c.Missed))
 }

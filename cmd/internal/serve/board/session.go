@@ -13,24 +13,24 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 )
 
-// How long a sign-in holds, and how many do at once.
+// Limits of sessions.
 const (
 	idleFor     = 12 * time.Hour
 	signedInFor = 7 * 24 * time.Hour
 	maxSessions = 1024
 )
 
-// Names of cookies. The form's one stands for a visitor who has not signed in: it
-// ties a form's mark to the browser that the form was made for.
+// Names of cookies. The form cookie is for visitors who have not signed in: it ties a form's CSRF
+// mark to the browser.
 const (
 	sessionCookie = "penstock_session"
 	formCookie    = "penstock_form"
 )
 
-// sessions are the visitors who have signed in. They end with the process.
+// sessions are the signed-in visitors. They are not stored and end with the process.
 type sessions struct {
 	now func() time.Time
-	key []byte // of the marks in forms
+	key []byte // signs the marks in forms
 
 	mu  sync.Mutex
 	all map[[32]byte]session // by the hash of the cookie's value
@@ -45,7 +45,7 @@ func newSessions(now func() time.Time) *sessions {
 	return &sessions{now: now, key: []byte(rand.Text()), all: map[[32]byte]session{}}
 }
 
-// begin signs a visitor in.
+// begin signs a visitor in and sets the session cookie. If there are too many sessions, it ends the oldest.
 func (s *sessions) begin(w http.ResponseWriter, r *http.Request, who access.Identity) {
 	id := rand.Text()
 	s.mu.Lock()
@@ -71,7 +71,7 @@ func (v session) over(now time.Time) bool {
 	return now.Sub(v.seen) > idleFor || now.Sub(v.began) > signedInFor
 }
 
-// of returns the visitor who has signed in and sent a request.
+// of returns the signed-in visitor who sent a request.
 func (s *sessions) of(r *http.Request) (who access.Identity, ok bool) {
 	c, err := r.Cookie(cookieName(r, sessionCookie))
 	if err != nil {
@@ -90,8 +90,8 @@ func (s *sessions) of(r *http.Request) (who access.Identity, ok bool) {
 	return v.who, true
 }
 
-// signedIn returns the visitor who has signed in, with the role that their token has now.
-// If the token is gone, its session is not valid.
+// signedIn returns the signed-in visitor, with the current role of the visitor's token. If the
+// token was removed, its sessions are not valid.
 func (b *Board) signedIn(r *http.Request) (who access.Identity, ok bool) {
 	if who, ok = b.sessions.of(r); ok {
 		who, ok = b.Access.Holds(who)
@@ -113,8 +113,8 @@ func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, gone)
 }
 
-// cookieName is the name of a cookie as browsers bind it: behind TLS the prefix has
-// them refuse one that another host or a page without TLS has set.
+// cookieName returns the name of a cookie. Over TLS it has the prefix __Host-, which makes browsers
+// refuse a cookie that another host or a page without TLS sets.
 func cookieName(r *http.Request, name string) string {
 	if access.Encrypted(r) {
 		return "__Host-" + name
@@ -126,9 +126,8 @@ func cookie(r *http.Request, name, value string, site http.SameSite) *http.Cooki
 	return &http.Cookie{Name: cookieName(r, name), Value: value, Path: "/", HttpOnly: true, Secure: access.Encrypted(r), SameSite: site}
 }
 
-// mark is what the forms of a page carry that is made for r: no other site can
-// know it, and it holds for this browser alone. It may set a cookie, so it comes
-// before the answer's body.
+// mark returns the CSRF mark for the forms of a page: no other site can know it, and it is valid
+// for this browser only. It may set a cookie, so it must be called before the body is written.
 func (b *Board) mark(w http.ResponseWriter, r *http.Request) string {
 	if id := holder(r); id != "" {
 		return b.sessions.sign(id)
@@ -138,7 +137,7 @@ func (b *Board) mark(w http.ResponseWriter, r *http.Request) string {
 	return b.sessions.sign(formCookie + id)
 }
 
-// marked reports whether a request carries the mark of a page of ours.
+// marked reports whether a request carries a valid CSRF mark.
 func (b *Board) marked(r *http.Request) bool {
 	id, mark := holder(r), r.Header.Get("X-CSRF-Token")
 	if mark == "" && !isAPI(r) {
@@ -147,8 +146,7 @@ func (b *Board) marked(r *http.Request) bool {
 	return id != "" && hmac.Equal([]byte(mark), []byte(b.sessions.sign(id)))
 }
 
-// holder is what tells a browser from others: its session, or else its form's
-// cookie.
+// holder returns what identifies a browser: its session cookie, or else its form cookie.
 func holder(r *http.Request) string {
 	for _, name := range []string{sessionCookie, formCookie} {
 		if c, err := r.Cookie(cookieName(r, name)); err == nil && len(c.Value) >= 26 {
@@ -164,7 +162,7 @@ func (s *sessions) sign(id string) string {
 	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))
 }
 
-// signInPage asks for a token.
+// signInPage shows the form for a token.
 func (b *Board) signInPage(w http.ResponseWriter, r *http.Request) {
 	next := local(r.URL.Query().Get("next"))
 	if _, ok := b.signedIn(r); ok || b.Access.Open() {
@@ -174,7 +172,7 @@ func (b *Board) signInPage(w http.ResponseWriter, r *http.Request) {
 	b.render(w, http.StatusOK, "signin", page{Title: "Sign in", Here: next, Mark: b.mark(w, r)})
 }
 
-// signIn takes the token from the form.
+// signIn checks the token from the form.
 func (b *Board) signIn(w http.ResponseWriter, r *http.Request) {
 	next := local(r.PostFormValue("next"))
 	if b.Access.Open() {
@@ -205,7 +203,7 @@ func (b *Board) signIn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
-// again shows the sign-in form with what was wrong.
+// again shows the sign-in form with an error.
 func (b *Board) again(w http.ResponseWriter, r *http.Request, status int, why string) {
 	b.render(w, status, "signin", page{Title: "Sign in", Here: local(r.PostFormValue("next")), Mark: b.mark(w, r), Fault: why})
 }
@@ -213,7 +211,7 @@ func (b *Board) again(w http.ResponseWriter, r *http.Request, status int, why st
 // signOut ends the visitor's session.
 func (b *Board) signOut(w http.ResponseWriter, r *http.Request) {
 	if !b.marked(r) {
-		b.problem(w, r, http.StatusForbidden, "this page is out of date; load it again, then try once more")
+		b.problem(w, r, http.StatusForbidden, "this page is out of date; reload it and try again")
 		return
 	}
 	if who, ok := b.signedIn(r); ok {

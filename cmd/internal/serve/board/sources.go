@@ -7,36 +7,36 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Source is one workspace of the platform, and what became of it in the last run
-// of a pipeline over several.
+// Source is one workspace of the platform, and its outcome in the last run of a pipeline over
+// several sources.
 type Source struct {
 	Name     string          `json:"source"`
-	Pipeline string          `json:"pipeline,omitempty" jsonschema:"description=Absent where none has read it yet."`
+	Pipeline string          `json:"pipeline,omitempty" jsonschema:"description=Absent if no pipeline has read it yet."`
 	State    SourceState     `json:"state" jsonschema:"enum=ok,enum=attention,enum=failing,enum=paused,enum=new"`
 	Status   pipeline.Status `json:"status,omitempty" jsonschema:"description=Of its last run."`
 	Run      string          `json:"run,omitempty"`
-	At       time.Time       `json:"at,omitzero" jsonschema:"description=The end of its last run."`
-	Complete time.Time       `json:"complete_at,omitzero" jsonschema:"description=When it was complete for the last time."`
-	Failures int             `json:"failures" jsonschema:"description=Runs in a row that were not complete."`
-	Rows     int64           `json:"rows" jsonschema:"description=Written by its last run."`
+	At       time.Time       `json:"at,omitzero" jsonschema:"description=When its last run ended."`
+	Complete time.Time       `json:"complete_at,omitzero" jsonschema:"description=When it was last complete."`
+	Failures int             `json:"failures" jsonschema:"description=Consecutive runs that were not complete."`
+	Rows     int64           `json:"rows" jsonschema:"description=Rows written by its last run."`
 	Requests int             `json:"requests" jsonschema:"description=Of its last run."`
-	Error    string          `json:"error,omitempty" jsonschema:"description=Why it is not complete\\, or paused."`
+	Error    string          `json:"error,omitempty" jsonschema:"description=Why it is not complete\\, or why it is paused."`
 	Paused   time.Time       `json:"paused_at,omitzero"`
 }
 
-// SourceState is how a source stands, in a word.
+// SourceState is the state of a source.
 type SourceState string
 
-// How sources stand.
+// The states of sources.
 const (
 	SourceFailing   SourceState = "failing"
-	SourceAttention SourceState = "attention" // not complete, and not failed
+	SourceAttention SourceState = "attention" // not complete, but not failed
 	SourcePaused    SourceState = "paused"
 	SourceOK        SourceState = "ok"
-	SourceNew       SourceState = "new" // no run has tried it
+	SourceNew       SourceState = "new" // not read by any run yet
 )
 
-// Tone is the colour of the state.
+// Tone returns the severity of the state; "" if it is paused.
 func (s SourceState) Tone() string {
 	if s == SourcePaused {
 		return ""
@@ -44,7 +44,7 @@ func (s SourceState) Tone() string {
 	return string(s)
 }
 
-// Word is the state for people.
+// Word returns the state as shown on pages.
 func (s SourceState) Word() string {
 	switch s {
 	case SourceOK:
@@ -59,19 +59,18 @@ func (s SourceState) Word() string {
 	return string(s)
 }
 
-// SourceTally counts sources by how they stand.
+// SourceTally counts sources by state.
 type SourceTally struct {
 	All, Failing, Attention, Paused, OK, New int
 }
 
-// Sources are a part of the sources, those in trouble first, and how many there
-// are of each state.
+// Sources is a page of the list of sources, problems first, and the number in each state.
 type Sources struct {
 	List[Source]
 	Tally SourceTally
 }
 
-// sourcesView is the page that lists them.
+// sourcesView is the page of sources.
 type sourcesView struct {
 	listView[Source]
 	Tally SourceTally

@@ -10,15 +10,15 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 )
 
-// view is a page and what it shows.
+// view is a page and the function that loads its data.
 type view struct {
 	path, template, title string
-	nav                   string // the part of the board it belongs to
-	live                  bool   // it follows what happens
+	nav                   string // its entry in the navigation
+	live                  bool   // updated live
 	data                  func(*Board, *http.Request) (any, error)
 }
 
-// views is the table of pages.
+// views returns the table of pages.
 func views() []view {
 	return []view{
 		{"/{$}", "now", "Now", "/", true, (*Board).nowPage},
@@ -57,7 +57,7 @@ func (b *Board) show(v view) http.Handler {
 	})
 }
 
-// here is the path of the page itself, without what an action has left there.
+// here returns the path of the page, without the parameter that an action added.
 func here(r *http.Request) string {
 	u, v := *r.URL, r.URL.Query()
 	v.Del("said")
@@ -84,7 +84,7 @@ func (b *Board) nowPage(r *http.Request) (any, error) {
 type pipelineView struct {
 	Pipeline
 	Streams []Stream
-	More    int // streams that are not among them
+	More    int // number of streams that are not shown
 	Runs    []Run
 }
 
@@ -106,7 +106,7 @@ func (b *Board) pipelinePage(r *http.Request) (any, error) {
 	return v, err
 }
 
-// pipeline is the one that a request's path names.
+// pipeline returns the pipeline in the request's path.
 func (b *Board) pipeline(r *http.Request) (Pipeline, error) {
 	all, err := b.Facts.Pipelines(r.Context())
 	if err != nil {
@@ -122,10 +122,10 @@ func (b *Board) pipeline(r *http.Request) (Pipeline, error) {
 // streamView is one stream, in each of its destinations.
 type streamView struct {
 	Pipeline, Name string
-	Source         string   // the one that it is about, of several
-	In             []Stream // each of them in full
-	Each           []Stream // where there are too many for that
-	Total          int      // of sources and destinations
+	Source         string   // the source shown, if there are several
+	In             []Stream // shown in full
+	Each           []Stream // shown as a table, if there are too many for In
+	Total          int      // combinations of source and destination
 	Table          string
 	Rejects        List[Reject]
 	Changes        List[Change]
@@ -133,7 +133,7 @@ type streamView struct {
 
 func (v streamView) title() string { return v.Name }
 
-// maxCards is how many sources and destinations of a stream are shown in full.
+// maxCards is how many combinations of source and destination are shown in full.
 const maxCards = 8
 
 func (b *Board) streamPage(r *http.Request) (any, error) {
@@ -158,7 +158,7 @@ func (b *Board) streamPage(r *http.Request) (any, error) {
 	return v, err
 }
 
-// listView is a part of a list, and the way to the parts beside it.
+// listView is one page of a list, with links to the previous and the next page.
 type listView[T any] struct {
 	Items         []T
 	From, Total   int
@@ -167,7 +167,7 @@ type listView[T any] struct {
 	Query         Query
 }
 
-// asking is a question for a part of a list.
+// asking returns a page of a list.
 type asking[T any] func(context.Context, Query) (List[T], error)
 
 func listPage[T any](of func(*Board) asking[T]) func(*Board, *http.Request) (any, error) {
@@ -214,14 +214,13 @@ func (b *Board) streamsPage(r *http.Request) (any, error) {
 	return v, nil
 }
 
-// streams are those that a request's query asks for.
+// streams returns the streams that match a request's query.
 func (b *Board) streams(r *http.Request) ([]Stream, error) {
 	all, err := b.Facts.Streams(r.Context(), queryOf(r).Source)
 	return wanted(all.Items, queryOf(r)), err
 }
 
-// wanted are the streams that q leaves, the gravest first where it asks for none
-// in particular. A status may be a tone as well.
+// wanted returns the streams that match q, most severe first. The status in q may also be a tone.
 func wanted(all []Stream, q Query) []Stream {
 	var kept []Stream
 	for _, s := range all {
@@ -237,7 +236,7 @@ func wanted(all []Stream, q Query) []Stream {
 	return kept
 }
 
-// webhooks are those of every source, their lists told as empty where they are.
+// webhooks returns the webhooks of every source, with empty slices instead of nil.
 func (b *Board) webhooks(ctx context.Context) ([]Webhook, error) {
 	all, err := b.Facts.Webhooks(ctx)
 	for i := range all {

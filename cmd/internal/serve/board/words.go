@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// grouped is n with its thousands apart.
+// grouped formats n with commas between thousands.
 func grouped(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	from := 0
@@ -27,7 +27,7 @@ func grouped(n int64) string {
 	return s
 }
 
-// number is any whole number, grouped.
+// number formats any integer with commas between thousands.
 func number(v any) string {
 	switch n := v.(type) {
 	case int:
@@ -40,7 +40,7 @@ func number(v any) string {
 	return fmt.Sprint(v)
 }
 
-// counted is a number of things, in words.
+// counted returns a number and a noun, in the plural unless n is 1.
 func counted(n int64, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -56,7 +56,7 @@ func sentence(what, why string) string {
 	return what + ": " + why
 }
 
-// ageOf is how long ago t was or how far off it is, in its largest unit.
+// ageOf returns how long ago t was, or how far in the future it is, in the largest unit.
 func ageOf(t, now time.Time) string {
 	if t.IsZero() {
 		return "never"
@@ -67,7 +67,7 @@ func ageOf(t, now time.Time) string {
 	return span(now.Sub(t)) + " ago"
 }
 
-// span is a duration in its largest unit.
+// span formats a duration in its largest unit.
 func span(d time.Duration) string {
 	switch {
 	case d < time.Minute:
@@ -80,7 +80,7 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
-// took is a duration as exactly as it is of use.
+// took formats a duration with the precision that is useful.
 func took(d time.Duration) string {
 	switch {
 	case d <= 0:
@@ -97,7 +97,7 @@ func took(d time.Duration) string {
 	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// bytesOf is a size in its largest unit.
+// bytesOf formats a size in its largest unit.
 func bytesOf(n int64) string {
 	f, units := float64(n), []string{"B", "kB", "MB", "GB", "TB"}
 	for f >= 1000 && len(units) > 1 {
@@ -109,7 +109,7 @@ func bytesOf(n int64) string {
 	return fmt.Sprintf("%.0f %s", f, units[0])
 }
 
-// perSecond is a rate of requests.
+// perSecond formats a rate.
 func perSecond(f float64) string {
 	if f > 0 && f < 10 {
 		return strconv.FormatFloat(f, 'f', 1, 64)
@@ -117,10 +117,10 @@ func perSecond(f float64) string {
 	return grouped(int64(math.Round(f)))
 }
 
-// percent is a share in hundredths.
+// percent formats a share from 0 to 1 as a percentage, rounded down.
 func percent(f float64) string { return strconv.FormatFloat(math.Floor(f*100), 'f', 0, 64) + " %" }
 
-// stamp is a time as people read it.
+// stamp formats a time in UTC.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return "–"
@@ -128,7 +128,7 @@ func stamp(t time.Time) string {
 	return t.UTC().Format("2 Jan 2006 15:04:05") + " UTC"
 }
 
-// zoned is a time where the schedule lives.
+// zoned formats a time in the schedule's time zone.
 func zoned(t time.Time, zone string) string {
 	if at, err := time.LoadLocation(zone); err == nil && zone != "" {
 		return t.In(at).Format("Mon 2 Jan 15:04 MST")
@@ -136,7 +136,7 @@ func zoned(t time.Time, zone string) string {
 	return t.UTC().Format("Mon 2 Jan 15:04 MST")
 }
 
-// brief is the beginning of a long text.
+// brief shortens s to at most runes characters.
 func brief(s string, runes int) string {
 	if len(s) <= runes {
 		return s
@@ -148,11 +148,10 @@ func brief(s string, runes int) string {
 	return strings.TrimRight(string(r[:runes-1]), " ") + "…"
 }
 
-// fact is a line of a verdict's evidence.
+// fact is one item of a verdict's evidence.
 type fact struct{ Name, Value string }
 
-// evidence is a verdict's witnesses as lines of name and value. What is false,
-// nothing or empty says nothing.
+// evidence returns a verdict's witnesses as names and values. It omits false, zero and empty values.
 func evidence(raw json.RawMessage) []fact {
 	var all map[string]any
 	d := json.NewDecoder(strings.NewReader(string(raw)))
@@ -186,7 +185,7 @@ func evidence(raw json.RawMessage) []fact {
 
 func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
-// statusWord is how a status is called on a page.
+// statusWord returns the name of a status on pages.
 func statusWord(s pipeline.Status) string {
 	if s == "" {
 		return "not read yet"
@@ -194,32 +193,32 @@ func statusWord(s pipeline.Status) string {
 	return string(s)
 }
 
-// triggerWord is why a run began.
+// triggerWord returns why a run began, in words.
 func triggerWord(trigger string) string {
-	if w, ok := map[string]string{"schedule": "at its slot", "catch_up": "for a slot that was missed", "resume": "after an interruption",
-		"manual": "by hand", "retry": "by hand, again", "refresh": "because of a webhook"}[trigger]; ok {
+	if w, ok := map[string]string{"schedule": "at its slot", "catch_up": "for a missed slot", "resume": "after an interruption",
+		"manual": "manually", "retry": "retried manually", "refresh": "because of a webhook"}[trigger]; ok {
 		return w
 	}
 	return trigger
 }
 
-// statusHint is what a status means, for those who see it for the first time.
+// statusHint returns an explanation of a status.
 func statusHint(s pipeline.Status) string {
 	return map[pipeline.Status]string{
-		"":                         "no run has tried it yet",
-		pipeline.StatusComplete:    "read to its end, everything is committed",
-		pipeline.StatusHeld:        "waits for a person: missing rows were kept, or a table was not changed",
-		pipeline.StatusUnavailable: "the source does not give it: not entitled, switched off, or gone",
-		pipeline.StatusParked:      "put off; a later run goes on",
-		pipeline.StatusLagging:     "this destination did not take what others have; a later run catches up",
-		pipeline.StatusFailed:      "it did not work; what was committed stays",
-		pipeline.StatusStopped:     "stopped by a signal before its end; a later run goes on",
-		pipeline.StatusRunning:     "under way",
-		pipeline.StatusPartial:     "safe progress, and something left to do",
+		"":                         "not read by any run yet",
+		pipeline.StatusComplete:    "read to its end, and everything is committed",
+		pipeline.StatusHeld:        "waits for a decision: missing rows were kept, or a table was not changed",
+		pipeline.StatusUnavailable: "the source does not provide it: no permission, switched off, or removed",
+		pipeline.StatusParked:      "postponed; a later run continues",
+		pipeline.StatusLagging:     "this destination is behind the others; a later run catches up",
+		pipeline.StatusFailed:      "failed; committed data is safe",
+		pipeline.StatusStopped:     "stopped by a signal before its end; a later run continues",
+		pipeline.StatusRunning:     "in progress",
+		pipeline.StatusPartial:     "progress was committed, but some work is left",
 	}[s]
 }
 
-// verdictTone is how much a verdict says.
+// verdictTone returns the colour of a verdict.
 func verdictTone(v pipeline.Verdict) string {
 	switch v {
 	case pipeline.Proven:
@@ -232,24 +231,24 @@ func verdictTone(v pipeline.Verdict) string {
 	return toneNew
 }
 
-// verdictHint is what a verdict means.
+// verdictHint returns an explanation of a verdict.
 func verdictHint(v pipeline.Verdict) string {
 	return map[pipeline.Verdict]string{
-		pipeline.Proven:       "the pass has shown that it carried every record",
-		pipeline.Consistent:   "nothing speaks against it, and not everything was shown",
-		pipeline.Unproven:     "it cannot be told whether every record came",
-		pipeline.Contradicted: "something speaks against it",
+		pipeline.Proven:       "the pass has proven that it read every record",
+		pipeline.Consistent:   "no sign of missing records, but no full proof",
+		pipeline.Unproven:     "unknown whether every record was read",
+		pipeline.Contradicted: "there is evidence that records are missing",
 	}[v]
 }
 
-// Paths of pages. What stands between slashes is escaped whole.
+// Paths of pages. Each segment is escaped.
 func pipelinePath(name string) string { return "/pipelines/" + url.PathEscape(name) }
 func sourcePath(name string) string   { return "/sources/" + url.PathEscape(name) }
 func streamPath(pipeline, s string) string {
 	return pipelinePath(pipeline) + "/streams/" + url.PathEscape(s)
 }
 
-// A stream or a run of one source among several is a part of that of all.
+// The page of a stream or a run for one of several sources has the source as a parameter.
 func streamOfPath(pipeline, source, s string) string {
 	return partPath(streamPath(pipeline, s), source)
 }
