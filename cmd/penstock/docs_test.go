@@ -214,3 +214,43 @@ func TestDependenciesAreExplained(t *testing.T) {
 	}
 	require.ElementsMatch(t, direct, explained)
 }
+
+// TestContributeDestination compares "Add a destination" of CONTRIBUTING.md with the destinations that there are: each
+// folder that implements load.Destination runs the conformance suite, and the table of destinations imports it.
+func TestContributeDestination(t *testing.T) {
+	t.Parallel()
+	guide := pages(t)["CONTRIBUTING.md"]
+	implements, tested, texts := map[string]bool{}, map[string]bool{}, map[string]string{}
+	eachGoFile(t, func(path, text string) {
+		folder := filepath.Base(filepath.Dir(path))
+		if strings.Contains(path, "load/") && folder != "loadtest" && regexp.MustCompile(`(?m)^var _ load\.Destination = |\n\t_ load\.Destination += `).MatchString(text) {
+			implements[folder] = true
+		}
+		if strings.HasSuffix(path, "_test.go") && strings.Contains(text, "loadtest.Run(") {
+			tested[folder] = true
+		}
+		if strings.Contains(path, "cmd/penstock/") {
+			texts[filepath.Base(path)] = text
+		}
+	})
+	for _, promised := range []string{"load.Destination", "load.Tx", "loadtest.Run", "cmd/penstock/destinations.go"} {
+		require.Contains(t, guide, "`"+promised+"`")
+	}
+	require.GreaterOrEqual(t, len(implements), 3, "%v", implements)
+	for folder := range implements {
+		require.True(t, tested[folder], "load/%s does not run the conformance suite", folder)
+		require.Regexp(t, `(?s)func places\(\).*?\b`+folder+`Place\(`, texts["destinations.go"])
+	}
+}
+
+// TestGuidesNameFiles checks that each path in code font of CONTRIBUTING.md and ARCHITECTURE.md exists.
+func TestGuidesNameFiles(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"CONTRIBUTING.md", "docs/ARCHITECTURE.md"} {
+		for _, m := range regexp.MustCompile("`([a-z]+/[a-zA-Z0-9_/.*-]+)`").FindAllStringSubmatch(pages(t)[name], -1) {
+			found, err := filepath.Glob(filepath.Join(moduleRoot, m[1]))
+			require.NoError(t, err)
+			require.NotEmpty(t, found, "%s names %s", name, m[1])
+		}
+	}
+}
