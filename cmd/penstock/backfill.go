@@ -41,7 +41,7 @@ missing or in the future, or if the source cannot filter by an end.`,
 			}
 			b.Again = again
 			f.options.Backfill = &b
-			c, p, err := a.carry(args)
+			c, p, err := a.loadPipeline(args)
 			if err != nil {
 				return err
 			}
@@ -100,9 +100,9 @@ func momentOf(flag, text string) (time.Time, error) {
 // maxLeftOut limits how many of the skipped streams a message names.
 const maxLeftOut = 4
 
-// narrow removes from a ranged backfill the streams that cannot be filtered by a range. It is an error if the
+// skipUnranged removes from a ranged backfill the streams that cannot be filtered by a range. It is an error if the
 // command line names one of them.
-func (a *app) narrow(ctx context.Context, r *openedRun, named []string) error {
+func (a *app) skipUnranged(ctx context.Context, r *openedRun, named []string) error {
 	known := r.conventions(ctx)
 	var left []string
 	r.streams = slices.DeleteFunc(slices.Clone(r.streams), func(s config.Stream) bool {

@@ -95,7 +95,7 @@ func siblings(base string) []string {
 	for _, below := range []string{"public", "app", "api"} {
 		all = append(all, u.JoinPath(below).String())
 	}
-	return all[:min(len(all), mostSiblings)]
+	return all[:min(len(all), maxSiblings)]
 }
 
-const mostSiblings = 6
+const maxSiblings = 6

@@ -291,7 +291,7 @@ func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.D
 	if d.Apart() && len(c.Sources) > 0 {
 		d = d.For(c.Sources[0].Name) // one source's part stands for all
 	}
-	p, err := placeOf(c, d)
+	p, err := destinationKindOf(c, d)
 	if err == nil && p.check != nil {
 		err = p.check(ctx, a, d)
 	}

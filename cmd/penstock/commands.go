@@ -19,7 +19,7 @@ func (a *app) printed(argv []string) (string, error) {
 	if err := a.mayRun(argv[0]); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(a.lasting(), secretTime)
+	ctx, cancel := context.WithTimeout(a.processContext(), secretTime)
 	defer cancel()
 	out, err := runProgram(ctx, argv, maxSecret)
 	return string(out), err

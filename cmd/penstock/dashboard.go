@@ -20,12 +20,12 @@ import (
 
 // dashboard is the daemon's pages and API, and the sources of their data.
 type dashboard struct {
-	a     *app
-	board *board.Board
-	facts *boardfacts.Facts
-	conf  atomic.Pointer[config.Config] // the current one
-	hooks *webhookServer
-	guard *access.Guard // for every route that takes a token
+	a        *app
+	board    *board.Board
+	facts    *boardfacts.Facts
+	conf     atomic.Pointer[config.Config] // the current one
+	webhooks *webhookServer
+	guard    *access.Guard // for every route that takes a token
 
 	closed bool                     // there were tokens at start
 	wrong  chan serve.AccessRefused // for the audit log
@@ -33,7 +33,7 @@ type dashboard struct {
 
 // openDashboard returns the dashboard of a configuration.
 func (a *app) openDashboard(c *config.Config, j state.Journal, h *webhookServer, observe func(serve.AccessRefused)) (*dashboard, error) {
-	d := &dashboard{a: a, hooks: h, closed: len(c.Serve.Tokens) > 0, wrong: make(chan serve.AccessRefused, 256)}
+	d := &dashboard{a: a, webhooks: h, closed: len(c.Serve.Tokens) > 0, wrong: make(chan serve.AccessRefused, 256)}
 	d.guard = access.New(access.Options{Log: a.log, Observe: func(n serve.AccessRefused) {
 		observe(n)
 		if !n.Limited { // the limit bounds their number
@@ -101,9 +101,9 @@ func (d *dashboard) recordWrong(ctx context.Context) {
 // clock is the clock of the audit log: the state's.
 func (d *dashboard) clock() time.Time { return d.a.stateOf(d.conf.Load()).Now() }
 
-// mostApart is the largest number of per-source parts of a destination that are all shown. Of more, only the
+// maxSeparate is the largest number of per-source parts of a destination that are all shown. Of more, only the
 // source that a visitor selects is.
-const mostApart = 20
+const maxSeparate = 20
 
 // places returns the destinations that pipelines write to.
 func (d *dashboard) places() []boardfacts.Place {
@@ -118,7 +118,7 @@ func (d *dashboard) places() []boardfacts.Place {
 			all = append(all, boardfacts.Place{Name: to.Name, Open: whole, Of: of})
 		case !to.Apart():
 			all = append(all, boardfacts.Place{Name: to.Name, Open: whole})
-		case len(sources) > mostApart:
+		case len(sources) > maxSeparate:
 			all = append(all, boardfacts.Place{Name: to.Name, Of: of})
 		default:
 			for _, source := range sources {
@@ -132,7 +132,7 @@ func (d *dashboard) places() []boardfacts.Place {
 // open opens a destination, or a source's part of it.
 func (d *dashboard) open(ctx context.Context, c *config.Config, to config.Destination, source string) (load.Destination, error) {
 	to = to.For(source)
-	p, err := placeOf(c, to)
+	p, err := destinationKindOf(c, to)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (d *dashboard) receivers() []boardfacts.Receiver {
 		if s.Webhooks == nil {
 			continue
 		}
-		all = append(all, boardfacts.Receiver{Source: s.Name, Scheme: cmp.Or(d.hooks.receiver.scheme(s), "learn")})
+		all = append(all, boardfacts.Receiver{Source: s.Name, Scheme: cmp.Or(d.webhooks.receiver.scheme(s), "learn")})
 	}
 	return all
 }

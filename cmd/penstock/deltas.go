@@ -24,14 +24,14 @@ type applier struct {
 	conf     *config.Config
 	pipeline config.Pipeline
 	inbox    state.Inbox
-	trims    *inboxTrimmer
+	trimmer  *inboxTrimmer
 
 	open   *openedRun
 	deltas *pipeline.Deltas
 }
 
 func (a *app) newApplier(c *config.Config, p config.Pipeline, inbox state.Inbox, t *inboxTrimmer) *applier {
-	return &applier{app: a, conf: c, pipeline: p, inbox: inbox, trims: t}
+	return &applier{app: a, conf: c, pipeline: p, inbox: inbox, trimmer: t}
 }
 
 // lockedAgain is the delay before the next try while another process has the pipeline's lock.
@@ -44,7 +44,7 @@ func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
 		x.close() // a newly opened credential finds a later sign-in
 	}
 	switch {
-	case errors.Is(err, state.ErrLocked), elsewhere(err):
+	case errors.Is(err, state.ErrLocked), isElsewhere(err):
 		return serve.Deltas{Again: lockedAgain}, nil
 	case err != nil:
 		return serve.Deltas{}, err
@@ -60,7 +60,7 @@ func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
 
 // once makes one application, with the pipeline's lock.
 func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err error) {
-	ctx, unlock, err := x.holds.take(ctx, x.stateOf(x.conf), x.pipeline.Key())
+	ctx, unlock, err := x.locks.take(ctx, x.stateOf(x.conf), x.pipeline.Key())
 	if err != nil {
 		return none, err
 	}
@@ -76,7 +76,7 @@ func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err erro
 	if err != nil {
 		return none, fmt.Errorf("apply events to %s: %w", x.pipeline.Name, err)
 	}
-	if err := x.trims.applied(ctx, x.inbox, x.source(), x.pipeline.Name, rep.Through); err != nil {
+	if err := x.trimmer.applied(ctx, x.inbox, x.source(), x.pipeline.Name, rep.Through); err != nil {
 		rep.Trouble = errors.Join(rep.Trouble, err)
 		rep.Again = min(cmp.Or(rep.Again, trimAgain), trimAgain) // even if no event arrives
 	}
@@ -88,7 +88,7 @@ func (x *applier) source() string { return x.pipeline.From[0].Text }
 // watch opens the pipeline, so that passes of this process that begin from now on let webhook deltas commit
 // between their own commits.
 func (x *applier) watch(ctx context.Context) error {
-	ctx, unlock, err := x.holds.take(ctx, x.stateOf(x.conf), x.pipeline.Key())
+	ctx, unlock, err := x.locks.take(ctx, x.stateOf(x.conf), x.pipeline.Key())
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (x *applier) ready(ctx context.Context) error {
 		return err
 	}
 	cfg := r.config()
-	cfg.Turns = x.holds.turnsOf(x.pipeline.Key())
+	cfg.Turns = x.locks.turnsOf(x.pipeline.Key())
 	d, err := pipeline.NewDeltas(pipeline.DeltaConfig{
 		Config:     cfg,
 		Inbox:      extract.NewInbox(x.inbox, x.source(), known, plain(r.streams)),

@@ -53,10 +53,10 @@ func testWebhooksAmidARun(t *testing.T, to target) {
 	b, err := state.OpenInbox(t.Context(), filepath.Join(p.dir, "state"), state.InboxOptions{})
 	require.NoError(t, err)
 	defer b.Close()
-	a := &app{config: p.config(), out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler), holds: newHolds(), lends: newLends()}
+	a := &app{config: p.config(), out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler), locks: newPipelineLocks(), destinations: newDestinationPool()}
 	c, err := a.load()
 	require.NoError(t, err)
-	x := a.newApplier(c, c.Pipelines[0], b, newTrims(c))
+	x := a.newApplier(c, c.Pipelines[0], b, newInboxTrimmer(c))
 	defer x.close()
 	settled := func() {
 		require.Eventually(t, func() bool {
@@ -73,7 +73,7 @@ func testWebhooksAmidARun(t *testing.T, to target) {
 	ids := p.ids(t, "v2.contacts")
 	first, last := ids[0], ids[len(ids)-1]
 	cfg := r.config()
-	cfg.Turns, cfg.GroupBytes = a.holds.turnsOf("all"), 1 // each page is a commit
+	cfg.Turns, cfg.GroupBytes = a.locks.turnsOf("all"), 1 // each page is a commit
 	cfg.Source = &slowSource{r.source.client, func() {
 		for _, id := range []string{first, last} {
 			p.write(t, "PUT", "/v2/contacts/"+id, `{"name":"Amid"}`)

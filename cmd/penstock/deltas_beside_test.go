@@ -35,7 +35,7 @@ func testWebhooksLandBeside(t *testing.T, to target) {
 	a := &app{config: p.config(), out: &said, err: &said, log: slog.New(slog.DiscardHandler)}
 	c, err := a.load()
 	require.NoError(t, err)
-	_, err = a.applyOne(t.Context(), a.newApplier(c, c.Pipelines[0], b, newTrims(c)))
+	_, err = a.applyOne(t.Context(), a.newApplier(c, c.Pipelines[0], b, newInboxTrimmer(c)))
 	require.NoError(t, err)
 	w := to.open(t)
 	for _, table := range []string{"v2_contacts", "v2_contact"} {

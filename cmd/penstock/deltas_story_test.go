@@ -105,7 +105,7 @@ func testWebhookStory(t *testing.T, to target, seed uint64) {
 	a := &app{config: p.config(), out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler)}
 	c, err := a.load()
 	require.NoError(t, err)
-	trims := newTrims(c)
+	trims := newInboxTrimmer(c)
 	apply := func() {
 		_, err := a.applyOne(t.Context(), a.newApplier(c, c.Pipelines[0], b, trims))
 		require.NoError(t, err)

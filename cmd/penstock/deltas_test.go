@@ -72,7 +72,7 @@ func testWebhooksLand(t *testing.T, to target) {
 	a := &app{config: p.config(), out: &said, err: &said, log: slog.New(slog.DiscardHandler)}
 	c, err := a.load()
 	require.NoError(t, err)
-	x := a.newApplier(c, c.Pipelines[0], b, newTrims(c))
+	x := a.newApplier(c, c.Pipelines[0], b, newInboxTrimmer(c))
 	waits, err := a.applyOne(t.Context(), x)
 	require.NoError(t, err)
 	require.True(t, waits, "tickets have no address of their own: %s", said.String())
@@ -130,7 +130,7 @@ func TestWebhooksDrain(t *testing.T) {
 	c, err := a.load()
 	require.NoError(t, err)
 	began := time.Now()
-	waits, err := a.applyOne(t.Context(), a.newApplier(c, c.Pipelines[0], b, newTrims(c)))
+	waits, err := a.applyOne(t.Context(), a.newApplier(c, c.Pipelines[0], b, newInboxTrimmer(c)))
 	require.NoError(t, err)
 	require.False(t, waits)
 	t.Logf("%d events applied in %s: %.0f a second", n, time.Since(began), float64(n)/time.Since(began).Seconds())

@@ -79,7 +79,7 @@ func (a *app) demo(ctx context.Context, dir string) error {
 	}
 	for _, q := range demoQueries {
 		fmt.Fprintf(a.out, "\n%s\n\n%s\n\n", q.title, q.sql)
-		err := a.read(ctx, asked{}, func(d *reader) error {
+		err := a.read(ctx, selection{}, func(d *reader) error {
 			return d.ask(ctx, func(on load.Querier) error { return ask(ctx, on, q.sql, &printer{w: a.out}) })
 		})
 		if err != nil {

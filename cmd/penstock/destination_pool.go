@@ -26,7 +26,7 @@ type pooledDestination struct {
 	dest load.Destination
 }
 
-func newLends() *destinationPool {
+func newDestinationPool() *destinationPool {
 	return &destinationPool{all: map[config.Destination]*pooledDestination{}}
 }
 

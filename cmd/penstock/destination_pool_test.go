@@ -18,7 +18,7 @@ type counted struct {
 func (c *counted) Close() error { c.closed++; return nil }
 
 func TestDestinationPool(t *testing.T) {
-	l := newLends()
+	l := newDestinationPool()
 	var opened []*counted
 	open := func(at int) load.Destination {
 		d := config.Destination{At: config.Pos{Line: at}, Name: "w", URL: "duckdb:w.duckdb"}

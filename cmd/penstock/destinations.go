@@ -23,8 +23,8 @@ type destinationKind struct {
 	open    func(context.Context, *app, config.Destination) (load.Destination, error)
 	check   func(context.Context, *app, config.Destination) error             // the rights that opening does not test
 	warn    func(context.Context, *app, config.Destination) ([]string, error) // about rights larger than a run needs
-	room    memoryPlan                                                        // for loads into it
-	columns int                                                               // of a stream that states no max_columns; 0: schemas.DefaultColumns
+	memory  memoryPlan                                                        // for loads into it
+	columns int                                                               // limit of a stream without max_columns; 0 means schemas.DefaultColumns
 
 	// onHost reports whether the URL is a path, which means something else on each host.
 	onHost func(config.Destination) bool
@@ -64,21 +64,21 @@ type querier interface {
 	Close() error
 }
 
-// places is the table of destinations. A new one is a folder under load and a line here.
-func places() []destinationKind {
+// destinationKinds is the table of destinations. A new one is a folder under load and a line here.
+func destinationKinds() []destinationKind {
 	return []destinationKind{
-		duckdbPlace(),
-		postgresPlace("postgres"),
-		postgresPlace("postgresql"),
-		parquetPlace(),
-		icebergPlace(),
+		duckdbKind(),
+		postgresKind("postgres"),
+		postgresKind("postgresql"),
+		parquetKind(),
+		icebergKind(),
 	}
 }
 
-// placeOf returns the kind of a destination, or a fault with its position if this build does not support what
+// destinationKindOf returns the kind of a destination, or a fault with its position if this build does not support what
 // it configures.
-func placeOf(c *config.Config, d config.Destination) (destinationKind, error) {
-	all := places()
+func destinationKindOf(c *config.Config, d config.Destination) (destinationKind, error) {
+	all := destinationKinds()
 	i := slices.IndexFunc(all, func(p destinationKind) bool { return p.scheme == d.Scheme })
 	if i < 0 {
 		return destinationKind{}, c.Fault(d.At, fmt.Sprintf("destination %s: no destination for %q", d.Name, d.Scheme))
@@ -100,26 +100,26 @@ func (a *app) openDestination(ctx context.Context, c *config.Config, d config.De
 	if d.Apart() {
 		return nil, usage("name one as NAME@SOURCE", "destination %s has a separate part for each source", d.Name)
 	}
-	p, err := placeOf(c, d)
+	p, err := destinationKindOf(c, d)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.atHome(ctx, c, d); err != nil {
+	if err := a.checkHost(ctx, c, d); err != nil {
 		return nil, err
 	}
-	dest, err := a.lends.open(d, func() (load.Destination, error) { return p.open(ctx, a, d) })
+	dest, err := a.destinations.open(d, func() (load.Destination, error) { return p.open(ctx, a, d) })
 	if err != nil {
 		return nil, fmt.Errorf("open destination %s: %w", d.Name, err)
 	}
 	return dest, nil
 }
 
-// roomFor returns the memory that loads into all of a pipeline's destinations may take.
-func roomFor(c *config.Config, p config.Pipeline) (all memoryPlan) {
+// memoryFor returns the memory that loads into all of a pipeline's destinations may take.
+func memoryFor(c *config.Config, p config.Pipeline) (all memoryPlan) {
 	for _, to := range p.To {
 		d, _ := c.Destination(to.Text)
-		if of, err := placeOf(c, d); err == nil {
-			all = all.with(of.room)
+		if of, err := destinationKindOf(c, d); err == nil {
+			all = all.with(of.memory)
 		}
 	}
 	return all

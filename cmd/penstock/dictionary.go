@@ -92,9 +92,9 @@ func (d *reader) dictionary(ctx context.Context) (dictionary, error) {
 			return out, err
 		}
 		doc.read(newest)
-		if known && d.place.files != nil {
-			doc.Files = d.place.files(d.of, s.Name, name)
-			doc.certificates = d.place.files(d.of, s.Name, load.Certificates.Name)
+		if known && d.kind.files != nil {
+			doc.Files = d.kind.files(d.of, s.Name, name)
+			doc.certificates = d.kind.files(d.of, s.Name, load.Certificates.Name)
 		}
 		out.add(cmp.Or(s.Group, "Other"), doc)
 	}

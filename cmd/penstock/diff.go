@@ -17,7 +17,7 @@ import (
 )
 
 func (a *app) runsDiffCmd() *cobra.Command {
-	var to asked
+	var to selection
 	var table string
 	cmd := &cobra.Command{
 		Use:   "diff A B --table T",

@@ -38,7 +38,7 @@ func (h *unitWorker) dispatch(ctx context.Context, c *config.Config, p config.Pi
 
 // plan stores the units of a run, and the wakeup calls for workers, in one transaction.
 func (h *unitWorker) plan(ctx context.Context, c *config.Config, p config.Pipeline, o serve.Order) error {
-	before, err := h.hand.Units.Units(ctx, state.UnitFilter{Run: o.Run, Limit: 1})
+	before, err := h.claimer.Units.Units(ctx, state.UnitFilter{Run: o.Run, Limit: 1})
 	if err != nil || len(before) > 0 {
 		return err
 	}
@@ -50,7 +50,7 @@ func (h *unitWorker) plan(ctx context.Context, c *config.Config, p config.Pipeli
 	if !p.Many {
 		units = fleet.Plan(o.Run, p.Name, "", plain(streams))
 	} else {
-		turns, _, err := (&multiSource{app: h.app, conf: c, pipeline: p}).inTurn(ctx, p.From)
+		turns, _, err := (&multiSource{app: h.app, conf: c, pipeline: p}).startOrder(ctx, p.From)
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (h *unitWorker) plan(ctx context.Context, c *config.Config, p config.Pipeli
 			units = append(units, fleet.Plan(o.Run, p.Name, s.name, plain(streams))...)
 		}
 	}
-	added, err := h.hand.Units.AddUnits(ctx, units)
+	added, err := h.claimer.Units.AddUnits(ctx, units)
 	if err == nil && len(added) == 0 && len(units) > 0 {
 		err = errUnderWay
 	}
@@ -70,7 +70,7 @@ func (h *unitWorker) await(ctx context.Context, run string) error {
 	tick := time.NewTicker(endLook)
 	defer tick.Stop()
 	for {
-		left, err := h.hand.Units.Units(ctx, state.UnitFilter{Run: run, Active: true, Limit: 1})
+		left, err := h.claimer.Units.Units(ctx, state.UnitFilter{Run: run, Active: true, Limit: 1})
 		if err == nil && len(left) == 0 {
 			return nil
 		}
@@ -90,13 +90,13 @@ func (h *unitWorker) abandon(ctx context.Context, run string) error {
 	}
 	late, cancel := pipeline.WithGrace(ctx, time.Second)
 	defer cancel()
-	_, err := h.hand.Units.CancelUnits(late, state.UnitFilter{Run: run})
+	_, err := h.claimer.Units.CancelUnits(late, state.UnitFilter{Run: run})
 	return err
 }
 
 // unitsOf returns all units of a run.
 func (h *unitWorker) unitsOf(ctx context.Context, run string) ([]state.Unit, error) {
-	return allUnits(ctx, h.hand.Units, run)
+	return allUnits(ctx, h.claimer.Units, run)
 }
 
 // allUnits returns all units of a run, page by page.

@@ -28,7 +28,7 @@ var docsForms = map[string]struct {
 }
 
 func (a *app) docsCmd() *cobra.Command {
-	var to asked
+	var to selection
 	var format, file string
 	cmd := &cobra.Command{
 		Use:   "docs",

@@ -10,35 +10,35 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// down replaces a destination that could not be opened, so that the run continues with the others and reports
+// unavailable replaces a destination that could not be opened, so that the run continues with the others and reports
 // the error for this one. Every method but Close fails.
-type down struct{ err error }
+type unavailable struct{ err error }
 
-var _ load.Destination = down{}
+var _ load.Destination = unavailable{}
 
 // Cursor returns why the destination could not be opened.
-func (d down) Cursor(context.Context, state.Key) (state.Cursor, error) { return "", d.err }
+func (d unavailable) Cursor(context.Context, state.Key) (state.Cursor, error) { return "", d.err }
 
 // Tables returns the same error.
-func (d down) Tables(context.Context, string) ([]schemas.Table, error) { return nil, d.err }
+func (d unavailable) Tables(context.Context, string) ([]schemas.Table, error) { return nil, d.err }
 
 // Begin returns the same error.
-func (d down) Begin(context.Context, state.Key, state.Cursor, load.Pass) (load.Tx, error) {
+func (d unavailable) Begin(context.Context, state.Key, state.Cursor, load.Pass) (load.Tx, error) {
 	return nil, d.err
 }
 
 // Scan returns the same error.
-func (d down) Scan(context.Context, string, []string, func(arrow.RecordBatch) error) error {
+func (d unavailable) Scan(context.Context, string, []string, func(arrow.RecordBatch) error) error {
 	return d.err
 }
 
 // Standing returns the same error.
-func (d down) Standing(context.Context, state.Key, string) (load.StreamState, error) {
+func (d unavailable) Standing(context.Context, state.Key, string) (load.StreamState, error) {
 	return load.StreamState{}, d.err
 }
 
 // Accept returns the same error.
-func (d down) Accept(context.Context, string) ([]load.Change, error) { return nil, d.err }
+func (d unavailable) Accept(context.Context, string) ([]load.Change, error) { return nil, d.err }
 
 // Close does nothing.
-func (d down) Close() error { return nil }
+func (d unavailable) Close() error { return nil }

@@ -17,15 +17,15 @@ import (
 	"github.com/penstock-data/penstock/load/duckdb"
 )
 
-// duckdbPlace is the kind of destination that is a DuckDB file.
-func duckdbPlace() destinationKind {
+// duckdbKind is the kind of destination that is a DuckDB file.
+func duckdbKind() destinationKind {
 	return destinationKind{
 		scheme: "duckdb", missing: duckdbMissing,
 		open: openDuckDB, check: checkDuckDB, absent: absentFile,
 		onHost: func(config.Destination) bool { return true },
 		// Two groups of usual rows, so that the engine never waits for the next. A third would only occupy
 		// memory that the garbage collector scans.
-		room: memoryPlan{heap: defaultHeap, budget: 90 << 20, group: pipeline.DefaultGroupBytes, rows: duckdb.RowGroup},
+		memory: memoryPlan{heap: defaultHeap, budget: 90 << 20, group: pipeline.DefaultGroupBytes, rows: duckdb.RowGroup},
 		locate: func(_ context.Context, d config.Destination, _ load.Destination, _ string) (string, error) {
 			path, _ := filePath(d)
 			return filepath.Abs(path)

@@ -30,7 +30,7 @@ the last pass and the facts behind it. No request is sent to the source:
 			if err != nil {
 				return err
 			}
-			k, err := a.know(cmd.Context(), c, args[0])
+			k, err := a.knowledgeOf(cmd.Context(), c, args[0])
 			if err != nil {
 				return err
 			}
@@ -39,9 +39,9 @@ the last pass and the facts behind it. No request is sent to the source:
 	}
 }
 
-// know collects what is known about a stream. Of the destinations' stored conventions, it takes the newest one
+// knowledgeOf collects what is known about a stream. Of the destinations' stored conventions, it takes the newest one
 // that fits the stream's current request.
-func (a *app) know(ctx context.Context, c *config.Config, name string) (knowledge, error) {
+func (a *app) knowledgeOf(ctx context.Context, c *config.Config, name string) (knowledge, error) {
 	s, ok := c.Stream(name)
 	k := knowledge{stream: s}
 	if !ok || !s.Readable() {
@@ -62,7 +62,7 @@ func (a *app) know(ctx context.Context, c *config.Config, name string) (knowledg
 			if len(p.From) > 0 {
 				d = d.For(p.From[0].Text) // all sources answer alike
 			}
-			m, last, rest, err := a.recall(ctx, c, d, p.Name, k.stream.Table)
+			m, last, rest, err := a.storedKnowledge(ctx, c, d, p.Name, k.stream.Table)
 			if err != nil {
 				a.log.Warn("conventions of a destination skipped", "destination", d.Name, "error", err)
 				continue
@@ -82,10 +82,10 @@ func (a *app) know(ctx context.Context, c *config.Config, name string) (knowledg
 	return k, nil
 }
 
-// recall returns what a destination stores about a pipeline's streams, the newest certificate of each, and the
+// storedKnowledge returns what a destination stores about a pipeline's streams, the newest certificate of each, and the
 // columns of one table beyond the column limit. It returns nothing if the destination does not exist yet.
-func (a *app) recall(ctx context.Context, c *config.Config, d config.Destination, of string, t schemas.Table) (pipeline.Memories, map[string]proved, overflow, error) {
-	p, err := placeOf(c, d)
+func (a *app) storedKnowledge(ctx context.Context, c *config.Config, d config.Destination, of string, t schemas.Table) (pipeline.Memories, map[string]proved, overflow, error) {
+	p, err := destinationKindOf(c, d)
 	if err != nil {
 		return nil, nil, overflow{}, err
 	}

@@ -103,8 +103,8 @@ func codeOf(ctx context.Context, err error) int {
 	return exitFailed
 }
 
-// complain prints err once: each configuration fault on its own line, then the hint.
-func (a *app) complain(err error) {
+// printError prints err once: each configuration fault on its own line, then the hint.
+func (a *app) printError(err error) {
 	f, ok := errors.AsType[*failure](err)
 	if ok && f.err == nil {
 		return

@@ -31,7 +31,7 @@ func (a *app) files(r *openedRun) map[string]string {
 // kind; "" if none.
 func filesOf(c *config.Config, d config.Destination) string {
 	dir := d.Files
-	if p, err := placeOf(c, d); dir == "" && err == nil && p.folder != nil {
+	if p, err := destinationKindOf(c, d); dir == "" && err == nil && p.folder != nil {
 		dir = p.folder(d)
 	}
 	if abs, err := filepath.Abs(dir); err == nil && dir != "" {

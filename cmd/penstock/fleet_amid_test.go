@@ -25,7 +25,7 @@ func TestFleetEventsAmidUnits(t *testing.T) {
 	all := strings.NewReplacer("[v2.contacts]", "[v2.contacts, crm.leads]", "@yearly", "@every 2s").Replace(string(text))
 	require.NoError(t, os.WriteFile(r.config(), []byte(all), 0o600))
 	asked, release := r.hold("ws000")
-	r.serves = []*fellow{r.start("serve", "--slots", "0")}
+	r.serves = []*fleetProcess{r.start("serve", "--slots", "0")}
 	worker := r.start("worker")
 	<-asked
 	run := r.text("SELECT min(run) FROM units WHERE state = 'running'")

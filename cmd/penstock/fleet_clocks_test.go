@@ -75,7 +75,7 @@ func clocked(t *testing.T) (program string) {
 }
 
 // startOff starts a clocked program whose clock is wrong by that many hours.
-func (r *fleetRig) startOff(program string, hours int, args ...string) *fellow {
+func (r *fleetRig) startOff(program string, hours int, args ...string) *fleetProcess {
 	r.t.Helper()
 	return r.startAs(r.config(), func(c *exec.Cmd) error {
 		c.Path, c.Args[0] = program, fmt.Sprintf("penstock%+dh", hours)
@@ -137,7 +137,7 @@ func TestFleetClocksApart(t *testing.T) {
 	}
 	again, until := r.refuse("ws000")
 	asked, release := r.hold("ws001")
-	serves := []*fellow{r.startOff(program, 5, "serve", "--slots", "0"), r.startOff(program, -5, "serve", "--slots", "0"), r.startOff(program, 0, "serve", "--slots", "0")}
+	serves := []*fleetProcess{r.startOff(program, 5, "serve", "--slots", "0"), r.startOff(program, -5, "serve", "--slots", "0"), r.startOff(program, 0, "serve", "--slots", "0")}
 	r.patiently("SELECT count(DISTINCT source) FROM units", "3")
 	run := r.text("SELECT run FROM units ORDER BY id LIMIT 1")
 	of := "FROM units WHERE source = 'ws001' AND run = '" + run + "'"
@@ -154,7 +154,7 @@ func TestFleetClocksApart(t *testing.T) {
 	require.NotZero(t, until.Load())
 	require.False(t, time.Unix(again.Load(), 0).Before(time.Unix(until.Load(), 0)), "requested again before the date of Retry-After")
 	require.NoError(t, frozen.Process.Signal(syscall.SIGSTOP))
-	workers := []*fellow{r.startOff(program, -5, "worker", "--slots", "4"), r.startOff(program, 0, "worker", "--slots", "4")}
+	workers := []*fleetProcess{r.startOff(program, -5, "worker", "--slots", "4"), r.startOff(program, 0, "worker", "--slots", "4")}
 	r.patiently("SELECT status FROM runs WHERE run = '"+run+"'", "complete")
 	require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another worker has taken it over")
 	settled := r.text("SELECT string_agg(units::text, ' ' ORDER BY id) " + of)

@@ -19,21 +19,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// standalone is a network namespace with a virtual cable to the host of the database.
-type standalone struct{ name, cable string }
+// isolatedNetwork is a network namespace with a virtual cable to the host of the database.
+type isolatedNetwork struct{ name, cable string }
 
 const (
 	mainland = "10.213.77.1"
 	ashore   = "10.213.77.2"
 )
 
-// newIsland creates a standalone network. It needs root.
-func newIsland(t *testing.T) *standalone {
+// newNetwork creates an isolated network. It needs root.
+func newNetwork(t *testing.T) *isolatedNetwork {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("a network of its own takes root")
 	}
-	n := &standalone{name: fmt.Sprintf("penstock-%d", os.Getpid()), cable: fmt.Sprintf("pen%d", os.Getpid())}
+	n := &isolatedNetwork{name: fmt.Sprintf("penstock-%d", os.Getpid()), cable: fmt.Sprintf("pen%d", os.Getpid())}
 	if out, err := exec.Command("ip", "netns", "add", n.name).CombinedOutput(); err != nil {
 		t.Skipf("no network of its own: %v %s", err, out)
 	}
@@ -47,18 +47,18 @@ func newIsland(t *testing.T) *standalone {
 	return n
 }
 
-func (n *standalone) ip(t *testing.T, args ...string) {
+func (n *isolatedNetwork) ip(t *testing.T, args ...string) {
 	t.Helper()
 	out, err := exec.Command("ip", args...).CombinedOutput()
 	require.NoError(t, err, "ip %v: %s", args, out)
 }
 
 // cut drops all traffic to and from the database without notifying either side.
-func (n *standalone) cut(t *testing.T)  { n.ip(t, "link", "set", n.cable, "down") }
-func (n *standalone) mend(t *testing.T) { n.ip(t, "link", "set", n.cable, "up") }
+func (n *isolatedNetwork) cut(t *testing.T)  { n.ip(t, "link", "set", n.cable, "down") }
+func (n *isolatedNetwork) mend(t *testing.T) { n.ip(t, "link", "set", n.cable, "up") }
 
 // on calls f in the network: what f starts and listens on is there.
-func (n *standalone) on(f func() error) error {
+func (n *isolatedNetwork) on(f func() error) error {
 	runtime.LockOSThread() // network namespaces belong to threads
 	home, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
@@ -111,7 +111,7 @@ func TestFleetCutOff(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for leases to run out")
 	}
-	n := newIsland(t)
+	n := newNetwork(t)
 	r := newFleet(t, 3, "@every 2s")
 	text, err := os.ReadFile(r.config())
 	require.NoError(t, err)

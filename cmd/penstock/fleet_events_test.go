@@ -32,7 +32,7 @@ const eventSecret = "whsec_of_the_fleet_alone"
 type eventFleet struct {
 	*fleetRig
 	mu     sync.Mutex
-	serves []*fellow
+	serves []*fleetProcess
 	ids    []string
 }
 

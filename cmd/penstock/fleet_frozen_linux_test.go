@@ -26,7 +26,7 @@ func TestFleetFrozenInCommit(t *testing.T) {
 	r.until("SELECT count(DISTINCT source) FROM units", fmt.Sprint(len(r.made)))
 	run := r.text("SELECT run FROM units ORDER BY id LIMIT 1")
 	serve.end(t)
-	var frozen []*fellow
+	var frozen []*fleetProcess
 	for _, step := range steps {
 		frozen = append(frozen, r.startAs(r.config(), func(c *exec.Cmd) error {
 			c.Env = append(os.Environ(), stepEnv+"="+step+":2:STOP")

@@ -38,7 +38,7 @@ func fleetTook(t *testing.T, workers int, slots string) time.Duration {
 		w.all[i] = s
 	}
 	r := newFleetOf(t, w, "@every 2s")
-	var all []*fellow
+	var all []*fleetProcess
 	for range workers {
 		w := r.start("worker", "--slots", slots)
 		require.Eventually(t, func() bool { return strings.Contains(w.out.String(), "worker started") }, time.Minute, 20*time.Millisecond)

@@ -76,7 +76,7 @@ func TestFleetKilled(t *testing.T) {
 	t.Setenv(lifeEnv, "8s") // a busy machine makes processes wait for seconds
 	r := newSweep(t, workspaces)
 	kinds := [][]string{{"serve", "--slots", "0"}, {"serve", "--slots", "1"}, {"worker", "--slots", "3"}, {"worker", "--slots", "3"}, {"worker", "--slots", "3"}, {"worker", "--slots", "3"}}
-	var all []*fellow
+	var all []*fleetProcess
 	for _, k := range kinds {
 		all = append(all, r.start(k...))
 	}

@@ -28,7 +28,7 @@ type fleetRig struct {
 	*worlds
 	t       *testing.T
 	db      *pgx.Conn
-	fellows []*fellow
+	fellows []*fleetProcess
 }
 
 const fleetStreams = "[crm.lead_stages, crm.sources, crm.leads]"
@@ -56,23 +56,23 @@ func newFleetOf(t *testing.T, w *worlds, cron string) *fleetRig {
 	return r
 }
 
-// fellow is a process of a fleet.
-type fellow struct {
+// fleetProcess is a process of a fleet.
+type fleetProcess struct {
 	*exec.Cmd
 	out *spoken
 }
 
-func (r *fleetRig) start(args ...string) *fellow {
+func (r *fleetRig) start(args ...string) *fleetProcess {
 	r.t.Helper()
 	return r.startAs(r.config(), (*exec.Cmd).Start, args...)
 }
 
 // startAs starts a process with its own configuration and start function.
-func (r *fleetRig) startAs(config string, start func(*exec.Cmd) error, args ...string) *fellow {
+func (r *fleetRig) startAs(config string, start func(*exec.Cmd) error, args ...string) *fleetProcess {
 	r.t.Helper()
 	self, err := os.Executable()
 	require.NoError(r.t, err)
-	p := &fellow{exec.Command(self), &spoken{}}
+	p := &fleetProcess{exec.Command(self), &spoken{}}
 	p.Args = append([]string{"penstock-quick", "-c", config}, args...)
 	p.Dir, p.Stdout, p.Stderr = filepath.Dir(config), p.out, p.out
 	require.NoError(r.t, start(p.Cmd))
@@ -81,7 +81,7 @@ func (r *fleetRig) startAs(config string, start func(*exec.Cmd) error, args ...s
 	return p
 }
 
-func (p *fellow) kill() {
+func (p *fleetProcess) kill() {
 	if p.ProcessState == nil {
 		_ = p.Process.Kill()
 		_ = p.Wait()
@@ -89,7 +89,7 @@ func (p *fellow) kill() {
 }
 
 // end stops a process as a supervisor does.
-func (p *fellow) end(t *testing.T) {
+func (p *fleetProcess) end(t *testing.T) {
 	t.Helper()
 	begun := time.Now()
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
@@ -214,7 +214,7 @@ func TestFleetUnitKillsWorker(t *testing.T) {
 	t.Setenv(lifeEnv, "1s")
 	r := newFleet(t, 2, "@every 2s")
 	var mu sync.Mutex
-	var worker *fellow
+	var worker *fleetProcess
 	r.odd["ws001"] = func(rw http.ResponseWriter, q *http.Request) {
 		if strings.Contains(q.URL.Path, "source") {
 			mu.Lock()

@@ -17,10 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mostMemory is what sync may take at its peak, in MiB, whatever a source sends.
+// mostMemory limits the peak memory of sync, in MiB, for any response of a source.
 const mostMemory = 400
 
-// joined is n texts made of their numbers, with commas between them.
+// joined formats the numbers below n, separated by commas.
 func joined(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -32,8 +32,8 @@ func joined(n int, format string) string {
 	return b.String()
 }
 
-// Each body once took memory or time without end. The records beside it, and what it
-// holds itself, are loaded. // Invariants 6, 11 and 15
+// Each of these bodies once took unbounded memory or time. The other records, and what the hostile record contains,
+// are loaded. // Invariants 6, 11 and 15
 func TestHostileBodiesTakeBoundedMemory(t *testing.T) {
 	for name, tt := range map[string]struct {
 		body, query, want string
@@ -57,7 +57,7 @@ func TestHostileBodiesTakeBoundedMemory(t *testing.T) {
 	}
 }
 
-// Answers of 32 MB that are hostile as a whole. // Invariants 6, 11 and 15
+// Hostile responses of 32 MB. // Invariants 6, 11 and 15
 func TestHostileAnswersTakeBoundedMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads 100 MB")
@@ -102,8 +102,8 @@ func TestHostileAnswersTakeBoundedMemory(t *testing.T) {
 	}
 }
 
-// syncHostile syncs a list that is body, in bounded memory, and returns the last line of
-// what the query finds.
+// syncHostile syncs a list whose response is body, in bounded memory, and returns the last line of the query's
+// result.
 func syncHostile(t *testing.T, body, query string) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

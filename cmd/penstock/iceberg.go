@@ -10,11 +10,11 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// icebergPlace is the kind of destination that is Iceberg tables, in a folder or a bucket.
-func icebergPlace() destinationKind {
-	p := parquetPlace()
+// icebergKind is the kind of destination that is Iceberg tables, in a folder or a bucket.
+func icebergKind() destinationKind {
+	p := parquetKind()
 	return destinationKind{
-		scheme: "iceberg", missing: icebergMissing(), open: openIceberg, absent: absentLake, onHost: p.onHost, room: p.room,
+		scheme: "iceberg", missing: icebergMissing(), open: openIceberg, absent: absentLake, onHost: p.onHost, memory: p.memory,
 		check: func(ctx context.Context, a *app, d config.Destination) error {
 			path, _ := filePath(d)
 			if !inBucket(path) {

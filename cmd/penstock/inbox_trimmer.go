@@ -28,8 +28,8 @@ type inboxTrimmer struct {
 	ended   bool
 }
 
-// newTrims returns a trimmer that knows which pipelines read which source.
-func newTrims(c *config.Config) *inboxTrimmer {
+// newInboxTrimmer returns a trimmer that knows which pipelines read which source.
+func newInboxTrimmer(c *config.Config) *inboxTrimmer {
 	t := &inboxTrimmer{through: map[string]map[string]int64{}, trimmed: map[string]int64{}}
 	for _, p := range c.Pipelines {
 		for _, from := range p.From {

@@ -35,7 +35,7 @@ func readers(names ...string) *config.Config {
 // A failed removal is tried again, even if no pipeline has advanced.
 func TestTrimsTryAgain(t *testing.T) {
 	full := errors.New("disk full")
-	inbox, trims := &trimming{err: full}, newTrims(readers("a", "b"))
+	inbox, trims := &trimming{err: full}, newInboxTrimmer(readers("a", "b"))
 	require.NoError(t, trims.applied(t.Context(), inbox, "main", "a", 7), "b needs them")
 	require.ErrorIs(t, trims.applied(t.Context(), inbox, "main", "b", 5), full)
 	inbox.err = nil
@@ -48,10 +48,10 @@ func TestTrimsTryAgain(t *testing.T) {
 // An applier of the previous configuration does not remove events that a new pipeline needs, and a removed
 // pipeline does not keep events.
 func TestTrimsAfterAReload(t *testing.T) {
-	inbox, before := &trimming{}, newTrims(readers("a", "gone"))
+	inbox, before := &trimming{}, newInboxTrimmer(readers("a", "gone"))
 	require.NoError(t, before.applied(t.Context(), inbox, "main", "a", 9))
 	require.Empty(t, inbox.through)
-	now := newTrims(readers("a", "new"))
+	now := newInboxTrimmer(readers("a", "new"))
 	before.end()
 	require.NoError(t, before.applied(t.Context(), inbox, "main", "gone", 9))
 	require.Empty(t, inbox.through, "the new pipeline has none of them")

@@ -64,7 +64,7 @@ func (a *app) init(ctx context.Context, f initFlags) error {
 	p := a.asker()
 	var err error
 	if p != nil {
-		err = a.converse(ctx, p, &s, f.noCheck)
+		err = a.askQuestions(ctx, p, &s, f.noCheck)
 	} else {
 		err = a.takeFlags(ctx, &s, f.noCheck)
 	}
@@ -78,7 +78,7 @@ func (a *app) init(ctx context.Context, f initFlags) error {
 	if err := writeConfig(a.config, text, f.force); err != nil {
 		return err
 	}
-	return a.farewell(ctx, p, s)
+	return a.finishInit(ctx, p, s)
 }
 
 // takeFlags fills and checks the setup without a terminal.
@@ -87,7 +87,7 @@ func (a *app) takeFlags(ctx context.Context, s *setup, noCheck bool) error {
 		return usage("set --v2-url https://…, --app-url https://… or both", "no workspace given, and no terminal to ask for one")
 	}
 	s.fill()
-	c, err := a.judge(*s)
+	c, err := a.parseSetup(*s)
 	if err != nil {
 		return err
 	}
@@ -104,8 +104,8 @@ func (a *app) takeFlags(ctx context.Context, s *setup, noCheck bool) error {
 	return nil
 }
 
-// farewell offers to store typed secrets, and prints the next steps.
-func (a *app) farewell(ctx context.Context, p *asker, s setup) error {
+// finishInit offers to store typed secrets, and prints the next steps.
+func (a *app) finishInit(ctx context.Context, p *asker, s setup) error {
 	if err := a.say("wrote %s\n", a.config); err != nil {
 		return err
 	}

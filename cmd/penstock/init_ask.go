@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// converse asks the questions that no flag has answered, and checks each answer before the next question.
-func (a *app) converse(ctx context.Context, p *asker, s *setup, noCheck bool) error {
+// askQuestions asks the questions that no flag has answered, and checks each answer before the next question.
+func (a *app) askQuestions(ctx context.Context, p *asker, s *setup, noCheck bool) error {
 	c := &conversation{app: a, asker: p, setup: s, noCheck: noCheck, flagged: s.V2URL != "" || s.AppURL != ""}
 	fmt.Fprintln(p.out, "A few questions. An empty answer takes the default in brackets, or nothing.")
 	for _, step := range []func(context.Context) error{c.versioned, c.application, c.destination, c.choice, c.schedule} {
@@ -23,7 +23,7 @@ func (a *app) converse(ctx context.Context, p *asker, s *setup, noCheck bool) er
 		}
 	}
 	s.fill()
-	_, err := a.judge(*s)
+	_, err := a.parseSetup(*s)
 	return err
 }
 
@@ -67,7 +67,7 @@ func (c *conversation) faults() (config.Faults, error) {
 	if c.V2URL == "" && c.AppURL == "" {
 		return nil, nil // too early: more answers follow
 	}
-	_, err := c.app.judge(*c.setup)
+	_, err := c.app.parseSetup(*c.setup)
 	if faults, ok := errors.AsType[config.Faults](err); ok {
 		return faults, nil
 	}
@@ -140,7 +140,7 @@ func (c *conversation) tries(ctx context.Context, look func(*config.Config) []fi
 	if c.noCheck {
 		return true, nil
 	}
-	conf, err := c.app.judge(*c.setup)
+	conf, err := c.app.parseSetup(*c.setup)
 	if err != nil {
 		return false, err
 	}

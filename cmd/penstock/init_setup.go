@@ -136,8 +136,8 @@ func (s setup) render() ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// judge parses the configuration as every other verb would. A variable without a value is not a fault.
-func (a *app) judge(s setup) (*config.Config, error) {
+// parseSetup parses the configuration as every other verb would. A variable without a value is not a fault.
+func (a *app) parseSetup(s setup) (*config.Config, error) {
 	s.fill()
 	text, err := s.render()
 	if err != nil {

@@ -21,13 +21,13 @@ import (
 
 // Limits of a list of sources, so that no list can exhaust the process. // Invariant 15
 const (
-	mostListed = 100_000
-	mostBytes  = 64 << 20
+	maxListed    = 100_000
+	maxListBytes = 64 << 20
 )
 
 // listed reads a list of sources. Its errors contain no values of a row, which may be secret. // Invariant 5
 func (a *app) listed(l config.Listing) ([]config.Row, error) {
-	ctx, cancel := context.WithTimeout(a.lasting(), l.Timeout)
+	ctx, cancel := context.WithTimeout(a.processContext(), l.Timeout)
 	defer cancel()
 	switch {
 	case l.File != "":
@@ -38,12 +38,12 @@ func (a *app) listed(l config.Listing) ([]config.Row, error) {
 		}
 		return listedBy(ctx, l.Command)
 	}
-	return a.asked(ctx, l)
+	return a.listedByQuery(ctx, l)
 }
 
 // listedIn reads a file in the format of its extension.
 func listedIn(path string) ([]config.Row, error) {
-	text, err := readUpTo(path, mostBytes)
+	text, err := readUpTo(path, maxListBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, pathCause(err))
 	}
@@ -140,7 +140,7 @@ func asTexts(fields map[string]any) map[string]string {
 
 // listedBy runs a command, without a shell, and parses the JSON objects that it prints.
 func listedBy(ctx context.Context, argv []string) ([]config.Row, error) {
-	out, err := runProgram(ctx, argv, mostBytes)
+	out, err := runProgram(ctx, argv, maxListBytes)
 	if err != nil {
 		return nil, fmt.Errorf("command %s: %w", argv[0], err)
 	}
@@ -191,13 +191,13 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// asked reads the result of a query of a destination, or of a database.
-func (a *app) asked(ctx context.Context, l config.Listing) (rows []config.Row, err error) {
+// listedByQuery reads the result of a query of a destination, or of a database.
+func (a *app) listedByQuery(ctx context.Context, l config.Listing) (rows []config.Row, err error) {
 	d := l.Of
 	if l.URL != "" {
 		d = config.Destination{Name: "sources", Scheme: "postgres", URL: l.URL}
 	}
-	p, err := placeOf(&config.Config{}, d)
+	p, err := destinationKindOf(&config.Config{}, d)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func (a *app) asked(ctx context.Context, l config.Listing) (rows []config.Row, e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, dest.Close()) }()
-	r := &reader{Destination: dest, name: d.Name, of: d, place: p, conf: &config.Config{}}
+	r := &reader{Destination: dest, name: d.Name, of: d, kind: p, conf: &config.Config{}}
 	err = r.ask(ctx, func(q load.Querier) error {
 		return q.Query(ctx, l.Query, func(b arrow.RecordBatch) error {
 			for i := range int(b.NumRows()) {
@@ -216,8 +216,8 @@ func (a *app) asked(ctx context.Context, l config.Listing) (rows []config.Row, e
 						row.Fields[f.Name] = strings.Clone(b.Column(c).ValueStr(i)) // the row outlives the batch
 					}
 				}
-				if rows = append(rows, row); len(rows) > mostListed {
-					return fmt.Errorf("more than %d rows", mostListed)
+				if rows = append(rows, row); len(rows) > maxListed {
+					return fmt.Errorf("more than %d rows", maxListed)
 				}
 			}
 			return nil

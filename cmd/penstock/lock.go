@@ -65,7 +65,7 @@ type heldLock struct {
 	lease state.Lease
 }
 
-func newHolds() *pipelineLocks {
+func newPipelineLocks() *pipelineLocks {
 	return &pipelineLocks{locks: map[string]*heldLock{}, turns: map[string]*pipeline.StreamLocks{}}
 }
 

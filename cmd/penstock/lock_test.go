@@ -11,7 +11,7 @@ import (
 // A daemon's run and its webhook events share the lock of their pipeline. Another process gets it when both
 // are done.
 func TestPipelineLocks(t *testing.T) {
-	s, h := &state.Folder{Dir: t.TempDir()}, newHolds()
+	s, h := &state.Folder{Dir: t.TempDir()}, newPipelineLocks()
 	_, first, err := h.take(t.Context(), s, "p")
 	require.NoError(t, err)
 	_, second, err := h.take(t.Context(), s, "p")

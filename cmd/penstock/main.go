@@ -40,8 +40,8 @@ func keepHeap(bytes int64) {
 	}
 }
 
-// spread raises the heap limit to what a run needs. In a daemon, the run with the largest need decides.
-func (a *app) spread(bytes int64) {
+// raiseHeap raises the heap limit to what a run needs. In a daemon, the run with the largest need decides.
+func (a *app) raiseHeap(bytes int64) {
 	for {
 		was := a.heap.Load()
 		if bytes <= was {

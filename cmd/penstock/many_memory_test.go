@@ -37,14 +37,14 @@ func TestManySourcesMemory(t *testing.T) {
 	require.Less(t, large.goroutines, small.goroutines+16)
 }
 
-// hand is what a run holds: heap and goroutines.
-type hand struct {
+// memoryUse is what a run holds: heap and goroutines.
+type memoryUse struct {
 	heap       int64
 	goroutines int
 }
 
 // inHand reads all workspaces, the last one after all others, and measures the run before the last.
-func (w *worlds) inHand(t *testing.T) (h hand) {
+func (w *worlds) inHand(t *testing.T) (h memoryUse) {
 	w.configure(t, `"parquet:`+w.dir+`/lake"`, `"*"`, `["crm.lead_stages"]`)
 	last := w.made[len(w.made)-1]
 	others := make(chan struct{})
@@ -53,7 +53,7 @@ func (w *worlds) inHand(t *testing.T) (h hand) {
 	w.odd[last] = func(rw http.ResponseWriter, r *http.Request) {
 		select {
 		case <-others:
-			once.Do(func() { h = hand{heap() - before, runtime.NumGoroutine() - running} })
+			once.Do(func() { h = memoryUse{heap() - before, runtime.NumGoroutine() - running} })
 		case <-r.Context().Done():
 			return
 		}

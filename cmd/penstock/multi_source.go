@@ -19,8 +19,8 @@ func (a *app) syncAll(ctx context.Context, c *config.Config, p config.Pipeline, 
 	if err != nil {
 		return err
 	}
-	if a.holds == nil {
-		a.holds, a.lends = newHolds(), newLends()
+	if a.locks == nil {
+		a.locks, a.destinations = newPipelineLocks(), newDestinationPool()
 	}
 	m := &multiSource{app: a, conf: c, pipeline: p, flags: f}
 	if a.json {
@@ -49,7 +49,7 @@ type multiSource struct {
 // run executes the run. paused is the number of sources left out because they are paused. A source that fails,
 // hangs or is parked does not stop the others.
 func (m *multiSource) run(ctx context.Context, sources []config.Ref) (t *fleet.Outcomes, paused int, err error) {
-	turn, paused, err := m.inTurn(ctx, sources)
+	turn, paused, err := m.startOrder(ctx, sources)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -63,7 +63,7 @@ func (m *multiSource) run(ctx context.Context, sources []config.Ref) (t *fleet.O
 		return nil, 0, err
 	}
 	defer done()
-	if err := m.renamed(ctx, sources); err != nil {
+	if err := m.warnRenamed(ctx, sources); err != nil {
 		m.log.Warn("cannot check for renamed sources", "pipeline", m.pipeline.Name, "error", err)
 	}
 	ledger, err := m.openLedger(ctx)
@@ -79,7 +79,7 @@ func (m *multiSource) run(ctx context.Context, sources []config.Ref) (t *fleet.O
 	defer shown.close()
 	ended := make(chan ending)
 	jobs := make([]fleet.Job, len(turn))
-	room := roomFor(m.conf, m.pipeline)
+	room := memoryFor(m.conf, m.pipeline)
 	budget := pipeline.NewBudget(or(m.byteBudget, room.budget, pipeline.DefaultByteBudget))
 	for i, s := range turn {
 		f := m.flags
@@ -90,14 +90,14 @@ func (m *multiSource) run(ctx context.Context, sources []config.Ref) (t *fleet.O
 		fleet.Pool{}.Run(ctx, jobs)
 		close(ended)
 	}()
-	return t, paused, m.gather(ctx, t, shown, ended)
+	return t, paused, m.collect(ctx, t, shown, ended)
 }
 
 // recordEvery is how many outcomes are stored together.
 const recordEvery = 50
 
-// gather collects the outcome of each source, and stores it.
-func (m *multiSource) gather(ctx context.Context, t *fleet.Outcomes, shown *sourcesShown, ended <-chan ending) error {
+// collect gathers the outcome of each source, and stores it.
+func (m *multiSource) collect(ctx context.Context, t *fleet.Outcomes, shown *sourcesShown, ended <-chan ending) error {
 	var records []state.SourceRecord
 	var errs []error
 	keep := func() {
@@ -221,8 +221,8 @@ func sumsOf(t *fleet.Outcomes, r pipeline.Report, paused int) sumsJSON {
 	}
 }
 
-// mostShown is how many incomplete sources a summary names.
-const mostShown = 20
+// maxShown is how many incomplete sources a summary names.
+const maxShown = 20
 
 func (a *app) summariseAll(w io.Writer, t *fleet.Outcomes, r pipeline.Report, paused int) {
 	complete, shown := 0, 0
@@ -232,12 +232,12 @@ func (a *app) summariseAll(w io.Writer, t *fleet.Outcomes, r pipeline.Report, pa
 			complete++
 			continue
 		}
-		if shown++; shown > mostShown && !a.verbose {
+		if shown++; shown > maxShown && !a.verbose {
 			continue
 		}
 		fmt.Fprintf(w, "%-11s %s: %s\n", o.Status, o.Source, trouble(o))
 	}
-	if more := shown - mostShown; more > 0 && !a.verbose {
+	if more := shown - maxShown; more > 0 && !a.verbose {
 		fmt.Fprintf(w, "            and %s more; `penstock sources list` shows all\n", plural(more, "source"))
 	}
 	total := r.Totals()

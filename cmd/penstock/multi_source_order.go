@@ -12,14 +12,14 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// sourcesBook is what the state stores about sources.
-type sourcesBook struct {
+// sourceRecords is what the state stores about sources.
+type sourceRecords struct {
 	paused  map[string]state.Pause
 	records []state.SourceRecord
 }
 
 // readSources reads it for one pipeline, or for all (""). It is empty if nothing is stored yet.
-func (a *app) readSources(ctx context.Context, c *config.Config, pipeline string) (b sourcesBook, err error) {
+func (a *app) readSources(ctx context.Context, c *config.Config, pipeline string) (b sourceRecords, err error) {
 	s, err := a.stateOf(c).ReadSources(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
 		return b, nil
@@ -86,9 +86,9 @@ type orderedSource struct {
 	silent bool // it did not answer the last time
 }
 
-// inTurn returns the sources that are not paused, in the order in which they start: first those with fewest
+// startOrder returns the sources that are not paused, in the order in which they start: first those with fewest
 // failures in a row, then those that have waited longest. No source waits behind one that is known to hang.
-func (m *multiSource) inTurn(ctx context.Context, sources []config.Ref) (turns []orderedSource, paused int, err error) {
+func (m *multiSource) startOrder(ctx context.Context, sources []config.Ref) (turns []orderedSource, paused int, err error) {
 	book, err := m.readSources(ctx, m.conf, m.pipeline.Name)
 	if err != nil {
 		return nil, 0, err

@@ -29,12 +29,12 @@ func (m *multiSource) show(total int) *sourcesShown {
 		return s
 	}
 	s.done.Go(func() {
-		t := time.NewTicker(tellEvery)
+		t := time.NewTicker(logEvery)
 		defer t.Stop()
 		for {
 			select {
 			case <-t.C:
-				s.tell()
+				s.log()
 			case <-s.stop:
 				return
 			}
@@ -66,7 +66,7 @@ func (s *sourcesShown) ended(o fleet.Outcome) {
 	}
 }
 
-func (s *sourcesShown) tell() {
+func (s *sourcesShown) log() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	trouble := ""

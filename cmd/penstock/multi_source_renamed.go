@@ -14,13 +14,13 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// mostLost is the largest number of removed sources that are looked up before a run.
-const mostLost = 20
+// maxLost is the largest number of removed sources that are looked up before a run.
+const maxLost = 20
 
-// renamed warns about new sources that read the address of a source which is no longer in the configuration:
+// warnRenamed warns about new sources that read the address of a source which is no longer in the configuration:
 // the source may have been renamed, and its rows stay under the old name. Addresses that several configured
 // sources share are ignored.
-func (m *multiSource) renamed(ctx context.Context, sources []config.Ref) error {
+func (m *multiSource) warnRenamed(ctx context.Context, sources []config.Ref) error {
 	book, err := m.readSources(ctx, m.conf, m.pipeline.Name)
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (m *multiSource) renamed(ctx context.Context, sources []config.Ref) error {
 			lost = append(lost, r.Source)
 		}
 	}
-	if len(lost) == 0 || len(lost) > mostLost {
+	if len(lost) == 0 || len(lost) > maxLost {
 		return nil
 	}
 	at := map[string][]string{} // sources of the configuration by their address

@@ -63,7 +63,7 @@ func (a *app) parse(data []byte, env func(string) (string, bool), onlyPlaces boo
 		return nil, fmt.Errorf("load catalogue: %w", err)
 	}
 	var schemes []string
-	for _, p := range places() {
+	for _, p := range destinationKinds() {
 		schemes = append(schemes, p.scheme)
 	}
 	return config.Parse(data, config.Input{
@@ -141,8 +141,8 @@ func pick[T any](file, what, flag string, all []T, called func(T) string, name s
 		}
 	}
 	var none T
-	hint := "the " + what + "s are " + strings.Join(names[:min(len(names), mostShown)], ", ")
-	if len(names) > mostShown {
+	hint := "the " + what + "s are " + strings.Join(names[:min(len(names), maxShown)], ", ")
+	if len(names) > maxShown {
 		hint += " and others"
 	}
 	switch {
@@ -154,8 +154,8 @@ func pick[T any](file, what, flag string, all []T, called func(T) string, name s
 	return none, usage(hint, "name a %s: %s has %d", what, file, len(all))
 }
 
-// carry reads the configuration and picks the pipeline that args name.
-func (a *app) carry(args []string) (*config.Config, config.Pipeline, error) {
+// loadPipeline reads the configuration and picks the pipeline that args name.
+func (a *app) loadPipeline(args []string) (*config.Config, config.Pipeline, error) {
 	c, err := a.load()
 	if err != nil {
 		return nil, config.Pipeline{}, err
@@ -164,9 +164,9 @@ func (a *app) carry(args []string) (*config.Config, config.Pipeline, error) {
 	return c, p, err
 }
 
-// carryOne is carry for a verb about one source. Of a pipeline over several, source selects it.
-func (a *app) carryOne(args []string, source string) (*config.Config, config.Pipeline, error) {
-	c, p, err := a.carry(args)
+// loadOneSource is loadPipeline for a verb about one source. Of a pipeline over several, source selects it.
+func (a *app) loadOneSource(args []string, source string) (*config.Config, config.Pipeline, error) {
+	c, p, err := a.loadPipeline(args)
 	if err != nil || !p.Many {
 		return c, p, err
 	}
@@ -174,7 +174,7 @@ func (a *app) carryOne(args []string, source string) (*config.Config, config.Pip
 	return c, p.Of(from.Text), err
 }
 
-// addSourceFlag adds the flag by which [app.carryOne] chooses.
+// addSourceFlag adds the flag by which [app.loadOneSource] chooses.
 func addSourceFlag(cmd *cobra.Command, source *string) {
 	cmd.Flags().StringVar(source, "source", "", "`name` of the source, if the pipeline reads several")
 }

@@ -62,8 +62,8 @@ func (e *elsewhereError) Error() string {
 		e.destination, e.shown, e.owner.Name, e.owner.Since.Format(time.DateOnly), here)
 }
 
-// elsewhere reports whether err is an elsewhereError.
-func elsewhere(err error) bool {
+// isElsewhere reports whether err is an elsewhereError.
+func isElsewhere(err error) bool {
 	_, ok := errors.AsType[*elsewhereError](err)
 	return ok
 }
@@ -71,7 +71,7 @@ func elsewhere(err error) bool {
 // ownerNote returns the key of a path's owner in the state; "" if all hosts may write to the destination, or
 // if no other host shares the state.
 func (a *app) ownerNote(c *config.Config, d config.Destination) string {
-	p, err := placeOf(c, d)
+	p, err := destinationKindOf(c, d)
 	if err != nil || p.onHost == nil || c.State.URL == "" || !p.onHost(d) {
 		return ""
 	}
@@ -95,19 +95,19 @@ func (a *app) ownerOf(ctx context.Context, c *config.Config, note string) (o own
 	return o, text, nil
 }
 
-// atHome refuses a destination that is a path on another host: the same path on this host is something else.
+// checkHost refuses a destination that is a path on another host: the same path on this host is something else.
 // // Invariant 13
-func (a *app) atHome(ctx context.Context, c *config.Config, d config.Destination) error {
+func (a *app) checkHost(ctx context.Context, c *config.Config, d config.Destination) error {
 	note := a.ownerNote(c, d)
 	if note == "" {
 		return nil
 	}
-	_, _, err := a.seen(ctx, c, d, note)
+	_, _, err := a.checkOwner(ctx, c, d, note)
 	return err
 }
 
-// seen is atHome, and also reports whether this host is the recorded owner.
-func (a *app) seen(ctx context.Context, c *config.Config, d config.Destination, note string) (mine bool, text []byte, err error) {
+// checkOwner is checkHost, and also reports whether this host is the recorded owner.
+func (a *app) checkOwner(ctx context.Context, c *config.Config, d config.Destination, note string) (mine bool, text []byte, err error) {
 	o, text, err := a.ownerOf(ctx, c, note)
 	if err != nil || text == nil {
 		return false, text, err
@@ -129,12 +129,12 @@ func (a *app) claim(ctx context.Context, c *config.Config, p config.Pipeline) er
 		if note == "" {
 			continue
 		}
-		mine, _, err := a.seen(ctx, c, d, note)
+		mine, _, err := a.checkOwner(ctx, c, d, note)
 		if err == nil && !mine {
 			err = a.setOwner(ctx, c, note, nil)
 		}
 		if errors.Is(err, state.ErrMoved) { // another host was faster
-			_, _, err = a.seen(ctx, c, d, note)
+			_, _, err = a.checkOwner(ctx, c, d, note)
 		}
 		if err != nil {
 			return err
@@ -161,7 +161,7 @@ func (a *app) host() host {
 }
 
 func (a *app) stateOwnCmd() *cobra.Command {
-	var to asked
+	var to selection
 	cmd := &cobra.Command{
 		Use:   "own",
 		Short: "make this host the owner of a local destination",
@@ -178,7 +178,7 @@ a network file system. First stop penstock on the old host and copy the files he
 }
 
 // own executes `state own`.
-func (a *app) own(ctx context.Context, to asked) error {
+func (a *app) own(ctx context.Context, to selection) error {
 	c, d, _, err := a.named(to)
 	if err != nil {
 		return err

@@ -23,13 +23,13 @@ func mayRename() bool {
 }
 
 // startOn starts a process on a host with that name.
-func (r *fleetRig) startOn(name string, args ...string) *fellow {
+func (r *fleetRig) startOn(name string, args ...string) *fleetProcess {
 	r.t.Helper()
 	self, err := os.Executable()
 	require.NoError(r.t, err)
 	quick := filepath.Join(r.t.TempDir(), "penstock-quick")
 	require.NoError(r.t, os.Symlink(self, quick))
-	p := &fellow{exec.Command("sh", append([]string{"-c", `hostname "$0" && exec "$@"`, name, quick, "-c", r.config()}, args...)...), &spoken{}}
+	p := &fleetProcess{exec.Command("sh", append([]string{"-c", `hostname "$0" && exec "$@"`, name, quick, "-c", r.config()}, args...)...), &spoken{}}
 	p.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUTS}
 	p.Dir, p.Stdout, p.Stderr = filepath.Dir(r.config()), p.out, p.out
 	require.NoError(r.t, p.Start())

@@ -16,14 +16,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// parquetPlace is the kind of destination that is a folder of Parquet files.
-func parquetPlace() destinationKind {
+// parquetKind is the kind of destination that is a folder of Parquet files.
+func parquetKind() destinationKind {
 	return destinationKind{
 		scheme: "parquet", open: openParquet, absent: absentLake,
 		onHost: func(d config.Destination) bool { path, _ := filePath(d); return !inBucket(path) },
 		// The columns of files being written are on the heap. With a lower limit, garbage collection takes a
 		// third of the CPU.
-		room: memoryPlan{heap: 208 << 20, budget: pipeline.DefaultByteBudget, group: pipeline.DefaultGroupBytes},
+		memory: memoryPlan{heap: 208 << 20, budget: pipeline.DefaultByteBudget, group: pipeline.DefaultGroupBytes},
 		check: func(ctx context.Context, a *app, d config.Destination) error {
 			path, _ := filePath(d)
 			if inBucket(path) {

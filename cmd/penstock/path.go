@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) pathCmd() *cobra.Command {
-	var to asked
+	var to selection
 	cmd := &cobra.Command{
 		Use:   "path TABLE",
 		Short: "print where a table is: the folder of its Parquet files, the DuckDB file, or the qualified name in Postgres",
@@ -33,7 +33,7 @@ func (a *app) path(ctx context.Context, d *reader, table string) error {
 			return err
 		}
 	}
-	at, err := d.place.locate(ctx, d.of, d.Destination, table)
+	at, err := d.kind.locate(ctx, d.of, d.Destination, table)
 	if err != nil {
 		return err
 	}

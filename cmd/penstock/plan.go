@@ -44,15 +44,15 @@ how many workspaces they could read within the deadline (default 8h).`,
 			if deadline < 0 {
 				return usage("", "--deadline %s: want a duration, such as 30m", deadline)
 			}
-			c, p, err := a.carryOne(args, source)
+			c, p, err := a.loadOneSource(args, source)
 			if err != nil {
 				return err
 			}
 			if !crew.asked && (crew.workspaces != 1 || crew.records != 0) {
 				return usage("add --fleet", "--workspaces and --records need --fleet")
 			}
-			if crew.workspaces < 1 || crew.workspaces > mostSpaces || crew.records < 0 {
-				return usage("", "--workspaces takes 1 to %s, --records 0 and more", grouped(mostSpaces))
+			if crew.workspaces < 1 || crew.workspaces > maxWorkspaces || crew.records < 0 {
+				return usage("", "--workspaces takes 1 to %s, --records 0 and more", grouped(maxWorkspaces))
 			}
 			return a.plan(cmd.Context(), c, p, only, deadline, crew)
 		},
@@ -74,11 +74,11 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 	defer r.close(a)
 	var past history
 	to, _ := c.Destination(p.To[0].Text)
-	q, source := asked{to: to.Name}, p.From[0].Text
+	q, source := selection{to: to.Name}, p.From[0].Text
 	if to.Apart() || c.Shared(to) {
 		q.source = source
 	}
-	if a.landed(c, to.For(source)) {
+	if a.hasData(c, to.For(source)) {
 		err = a.read(ctx, q, func(d *reader) error {
 			past, err = readHistory(ctx, d, p.Name)
 			return err
@@ -89,7 +89,7 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 	}
 	f := r.forecast(past, deadline)
 	if crew.asked {
-		return a.tellFleet(r, f, crew, deadline)
+		return a.printFleetPlan(r, f, crew, deadline)
 	}
 	if a.json {
 		return lineWriter(a.out).Encode(f)
@@ -98,9 +98,9 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 	return nil
 }
 
-// landed reports whether a destination has anything to read.
-func (a *app) landed(c *config.Config, d config.Destination) bool {
-	p, err := placeOf(c, d)
+// hasData reports whether a destination has anything to read.
+func (a *app) hasData(c *config.Config, d config.Destination) bool {
+	p, err := destinationKindOf(c, d)
 	return err == nil && (p.absent == nil || p.absent(d) == nil)
 }
 
@@ -112,9 +112,9 @@ func (r *openedRun) forecast(past history, deadline time.Duration) pipeline.Fore
 	})
 }
 
-// expect returns the forecast of a run with open destinations; nil if the history cannot be read from the
+// forecastFromHistory returns the forecast of a run with open destinations; nil if the history cannot be read from the
 // first of them.
-func (r *openedRun) expect(ctx context.Context) *pipeline.Forecast {
+func (r *openedRun) forecastFromHistory(ctx context.Context) *pipeline.Forecast {
 	if len(r.dests) == 0 {
 		return nil
 	}

@@ -29,8 +29,8 @@ const (
 	sessions      = 500
 	answerLatency = 200 * time.Millisecond
 	unlikeSizes   = 1 // sigma of the log of a workspace's size
-	mostWorkers   = 64
-	mostSpaces    = 100_000
+	maxWorkers    = 64
+	maxWorkspaces = 100_000
 	nightly       = 8 * time.Hour
 )
 
@@ -64,7 +64,7 @@ func planFleet(f pipeline.Forecast, families [][]string, w fleetFlags, within ti
 	spaces := sizing.Workspaces{Count: w.workspaces, Parts: partsOf(f, families, w.records), Skew: unlikeSizes, Latency: answerLatency,
 		Rate: rateOf(f)}
 	p := fleetPlan{Workspaces: w.workspaces, Rate: spaces.Rate, Within: within.Seconds()}
-	for n := 1; n <= mostWorkers; n *= 2 {
+	for n := 1; n <= maxWorkers; n *= 2 {
 		crew := sizing.Fleet{Workers: n, Cores: workerCores, Slots: workerSlots, Database: databaseCores, Connections: sessions}
 		o, err := sizing.Run(spaces, crew, sizing.Measured())
 		if err != nil {
@@ -72,7 +72,7 @@ func planFleet(f pipeline.Forecast, families [][]string, w fleetFlags, within ti
 		}
 		row := fleetRow{Workers: n, Seconds: o.Took.Seconds(), Bound: o.Bound, Waits: o.Waits, WorkerUse: o.WorkerUse,
 			DatabaseUse: o.DatabaseUse, Connections: o.Connections, Transactions: o.StatePer}
-		if row.Largest, row.Then, err = sizing.Largest(spaces, crew, sizing.Measured(), within, mostSpaces); err != nil {
+		if row.Largest, row.Then, err = sizing.Largest(spaces, crew, sizing.Measured(), within, maxWorkspaces); err != nil {
 			return p, err
 		}
 		p.Records, p.Requests = o.Records, o.Requests
@@ -139,7 +139,7 @@ func (r *openedRun) familiesOf() [][]string {
 	return all
 }
 
-func (a *app) tellFleet(r *openedRun, f pipeline.Forecast, crew fleetFlags, within time.Duration) error {
+func (a *app) printFleetPlan(r *openedRun, f pipeline.Forecast, crew fleetFlags, within time.Duration) error {
 	p, err := planFleet(f, r.familiesOf(), crew, within)
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func printFleet(w io.Writer, p fleetPlan) {
 	}
 	last := p.Fleets[len(p.Fleets)-1]
 	limits := slices.SortedFunc(maps.Keys(last.Waits), func(a, b sizing.Limit) int { return cmp.Compare(last.Waits[b], last.Waits[a]) })
-	fmt.Fprintf(w, "no fleet of up to %d workers is enough for %s; the first limit is %s\n", mostWorkers, brief(lasting(p.Within)), waitsFor[limits[0]])
+	fmt.Fprintf(w, "no fleet of up to %d workers is enough for %s; the first limit is %s\n", maxWorkers, brief(lasting(p.Within)), waitsFor[limits[0]])
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }

@@ -13,14 +13,14 @@ import (
 	"github.com/penstock-data/penstock/load/postgres"
 )
 
-// postgresPlace is the kind of destination that is a schema of a Postgres database, under one of the two URL
+// postgresKind is the kind of destination that is a schema of a Postgres database, under one of the two URL
 // schemes.
-func postgresPlace(scheme string) destinationKind {
+func postgresKind(scheme string) destinationKind {
 	return destinationKind{
 		scheme: scheme, open: openPostgres, check: checkPostgres, warn: warnPostgres,
 		// Rows are streamed, and a commit costs little. With two groups under way, the server never waits for
 		// the next.
-		room:    memoryPlan{heap: 38 << 20, budget: 16 << 20, group: 4 << 20},
+		memory:  memoryPlan{heap: 38 << 20, budget: 16 << 20, group: 4 << 20},
 		columns: postgres.Columns,
 		locate: func(_ context.Context, d config.Destination, _ load.Destination, table string) (string, error) {
 			return sqlName(cmp.Or(d.Schema, "public")) + "." + sqlName(table), nil

@@ -70,7 +70,7 @@ func (a *app) preview(ctx context.Context, c *config.Config, src config.Source, 
 	if len(streams) != 1 {
 		return usage("`penstock streams` lists them", "%q is %d streams; name one", name, len(streams))
 	}
-	k, err := a.know(ctx, c, streams[0].Name)
+	k, err := a.knowledgeOf(ctx, c, streams[0].Name)
 	if err != nil {
 		return err
 	}

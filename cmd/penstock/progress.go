@@ -14,7 +14,7 @@ import (
 // How often progress is drawn on a terminal, or logged without one.
 const (
 	drawEvery = 200 * time.Millisecond
-	tellEvery = 10 * time.Second
+	logEvery  = 10 * time.Second
 	paceOver  = 3 * time.Second // window of the request rate
 )
 
@@ -55,7 +55,7 @@ type sample struct {
 func (a *app) newProgress(total int, src *sourceClient) *progress {
 	p := &progress{a: a, source: src, stop: make(chan struct{}), started: time.Now(), total: total, running: map[string]*reading{}}
 	p.pace = []sample{{at: p.started}}
-	every, show := tellEvery, p.tell
+	every, show := logEvery, p.log
 	switch {
 	case a.live():
 		every, show = drawEvery, p.draw
@@ -194,8 +194,8 @@ func windowsText(w extract.Windows) string {
 	return fmt.Sprintf(", %d of %d windows", w.Done, w.Of)
 }
 
-// tell logs a plain line.
-func (p *progress) tell() {
+// log logs a plain line.
+func (p *progress) log() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.a.log.Info(p.figures())

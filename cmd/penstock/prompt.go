@@ -96,8 +96,8 @@ func (p *asker) await(ctx context.Context, read func() (string, error)) (string,
 	}
 }
 
-// sure asks for confirmation, unless yes is set.
-func (a *app) sure(ctx context.Context, yes bool, question string) error {
+// confirm asks for confirmation, unless yes is set.
+func (a *app) confirm(ctx context.Context, yes bool, question string) error {
 	if yes {
 		return nil
 	}

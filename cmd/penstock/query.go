@@ -16,7 +16,7 @@ import (
 
 // queryFlags are the flags of query.
 type queryFlags struct {
-	to           asked
+	to           selection
 	format, file string
 	exact        bool
 }

@@ -18,26 +18,26 @@ type reader struct {
 	load.Destination
 	name   string
 	of     config.Destination
-	place  destinationKind
+	kind   destinationKind
 	conf   *config.Config
 	source string // whose rows it shows; "" for all
 	shared bool   // several sources share its tables
 }
 
-// asked is where the command line wants to read: a destination, "" for the only one, optionally as
+// selection is where the command line wants to read: a destination, "" for the only one, optionally as
 // NAME@SOURCE; and a source, "" for all.
-type asked struct {
+type selection struct {
 	to, source string
 	sources    bool // the verb needs sources as well
 }
 
-func addDestinationFlag(cmd *cobra.Command, q *asked) {
+func addDestinationFlag(cmd *cobra.Command, q *selection) {
 	cmd.Flags().StringVar(&q.to, "to", "", "`name` of the destination, if the configuration has several; NAME@SOURCE is --to NAME --source SOURCE")
 	cmd.Flags().StringVar(&q.source, "source", "", "`name` of the source, if the destination has several")
 }
 
 // find returns the selected destination and source.
-func (q asked) find(c *config.Config) (d config.Destination, source string, err error) {
+func (q selection) find(c *config.Config) (d config.Destination, source string, err error) {
 	to, source, at := strings.Cut(q.to, "@")
 	if at && q.source != "" && q.source != source {
 		return d, "", usage("", "--to %s and --source %s contradict each other", q.to, q.source)
@@ -62,7 +62,7 @@ func (q asked) find(c *config.Config) (d config.Destination, source string, err 
 }
 
 // named returns the configuration, and the selected destination or the source's part of it.
-func (a *app) named(q asked) (c *config.Config, d config.Destination, source string, err error) {
+func (a *app) named(q selection) (c *config.Config, d config.Destination, source string, err error) {
 	load := a.loadPlaces
 	if q.sources {
 		load = a.load
@@ -75,14 +75,14 @@ func (a *app) named(q asked) (c *config.Config, d config.Destination, source str
 }
 
 // read opens the selected destination and calls use.
-func (a *app) read(ctx context.Context, q asked, use func(*reader) error) error {
+func (a *app) read(ctx context.Context, q selection, use func(*reader) error) error {
 	c, d, source, err := a.named(q)
 	if err != nil {
 		return err
 	}
-	p, err := placeOf(c, d)
+	p, err := destinationKindOf(c, d)
 	if err == nil {
-		err = a.atHome(ctx, c, d)
+		err = a.checkHost(ctx, c, d)
 	}
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (a *app) read(ctx context.Context, q asked, use func(*reader) error) error 
 	if err != nil {
 		return err
 	}
-	err = use(&reader{Destination: dest, name: d.Name, of: d, place: p, conf: c, source: source, shared: c.Shared(d)})
+	err = use(&reader{Destination: dest, name: d.Name, of: d, kind: p, conf: c, source: source, shared: c.Shared(d)})
 	return errors.Join(err, dest.Close())
 }
 
@@ -111,10 +111,10 @@ func (r *reader) ask(ctx context.Context, use func(load.Querier) error) error {
 	if q, ok := r.Destination.(load.Querier); ok {
 		return use(q)
 	}
-	if r.place.asker == nil {
+	if r.kind.asker == nil {
 		return usage("", "destination %s (%s) does not support SQL", r.name, r.of.Scheme)
 	}
-	q, err := r.place.asker(ctx, r)
+	q, err := r.kind.asker(ctx, r)
 	if err != nil {
 		return err
 	}

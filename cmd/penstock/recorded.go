@@ -29,14 +29,14 @@ func (a *app) recorded(ctx context.Context, r *openedRun, f syncFlags) (report p
 	if ledger == nil {
 		if ledger, err = a.stateOf(r.conf).OpenUnits(ctx); err != nil {
 			a.unrecorded(ctx, r, err)
-			return a.carryOut(ctx, r, f)
+			return a.runPipeline(ctx, r, f)
 		}
 		defer ledger.Close() // every write to it was durable
 	}
 	units := fleet.Plan(f.run, r.pipeline.Name, r.unitSource(), plain(r.streams))
 	if err := fleet.Begin(ctx, ledger, f.worker, units); err != nil {
 		a.unrecorded(ctx, r, err)
-		return a.carryOut(ctx, r, f)
+		return a.runPipeline(ctx, r, f)
 	}
 	source := r.unitSource()
 	var last []state.Unit
@@ -51,7 +51,7 @@ func (a *app) recorded(ctx context.Context, r *openedRun, f syncFlags) (report p
 		a.unrecorded(ctx, r, lerr)
 	}
 	if last == nil {
-		return a.carryOut(ctx, r, f)
+		return a.runPipeline(ctx, r, f)
 	}
 	if all, lerr := ledger.Units(ctx, state.UnitFilter{Run: f.run, Source: &source}); lerr == nil {
 		report = fleet.WithBefore(report, f.worker, all, last)
@@ -69,7 +69,7 @@ func (a *app) attempt(ctx context.Context, r *openedRun, f syncFlags, units []st
 	names := fleet.StreamsOf(units)
 	left := *r
 	left.streams = slices.DeleteFunc(slices.Clone(r.streams), func(s config.Stream) bool { return !slices.Contains(names, s.Name) })
-	report, err := a.carryOut(ctx, &left, f)
+	report, err := a.runPipeline(ctx, &left, f)
 	cause := context.Cause(ctx)
 	if ctx.Err() != nil && len(report.Streams) == 0 {
 		report.Status = pipeline.StatusStopped

@@ -16,7 +16,7 @@ import (
 )
 
 func (a *app) rejectsCmd() *cobra.Command {
-	var to asked
+	var to selection
 	cmd := &cobra.Command{
 		Use:   "rejects",
 		Short: "count, list, retry or accept records and values that are not in the tables",
@@ -104,7 +104,7 @@ func (a *app) countRejects(ctx context.Context, d *reader) error {
 }
 
 func (a *app) rejectsListCmd() *cobra.Command {
-	var to asked
+	var to selection
 	var stream string
 	var all bool
 	cmd := &cobra.Command{
@@ -169,7 +169,7 @@ func (a *app) overRejects(cmd *cobra.Command, do func(context.Context, pipeline.
 	var source string
 	cmd.Args = cobra.MaximumNArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, p, err := a.carryOne(args, source)
+		c, p, err := a.loadOneSource(args, source)
 		if err != nil {
 			return err
 		}

@@ -32,21 +32,21 @@ type app struct {
 	screen   *screen     // err, with progress below the messages
 	log      *slog.Logger
 	started  bool            // the command line was parsed
-	ends     context.Context // of the process; see lasting
+	ctx      context.Context // of the process; see processContext
 
 	redactor  *wire.Redactor                                               // of a daemon: it knows every secret of its configurations
 	attempted func(source, surface string, status int, took time.Duration) // called after each request to a source; may be nil
 
-	holds      *pipelineLocks     // of the pipelines that this process works on concurrently; nil if it makes only one run
-	lends      *destinationPool   // destinations that parts of this process share; nil if each opens its own
-	stores     stores             // open state stores
-	governors  wire.Governors     // of the accounts that sources are read with
-	byteBudget int64              // of a run; 0 for the default
-	life       time.Duration      // how long leases and units live without renewal; 0 for the default
-	warned     sync.Map           // rights warnings that were already logged
-	heap       atomic.Int64       // largest heap limit that a run of this process has set; see spread
-	as         host               // host to act as; zero for the real one
-	step       func(string) error // called at each step of a commit, so that tests can end the process there
+	locks        *pipelineLocks     // of the pipelines that this process works on concurrently; nil if it makes only one run
+	destinations *destinationPool   // destinations that parts of this process share; nil if each opens its own
+	stores       stores             // open state stores
+	governors    wire.Governors     // of the accounts that sources are read with
+	byteBudget   int64              // of a run; 0 for the default
+	life         time.Duration      // how long leases and units live without renewal; 0 for the default
+	warned       sync.Map           // rights warnings that were already logged
+	heap         atomic.Int64       // largest heap limit that a run of this process has set; see raiseHeap
+	as           host               // host to act as; zero for the real one
+	step         func(string) error // called at each step of a commit, so that tests can end the process there
 }
 
 // defaultConfig is the file that is read without -c.
@@ -58,7 +58,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func (a *app) execute(ctx context.Context, args []string) int {
-	a.ends = ctx
+	a.ctx = ctx
 	a.log = slog.New(slog.DiscardHandler)
 	out := &outlet{Writer: a.out}
 	a.out = out
@@ -78,17 +78,17 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	case !a.started: // cobra's own: unknown verb, flag or argument
 		err = &failure{err: err, hint: "`penstock --help` lists the verbs, `penstock VERB --help` the flags of a verb", code: exitUsage}
 	}
-	a.complain(err)
+	a.printError(err)
 	return codeOf(ctx, err)
 }
 
-// lasting returns a context that ends when the process is stopped. Reading a configuration needs it, because
+// processContext returns a context that ends when the process is stopped. Reading a configuration needs it, because
 // that may run commands and query databases. // Invariant 15
-func (a *app) lasting() context.Context {
-	if a.ends == nil {
+func (a *app) processContext() context.Context {
+	if a.ctx == nil {
 		return context.Background()
 	}
-	return a.ends
+	return a.ctx
 }
 
 // root returns the command tree.

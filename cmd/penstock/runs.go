@@ -22,7 +22,7 @@ const maxRuns = 50
 var runColumns = []string{"run", "pipeline", "status", "started_at", "ended_at", "counts", "error"}
 
 func (a *app) runsCmd() *cobra.Command {
-	var to asked
+	var to selection
 	cmd := &cobra.Command{
 		Use:   "runs [RUN]",
 		Short: "list past runs, or show one run in detail",

@@ -28,7 +28,7 @@ changes made to the table: when, by which run, and why.`, a.showSchema},
 continues. A removed column is created again by its next value; a column whose
 type was changed keeps the new type.`, a.acceptSchema},
 	} {
-		var to asked
+		var to selection
 		sub := &cobra.Command{
 			Use: verb.name + " TABLE", Short: verb.short, Long: verb.long, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {

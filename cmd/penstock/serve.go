@@ -53,7 +53,7 @@ func (a *app) serve(ctx context.Context, slots int) error {
 	}
 	a.redactor = wire.NewRedactor(c.Secrets...)
 	a.log = slog.New(signal.Redacted(a.log.Handler(), a.redactor.Redact))
-	a.holds, a.lends = newHolds(), newLends()
+	a.locks, a.destinations = newPipelineLocks(), newDestinationPool()
 	p, pipelines, err := a.openParts(ctx, c, slots)
 	defer p.close()
 	if err != nil {

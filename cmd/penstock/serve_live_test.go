@@ -42,7 +42,7 @@ func TestServeGoverned(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	require.NoError(t, os.WriteFile(defaultConfig, []byte(strings.Replace(governedConfig, "SANDBOX", server.URL, 1)), 0o600))
-	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, config: defaultConfig, logFormat: "text", quiet: true, holds: newHolds(), lends: newLends()}
+	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, config: defaultConfig, logFormat: "text", quiet: true, locks: newPipelineLocks(), destinations: newDestinationPool()}
 	require.NoError(t, a.start())
 	c, err := a.load()
 	require.NoError(t, err)

@@ -12,15 +12,15 @@ import (
 
 // parts are the parts of a daemon besides its pipelines.
 type parts struct {
-	a       *app
-	daemon  *serve.Daemon // set once the daemon exists
-	begun   config.Config // the configuration at start
-	pending atomic.Pointer[[]string]
-	journal state.Journal
-	hands   *unitWorker // nil if the state is a folder
-	hooks   *webhookServer
-	signals *signals
-	dash    *dashboard
+	a         *app
+	daemon    *serve.Daemon // set once the daemon exists
+	begun     config.Config // the configuration at start
+	pending   atomic.Pointer[[]string]
+	journal   state.Journal
+	units     *unitWorker // nil if the state is a folder
+	webhooks  *webhookServer
+	signals   *signals
+	dashboard *dashboard
 }
 
 // openParts opens the parts of a daemon, and returns its pipelines. The caller must call close, also after an
@@ -30,10 +30,10 @@ func (a *app) openParts(ctx context.Context, c *config.Config, slots int) (p *pa
 	if p.journal, err = a.openJournal(ctx, c); err != nil {
 		return p, nil, err
 	}
-	if p.hands, err = a.openUnitWorker(ctx, c, slots); err != nil {
+	if p.units, err = a.openUnitWorker(ctx, c, slots); err != nil {
 		return p, nil, err
 	}
-	if p.hooks, err = a.openHooks(ctx, c); err != nil {
+	if p.webhooks, err = a.openWebhookServer(ctx, c); err != nil {
 		return p, nil, err
 	}
 	if all, err = p.pipelines(c); err != nil {
@@ -42,32 +42,32 @@ func (a *app) openParts(ctx context.Context, c *config.Config, slots int) (p *pa
 	if p.signals, err = a.openSignals(ctx, c, all); err != nil {
 		return p, nil, err
 	}
-	p.dash, err = a.openDashboard(c, p.journal, p.hooks, func(n serve.AccessRefused) { p.daemon.Observe(n) })
+	p.dashboard, err = a.openDashboard(c, p.journal, p.webhooks, func(n serve.AccessRefused) { p.daemon.Observe(n) })
 	return p, all, err
 }
 
 // pipelines returns the pipelines of a configuration, as the daemon needs them.
 func (p *parts) pipelines(c *config.Config) ([]serve.Pipeline, error) {
-	all, err := p.a.served(c, p.hands)
+	all, err := p.a.served(c, p.units)
 	if err == nil {
-		p.hooks.applies(c, all)
+		p.webhooks.applies(c, all)
 	}
 	return all, err
 }
 
-func (p *parts) observers() []serve.Observer { return append(p.signals.observers(), p.dash.facts) }
+func (p *parts) observers() []serve.Observer { return append(p.signals.observers(), p.dashboard.facts) }
 
 // mount adds the parts to the daemon.
 func (p *parts) mount(ctx context.Context, d *serve.Daemon, c *config.Config) error {
 	p.daemon = d
-	p.signals.mount(d, c, p.journal, p.hooks.inbox)
-	p.dash.mount(d)
-	return p.hooks.mount(ctx, d, c)
+	p.signals.mount(d, c, p.journal, p.webhooks.inbox)
+	p.dashboard.mount(d)
+	return p.webhooks.mount(ctx, d, c)
 }
 
 // run runs the background work of the parts until ctx ends.
 func (p *parts) run(ctx context.Context) (wait func()) {
-	waits := []func(){p.signals.run(ctx), p.dash.run(ctx), p.hooks.run(ctx), p.hands.run(ctx)}
+	waits := []func(){p.signals.run(ctx), p.dashboard.run(ctx), p.webhooks.run(ctx), p.units.run(ctx)}
 	return func() {
 		for _, wait := range waits {
 			wait()
@@ -83,14 +83,14 @@ func (p *parts) reload(ctx context.Context) ([]serve.Pipeline, error) {
 	}
 	all, err := p.pipelines(c)
 	if err == nil {
-		err = p.hooks.receiver.define(ctx, c)
+		err = p.webhooks.receiver.define(ctx, c)
 	}
 	if err != nil {
 		return nil, err
 	}
 	p.signals.configure(c, all)
-	p.dash.configure(c)
-	p.hands.configure(c)
+	p.dashboard.configure(c)
+	p.units.configure(c)
 	p.daemon.SetHosts(c.Serve.Hosts)
 	pending := changedAtStart(p.begun, *c)
 	p.pending.Store(&pending)
@@ -143,8 +143,8 @@ func sameCollector(a, b *config.Collector) bool {
 
 func (p *parts) close() error {
 	var errs []error
-	if p.hooks != nil {
-		errs = append(errs, p.hooks.close())
+	if p.webhooks != nil {
+		errs = append(errs, p.webhooks.close())
 	}
 	if p.journal != nil {
 		errs = append(errs, p.journal.Close())

@@ -227,7 +227,7 @@ func TestServeSoak(t *testing.T) {
 	}
 	d := newDaemon(t, "@daily")
 	t.Chdir(d.dir)
-	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, config: defaultConfig, logFormat: "text", quiet: true, holds: newHolds(), lends: newLends()}
+	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, config: defaultConfig, logFormat: "text", quiet: true, locks: newPipelineLocks(), destinations: newDestinationPool()}
 	require.NoError(t, a.start())
 	c, err := a.load()
 	require.NoError(t, err)

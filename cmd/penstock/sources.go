@@ -76,7 +76,7 @@ func (a *app) listSources(ctx context.Context, c *config.Config, only []string) 
 }
 
 // sourceRows returns the lines of one source, one per pipeline that has read it.
-func sourceRows(c *config.Config, book sourcesBook, name string) (rows [][]any) {
+func sourceRows(c *config.Config, book sourceRecords, name string) (rows [][]any) {
 	s, _ := c.Source(name)
 	standing := "new"
 	_, paused := book.paused[name]

@@ -72,7 +72,7 @@ func appendRow(path string, fields map[string]string) error {
 		return usage("chmod 600 "+path+", or take fields from ${file:…/{name}} in the template",
 			"other users can read %s (mode %04o), and a field may be a secret", path, info.Mode().Perm())
 	}
-	text, err := readUpTo(path, mostBytes)
+	text, err := readUpTo(path, maxListBytes)
 	if err != nil {
 		return pathCause(err)
 	}

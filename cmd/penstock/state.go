@@ -31,7 +31,7 @@ folder backups in the state folder, which ` + "`penstock state import`" + ` read
 }
 
 func (a *app) stateShowCmd() *cobra.Command {
-	var to asked
+	var to selection
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "print the cursor of every stream, as stored in the destination",
@@ -54,7 +54,7 @@ func (a *app) stateShowCmd() *cobra.Command {
 
 // moveFlags are the flags for changing cursors.
 type moveFlags struct {
-	to       asked
+	to       selection
 	pipeline string
 	streams  []string
 	yes      bool
@@ -158,7 +158,7 @@ func (a *app) resetCursors(ctx context.Context, d *reader, f moveFlags) error {
 }
 
 func (a *app) stateExportCmd() *cobra.Command {
-	var to asked
+	var to selection
 	cmd := &cobra.Command{
 		Use:     "export",
 		Short:   "print the cursors of the streams as JSON lines, for import",

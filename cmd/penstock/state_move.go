@@ -69,7 +69,7 @@ func (a *app) moveCursors(ctx context.Context, d *reader, moves []move, yes bool
 // beginMoves asks for confirmation, locks the pipelines of the moves, and backs up the cursors. The caller
 // must call unlock.
 func (a *app) beginMoves(ctx context.Context, d *reader, todo []move, yes bool, question string) (backup string, unlock func(), err error) {
-	if err := a.sure(ctx, yes, question); err != nil {
+	if err := a.confirm(ctx, yes, question); err != nil {
 		return "", nil, err
 	}
 	if unlock, err = a.lockAll(ctx, d, todo); err != nil {

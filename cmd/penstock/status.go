@@ -17,7 +17,7 @@ import (
 )
 
 func (a *app) statusCmd() *cobra.Command {
-	var to asked
+	var to selection
 	var health bool
 	cmd := &cobra.Command{
 		Use:   "status",

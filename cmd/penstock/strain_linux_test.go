@@ -29,8 +29,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 )
 
-// hooked is a daemon's process that takes webhooks, started by a line of bash in
-// which $0 is the program.
+// hooked starts a daemon process that receives webhooks, with a line of bash in which $0 is the program.
 func hooked(t *testing.T, line string) (d *serving, address string) {
 	t.Helper()
 	d = newDaemon(t, "@yearly")
@@ -61,7 +60,7 @@ func delivery(address, id, secret string) *http.Request {
 
 const hookedSecret = "whsec_of_this_test_alone"
 
-// send posts a delivery and gives the status, 0 where no answer came.
+// send posts a delivery and returns the status; 0 if there was no response.
 func send(c *http.Client, r *http.Request) int {
 	resp, err := c.Do(r)
 	if err != nil {
@@ -72,7 +71,7 @@ func send(c *http.Client, r *http.Request) int {
 	return resp.StatusCode
 }
 
-// from is a client whose connections come from one address of this machine.
+// from returns a client whose connections come from one address of this machine.
 func from(t *testing.T, ip string, most int) *http.Client {
 	dial := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}, Timeout: 2 * time.Second}
 	tr := &http.Transport{DialContext: dial.DialContext, MaxConnsPerHost: most, MaxIdleConnsPerHost: most}
@@ -80,14 +79,14 @@ func from(t *testing.T, ip string, most int) *http.Client {
 	return &http.Client{Transport: tr, Timeout: 20 * time.Second}
 }
 
-// files is how many descriptors a process has open.
+// files returns how many descriptors a process has open.
 func files(t *testing.T, pid int) int {
 	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	require.NoError(t, err)
 	return len(all)
 }
 
-// cpuOf is what a process has used of the processors.
+// cpuOf returns the CPU time that a process has used.
 func cpuOf(t *testing.T, pid int) time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	require.NoError(t, err)
@@ -99,8 +98,8 @@ func cpuOf(t *testing.T, pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// good sends authentic deliveries one after the other until stop is closed, and
-// tells how long their answers took. Each must be accepted.
+// good sends authentic deliveries one after the other until stop is closed, and returns how long each took. All must
+// be accepted.
 func good(t *testing.T, address string, stop <-chan struct{}) []time.Duration {
 	c := from(t, "127.0.0.1", 4)
 	var took []time.Duration
@@ -120,8 +119,8 @@ func good(t *testing.T, address string, stop <-chan struct{}) []time.Duration {
 }
 
 // TestFewDescriptors gives the daemon 64 descriptors and opens more than a thousand connections to it. The daemon
-// logs that there are too many, goes on answering the client that was connected before, and keeps the descriptors
-// that it needs to apply events: it starts an engine meanwhile. When the connections end, new clients are served.
+// logs that there are too many, still answers the client that was connected before, and has enough descriptors left
+// to start an engine and apply events. When the connections end, new clients are served.
 func TestFewDescriptors(t *testing.T) {
 	d, address := hooked(t, `ulimit -n 64; exec -a penstock "$0" serve`)
 	c := from(t, "127.0.0.1", 1)
@@ -172,9 +171,8 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// Two thousand clients send a byte a second, half of them of the head, half of the
-// body: authentic deliveries are answered as ever, and the slow ones are cut off
-// although they go on.
+// Two thousand clients send one byte per second, half of them of the header, half of the body. Authentic deliveries
+// are still accepted, and slow clients are disconnected although they keep sending.
 func TestSlowClients(t *testing.T) {
 	clients := 2000
 	if testing.Short() {
@@ -223,8 +221,7 @@ func TestSlowClients(t *testing.T) {
 	require.Equal(t, 143, code, d.out)
 }
 
-// Forged deliveries come as fast as they can: authentic ones are accepted all the
-// same, and the log is a few lines.
+// Forged deliveries arrive as fast as possible: authentic ones are still accepted, and the log has only a few lines.
 func TestForgeries(t *testing.T) {
 	long := 5 * time.Second
 	if testing.Short() {

@@ -48,7 +48,7 @@ deferred with safe progress, 130 and 143 stopped by a signal.`,
   penstock sync --dry-run --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, p, err := a.carry(args)
+			c, p, err := a.loadPipeline(args)
 			if err != nil {
 				return err
 			}
@@ -101,32 +101,32 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 			return none, err
 		}
 		var unlock func()
-		if ctx, unlock, err = a.holds.take(ctx, a.stateOf(c), p.Key()); err != nil {
+		if ctx, unlock, err = a.locks.take(ctx, a.stateOf(c), p.Key()); err != nil {
 			return none, err
 		}
 		defer unlock()
 	}
 	if b := f.options.Backfill; b != nil && b.Ranged() {
-		if err := a.narrow(ctx, r, f.streams); err != nil {
+		if err := a.skipUnranged(ctx, r, f.streams); err != nil {
 			return none, err
 		}
 	}
 	unrecorded := p.Many && f.ledger == nil // the run over all sources has already logged it
 	if f.options.DryRun || f.try != nil || c.State.URL != "" || unrecorded {
-		return a.carryOut(ctx, r, f)
+		return a.runPipeline(ctx, r, f)
 	}
 	return a.recorded(ctx, r, f)
 }
 
-// carryOut makes a run of what was opened for it.
-func (a *app) carryOut(ctx context.Context, r *openedRun, f syncFlags) (pipeline.Report, error) {
+// runPipeline makes a run of what was opened for it.
+func (a *app) runPipeline(ctx context.Context, r *openedRun, f syncFlags) (pipeline.Report, error) {
 	p := r.pipeline
 	shown, hide := a.follow(r, f)
 	cfg := r.config()
 	if f.options.Backfill == nil {
-		cfg.Forecast = r.expect(ctx)
+		cfg.Forecast = r.forecastFromHistory(ctx)
 	}
-	cfg.Files, cfg.Turns = a.files(r), a.holds.turnsOf(p.Key())
+	cfg.Files, cfg.Turns = a.files(r), a.locks.turnsOf(p.Key())
 	cfg.Run, cfg.Options, cfg.Progress, cfg.ByteBudget = f.run, f.options, shown, cmp.Or(a.byteBudget, cfg.ByteBudget)
 	cfg.Budget = f.budget
 	if f.try != nil {
@@ -174,7 +174,7 @@ type openedRun struct {
 	streams  []config.Stream
 	source   *sourceClient
 	dests    opened
-	room     memoryPlan       // that the run may use
+	memory   memoryPlan       // that the run may use
 	now      func() time.Time // the clock of the state
 }
 
@@ -193,8 +193,8 @@ func (a *app) openRun(ctx context.Context, c *config.Config, p config.Pipeline, 
 	if r.dests, err = a.openDestinations(ctx, c, p); err != nil {
 		return nil, errors.Join(err, r.source.close())
 	}
-	r.room = roomFor(c, p)
-	a.spread(r.room.heap)
+	r.memory = memoryFor(c, p)
+	a.raiseHeap(r.memory.heap)
 	return r, nil
 }
 
@@ -202,7 +202,7 @@ func (a *app) openRun(ctx context.Context, c *config.Config, p config.Pipeline, 
 func (r *openedRun) config() pipeline.Config {
 	cfg := pipeline.Config{
 		Name: r.pipeline.Name, Source: r.source.client, Destinations: r.dests, Streams: plain(r.streams),
-		Log: map[string]bool{}, Apart: map[string]bool{}, Catalogue: plain(r.conf.Streams), Now: r.now, ByteBudget: r.room.budget, GroupBytes: r.room.group, GroupRows: r.room.rows,
+		Log: map[string]bool{}, Apart: map[string]bool{}, Catalogue: plain(r.conf.Streams), Now: r.now, ByteBudget: r.memory.budget, GroupBytes: r.memory.group, GroupRows: r.memory.rows,
 	}
 	if from, ok := r.conf.Source(r.pipeline.From[0].Text); ok {
 		cfg.Origins = originsOf(from, r.streams)
@@ -217,13 +217,13 @@ func (r *openedRun) config() pipeline.Config {
 func (r *openedRun) publish(ctx context.Context) error {
 	var errs []error
 	for _, d := range r.dests {
-		_, unreached := d.Destination.(down)
+		_, unreached := d.Destination.(unavailable)
 		of, _ := r.conf.Destination(d.Name)
 		of = of.For(r.pipeline.From[0].Text)
 		if of.Publish == "" || unreached || ctx.Err() != nil {
 			continue
 		}
-		p, err := placeOf(r.conf, of)
+		p, err := destinationKindOf(r.conf, of)
 		if err == nil {
 			err = p.publish(ctx, of, whole(d.Destination))
 		}
@@ -259,7 +259,7 @@ func (a *app) openDestinations(ctx context.Context, c *config.Config, p config.P
 		d, _ := c.Destination(to.Text)
 		dest, err := a.openPart(ctx, c, d, p.From[0].Text)
 		if err != nil && len(p.To) > 1 && ctx.Err() == nil && codeOf(ctx, err) != exitUsage {
-			dest, err = down{err}, nil
+			dest, err = unavailable{err}, nil
 		}
 		if err != nil {
 			all.close(a)

@@ -17,19 +17,19 @@ import (
 // unitWorker executes the units of a state database in this process. It is safe for concurrent use.
 type unitWorker struct {
 	*app
-	db    *postgres.Store
-	hand  fleet.Claimer
-	slots int
-	bytes *pipeline.Budget // of all runs of this process // shared by all runs of this process // Invariant 6
+	db      *postgres.Store
+	claimer fleet.Claimer
+	slots   int
+	bytes   *pipeline.Budget // of all runs of this process // shared by all runs of this process // Invariant 6
 
-	mu   sync.Mutex
-	conf *config.Config
-	read time.Time       // when conf was read
-	busy map[string]bool // pipeline and source of each running job
-	left map[string]bool // pipeline, source and host that a log line has named; see elsewhere
-	room exclusiveGate
+	mu     sync.Mutex
+	conf   *config.Config
+	read   time.Time       // when conf was read
+	busy   map[string]bool // pipeline and source of each running job
+	logged map[string]bool // pipeline, source and host that a log line has named; see otherHostPause
+	gate   exclusiveGate
 
-	places map[string]*fleet.Slots // by queue
+	slotsByQueue map[string]*fleet.Slots // by queue
 }
 
 // defaultSlots is how many sources a process reads at once.
@@ -48,15 +48,15 @@ func (a *app) openUnitWorker(ctx context.Context, c *config.Config, slots int) (
 	}
 	h := &unitWorker{
 		app: a, db: db, slots: slots, conf: c, read: time.Now(), busy: map[string]bool{},
-		hand: fleet.Claimer{Units: ledger, Name: a.workerName(), Life: a.life},
+		claimer: fleet.Claimer{Units: ledger, Name: a.workerName(), Life: a.life},
 	}
-	h.places = map[string]*fleet.Slots{}
+	h.slotsByQueue = map[string]*fleet.Slots{}
 	for name, width := range queue.Widths(slots) {
-		h.places[name] = fleet.NewPlaces(fleet.Pool{Width: width})
+		h.slotsByQueue[name] = fleet.NewPlaces(fleet.Pool{Width: width})
 	}
 	var room int64
 	for _, p := range c.Pipelines {
-		room = max(room, roomFor(c, p).budget)
+		room = max(room, memoryFor(c, p).budget)
 	}
 	h.bytes = pipeline.NewBudget(or(a.byteBudget, room, pipeline.DefaultByteBudget))
 	return h, nil
@@ -124,7 +124,7 @@ func (h *unitWorker) pipelines() []string {
 
 // suspects reports whether a waiting unit of a call's source may have crashed its worker.
 func (h *unitWorker) suspects(ctx context.Context, call queue.Wakeup) (bool, error) {
-	units, err := h.hand.Units.Units(ctx, state.UnitFilter{Run: call.Run, Pipeline: call.Pipeline, Source: &call.Source, Active: true})
+	units, err := h.claimer.Units.Units(ctx, state.UnitFilter{Run: call.Run, Pipeline: call.Pipeline, Source: &call.Source, Active: true})
 	return slices.ContainsFunc(units, func(u state.Unit) bool { return u.State != state.UnitRunning && u.Suspect() }), err
 }
 

@@ -28,13 +28,13 @@ func (w *claimedWork) attempt(ctx context.Context, units []state.Unit, settle fu
 	if u.Suspect() {
 		round = fleet.LastRound
 	}
-	asking, end := w.place.Begin(ctx, round)
-	stop := w.amid(asking)
+	asking, end := w.slot.Begin(ctx, round)
+	stop := w.applyEvents(asking)
 	try := fleet.NewAttempt(units, len(p.To), h.db.Now, h.redactor.Redact, settle)
 	r, err := m.one(asking, p, syncFlags{streams: fleet.StreamsOf(units), run: u.Run, budget: h.bytes, try: try, follow: func(e pipeline.Event) {
 		if e.Kind != pipeline.EventStart {
 			answered.Store(true)
-			w.place.Beat()
+			w.slot.Beat()
 		}
 	}})
 	stop()

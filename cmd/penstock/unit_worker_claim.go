@@ -27,18 +27,18 @@ func (h *unitWorker) answer(ctx context.Context, call queue.Wakeup) (did bool, p
 			"pipeline", call.Pipeline, "source", call.Source, "run", call.Run)
 		return false, unknownPause, nil
 	}
-	if pause, err := h.elsewhere(ctx, c, p); pause > 0 || err != nil {
+	if pause, err := h.otherHostPause(ctx, c, p); pause > 0 || err != nil {
 		return false, pause, err
 	}
 	if !h.begin(p.Key()) {
 		return false, busyPause, nil
 	}
-	place := h.places[call.Queue].Take(ctx)
+	place := h.slotsByQueue[call.Queue].Take(ctx)
 	if place == nil {
 		h.end(p.Key())
 		return false, busyPause, nil
 	}
-	w := &claimedWork{unitWorker: h, conf: c, pipeline: p, call: call, place: place, done: make(chan struct{})}
+	w := &claimedWork{unitWorker: h, conf: c, pipeline: p, call: call, slot: place, done: make(chan struct{})}
 	go w.run(ctx)
 	if !place.Wait(w.done) {
 		return true, 0, nil
@@ -48,7 +48,7 @@ func (h *unitWorker) answer(ctx context.Context, call queue.Wakeup) (did bool, p
 
 // drain waits until the work that answer has started ends.
 func (h *unitWorker) drain(ctx context.Context) error {
-	for _, ps := range h.places {
+	for _, ps := range h.slotsByQueue {
 		if err := ps.Drain(ctx); err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ type claimedWork struct {
 	conf     *config.Config
 	pipeline config.Pipeline
 	call     queue.Wakeup
-	place    *fleet.Slot
+	slot     *fleet.Slot
 
 	done  chan struct{} // closed once the fields below are set
 	did   bool
@@ -72,44 +72,44 @@ type claimedWork struct {
 
 func (w *claimedWork) run(ctx context.Context) {
 	defer close(w.done)
-	defer w.place.Leave()
+	defer w.slot.Leave()
 	defer w.unitWorker.end(w.pipeline.Key())
-	if !w.room.enter() {
+	if !w.gate.enter() {
 		w.pause = busyPause
 		return
 	}
-	w.did, w.err = w.beside(ctx)
+	w.did, w.err = w.runShared(ctx)
 	if w.err == nil && ctx.Err() == nil {
 		var more bool
-		more, w.err = w.apart(ctx)
+		more, w.err = w.runSuspects(ctx)
 		w.did = w.did || more
 	}
-	if w.err != nil && w.place.Aside() { // else the queue reports the error
+	if w.err != nil && w.slot.Aside() { // else the queue reports the error
 		w.log.Warn("cannot claim or settle units; other workers take them over", "pipeline", w.call.Pipeline, "source", w.call.Source, "error", w.err)
 	}
 }
 
-// beside executes units that may run together with others, and leaves the gate.
-func (w *claimedWork) beside(ctx context.Context) (did bool, err error) {
-	defer w.room.leave()
-	return w.take(ctx, false)
+// runShared executes units that may run together with others, and leaves the gate.
+func (w *claimedWork) runShared(ctx context.Context) (did bool, err error) {
+	defer w.gate.leave()
+	return w.attemptAll(ctx, false)
 }
 
-// apart executes units that may have crashed their worker, one at a time, while nothing else runs in this
+// runSuspects executes units that may have crashed their worker, one at a time, while nothing else runs in this
 // process.
-func (w *claimedWork) apart(ctx context.Context) (did bool, err error) {
+func (w *claimedWork) runSuspects(ctx context.Context) (did bool, err error) {
 	waits, err := w.suspects(ctx, w.call)
-	if err != nil || !waits || !w.room.clear() {
+	if err != nil || !waits || !w.gate.enterAlone() {
 		return false, err
 	}
-	defer w.room.open()
-	return w.take(ctx, true)
+	defer w.gate.leaveAlone()
+	return w.attemptAll(ctx, true)
 }
 
-// take makes attempts at the units of a call until none is left to start.
-func (w *claimedWork) take(ctx context.Context, suspect bool) (did bool, err error) {
+// attemptAll makes attempts at the units of a call until none is left to start.
+func (w *claimedWork) attemptAll(ctx context.Context, suspect bool) (did bool, err error) {
 	for ctx.Err() == nil {
-		n, err := w.hand.Work(ctx, state.Claim{Run: w.call.Run, Pipeline: w.call.Pipeline, Source: &w.call.Source, Suspect: suspect},
+		n, err := w.claimer.Work(ctx, state.Claim{Run: w.call.Run, Pipeline: w.call.Pipeline, Source: &w.call.Source, Suspect: suspect},
 			func(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit {
 				return w.attempt(ctx, units, settle)
 			})

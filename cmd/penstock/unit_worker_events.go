@@ -10,13 +10,13 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// amidPause is how often webhook events are applied during an attempt.
-const amidPause = time.Second
+// applyEventsEvery is how often webhook events are applied during an attempt.
+const applyEventsEvery = time.Second
 
-// amid applies the webhook events of the source while an attempt is under way, until stop is called: the
+// applyEvents applies the webhook events of the source while an attempt is under way, until stop is called: the
 // attempt has the lease, so serve cannot apply them. serve removes applied events from the inbox and starts
 // refreshes, since both are recorded in the destination.
-func (w *claimedWork) amid(ctx context.Context) (stop func()) {
+func (w *claimedWork) applyEvents(ctx context.Context) (stop func()) {
 	s, ok := w.conf.Source(w.pipeline.From[0].Text)
 	if !ok || s.Webhooks == nil {
 		return func() {}
@@ -26,12 +26,12 @@ func (w *claimedWork) amid(ctx context.Context) (stop func()) {
 		w.log.Warn("webhook events wait until the units end", "pipeline", w.pipeline.Name, "source", w.call.Source, "error", err)
 		return func() {}
 	}
-	x := w.newApplier(w.conf, w.pipeline, inbox, newTrims(&config.Config{}))
+	x := w.newApplier(w.conf, w.pipeline, inbox, newInboxTrimmer(&config.Config{}))
 	ctx, cancel := context.WithCancel(ctx)
 	w.guard(ctx, func() error { return x.watch(ctx) }) // so that new passes expect events
 	var applying sync.WaitGroup
 	applying.Go(func() {
-		tick := time.NewTicker(amidPause)
+		tick := time.NewTicker(applyEventsEvery)
 		defer tick.Stop()
 		for {
 			select {

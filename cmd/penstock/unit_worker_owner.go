@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// elsewhere returns when to try a unit again that another host owns the destination of; that host executes it.
+// otherHostPause returns when to try a unit again that another host owns the destination of; that host executes it.
 // If the path has no owner yet, this host becomes its owner. // Invariant 13
-func (h *unitWorker) elsewhere(ctx context.Context, c *config.Config, p config.Pipeline) (time.Duration, error) {
+func (h *unitWorker) otherHostPause(ctx context.Context, c *config.Config, p config.Pipeline) (time.Duration, error) {
 	err := h.claim(ctx, c, p)
 	e, ok := errors.AsType[*elsewhereError](err)
 	if !ok {
@@ -18,11 +18,11 @@ func (h *unitWorker) elsewhere(ctx context.Context, c *config.Config, p config.P
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.left == nil {
-		h.left = map[string]bool{}
+	if h.logged == nil {
+		h.logged = map[string]bool{}
 	}
-	if key := p.Key() + " " + e.owner.Name; !h.left[key] {
-		h.left[key] = true // log it once; the call repeats
+	if key := p.Key() + " " + e.owner.Name; !h.logged[key] {
+		h.logged[key] = true // log it once; the call repeats
 		h.log.Info("runs left to another host", "pipeline", p.Name, "source", p.From[0].Text, "host", e.owner.Name, "reason", e)
 	}
 	return ownerPause, nil

@@ -36,7 +36,7 @@ found but not everything could be compared.`,
 			if f.options.Requests < 0 || f.options.Keys < 1 {
 				return usage("", "--requests cannot be negative, and --rows must be at least 1")
 			}
-			c, p, err := a.carryOne(args, source)
+			c, p, err := a.loadOneSource(args, source)
 			if err != nil {
 				return err
 			}

@@ -72,7 +72,7 @@ func versionNow() versionInfo {
 		info = &debug.BuildInfo{}
 	}
 	v := versionOf(info)
-	for _, p := range places() {
+	for _, p := range destinationKinds() {
 		if p.missing == "" {
 			v.Places = append(v.Places, p.scheme)
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) viewsCmd() *cobra.Command {
-	var to asked
+	var to selection
 	var apply bool
 	cmd := &cobra.Command{
 		Use:   "views",

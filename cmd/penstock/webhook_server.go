@@ -18,11 +18,11 @@ type webhookServer struct {
 	a        *app
 	inbox    state.Inbox
 	receiver *receiver
-	trims    *inboxTrimmer // of the current configuration; nil before the first
+	trimmer  *inboxTrimmer // of the current configuration; nil before the first
 }
 
-// openHooks opens the inbox. Only one daemon at a time may use that of a state folder.
-func (a *app) openHooks(ctx context.Context, c *config.Config) (*webhookServer, error) {
+// openWebhookServer opens the inbox. Only one daemon at a time may use that of a state folder.
+func (a *app) openWebhookServer(ctx context.Context, c *config.Config) (*webhookServer, error) {
 	in, err := a.stateOf(c).OpenInbox(ctx, state.InboxOptions{})
 	switch {
 	case err == nil:
@@ -57,9 +57,9 @@ func (h *webhookServer) run(ctx context.Context) (wait func()) {
 
 // applies makes pipelines apply the events of their sources, for sources that send webhooks.
 func (h *webhookServer) applies(c *config.Config, all []serve.Pipeline) {
-	h.trims.end() // the old appliers run on for a moment, and do not know these pipelines
-	h.trims = newTrims(c)
-	t := h.trims
+	h.trimmer.end() // the old appliers run on for a moment, and do not know these pipelines
+	h.trimmer = newInboxTrimmer(c)
+	t := h.trimmer
 	for i := range all {
 		p, _ := c.Pipeline(all[i].Name)
 		var each appliers

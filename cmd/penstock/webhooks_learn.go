@@ -113,7 +113,7 @@ func (a *app) learn(ctx context.Context, c *config.Config, s config.Source, f le
 	if err := a.say("%s", learnedText(w, found, text)); err != nil {
 		return err
 	}
-	if err := a.sure(ctx, f.yes, fmt.Sprintf("verify deliveries of %s with it from now on?", s.Name)); err != nil {
+	if err := a.confirm(ctx, f.yes, fmt.Sprintf("verify deliveries of %s with it from now on?", s.Name)); err != nil {
 		return err
 	}
 	if err := a.pin(ctx, c, s.Name, []byte(text)); err != nil {
@@ -123,7 +123,7 @@ func (a *app) learn(ctx context.Context, c *config.Config, s config.Source, f le
 	if err != nil {
 		return err
 	}
-	return a.tellLesson(learnReport{s.Name, len(captures), found.Judged, found.Bodies, found.Tried, found.Label, found.Timed(), found.Scheme.Replays(), found.Late,
+	return a.printLearned(learnReport{s.Name, len(captures), found.Judged, found.Bodies, found.Tried, found.Label, found.Timed(), found.Scheme.Replays(), found.Late,
 		found.Scheme.YAML(), pinPlace(c, s.Name), events})
 }
 
@@ -237,7 +237,7 @@ func (a *app) adoptNow(ctx context.Context, c *config.Config, source string) (*i
 	return &n, errors.Join(err, inbox.Close())
 }
 
-func (a *app) tellLesson(l learnReport) error {
+func (a *app) printLearned(l learnReport) error {
 	switch {
 	case a.json:
 		return lineWriter(a.out).Encode(l)

@@ -239,7 +239,7 @@ func TestCheckWebhooks(t *testing.T) {
 		require.NoError(t, err)
 		r, err := newReceiver(t.Context(), conf, c.app.stateOf(conf).Notes(), receive.Options{})
 		require.NoError(t, err)
-		d := &dashboard{hooks: &webhookServer{receiver: r}, guard: access.New(access.Options{})}
+		d := &dashboard{webhooks: &webhookServer{receiver: r}, guard: access.New(access.Options{})}
 		d.configure(conf)
 		require.Len(t, d.receivers(), 1)
 		return d.receivers()[0].Scheme

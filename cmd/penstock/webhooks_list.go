@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// kept selects events of the inbox.
-type kept struct {
+// eventFilter selects events of the inbox.
+type eventFilter struct {
 	source   string
 	from, to int64
 	id       string
@@ -28,7 +28,7 @@ type kept struct {
 }
 
 func (a *app) webhooksListCmd() *cobra.Command {
-	k := kept{}
+	k := eventFilter{}
 	cmd := &cobra.Command{
 		Use:   "list [SOURCE]",
 		Short: "list events in the inbox: waiting ones, and those that were given up",
@@ -51,7 +51,7 @@ that are in every destination are removed; the table _penstock_events has all of
 }
 
 // sources returns the selected sources.
-func (k kept) sources(c *config.Config) ([]string, error) {
+func (k eventFilter) sources(c *config.Config) ([]string, error) {
 	var all []string
 	for _, s := range c.Sources {
 		if k.source == "" || k.source == s.Name {
@@ -79,7 +79,7 @@ type shownEvent struct {
 	Reason   string    `json:"reason,omitempty"`
 }
 
-func (a *app) listWebhooks(ctx context.Context, k kept) error {
+func (a *app) listWebhooks(ctx context.Context, k eventFilter) error {
 	c, err := a.loadPlaces()
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (a *app) listWebhooks(ctx context.Context, k kept) error {
 }
 
 // keptEvents returns the selected events, in order.
-func (a *app) keptEvents(ctx context.Context, c *config.Config, b state.Inbox, k kept) ([]state.DeadLetter, error) {
+func (a *app) keptEvents(ctx context.Context, c *config.Config, b state.Inbox, k eventFilter) ([]state.DeadLetter, error) {
 	sources, err := k.sources(c)
 	if err != nil {
 		return nil, err

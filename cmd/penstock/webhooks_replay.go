@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) webhooksReplayCmd() *cobra.Command {
-	k := kept{most: maxReplay}
+	k := eventFilter{most: maxReplay}
 	cmd := &cobra.Command{
 		Use:   "replay [ORDINAL]…",
 		Short: "apply events in the inbox again",
@@ -42,7 +42,7 @@ Exit codes: 0 applied, 75 some are left for serve or a sync.`,
 // maxReplay limits the events of one replay.
 const maxReplay = 10_000
 
-func (a *app) replay(ctx context.Context, k kept, args []string) error {
+func (a *app) replay(ctx context.Context, k eventFilter, args []string) error {
 	if len(args) == 0 && !k.dead && k.id == "" && k.from == 0 && k.to == 0 {
 		return usage("`penstock webhooks list` lists events", "name events by ordinal, --id, --from and --to, or --dead")
 	}
@@ -58,7 +58,7 @@ func (a *app) replay(ctx context.Context, k kept, args []string) error {
 		return fmt.Errorf("replay: %w", err)
 	}
 	defer b.Close()
-	ordinals, err := a.meant(ctx, c, b, k, args)
+	ordinals, err := a.ordinalsOf(ctx, c, b, k, args)
 	if err != nil {
 		return err
 	}
@@ -80,8 +80,8 @@ func (a *app) replay(ctx context.Context, k kept, args []string) error {
 	return a.applyAll(ctx, c, b, sources)
 }
 
-// meant returns the ordinals of the events to apply again.
-func (a *app) meant(ctx context.Context, c *config.Config, b state.Inbox, k kept, args []string) (all []int64, err error) {
+// ordinalsOf returns the ordinals of the events to apply again.
+func (a *app) ordinalsOf(ctx context.Context, c *config.Config, b state.Inbox, k eventFilter, args []string) (all []int64, err error) {
 	for _, arg := range args {
 		n, err := strconv.ParseInt(arg, 10, 64)
 		if err != nil || n < 1 {
@@ -101,7 +101,7 @@ func (a *app) meant(ctx context.Context, c *config.Config, b state.Inbox, k kept
 
 // applyAll applies the waiting events of these sources, to each of their pipelines.
 func (a *app) applyAll(ctx context.Context, c *config.Config, b state.Inbox, sources map[string]bool) error {
-	t, waits := newTrims(c), false
+	t, waits := newInboxTrimmer(c), false
 	for _, p := range c.Pipelines {
 		for _, from := range p.From {
 			if !sources[from.Text] {

@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// metaphors are words that name no type: docs/GLOSSARY.md has the terms of the field.
+// metaphors are words that must not name a type: docs/GLOSSARY.md has the terms of the field.
 var metaphors = strings.Fields(`
 	averse bearings book brought ceiling crowd deed draft errand fate firsthit flaw floor forsake grip habits hand hands hooks hunt
 	inquest island keptpurse kin kinship landed lends lent lesson loan lookout mark mend parcel plot poison portion purse
 	quarters room ruling rulings shared sheet shelf shift sieve sift sink site slope spare spool stall standing stay stroke tabled
 	tenancy told trims trouble twin vigil whose`)
 
-// TestTypesAreNamedPlainly holds the names of types to terms of the field.
+// TestTypesAreNamedPlainly checks that no type is named by one of these words.
 func TestTypesAreNamedPlainly(t *testing.T) {
 	t.Parallel()
 	eachGoFile(t, func(path, text string) {
@@ -43,13 +43,13 @@ func TestTypesAreNamedPlainly(t *testing.T) {
 	})
 }
 
-// plainer are words of the pages that have a plainer one beside them.
+// plainer maps patterns of words to a plainer alternative.
 var plainer = map[string]string{
 	`is told|are told`: "reports", `stands|stand for`: "is", `bears`: "has", `whoever`: "name the process or the person",
 	`be it`: "leave it out", `by then`: "name the time", `of its own accord`: "by itself",
 }
 
-// TestPagesArePlain holds the pages to plain words.
+// TestPagesArePlain checks that the pages do not use these words.
 func TestPagesArePlain(t *testing.T) {
 	t.Parallel()
 	for name, text := range pages(t) {

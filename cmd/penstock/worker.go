@@ -44,7 +44,7 @@ func (a *app) worker(ctx context.Context, slots int) error {
 	}
 	a.redactor = wire.NewRedactor(c.Secrets...)
 	a.log = slog.New(signal.Redacted(a.log.Handler(), a.redactor.Redact))
-	a.holds, a.lends = newHolds(), newLends()
+	a.locks, a.destinations = newPipelineLocks(), newDestinationPool()
 	h, err := a.openUnitWorker(ctx, c, slots)
 	if err != nil {
 		return err
