@@ -1,6 +1,6 @@
 #!/bin/sh
-# The role that penstock loads with, and its schema. It owns nothing else and is no superuser. Roles that read are
-# members of penstock_readers: GRANT penstock_readers TO anna. The image runs this once, when it makes the database.
+# Creates penstock's role and its schema. The role owns nothing else and is not a superuser. Reading roles are
+# members of penstock_readers: GRANT penstock_readers TO anna. The image runs this once, when it creates the database.
 set -eu
 psql --no-psqlrc --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname "$POSTGRES_DB" <<'SQL'
 \set password `cat /run/secrets/postgres_password`
