@@ -93,10 +93,10 @@ func (b bucketAsker) Query(ctx context.Context, sql string, each func(arrow.Reco
 	if err != nil {
 		return err
 	}
-	said := named(sql, views)
-	maps.DeleteFunc(views, func(name, _ string) bool { return !said[strings.ToLower(name)] })
+	words := named(sql, views)
+	maps.DeleteFunc(views, func(name, _ string) bool { return !words[strings.ToLower(name)] })
 	files, err := b.r.Destination.(*parquet.Lake).Fetch(ctx, filepath.Join(cache, "penstock", "lake"), func(table string) bool {
-		return said[strings.ToLower(table)]
+		return words[strings.ToLower(table)]
 	})
 	if err != nil {
 		return err
@@ -110,22 +110,22 @@ func (b bucketAsker) Query(ctx context.Context, sql string, each func(arrow.Reco
 
 // named returns the words of a query, and of the views that it uses, in lower case.
 func named(sql string, views map[string]string) map[string]bool {
-	said := map[string]bool{}
+	words := map[string]bool{}
 	for _, w := range word.FindAllString(sql, -1) {
-		said[strings.ToLower(w)] = true
+		words[strings.ToLower(w)] = true
 	}
 	for grown := true; grown; {
 		grown = false
 		for name, query := range views {
-			if !said[strings.ToLower(name)] {
+			if !words[strings.ToLower(name)] {
 				continue
 			}
 			for _, w := range word.FindAllString(query, -1) {
-				if w = strings.ToLower(w); !said[w] {
-					said[w], grown = true, true
+				if w = strings.ToLower(w); !words[w] {
+					words[w], grown = true, true
 				}
 			}
 		}
 	}
-	return said
+	return words
 }

@@ -86,12 +86,12 @@ func (a *app) check(ctx context.Context, c *config.Config, pipelines []config.Pi
 
 // once keeps only the first of several findings with the same state database fault.
 func once(findings []finding) []finding {
-	told := map[error]bool{}
+	reported := map[error]bool{}
 	return slices.DeleteFunc(findings, func(f finding) bool {
 		for _, cause := range []error{postgres.ErrUnmigrated, state.ErrNewer} {
 			if errors.Is(f.cause, cause) {
-				again := told[cause]
-				told[cause] = true
+				again := reported[cause]
+				reported[cause] = true
 				return again
 			}
 		}

@@ -42,11 +42,11 @@ func (s *slowSource) Pages(ctx context.Context, of schemas.Stream, from state.Cu
 	}
 }
 
-// TestWebhooksAmidARun: events about records of a stream that is being read are applied before its pass ends,
+// TestWebhooksDuringARun: events about records of a stream that is being read are applied before its pass ends,
 // and older pages do not overwrite them.
-func TestWebhooksAmidARun(t *testing.T) { onEach(t, testWebhooksAmidARun) }
+func TestWebhooksDuringARun(t *testing.T) { onEach(t, testWebhooksDuringARun) }
 
-func testWebhooksAmidARun(t *testing.T, to target) {
+func testWebhooksDuringARun(t *testing.T, to target) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["v2.contacts"]`, to)
 	code, out, errs := p.penstock(t, "sync")
 	require.Equal(t, exitDone, code, "%s\n%s", out, errs)

@@ -15,11 +15,11 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// TestWebhooksLandBeside: the table of single records shows the change of an event together with the table of
+// TestWebhooksUpdateBothTables: the table of single records shows the change of an event together with the table of
 // the list, and the next run finds both up to date.
-func TestWebhooksLandBeside(t *testing.T) { onEach(t, testWebhooksLandBeside) }
+func TestWebhooksUpdateBothTables(t *testing.T) { onEach(t, testWebhooksUpdateBothTables) }
 
-func testWebhooksLandBeside(t *testing.T, to target) {
+func testWebhooksUpdateBothTables(t *testing.T, to target) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["v2.contacts", "v2.contact"]`, to)
 	code, out, errs := p.penstock(t, "sync")
 	require.Equal(t, exitDone, code, "%s\n%s", out, errs)

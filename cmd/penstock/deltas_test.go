@@ -36,11 +36,11 @@ func (p *platform) announce(t *testing.T, b *state.InboxFile, kind, id string) {
 	require.Equal(t, state.Stored, was)
 }
 
-// TestWebhooksLand: the tables show announced changes without a run or, for streams whose records have no
+// TestWebhooksAreApplied: the tables show announced changes without a run or, for streams whose records have no
 // address of their own, after one.
-func TestWebhooksLand(t *testing.T) { onEach(t, testWebhooksLand) }
+func TestWebhooksAreApplied(t *testing.T) { onEach(t, testWebhooksAreApplied) }
 
-func testWebhooksLand(t *testing.T, to target) {
+func testWebhooksAreApplied(t *testing.T, to target) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["v2.contacts", "v2.tickets", "crm.deals", "sales.quotes"]`, to)
 	code, out, errs := p.penstock(t, "sync")
 	require.Equal(t, exitDone, code, "%s\n%s", out, errs)

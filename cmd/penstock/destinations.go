@@ -131,7 +131,7 @@ func limitColumns(c *config.Config, p config.Pipeline, streams []config.Stream) 
 	most := schemas.DefaultColumns
 	for _, to := range p.To {
 		d, _ := c.Destination(to.Text)
-		if of, err := placeOf(c, d); err == nil && of.columns > 0 {
+		if of, err := destinationKindOf(c, d); err == nil && of.columns > 0 {
 			most = min(most, of.columns)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // An event that arrives while a worker reads its source is applied by the worker, because the process that
 // received it cannot get the lease. // Invariants 3, 13
-func TestFleetEventsAmidUnits(t *testing.T) {
+func TestFleetEventsDuringUnits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes the start of three processes")
 	}

@@ -33,7 +33,7 @@ func readers(names ...string) *config.Config {
 }
 
 // A failed removal is tried again, even if no pipeline has advanced.
-func TestTrimsTryAgain(t *testing.T) {
+func TestInboxTrimmerRetries(t *testing.T) {
 	full := errors.New("disk full")
 	inbox, trims := &trimming{err: full}, newInboxTrimmer(readers("a", "b"))
 	require.NoError(t, trims.applied(t.Context(), inbox, "main", "a", 7), "b needs them")
@@ -47,7 +47,7 @@ func TestTrimsTryAgain(t *testing.T) {
 
 // An applier of the previous configuration does not remove events that a new pipeline needs, and a removed
 // pipeline does not keep events.
-func TestTrimsAfterAReload(t *testing.T) {
+func TestInboxTrimmerAfterReload(t *testing.T) {
 	inbox, before := &trimming{}, newInboxTrimmer(readers("a", "gone"))
 	require.NoError(t, before.applied(t.Context(), inbox, "main", "a", 9))
 	require.Empty(t, inbox.through)

@@ -83,7 +83,7 @@ func filterOf(i schemas.Incremental) string {
 func (k knowledge) yaml() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "streams:\n  %s:\n", k.stream.Name)
-	told := len(b.String())
+	start := len(b.String())
 	for _, w := range k.stream.Written {
 		switch w.Key {
 		case "records", "key", "pagination", "context":
@@ -107,7 +107,7 @@ func (k knowledge) yaml() string {
 	if p := pagination(s.Pagination); p != "" {
 		fmt.Fprintf(&b, "    pagination: %s\n", p)
 	}
-	if b.Len() == told {
+	if b.Len() == start {
 		b.WriteString("    {} # nothing is known about it yet\n")
 	}
 	return b.String()

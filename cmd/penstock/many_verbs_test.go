@@ -153,8 +153,8 @@ func (w *worlds) dbtHolds(t *testing.T) {
 	require.GreaterOrEqual(t, asked, 3, "two keys and a parent")
 }
 
-// TestVerbsOfPlacedSources does the same for sources with separate destinations.
-func TestVerbsOfPlacedSources(t *testing.T) {
+// TestVerbsOfSeparateSources does the same for sources with separate destinations.
+func TestVerbsOfSeparateSources(t *testing.T) {
 	w := newWorlds(t, 2)
 	w.configure(t, `"duckdb:`+w.dir+`/{source}.duckdb"`, `"*"`, `["crm.lead_stages"]`)
 	w.told(t, "sync")

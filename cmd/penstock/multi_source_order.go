@@ -89,16 +89,16 @@ type orderedSource struct {
 // startOrder returns the sources that are not paused, in the order in which they start: first those with fewest
 // failures in a row, then those that have waited longest. No source waits behind one that is known to hang.
 func (m *multiSource) startOrder(ctx context.Context, sources []config.Ref) (turns []orderedSource, paused int, err error) {
-	book, err := m.readSources(ctx, m.conf, m.pipeline.Name)
+	stored, err := m.readSources(ctx, m.conf, m.pipeline.Name)
 	if err != nil {
 		return nil, 0, err
 	}
 	last := map[string]state.SourceRecord{}
-	for _, r := range book.records {
+	for _, r := range stored.records {
 		last[r.Source] = r
 	}
 	for _, s := range sources {
-		if _, is := book.paused[s.Text]; !is {
+		if _, is := stored.paused[s.Text]; !is {
 			turns = append(turns, orderedSource{s.Text, last[s.Text].Silent})
 		}
 	}

@@ -21,13 +21,13 @@ const maxLost = 20
 // the source may have been renamed, and its rows stay under the old name. Addresses that several configured
 // sources share are ignored.
 func (m *multiSource) warnRenamed(ctx context.Context, sources []config.Ref) error {
-	book, err := m.readSources(ctx, m.conf, m.pipeline.Name)
+	stored, err := m.readSources(ctx, m.conf, m.pipeline.Name)
 	if err != nil {
 		return err
 	}
 	known := map[string]bool{}
 	var lost []string
-	for _, r := range book.records {
+	for _, r := range stored.records {
 		known[r.Source] = true
 		if _, is := m.conf.Source(r.Source); !is {
 			lost = append(lost, r.Source)

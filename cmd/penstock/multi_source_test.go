@@ -225,8 +225,8 @@ state: %[3]s/state
 	require.Contains(t, errs, "chmod 600")
 }
 
-// TestPlacedSources gives each source a separate destination, like that of a single source.
-func TestPlacedSources(t *testing.T) {
+// TestSourcesWithSeparateDestinations gives each source a separate destination, like that of a single source.
+func TestSourcesWithSeparateDestinations(t *testing.T) {
 	w := newWorlds(t, 3)
 	for _, to := range []string{
 		`"duckdb:` + w.dir + `/{source}.duckdb"`,

@@ -17,7 +17,7 @@ const maxNotices = 3
 // printNotices prints how the source differs from the previous run: what needs attention or, with -v,
 // everything.
 func (a *app) printNotices(w io.Writer, streams []pipeline.StreamReport) {
-	told := false
+	printed := false
 	seen := map[string]bool{} // once for several destinations
 	for _, s := range streams {
 		if seen[s.Stream] {
@@ -30,7 +30,7 @@ func (a *app) printNotices(w io.Writer, streams []pipeline.StreamReport) {
 			case n.Severity == pipeline.Blocking && s.Err != nil: // the error says so
 			case a.verbose, n.Severity != pipeline.Noted && i < maxNotices:
 				fmt.Fprintf(w, "%-11s %s%s: %s\n", n.Severity, s.Stream, inColumn(n), printable(n.Reason, false))
-				told = true
+				printed = true
 			case n.Severity != pipeline.Noted:
 				more++
 			}
@@ -39,7 +39,7 @@ func (a *app) printNotices(w io.Writer, streams []pipeline.StreamReport) {
 			fmt.Fprintf(w, "            and %d more of %s; -v shows them\n", more, s.Stream)
 		}
 	}
-	if told {
+	if printed {
 		fmt.Fprintln(w)
 	}
 }

@@ -149,7 +149,7 @@ func (o overflow) print(w io.Writer) {
 func (a *app) checkOverflow(ctx context.Context, c *config.Config, d config.Destination, dest load.Destination) []finding {
 	since, err := overflows(ctx, dest)
 	var all []finding
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, p := range c.Pipelines {
 		if len(since) == 0 || !slices.ContainsFunc(p.To, func(to config.Ref) bool { return to.Text == d.Name }) {
 			continue
@@ -159,10 +159,10 @@ func (a *app) checkOverflow(ctx context.Context, c *config.Config, d config.Dest
 		limitColumns(c, p, streams)
 		for _, s := range streams {
 			at, ok := since[s.Table.Name]
-			if !ok || told[s.Name] {
+			if !ok || reported[s.Name] {
 				continue
 			}
-			told[s.Name] = true
+			reported[s.Name] = true
 			o, failed := readOverflow(ctx, dest, d.Name, s.Table, at)
 			if err = errors.Join(err, failed); o.Records > 0 {
 				all = append(all, finding{Part: "stream " + s.Name, OK: true, Detail: o.String(), Hint: o.remedy(s.Stream)})

@@ -24,7 +24,7 @@ func (a *app) planCmd() *cobra.Command {
 	var only []string
 	var source string
 	var deadline time.Duration
-	var crew fleetFlags
+	var options fleetFlags
 	cmd := &cobra.Command{
 		Use:   "plan [PIPELINE]",
 		Short: "forecast a run: pages, requests, bytes and time of each stream",
@@ -48,25 +48,25 @@ how many workspaces they could read within the deadline (default 8h).`,
 			if err != nil {
 				return err
 			}
-			if !crew.asked && (crew.workspaces != 1 || crew.records != 0) {
+			if !options.enabled && (options.workspaces != 1 || options.records != 0) {
 				return usage("add --fleet", "--workspaces and --records need --fleet")
 			}
-			if crew.workspaces < 1 || crew.workspaces > maxWorkspaces || crew.records < 0 {
+			if options.workspaces < 1 || options.workspaces > maxWorkspaces || options.records < 0 {
 				return usage("", "--workspaces takes 1 to %s, --records 0 and more", grouped(maxWorkspaces))
 			}
-			return a.plan(cmd.Context(), c, p, only, deadline, crew)
+			return a.plan(cmd.Context(), c, p, only, deadline, options)
 		},
 	}
 	cmd.Flags().StringArrayVar(&only, "stream", nil, "only streams that match a `pattern` as in pipelines.yaml; may be repeated")
 	addSourceFlag(cmd, &source)
 	cmd.Flags().DurationVar(&deadline, "deadline", 0, "mark streams that a run of this `duration` would not finish")
-	cmd.Flags().BoolVar(&crew.asked, "fleet", false, "forecast the workers, connections and hours for many workspaces like this one")
-	cmd.Flags().IntVar(&crew.workspaces, "workspaces", 1, "with --fleet, `number` of workspaces")
-	cmd.Flags().Int64Var(&crew.records, "records", 0, "with --fleet, `number` of records per workspace; 0 means as many as this one")
+	cmd.Flags().BoolVar(&options.enabled, "fleet", false, "forecast the workers, connections and hours for many workspaces like this one")
+	cmd.Flags().IntVar(&options.workspaces, "workspaces", 1, "with --fleet, `number` of workspaces")
+	cmd.Flags().Int64Var(&options.records, "records", 0, "with --fleet, `number` of records per workspace; 0 means as many as this one")
 	return cmd
 }
 
-func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, only []string, deadline time.Duration, crew fleetFlags) error {
+func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, only []string, deadline time.Duration, options fleetFlags) error {
 	r, err := a.openRun(ctx, c, p, only, true)
 	if err != nil {
 		return err
@@ -88,8 +88,8 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 		return err
 	}
 	f := r.forecast(past, deadline)
-	if crew.asked {
-		return a.printFleetPlan(r, f, crew, deadline)
+	if options.enabled {
+		return a.printFleetPlan(r, f, options, deadline)
 	}
 	if a.json {
 		return lineWriter(a.out).Encode(f)

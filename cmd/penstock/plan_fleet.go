@@ -16,7 +16,7 @@ import (
 
 // fleetFlags are the flags of plan --fleet.
 type fleetFlags struct {
-	asked      bool
+	enabled    bool
 	workspaces int
 	records    int64 // of each; 0 means as in the forecast
 }
@@ -65,14 +65,14 @@ func planFleet(f pipeline.Forecast, families [][]string, w fleetFlags, within ti
 		Rate: rateOf(f)}
 	p := fleetPlan{Workspaces: w.workspaces, Rate: spaces.Rate, Within: within.Seconds()}
 	for n := 1; n <= maxWorkers; n *= 2 {
-		crew := sizing.Fleet{Workers: n, Cores: workerCores, Slots: workerSlots, Database: databaseCores, Connections: sessions}
-		o, err := sizing.Run(spaces, crew, sizing.Measured())
+		options := sizing.Fleet{Workers: n, Cores: workerCores, Slots: workerSlots, Database: databaseCores, Connections: sessions}
+		o, err := sizing.Run(spaces, options, sizing.Measured())
 		if err != nil {
 			return p, err
 		}
 		row := fleetRow{Workers: n, Seconds: o.Took.Seconds(), Bound: o.Bound, Waits: o.Waits, WorkerUse: o.WorkerUse,
 			DatabaseUse: o.DatabaseUse, Connections: o.Connections, Transactions: o.StatePer}
-		if row.Largest, row.Then, err = sizing.Largest(spaces, crew, sizing.Measured(), within, maxWorkspaces); err != nil {
+		if row.Largest, row.Then, err = sizing.Largest(spaces, options, sizing.Measured(), within, maxWorkspaces); err != nil {
 			return p, err
 		}
 		p.Records, p.Requests = o.Records, o.Requests
@@ -139,8 +139,8 @@ func (r *openedRun) familiesOf() [][]string {
 	return all
 }
 
-func (a *app) printFleetPlan(r *openedRun, f pipeline.Forecast, crew fleetFlags, within time.Duration) error {
-	p, err := planFleet(f, r.familiesOf(), crew, within)
+func (a *app) printFleetPlan(r *openedRun, f pipeline.Forecast, options fleetFlags, within time.Duration) error {
+	p, err := planFleet(f, r.familiesOf(), options, within)
 	if err != nil {
 		return err
 	}

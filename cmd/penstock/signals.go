@@ -200,17 +200,17 @@ func (s *signals) run(ctx context.Context) (wait func()) {
 // reported once.
 func (s *signals) read() signal.Reading {
 	r := signal.Reading{Inbox: s.standings()}
-	told := map[[2]string]bool{}
+	reported := map[[2]string]bool{}
 	for _, st := range s.statuses() {
 		if st.Running == nil || len(st.Sources) == 0 {
 			continue
 		}
 		for _, b := range st.Running.Rates {
 			key := [2]string{st.Sources[0], b.Surface}
-			if told[key] {
+			if reported[key] {
 				continue
 			}
-			told[key] = true
+			reported[key] = true
 			r.Rates = append(r.Rates, signal.Rate{
 				Source: key[0], Surface: key[1], Limit: b.Allowed, Used: b.Used * b.Allowed,
 				InFlight: b.InFlight, Waits: time.Until(b.Until),

@@ -51,7 +51,7 @@ failed come first.`,
 
 // listSources prints a line for each source of each multi-source pipeline, and for sources without a record.
 func (a *app) listSources(ctx context.Context, c *config.Config, only []string) error {
-	book, err := a.readSources(ctx, c, "")
+	stored, err := a.readSources(ctx, c, "")
 	if err != nil {
 		return err
 	}
@@ -69,18 +69,18 @@ func (a *app) listSources(ctx context.Context, c *config.Config, only []string) 
 		schemas.Field("requests", schemas.Int64, ""), schemas.Field("error", schemas.Text, ""),
 	}}
 	for _, from := range chosen {
-		out.rows = append(out.rows, sourceRows(c, book, from.Text)...)
+		out.rows = append(out.rows, sourceRows(c, stored, from.Text)...)
 	}
 	slices.SortStableFunc(out.rows, func(x, y []any) int { return worst(x) - worst(y) })
 	return a.print(printer{form: a.form()}, out)
 }
 
 // sourceRows returns the lines of one source, one per pipeline that has read it.
-func sourceRows(c *config.Config, book sourceRecords, name string) (rows [][]any) {
+func sourceRows(c *config.Config, stored sourceRecords, name string) (rows [][]any) {
 	s, _ := c.Source(name)
 	standing := "new"
-	_, paused := book.paused[name]
-	for _, r := range book.records {
+	_, paused := stored.paused[name]
+	for _, r := range stored.records {
 		if r.Source != name {
 			continue
 		}

@@ -167,11 +167,11 @@ func innermost(err error) error {
 const maxProblems = 12
 
 func (a *app) printProblems(w io.Writer, all []problem) {
-	told := all
+	printed := all
 	if !a.verbose {
-		told = all[:min(len(all), maxProblems)]
+		printed = all[:min(len(all), maxProblems)]
 	}
-	for _, p := range told {
+	for _, p := range printed {
 		names := p.streams[0]
 		if n := len(p.streams); n > 1 {
 			names = fmt.Sprintf("%d streams: %s", n, strings.Join(p.streams[:min(n, 4)], ", "))
@@ -193,7 +193,7 @@ func (a *app) printProblems(w io.Writer, all []problem) {
 			_ = printHint(w, "            ", h)
 		}
 	}
-	if n := len(all) - len(told); n > 0 {
+	if n := len(all) - len(printed); n > 0 {
 		fmt.Fprintf(w, "and %s more; -v shows them\n", plural(n, "problem"))
 	}
 	fmt.Fprintln(w)
@@ -270,16 +270,16 @@ func printStreamReports(w io.Writer, streams []pipeline.StreamReport) {
 // printWhys prints the reasons of the verdicts that are not proven.
 func printWhys(w io.Writer, streams []pipeline.StreamReport) {
 	g := newGrid("stream", "verdict", "because")
-	told := map[string]bool{}
+	printed := map[string]bool{}
 	for _, s := range streams {
 		line := fmt.Sprint(s.Stream, s.Verdict, s.Why)
-		if s.Verdict == "" || s.Verdict == pipeline.Proven || told[line] {
+		if s.Verdict == "" || s.Verdict == pipeline.Proven || printed[line] {
 			continue
 		}
-		told[line] = true
+		printed[line] = true
 		g.add(s.Stream, string(s.Verdict), printable(s.Why, false))
 	}
-	if len(told) > 0 {
+	if len(printed) > 0 {
 		fmt.Fprintln(w)
 		g.render(w)
 	}

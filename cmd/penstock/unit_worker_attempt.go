@@ -64,10 +64,10 @@ func (m *multiSource) paused(ctx context.Context, source string) bool {
 	if source == "" {
 		return false
 	}
-	book, err := m.readPauses(ctx, m.conf)
+	stored, err := m.readPauses(ctx, m.conf)
 	if err != nil {
 		m.log.Warn("cannot read which sources are paused", "error", err)
 	}
-	_, is := book[source]
+	_, is := stored[source]
 	return is
 }
