@@ -27,8 +27,9 @@ func Begin(ctx context.Context, l state.Units, worker string, units []state.Unit
 	return err
 }
 
-// Last ends units after the last attempt of their run: units that would be retried end as
-// failed or cancelled, and the next run continues from the last commit. If putOff, units that were stopped keep waiting.
+// Last ends units after the last attempt of their run. Units that would be retried end as failed, stopped units as
+// cancelled, and parked units as done; the next run continues from the last commit. If putOff, stopped units keep
+// waiting.
 func Last(units []state.Unit, putOff bool) []state.Unit {
 	last := make([]state.Unit, len(units))
 	for i, u := range units {

@@ -32,7 +32,7 @@ type Claimer struct {
 // settleEvery is how often units that were settled during an attempt are written to the store, in one batch.
 const settleEvery = time.Second
 
-// settleGrace is how long an attempt may still write its results after it was told to stop. // Invariant 15
+// settleGrace is how long an attempt may still write its results after it must stop. // Invariant 15
 const settleGrace = time.Second
 
 // Work claims units by c, calls do to make an attempt at them, and settles the units that do returns.

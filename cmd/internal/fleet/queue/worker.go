@@ -146,8 +146,8 @@ func (a *answerer) Work(_ context.Context, job *river.Job[Wakeup]) error {
 const againPause = 2 * time.Second
 
 // answer works on the source whose turn it is, which need not be the source of own. It reports whether
-// own is to be retried: as long as its own unit waits.
-// So each waiting unit keeps a wakeup, and each wakeup gives a slot to one of them.
+// own is to be retried: as long as its unit waits.
+// So each waiting unit keeps a wakeup, and each wakeup gives a slot to some waiting unit.
 func (w Worker) answer(ctx context.Context, own Wakeup) (again bool, pause time.Duration, err error) {
 	turns, err := w.turns(ctx, own)
 	if err != nil {
