@@ -8,6 +8,7 @@ package pgtest
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -51,7 +52,7 @@ func Start(t testing.TB, settings ...string) *Server {
 	port := freePort(t)
 	s.url = &url.URL{Scheme: "postgres", User: url.User("penstock"), Host: net.JoinHostPort("127.0.0.1", port), Path: "/postgres", RawQuery: "sslmode=disable"}
 	s.dir = s.folder()
-	s.run("initdb", "-D", s.data(), "-U", "penstock", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+	s.initialize()
 	s.start()
 	t.Cleanup(s.Stop)
 	return s
@@ -98,6 +99,27 @@ func (s *Server) folder() string {
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// initialize makes the server's files: a copy of a cluster that the first test on this machine makes with initdb, which
+// takes seconds. Tests of several processes may make it at once: one of them is kept.
+func (s *Server) initialize() {
+	s.t.Helper()
+	program, err := os.Stat(filepath.Join(s.bin, "initdb"))
+	require.NoError(s.t, err)
+	made := fnv.New64a()
+	fmt.Fprint(made, s.bin, program.Size(), program.ModTime(), os.Getuid())
+	template := filepath.Join(os.TempDir(), fmt.Sprintf("penstock-initdb-%x", made.Sum64()))
+	if _, err := os.Stat(template); err != nil {
+		s.run("initdb", "-D", s.data(), "-U", "penstock", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+		if os.Rename(s.data(), template) != nil {
+			require.NoError(s.t, os.RemoveAll(s.data())) // another process has made it
+		}
+	}
+	copying := exec.Command("cp", "-Rp", template, s.data())
+	copying.SysProcAttr = attributes(credential(s.t))
+	out, err := copying.CombinedOutput()
+	require.NoError(s.t, err, "%s", out)
+}
 
 // credential returns the user to run as: Postgres refuses to run as root.
 func credential(t testing.TB) *syscall.Credential {
@@ -151,7 +173,7 @@ func (s *Server) start() {
 	exited := make(chan struct{})
 	s.exited = exited
 	go func() { defer close(exited); _ = s.process.Wait() }()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if s.answers() {
 			return
 		}
