@@ -95,7 +95,7 @@ func (p *fleetProcess) end(t *testing.T) {
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 	_ = p.Wait()
 	require.Equal(t, 143, p.ProcessState.ExitCode(), p.out)
-	require.Less(t, time.Since(begun), 30*time.Second) // the machine may be busy
+	require.Less(t, time.Since(begun), 2*time.Minute) // the machine may be busy
 }
 
 // text returns the first value of a query of the state database.
@@ -107,7 +107,7 @@ func (r *fleetRig) text(sql string) (text string) {
 
 func (r *fleetRig) until(sql, want string) {
 	r.t.Helper()
-	if assert.Eventually(r.t, func() bool { return r.text(sql) == want }, time.Minute, 20*time.Millisecond, "%s", sql) {
+	if assert.Eventually(r.t, func() bool { return r.text(sql) == want }, 5*time.Minute, 20*time.Millisecond, "%s", sql) {
 		return
 	}
 	r.t.Log(r.text("SELECT string_agg(convert_from(report, 'UTF8'), E'\\n') FROM units"))

@@ -131,7 +131,7 @@ func unitsTakenOver(t *testing.T, _ Rig, open func() state.Store) {
 	add(t, j, unit("s1", "a"), unit("s1", "b"))
 	got := claim(t, j, state.Claim{Worker: "frozen", For: time.Millisecond})
 	require.Len(t, got, 2)
-	require.Eventually(t, func() bool { return len(claim(t, j, state.Claim{Worker: "heir", Unit: got[0].ID})) == 1 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(claim(t, j, state.Claim{Worker: "heir", Unit: got[0].ID})) == 1 }, 5*time.Minute, 5*time.Millisecond)
 	kept, err := j.BeatUnits(ctx, "frozen", []int64{got[0].ID, got[1].ID}, time.Minute)
 	require.NoError(t, err)
 	require.Empty(t, kept, "the other unit waits too")
@@ -155,7 +155,7 @@ func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
 		require.Eventually(t, func() bool {
 			units = claim(t, j, state.Claim{Worker: "w", For: life, Suspect: suspect})
 			return len(units) > 0
-		}, 10*time.Second, time.Millisecond)
+		}, 5*time.Minute, time.Millisecond)
 		for _, u := range units {
 			parts = append(parts, u.Part)
 		}
@@ -174,7 +174,7 @@ func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
 		require.Eventually(t, func() bool {
 			units = claim(t, j, state.Claim{Worker: "w", Suspect: true, Unit: map[string]int64{"good": 2, "other": 3}[want]})
 			return len(units) == 1
-		}, 10*time.Second, time.Millisecond)
+		}, 5*time.Minute, time.Millisecond)
 		require.Equal(t, want, units[0].Part)
 		require.Equal(t, state.SuspectBroken, units[0].Broken)
 		units[0].State = next
@@ -194,7 +194,7 @@ func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
 		all, err = j.Units(ctx, state.UnitFilter{})
 		require.NoError(t, err)
 		return all[0].State == state.UnitFailed
-	}, 10*time.Second, time.Millisecond)
+	}, 5*time.Minute, time.Millisecond)
 	require.Equal(t, state.MostBroken, all[0].Broken)
 	require.False(t, all[0].Ended.IsZero())
 }
