@@ -17,6 +17,7 @@ import (
 func Rows(t schemas.Table, rows ...[]any) (arrow.RecordBatch, error) {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, t.Columns)
 	defer b.Release()
+	reserve(b, rows)
 	for i, row := range rows {
 		if len(row) != t.Columns.NumFields() {
 			return nil, fmt.Errorf("make rows of %s: row %d has %d values, want %d", t.Name, i, len(row), t.Columns.NumFields())
@@ -28,6 +29,25 @@ func Rows(t schemas.Table, rows ...[]any) (arrow.RecordBatch, error) {
 		}
 	}
 	return b.NewRecordBatch(), nil
+}
+
+// reserve makes room for rows. A builder that grows by itself takes up to twice the memory. // Invariant 6
+func reserve(b *array.RecordBuilder, rows [][]any) {
+	b.Reserve(len(rows))
+	for c, field := range b.Fields() {
+		text, ok := field.(*array.StringBuilder)
+		if !ok {
+			continue
+		}
+		n := 0
+		for _, row := range rows {
+			if c < len(row) {
+				v, _ := row[c].(string)
+				n += len(v)
+			}
+		}
+		text.ReserveData(n)
+	}
 }
 
 func appendValue(b array.Builder, v any) error {

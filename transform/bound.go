@@ -23,6 +23,7 @@ type bound struct {
 	fields                int       // fields created, with or without a column
 	admitted              []*column // columns counted since the page began
 	exceeded              bool      // the current record has values beyond the limit
+	crossed               bool      // the previous record had such values: the next one is split at once
 	beyond                []string  // pointers of the first few fields beyond the limit
 	nothing               field     // shared field of members that have no value and no field
 }

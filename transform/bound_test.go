@@ -251,3 +251,46 @@ func TestUnlimitedNamesAreBounded(t *testing.T) {
 		})
 	}
 }
+
+// TestRecordsThatAreSplitAtOnce checks that a record after one with a rest has the hash, the rest and the
+// rejects that it has when it is read in full first.
+func TestRecordsThatAreSplitAtOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := bounded(rapid.IntRange(1, 4).Draw(t, "columns"), 1)
+		s.Rules.Masks = masks("secret", "drop")
+		more := rapid.SampledFrom([]string{"", `,"m1":{"secret":1,"q":2}`, `,"secret":[1]`, `,"m0":1,"m0":2`, `,"m2":"\ud800"`})
+		var all []string
+		for i, r := range rapid.SliceOfN(rapid.Custom(drawWide), 2, 8).Draw(t, "records") {
+			all = append(all, fmt.Sprintf(`{"id":%d%s%s}`, i, r, more.Draw(t, "more")))
+		}
+		read := func(reset bool) (told []string) {
+			m := NewMapper(s, testStamp, nil)
+			defer m.Close()
+			for _, r := range all {
+				m.bound.crossed = m.bound.crossed && !reset
+				require.NoError(t, appendAll(m, []byte("["+r+"]")))
+			}
+			var out mapped
+			out.batches, out.rejects = m.Flush()
+			defer release(out.batches, nil)
+			told = append(hashesOf(out), restOf(out)...)
+			for _, r := range out.rejects {
+				told = append(told, r.ID+r.Pointer+r.Reason+r.Raw)
+			}
+			return told
+		}
+		require.Equal(t, read(true), read(false))
+	})
+}
+
+// TestFittingRecordAfterARest checks that what a mask drops does not change the hash of a record.
+func TestFittingRecordAfterARest(t *testing.T) {
+	s := bounded(2, 1)
+	s.Rules.Masks = masks("secret", "drop")
+	const fits = `{"id":2,"deep":{"secret":1,"x":2}}`
+	after, err := mapPages(t, s, `[`+fits+`,{"id":1,"a":1,"b":2},{"id":1,"a":1,"b":2},`+fits+`]`)
+	require.NoError(t, err)
+	defer after.release()
+	require.Equal(t, []bool{false, true, true, false}, []bool{restOf(after)[0] != "", restOf(after)[1] != "", restOf(after)[2] != "", restOf(after)[3] != ""})
+	require.Equal(t, hashesOf(after)[0], hashesOf(after)[3])
+}

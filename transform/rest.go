@@ -16,17 +16,24 @@ import (
 
 // readRecord reads the record at i into row. Members beyond the limit go to the rest.
 func (m *Mapper) readRecord(i, row int) (end int) {
-	k := m.mark()
-	if end = m.fill(i, row); end != refuseBound {
-		return end
+	crossed := m.bound.crossed && m.raw[i] == '{'
+	m.bound.crossed = false
+	if !crossed {
+		k := m.mark()
+		if end = m.fill(i, row); end != refuseBound {
+			return end
+		}
+		m.undo(k, m.root, row)
 	}
-	m.undo(k, m.root, row)
 	end, _, ok := m.walk.value(m.raw, i)
 	if !ok || m.raw[i] != '{' {
 		return refuseSyntax
 	}
 	x := splitter{m: m, b: m.raw}
 	kept, rest, _ := x.object(i, position{table: m.root, depth: 1, level: 1})
+	if crossed && (x.code < 0 || rest == nil) {
+		return m.readRecord(i, row) // as if it stood alone: its hash and its rejects depend on no other record
+	}
 	if x.code < 0 {
 		return x.code
 	}
@@ -40,6 +47,7 @@ func (m *Mapper) readRecord(i, row int) (end int) {
 	if filled < 0 {
 		return filled
 	}
+	m.bound.crossed = true
 	if m.storeRest(row, rest) {
 		m.bound.noteBeyond(x.beyond)
 	}

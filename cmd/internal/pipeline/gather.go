@@ -103,12 +103,13 @@ const largePage = 16 << 20
 // can take a thousand times the memory of their JSON. // Invariant 6
 const (
 	mostMapped  = 160 << 20
-	mostRejects = 250_000 // per page
+	mostCells   = 128 << 20 // values and nulls of a page: a null takes time in every destination
+	mostRejects = 250_000   // per page
 )
 
 // mapPage maps the page's records into batches, part by part. // Invariants 6 and 15
 func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
-	mapped, rejects := p.group.bytes, len(p.group.rejects)
+	mapped, cells, rejects := p.group.bytes, p.group.cells, len(p.group.rejects)
 	p.inPage = true
 	defer func() { p.inPage = false }()
 	for full, err := range appendPage(p.mapper, page) {
@@ -126,8 +127,8 @@ func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
 		if len(p.group.rejects)-rejects > mostRejects {
 			return fmt.Errorf("%s: map page %d: more than %d of its records and values fit no column; set a smaller page size (pagination.limit of the stream)", p.stream.Name, p.total.pages+1, mostRejects)
 		}
-		if p.group.bytes-mapped > mostMapped {
-			return fmt.Errorf("%s: map page %d: its rows take more than %d MB in columns, most of them without a value; set a smaller page size (pagination.limit of the stream) or a lower max_columns, which keeps more of each record in %s", p.stream.Name, p.total.pages+1, mostMapped>>20, schemas.ColRest)
+		if p.group.bytes-mapped > mostMapped || p.group.cells-cells > mostCells {
+			return fmt.Errorf("%s: map page %d: its rows take more than %d MB or %d million cells in columns, most of them without a value; set a smaller page size (pagination.limit of the stream) or a lower max_columns, which keeps more of each record in %s", p.stream.Name, p.total.pages+1, mostMapped>>20, mostCells>>20, schemas.ColRest)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

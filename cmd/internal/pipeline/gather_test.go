@@ -83,7 +83,7 @@ func TestPageOfTooManyColumns(t *testing.T) {
 	r := newReader(t)
 	r.begin(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "["+page.String()[1:]+"]") })
 	s := r.inSmallBatches(t)
-	require.ErrorContains(t, s.Err, "its rows take more than 160 MB in columns")
+	require.ErrorContains(t, s.Err, "its rows take more than 160 MB or 128 million cells in columns")
 	require.Empty(t, r.memory.Rows("x_things"))
 
 	r.stream.MaxColumns = 200
@@ -91,4 +91,23 @@ func TestPageOfTooManyColumns(t *testing.T) {
 	require.Equal(t, StatusComplete, s.Status, "%v", s.Err)
 	require.EqualValues(t, n, s.Counts.Written)
 	require.Equal(t, n, r.live())
+}
+
+// TestPageOfTooManyCells stops at a page of many rows in a table of many columns, though nearly all of its cells
+// are null and take no memory. // Invariant 15
+func TestPageOfTooManyCells(t *testing.T) {
+	const n, columns = 110_000, 1_400
+	var page strings.Builder
+	page.WriteString(`[{"id":0`)
+	for i := range columns {
+		fmt.Fprintf(&page, `,"k%d":%[1]d`, i)
+	}
+	for i := range n {
+		fmt.Fprintf(&page, `},{"id":%d`, i+1)
+	}
+	r := newReader(t)
+	r.begin(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, page.String()+"}]") })
+	s := r.inSmallBatches(t)
+	require.ErrorContains(t, s.Err, "128 million cells in columns")
+	require.Empty(t, r.memory.Rows("x_things"))
 }

@@ -97,6 +97,7 @@ type group struct {
 	left    []transform.TableBatch // keys of records that the filter leaves out
 	begun   time.Time
 	rows    int64 // rows of the root table in the batches
+	cells   int64 // values and nulls in the batches
 	bytes   int64 // bytes of the batches
 	held    int64 // bytes reserved from the budget
 	loose   int64 // part of held: pages whose records are in no batch yet

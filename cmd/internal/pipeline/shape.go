@@ -17,6 +17,7 @@ func (p *pass) flush() error {
 	defer p.settle()
 	batches, rejects := p.mapper.Flush()
 	for _, b := range batches {
+		g.cells += b.Batch.NumRows() * b.Batch.NumCols()
 		p.profile.add(b.Table, b.Batch)
 		if b.Table.Name == p.stream.Table.Name {
 			p.hasher.add(&p.digest, b.Table, b.Batch)
