@@ -43,15 +43,20 @@ func (p *pagerProbe) identity() (field, value string) {
 	return field, value
 }
 
-// identityOf is identity for some rows.
+// identityOf is identity for some rows. Of several members that are named like an id, it returns the one with the
+// shortest name: id rather than owner_id.
 func identityOf(rows []row) (field, value string) {
 	for _, name := range fields(rows) {
 		low := strings.ToLower(name)
-		if (strings.HasSuffix(low, "id") || strings.HasSuffix(low, "key") || strings.HasSuffix(low, "sid")) && !strings.HasPrefix(name, contextKey) && distinct(rows, name) == "" {
-			return name, bound{value: []byte(rows[len(rows)-1][name])}.text()
+		if (strings.HasSuffix(low, "id") || strings.HasSuffix(low, "key") || strings.HasSuffix(low, "sid")) &&
+			(field == "" || len(name) < len(field)) && !strings.HasPrefix(name, contextKey) && distinct(rows, name) == "" {
+			field = name
 		}
 	}
-	return "", ""
+	if field == "" {
+		return "", ""
+	}
+	return field, bound{value: []byte(rows[len(rows)-1][field])}.text()
 }
 
 // fromRecords returns the candidates that send a member of the last record that is named like a

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -57,4 +58,25 @@ func TestWrappedRecordsByID(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The member that identifies records is the same in every run: the one with the shortest name that is named like an
+// id and distinct.
+func TestIdentityIsStable(t *testing.T) {
+	var rows []row
+	for i := range 3 {
+		id := fmt.Sprint(i)
+		rows = append(rows, row{"owner_id": "a" + id, "id": id, "uuid": "u" + id, "tenant_id": "7", "name": "n" + id})
+	}
+	for range 50 {
+		field, value := identityOf(rows)
+		require.Equal(t, "id", field)
+		require.Equal(t, "2", value)
+	}
+	for _, r := range rows {
+		delete(r, "id")
+		delete(r, "uuid")
+	}
+	field, _ := identityOf(rows)
+	require.Equal(t, "owner_id", field)
 }

@@ -3,7 +3,6 @@ package extract
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/penstock-data/penstock/schemas"
@@ -50,7 +49,6 @@ func keyOf(s schemas.Stream, rows []row) (key, refuted []string) {
 // keyCandidates returns the fields that may be the key, the likeliest first.
 func keyCandidates(s schemas.Stream, rows []row) []string {
 	have := fields(rows)
-	slices.Sort(have)
 	columns := map[string]int{}
 	open := make(map[string]bool, len(have)) // present, and not in out yet
 	for _, name := range have {
@@ -132,7 +130,6 @@ func pairOf(rows []row) []string {
 	if len(refs) > maxReferences {
 		return nil
 	}
-	slices.Sort(refs)
 	var found []string
 	for i, a := range refs {
 		for _, b := range refs[i+1:] {

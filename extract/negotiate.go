@@ -293,7 +293,6 @@ func (n *negotiation) keyFields() []string {
 		key = slices.Clone(n.out.Key)
 	}
 	have := fields(n.rows)
-	slices.Sort(have)
 	for i, column := range key {
 		if slices.Contains(have, column) {
 			continue

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -129,7 +130,7 @@ func (d *doc) dictionary(p place) bool {
 	return true
 }
 
-// fields returns the names of all values in the rows, in no particular order.
+// fields returns the names of all values in the rows, sorted.
 func fields(rows []row) []string {
 	seen := map[string]bool{}
 	var names []string
@@ -141,5 +142,6 @@ func fields(rows []row) []string {
 			}
 		}
 	}
+	slices.Sort(names)
 	return names
 }
