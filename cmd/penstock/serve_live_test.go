@@ -96,8 +96,8 @@ func TestServeWebhooks(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, d.platform.Close()) })
 	for i, step := range []struct{ conf, says string }{
 		{conf, "serving"},
-		{conf + "typo: 1\n", "configuration not read again"},
-		{strings.Replace(conf, "@yearly", "@monthly", 1), "configuration read again"},
+		{conf + "typo: 1\n", "configuration not reloaded"},
+		{strings.Replace(conf, "@yearly", "@monthly", 1), "configuration reloaded"},
 	} {
 		require.NoError(t, os.WriteFile(path, []byte(step.conf), 0o600))
 		if i > 0 { // the daemon has started with the first

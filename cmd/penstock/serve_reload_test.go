@@ -46,26 +46,26 @@ state: %s
 	}
 	again := func(text string) {
 		t.Helper()
-		before := strings.Count(d.text(), "configuration read again")
+		before := strings.Count(d.text(), "configuration reloaded")
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "pipelines.yaml"), []byte(conf+text), 0o600))
 		require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
-		require.Eventually(t, func() bool { return strings.Count(d.text(), "configuration read again") > before }, time.Minute, 10*time.Millisecond, d.text())
+		require.Eventually(t, func() bool { return strings.Count(d.text(), "configuration reloaded") > before }, time.Minute, 10*time.Millisecond, d.text())
 	}
 	again(`serve: {listen: "127.0.0.1:9", hosts: [penstock.example.org], auth: {token: a-token-of-32-bytes-0123456789ab}}`)
 	require.Equal(t, http.StatusOK, d.asked(t, "/", "penstock.example.org"))
-	require.Eventually(t, func() bool { return strings.Count(d.text(), "takes a restart") == 1 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Count(d.text(), "needs a restart") == 1 }, time.Minute, 10*time.Millisecond)
 	code, _ := d.get(t, "/api/v1/status")
 	require.Equal(t, http.StatusUnauthorized, code, "the token is required at once")
 	again(`serve: {listen: "127.0.0.1:9", hosts: [penstock.example.org]}`)
 	_, text := d.get(t, "/api/v1/status")
-	require.Contains(t, text, "serve.listen has changed in the configuration: that takes a restart.")
+	require.Contains(t, text, "serve.listen has changed in the configuration and needs a restart.")
 	require.NotContains(t, text, "serve.auth has changed")
 
 	again(`serve: {listen: "127.0.0.1:0"}`)
 	require.Equal(t, http.StatusForbidden, d.asked(t, "/", "penstock.example.org"))
 	require.Eventually(t, func() bool {
 		_, text := d.get(t, "/api/v1/status")
-		return !strings.Contains(text, "takes a restart")
+		return !strings.Contains(text, "needs a restart")
 	}, time.Minute, 10*time.Millisecond)
 	require.Equal(t, 143, d.stop())
 }

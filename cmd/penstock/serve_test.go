@@ -172,7 +172,7 @@ func TestServeStops(t *testing.T) {
 			}
 			require.Equal(t, want, code, d.out)
 			require.Less(t, took, 30*time.Second) // the machine may be busy
-			require.NotContains(t, d.out.String(), "stopped before everything had ended")
+			require.NotContains(t, d.out.String(), "stopped before all work had ended")
 			require.NoError(t, d.platform.SetFaults())
 			d.start()
 			d.says("status=complete")

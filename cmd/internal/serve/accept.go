@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// reportingListener logs when it cannot take a connection, for example because every
-// descriptor is in use. The server itself tries again without a word.
+// reportingListener logs when it cannot accept a connection, for example because all file
+// descriptors are in use. The server itself retries silently.
 type reportingListener struct {
 	net.Listener
 	log  *slog.Logger
-	told time.Time // one goroutine accepts
+	told time.Time // of the last log line; no lock, because one goroutine accepts
 }
 
-// tellEvery keeps a lack that lasts from filling the log.
+// tellEvery limits the log lines about a lasting shortage.
 const tellEvery = time.Minute
 
 // Accept waits for the next connection.
@@ -23,7 +23,7 @@ func (l *reportingListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil && !errors.Is(err, net.ErrClosed) && time.Since(l.told) >= tellEvery {
 		l.told = time.Now()
-		l.log.Warn("no connection can be taken; tried again", "error", err, "hint", "raise the limit of open files: ulimit -n, or LimitNOFILE of the unit")
+		l.log.Warn("cannot accept a connection; retrying", "error", err, "hint", "raise the limit of open files: ulimit -n, or LimitNOFILE in the systemd unit")
 	}
 	return c, err
 }

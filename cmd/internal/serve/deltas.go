@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// How often events are applied: together where many come, soon where one does.
+// Pauses between applications of events: many events share one, a single event is applied soon.
 const (
 	applyPause = 500 * time.Millisecond
 	applyRetry = 30 * time.Second // after an error
 )
 
-// applyEvents has webhook events applied as they come, until ctx ends or the
-// pipeline is there no more.
+// applyEvents applies webhook events as they arrive, until ctx ends or the pipeline is removed.
 func (w *worker) applyEvents(ctx context.Context) {
 	p, n := w.definition()
 	defer func() { p.close() }()
-	again := time.Duration(0) // what an earlier process has left is looked for at once
+	again := time.Duration(0) // start with what an earlier process left
 	for {
 		timer := time.NewTimer(again)
 		if again < 0 {
@@ -47,14 +46,14 @@ func (w *worker) applyEvents(ctx context.Context) {
 	}
 }
 
-// close ends what Deltas has open.
+// close releases what Deltas holds open.
 func (p Pipeline) close() {
 	if p.Close != nil {
 		p.Close()
 	}
 }
 
-// pause waits, and reports whether ctx still goes on.
+// pause waits for d, and reports whether ctx has not ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -66,8 +65,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// apply has events applied once and says when to do so again, below zero when
-// something comes.
+// apply applies events once and returns when to do so again; below zero means at the next event.
 func (w *worker) apply(ctx context.Context, p Pipeline) time.Duration {
 	if p.Deltas == nil {
 		return -1
@@ -77,7 +75,7 @@ func (w *worker) apply(ctx context.Context, p Pipeline) time.Duration {
 		case w.turn <- struct{}{}:
 			defer func() { <-w.turn }()
 		default:
-			return -1 // the end of the run wakes us
+			return -1 // the end of the run wakes the worker
 		}
 	}
 	started := time.Now()
@@ -95,7 +93,7 @@ func (w *worker) apply(ctx context.Context, p Pipeline) time.Duration {
 	}
 	switch {
 	case err != nil:
-		w.d.Log.Warn("webhook events not applied; tried again soon", "pipeline", p.Name, "error", err)
+		w.d.Log.Warn("cannot apply webhook events; retrying soon", "pipeline", p.Name, "error", err)
 		return applyRetry
 	case got.Again > 0:
 		return got.Again
@@ -103,7 +101,7 @@ func (w *worker) apply(ctx context.Context, p Pipeline) time.Duration {
 	return -1
 }
 
-// guardDeltas is one application of events; a panic of it ends it alone.
+// guardDeltas calls Deltas and turns a panic into an error.
 func (w *worker) guardDeltas(ctx context.Context, p Pipeline) (got Deltas, err error) {
 	defer func() {
 		if v := recover(); v != nil {

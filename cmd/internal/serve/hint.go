@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// hintEvery is how long the streams that unverified deliveries may have read are
-// left alone after such a reading was asked for: whoever forges deliveries causes
-// one run of these streams a minute, and nothing else.
+// hintEvery is the minimum time between two runs that unverified deliveries cause. Forged
+// deliveries can thus cause at most one run per minute, of the listed streams only.
 const hintEvery = time.Minute
 
-// Hinted tells the daemon that a delivery of a source came which is not known to be
-// its own. Nothing of it is passed on: the pipelines of the source read the streams
-// that the configuration lists for that, which may be none. It does not block.
+// Hinted reports that an unverified delivery for a source arrived. Its content is not used: the
+// pipelines of the source read the streams that the configuration lists for this case, usually
+// none. It does not block.
 func (d *Daemon) Hinted(source string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -23,9 +22,8 @@ func (d *Daemon) Hinted(source string) {
 	}
 }
 
-// heed has the listed streams read because of hints, until ctx ends. One that comes
-// soon after a reading has its own when the time is over, together with all others
-// that have come by then.
+// heed requests runs of the listed streams after hints, until ctx ends. Hints that arrive within
+// hintEvery of the last run share one run when that time is over.
 func (w *worker) heed(ctx context.Context) {
 	var last time.Time
 	for {
@@ -38,7 +36,7 @@ func (w *worker) heed(ctx context.Context) {
 			return
 		}
 		select {
-		case <-w.hints: // what has come meanwhile is of this reading
+		case <-w.hints: // hints that arrived meanwhile share this run
 		default:
 		}
 		var streams []string

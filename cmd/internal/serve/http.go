@@ -13,28 +13,26 @@ import (
 	"time"
 )
 
-// Handlers answer requests. One that is nil answers 404. Each finds the path as
-// it was asked for.
+// Handlers serve the routes of the daemon. A nil handler means 404. Handlers get the unchanged path.
 type Handlers struct {
-	Webhooks http.Handler // below /webhooks/, any method, however the path is written
+	Webhooks http.Handler // below /webhooks/, any method; the path is not cleaned
 	Health   http.Handler // GET /healthz and /readyz
 	Metrics  http.Handler // GET /metrics
-	Events   http.Handler // GET /events, which goes on until the client leaves and bounds each of its writes
+	Events   http.Handler // GET /events; it runs until the client disconnects, and must bound each of its writes
 	API      http.Handler // /api/v1/…
 	Board    http.Handler // everything else
 }
 
-// How long a request may take, and how much of one there may be before its
-// handler. Handlers bound bodies themselves.
+// Limits of a request. Handlers limit bodies themselves.
 const (
 	headerTime  = 5 * time.Second
 	requestTime = 30 * time.Second
-	answerTime  = 60 * time.Second // Events sets its own
+	answerTime  = 60 * time.Second // does not apply to Events
 	idleTime    = 2 * time.Minute
 	headerBytes = 32 << 10
 )
 
-// answer serves until ctx ends, and returns when no request is under way.
+// answer serves HTTP until ctx ends, then waits for the requests in progress, at most answerGrace.
 func (d *Daemon) answer(ctx context.Context) error {
 	base, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
@@ -42,16 +40,16 @@ func (d *Daemon) answer(ctx context.Context) error {
 	down := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(down)
-		leave() // those who follow events would never leave
+		leave() // ends the event streams, which would not end by themselves
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerGrace)
 		defer cancel()
 		if s.Shutdown(grace) != nil {
-			_ = s.Close() // whoever is still asking has had time
+			_ = s.Close() // the grace period is over
 		}
 	})
 	err := s.Serve(&reportingListener{Listener: d.Listener, log: d.Log})
 	if stop() {
-		return err // it has met something by itself
+		return err // the listener failed
 	}
 	<-down
 	if errors.Is(err, http.ErrServerClosed) {
@@ -60,7 +58,7 @@ func (d *Daemon) answer(ctx context.Context) error {
 	return err
 }
 
-// server answers requests, whose contexts end with base.
+// server returns the HTTP server. The contexts of its requests end with base.
 func (d *Daemon) server(base context.Context) *http.Server {
 	return &http.Server{
 		Handler:           d.route(),
@@ -78,15 +76,15 @@ func (d *Daemon) server(base context.Context) *http.Server {
 type Route struct {
 	Pattern string
 	Handler http.Handler // nil: 404
-	AnyHost bool         // whether it answers whatever host name a request has
+	AnyHost bool         // it accepts any Host header
 }
 
-// Routes are those of the daemon's mux. Deliveries below /webhooks/ do not pass it.
+// Routes returns the routes of the daemon's mux. Deliveries to /webhooks/ bypass it.
 func (d *Daemon) Routes() []Route {
 	h := d.Handlers
 	return []Route{
-		// Whoever watches a process asks by an address, or by a name that only its own
-		// network knows. The answer tells nothing that another page could use.
+		// Health checks use addresses, or names that only the local network knows. The response
+		// has nothing that a page of another site could use.
 		{"GET /healthz", h.Health, true},
 		{"GET /readyz", h.Health, true},
 		{"GET /metrics", h.Metrics, false},
@@ -96,9 +94,9 @@ func (d *Daemon) Routes() []Route {
 	}
 }
 
-// secure sets what holds for every answer, whoever makes it: no answer is a page that may
-// load anything, be framed, kept or taken for another type. The dashboard's pages allow
-// themselves their own style and script.
+// secure sets the default security headers of every response: it may not load anything, be framed,
+// be cached or be interpreted as another type. The dashboard's pages allow their own styles and
+// scripts.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -106,10 +104,10 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// route hands deliveries of webhooks on as they came. The mux would redirect a
-// path with a slash too many, and senders take that for an end.
+// route passes webhook deliveries on with their path unchanged. The mux would redirect a path with
+// double slashes, and senders treat a redirect as a permanent failure.
 func (d *Daemon) route() http.Handler {
-	m, webhooks := d.mux(), d.Handlers.Webhooks // whose signature says who asks
+	m, webhooks := d.mux(), d.Handlers.Webhooks // deliveries are authenticated by their signature
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
 		if webhooks != nil && strings.HasPrefix(path.Clean("/"+r.URL.Path), "/webhooks/") {
@@ -135,10 +133,9 @@ func (d *Daemon) mux() http.Handler {
 	return m
 }
 
-// endless frees a request of the deadlines of others: even the one for reading it
-// would end a handler that goes on. The handler bounds each of its writes. One with
-// a body keeps them: who announces what never comes would be waited for without
-// end. // Invariant 15
+// endless removes the deadlines of a request, because even the read deadline would end a
+// long-running handler. The handler bounds each of its writes. A request with a body keeps its
+// deadlines: otherwise the server would wait forever for a body that never arrives. // Invariant 15
 func endless(h http.Handler) http.Handler {
 	if h == nil {
 		return nil
@@ -146,21 +143,20 @@ func endless(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {
 			c := http.NewResponseController(w)
-			_ = errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})) // without them it is asked for again
+			_ = errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})) // on error the client reconnects when a deadline ends the stream
 		}
 		h.ServeHTTP(w, r)
 	})
 }
 
-// SetHosts makes these the names that the daemon is reached by, from the next
-// request on.
+// SetHosts replaces the allowed host names, from the next request on.
 func (d *Daemon) SetHosts(names []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.names = slices.Clone(names)
 }
 
-// hosts are the names that the daemon answers to.
+// hosts returns the allowed host names.
 func (d *Daemon) hosts() []string {
 	d.mu.Lock()
 	all := slices.Clone(d.names)
@@ -171,14 +167,13 @@ func (d *Daemon) hosts() []string {
 	return all
 }
 
-// allowHosts refuses requests that were made to a name which is not one of
-// ours: a page of somebody else whose name is made to lead here would else have
-// the rights of this machine's browser. An address is always ours, as nobody can
-// make it lead anywhere; so is localhost.
+// allowHosts refuses requests whose host name is not allowed. This prevents DNS rebinding: a page
+// of another site that makes its own name resolve to this machine would otherwise have the rights
+// of the browser. IP addresses and localhost are always allowed, because DNS does not resolve them.
 func allowHosts(names func() []string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !allowedHost(names(), r.Host) {
-			http.Error(w, "this name is not served here; `serve: {hosts: […]}` in the configuration lists those that are", http.StatusForbidden)
+			http.Error(w, "host name not allowed; add it to `serve: {hosts: […]}` in the configuration", http.StatusForbidden)
 			return
 		}
 		h.ServeHTTP(w, r)

@@ -10,10 +10,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Hub knows the present state of every pipeline and of the streams that are
-// being read, and wakes those who follow it. It holds one entry a pipeline and
-// one a stream of its present or last run, never a history: its memory does not
-// grow with time. // Invariant 6
+// Hub holds the current state of every pipeline and of the streams that are being read, and
+// notifies followers of changes. It has one entry per pipeline and one per stream of the current
+// or last run, and no history: its memory does not grow with time. // Invariant 6
 //
 // It is safe for concurrent use.
 type Hub struct {
@@ -22,62 +21,62 @@ type Hub struct {
 	followers map[*Follower]struct{}
 }
 
-// NewHub returns a hub that knows nothing yet.
+// NewHub returns an empty hub.
 func NewHub() *Hub {
 	return &Hub{pipelines: map[string]*Status{}, followers: map[*Follower]struct{}{}}
 }
 
-// Status is the present state of a pipeline.
+// Status is the current state of a pipeline.
 type Status struct {
 	Name         string
 	Sources      []string
 	Destinations []string
 	Streams      []string
-	Schedule     string // as it is written; "" without one
+	Schedule     string // as configured; "" if there is none
 	Paused       bool
-	Next         []time.Time      // the next slots, the nearest first
-	Running      *Running         // nil: no run is under way
-	Last         *pipeline.Report // of the last run that this process has made
-	LastErr      error            // that kept the last run from its work
-	Deltas       *DeltasApplied   // what webhooks have last come to
-	Receiving    bool             // webhooks are applied to it
+	Next         []time.Time      // the next slots, earliest first
+	Running      *Running         // nil: no run is in progress
+	Last         *pipeline.Report // of the last run in this process
+	LastErr      error            // error of the last run itself
+	Deltas       *DeltasApplied   // the last application of webhook events
+	Receiving    bool             // the pipeline applies webhook events
 }
 
-// Running is a run under way.
+// Running is a run in progress.
 type Running struct {
 	Run     string
 	Trigger Trigger
-	Due     time.Time // of its slot; zero: it has none
+	Due     time.Time // of its slot; zero: the run has no slot
 	Started time.Time
-	Streams []Reading // in the order they began; of several sources, those under way
-	Past    Past      // of the others
-	Rates   []Rate    // of the surfaces it asks
+	Streams []Reading // in the order they began; with several sources, only those in progress
+	Past    Past      // sums of the others
+	Rates   []Rate    // of the surfaces it sends requests to
 
 	rates func() []Rate
 }
 
-// Rate is the budget of requests of one surface, as a run sees it at a moment.
+// Rate is the current request budget of one surface, as a run sees it.
 type Rate struct {
 	Surface  string    // v2, app, or a stream that has a credential of its own
-	Limit    string    // such as 100/s; "" while it is unknown
-	Allowed  float64   // requests a second at present
+	Limit    string    // for example 100/s; "" while unknown
+	Allowed  float64   // requests per second at present
 	Used     float64   // share of Allowed used in the last seconds, 0 to about 1
-	Sent     uint64    // requests so far, of all that share the credential
-	Refused  uint64    // of them answered 429
-	InFlight int       // requests under way
-	Waiting  string    // what the next request waits for; "" for nothing
-	Until    time.Time // how long; zero or past: not
+	Sent     uint64    // requests so far by all users of the credential
+	Refused  uint64    // number of these that got status 429
+	InFlight int       // requests in progress
+	Waiting  string    // what the next request waits for; "" if it does not wait
+	Until    time.Time // end of the wait; zero or past: no wait
 }
 
-// Past sums up the streams of several sources that a run has come to the end of.
+// Past sums up the finished streams of a run over several sources.
 type Past struct {
 	Streams, Pages, Requests int
 	Records                  int64
 }
 
-// Reading is a stream of a run: how far it is, or how it has ended.
+// Reading is a stream of a run: its progress, or its outcome.
 type Reading struct {
-	Source   string // "" where the run is over one
+	Source   string // "" if the run reads one source
 	Stream   string
 	Started  time.Time
 	Updated  time.Time
@@ -85,14 +84,14 @@ type Reading struct {
 	Bytes    int64
 	Pages    int
 	Requests int
-	Total    int64 // records the list says it has; -1: it does not say
+	Total    int64 // total number of records by the API; -1: not reported
 	Counts   pipeline.Counts
-	Windows  int                     // of a pass that goes window by window: those done
-	Of       int                     // of how many; 0: it does not
-	Reports  []pipeline.StreamReport // one a destination, once it has ended
+	Windows  int                     // finished windows, if the pass reads window by window
+	Of       int                     // number of windows; 0: it does not
+	Reports  []pipeline.StreamReport // one per destination, once it has ended
 }
 
-// Statuses are all pipelines by name. The caller may keep what it gets.
+// Statuses returns the state of all pipelines, sorted by name. The caller may keep it.
 func (h *Hub) Statuses() []Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,7 +102,7 @@ func (h *Hub) Statuses() []Status {
 	return all
 }
 
-// Status is one pipeline.
+// Status returns the state of one pipeline.
 func (h *Hub) Status(name string) (Status, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -128,7 +127,7 @@ func (s *Status) clone() Status {
 	return c
 }
 
-// update changes what is known of a pipeline and wakes the followers.
+// update changes the state of a pipeline and wakes the followers.
 func (h *Hub) update(name string, f func(*Status)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -141,7 +140,7 @@ func (h *Hub) update(name string, f func(*Status)) {
 	h.changed(name)
 }
 
-// drop forgets a pipeline that the configuration does not have any more.
+// drop removes a pipeline that is no longer configured.
 func (h *Hub) drop(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -149,8 +148,8 @@ func (h *Hub) drop(name string) {
 	h.changed(name)
 }
 
-// Changed wakes the followers because of something that has a page of its own,
-// such as "webhooks".
+// Changed wakes the followers because of a change of a topic that is not a pipeline, for example
+// "webhooks".
 func (h *Hub) Changed(topic string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -162,12 +161,12 @@ func (h *Hub) changed(topic string) {
 		f.dirty[topic] = true
 		select {
 		case f.wake <- struct{}{}:
-		default: // it is awake and has not looked yet
+		default: // already woken
 		}
 	}
 }
 
-// progress takes one step of a run.
+// progress records an event of a run.
 func (h *Hub) progress(name, run string, e pipeline.Event, now time.Time) {
 	h.update(name, func(s *Status) {
 		if s.Running != nil && s.Running.Run == run {
@@ -197,7 +196,7 @@ func (r *Running) step(e pipeline.Event, now time.Time) {
 	case pipeline.EventCommit:
 		s.Counts = e.Counts
 	case pipeline.EventEnd:
-		if s.Source != "" { // of thousands of sources, none stays // Invariant 6
+		if s.Source != "" { // a run may have thousands of sources: do not keep finished streams // Invariant 6
 			r.Past.add(*s)
 			r.Streams = slices.Delete(r.Streams, i, i+1)
 		} else if e.Report != nil {
@@ -213,16 +212,15 @@ func (p *Past) add(s Reading) {
 	p.Records += s.Records
 }
 
-// Follower is told what has changed since it has last looked. Changes that come
-// faster than it looks are one: what it holds is bounded by what there is, and
-// a reader that is slow keeps nobody waiting.
+// Follower collects what has changed since its last Next. Repeated changes of one topic are merged,
+// so its memory is bounded and a slow reader does not hold up the hub.
 type Follower struct {
 	hub   *Hub
 	wake  chan struct{}
 	dirty map[string]bool // guarded by the hub
 }
 
-// Follow begins to note changes. Close the follower when done.
+// Follow returns a follower of the changes from now on. Close it when done.
 func (h *Hub) Follow() *Follower {
 	f := &Follower{hub: h, wake: make(chan struct{}, 1), dirty: map[string]bool{}}
 	h.mu.Lock()
@@ -231,8 +229,7 @@ func (h *Hub) Follow() *Follower {
 	return f
 }
 
-// Next waits for a change and gives the names of what has changed, pipelines
-// and other topics, in order.
+// Next waits for a change and returns the names of the changed pipelines and topics, sorted.
 func (f *Follower) Next(ctx context.Context) ([]string, error) {
 	select {
 	case <-f.wake:
@@ -246,7 +243,7 @@ func (f *Follower) Next(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Close ends the following.
+// Close stops the follower.
 func (f *Follower) Close() {
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()

@@ -6,21 +6,20 @@ import (
 	"time"
 )
 
-// Supervisor is who has started the daemon and wants to know how it is: systemd,
-// or another that speaks its protocol. The zero value is nobody.
+// Supervisor is the process that started the daemon and expects notifications: systemd, or another
+// one with the sd_notify protocol. The zero value is no supervisor.
 type Supervisor struct {
-	Socket   string        // its NOTIFY_SOCKET; one that begins with @ is an abstract name
-	Watchdog time.Duration // it ends a daemon that is silent for so long; 0: it does not
+	Socket   string        // NOTIFY_SOCKET; a leading @ means an abstract socket
+	Watchdog time.Duration // the supervisor kills the daemon after this time without a notification; 0: never
 }
 
-// notifier tells a supervisor.
+// notifier sends notifications to a supervisor.
 type notifier struct {
 	Supervisor
 	conn net.Conn
 }
 
-// connect opens the way to the supervisor. One that cannot be told anything is
-// no reason not to serve.
+// connect connects to the supervisor. The daemon serves even if that fails.
 func (s Supervisor) connect() *notifier {
 	n := &notifier{Supervisor: s}
 	path := s.Socket
@@ -36,22 +35,19 @@ func (s Supervisor) connect() *notifier {
 	return n
 }
 
-// tell sends a state. What does not arrive is sent for nothing: the supervisor
-// finds out by itself.
+// tell sends a state, ignoring errors.
 func (n *notifier) tell(state string) {
 	if n.conn != nil {
 		_, _ = n.conn.Write([]byte(state))
 	}
 }
 
-// reloading is the state of a reload, with the time on the clock that systemd
-// goes by.
+// reloading returns the state of a reload, with the monotonic time that systemd requires.
 func (n *notifier) reloading() string {
 	return fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", monotonic().Microseconds())
 }
 
-// interval is how often to give a sign of life: twice in the time after which
-// the supervisor loses patience.
+// interval returns the time between two watchdog notifications: half the watchdog's timeout.
 func (n *notifier) interval() time.Duration {
 	if n.Watchdog <= 0 {
 		return time.Minute

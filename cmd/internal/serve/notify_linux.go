@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// monotonic is the clock that starts with the machine.
+// monotonic returns the machine's monotonic clock.
 func monotonic() time.Duration {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {

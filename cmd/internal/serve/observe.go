@@ -6,61 +6,58 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Observer is told what happens in the daemon: metrics, alerts, traces and
-// lineage are made of it. Observe is called from many goroutines and must not
-// block; a Notice is one of the types below, and a kind that an observer does not
-// know it ignores.
+// Observer receives what happens in the daemon, for metrics, alerts, traces and lineage. Observe is
+// called from many goroutines and must not block. Observers ignore the types of Notice that they
+// do not know.
 type Observer interface {
 	Observe(n Notice)
 }
 
-// Notice is something that happened: RunStarted, RunProgress, RunEnded,
+// Notice is an event in the daemon: RunStarted, RunProgress, RunEnded,
 // SlotSkipped, RunLate, WebhookSeen, DeltasApplied, Reloaded, AccessRefused or GrantsSeen.
 type Notice interface{ notice() }
 
-// RunStarted says that a run has begun.
+// RunStarted reports that a run has begun.
 type RunStarted struct {
 	Pipeline string
 	Run      string
 	Trigger  Trigger
-	Due      time.Time // of its slot; zero: it has none
+	Due      time.Time // of its slot; zero: the run has no slot
 	At       time.Time
 }
 
-// RunProgress is one step of one stream of a run.
+// RunProgress reports one event of a stream of a run.
 type RunProgress struct {
 	Pipeline string
 	Run      string
 	Event    pipeline.Event
 }
 
-// RunEnded says how a run has ended. Err is what kept the run itself from its
-// work, and Report may be zero then; what single streams met stands in the
-// report.
+// RunEnded reports how a run ended. Err is the error of the run itself; Report may then be zero.
+// Errors of single streams are in the report.
 type RunEnded struct {
 	Pipeline string
 	Run      string
 	Trigger  Trigger
 	Due      time.Time
-	Late     bool // its slot's first run did not begin in time
-	Over     bool // its slot is done: false where it has none, where its run goes on later, or is another's
+	Late     bool // the first run of its slot did not begin in time
+	Over     bool // its slot is done; false if it has no slot, or if this or another process continues the run later
 	At       time.Time
 	Report   pipeline.Report
 	Err      error
 }
 
-// SlotSkipped says that a slot was not run, and why.
+// SlotSkipped reports that a slot was not run, and why.
 type SlotSkipped struct {
 	Pipeline string
 	Due      time.Time
 	Cause    Skip
 	Why      string
-	Count    int // slots that the notice stands for, the last of which is Due
+	Count    int // number of slots that the notice covers; Due is the last
 }
 
-// RunLate says that a slot's run was not made when it was due: nobody was there,
-// or the one before had not ended. It is the alarm of a schedule that is not
-// kept.
+// RunLate reports that a slot's run did not start when it was due: the daemon was not running, or
+// the previous run had not ended. It is the alarm that a schedule is not kept.
 type RunLate struct {
 	Pipeline string
 	Due      time.Time
@@ -71,12 +68,12 @@ type RunLate struct {
 // WebhookSeen is the verdict on one delivery.
 type WebhookSeen struct {
 	Source  string
-	Verdict string // stored, duplicate, conflict, captured, or why it was refused
-	Status  int    // of the answer
+	Verdict string // stored, duplicate, conflict, captured, or the reason for the refusal
+	Status  int    // of the response
 	Took    time.Duration
 }
 
-// DeltasApplied says what an application of webhook events has come to.
+// DeltasApplied reports the result of an application of webhook events.
 type DeltasApplied struct {
 	Pipeline string
 	Deltas   Deltas
@@ -84,38 +81,37 @@ type DeltasApplied struct {
 	Err      error
 }
 
-// Reloaded says that the configuration was read again. With an error the one
-// before is still used.
+// Reloaded reports a reload of the configuration. With an error the previous one stays in use.
 type Reloaded struct {
 	At      time.Time
 	Err     error
-	Pending []string // keys that only the next start goes by
+	Pending []string // changed keys that need a restart
 }
 
-// AccessRefused says that a request was refused because of its token.
+// AccessRefused reports that a request was refused because of its token.
 type AccessRefused struct {
-	From    string // the address of the connection, and the one that a proxy names
+	From    string // address of the connection, and the one that a proxy reports
 	Path    string // of the request
 	Why     string
-	Limited bool // too many wrong tokens came: this one was not evaluated
+	Limited bool // not evaluated, because there were too many wrong tokens
 }
 
-// GrantsSeen says how the sign-ins of all sources stand: those that are not in it are not
-// in the configuration any more, except those of the sources in Unread.
+// GrantsSeen reports the state of the sign-ins of all sources. A sign-in that is missing here is no
+// longer configured, unless its source is in Unread.
 type GrantsSeen struct {
 	Grants []Grant
-	Unread []string  // sources of which a sign-in could not be read
-	At     time.Time // by the clock that the times of grants go by
+	Unread []string  // sources with a sign-in that could not be read
+	At     time.Time // on the same clock as the times of grants
 }
 
-// Grant is how one sign-in stands.
+// Grant is the state of one sign-in.
 type Grant struct {
 	Source, Surface string
-	Renewed         time.Time // when the token came; zero: nobody has signed in
-	Expires         time.Time // of the token; zero: not said
-	Failing         time.Time // since when renewals have brought no token; zero: they do
-	NoRefresh       bool      // nothing renews the token
-	Trouble         string    // why it is of no use until somebody acts; "" if nothing is known
+	Renewed         time.Time // when the token was issued; zero: no sign-in yet
+	Expires         time.Time // of the token; zero: unknown
+	Failing         time.Time // since when renewals have failed; zero: they succeed
+	NoRefresh       bool      // there is no refresh token
+	Trouble         string    // why it cannot be used until a person signs in again; "" if it can
 }
 
 func (GrantsSeen) notice()    {}
@@ -129,7 +125,7 @@ func (WebhookSeen) notice()   {}
 func (DeltasApplied) notice() {}
 func (Reloaded) notice()      {}
 
-// observers tells all of them, in their order.
+// observers passes notices to several observers, in order.
 type observers []Observer
 
 // Observe passes n on.

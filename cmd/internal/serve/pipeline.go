@@ -11,76 +11,74 @@ import (
 // Trigger is why a run began.
 type Trigger string
 
-// What begins a run.
+// The triggers.
 const (
-	TriggerSchedule Trigger = "schedule" // its slot came
-	TriggerCatchUp  Trigger = "catch_up" // a slot that nobody was there for
-	TriggerResume   Trigger = "resume"   // the process ended in the middle of it
-	TriggerManual   Trigger = "manual"   // somebody asked for it
-	TriggerRetry    Trigger = "retry"    // somebody asked for what failed, again
-	TriggerRefresh  Trigger = "refresh"  // a webhook says that its streams have changed
+	TriggerSchedule Trigger = "schedule" // its slot is due
+	TriggerCatchUp  Trigger = "catch_up" // its slot was missed
+	TriggerResume   Trigger = "resume"   // the process ended during the run
+	TriggerManual   Trigger = "manual"   // requested by a person
+	TriggerRetry    Trigger = "retry"    // a person requested a retry of streams
+	TriggerRefresh  Trigger = "refresh"  // a webhook reports that its streams have changed
 )
 
-// Skip is why a slot was not run, in a word: the cause of a record that says
-// skipped.
+// Skip is why a slot was not run: the cause in its journal record.
 type Skip string
 
-// What keeps a slot from being run.
+// The causes.
 const (
-	SkipPaused  Skip = "paused"     // somebody wants it so
-	SkipMadeUp  Skip = "made up"    // the run of a later slot does for it
-	SkipLocked  Skip = "locked"     // another process ran the pipeline just then
-	SkipMissed  Skip = "missed"     // nobody was there, and nothing makes up for it
-	SkipOverlap Skip = "still busy" // the run before had not ended
+	SkipPaused  Skip = "paused"     // a person paused the schedule
+	SkipMadeUp  Skip = "made up"    // the run of a later slot covers it
+	SkipLocked  Skip = "locked"     // another process was running the pipeline
+	SkipMissed  Skip = "missed"     // the daemon was not running, and no other run covers it
+	SkipOverlap Skip = "still busy" // the previous run had not ended
 )
 
-// Missed reports whether nobody wanted the slot to be skipped: its schedule was
-// not kept.
+// Missed reports whether the slot was skipped unintentionally: the schedule was not kept.
 func (s Skip) Missed() bool { return s == SkipMissed || s == SkipOverlap }
 
-// CatchUp is what becomes of slots that nobody was there for.
+// CatchUp is what happens to slots that became due while the daemon was not running.
 type CatchUp string
 
-// What becomes of missed slots.
+// The ways to catch up.
 const (
 	CatchUpOnce CatchUp = "once" // the newest is run, the others are recorded as skipped
 	CatchUpAll  CatchUp = "all"  // each is run, one after the other
 	CatchUpNone CatchUp = "none" // all are recorded as skipped
 )
 
-// Plan is when a pipeline runs by itself.
+// Plan says when a pipeline runs automatically.
 type Plan struct {
-	schedule.Schedule               // the zero Schedule: never by itself
+	schedule.Schedule               // the zero Schedule: never
 	CatchUp           CatchUp       // "": CatchUpOnce
-	Jitter            time.Duration // a slot's run starts up to so much later, see [schedule.Jitter]
-	Deadline          time.Duration // of one run, which is stopped then and can be resumed; 0: none
+	Jitter            time.Duration // maximum random delay of a slot's run, see [schedule.Jitter]
+	Deadline          time.Duration // after this time a run is stopped; it can be resumed; 0: none
 }
 
-// Order is one run that is to be made.
+// Order is a request for a run.
 type Order struct {
-	Run      string // its id, as of pipeline.NewRunID
+	Run      string // its id, from pipeline.NewRunID
 	Trigger  Trigger
-	Streams  []string // patterns as of a configuration; nil: all of the pipeline
+	Streams  []string // patterns as in the configuration; nil: all
 	Options  pipeline.Options
 	Progress func(pipeline.Event) // called from many goroutines; must not block
-	Rates    func(func() []Rate)  // to be given, once its source is open, what tells its budget of requests
+	Rates    func(func() []Rate)  // to be called, once the source is open, with the function that returns its request budgets
 }
 
-// Deltas is what one application of webhook events has come to.
+// Deltas is the result of one application of webhook events.
 type Deltas struct {
-	Applied  int           // events that are committed now
-	Behind   int           // verified events that wait still
-	Oldest   time.Time     // when the oldest of these was received; zero: none waits
-	Refresh  []string      // streams that an ordinary run is to read soon: nothing gives their records one by one
-	Again    time.Duration // call again after so long although nothing may come; 0: when something comes
-	Unmapped int           // events of a type that no stream is for
-	Dead     int           // events given up and set aside
+	Applied  int           // events committed by this application
+	Behind   int           // verified events that still wait
+	Oldest   time.Time     // when the oldest waiting event was received; zero: none waits
+	Refresh  []string      // streams that a run must read soon, because their records cannot be read one by one
+	Again    time.Duration // time after which to apply again even without new events; 0: at the next event
+	Unmapped int           // events of a type that no stream handles
+	Dead     int           // events moved to the dead letters
 
-	Lags []time.Duration // of the records that are in every destination now: since the first event about each was received
+	Lags []time.Duration // per record that is now in every destination: time since its first event was received
 }
 
-// Pipeline is one pipeline of the daemon. Whoever wires the daemon says how it
-// is run; the daemon says when.
+// Pipeline is one pipeline of the daemon. The caller of New provides the functions that run it; the
+// daemon decides when.
 type Pipeline struct {
 	Name         string
 	Sources      []string
@@ -88,24 +86,23 @@ type Pipeline struct {
 	Streams      []string // names, in the order they are read
 	Plan         Plan
 
-	// Run makes one run and returns when nothing of it is under way. It takes the
-	// pipeline's lock of the state folder: an error that is [state.ErrLocked] says
-	// that another process runs the pipeline. Runs of one pipeline never overlap.
+	// Run performs one run and returns when all of its work has ended. It takes the pipeline's lock
+	// in the state folder; [state.ErrLocked] means that another process runs the pipeline. Runs of
+	// one pipeline never overlap.
 	Run func(ctx context.Context, o Order) (pipeline.Report, error)
 
-	// Planned says that a run which another process has begun goes on under its id:
-	// Run then waits for what is left of it.
+	// Planned means that a run which another process began continues under its id: Run then waits
+	// for the rest of it.
 	Planned bool
 
-	// Deltas applies the events that its sources have sent since, as far as they
-	// have come to rest, and returns. It may be nil. It is called some time after an
-	// event came, one call at a time, and never while Run is under way unless
+	// Deltas applies the events that have arrived and are ready, and returns. It may be nil. It is
+	// called some time after an event arrives, one call at a time, and never during Run unless
 	// Beside is set.
 	Deltas func(ctx context.Context) (Deltas, error)
-	Beside bool   // Deltas and Run can be under way together: they agree about each commit
-	Close  func() // called once Deltas is not called any more; may be nil
+	Beside bool   // Deltas and Run may run at the same time: they coordinate each commit
+	Close  func() // called after the last call of Deltas; may be nil
 
-	// Hinted are the streams to be read, each after its parents, when a delivery
-	// of a source came that could not be verified; see [Daemon.Hinted]. Usually none.
+	// Hinted has, by source, the streams to read, each after its parents, when an unverified delivery
+	// arrives; see [Daemon.Hinted]. Usually none.
 	Hinted map[string][]string
 }

@@ -6,8 +6,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// clean is err with a text that has no secret in it. What it wraps is still found
-// by errors.Is. // Invariant 5
+// clean returns err with a text without secrets. errors.Is still finds what it wraps. // Invariant 5
 func (d *Daemon) clean(err error) error {
 	if err == nil {
 		return nil
@@ -20,20 +19,20 @@ func (d *Daemon) clean(err error) error {
 	return &cleaned{error: err, text: text}
 }
 
-// cleaned is an error whose own text is not shown.
+// cleaned is an error with a replaced text.
 type cleaned struct {
 	error
 	text string
 }
 
-// Error is the text without secrets.
+// Error returns the text without secrets.
 func (c *cleaned) Error() string { return c.text }
 
-// Unwrap is for whoever asks what kind of error it is.
+// Unwrap returns the original error.
 func (c *cleaned) Unwrap() error { return c.error }
 
-// cleanReport is r with the texts of a run redacted a second time: what a driver
-// or a server says of itself did not go by the client that knows the secrets.
+// cleanReport returns r with its texts redacted. Texts from drivers and database servers have not
+// passed the HTTP client, which redacts its own.
 func (d *Daemon) cleanReport(r pipeline.Report) pipeline.Report {
 	r.Err = d.clean(r.Err)
 	r.Streams = slices.Clone(r.Streams)

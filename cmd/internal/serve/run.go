@@ -15,25 +15,25 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// errDeadline is the cause of a run's end that its schedule has set.
+// errDeadline is the cause when a run's context ends at its deadline.
 var errDeadline = errors.New("deadline")
 
-// Overdue reports whether ctx is that of a run which has come to its deadline.
+// Overdue reports whether ctx has ended because the run reached its deadline.
 func Overdue(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errDeadline) }
 
-// execution is one run: what the daemon tells of it, and what it writes down.
+// execution performs one run, reports it to the observers and records it in the journal.
 type execution struct {
 	*worker
 	p       Pipeline // as it was when the run began
 	order   Order
-	slot    state.SlotRecord // zero: the run has none
+	slot    state.SlotRecord // zero: the run has no slot
 	started time.Time
 
 	mu  sync.Mutex
 	log []state.LogLine
 }
 
-// run makes the run and returns when nothing of it is under way.
+// run performs the run and returns when all of its work has ended.
 func (x *execution) run(ctx context.Context) {
 	x.begun(ctx)
 	limited := ctx
@@ -44,12 +44,12 @@ func (x *execution) run(ctx context.Context) {
 	}
 	report, err := x.guarded(limited)
 	if err == nil && report.Status == pipeline.StatusStopped && Overdue(limited) {
-		x.note("warn", pipeline.Event{}, "stopped by its "+context.Cause(limited).Error()+"; the next run goes on from there")
+		x.note("warn", pipeline.Event{}, "stopped by its "+context.Cause(limited).Error()+"; the next run continues from there")
 	}
 	x.ended(ctx, x.d.cleanReport(report), x.d.clean(err))
 }
 
-// guarded is the run; a panic of it ends it alone, not the daemon.
+// guarded calls the pipeline's Run and turns a panic into an error, so that the daemon goes on.
 func (x *execution) guarded(ctx context.Context) (report pipeline.Report, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -77,20 +77,20 @@ func (x *execution) guarded(ctx context.Context) (report pipeline.Report, err er
 	return x.p.Run(ctx, o)
 }
 
-// begun tells that the run begins.
+// begun reports and records that the run begins.
 func (x *execution) begun(ctx context.Context) {
 	o := x.order
 	x.d.hub.update(x.p.Name, func(s *Status) {
 		s.Running = &Running{Run: o.Run, Trigger: o.Trigger, Due: x.slot.Due, Started: x.started}
 	})
-	if x.slot.Due.IsZero() { // else that it begins is with the slot
+	if x.slot.Due.IsZero() { // otherwise beginSlot has recorded it
 		x.write(ctx, state.RunRecord{Status: string(pipeline.StatusRunning)})
 	}
 	x.d.Log.Info("run begun", "pipeline", x.p.Name, "run", o.Run, "trigger", o.Trigger)
 	x.d.observe.Observe(RunStarted{Pipeline: x.p.Name, Run: o.Run, Trigger: o.Trigger, Due: x.slot.Due, At: x.started})
 }
 
-// progress takes one step of the run.
+// progress reports an event of the run.
 func (x *execution) progress(e pipeline.Event) {
 	if e.Report != nil {
 		r := x.d.cleanStream(*e.Report)
@@ -114,13 +114,13 @@ func (x *execution) progress(e pipeline.Event) {
 	}
 }
 
-// What is kept of what is told about one run. // Invariant 6
+// Limits of the stored log of one run. // Invariant 6
 const (
 	mostLines = 2000
 	mostText  = 4 << 10
 )
 
-// note keeps a line of the run's log, about the stream of an event if it has one.
+// note adds a line to the run's log, with the source and the stream of an event.
 func (x *execution) note(level string, of pipeline.Event, text string) {
 	text = x.d.Redact(text) // Invariant 5
 	x.mu.Lock()
@@ -130,13 +130,13 @@ func (x *execution) note(level string, of pipeline.Event, text string) {
 	}
 	line := state.LogLine{At: x.d.Now().UTC(), Level: level, Source: of.Source, Stream: of.Stream, Text: text}
 	if len(x.log) == mostLines {
-		x.log[mostLines-1] = line // the last word counts
+		x.log[mostLines-1] = line // keep the latest line
 		return
 	}
 	x.log = append(x.log, line)
 }
 
-// ended tells and writes down what came of the run.
+// ended reports and records the outcome of the run.
 func (x *execution) ended(ctx context.Context, report pipeline.Report, err error) {
 	x.slot = x.settled(ctx, report, err)
 	rec := state.RunRecord{Status: string(pipeline.StatusFailed), Ended: x.d.Now()}
@@ -154,7 +154,7 @@ func (x *execution) ended(ctx context.Context, report pipeline.Report, err error
 	if x.slot.State == state.SlotSkipped {
 		x.d.skipped(x.slot)
 	}
-	next := x.pipeline().Plan.Upcoming(x.d.Now(), shownSlots) // a worker may hold its lock when it takes the hub's, never the reverse
+	next := x.pipeline().Plan.Upcoming(x.d.Now(), shownSlots) // lock order: the worker's lock before the hub's
 	x.d.hub.update(x.p.Name, func(s *Status) {
 		s.Running, s.Last, s.LastErr, s.Next = nil, &report, err, next
 	})
@@ -169,8 +169,8 @@ func (x *execution) ended(ctx context.Context, report pipeline.Report, err error
 	})
 }
 
-// late reports whether the run began for a slot that nobody was there for in time.
-// Of one that goes on after an interruption that was told when it first began.
+// late reports whether the run began too late for its slot. A resumed run is not late: that was
+// reported when it first began.
 func (x *execution) late() bool {
 	due := x.slot.Due
 	if due.IsZero() || x.order.Trigger == TriggerResume {
@@ -179,7 +179,7 @@ func (x *execution) late() bool {
 	return x.started.Sub(due.Add(schedule.Jitter(x.p.Name, due, x.p.Plan.Jitter))) > onTime
 }
 
-// settled is what has become of the run's slot.
+// settled returns the record of the run's slot after the run.
 func (x *execution) settled(ctx context.Context, report pipeline.Report, err error) state.SlotRecord {
 	r := x.slot
 	if r.Due.IsZero() {
@@ -191,27 +191,26 @@ func (x *execution) settled(ctx context.Context, report pipeline.Report, err err
 	}
 	switch {
 	case ctx.Err() != nil && x.p.Plan.CatchUp != CatchUpNone && report.Status != pipeline.StatusComplete:
-		r.State, r.Cause, r.Why = state.SlotWaiting, string(TriggerResume), "the daemon was stopped; resumed at its next start"
+		r.State, r.Cause, r.Why = state.SlotWaiting, string(TriggerResume), "the daemon was stopped; the run resumes at the next start"
 	case errors.Is(err, state.ErrLocked) && len(report.Streams) == 0:
-		r.State, r.Cause = state.SlotSkipped, string(SkipLocked) // another process has the pipeline: no two at once
+		r.State, r.Cause = state.SlotSkipped, string(SkipLocked) // another process runs the pipeline: never two at once
 	case r.Status == "":
 		r.Status = string(pipeline.StatusFailed)
 	}
 	return r
 }
 
-// recordGrace is what is left of the ten seconds when a run has come to its
-// end. // Invariant 15
+// recordGrace is what remains of the ten seconds for a shutdown after a run has ended. // Invariant 15
 const recordGrace = time.Second
 
-// outlive is for what has to be written down although the daemon is being stopped.
-// While it is not, a slow disk may take its time: a slot that is not recorded is
-// run again. // Invariant 18
+// outlive returns a context for records that must be written even while the daemon is stopping;
+// then it ends after recordGrace. Otherwise it has no deadline, even if the disk is slow, because a
+// slot that is not recorded is run again. // Invariant 18
 func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	return pipeline.WithGrace(ctx, recordGrace)
 }
 
-// record is what is known of the run.
+// record completes r with the data of the run.
 func (x *execution) record(r state.RunRecord) state.RunRecord {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -219,8 +218,8 @@ func (x *execution) record(r state.RunRecord) state.RunRecord {
 	return r
 }
 
-// write writes down what is known of the run, and with it, in one step, what has
-// become of its slot. Where another process has that, the run may be its own yet.
+// write stores the record of the run and, in the same step, the record of its slot. If another
+// process has taken the slot, only the record of the run is stored.
 func (x *execution) write(ctx context.Context, r state.RunRecord) {
 	r = x.record(r)
 	late, cancel := outlive(ctx)
@@ -230,12 +229,12 @@ func (x *execution) write(ctx context.Context, r state.RunRecord) {
 		if err == nil {
 			return
 		}
-		x.d.Log.Error("slot not recorded", "pipeline", x.p.Name, "due", r.Due, "error", err)
+		x.d.Log.Error("cannot record slot", "pipeline", x.p.Name, "due", r.Due, "error", err)
 		if !errors.Is(err, state.ErrTaken) {
 			return
 		}
 	}
 	if err := x.d.Journal.KeepRun(late, r); err != nil {
-		x.d.Log.Warn("run not recorded", "pipeline", x.p.Name, "run", r.Run, "error", err)
+		x.d.Log.Warn("cannot record run", "pipeline", x.p.Name, "run", r.Run, "error", err)
 	}
 }

@@ -1,9 +1,8 @@
-// Package serve is the daemon: it runs pipelines when their slots come, has
-// webhook events applied, and answers HTTP. It knows no driver and reads no
-// configuration file: cmd/penstock says with a [Pipeline] what a run is, and
-// hands in the handlers of the webhook receiver, the dashboard and the signals,
-// which are packages of their own below this one. Begin with [New], hand its
-// [Daemon] to whoever shows or orders something, then [Daemon.Run].
+// Package serve is the daemon: it runs pipelines on schedule, applies webhook events and serves
+// HTTP. It depends on no driver and reads no configuration file: cmd/penstock provides a [Pipeline]
+// for each pipeline, and the handlers of the webhook receiver, the dashboard and the metrics, which
+// are packages below this one. Start with [New], pass the [Daemon] to these handlers, then call
+// [Daemon.Run].
 package serve
 
 import (
@@ -22,41 +21,39 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Config is what a daemon is made of.
+// Config configures a Daemon.
 type Config struct {
-	Listener  net.Listener // that requests come from; Run closes it
-	Hosts     []string     // names it is reached by besides those of this machine, see allowHosts
+	Listener  net.Listener // for HTTP; Run closes it
+	Hosts     []string     // allowed host names besides localhost, see allowHosts
 	Handlers  Handlers
 	Pipelines []Pipeline
 	Observers []Observer
 	Journal   state.Journal // of slots and runs; the caller closes it once Run has returned
 	Log       *slog.Logger
 
-	// Now is the time of day by which slots are due and all is recorded, the same for
-	// every daemon that shares the journal: see [state.Store]. nil is this machine's.
+	// Now is the clock for slots and records. All daemons that share the journal must use the same
+	// clock: see [state.Store]. nil: time.Now.
 	Now func() time.Time
 
-	// Encode makes of a report what the journal keeps of it for those who look.
+	// Encode returns the form of a report that the journal stores.
 	Encode func(pipeline.Report) json.RawMessage
 
 	Supervisor Supervisor
 
-	// Redact takes the secrets out of what runs tell, before it is written down or
-	// shown; nil leaves texts as they are.
+	// Redact removes secrets from texts of runs before they are stored or shown; nil leaves texts
+	// unchanged.
 	Redact func(string) string
 
-	// Reload reads the configuration again. With an error everything stays as it
-	// is. It may be nil.
+	// Reload reads the configuration again. If it returns an error nothing changes. It may be nil.
 	Reload func(ctx context.Context) ([]Pipeline, error)
-	// Pending are the keys of the configuration that was read last which only the
-	// next start goes by. It may be nil.
+	// Pending returns the changed keys of the configuration that need a restart. It may be nil.
 	Pending func() []string
-	// Hangup asks for a reload whenever it gives something; it may be nil.
+	// Hangup triggers a reload with each value; it may be nil.
 	Hangup <-chan struct{}
 }
 
-// Daemon runs pipelines at their slots and on demand. Its methods may be called
-// from any goroutine once Run has begun.
+// Daemon runs pipelines on schedule and on demand. Its methods may be called from any goroutine once
+// Run has begun.
 type Daemon struct {
 	Config
 	hub     *Hub
@@ -64,21 +61,21 @@ type Daemon struct {
 
 	mu      sync.Mutex
 	workers map[string]*worker
-	leaving map[string]*Pipeline // taken out while something of them is under way; nil, or what comes after it
-	names   []string             // that it is reached by now, see SetHosts
+	leaving map[string]*Pipeline // removed pipelines that still have work in progress; the value is their new definition, or nil
+	names   []string             // allowed host names, see SetHosts
 	ctx     context.Context
 	all     sync.WaitGroup
 }
 
-// Errors of orders.
+// Errors of RunNow, Pause and Resume.
 var (
-	ErrUnknown  = errors.New("no such thing")
-	ErrBusy     = errors.New("a run of this pipeline is under way")
+	ErrUnknown  = errors.New("no such pipeline")
+	ErrBusy     = errors.New("a run of this pipeline is in progress")
 	ErrStopping = errors.New("the daemon is stopping")
 )
 
-// New returns a daemon that has not begun. Handlers, which may need it, can be
-// set until Run.
+// New returns a daemon that is not running. Handlers can be set until Run, because they may need the
+// daemon themselves.
 func New(c Config) *Daemon {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -92,26 +89,25 @@ func New(c Config) *Daemon {
 	return &Daemon{Config: c, hub: NewHub(), observe: c.Observers, names: c.Hosts, workers: map[string]*worker{}, leaving: map[string]*Pipeline{}}
 }
 
-// Hub is the present state of everything.
+// Hub returns the hub with the current state.
 func (d *Daemon) Hub() *Hub { return d.hub }
 
-// How long what is under way may take once the daemon is stopped: runs have
-// eight seconds of their own for their open commits. // Invariant 15
+// Grace periods of a shutdown. Runs have eight seconds of their own for open commits. // Invariant 15
 const (
 	stopGrace   = 9 * time.Second
 	answerGrace = 2 * time.Second
 )
 
-// errLeft says that something did not end in time.
-var errLeft = errors.New("stopped before everything had ended; what was committed stays")
+// errLeft is returned if some work did not end in time.
+var errLeft = errors.New("stopped before all work had ended; committed data is safe")
 
-// Run works until ctx ends and then lets what is under way come to a safe end.
-// Its error is what kept it from working.
+// Run works until ctx ends, and then lets the work in progress end safely. It returns an error if it
+// could not start or serve, or if work did not end in time.
 func (d *Daemon) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	d.ctx = ctx
-	err := d.Journal.BreakRuns(ctx, "the process ended in the middle of it")
+	err := d.Journal.BreakRuns(ctx, "the process ended during the run")
 	if err == nil {
 		err = d.define(d.Pipelines)
 	}
@@ -135,8 +131,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return errors.Join(err, sd.close())
 }
 
-// attend does what the daemon itself does while its workers work. It returns
-// when ctx ends, or with what the listener has met.
+// attend handles reloads and the watchdog until ctx ends, or until the listener fails.
 func (d *Daemon) attend(ctx context.Context, sd *notifier, served <-chan error) error {
 	alive := time.NewTicker(sd.interval())
 	defer alive.Stop()
@@ -148,10 +143,10 @@ func (d *Daemon) attend(ctx context.Context, sd *notifier, served <-chan error) 
 			if err != nil {
 				return fmt.Errorf("serve http: %w", err)
 			}
-			return nil // as ctx has ended
+			return nil // ctx has ended
 		case <-d.Hangup:
 			sd.tell(sd.reloading())
-			_ = d.ReloadNow(ctx) // it has been logged
+			_ = d.ReloadNow(ctx) // ReloadNow logs the error
 			sd.tell("READY=1")
 		case <-alive.C:
 			if d.Alive() == nil {
@@ -161,12 +156,12 @@ func (d *Daemon) attend(ctx context.Context, sd *notifier, served <-chan error) 
 	}
 }
 
-// settle waits for workers and answers to end, no longer than it may.
+// settle waits for workers and requests to end, at most stopGrace. It reports whether they did.
 func (d *Daemon) settle(served <-chan error) bool {
 	done := make(chan struct{})
 	go func() {
 		d.all.Wait()
-		<-served //nolint:errcheck // closed, if attend has had what it gave
+		<-served //nolint:errcheck // closed, if attend has received its value
 		close(done)
 	}()
 	select {
@@ -177,8 +172,8 @@ func (d *Daemon) settle(served <-chan error) bool {
 	}
 }
 
-// ReloadNow reads the configuration again. Runs under way end as they began;
-// with an error everything stays as it was.
+// ReloadNow reloads the configuration. Runs in progress keep their definition. With an error nothing
+// changes.
 func (d *Daemon) ReloadNow(ctx context.Context) error {
 	if d.Reload == nil {
 		return nil
@@ -189,21 +184,21 @@ func (d *Daemon) ReloadNow(ctx context.Context) error {
 	}
 	n := Reloaded{At: d.Now(), Err: d.clean(err)}
 	if err != nil {
-		d.Log.Error("configuration not read again; the one before is used", "error", err)
+		d.Log.Error("configuration not reloaded; the previous one stays in use", "error", err)
 	} else {
-		d.Log.Info("configuration read again", "pipelines", len(pipelines))
+		d.Log.Info("configuration reloaded", "pipelines", len(pipelines))
 		if d.Pending != nil {
 			n.Pending = d.Pending()
 		}
 		for _, key := range n.Pending {
-			d.Log.Warn("a change of the configuration takes a restart; until then what was there at the start is used", "key", key)
+			d.Log.Warn("a change of the configuration needs a restart; until then the old value is used", "key", key)
 		}
 	}
 	d.observe.Observe(n)
 	return err
 }
 
-// define makes these the pipelines of the daemon.
+// define replaces the pipelines of the daemon.
 func (d *Daemon) define(all []Pipeline) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -218,7 +213,7 @@ func (d *Daemon) define(all []Pipeline) error {
 		case w != nil:
 			w.define(p)
 		case leaving:
-			d.leaving[p.Name] = &p // no two at once // Invariant 18
+			d.leaving[p.Name] = &p // never two workers for one pipeline // Invariant 18
 		default:
 			d.begin(p)
 		}
@@ -238,7 +233,7 @@ func (d *Daemon) define(all []Pipeline) error {
 	return nil
 }
 
-// begin has a worker look after a pipeline; d.mu is held.
+// begin starts a worker for a pipeline. d.mu is held.
 func (d *Daemon) begin(p Pipeline) {
 	w := newWorker(d, p)
 	d.workers[p.Name] = w
@@ -248,8 +243,8 @@ func (d *Daemon) begin(p Pipeline) {
 	})
 }
 
-// left notes that nothing of a pipeline is under way any more. One that was taken
-// out and has come back since begins now.
+// left records that a pipeline's worker has ended. If the pipeline was removed and added again
+// meanwhile, left starts its new worker.
 func (d *Daemon) left(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -272,8 +267,8 @@ func (d *Daemon) worker(name string) (*worker, error) {
 	return nil, fmt.Errorf("pipeline %s: %w", name, ErrUnknown)
 }
 
-// RunNow begins a run and gives its id. It returns [ErrBusy] if one is under
-// way and [ErrUnknown] for a pipeline that there is not, both wrapped.
+// RunNow starts a run and returns its id. It returns [ErrBusy] if a run is in progress, and
+// [ErrUnknown] if there is no such pipeline, both wrapped.
 func (d *Daemon) RunNow(name string, o Order) (string, error) {
 	w, err := d.worker(name)
 	if err != nil {
@@ -286,8 +281,8 @@ func (d *Daemon) RunNow(name string, o Order) (string, error) {
 	return o.Run, w.order(o)
 }
 
-// Pause has the slots of a pipeline be skipped, and recorded as such, until
-// Resume. A run under way goes on.
+// Pause skips the slots of a pipeline, and records them as skipped, until Resume. A run in progress
+// continues.
 func (d *Daemon) Pause(ctx context.Context, name string) error {
 	w, err := d.worker(name)
 	if err != nil {
@@ -296,7 +291,7 @@ func (d *Daemon) Pause(ctx context.Context, name string) error {
 	return w.pause(ctx, d.Now())
 }
 
-// Resume lets the slots of a pipeline be run again, from the next one on.
+// Resume ends a Pause; the next slot runs again.
 func (d *Daemon) Resume(ctx context.Context, name string) error {
 	w, err := d.worker(name)
 	if err != nil {
@@ -305,11 +300,11 @@ func (d *Daemon) Resume(ctx context.Context, name string) error {
 	return w.pause(ctx, time.Time{})
 }
 
-// Observe tells the daemon's observers what a part of it has seen.
+// Observe passes a notice to the daemon's observers.
 func (d *Daemon) Observe(n Notice) { d.observe.Observe(n) }
 
-// Received tells the daemon that an event of a source is in the inbox. Its sender
-// waits meanwhile, so that it waits for no worker, which may be writing.
+// Received reports that an event of a source is in the inbox. It does not wait for workers, which
+// may be writing, because the sender waits for it.
 func (d *Daemon) Received(source string) {
 	d.hub.Changed("webhooks")
 	d.mu.Lock()
@@ -321,17 +316,17 @@ func (d *Daemon) Received(source string) {
 	}
 }
 
-// stuck is how long a worker may be busy with nothing that takes time by right
-// before it counts as dead.
+// stuck is how long a worker's loop may be silent before the worker counts as dead. Runs do not
+// block the loop.
 const stuck = 2 * time.Minute
 
-// Alive is nil while every worker answers. It is what a watchdog goes by.
+// Alive returns nil while every worker's loop is running. The watchdog uses it.
 func (d *Daemon) Alive() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for name, w := range d.workers {
 		if since := time.Since(*w.alive.Load()); since > stuck {
-			return fmt.Errorf("pipeline %s: no sign of life for %s", name, since.Round(time.Second))
+			return fmt.Errorf("pipeline %s: worker silent for %s", name, since.Round(time.Second))
 		}
 	}
 	return nil

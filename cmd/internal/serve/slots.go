@@ -8,32 +8,30 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// onTime is how late a slot's run may begin and still be the run of its slot:
-// the process was being restarted, say.
+// onTime is how late a slot's run may begin and still count as in time, for example because the
+// daemon was restarted.
 const onTime = time.Minute
 
-// mostMissed is how many missed slots have a record each. There are more only
-// after months, or where the clock was wrong by years: one record stands for the
-// others. // Invariant 6
+// mostMissed is how many missed slots get a record each; one record covers the others. There are
+// more only after months, or if the clock was wrong by years. // Invariant 6
 const mostMissed = 1000
 
-// slotState is what else decides about a slot.
+// slotState is the state of the pipeline that decides about a slot.
 type slotState struct {
 	paused bool
-	run    string // of the whole pipeline, under way; "" for none
+	run    string // id of the run of the whole pipeline in progress; "" for none
 }
 
-// due is what has become due between two looks at the clock.
+// due has the slots that became due since the last check.
 type due struct {
-	slots   []state.SlotRecord // to be recorded, in their order
-	through time.Time          // the last of them; zero where there is none
-	late    string             // why the last of them that is late is; "" for none
+	slots   []state.SlotRecord // to be recorded, in order
+	through time.Time          // the last of them; zero if there is none
+	late    string             // why the last late slot is late; "" if none is
 	next    time.Time          // when the next becomes due; zero: never
 }
 
-// due decides about each slot after seen that has come by now. It decides by
-// these arguments alone: what was decided stands in the journal, and no slot is
-// decided about twice. // Invariant 18
+// due decides about each slot after seen, up to now. The decision depends on the arguments only.
+// It is recorded in the journal, so no slot is decided twice. // Invariant 18
 func (p Plan) due(name string, seen, now time.Time, s slotState) due {
 	more, slots := p.Between(seen, now, mostMissed)
 	d := due{}
@@ -43,7 +41,7 @@ func (p Plan) due(name string, seen, now time.Time, s slotState) due {
 		if !start.After(now) {
 			break
 		}
-		d.next, slots = start, slots[:len(slots)-1] // it is not its turn yet
+		d.next, slots = start, slots[:len(slots)-1] // its jitter is not over yet
 	}
 	if d.next.IsZero() {
 		if next := p.Next(now); !next.IsZero() {
@@ -53,16 +51,16 @@ func (p Plan) due(name string, seen, now time.Time, s slotState) due {
 	if more.Count > 0 {
 		d.slots = append(d.slots, state.SlotRecord{
 			Due: more.Last, State: state.SlotSkipped, Count: more.Count, Cause: string(p.unmade()),
-			Why: fmt.Sprintf("nobody was there, as for %d others since %s", more.Count-1, more.First.Format(time.RFC3339)),
+			Why: fmt.Sprintf("the daemon was not running; %d earlier slots since %s were missed, too", more.Count-1, more.First.Format(time.RFC3339)),
 		})
-		d.late = "nobody was there"
+		d.late = "the daemon was not running"
 	}
 	for i, at := range slots {
 		r, late := p.decide(at, slots[len(slots)-1], i == len(slots)-1 && now.Sub(at.Add(schedule.Jitter(name, at, p.Jitter))) <= onTime, s)
 		if late {
 			d.late = r.Why
 			if r.State == state.SlotWaiting {
-				d.late = "nobody was there; it is made up for now"
+				d.late = "the daemon was not running; the slot is run now"
 			}
 		}
 		d.slots, d.through = append(d.slots, r), at
@@ -70,8 +68,8 @@ func (p Plan) due(name string, seen, now time.Time, s slotState) due {
 	return d
 }
 
-// decide says what becomes of the slot at a time; last is the newest of those
-// that are due.
+// decide returns the record of the slot at a time, and whether it is late. last is the newest slot
+// that is due.
 func (p Plan) decide(at, last time.Time, inTime bool, s slotState) (r state.SlotRecord, late bool) {
 	r = state.SlotRecord{Due: at, State: state.SlotSkipped, Count: 1}
 	all := p.CatchUp == CatchUpAll
@@ -81,11 +79,11 @@ func (p Plan) decide(at, last time.Time, inTime bool, s slotState) (r state.Slot
 		r.Cause, r.Why = string(SkipPaused), "paused"
 		return r, false
 	case !wanted && p.CatchUp == CatchUpNone:
-		r.Cause, r.Why = string(SkipMissed), "nobody was there, and catch_up is none"
+		r.Cause, r.Why = string(SkipMissed), "the daemon was not running, and catch_up is none"
 	case !wanted:
-		r.Cause, r.Why = string(SkipMadeUp), "nobody was there; the run of "+last.Format(time.RFC3339)+" makes up for it"
+		r.Cause, r.Why = string(SkipMadeUp), "the daemon was not running; the run of "+last.Format(time.RFC3339)+" covers it"
 	case s.run != "" && (inTime || !all):
-		r.Cause, r.Why = string(SkipOverlap), "run "+s.run+" was still under way" // no two at once
+		r.Cause, r.Why = string(SkipOverlap), "run "+s.run+" was still in progress" // never two at once
 	case inTime:
 		r.State, r.Cause = state.SlotWaiting, string(TriggerSchedule)
 		return r, false
@@ -95,8 +93,7 @@ func (p Plan) decide(at, last time.Time, inTime bool, s slotState) (r state.Slot
 	return r, true
 }
 
-// unmade says of a slot that nobody was there for, and that has no run of its own,
-// whether another does for it.
+// unmade returns the cause for a missed slot without a run of its own: whether another run covers it.
 func (p Plan) unmade() Skip {
 	if p.CatchUp == CatchUpNone || p.CatchUp == CatchUpAll {
 		return SkipMissed
@@ -104,31 +101,31 @@ func (p Plan) unmade() Skip {
 	return SkipMadeUp
 }
 
-// mostBroken is how often a process may end in the middle of the run of one slot
-// before the next slot has to do. // Invariant 15
+// mostBroken is how often a process may end during the run of one slot before the slot is given
+// up. // Invariant 15
 const mostBroken = 3
 
-// recovered says what becomes of a slot that an earlier process has left open.
-// One that had begun goes on, unless missed slots are not made up for, or the run
-// itself seems to be what ends the process: one that others make, as planned, is
-// not.
+// recovered returns the new record of a slot that an earlier process left open. A run that had begun
+// resumes, unless catch_up is none, or the process has ended mostBroken times during it, so that the
+// run itself seems to be the cause. The latter does not apply to planned runs, which other
+// processes perform.
 func (p Plan) recovered(r state.SlotRecord, planned bool) state.SlotRecord {
 	if r.State == state.SlotRunning {
 		r.Broken++
-		r.Why = "the process ended in the middle of run " + r.Run
+		r.Why = "the process ended during run " + r.Run
 		r.State, r.Cause = state.SlotWaiting, string(TriggerResume)
 	}
 	switch {
 	case r.Attempts > 0 && p.CatchUp == CatchUpNone:
 		r.State, r.Status, r.Why = state.SlotRan, "stopped", r.Why+"; catch_up is none"
 	case r.Broken >= mostBroken && !planned:
-		r.State, r.Status, r.Why = state.SlotRan, "failed", fmt.Sprintf("given up: the process ended %d times in the middle of it", r.Broken)
+		r.State, r.Status, r.Why = state.SlotRan, "failed", fmt.Sprintf("given up: the process ended %d times during the run", r.Broken)
 	}
 	return r
 }
 
-// pick takes from the slots that wait, the oldest first, the one to be run next.
-// Where one run makes up for all, the newest is it, and the others are over.
+// pick selects the slot to run next from the waiting ones, which are sorted, oldest first. Unless
+// CatchUp is CatchUpAll it selects the newest, whose run covers the others; these are over.
 func (p Plan) pick(waiting []state.SlotRecord) (next state.SlotRecord, over, rest []state.SlotRecord) {
 	if p.CatchUp == CatchUpAll {
 		return waiting[0], nil, waiting[1:]
@@ -140,7 +137,7 @@ func (p Plan) pick(waiting []state.SlotRecord) (next state.SlotRecord, over, res
 		if r.Attempts > 0 {
 			r.State, r.Status = state.SlotRan, "stopped"
 		}
-		r.Why = "the run of " + next.Due.Format(time.RFC3339) + " makes up for it"
+		r.Why = "the run of " + next.Due.Format(time.RFC3339) + " covers it"
 		over = append(over, r)
 	}
 	return next, over, nil

@@ -86,7 +86,7 @@ func outcomes(r *rig) map[string]int {
 	return all
 }
 
-// After five hours in which nobody was there, each slot has its record.
+// After five hours in which the daemon was not running, each slot has its record.
 func TestCatchUp(t *testing.T) {
 	for policy, want := range map[CatchUp][]string{
 		CatchUpOnce: {"skipped", "skipped", "skipped", "skipped", "ran"},
@@ -138,7 +138,7 @@ func TestOverlap(t *testing.T) {
 		all := r.slots("p")
 		require.Equal(t, []state.SlotState{state.SlotRan, state.SlotSkipped, state.SlotSkipped, state.SlotRunning},
 			[]state.SlotState{all[0].State, all[1].State, all[2].State, all[3].State})
-		require.Contains(t, all[1].Why, "run "+all[0].Run+" was still under way")
+		require.Contains(t, all[1].Why, "run "+all[0].Run+" was still in progress")
 		require.Len(t, seen[RunLate](r), 2)
 		require.Equal(t, map[string]int{"ran": 1, "still busy": 2}, outcomes(r))
 		_, err := r.d.RunNow("p", Order{})

@@ -13,30 +13,30 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// worker looks after one pipeline: it records its slots, makes its runs, one at
-// a time, and has webhook events applied.
+// worker handles one pipeline: it records slots, performs runs, one at a time, and applies webhook
+// events.
 type worker struct {
 	d       *Daemon
-	changed chan struct{} // something is to be looked at before the next slot
-	events  chan struct{} // an event has come
-	hints   chan struct{} // a delivery has come that nobody vouches for
+	changed chan struct{} // look before the next slot
+	events  chan struct{} // an event has arrived
+	hints   chan struct{} // an unverified delivery has arrived
 
 	mu      sync.Mutex
 	p       Pipeline
-	defined int       // how often p was defined
-	fresh   bool      // p was defined anew, and where its schedule stands is to be asked for
-	seen    time.Time // slots up to there are recorded
-	adopted time.Time // when slots of processes that are gone were asked for
+	defined int       // number of definitions of p so far
+	fresh   bool      // p has a new definition, and the state of its schedule must be read from the journal
+	seen    time.Time // slots up to this time are recorded
+	adopted time.Time // when the orphaned slots of other processes were last read
 	waiting []state.SlotRecord
-	run     string // under way; "" for none
-	partial bool   // of some streams only
+	run     string // id of the run in progress; "" for none
+	partial bool   // the run reads only some of the streams
 	paused  bool
 	retired bool
-	orders  []Order // that begin when nothing else is under way
-	trouble string  // with the journal, as it was last told
+	orders  []Order // begin when no other run is in progress
+	trouble string  // error of the journal that was last logged
 
-	turn    chan struct{}                       // of a run or of Deltas, where they cannot be under way together
-	alive   atomic.Pointer[time.Time]           // when it last looked
+	turn    chan struct{}                       // held by a run or by Deltas, unless Pipeline.Beside is set
+	alive   atomic.Pointer[time.Time]           // time of the last look
 	sources atomic.Pointer[[]string]            // of p
 	hinted  atomic.Pointer[map[string][]string] // of p, ditto
 	work    sync.WaitGroup                      // runs
@@ -50,7 +50,7 @@ func newWorker(d *Daemon, p Pipeline) *worker {
 	return w
 }
 
-// define makes p what is run from now on; a run under way is not touched.
+// define replaces the pipeline. A run in progress keeps its definition.
 func (w *worker) define(p Pipeline) {
 	w.set(p)
 	wake(w.changed)
@@ -71,7 +71,7 @@ func (w *worker) set(p Pipeline) {
 	})
 }
 
-// shownSlots is how many of the next slots are told.
+// shownSlots is how many of the next slots are in the status.
 const shownSlots = 5
 
 func (w *worker) pipeline() Pipeline {
@@ -80,14 +80,14 @@ func (w *worker) pipeline() Pipeline {
 	return w.p
 }
 
-// definition is the pipeline as it is now, and which one this is.
+// definition returns the current pipeline and the number of its definition.
 func (w *worker) definition() (Pipeline, int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.p, w.defined
 }
 
-// wake has whoever waits at c look; while it has not looked, once is enough.
+// wake sends to c without blocking; pending wake-ups are merged.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -95,7 +95,7 @@ func wake(c chan struct{}) {
 	}
 }
 
-// retire ends the worker once what is under way has ended.
+// retire ends the worker once its work in progress has ended.
 func (w *worker) retire() {
 	w.mu.Lock()
 	w.retired = true
@@ -110,12 +110,11 @@ func (w *worker) left() bool {
 	return w.retired
 }
 
-// lookAgain is how long a worker sleeps at most: timers do not notice that the
-// machine's clock was set, or that it was asleep.
+// lookAgain is the longest sleep of a worker: timers do not notice that the clock was set, or that
+// the machine was suspended.
 const lookAgain = 15 * time.Second
 
-// live works until ctx ends or the pipeline is there no more, and returns when
-// nothing of it is under way.
+// live works until ctx ends or the pipeline is removed, and returns when all work has ended.
 func (w *worker) live(ctx context.Context) {
 	var both sync.WaitGroup
 	both.Go(func() { w.applyEvents(ctx) })
@@ -142,10 +141,9 @@ func (w *worker) live(ctx context.Context) {
 	}
 }
 
-// look records what is due at now, begins what is to begin, and says how long to
-// sleep.
+// look records the slots that are due at now, begins the next run, and returns how long to sleep.
 func (w *worker) look(ctx context.Context, now time.Time) time.Duration {
-	here := time.Now() // whatever the time of day: see Alive
+	here := time.Now() // monotonic, unlike now: see Alive
 	w.alive.Store(&here)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -160,14 +158,14 @@ func (w *worker) look(ctx context.Context, now time.Time) time.Duration {
 	return max(0, min(lookAgain, next.Sub(now)))
 }
 
-// tell logs what the journal has met, once: the next look tries again.
+// tell logs an error of the journal once. The next look retries.
 func (w *worker) tell(err error) {
 	text := ""
 	if err != nil && w.d.ctx.Err() == nil {
 		text = err.Error()
 	}
 	if text != "" && text != w.trouble {
-		w.d.Log.Error("schedule cannot be kept; tried again soon", "pipeline", w.p.Name, "error", err)
+		w.d.Log.Error("cannot keep the schedule; retrying soon", "pipeline", w.p.Name, "error", err)
 	}
 	w.trouble = text
 }
@@ -189,11 +187,11 @@ func (w *worker) step(ctx context.Context, now time.Time) (next time.Time, err e
 		}
 	}
 	if now.Before(w.seen) {
-		w.seen = now // the clock was set back: what is recorded is not run again
+		w.seen = now // the clock was set back: do not run recorded slots again
 	}
 	s := slotState{paused: w.paused, run: w.run}
 	if w.partial {
-		s.run = "" // the slot is run once it has ended
+		s.run = "" // the slot runs after the partial run
 	}
 	d := w.p.Plan.due(w.p.Name, w.seen, now, s)
 	if len(d.slots) > 0 {
@@ -213,7 +211,7 @@ func (w *worker) step(ctx context.Context, now time.Time) (next time.Time, err e
 	return d.next, err
 }
 
-// recall asks the journal where the pipeline's schedule stands.
+// recall reads the state of the pipeline's schedule from the journal.
 func (w *worker) recall(ctx context.Context, now time.Time) error {
 	j, name := w.d.Journal, w.p.Name
 	seen, err := j.Seen(ctx, name, w.p.Plan.String(), now)
@@ -224,7 +222,7 @@ func (w *worker) recall(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if w.seen.IsZero() { // and not a new definition of a pipeline that is known
+	if w.seen.IsZero() { // only at the start, not for a new definition
 		open, err := j.OpenSlots(ctx, name)
 		if err != nil {
 			return err
@@ -238,7 +236,7 @@ func (w *worker) recall(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// adopt goes on with slots that a process which is gone has left open.
+// adopt takes over slots that an ended process left open.
 func (w *worker) adopt(ctx context.Context, open []state.SlotRecord) error {
 	for _, r := range open {
 		r = w.p.Plan.recovered(r, w.p.Planned)
@@ -251,7 +249,7 @@ func (w *worker) adopt(ctx context.Context, open []state.SlotRecord) error {
 	return nil
 }
 
-// record puts what is due into the journal, and tells of it.
+// record stores the due slots in the journal and reports them.
 func (w *worker) record(ctx context.Context, d due, now time.Time) error {
 	added, err := w.d.Journal.AddSlots(ctx, w.p.Name, d.slots[len(d.slots)-1].Due, d.slots)
 	if err != nil {
@@ -272,14 +270,14 @@ func (w *worker) record(ctx context.Context, d due, now time.Time) error {
 	return nil
 }
 
-// skipped tells of a slot that is recorded as skipped.
+// skipped reports a slot that is recorded as skipped.
 func (d *Daemon) skipped(r state.SlotRecord) {
 	d.Log.Warn("slot skipped", "pipeline", r.Pipeline, "due", r.Due, "why", r.Why)
 	d.observe.Observe(SlotSkipped{Pipeline: r.Pipeline, Due: r.Due, Cause: Skip(r.Cause), Why: r.Why, Count: r.Count})
 }
 
-// beginSlot begins the run of a slot that waits. That it begins is in the journal
-// before it does: a slot is never run unrecorded. // Invariant 18
+// beginSlot begins the run of a waiting slot. It records the run in the journal first: a slot is
+// never run unrecorded. // Invariant 18
 func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
 	r, over, rest := w.p.Plan.pick(w.waiting)
 	for _, o := range over {
@@ -303,14 +301,13 @@ func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
 	}
 	w.waiting = rest
 	if err != nil {
-		return nil // this process was taken for dead, and another goes on with the slot // Invariant 18
+		return nil // another process took this one for dead and has taken over the slot // Invariant 18
 	}
 	w.begin(ctx, x)
 	return nil
 }
 
-// order has a run begin that somebody asks for. It waits for nothing but the
-// journal.
+// order begins a requested run. It waits only for the journal.
 func (w *worker) order(o Order) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -324,7 +321,7 @@ func (w *worker) order(o Order) error {
 	return nil
 }
 
-// refresh has streams be read soon, once what is under way has ended.
+// refresh requests a run of streams, to begin once the run in progress has ended.
 func (w *worker) refresh(streams []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -338,7 +335,7 @@ func (w *worker) refresh(streams []string) {
 	wake(w.changed)
 }
 
-// merged are the words of both, each once, in their order.
+// merged returns the union of a and b, in order.
 func merged(a, b []string) []string {
 	for _, s := range b {
 		if !slices.Contains(a, s) {
@@ -348,14 +345,14 @@ func merged(a, b []string) []string {
 	return a
 }
 
-// prepare is a run that is about to begin, of a slot if it has one; w.mu is held.
+// prepare returns a run that is about to begin; r is its slot, or zero. w.mu is held.
 func (w *worker) prepare(o Order, r state.SlotRecord) *execution {
 	x := &execution{worker: w, p: w.p, order: o, slot: r, started: w.d.Now()}
 	x.note("info", pipeline.Event{}, "begun: "+string(o.Trigger))
 	return x
 }
 
-// begin starts a run in the background; w.mu is held and no other is under way.
+// begin starts a run in the background. w.mu is held and no other run is in progress.
 func (w *worker) begin(ctx context.Context, x *execution) {
 	w.run, w.partial = x.order.Run, len(x.order.Streams) > 0
 	w.work.Go(func() {
@@ -371,7 +368,7 @@ func (w *worker) begin(ctx context.Context, x *execution) {
 	})
 }
 
-// pause has slots be skipped, or no longer.
+// pause skips slots from now on, or, if at is zero, no longer.
 func (w *worker) pause(ctx context.Context, at time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -42,7 +42,7 @@ func (b *Board) audit(r *http.Request, who access.Identity, what, object string,
 	if err != nil {
 		a.Outcome = err.Error()
 		if a.Refused = errors.Is(err, access.ErrRole); a.Refused {
-			a.Outcome = "the role of the token does not allow this"
+			a.Outcome = "the role of this token does not allow it"
 		}
 	}
 	if b.Record == nil {

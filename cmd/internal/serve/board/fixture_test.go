@@ -200,7 +200,7 @@ func (f *told) add(i int, at time.Time, say func(string) string) {
 	p := board.Pipeline{Name: name, From: []string{say("main")}, To: []string{say("warehouse")}, Schedule: say("0 2 * * *"), Zone: "Europe/Berlin", Paused: i%3 == 2,
 		Next: []time.Time{at.Add(3 * time.Hour), at.Add(27 * time.Hour)}}
 	p.Slots = []board.Slot{{Due: began, State: "ran", Run: run, Started: began, Ended: began.Add(time.Minute), Status: status},
-		{Due: began.Add(-time.Hour), State: "skipped", Why: say("the run before was still under way")}}
+		{Due: began.Add(-time.Hour), State: "skipped", Why: say("the run before was still in progress")}}
 	f.pipelines = append(f.pipelines, p)
 	f.now.Running = append(f.now.Running, board.Running{Run: run, Pipeline: name, Trigger: say("schedule"), Started: began, Streams: 12, Ended: 4, Pages: 80, Requests: 84, Records: 7000,
 		Reading: []board.Reading{{Stream: stream, Since: began, Records: 400, Total: 1210}, {Stream: stream, Since: began, Records: 90}}})

@@ -206,5 +206,5 @@ func verdictOf(s Overview) (string, string) {
 	case t.New > 0:
 		return toneOK, fmt.Sprintf("Everything works; %s not read yet", counted(int64(t.New), "stream"))
 	}
-	return toneOK, fmt.Sprintf("All %s work", counted(int64(t.All), "stream"))
+	return toneOK, fmt.Sprintf("All %s are ok", counted(int64(t.All), "stream"))
 }

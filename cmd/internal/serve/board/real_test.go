@@ -205,17 +205,17 @@ func TestRealRun(t *testing.T) {
 	t.Cleanup(release)
 	w.held.Store(&held)
 	require.Equal(t, 202, s.do(t, "POST", "/api/v1/pipelines/nightly/run", "").StatusCode)
-	require.Equal(t, 409, s.do(t, "POST", "/api/v1/pipelines/nightly/run", "").StatusCode, "it runs already")
+	require.Equal(t, 409, s.do(t, "POST", "/api/v1/pipelines/nightly/run", "").StatusCode, "a run is in progress")
 	v.sees(t, `/[1-9]\d* of \d+ streams/.test(document.querySelector("#running").textContent)`)
 	v.picture(t, "running-desktop-light")
 	release()
 	v.sees(t, `document.querySelector("#running").textContent.includes("Nothing is running.") && document.querySelector("#last tbody tr .badge.attention")`)
-	require.True(t, eval[bool](t, v, `window.same`), "the page was loaded anew")
+	require.True(t, eval[bool](t, v, `window.same`), "the page was reloaded")
 	v.sees(t, `/v2.tickets.*403/s.test(document.querySelector("#attention").textContent)`)
 
 	require.NoError(t, w.sandbox.SetFaults())
 	v.clicks(t, `button[aria-label="Retry v2.tickets"]`, ".said")
-	v.sees(t, fmt.Sprintf(`document.querySelector("#hero").textContent.includes("All %d streams are well")`, len(w.streams)))
+	v.sees(t, fmt.Sprintf(`document.querySelector("#hero").textContent.includes("All %d streams are ok")`, len(w.streams)))
 
 	var runs struct{ Items []board.Run }
 	require.Eventually(t, func() bool { // the tables are read again after each run

@@ -266,10 +266,10 @@ func (f *Facts) Observe(n serve.Notice) {
 func (f *Facts) reloaded(n serve.Reloaded) {
 	var all []string
 	if n.Err != nil {
-		all = append(all, "The configuration could not be read again; the one before is used: "+n.Err.Error())
+		all = append(all, "Cannot reload the configuration; the previous one stays in use: "+n.Err.Error())
 	}
 	for _, key := range n.Pending {
-		all = append(all, key+" has changed in the configuration: that takes a restart.")
+		all = append(all, key+" has changed in the configuration and needs a restart.")
 	}
 	f.mu.Lock()
 	f.notices = all

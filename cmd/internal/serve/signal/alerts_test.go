@@ -149,8 +149,8 @@ func TestAlertsKinds(t *testing.T) {
 			"pipeline nightly: failed\n  open destination: password [redacted] refused", completes()},
 		{"late", serve.RunLate{Pipeline: "nightly", Why: "the run before has not ended"},
 			"pipeline nightly: late\n  the run before has not ended", completes()},
-		{"late, and its run goes on after a restart", serve.RunLate{Pipeline: "nightly", Why: "nobody was there"},
-			"pipeline nightly: late\n  nobody was there", resumed},
+		{"late, and its run goes on after a restart", serve.RunLate{Pipeline: "nightly", Why: "the daemon was not running"},
+			"pipeline nightly: late\n  the daemon was not running", resumed},
 		{"webhooks", serve.DeltasApplied{Pipeline: "nightly", Err: errors.New("commit events: disk full")},
 			"pipeline nightly: failed\n  webhooks: commit events: disk full", serve.DeltasApplied{Pipeline: "nightly"}},
 	} {
@@ -173,7 +173,7 @@ func TestAlertsLateIsNewsOnce(t *testing.T) {
 		d := newDesk(t, filepath.Join(t.TempDir(), "alerts.json"), nightlyRouting)
 		defer d.stop()
 		for i := range 50 {
-			d.Observe(serve.RunLate{Pipeline: "nightly", Why: fmt.Sprintf("run co%c was still under way", 'a'+rune(i%26))})
+			d.Observe(serve.RunLate{Pipeline: "nightly", Why: fmt.Sprintf("run co%c was still in progress", 'a'+rune(i%26))})
 			time.Sleep(time.Hour)
 		}
 		require.Len(t, d.after(0), 1)
@@ -238,9 +238,9 @@ func TestAlertsDigest(t *testing.T) {
 		hourly := fails("503")
 		hourly.Pipeline = "hourly"
 		d.Observe(hourly)
-		d.Observe(serve.RunLate{Pipeline: "hourly", Why: "nobody was there"})
+		d.Observe(serve.RunLate{Pipeline: "hourly", Why: "the daemon was not running"})
 		require.Empty(t, d.after(DefaultDigest-11*time.Second))
-		require.Equal(t, []string{"slack: pipeline hourly: failed\n  crm.leads in warehouse: 503\npipeline hourly: late\n  nobody was there\npipeline nightly: failed\n  crm.leads in warehouse: 502"}, d.after(2*time.Second))
+		require.Equal(t, []string{"slack: pipeline hourly: failed\n  crm.leads in warehouse: 503\npipeline hourly: late\n  the daemon was not running\npipeline nightly: failed\n  crm.leads in warehouse: 502"}, d.after(2*time.Second))
 	})
 }
 
@@ -322,7 +322,7 @@ func TestAlertsOutliveTheProcess(t *testing.T) {
 		d := newDesk(t, path, nightlyRouting)
 		d.Observe(fails("502 for hunter22"))
 		require.Len(t, d.after(time.Hour), 1)
-		d.Observe(serve.RunLate{Pipeline: "nightly", Why: "nobody was there"}) // and the process ends before a message is sent
+		d.Observe(serve.RunLate{Pipeline: "nightly", Why: "the daemon was not running"}) // and the process ends before a message is sent
 		d.stop()
 
 		text, err := os.ReadFile(path)
@@ -332,7 +332,7 @@ func TestAlertsOutliveTheProcess(t *testing.T) {
 		}
 
 		d = newDesk(t, path, nightlyRouting)
-		require.Equal(t, []string{"slack: pipeline nightly: late\n  nobody was there"}, d.after(time.Hour))
+		require.Equal(t, []string{"slack: pipeline nightly: late\n  the daemon was not running"}, d.after(time.Hour))
 		again := fails("502 for hunter22")
 		again.Trigger, again.Over = serve.TriggerManual, false
 		d.Observe(again)
@@ -367,11 +367,11 @@ func TestAlertsRoutes(t *testing.T) {
 			n := fails("502")
 			n.Pipeline = name
 			d.Observe(n)
-			d.Observe(serve.RunLate{Pipeline: name, Why: "nobody was there"})
+			d.Observe(serve.RunLate{Pipeline: name, Why: "the daemon was not running"})
 		}
 		require.ElementsMatch(t, []string{
 			"slack: pipeline nightly: failed\n  crm.leads in warehouse: 502",
-			"smtp: pipeline hourly: late\n  nobody was there",
+			"smtp: pipeline hourly: late\n  the daemon was not running",
 		}, d.after(time.Hour))
 
 		// The configuration is reloaded without the pipeline: its failure is not reported as resolved.

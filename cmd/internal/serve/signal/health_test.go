@@ -33,7 +33,7 @@ func TestHealthLive(t *testing.T) {
 	code, _ := ask(t, h, "/healthz")
 	require.Equal(t, http.StatusOK, code)
 
-	stuck = errors.New("pipeline nightly: no sign of life for 3m")
+	stuck = errors.New("pipeline nightly: worker silent for 3m")
 	code, a := ask(t, h, "/healthz")
 	require.Equal(t, http.StatusServiceUnavailable, code)
 	require.Equal(t, health{Status: "failing", Checks: map[string]string{"alive": "failing"}}, a)
