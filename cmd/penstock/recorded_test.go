@@ -75,7 +75,7 @@ func TestUnitsOfARun(t *testing.T) {
 	gone := w.shown(t, "000000000001")
 	require.Len(t, gone, 1)
 	require.Equal(t, "cancelled", gone[0]["state"])
-	require.Contains(t, gone[0]["why"], "its process has ended")
+	require.Contains(t, gone[0]["why"], "its process ended unexpectedly")
 
 	code, out, errs = w.penstock(t, "sync", "--dry-run")
 	require.Zero(t, code, out+errs)
