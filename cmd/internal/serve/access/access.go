@@ -1,6 +1,5 @@
-// Package access decides who may use the daemon's HTTP routes. Every route that
-// takes a token asks one [Guard], so that wrong tokens are limited, logged and
-// counted together, whichever route they are tried at.
+// Package access controls access to the daemon's HTTP routes. All routes that accept a token share
+// one [Guard], so that wrong tokens are limited, logged and counted together.
 package access
 
 import (
@@ -18,35 +17,35 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Role is what the holder of a token may do.
+// Role is the set of permissions of a token.
 type Role string
 
 // The roles. Each includes those before it.
 const (
-	Metrics Role = "metrics" // reads /metrics, and nothing else
-	Read    Role = "read"    // sees the dashboard and its API
+	Metrics Role = "metrics" // reads only /metrics
+	Read    Role = "read"    // reads the dashboard and its API
 	Operate Role = "operate" // starts, pauses and resumes pipelines
 )
 
 var rank = map[Role]int{Metrics: 1, Read: 2, Operate: 3}
 
-// Includes reports whether a holder of r may do what want may.
+// Includes reports whether r has the permissions of want.
 func (r Role) Includes(want Role) bool { return rank[r] >= rank[want] && rank[r] > 0 }
 
-// Token opens routes. Names are unique; they appear in the log and in the audit
-// log, where the secret does not. // Invariant 5
+// Token is an access token. Its name is unique and appears in the log and the audit log; its secret
+// does not. // Invariant 5
 type Token struct {
 	Name   string
 	Secret wire.Secret
 	Role   Role
 }
 
-// Identity is who made a request. The zero Identity may do nothing.
+// Identity is the authenticated sender of a request. The zero Identity may do nothing.
 type Identity struct {
-	Name string // of the token; "local" where there are no tokens
+	Name string // of the token; "local" if there are no tokens
 	Role Role
 
-	key [sha256.Size]byte // of the token
+	key [sha256.Size]byte // hash of the secret
 }
 
 // Reasons why a request is refused.
@@ -54,11 +53,11 @@ var (
 	ErrMissing = errors.New("no token")
 	ErrWrong   = errors.New("wrong token")
 	ErrLimited = errors.New("too many wrong tokens: try again in a minute; if this goes on, from the machine of the daemon or through an SSH tunnel to it")
-	ErrRole    = errors.New("the role of this token does not allow it; `role:` of the token in `serve: {auth: {tokens: […]}}` of the configuration names another")
-	ErrProxied = errors.New("a proxy sent this request and the dashboard has no token; set `serve: {auth: {token: …}}` in the configuration")
+	ErrRole    = errors.New("the role of this token does not allow it; to change it, set `role:` of the token in `serve: {auth: {tokens: […]}}` of the configuration")
+	ErrProxied = errors.New("this request came through a proxy, and the dashboard has no token; set `serve: {auth: {token: …}}` in the configuration")
 )
 
-// Options are what a Guard reports to. All may be left out.
+// Options configure a Guard. All are optional.
 type Options struct {
 	Log     *slog.Logger
 	Observe func(serve.AccessRefused) // called for every refused token; must not block
@@ -72,8 +71,8 @@ type Guard struct {
 	limit  limiter
 
 	mu      sync.Mutex
-	skipped int       // refused without evaluation since the last line of the log
-	logged  time.Time // when that line was written
+	skipped int       // refused without evaluation since the last log line
+	logged  time.Time // time of that line
 }
 
 // New returns a guard without tokens: see [Guard.Define].
@@ -92,8 +91,7 @@ func New(o Options) *Guard {
 	return g
 }
 
-// Define replaces the tokens, from the next request on. Sessions of tokens that are gone
-// end.
+// Define replaces the tokens, from the next request on. Sessions of removed tokens end.
 func (g *Guard) Define(tokens []Token) {
 	all := make([]Identity, 0, len(tokens))
 	for _, t := range tokens {
@@ -106,8 +104,8 @@ func (g *Guard) Define(tokens []Token) {
 // then do everything; the configuration allows that on this machine only.
 func (g *Guard) Open() bool { return len(*g.tokens.Load()) == 0 }
 
-// Local is the identity of a request to a guard without tokens. A request that
-// came through a proxy comes from another machine, whatever its address says.
+// Local returns the identity of a request to a guard without tokens. It refuses requests that came
+// through a proxy, because they may come from another machine.
 func (g *Guard) Local(r *http.Request) (Identity, error) {
 	if Forwarded(r) {
 		return Identity{}, ErrProxied
@@ -115,8 +113,7 @@ func (g *Guard) Local(r *http.Request) (Identity, error) {
 	return Identity{Name: "local", Role: Operate}, nil
 }
 
-// Holds reports whether the token of an identity is still one of the guard's, and
-// returns the identity as it is now.
+// Holds reports whether the token of an identity still exists, and returns its current identity.
 func (g *Guard) Holds(id Identity) (Identity, bool) {
 	for _, t := range *g.tokens.Load() {
 		if t.key == id.key {
@@ -126,8 +123,9 @@ func (g *Guard) Holds(id Identity) (Identity, bool) {
 	return Identity{}, false
 }
 
-// Check returns the identity of the token text. After too many wrong tokens it evaluates none
-// for a while, not even a right one: an attacker could otherwise guess without end. The error is [ErrWrong] or [ErrLimited].
+// Check returns the identity of the token text. After too many wrong tokens it evaluates none for a
+// while, not even a correct one: otherwise an attacker could go on guessing. The error is [ErrWrong]
+// or [ErrLimited].
 func (g *Guard) Check(r *http.Request, text string) (Identity, error) {
 	now := g.Now()
 	var id Identity
@@ -146,8 +144,7 @@ func (g *Guard) Check(r *http.Request, text string) (Identity, error) {
 	return id, nil
 }
 
-// find compares text with every token, in a time that does not depend on how much
-// of it is right.
+// find compares text with every token in constant time.
 func (g *Guard) find(text string) (found Identity, ok bool) {
 	got := sha256.Sum256([]byte(text))
 	for _, t := range *g.tokens.Load() {
@@ -188,8 +185,8 @@ func Bearer(r *http.Request) (token string, ok bool) {
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// Program is the identity of a request by a program: the bearer's, or the local
-// one where there are no tokens.
+// Program returns the identity of a request by a program: that of its bearer token, or the local one
+// if there are no tokens.
 func (g *Guard) Program(r *http.Request, want Role) (Identity, error) {
 	if g.Open() {
 		return g.Local(r)
@@ -205,7 +202,7 @@ func (g *Guard) Program(r *http.Request, want Role) (Identity, error) {
 	return id, err
 }
 
-// Require passes on the requests of programs with this role.
+// Require wraps h so that it gets only requests of programs with this role.
 func (g *Guard) Require(want Role, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := g.Program(r, want); err != nil {
@@ -217,8 +214,7 @@ func (g *Guard) Require(want Role, h http.Handler) http.Handler {
 	})
 }
 
-// Status is the status of the answer to a refused request; it sets the header
-// fields that go with it.
+// Status returns the status for a refused request and sets the header fields that belong to it.
 func Status(h http.Header, err error) int {
 	switch {
 	case errors.Is(err, ErrLimited):

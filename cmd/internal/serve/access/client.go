@@ -40,8 +40,8 @@ func Encrypted(r *http.Request) bool {
 	return false
 }
 
-// From is where a request came from, for people: the address of the connection,
-// and what the proxy says.
+// From returns the origin of a request, for people: the address of the connection, and the address
+// that the proxy reports.
 func From(r *http.Request) string {
 	from := r.RemoteAddr
 	if host, _, err := net.SplitHostPort(from); err == nil {
@@ -56,8 +56,8 @@ func From(r *http.Request) string {
 	return from
 }
 
-// lastForwarded is the address that the nearest proxy added, as text of bounded
-// length. The fields before it are the client's own words.
+// lastForwarded returns the address that the nearest proxy added, or "". The addresses before it are
+// under the control of the client.
 func lastForwarded(r *http.Request) string {
 	values := r.Header.Values("X-Forwarded-For")
 	if len(values) == 0 {
@@ -71,14 +71,14 @@ func lastForwarded(r *http.Request) string {
 	return ip.Unmap().WithZone("").String()
 }
 
-// client tells requesters apart for limits. All direct connections of this machine
-// are one client, and so is a whole IPv6 network.
+// client identifies a requester for limits. All direct connections from this machine are one client,
+// and so is a whole IPv6 network.
 type client struct {
-	peer, behind netip.Prefix // of the connection, and of the requester that a proxy names
+	peer, behind netip.Prefix // of the connection, and of the requester that a proxy reports
 	forwarded    bool         // a proxy on this machine or on a private network sent the request
 }
 
-// local is this machine itself.
+// local is this machine.
 var local = client{}
 
 func clientOf(r *http.Request) client {
@@ -102,7 +102,7 @@ func clientOf(r *http.Request) client {
 	return c
 }
 
-// Client names the requester as bounds tell requesters apart.
+// Client returns the name of the requester for limits.
 func Client(r *http.Request) string {
 	switch c := clientOf(r); {
 	case c == local:
@@ -114,7 +114,7 @@ func Client(r *http.Request) string {
 	}
 }
 
-// prefixOf returns the addresses that count as one client: of IPv6 a whole network.
+// prefixOf returns the addresses that count as one client: for IPv6 a /64 network.
 func prefixOf(ip netip.Addr) netip.Prefix {
 	ip = ip.Unmap().WithZone("")
 	bits := ip.BitLen()

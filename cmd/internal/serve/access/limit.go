@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Allowances of wrong tokens: some at once, then one every few seconds. Each client has
-// one. Clients that have shown no right token share another: together they get fewer than a
-// hundred evaluations in any minute.
+// Limits of wrong tokens: a burst, then one every few seconds. Each client has its own limit. Clients
+// that have never sent a correct token also share a limit: together they get fewer than a hundred
+// evaluations in any minute.
 const (
 	clientBurst = 10
 	clientEvery = 6 * time.Second
@@ -15,13 +15,12 @@ const (
 	allEvery    = 2 * time.Second
 
 	maxClients = 4096
-	maxKnown   = 64             // clients that have shown a right token
+	maxKnown   = 64             // clients that have sent a correct token
 	knownFor   = 24 * time.Hour // since they last did
 )
 
-// limiter counts wrong tokens. This machine itself, and clients that have shown a
-// right token, are bound by their own allowance only: strangers who guess do not
-// keep them out. The zero value is ready.
+// limiter counts wrong tokens. This machine, and clients that have sent a correct token, have only
+// their own limit, so that attackers cannot lock them out. The zero value is ready.
 type limiter struct {
 	mu      sync.Mutex
 	clients map[client]bucket
@@ -29,8 +28,7 @@ type limiter struct {
 	all     bucket
 }
 
-// bucket is how many wrong tokens were counted at a moment; one is forgotten every
-// so often.
+// bucket is a leaky bucket: the number of wrong tokens at a time; one drains per interval.
 type bucket struct {
 	count float64
 	at    time.Time
@@ -40,10 +38,10 @@ func (b bucket) now(now time.Time, every time.Duration) float64 {
 	return max(0, b.count-max(0, now.Sub(b.at)).Seconds()/every.Seconds())
 }
 
-// try evaluates a token unless too many wrong ones came. Only wrong ones count; a
-// client whose token was right has its own allowance from then on.
+// try evaluates a token unless there were too many wrong ones. Only wrong ones count. A client whose
+// token was correct no longer shares the common limit.
 func (l *limiter) try(from client, now time.Time, evaluate func() bool) (right, limited bool) {
-	l.mu.Lock() // two requests at once do not pass the limit together
+	l.mu.Lock() // serializes requests, so that concurrent ones do not exceed the limit
 	defer l.mu.Unlock()
 	if l.clients == nil {
 		l.clients, l.known = map[client]bucket{}, map[client]time.Time{}
@@ -64,7 +62,7 @@ func (l *limiter) try(from client, now time.Time, evaluate func() bool) (right, 
 	return false, false
 }
 
-// remember notes that a client has shown a right token.
+// remember records that a client has sent a correct token.
 func (l *limiter) remember(from client, now time.Time) {
 	if from == local || from == strangers {
 		return
@@ -75,16 +73,16 @@ func (l *limiter) remember(from client, now time.Time) {
 	l.known[from] = now
 }
 
-// shares reports whether a client is bound by the allowance of all.
+// shares reports whether the common limit applies to a client.
 func (l *limiter) shares(from client, now time.Time) bool {
 	at, known := l.known[from]
 	return from != local && (!known || now.Sub(at) > knownFor)
 }
 
-// strangers counts the clients that there is no room to count one by one.
+// strangers is the shared entry of the clients beyond maxClients.
 var strangers = client{forwarded: true}
 
-// room is the client that from counts as. // Invariant 6
+// room returns the entry that from counts as. // Invariant 6
 func (l *limiter) room(from client, now time.Time) client {
 	if _, ok := l.clients[from]; ok || len(l.clients) < maxClients {
 		return from

@@ -312,7 +312,7 @@ type Event struct {
 	ID       string    `json:"id,omitempty"`
 	Type     string    `json:"type,omitempty"`
 	Received time.Time `json:"received_at"`
-	State    string    `json:"state" jsonschema:"description=applied\\, waiting\\, conflict or dead."`
+	State    string    `json:"state" jsonschema:"description=kept\\, conflict or dead."`
 	Why      string    `json:"why,omitempty"`
 	Body     string    `json:"body,omitempty" jsonschema:"description=Its beginning\\, where it is long."`
 }

@@ -1,9 +1,8 @@
-// Package facts tells the dashboard how everything stands. It puts together what
-// the daemon's hub knows of this moment, what the journal keeps of slots and runs,
-// what waits in the inbox, and what each destination's own tables say of runs,
-// certificates, rejects and tables. Those tables are read now and then, not for
-// each visitor: a page is made of what was read last. Begin with [New], hand the
-// [Facts] to the daemon as an observer, then [Facts.Attach] and [Facts.Work].
+// Package facts provides the data of the dashboard. It combines the current state from the daemon's
+// hub, slots and runs from the journal, events from the inbox, and penstock's own tables in each
+// destination: runs, certificates, rejects and changes of tables. Those tables are read from time to
+// time, not for each visitor; pages show the last snapshot. Start with [New], pass the [Facts] to the
+// daemon as an observer, then call [Facts.Attach] and [Facts.Work].
 package facts
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Daemon is what does what visitors ask for, and knows what is under way.
+// Daemon performs the actions of visitors and has the current state.
 type Daemon interface {
 	Hub() *serve.Hub
 	RunNow(name string, o serve.Order) (string, error)
@@ -27,52 +26,51 @@ type Daemon interface {
 	Resume(ctx context.Context, name string) error
 }
 
-// Config is where facts come from.
+// Config has the sources of the data.
 type Config struct {
-	Places     func() []Place    // the destinations, as the configuration has them now
-	Webhooks   func() []Receiver // the sources that send webhooks, ditto
+	Places     func() []Place    // the destinations in the current configuration
+	Webhooks   func() []Receiver // the sources with webhooks, ditto
 	Workspaces Workspaces
 	Journal    state.Journal
-	Inbox      state.Inbox // nil: no webhooks are received
+	Inbox      state.Inbox // nil: there are no webhooks
 	Log        *slog.Logger
-	Clock      func() time.Time // the time of day that runs and events bear; nil: this machine's
+	Clock      func() time.Time // clock of runs and events; nil: time.Now
 }
 
-// Place is a destination, or what one source has of its own in it. What opens it
-// opens it for a look; it is closed right after, so that its file is held no longer
-// than that. Where nothing was loaded yet, that may return fs.ErrNotExist, wrapped.
+// Place is a destination, or the separate part of a destination that belongs to one source. It is
+// opened only to read a snapshot and then closed, so that its file is not held open. If nothing was
+// loaded yet, opening may return a wrapped fs.ErrNotExist.
 type Place struct {
 	Name   string
-	Source string                                                             // whose place it is; "" where it is no single source's
-	Open   func(context.Context) (load.Destination, error)                    // nil: there are too many places of its sources
-	Of     func(ctx context.Context, source string) (load.Destination, error) // what a source has there; nil where there are not several
+	Source string                                                             // the source that it belongs to; "" if it is not one source's
+	Open   func(context.Context) (load.Destination, error)                    // nil: the sources have separate parts, too many to read all
+	Of     func(ctx context.Context, source string) (load.Destination, error) // opens the part of a source; nil if there are no separate parts
 }
 
-// called names a place among all.
+// called returns a unique name of the place.
 func (p Place) called() string { return p.Name + "@" + p.Source }
 
-// Receiver is a source that sends webhooks and what its deliveries are verified by.
+// Receiver is a source with webhooks and the signature scheme of its deliveries.
 type Receiver struct{ Source, Scheme string }
 
-// Facts implements board.Facts, board.Control and serve.Observer. Its methods may
-// be called from any goroutine.
+// Facts implements board.Facts, board.Control and serve.Observer. It is safe for concurrent use.
 type Facts struct {
 	Config
 	daemon Daemon
 	feed   *board.Feed
 	since  time.Time
-	look   chan struct{} // asks for the destinations that were written to be read again
+	look   chan struct{} // triggers a read of the destinations that were written to
 
 	mu      sync.Mutex
-	ended   map[string]bool      // pipelines with runs that have ended since
-	books   map[string]*snapshot // by place, as last read
+	ended   map[string]bool      // pipelines with runs that ended since the last read
+	books   map[string]*snapshot // last snapshots, by place
 	turns   map[string]readLock  // ditto
 	corners map[string]*sourceSnapshot
-	first   chan struct{} // closed once all of them were read, or tried
+	first   chan struct{} // closed once all destinations were read, or tried
 	budgets []budget
 	traffic map[string]*traffic
 	roll    roll
-	notices []string // about the configuration, as it was last read
+	notices []string // about the last reload of the configuration
 }
 
 var (
@@ -81,7 +79,7 @@ var (
 	_ serve.Observer = (*Facts)(nil)
 )
 
-// New returns facts that know nothing yet, and tell feed of what changes.
+// New returns empty facts, which report changes to feed.
 func New(c Config, feed *board.Feed) *Facts {
 	if c.Clock == nil {
 		c.Clock = time.Now
@@ -90,15 +88,15 @@ func New(c Config, feed *board.Feed) *Facts {
 		first: make(chan struct{}), traffic: map[string]*traffic{}}
 }
 
-// How often facts are looked at that nothing tells of.
+// How often data is read that sends no notifications.
 const (
 	sampleEvery = 10 * time.Second
-	lookEvery   = 5 * time.Minute // a run by hand is seen then
+	lookEvery   = 5 * time.Minute // finds runs of other processes
 	lookWithin  = 2 * time.Minute
-	firstWithin = 5 * time.Second // how long a visitor waits for the first look
+	firstWithin = 5 * time.Second // how long a visitor waits for the first read
 )
 
-// Attach sets the daemon that the facts are about. It comes before Work and before the first visitor.
+// Attach sets the daemon. It must be called before Work and before the first visitor.
 func (f *Facts) Attach(d Daemon) { f.daemon = d }
 
 // Work keeps the facts up to date until ctx ends.
@@ -111,7 +109,7 @@ func (f *Facts) Work(ctx context.Context) {
 	all.Wait()
 }
 
-// follow passes on what the hub notes.
+// follow passes on changes from the hub to the feed.
 func (f *Facts) follow(ctx context.Context, h *serve.Hub) {
 	follower := h.Follow()
 	defer follower.Close()
@@ -130,9 +128,9 @@ func (f *Facts) follow(ctx context.Context, h *serve.Hub) {
 	}
 }
 
-// lookAgain reads the destinations at once and now and then, and those of a pipeline
-// after each of its runs. One that is busy, as a file is while it is loaded, keeps no
-// other waiting.
+// lookAgain reads all destinations at once and then every lookEvery, and a pipeline's destinations
+// after each of its runs. A busy destination, for example a file that is being loaded, does not hold
+// up the others.
 func (f *Facts) lookAgain(ctx context.Context) {
 	t := time.NewTicker(lookEvery)
 	defer t.Stop()
@@ -162,8 +160,7 @@ func (f *Facts) lookAgain(ctx context.Context) {
 	}
 }
 
-// written are the destinations of the pipelines whose runs have ended since it was
-// last asked.
+// written returns the destinations of the pipelines whose runs have ended since the last call.
 func (f *Facts) written() map[string]bool {
 	f.mu.Lock()
 	ended := f.ended
@@ -179,18 +176,18 @@ func (f *Facts) written() map[string]bool {
 	return all
 }
 
-// restOf is how long a destination is left alone that took so long to read: it is read
-// a tenth of the time at most, however much it has.
+// restOf returns the pause after a read that took this long: a destination is read for at most a
+// tenth of the time, however large it is.
 func restOf(reading time.Duration) time.Duration { return 9 * reading }
 
-// lookAt reads one destination, unless somebody is about to. One that cannot be
-// read is told of as it was.
+// lookAt reads one destination, unless another goroutine is about to. If the destination cannot be
+// read, its last snapshot stays.
 func (f *Facts) lookAt(ctx context.Context, p Place) {
 	turn := f.turn(p.called())
 	select {
 	case turn.next <- struct{}{}:
 	default:
-		return // whoever waits for the turn will see what is there now
+		return // the waiting goroutine will see the current data
 	}
 	select {
 	case turn.now <- struct{}{}:
@@ -203,8 +200,8 @@ func (f *Facts) lookAt(ctx context.Context, p Place) {
 	time.AfterFunc(restOf(took), func() { <-turn.now })
 }
 
-// read reads one destination, and says how long that took once it was open: until then
-// it may have waited for others.
+// read reads one destination. took does not include the time to open it, which may be a wait for
+// other processes.
 func (f *Facts) read(ctx context.Context, p Place) (took time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
@@ -219,7 +216,7 @@ func (f *Facts) read(ctx context.Context, p Place) (took time.Duration) {
 	took = time.Since(begun)
 	if err != nil {
 		if ctx.Err() == nil {
-			f.Log.Warn("destination not read for the dashboard", "destination", p.Name, "error", err)
+			f.Log.Warn("cannot read destination for the dashboard", "destination", p.Name, "error", err)
 		}
 		return took
 	}
@@ -230,7 +227,7 @@ func (f *Facts) read(ctx context.Context, p Place) (took time.Duration) {
 	return took
 }
 
-// readLock keeps two from reading one destination at once: one reads, one may wait.
+// readLock ensures that one goroutine reads a destination and at most one more waits.
 type readLock struct{ now, next chan struct{} }
 
 func (f *Facts) turn(place string) readLock {
@@ -253,7 +250,7 @@ func (f *Facts) Observe(n serve.Notice) {
 		f.mu.Unlock()
 		select {
 		case f.look <- struct{}{}:
-		default: // it is asked for already
+		default: // already requested
 		}
 	case serve.WebhookSeen:
 		f.seen(n, f.Clock())
@@ -262,7 +259,7 @@ func (f *Facts) Observe(n serve.Notice) {
 	}
 }
 
-// reloaded keeps what a visitor has to know of the configuration.
+// reloaded stores the notices for visitors about a reload of the configuration.
 func (f *Facts) reloaded(n serve.Reloaded) {
 	var all []string
 	if n.Err != nil {
@@ -300,7 +297,7 @@ func (f *Facts) Resume(ctx context.Context, name string) error {
 	return asked(f.daemon.Resume(ctx, name))
 }
 
-// known keeps a stream's name from being taken for a pattern.
+// known checks that streams are names of streams, because a run would take them for patterns.
 func (f *Facts) known(name string, streams []string) error {
 	s, ok := f.daemon.Hub().Status(name)
 	for _, stream := range streams {

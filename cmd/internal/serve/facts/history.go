@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Runs implements board.History. A run that is in several destinations is told of
-// once, its counts summed up as its report does.
+// Runs implements board.History. A run with several destinations is one item with summed counts, as
+// in its report.
 func (f *Facts) Runs(ctx context.Context, q board.Query) (board.List[board.Run], error) {
 	all, shelf := f.runs(ctx, q.Source)
 	l := part(all, q, func(r board.Run) bool {
@@ -24,8 +24,7 @@ func (f *Facts) Runs(ctx context.Context, q board.Query) (board.List[board.Run],
 	return l, nil
 }
 
-// runs are all runs, or those over a source, the newest first, and the snapshots they
-// are from.
+// runs returns all runs, or those of a source, newest first, and the snapshots that they are from.
 func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapshot) {
 	var all []board.Run
 	at, shelf := map[string]int{}, f.shelf(ctx, source)
@@ -40,7 +39,7 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 			all[i] = both(all[i], r)
 		}
 	}
-	for _, s := range f.daemon.Hub().Statuses() { // that began since the tables were read
+	for _, s := range f.daemon.Hub().Statuses() { // runs that began since the snapshots
 		if r := s.Running; r != nil && reads(s.Sources, source) {
 			if _, ok := at[r.Run]; !ok {
 				all = append(all, board.Run{ID: r.Run, Pipeline: s.Name, Destinations: s.Destinations, Status: pipeline.StatusRunning, Started: r.Started, Streams: len(s.Streams)})
@@ -51,7 +50,7 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 	return all, shelf
 }
 
-// places are the names of the destinations that snapshots are of.
+// places returns the names of the destinations of snapshots.
 func places(shelf []*snapshot) (names []string) {
 	for _, b := range shelf {
 		if !slices.Contains(names, b.place.Name) {
@@ -61,8 +60,8 @@ func places(shelf []*snapshot) (names []string) {
 	return names
 }
 
-// runsIn are the runs in one destination, by id: where each source has a place of
-// its own in it, what all of these have.
+// runsIn returns the runs in one destination, by id. If each source has a separate part of it, the
+// runs of all parts are combined.
 func (f *Facts) runsIn(name string, shelf []*snapshot, source string) map[string]board.Run {
 	all := map[string]board.Run{}
 	for _, b := range shelf {
@@ -80,8 +79,8 @@ func (f *Facts) runsIn(name string, shelf []*snapshot, source string) map[string
 	return all
 }
 
-// about reports whether what a snapshot has of a pipeline is of the source, or any (""):
-// a snapshot that has several has its rows chosen already.
+// about reports whether the rows of a pipeline in a snapshot belong to the source, or to any ("").
+// The snapshot of a place with a source has only rows of that source.
 func (f *Facts) about(pipeline, source string, b *snapshot) bool {
 	if source == "" || b.place.Source != "" {
 		return true
@@ -90,7 +89,7 @@ func (f *Facts) about(pipeline, source string, b *snapshot) bool {
 	return ok && reads(s.Sources, source)
 }
 
-// both is a run as two destinations know it.
+// both combines the records of a run in two destinations.
 func both(a, b board.Run) board.Run {
 	a.Destinations = append(slices.Clip(a.Destinations), b.Destinations...)
 	a.Counts = a.Counts.Add(b.Counts)
@@ -132,7 +131,7 @@ func (f *Facts) Schema(ctx context.Context, q board.Query) (board.List[board.Cha
 	return part(all, q, func(c board.Change) bool { return q.Table == "" || q.Table == c.Table }), nil
 }
 
-// part is what q wants of all.
+// part returns the page of q of the items that keep accepts.
 func part[T any](all []T, q board.Query, keep func(T) bool) board.List[T] {
 	var l board.List[T]
 	for _, one := range all {
@@ -147,7 +146,7 @@ func part[T any](all []T, q board.Query, keep func(T) bool) board.List[T] {
 	return l
 }
 
-// What is told at once of one run.
+// Limits of a run's page.
 const (
 	shownRejects = 50
 	shownChanges = 200
@@ -169,7 +168,7 @@ func (f *Facts) Run(ctx context.Context, id, source string) (board.RunDetail, er
 		return d, err
 	case d.ID == "" && (!ok || source != ""):
 		return d, board.ErrUnknown
-	case d.ID == "": // no destination took it
+	case d.ID == "": // no destination has it
 		d.Run = board.Run{ID: id, Pipeline: kept.Pipeline, Status: pipeline.Status(kept.Status), Started: kept.Started, Ended: kept.Ended, Error: kept.Error}
 	}
 	if d.Passes, err = passes(ctx, shelf, id); err != nil {
@@ -190,8 +189,8 @@ func (f *Facts) Run(ctx context.Context, id, source string) (board.RunDetail, er
 	return d, nil
 }
 
-// passes are those of a run in every destination, and of the streams that came to
-// no certificate what they met.
+// passes returns the passes of a run in every destination, including streams that ended without a
+// certificate.
 func passes(ctx context.Context, shelf []*snapshot, id string) (all []board.Pass, err error) {
 	for _, b := range shelf {
 		if !b.knows(id) {
@@ -206,7 +205,7 @@ func passes(ctx context.Context, shelf []*snapshot, id string) (all []board.Pass
 	return all, nil
 }
 
-// reported are the streams that a run under way has come to the end of.
+// reported returns the finished streams of a run in progress.
 func (f *Facts) reported(name, run string) (all []board.Pass) {
 	s, ok := f.daemon.Hub().Status(name)
 	if !ok || s.Running == nil || s.Running.Run != run {
@@ -225,13 +224,13 @@ func (f *Facts) reported(name, run string) (all []board.Pass) {
 	return all
 }
 
-// recall adds what the journal keeps of a run: its log, when each stream was read,
-// and what it met in full.
+// recall adds the data of the journal to a run: its log, when each stream was read, and the full
+// errors.
 func recall(d *board.RunDetail, kept state.RunRecord) {
 	first, last := map[runStream]time.Time{}, map[runStream]time.Time{}
 	for _, l := range kept.Log {
 		if d.Source != "" && l.Source != "" && l.Source != d.Source {
-			continue // another's
+			continue // a line of another source
 		}
 		d.Log = append(d.Log, board.Line(l))
 		w := runStream{l.Source, l.Stream}
@@ -252,11 +251,11 @@ func recall(d *board.RunDetail, kept state.RunRecord) {
 		if at, ok := first[w]; ok && last[w].After(at) {
 			p.Started, p.Ended = at, last[w]
 		}
-		if p.Source == "" { // else the report has the sums of all sources
+		if p.Source == "" { // otherwise the report has the sums of all sources
 			p.Error = cmp.Or(errs[[2]string{p.Stream, p.Destination}], p.Error)
 		}
 	}
 }
 
-// own reports whether a change is about one of penstock's own tables.
+// own reports whether a change concerns one of penstock's own tables.
 func own(c board.Change) bool { return load.IsInternal(c.Table) }

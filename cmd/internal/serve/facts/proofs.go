@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// counts is what a run's row tells of itself.
+// counts is the column counts of a run's row.
 type counts struct {
 	pipeline.Counts
 	Requests int
@@ -25,7 +25,7 @@ type counts struct {
 	Words    map[string]string
 }
 
-// open are the streams that a run's row says it has not brought to their goal.
+// open calls of for each stream that the run did not complete.
 func (c counts) open(of func(stream string, status pipeline.Status)) {
 	for status := range c.Streams {
 		for _, s := range c.Open[status] {
@@ -34,7 +34,7 @@ func (c counts) open(of func(stream string, status pipeline.Status)) {
 	}
 }
 
-// readRuns reads the runs, those over several sources as one.
+// readRuns reads the runs. It combines the rows of a run over several sources.
 func (b *snapshot) readRuns(ctx context.Context, d load.Destination) error {
 	all := map[string]board.Run{}
 	err := scan(ctx, d, load.Runs, func(r row) {
@@ -65,7 +65,7 @@ func (b *snapshot) readRuns(ctx context.Context, d load.Destination) error {
 	return scan(ctx, d, load.Runs, func(r row) { b.near[r.text("run")].leave(b, r) })
 }
 
-// lastRuns are the newest of all, of which the others are given up.
+// lastRuns returns the newest runs and deletes the others from all.
 func lastRuns(all map[string]board.Run) []board.Run {
 	runs := slices.SortedFunc(maps.Values(all), func(x, y board.Run) int { return strings.Compare(y.ID, x.ID) })
 	for len(runs) > mostRuns {
@@ -75,7 +75,7 @@ func lastRuns(all map[string]board.Run) []board.Run {
 	return runs
 }
 
-// run is a run's row: the whole run, or what it was for one source.
+// run converts a run's row: the whole run, or its part for one source.
 func (b *snapshot) run(r row, c counts) board.Run {
 	run := board.Run{
 		ID: r.text("run"), Pipeline: r.text("pipeline"), Destinations: []string{b.place.Name}, Status: pipeline.Status(r.text("status")),
@@ -91,8 +91,8 @@ func (b *snapshot) run(r row, c counts) board.Run {
 	return run
 }
 
-// together is a run as it was for two of its sources: complete where it was for
-// both, failed where it was for both. // Invariant 14
+// together combines the parts of a run for two sources. If their statuses differ, the status is
+// running if one of them is running, and partial otherwise. // Invariant 14
 func together(a, b board.Run) board.Run {
 	a.Source, a.Sources = "", a.Sources+b.Sources
 	a.Counts = a.Counts.Add(b.Counts)
@@ -117,15 +117,15 @@ func together(a, b board.Run) board.Run {
 	return a
 }
 
-// proofs are the passes of a run, and the streams that it has left open.
+// proofs are the passes of a run, and the streams that it did not complete.
 type proofs struct {
 	passes []board.Pass
 	open   map[runStream]ended
-	left   bool // they are too many: they are read when asked for
+	left   bool // too many to hold: they are read on request
 }
 
-// leave notes the streams that a run's row says it has left open. It is nothing
-// for a run whose passes are not held.
+// leave adds the streams that a run's row lists as open. It does nothing for a run whose passes are
+// not held.
 func (p *proofs) leave(b *snapshot, r row) {
 	if p == nil {
 		return
@@ -141,7 +141,7 @@ func (p *proofs) leave(b *snapshot, r row) {
 	})
 }
 
-// all are the passes with how each has ended, and the streams that came to none.
+// all returns the passes with their outcomes, and the open streams without a pass.
 func (p *proofs) all(destination string) []board.Pass {
 	told := map[runStream]bool{}
 	for i := range p.passes {
@@ -162,7 +162,7 @@ func (p *proofs) all(destination string) []board.Pass {
 	return p.passes
 }
 
-// leaveProofs gives up the passes of the run that has the most, and says how many.
+// leaveProofs drops the passes of the run that has the most, and returns their number.
 func (b *snapshot) leaveProofs() int {
 	most := slices.MaxFunc(slices.Collect(maps.Values(b.near)), func(x, y *proofs) int { return cmp.Compare(len(x.passes), len(y.passes)) })
 	n := len(most.passes)
@@ -170,12 +170,12 @@ func (b *snapshot) leaveProofs() int {
 	return n
 }
 
-// knows reports whether the destination has the run.
+// knows reports whether the snapshot has the run.
 func (b *snapshot) knows(run string) bool {
 	return slices.ContainsFunc(b.runs, func(r board.Run) bool { return r.ID == run })
 }
 
-// proofs are the passes of a run, read now where they are not at hand.
+// proofs returns the passes of a run. It reads them from the destination if they are not held.
 func (b *snapshot) proofs(ctx context.Context, run string) ([]board.Pass, error) {
 	if p := b.near[run]; p != nil && !p.left {
 		held := proofs{passes: slices.Clone(p.passes), open: p.open}

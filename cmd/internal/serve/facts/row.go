@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// row is a row of one of penstock's own tables, read by the names of its columns.
-// What is null, or not there in a table of an earlier release, is zero.
+// row is a row of one of penstock's own tables, read by column name. Null values, and columns that a
+// table of an earlier release does not have, are zero.
 type row struct {
 	batch arrow.RecordBatch
 	at    int
@@ -33,7 +33,7 @@ func column[A arrow.Array](r row, name string) (a A, ok bool) {
 	return a, ok
 }
 
-// text is a copy: the batch's memory ends with it.
+// text returns a copy, because the batch's memory is released.
 func (r row) text(name string) string {
 	i := r.batch.Schema().FieldIndices(name)
 	if len(i) == 0 || r.batch.Column(i[0]).IsNull(r.at) {
@@ -64,7 +64,7 @@ func (r row) time(name string) time.Time {
 	return time.Time{}
 }
 
-// scan hands each row of one of penstock's own tables to each.
+// scan calls each with every row of one of penstock's own tables.
 func scan(ctx context.Context, d load.Destination, t schemas.Table, each func(row)) error {
 	return d.Scan(ctx, t.Name, nil, func(b arrow.RecordBatch) error {
 		for i := range int(b.NumRows()) {
@@ -74,7 +74,7 @@ func scan(ctx context.Context, d load.Destination, t schemas.Table, each func(ro
 	})
 }
 
-// asked is an error of the daemon as the board knows it.
+// asked converts an error of the daemon to one of the board.
 func asked(err error) error {
 	switch {
 	case errors.Is(err, serve.ErrUnknown):
@@ -87,7 +87,7 @@ func asked(err error) error {
 
 func contains(all []string, s string) bool { return slices.Contains(all, s) }
 
-// cut is s without what is beyond n bytes.
+// cut shortens s to n bytes.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -95,7 +95,7 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// decode reads JSON into what it knows of it; what cannot be read leaves it zero.
+// decode parses JSON and ignores errors: fields that cannot be parsed stay zero.
 func decode[T any](text string) (v T) {
 	_ = json.Unmarshal([]byte(text), &v)
 	return v

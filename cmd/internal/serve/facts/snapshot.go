@@ -16,35 +16,34 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// What is held of a destination's own tables, the newest of each. // Invariant 6
+// Limits of a snapshot; the newest rows are kept. // Invariant 6
 const (
 	mostRuns    = 10_000
 	mostRejects = 5_000
 	mostChanges = 20_000
-	mostStreams = 30_000  // of all sources; those of one source are read when asked for
-	mostBeats   = 24      // of a stream
-	heldBeats   = 100_000 // of all of them
-	mostProofs  = 20      // runs whose witnesses are at hand; those of others are read when asked for
-	mostPasses  = 20_000  // of all of these
-	mostRaw     = 500     // bytes of a value that was rejected
+	mostStreams = 30_000  // of all sources; those of one source are read on request
+	mostBeats   = 24      // per stream
+	heldBeats   = 100_000 // of all streams
+	mostProofs  = 20      // runs whose witnesses are held; those of others are read on request
+	mostPasses  = 20_000  // of all these runs
+	mostRaw     = 500     // bytes of a rejected value
 )
 
-// snapshot is what a destination's own tables say, the newest first. It is not changed
-// once it is made.
+// snapshot is the content of penstock's own tables in a destination, newest first. It is immutable.
 type snapshot struct {
 	place   Place
-	runs    []board.Run // each once, its sources summed up
+	runs    []board.Run // one per run, with the sums of its sources
 	streams map[state.Key]*board.Stream
-	left    map[string]bool     // sources whose streams are too many to be held
-	last    map[state.Key]ended // how the newest run that left a stream open has left it
+	left    map[string]bool     // sources with streams that are not held, because there are too many
+	last    map[state.Key]ended // outcome of the newest run that did not complete the stream
 	near    map[string]*proofs  // of the newest runs
 	rejects []board.Reject
 	changes []board.Change
 
-	announced map[state.Key]board.Coverage // of streams that webhooks are for
+	announced map[state.Key]board.Coverage // for streams with webhooks
 }
 
-// ended is how a run has left a stream that it did not bring to its goal.
+// ended is the outcome of a stream that a run did not complete.
 type ended struct {
 	run    string
 	status pipeline.Status
@@ -54,7 +53,7 @@ type ended struct {
 // runStream is a stream of a run.
 type runStream struct{ source, stream string }
 
-// readBook reads a destination's own tables.
+// readBook reads a snapshot of a destination.
 func readBook(ctx context.Context, p Place) (*snapshot, error) {
 	b := &snapshot{place: p, streams: map[state.Key]*board.Stream{}, left: map[string]bool{}, last: map[state.Key]ended{}, near: map[string]*proofs{}, announced: map[state.Key]board.Coverage{}}
 	if p.Open == nil {
@@ -86,7 +85,7 @@ func (b *snapshot) readStreams(ctx context.Context, d load.Destination) error {
 	return scan(ctx, d, load.State, func(r row) {
 		k := b.keyOf(r)
 		if strings.HasPrefix(k.Stream, "_") {
-			return // penstock's own
+			return // internal to penstock
 		}
 		if s := b.stream(k); s != nil {
 			s.Synced = r.time("updated_at")
@@ -97,14 +96,14 @@ func (b *snapshot) readStreams(ctx context.Context, d load.Destination) error {
 	})
 }
 
-// keyOf is the stream that a row is about, and its source where several have one.
+// keyOf returns the stream of a row, with its source if several sources have it.
 func (b *snapshot) keyOf(r row) state.Key {
 	return state.Key{Pipeline: r.text("pipeline"), Source: cmp.Or(r.text(schemas.ColSource), b.place.Source), Stream: r.text("stream")}
 }
 
-// stream is what is told of a stream, begun where nothing is yet; nil where there
-// are too many. Then it is one of a source of which others may be held, and
-// whoever asks for that source is told of all.
+// stream returns the entry of a stream, and creates it if necessary. It returns nil if there are too
+// many; then it marks the source as incomplete. A visitor who selects that source gets all of its
+// streams.
 func (b *snapshot) stream(k state.Key) *board.Stream {
 	s := b.streams[k]
 	if s == nil && len(b.streams) >= mostStreams {
@@ -118,12 +117,10 @@ func (b *snapshot) stream(k state.Key) *board.Stream {
 	return s
 }
 
-// beats is how many passes of a stream are told: fewer where there are many
-// streams. // Invariant 6
+// beats returns how many passes of a stream are held: fewer if there are many streams. // Invariant 6
 func (b *snapshot) beats() int { return min(mostBeats, max(1, heldBeats/max(1, len(b.streams)))) }
 
-// runOf is the run that a pass began in; its second pass over a stream is called
-// run#2.
+// runOf returns the run of a pass. The second pass of a run over a stream is called run#2.
 func runOf(pass string) string {
 	run, _, _ := strings.Cut(pass, "#")
 	return run
@@ -157,8 +154,7 @@ func (b *snapshot) readCertificates(ctx context.Context, d load.Destination) err
 	return err
 }
 
-// certify adds a certificate to what is told of a stream, of which that of the pass
-// newest was told before.
+// certify adds a certificate to the entry of a stream. newest is the newest pass added before.
 func (b *snapshot) certify(s *board.Stream, newest string, r row) {
 	pass, verdict, c := r.text("run"), pipeline.Verdict(r.text("verdict")), countsOf(r)
 	s.Recent = append(s.Recent, board.Beat{Run: pass, At: r.time("at"), Verdict: verdict, Fetched: c.Fetched, Changed: c.Written + c.Deleted})
@@ -186,7 +182,7 @@ func countsOf(r row) pipeline.Counts {
 		Deduplicated: r.number("deduplicated"), Rejected: r.number("rejected"), Deleted: r.number("deleted")}
 }
 
-// pass is what a certificate says of one pass.
+// pass converts a row of the certificates.
 func (b *snapshot) pass(r row) board.Pass {
 	witnesses := r.text("witnesses")
 	p := board.Pass{
@@ -240,8 +236,8 @@ func lastChanges(all []board.Change) []board.Change {
 	return all[:min(len(all), mostChanges)]
 }
 
-// stand says how each stream stands: as its newest certificate does, unless a
-// later run has left it open.
+// stand sets the status of each stream: complete if it has a certificate, unless a later run did not
+// complete the stream.
 func (b *snapshot) stand() {
 	for _, s := range b.streams {
 		if s.Run != "" {

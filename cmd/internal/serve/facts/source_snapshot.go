@@ -12,12 +12,11 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// sourceSnapshots holds the snapshots of all destinations that have something of the source, or of any
-// ("") as they were last read, in the order of the configuration. A visitor who
-// comes before the first look waits for it a moment.
+// shelf returns the last snapshots of all destinations that have data of the source, or of any (""),
+// in the order of the configuration. Before the first read it waits at most firstWithin for it.
 func (f *Facts) shelf(ctx context.Context, source string) []*snapshot {
 	if !f.readsAny(source) {
-		return nil // a name of the visitor's own becomes no file's
+		return nil // do not open a file for an unknown name
 	}
 	t := time.NewTimer(firstWithin)
 	defer t.Stop()
@@ -44,25 +43,24 @@ func (f *Facts) shelf(ctx context.Context, source string) []*snapshot {
 	return all
 }
 
-// What is held of single sources that visitors have asked for. // Invariant 6
+// Limits of the snapshots of single sources. // Invariant 6
 const (
 	mostCorners  = 32
 	cornersFresh = 5 * time.Second
 )
 
-// sourceSnapshot is what one source has in a place that has those of several: read when a
-// visitor asks for it.
+// sourceSnapshot is the snapshot of one source in a place that has several, read on request.
 type sourceSnapshot struct {
 	place Place
 	used  time.Time // guarded by Facts.mu
 
 	mu   sync.Mutex
 	at   time.Time
-	book *snapshot // nil: it was not read yet
+	book *snapshot // nil: not read yet
 }
 
-// corner is that of a source; the one nobody has looked at for the longest makes
-// room for it.
+// corner returns the sourceSnapshot of a source. It evicts the least recently used one if there are
+// too many.
 func (f *Facts) corner(p Place, source string) *sourceSnapshot {
 	open := p.Of
 	p.Source, p.Of = source, nil
@@ -87,8 +85,8 @@ func (f *Facts) corner(p Place, source string) *sourceSnapshot {
 	return c
 }
 
-// read is its snapshot, read anew where it is too old. One that cannot be read is as it
-// was.
+// read returns the snapshot, and reads it again if it is too old. If that fails, it returns the old
+// one.
 func (c *sourceSnapshot) read(ctx context.Context, f *Facts) *snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +98,7 @@ func (c *sourceSnapshot) read(ctx context.Context, f *Facts) *snapshot {
 	b, err := readBook(ctx, c.place)
 	if err != nil {
 		if ctx.Err() == nil {
-			f.Log.Warn("destination not read for the dashboard", "destination", c.place.Name, "source", c.place.Source, "error", err)
+			f.Log.Warn("cannot read destination for the dashboard", "destination", c.place.Name, "source", c.place.Source, "error", err)
 		}
 		return c.book
 	}
@@ -108,33 +106,32 @@ func (c *sourceSnapshot) read(ctx context.Context, f *Facts) *snapshot {
 	return b
 }
 
-// apart says of which destination a list over all sources has nothing; "" for none.
+// apart returns the hint that a list over all sources has no data of a destination, or "".
 func apart(shelf []*snapshot) string {
 	for _, b := range shelf {
 		if b.place.Open == nil {
-			return fmt.Sprintf("Each source has a place of its own in %s: choose a source to see what it has there.", b.place.Name)
+			return fmt.Sprintf("Each source is stored separately in %s: choose a source to see its data there.", b.place.Name)
 		}
 	}
 	return ""
 }
 
-// crowded says of which destination a list of the streams of all sources has not
-// all; "" for none.
+// crowded returns the hint that a list of the streams of all sources is incomplete, or "".
 func crowded(shelf []*snapshot) string {
 	for _, b := range shelf {
 		if n := len(b.left); n > 0 {
-			return fmt.Sprintf("%s has more streams than are listed here, of %d sources: choose a source to see all of its streams.", b.place.Name, n)
+			return fmt.Sprintf("Some streams of %[2]d sources in %[1]s are not listed: choose a source to see all of its streams.", b.place.Name, n)
 		}
 	}
 	return ""
 }
 
-// readsAny reports whether some pipeline reads the source, or any ("").
+// readsAny reports whether any pipeline reads the source; true for "".
 func (f *Facts) readsAny(source string) bool {
 	return source == "" || slices.ContainsFunc(f.daemon.Hub().Statuses(), func(s serve.Status) bool { return reads(s.Sources, source) })
 }
 
-// reads reports whether a pipeline reads the source, or any ("").
+// reads reports whether sources has the source; true for "".
 func reads(sources []string, source string) bool {
 	return source == "" || slices.Contains(sources, source)
 }

@@ -17,15 +17,15 @@ import (
 
 // Workspaces are the sources that pipelines read.
 type Workspaces struct {
-	Names func() []string // as the configuration has them now
-	State state.Store     // keeps which are paused, and what became of each
+	Names func() []string // in the current configuration
+	State state.Store     // has the paused sources and the outcomes of all
 }
 
-// sourcesFresh is how old the list of sources may be that visitors are shown:
-// thousands are not read anew for each.
+// sourcesFresh is the maximum age of the list of sources. The list may have thousands and is not read
+// for each visitor.
 const sourcesFresh = 2 * time.Second
 
-// roll is the list of sources as it was last read, those in trouble first.
+// roll caches the list of sources, problems first.
 type roll struct {
 	mu  sync.Mutex
 	at  time.Time
@@ -55,7 +55,7 @@ func (f *Facts) Sources(ctx context.Context, q board.Query) (out board.Sources, 
 	return out, nil
 }
 
-// count counts one more source.
+// count adds one source to t.
 func count(t *board.SourceTally, s board.SourceState) {
 	t.All++
 	switch s {
@@ -72,8 +72,7 @@ func count(t *board.SourceTally, s board.SourceState) {
 	}
 }
 
-// read is the list, read anew where it is too old. What it returns is not changed
-// any more.
+// read returns the list, and reads it again if it is too old. The result is immutable.
 func (r *roll) read(ctx context.Context, w Workspaces) ([]board.Source, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,14 +103,14 @@ func (r *roll) read(ctx context.Context, w Workspaces) ([]board.Source, error) {
 	return all, nil
 }
 
-// forget has the list be read anew.
+// forget makes the next read load the list again.
 func (r *roll) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.at = time.Time{}
 }
 
-// read is what is kept of sources; nothing where nothing is kept yet.
+// read loads the stored data of sources; there may be none yet.
 func (w Workspaces) read(ctx context.Context) (paused map[string]state.Pause, records []state.SourceRecord, err error) {
 	s, err := w.State.ReadSources(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -126,7 +125,7 @@ func (w Workspaces) read(ctx context.Context) (paused map[string]state.Pause, re
 	return paused, records, errors.Join(err, s.Close())
 }
 
-// sourceOf is a source as the board tells it.
+// sourceOf converts a source for the board.
 func sourceOf(r state.SourceRecord, paused map[string]state.Pause) board.Source {
 	s := board.Source{
 		Name: r.Source, Pipeline: r.Pipeline, Status: pipeline.Status(r.Status), Run: r.Run, At: r.At, Complete: r.Complete,
@@ -146,7 +145,7 @@ func sourceOf(r state.SourceRecord, paused map[string]state.Pause) board.Source 
 	return s
 }
 
-// worst orders states from the worst on.
+// worst returns the position of a state in the order of severity, worst first.
 func worst(s board.SourceState) int {
 	return slices.Index([]board.SourceState{board.SourceFailing, board.SourceAttention, board.SourcePaused, board.SourceNew, board.SourceOK}, s)
 }

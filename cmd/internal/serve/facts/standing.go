@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// shownSlots is how many of the last slots of a pipeline are told.
+// shownSlots is how many of a pipeline's last slots are shown.
 const shownSlots = 30
 
 // Pipelines implements board.Standing.
@@ -37,7 +37,7 @@ func (f *Facts) Pipelines(ctx context.Context) ([]board.Pipeline, error) {
 	return all, nil
 }
 
-// split tells a schedule from the zone it is in, if it is not UTC.
+// split separates a schedule from its time zone, which is absent for UTC.
 func split(schedule string) (cron, zone string) {
 	i := strings.LastIndexByte(schedule, ' ')
 	if i < 0 {
@@ -49,8 +49,7 @@ func split(schedule string) (cron, zone string) {
 	return schedule[:i], schedule[i+1:]
 }
 
-// slotOf is a slot as the board tells it. One that was skipped although nobody
-// wanted that was missed.
+// slotOf converts a slot for the board. A slot that was skipped unintentionally is "missed".
 func slotOf(r state.SlotRecord) board.Slot {
 	s := board.Slot{Due: r.Due, State: string(r.State), Why: r.Why, Run: r.Run, Started: r.Started, Ended: r.Ended, Status: pipeline.Status(r.Status)}
 	switch {
@@ -69,9 +68,9 @@ func list[T any](all []T) []T {
 	return all
 }
 
-// Streams implements board.Standing: those of the configuration, read or not yet,
-// in each destination. What no pipeline has any more is left out, and so is what
-// no run over several sources has tried yet.
+// Streams implements board.Health. It lists the configured streams in each destination, read or not.
+// It omits streams that no pipeline has any more, and, with several sources, those that no run has
+// tried yet.
 func (f *Facts) Streams(ctx context.Context, source string) (board.List[board.Stream], error) {
 	shelf := f.shelf(ctx, source)
 	all := board.List[board.Stream]{Hint: cmp.Or(apart(shelf), crowded(shelf))}
@@ -93,8 +92,7 @@ func (f *Facts) Streams(ctx context.Context, source string) (board.List[board.St
 	return all, nil
 }
 
-// each are the streams of a pipeline over several sources as the destination has
-// them.
+// each returns the streams of a pipeline over several sources in the destination.
 func (b *snapshot) each(s serve.Status) []board.Stream {
 	streams, sources := set(s.Streams), set(s.Sources)
 	var all []board.Stream
@@ -117,14 +115,14 @@ func set(all []string) map[string]bool {
 	return m
 }
 
-// of are the streams of a pipeline of one source as the destination has them, or as
-// a run says that has ended since they were read, or is under way.
+// of returns the streams of a pipeline with one source, from the snapshot, updated by the last run
+// and the run in progress if these are newer.
 func (b *snapshot) of(s serve.Status) []board.Stream {
 	var all []board.Stream
 	told := b.told(s)
 	for _, name := range s.Streams {
 		k := state.Key{Pipeline: s.Name, Source: b.place.Source, Stream: name}
-		if len(s.Sources) == 1 && b.streams[k] == nil { // sources may share its tables
+		if len(s.Sources) == 1 && b.streams[k] == nil { // the tables may be shared by several sources
 			k.Source = s.Sources[0]
 		}
 		one := b.streams[k]
@@ -140,15 +138,14 @@ func (b *snapshot) of(s serve.Status) []board.Stream {
 	return all
 }
 
-// ending is how a run has left a stream.
+// ending is the outcome of a stream in a run.
 type ending struct {
 	pipeline.StreamReport
 	run string
 	at  time.Time
 }
 
-// told are the streams that the last run has left in this destination, or the one
-// under way.
+// told returns the outcomes of streams in this destination by the last run and the run in progress.
 func (b *snapshot) told(s serve.Status) map[string]ending {
 	all := map[string]ending{}
 	if s.Last != nil {
@@ -170,14 +167,14 @@ func (b *snapshot) told(s serve.Status) map[string]ending {
 	return all
 }
 
-// tell brings s up to date.
+// tell updates s.
 func (e ending) tell(s *board.Stream) {
 	s.Run, s.Status, s.Error = e.run, e.Status, ""
 	if e.Err != nil {
 		s.Error = e.Err.Error()
 	}
 	if e.Verdict == "" {
-		return // it came to no certificate
+		return // no certificate
 	}
 	s.Verdict, s.Why, s.Counts, s.Synced = e.Verdict, e.Why, e.Counts, e.at
 	s.Rows = max(s.Rows-e.Counts.Deleted, e.Counts.Written+e.Counts.Unchanged)
@@ -198,11 +195,11 @@ func (f *Facts) Now(context.Context) (board.Now, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now.Notices = f.notices // replaced as a whole
+	now.Notices = f.notices // never changed in place
 	return now, nil
 }
 
-// runningOf is the run under way of a pipeline.
+// runningOf returns the run in progress of a pipeline.
 func runningOf(s serve.Status) board.Running {
 	r := board.Running{
 		Run: s.Running.Run, Pipeline: s.Name, Trigger: string(s.Running.Trigger), Started: s.Running.Started, Streams: len(s.Streams) * max(1, len(s.Sources)),

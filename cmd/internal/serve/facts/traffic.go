@@ -10,10 +10,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// mostPoints is how much of a budget's past is kept: an hour.
+// mostPoints is the length of a budget's history: one hour.
 const mostPoints = int(time.Hour / sampleEvery)
 
-// sampleRates takes the budgets of requests down, now and then.
+// sampleRates records the request budgets at regular intervals.
 func (f *Facts) sampleRates(ctx context.Context, h *serve.Hub) {
 	t := time.NewTicker(sampleEvery)
 	defer t.Stop()
@@ -28,7 +28,7 @@ func (f *Facts) sampleRates(ctx context.Context, h *serve.Hub) {
 	}
 }
 
-// sample adds a point to each budget. One that no run is using is used by nobody.
+// sample adds a point to each budget. The use of a budget without a run is zero.
 func (f *Facts) sample(all []serve.Status, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -45,7 +45,7 @@ func (f *Facts) sample(all []serve.Status, now time.Time) {
 	}
 }
 
-// gauge brings the budgets up to date. It is called with the lock held.
+// gauge updates the budgets. f.mu is held.
 func (f *Facts) gauge(all []serve.Status) {
 	for i := range f.budgets {
 		b := &f.budgets[i]
@@ -63,13 +63,13 @@ func (f *Facts) gauge(all []serve.Status) {
 	}
 }
 
-// budget is a board.Budget in the making.
+// budget is a board.Budget that is being recorded.
 type budget struct {
 	board.Budget
-	counted uint64 // refused, at the last point
+	counted uint64 // value of Refused at the last point
 }
 
-// budget is that of a source's surface.
+// budget returns the budget of a source's surface.
 func (f *Facts) budget(source, name string) *budget {
 	i := slices.IndexFunc(f.budgets, func(b budget) bool { return b.Source == source && b.Name == name })
 	if i < 0 {
@@ -86,7 +86,7 @@ func (b *budget) take(r serve.Rate, now time.Time) {
 	}
 }
 
-// rates are the budgets as they are now.
+// rates returns the current budgets.
 func (f *Facts) rates() []board.Budget {
 	all := f.daemon.Hub().Statuses()
 	f.mu.Lock()
@@ -103,16 +103,16 @@ func (f *Facts) rates() []board.Budget {
 // Rate implements board.Live.
 func (f *Facts) Rate(context.Context) ([]board.Budget, error) { return f.rates(), nil }
 
-// minutes is how many minutes of deliveries are told.
+// minutes is how many minutes of deliveries are shown.
 const minutes = 60
 
 // traffic counts the deliveries of one source.
 type traffic struct {
 	last     time.Time
 	received int64
-	refused  map[string]int64 // by verdict, of which there are few
+	refused  map[string]int64 // by verdict; there are few
 	perMin   [minutes]int64
-	minute   int64 // that the newest count is of
+	minute   int64 // of the newest count
 }
 
 // seen counts a delivery.
@@ -133,7 +133,7 @@ func (f *Facts) seen(n serve.WebhookSeen, now time.Time) {
 	t.perMin[t.minute%minutes]++
 }
 
-// move forgets the minutes that are too long ago.
+// move drops the minutes that are too old.
 func (t *traffic) move(now time.Time) {
 	to := now.Unix() / 60
 	for m := max(t.minute+1, to-minutes+1); m <= to; m++ {
@@ -142,14 +142,14 @@ func (t *traffic) move(now time.Time) {
 	t.minute = max(t.minute, to)
 }
 
-// shownEvents is how many events of each kind are told, and how much of a body.
+// Limits of the events that are shown.
 const (
 	shownEvents = 20
 	shownBody   = 500
 )
 
-// captures is an inbox that can say how many deliveries are kept to learn from, and
-// how many there may be, without reading them.
+// captures is an inbox that can report the number of captured deliveries and their maximum without
+// reading them.
 type captures interface {
 	Captured(ctx context.Context, source string) (n, most int, err error)
 }
@@ -186,7 +186,7 @@ func (f *Facts) Webhooks(ctx context.Context) ([]board.Webhook, error) {
 	return all, nil
 }
 
-// count tells what was counted of a source, and what waits to be applied.
+// count adds the counts of a source to w.
 func (f *Facts) count(w *board.Webhook) {
 	for _, s := range f.daemon.Hub().Statuses() {
 		if d := s.Deltas; d != nil && slices.Contains(s.Sources, w.Source) {
@@ -213,8 +213,8 @@ func (f *Facts) count(w *board.Webhook) {
 	}
 }
 
-// coverage is how many of the changes of a source's streams events have announced,
-// as the first destination of each says.
+// coverage returns, for each stream of a source, how many of its changes events have announced, from
+// the first destination that has such counts.
 func (f *Facts) coverage(ctx context.Context, source string) (all []board.Coverage) {
 	shelf := f.shelf(ctx, "")
 	for _, s := range f.daemon.Hub().Statuses() {
@@ -237,7 +237,7 @@ func (f *Facts) coverage(ctx context.Context, source string) (all []board.Covera
 	return all
 }
 
-// letters tells the newest events of a source, and those given up.
+// letters adds the newest events and the dead letters of a source to w.
 func (f *Facts) letters(ctx context.Context, w *board.Webhook, s state.SourceBacklog) error {
 	events, err := f.Inbox.Events(ctx, w.Source, max(s.Trimmed, s.Head-shownEvents), shownEvents)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Captured returns the deliveries that were captured for a source, oldest first,
-// as they were received, and their events of the inbox beside them.
+// Captured returns the captured deliveries of a source, oldest first, as they were received, and
+// their events in the inbox.
 func Captured(ctx context.Context, inbox Inbox, source string) ([]signature.Delivery, []state.Event, error) {
 	captures, err := inbox.Captures(ctx, source)
 	if err != nil {
@@ -22,15 +22,14 @@ func Captured(ctx context.Context, inbox Inbox, source string) ([]signature.Deli
 	return deliveries, captures, nil
 }
 
-// Adopt makes events of what was captured for a source before its scheme was
-// known: each delivery is verified, as of the time when it came, and then goes
-// the way of all others. Those that cannot be verified are of no use, and are
-// forgotten. It returns how many were appended; called again after an error it
-// goes on, and appends nothing twice that has an id.
+// Adopt turns the deliveries that were captured before a source's scheme was known into events. It
+// verifies each delivery as of the time when it arrived, and appends it to the inbox; deliveries that
+// cannot be verified are deleted. It returns how many were appended. After an error it can be called
+// again; it does not append deliveries with an id twice.
 func (h *Handler) Adopt(ctx context.Context, source string) (adopted int, err error) {
 	v := (*h.sources.Load())[source]
 	if v == nil {
-		return 0, fmt.Errorf("adopt captures: the scheme of %s is not known", source)
+		return 0, fmt.Errorf("adopt captures: the signature scheme of %s is not known", source)
 	}
 	deliveries, captures, err := Captured(ctx, h.Inbox, source)
 	if err != nil {
@@ -38,7 +37,7 @@ func (h *Handler) Adopt(ctx context.Context, source string) (adopted int, err er
 	}
 	verified := false
 	defer func() {
-		if verified { // after an error, too: what is an event already is no capture the next time
+		if verified { // also after an error: the events appended so far are no longer captures
 			h.Received(source)
 		}
 	}()

@@ -12,15 +12,14 @@ import (
 // bodyTime is how long a body may take to arrive.
 const bodyTime = 10 * time.Second
 
-// firstRead is how much memory a body begins with: most fit.
+// firstRead is the initial buffer of a body; most bodies fit.
 const firstRead = 4 << 10
 
-// read reads the body, once, as it was sent. Its memory is taken from the budget
-// as bytes arrive, not as they are announced: nobody holds any by promises.
-// release gives it back.
+// read reads the raw body. It takes memory from the budget as bytes arrive, not by the announced
+// length, so that a client cannot reserve memory without sending. release returns the memory.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, release func(), a answer) {
 	taken := h.budget.account(address(r.RemoteAddr))
-	// A server that knows no deadlines is one of a test.
+	// Only servers in tests do not support deadlines.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
 	limited := http.MaxBytesReader(w, r.Body, MaxBody)
 	for {
@@ -44,8 +43,8 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, rel
 	}
 }
 
-// grown is how much memory a body takes that fills what it has. A length that
-// was announced honestly makes it fit, with a byte to find the end by.
+// grown returns the next buffer size for a body that fills its buffer. If a small length was
+// announced, the first buffer fits it, plus one byte to detect the end.
 func grown(body []byte, announced int64) int {
 	switch {
 	case cap(body) > 0:
@@ -56,8 +55,8 @@ func grown(body []byte, announced int64) int {
 	return firstRead
 }
 
-// identity reports whether a body is sent as it is. What is compressed is not
-// what most senders sign, and can be a bomb.
+// identity reports whether a body is not compressed. Most senders sign the uncompressed body, and a
+// compressed one can be a decompression bomb.
 func identity(encodings []string) bool {
 	for _, e := range encodings {
 		if e = strings.TrimSpace(e); e != "" && !strings.EqualFold(e, "identity") {
@@ -67,8 +66,8 @@ func identity(encodings []string) bool {
 	return true
 }
 
-// readable reports whether a body is of a kind that can be an event: JSON and
-// what senders call it. A charset means nothing: the bytes are what was signed.
+// readable reports whether the content type can be an event: JSON, and other types that senders use
+// for it. The charset is ignored, because the raw bytes are signed.
 func readable(types []string) bool {
 	if len(types) == 0 {
 		return true

@@ -11,13 +11,12 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// kept are the header fields that an event keeps; the others have done what they
-// were for. A field's value is cut at keptBytes.
+// kept are the header fields that are stored with an event. Values are cut at keptBytes.
 var kept = []string{"Content-Type", "User-Agent"}
 
 const keptBytes = 256
 
-// event is a verified delivery as it goes into the inbox.
+// event returns the inbox event of a verified delivery.
 func event(source string, now time.Time, d signature.Delivery, v signature.Verdict) state.Event {
 	header := map[string]string{}
 	for _, name := range kept {
@@ -30,9 +29,8 @@ func event(source string, now time.Time, d signature.Delivery, v signature.Verdi
 	}
 }
 
-// typeOf is the type of an event: the text at type, or else at event, of its
-// body. "" where the body is no JSON object or has neither: it is kept all the
-// same. // Invariant 11
+// typeOf returns the type of an event: the string in the field type of its body, or else in the field
+// event. It is "" if the body is not a JSON object or has neither; such events are stored, too. // Invariant 11
 func typeOf(body []byte) string {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
@@ -64,25 +62,25 @@ func typeOf(body []byte) string {
 	return other
 }
 
-// Of a capture everything may matter that a signature can be made of, but
-// credentials, which are nobody's business. // Invariant 5
+// Limits of the header of a capture. A capture keeps everything that a signature may cover, except
+// credentials. // Invariant 5
 const (
 	captureFields = 64
 	captureBytes  = 32 << 10
 )
 
-// secretFields are header fields that are never kept.
+// secretFields are header fields that are never stored.
 var secretFields = map[string]bool{"Authorization": true, "Proxy-Authorization": true, "Cookie": true}
 
-// The parts of a request that are no header field, as a capture keeps them.
+// Names under which a capture stores the parts of a request that are not header fields.
 const (
 	methodField = ":method"
 	pathField   = ":path"
 	queryField  = ":query"
 )
 
-// captureHeader is the head of a delivery as a capture keeps it. Values of one
-// field that came more than once stand on lines of their own.
+// captureHeader returns the header of a delivery for a capture. The values of a repeated field are
+// separate lines.
 func captureHeader(d signature.Delivery) map[string]string {
 	header := map[string]string{methodField: d.Method, pathField: d.Path, queryField: d.Query}
 	size := 0
@@ -99,7 +97,7 @@ func captureHeader(d signature.Delivery) map[string]string {
 	return header
 }
 
-// captureDelivery is the delivery of a capture.
+// captureDelivery restores the delivery of a capture.
 func captureDelivery(e state.Event) signature.Delivery {
 	d := signature.Delivery{Header: map[string][]string{}, Body: e.Body}
 	for name, value := range e.Header {

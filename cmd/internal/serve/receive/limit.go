@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// defaultBudget is how much of bodies may be in memory at once.
+// defaultBudget limits the bytes of bodies in memory.
 const defaultBudget = 64 << 20
 
-// address is who is asking, as far as limits tell one from another: of IPv6 the
-// network, since everybody there has as many addresses as he likes.
+// address returns the client for limits: for IPv6 its /64 network, because a client there has many
+// addresses.
 func address(remote string) netip.Addr {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -27,8 +27,7 @@ func address(remote string) netip.Addr {
 	return a
 }
 
-// budget is the memory of all bodies that are in work. One address may have a
-// quarter of it. // Invariant 6
+// budget limits the memory of all bodies in progress. One address may use a quarter of it. // Invariant 6
 type budget struct {
 	mu    sync.Mutex
 	left  int64
@@ -40,7 +39,7 @@ func newBudget(n int64) *budget {
 	return &budget{left: n, share: n / 4, by: map[netip.Addr]int64{}}
 }
 
-// holding is what one delivery has of the budget.
+// holding is the part of the budget that one delivery uses.
 type holding struct {
 	of *budget
 	by netip.Addr
@@ -49,7 +48,7 @@ type holding struct {
 
 func (b *budget) account(by netip.Addr) *holding { return &holding{of: b, by: by} }
 
-// take reports whether there are n bytes more, and takes them.
+// take takes n bytes, and reports whether they were available.
 func (h *holding) take(n int) bool {
 	b := h.of
 	b.mu.Lock()
@@ -63,7 +62,7 @@ func (h *holding) take(n int) bool {
 	return true
 }
 
-// release gives back what was taken.
+// release returns all taken bytes.
 func (h *holding) release() {
 	if h.n == 0 {
 		return
@@ -78,14 +77,14 @@ func (h *holding) release() {
 	h.n = 0
 }
 
-// Connections bound those that a listener accepts; more are closed as they come.
-// Clients that send nothing, or a byte a second, would else take all descriptors
-// that there are, and with many addresses they would do so below a bound of each.
+// Connections limits the open connections of a listener; further ones are closed at once. Without a
+// limit, clients that send nothing, or one byte per second, could use up all file descriptors. The
+// limit of the total covers clients with many addresses.
 type Connections struct {
 	PerAddress, Total int
 }
 
-// Listener bounds the connections that come to a listener.
+// Listener returns a listener that enforces the limits.
 func Listener(l net.Listener, most Connections, log *slog.Logger) net.Listener {
 	return &listener{Listener: l, most: most, by: map[netip.Addr]int{}, log: log}
 }
@@ -98,10 +97,10 @@ type listener struct {
 	mu    sync.Mutex
 	by    map[netip.Addr]int
 	total int
-	told  time.Time // when the log said last that there are too many
+	told  time.Time // of the last log line about too many connections
 }
 
-// Accept waits for the next connection that may be had.
+// Accept waits for the next connection within the limits.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -122,7 +121,7 @@ func (l *listener) enter(by netip.Addr) bool {
 	if l.by[by] >= l.most.PerAddress || l.total >= l.most.Total {
 		if now := time.Now(); now.Sub(l.told) >= time.Minute {
 			l.told = now
-			l.log.Warn("connection closed: too many are open", "from", by, "of_this_address", l.by[by], "of_all", l.total)
+			l.log.Warn("close connection: too many are open", "from", by, "of_this_address", l.by[by], "of_all", l.total)
 		}
 		return false
 	}
@@ -140,13 +139,13 @@ func (l *listener) leave(by netip.Addr) {
 	}
 }
 
-// conn tells when it is closed.
+// conn calls leave when it is closed.
 type conn struct {
 	net.Conn
 	leave func()
 }
 
-// Close tells that its place is free, and closes it.
+// Close frees the connection's place and closes it.
 func (c *conn) Close() error {
 	c.leave()
 	return c.Conn.Close()

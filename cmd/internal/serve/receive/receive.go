@@ -1,11 +1,10 @@
-// Package receive takes webhook deliveries: [Handler] answers
-// POST /webhooks/{source}. A delivery is verified over its raw bytes, put into
-// the inbox, and acknowledged only once it would survive a power cut. It is not
-// applied here, and nothing that was not verified ever leaves the inbox as data.
+// Package receive accepts webhook deliveries: [Handler] serves POST /webhooks/{source}. It verifies a
+// delivery over its raw bytes, appends it to the inbox, and acknowledges it only once it would survive
+// a power cut. It does not apply events, and an unverified delivery is never used as data.
 //
-// Senders give up on what looks permanent, so that an answer is one of few: 200,
-// 401 for whatever is not authentic, 405, 413, 415, and 503 with Retry-After for
-// everything that may be better later. Begin with [New].
+// Senders stop retrying after errors that look permanent, so the responses are few: 200, 401 for
+// deliveries that are not authentic, 405, 413, 415, and 503 with Retry-After for all errors that may
+// be temporary. Start with [New].
 package receive
 
 import (
@@ -24,10 +23,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// MaxBody is how large the body of a delivery may be, in bytes.
+// MaxBody is the maximum size of a delivery's body, in bytes.
 const MaxBody = 1 << 20
 
-// Inbox keeps deliveries. Each [state.Inbox] is one.
+// Inbox stores deliveries. [state.Inbox] implements it.
 type Inbox interface {
 	Append(ctx context.Context, e state.Event) (state.Appended, error)
 	Capture(ctx context.Context, e state.Event) error
@@ -37,31 +36,30 @@ type Inbox interface {
 
 var _ Inbox = state.Inbox(nil)
 
-// Verifier says who sent a delivery. *signature.Verifier is one.
+// Verifier verifies the signature of a delivery. *signature.Verifier implements it.
 type Verifier interface {
 	Verify(now time.Time, d signature.Delivery) (signature.Verdict, error)
 }
 
-// Options are what a handler is made of. All but Inbox may be left out.
+// Options configure a Handler. All except Inbox are optional.
 type Options struct {
 	Inbox    Inbox
-	Observe  func(serve.WebhookSeen)                      // told of every verdict; must not block
-	Received func(source string)                          // told when an event is in the inbox, which may be new; must not block
-	Hinted   func(source string)                          // told of a delivery that was captured, or whose signature was refused; must not block
-	Signed   func(source string, header http.Header) bool // whether a delivery has the header that signatures are expected in; nil: each has
+	Observe  func(serve.WebhookSeen)                      // called for every verdict; must not block
+	Received func(source string)                          // called when an event, new or repeated, is in the inbox; must not block
+	Hinted   func(source string)                          // called for a delivery that was captured or whose signature was refused; must not block
+	Signed   func(source string, header http.Header) bool // reports whether a delivery has the header that is expected to have the signature; nil: always true
 	Log      *slog.Logger
-	Budget   int64 // bytes of bodies in memory; 0 is 64 MiB
+	Budget   int64 // bytes of bodies in memory; 0: 64 MiB
 
-	// Now is the time of day that signatures are judged by and events bear: see
-	// [state.Store]. nil is this machine's.
+	// Now is the clock for signatures and events: see [state.Store]. nil: time.Now.
 	Now func() time.Time
 }
 
-// Sources are the sources that deliveries may come for, by their names. One
-// without a verifier learns: what comes for it is captured and not applied.
+// Sources are the sources that accept deliveries, by name. Deliveries of a source with a nil verifier
+// are captured, to learn its scheme, and not applied.
 type Sources map[string]Verifier
 
-// Handler answers deliveries. It is safe for concurrent use.
+// Handler accepts deliveries. It is safe for concurrent use.
 type Handler struct {
 	Options
 	sources atomic.Pointer[Sources]
@@ -71,7 +69,7 @@ type Handler struct {
 
 var _ http.Handler = (*Handler)(nil)
 
-// New returns a handler that has no sources yet: see [Handler.Define].
+// New returns a handler without sources: see [Handler.Define].
 func New(o Options) *Handler {
 	if o.Observe == nil {
 		o.Observe = func(serve.WebhookSeen) {}
@@ -99,18 +97,18 @@ func New(o Options) *Handler {
 	return h
 }
 
-// Define makes these the sources from the next delivery on.
+// Define replaces the sources, from the next delivery on.
 func (h *Handler) Define(s Sources) { h.sources.Store(&s) }
 
-// answer is what a delivery comes to.
+// answer is the outcome of a delivery.
 type answer struct {
 	status  int
 	verdict string // one of a small set, for metrics
 	err     error  // why, for the log
-	closing bool   // the connection is of no more use
+	closing bool   // close the connection
 }
 
-// Verdicts beside those of [state.Appended] and [signature.Reasons].
+// Verdicts besides those of [state.Appended] and [signature.Reasons].
 const (
 	captured    = "captured"
 	unknown     = "unknown source"
@@ -124,14 +122,14 @@ const (
 	unavailable = "inbox unavailable"
 )
 
-// ServeHTTP answers one delivery.
+// ServeHTTP handles one delivery.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	name, verifier, known := h.source(r)
 	a := h.take(w, r, name, verifier, known)
 	write(w, r, a)
 	if !known {
-		name = "" // whoever asks could else make up as many as he likes
+		name = "" // otherwise a client could create any number of names
 	}
 	h.Observe(serve.WebhookSeen{Source: name, Verdict: a.verdict, Status: a.status, Took: time.Since(start)})
 	if a.status != http.StatusOK {
@@ -139,8 +137,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// source finds whom the delivery is for. Any path that is not precisely that of
-// a source is of none: nothing is cleaned or redirected.
+// source returns the source of a delivery. The path must match exactly: it is neither cleaned nor
+// redirected.
 func (h *Handler) source(r *http.Request) (name string, v Verifier, known bool) {
 	name, ok := strings.CutPrefix(r.URL.EscapedPath(), "/webhooks/")
 	if !ok {
@@ -150,7 +148,7 @@ func (h *Handler) source(r *http.Request) (name string, v Verifier, known bool) 
 	return name, v, known
 }
 
-// take goes through the steps of a delivery in their fixed order.
+// take performs the steps of a delivery in order.
 func (h *Handler) take(w http.ResponseWriter, r *http.Request, name string, v Verifier, known bool) answer {
 	if a, ok := admit(r, known); !ok {
 		return a
@@ -167,13 +165,13 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request, name string, v Ve
 	}
 	verdict, err := v.Verify(now, d)
 	if err != nil {
-		h.Hinted(name) // and nothing of what it says
+		h.Hinted(name) // only the name: the content is not verified
 		return refused(err)
 	}
 	return h.store(r, event(name, now, d, verdict))
 }
 
-// admit judges what is known before the body is read.
+// admit checks the request before the body is read.
 func admit(r *http.Request, known bool) (answer, bool) {
 	switch {
 	case r.Method != http.MethodPost:
@@ -190,7 +188,7 @@ func admit(r *http.Request, known bool) (answer, bool) {
 	return answer{}, true
 }
 
-// refused is the answer to what is not authentic.
+// refused returns the answer to a delivery that is not authentic.
 func refused(err error) answer {
 	a := answer{status: http.StatusUnauthorized, verdict: string(signature.Mismatch), err: err}
 	var why signature.Reason
@@ -200,10 +198,10 @@ func refused(err error) answer {
 	return a
 }
 
-// appendTime is how long a sender is kept waiting for the disk.
+// appendTime is how long a sender waits for the disk at most.
 const appendTime = 10 * time.Second
 
-// store keeps an event, and acknowledges it only then. // Invariant 3
+// store appends an event to the inbox, and only then acknowledges it. // Invariant 3
 func (h *Handler) store(r *http.Request, e state.Event) answer {
 	ctx, cancel := context.WithTimeout(r.Context(), appendTime)
 	defer cancel()
@@ -211,13 +209,13 @@ func (h *Handler) store(r *http.Request, e state.Event) answer {
 	if err != nil {
 		return unkept(err)
 	}
-	// A repetition may be the first that is told of: whoever sent it before has left,
-	// or the time was up, while it was written.
+	// Call Received for a repetition as well: the first delivery may have timed out or been cancelled
+	// while it was being written.
 	h.Received(e.Source)
 	return answer{status: http.StatusOK, verdict: string(was)}
 }
 
-// capture keeps a delivery of a source whose scheme is not known yet.
+// capture stores a delivery of a source whose scheme is not known yet.
 func (h *Handler) capture(r *http.Request, name string, now time.Time, d signature.Delivery) answer {
 	ctx, cancel := context.WithTimeout(r.Context(), appendTime)
 	defer cancel()
@@ -231,7 +229,7 @@ func (h *Handler) capture(r *http.Request, name string, now time.Time, d signatu
 	return answer{status: http.StatusOK, verdict: captured}
 }
 
-// unkept is the answer when a delivery could not be kept: it may be, later.
+// unkept returns the answer to a delivery that could not be stored: the sender may try again later.
 func unkept(err error) answer {
 	if errors.Is(err, state.ErrInboxFull) {
 		return answer{status: http.StatusServiceUnavailable, verdict: full, err: err}
@@ -239,10 +237,10 @@ func unkept(err error) answer {
 	return answer{status: http.StatusServiceUnavailable, verdict: unavailable, err: err, closing: errors.Is(err, state.ErrInboxClosed)}
 }
 
-// retryAfter is when a sender that was told 503 may come again, in seconds.
+// retryAfter is the Retry-After of a 503, in seconds.
 const retryAfter = 5
 
-// write answers. What is not authentic gets one body, whatever the reason.
+// write writes the response. The body of a 401 does not depend on the reason.
 func write(w http.ResponseWriter, r *http.Request, a answer) {
 	header := w.Header()
 	if a.closing {
@@ -265,6 +263,6 @@ func write(w http.ResponseWriter, r *http.Request, a answer) {
 	header.Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(a.status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write([]byte(text)) // nobody is left to tell
+		_, _ = w.Write([]byte(text)) // fails if the client has disconnected
 	}
 }

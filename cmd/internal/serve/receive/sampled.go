@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// linesEach is how many lines a second may bring.
+// linesEach is the maximum number of lines per second.
 const linesEach = 10
 
-// sampled is a log that a flood cannot fill: of the lines of a second it writes
-// the first few, and then says how many there were besides.
+// sampled is a rate-limited log: it writes the first lines of each second, and then the number of
+// omitted ones.
 type sampled struct {
 	log *slog.Logger
 
@@ -23,15 +23,15 @@ type sampled struct {
 func (s *sampled) warn(text string, args ...any) {
 	write, left := s.next(time.Now())
 	if left > 0 {
-		s.log.Warn("more webhooks were refused than are listed", "more", left)
+		s.log.Warn("further refused webhooks not listed", "more", left)
 	}
 	if write {
 		s.log.Warn(text, args...)
 	}
 }
 
-// next reports whether a line may be written now, and how many were not in the
-// time before, if that has not been said.
+// next reports whether a line may be written now, and how many lines were omitted before and not yet
+// reported.
 func (s *sampled) next(now time.Time) (write bool, left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

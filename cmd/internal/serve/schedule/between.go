@@ -2,18 +2,18 @@ package schedule
 
 import "time"
 
-// Elided are slots that are too many to be told one by one.
+// Elided summarizes slots that are too many to list.
 type Elided struct {
 	First, Last time.Time
 	Count       int
 }
 
-// Counted slots are at most so many. Beyond, an Elided leaps to the last day and
-// its Count says at least how many there were.
+// mostCounted limits how many slots are counted. Beyond it, Between jumps to the last day, and the
+// Count of Elided is a lower bound.
 const mostCounted = 200_000
 
-// Between are the slots after one time up to another: the last ones, most at
-// most, in their order, and how many there were before these.
+// Between returns the last slots after one time and up to another, in order, at most most of them, and
+// a summary of the slots before these.
 func (s Schedule) Between(after, until time.Time, most int) (before Elided, slots []time.Time) {
 	ring, n := make([]time.Time, 0, min(most, 64)), 0
 	for at := s.Next(after); !at.IsZero() && !at.After(until); at = s.Next(at) {

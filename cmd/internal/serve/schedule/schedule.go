@@ -1,12 +1,10 @@
-// Package schedule says at which instants a pipeline is due. It reads what cron
-// reads (five fields or six, @every and the words that begin with @) and
-// computes the instants, called slots, itself: cron's own loop leaves out or
-// repeats what falls on a change of the clock. Begin with [Parse].
+// Package schedule computes when a pipeline is due. It accepts cron expressions (five or six fields,
+// @every and descriptors like @daily) and computes the due times, called slots, itself, because the
+// loop of the cron library omits or repeats slots when the clock changes. Start with [Parse].
 //
-// A time of day that the clock skips is due once, right after the gap. One that
-// comes twice is due the first time alone, if the schedule names its hours and
-// fires once in each; else both times. Slots do not depend on when a process
-// started: those of @every are counted from 1970.
+// A time of day that the clock skips is due once, right after the gap. A time of day that occurs twice
+// is due only the first time if the schedule lists its hours and fires once in each; otherwise it is
+// due both times. Slots do not depend on when a process started: those of @every count from 1970.
 package schedule
 
 import (
@@ -20,29 +18,28 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Schedule is a set of instants without end. It is a value: the zero Schedule
-// has none.
+// Schedule is an endless series of slots. It is a value; the zero Schedule has no slots.
 type Schedule struct {
 	text  string
 	zone  *time.Location
 	spec  *cron.SpecSchedule // on the wall clock of zone, as if that were UTC
 	every time.Duration      // instead of spec
-	both  bool               // a time of day that comes twice is due twice
+	both  bool               // a time of day that occurs twice is due twice
 }
 
-// errNever says that no date is like this.
-var errNever = errors.New("never fires; there is no such date")
+// errNever reports that no date matches.
+var errNever = errors.New("never fires: no date matches")
 
-// Words are the schedules that have a name.
+// Words returns the descriptors, for example @daily.
 func Words() []string {
 	return []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly", "@every"}
 }
 
-// Parse reads a schedule in the words of cron; times of day are those of zone.
+// Parse parses a cron expression. Times of day are in zone.
 func Parse(text string, zone *time.Location) (Schedule, error) {
 	s := Schedule{text: text, zone: zone}
 	if strings.HasPrefix(text, "TZ=") || strings.HasPrefix(text, "CRON_TZ=") {
-		return s, errors.New("zone is a key of its own beside cron")
+		return s, errors.New("set the time zone with the key zone, not in the cron expression")
 	}
 	parser := cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 	parsed, err := parser.Parse(text)
@@ -55,10 +52,10 @@ func Parse(text string, zone *time.Location) (Schedule, error) {
 		s.spec, s.both = p, frequent(p)
 	case cron.ConstantDelaySchedule:
 		if s.every = p.Delay; !wholeEvery(text, p.Delay) {
-			return s, errors.New("want whole seconds after @every, a second or more, such as 15m")
+			return s, errors.New("@every needs whole seconds, at least one, for example 15m")
 		}
 	default:
-		return s, fmt.Errorf("a schedule of an unknown kind %T", p)
+		return s, fmt.Errorf("unknown kind of schedule %T", p)
 	}
 	if s.Next(time.Unix(0, 0)).IsZero() {
 		return s, errNever
@@ -66,21 +63,21 @@ func Parse(text string, zone *time.Location) (Schedule, error) {
 	return s, nil
 }
 
-// wholeEvery reports whether cron has taken the duration as it is written: it
-// makes 0s one second without a word.
+// wholeEvery reports whether the cron library has kept the duration as written. It silently turns 0s
+// into one second.
 func wholeEvery(text string, got time.Duration) bool {
 	d, err := time.ParseDuration(strings.TrimSpace(strings.TrimPrefix(text, "@every")))
 	return err == nil && d == got
 }
 
-// frequent reports whether a schedule fires in every hour, or more than once in
-// one: then the hour that comes twice has slots twice.
+// frequent reports whether a schedule fires in every hour, or more than once in an hour. Then the
+// repeated hour at a change of the clock has its slots twice.
 func frequent(s *cron.SpecSchedule) bool {
 	const all = 1<<24 - 1
 	return s.Hour&all == all || bits.OnesCount64(s.Minute&(1<<60-1)) > 1 || bits.OnesCount64(s.Second&(1<<60-1)) > 1
 }
 
-// String is the schedule as it was written, with its zone.
+// String returns the schedule as written, and its zone unless that is UTC.
 func (s Schedule) String() string {
 	if s.zone == nil {
 		return ""
@@ -91,11 +88,10 @@ func (s Schedule) String() string {
 	return s.text + " " + s.zone.String()
 }
 
-// Zone is where its times of day are told.
+// Zone returns the time zone of its times of day.
 func (s Schedule) Zone() *time.Location { return s.zone }
 
-// Next is the first slot after t, in the schedule's zone; the zero time where
-// there is none.
+// Next returns the first slot after t, in the schedule's zone, or the zero time if there is none.
 func (s Schedule) Next(t time.Time) time.Time {
 	switch {
 	case s.every > 0:
@@ -119,12 +115,11 @@ func (s Schedule) Next(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// mostSpans is more changes of the clock than there can be between two slots:
-// two a year, or four where a month of fasting suspends them, over the 8 years
-// from one 29 February to the next across a century.
+// mostSpans exceeds the number of clock changes between two slots: two per year, or four where daylight
+// saving is suspended during Ramadan, over the 8 years between two 29 Februaries across a century.
 const mostSpans = 64
 
-// Upcoming are the next n slots after t.
+// Upcoming returns the next n slots after t.
 func (s Schedule) Upcoming(t time.Time, n int) []time.Time {
 	var all []time.Time
 	for range n {
@@ -136,14 +131,14 @@ func (s Schedule) Upcoming(t time.Time, n int) []time.Time {
 	return all
 }
 
-// span is a stretch of time in which a zone's clock is not changed.
+// span is a period in which the UTC offset of a zone is constant.
 type span struct {
-	start, end time.Time // end is after it; zero: without
-	shift      time.Duration
+	start, end time.Time     // end is exclusive; zero: no end
+	shift      time.Duration // UTC offset
 	before     time.Duration // shift of the span before
 }
 
-// spanAt is the span that t is in.
+// spanAt returns the span that contains t.
 func spanAt(t time.Time) span {
 	sp := span{shift: shiftAt(t)}
 	sp.start, sp.end = t.ZoneBounds()
@@ -154,23 +149,23 @@ func spanAt(t time.Time) span {
 	return sp
 }
 
-// shiftAt is how far a zone's clock is ahead of UTC.
+// shiftAt returns the UTC offset at t.
 func shiftAt(t time.Time) time.Duration {
 	_, seconds := t.Zone()
 	return time.Duration(seconds) * time.Second
 }
 
-// in is the first slot of a span after t, if it has one.
+// in returns the first slot of a span after t, or the zero time.
 func (s Schedule) in(sp span, t time.Time) time.Time {
 	change := sp.shift - sp.before
 	if change > 0 && t.Before(sp.start) {
-		// What the gap has swallowed, and what is due as it ends, is one slot.
+		// Slots in the gap, and a slot at its end, are one slot.
 		if skipped := s.wall(sp.start, sp.before, -time.Second); !skipped.IsZero() && !skipped.After(wallOf(sp.start, sp.shift)) {
 			return sp.start
 		}
 	}
 	if change < 0 && !s.both {
-		// The clock shows again what it has shown before.
+		// Skip the repeated hour.
 		if again := sp.start.Add(-change - time.Second); t.Before(again) {
 			t = again
 		}
@@ -185,7 +180,7 @@ func (s Schedule) in(sp span, t time.Time) time.Time {
 	return at.In(s.zone)
 }
 
-// wall is the first time of day that the schedule names after the one at t.
+// wall returns the first wall-clock time of the schedule after that of t plus back.
 func (s Schedule) wall(t time.Time, shift, back time.Duration) time.Time {
 	w := wallOf(t, shift).Add(back)
 	for range 3 { // cron looks five years ahead; 29 February can be eight away
@@ -197,12 +192,12 @@ func (s Schedule) wall(t time.Time, shift, back time.Duration) time.Time {
 	return time.Time{}
 }
 
-// wallOf is what a clock with this shift shows at t, as if that were UTC.
+// wallOf returns the wall-clock time at t with this UTC offset, as if it were UTC.
 func wallOf(t time.Time, shift time.Duration) time.Time { return t.UTC().Add(shift) }
 
-// Jitter is how long after a slot its run starts, so that many pipelines at one
-// time of day do not ask at once. It is below most, and always the same for the
-// same name and slot: a restart does not start a run twice or move it.
+// Jitter returns the delay between a slot and its run, so that pipelines with the same schedule do not
+// start at once. It is less than most. It is always the same for the same name and slot, so a restart
+// neither repeats nor moves a run.
 func Jitter(name string, slot time.Time, most time.Duration) time.Duration {
 	if most < time.Second {
 		return 0

@@ -205,8 +205,8 @@ func TestParse(t *testing.T) {
 		"@every 1500ms":        "whole seconds",
 		"@dayly":               "unrecognized descriptor",
 		"* * *":                "expected",
-		"TZ=UTC 0 2 * * *":     "zone is a key of its own",
-		"CRON_TZ=UTC @monthly": "zone is a key of its own",
+		"TZ=UTC 0 2 * * *":     "set the time zone with the key zone",
+		"CRON_TZ=UTC @monthly": "set the time zone with the key zone",
 	} {
 		_, err := Parse(text, time.UTC)
 		require.ErrorContains(t, err, want, text)
