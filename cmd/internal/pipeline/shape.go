@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -40,7 +41,12 @@ func (p *pass) flush() error {
 		}
 	}
 	g.batches = append(g.batches, batches...)
-	g.rejects = append(append(g.rejects, rejects...), kept...)
+	if g.rejects == nil {
+		g.rejects = slices.Clip(rejects) // there may be a million, so they are not copied // Invariant 6
+	} else {
+		g.rejects = append(g.rejects, rejects...)
+	}
+	g.rejects = append(g.rejects, kept...)
 	p.met.add(rejects...)
 	p.met.add(kept...)
 	p.refused.add(rejects)
