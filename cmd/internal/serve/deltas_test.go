@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Events are applied when they come, again when that is asked for, and after an
-// error; streams that only a list can tell about are read in a run of their own.
+// Events are applied when they arrive, again when Deltas requests it, and after an error. Streams that
+// only a list can refresh are read in a run of their own.
 func TestDeltas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -67,7 +67,7 @@ func TestDeltas(t *testing.T) {
 	})
 }
 
-// Unless both agree about each commit, events are applied between runs alone.
+// Unless Beside is set, events are applied only between runs.
 func TestDeltasBetweenRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -97,7 +97,7 @@ func TestDeltasBetweenRuns(t *testing.T) {
 	})
 }
 
-// The sender of an event waits while it is told of: for no worker that writes.
+// Received does not wait for a worker that is writing, because the sender waits for it.
 func TestReceivedWaitsForNoWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -112,8 +112,7 @@ func TestReceivedWaitsForNoWorker(t *testing.T) {
 	})
 }
 
-// What is written down at a run's end may take its time, but not while the daemon
-// is being stopped.
+// Records at a run's end have no deadline, except while the daemon is stopping.
 func TestOutlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

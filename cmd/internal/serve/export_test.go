@@ -2,5 +2,5 @@ package serve
 
 import "net/http"
 
-// Handler is what answers the daemon's requests.
+// Handler returns the daemon's HTTP handler.
 func (d *Daemon) Handler() http.Handler { return d.route() }

@@ -31,28 +31,28 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// surface is the daemon's HTTP surface with its real handlers, and counts what requests do.
+// surface is the daemon's HTTP surface with its real handlers. It counts the effects of requests.
 type surface struct {
 	handler http.Handler
 	facts   *facts.Facts
 	journal *state.JournalFile
 	inbox   *state.InboxFile
-	effects atomic.Int64 // what visitors had done
+	effects atomic.Int64 // actions of visitors
 }
 
-// visitor is who makes a request. Tokens and sessions are made by each process, so that no
-// input holds one.
+// visitor is the sender of a request. Each process generates its own tokens and sessions, so that no
+// fuzz input contains one.
 type visitor struct {
 	name    string
 	role    access.Role // "" for none
-	header  http.Header // what lets them in
+	header  http.Header // the credentials
 	session bool
 }
 
-// canary is in what the pages and metrics show.
+// canary is in the data that pages and metrics show.
 const canary = "canary-of-the-data"
 
-// counted counts what visitors have done.
+// counted counts the actions of visitors.
 type counted struct{ s *surface }
 
 func (c counted) Start(context.Context, string, ...string) error { c.s.effects.Add(1); return nil }
@@ -124,7 +124,7 @@ func newSurface(t testing.TB) (*surface, []visitor) {
 
 var formMark = regexp.MustCompile(`name="mark" value="([^"]+)"`)
 
-// signIn begins a session, as a browser does, and returns what its pages send.
+// signIn begins a session, as a browser does, and returns its cookies and CSRF mark.
 func (s *surface) signIn(t testing.TB, token string) http.Header {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -154,8 +154,8 @@ func (s *surface) signIn(t testing.TB, token string) http.Header {
 	return header
 }
 
-// FuzzSurface sends any request as any visitor to the daemon's handlers, and holds what every
-// answer has in common: see surface.judge.
+// FuzzSurface sends any request as any visitor to the daemon's handlers, and checks the properties of
+// every response: see surface.judge.
 func FuzzSurface(f *testing.F) {
 	s, visitors := newSurface(f)
 	targets := []string{
@@ -211,7 +211,7 @@ func FuzzSurface(f *testing.F) {
 // endless marks requests whose body never ends.
 const endless = 128
 
-// counting is a body, and how much of it was read.
+// counting is a body that counts the bytes read from it.
 type counting struct {
 	text    string
 	endless bool
@@ -235,7 +235,7 @@ func (c *counting) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// slotState is what requests may change.
+// slotState is the state that requests may change.
 type slotState struct {
 	effects int64
 	audited int
@@ -256,9 +256,8 @@ var (
 	ownPath   = regexp.MustCompile(`^/([^/\\]|$)`)
 )
 
-// judge holds what every answer has in common: it is no failure of the daemon, shows data to
-// who may see it only, repeats no markup, leads to no other site, and has the headers that
-// keep browsers from taking it for something else.
+// judge checks every response: it is not an internal error, shows data only to visitors who may see it,
+// repeats no markup, does not redirect to another site, and has the security headers.
 func (s *surface) judge(t *testing.T, v visitor, r *http.Request, w *httptest.ResponseRecorder) {
 	t.Helper()
 	about := fmt.Sprintf("%s: %s %s: %d", v.name, r.Method, r.URL, w.Code)
@@ -285,8 +284,8 @@ func (s *surface) judge(t *testing.T, v visitor, r *http.Request, w *httptest.Re
 	}
 }
 
-// TestSurfaceLetsVisitorsIn is the control of FuzzSurface: who may see something sees it, and
-// who may change something changes it.
+// TestSurfaceLetsVisitorsIn is the control of FuzzSurface: visitors with permission see data and change
+// state.
 func TestSurfaceLetsVisitorsIn(t *testing.T) {
 	s, visitors := newSurface(t)
 	for i, v := range visitors {
@@ -310,7 +309,7 @@ func TestSurfaceLetsVisitorsIn(t *testing.T) {
 		require.Equal(t, v.role != "" && !v.session, ask("GET", "/metrics") == 200, v.name)
 		before := s.effects.Load()
 		require.Equal(t, v.role == access.Operate, ask("POST", "/api/v1/pipelines/x/run") == 202, v.name)
-		ask("POST", "/pipelines/x/pause") // leads strangers to the sign-in
+		ask("POST", "/pipelines/x/pause") // redirects strangers to the sign-in
 		require.Equal(t, v.role == access.Operate, s.effects.Load() == before+2, v.name)
 	}
 }

@@ -111,8 +111,8 @@ func TestMounted(t *testing.T) {
 	}
 }
 
-// A stop ends runs, readers of events and idle connections, and Run returns only
-// then; whoever asks too much does not keep it.
+// A stop ends runs, event streams and idle connections, and Run returns only then. Slow requests do not
+// delay it.
 func TestStop(t *testing.T) {
 	begun := make(chan struct{})
 	ended := false
@@ -148,7 +148,7 @@ func TestStop(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// Whoever follows events is not cut off by what bounds other requests.
+// The time limits of requests do not apply to event streams.
 func TestEventsGoOn(t *testing.T) {
 	d := New(Config{Handlers: Handlers{Events: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for range 20 {
@@ -173,8 +173,7 @@ func TestEventsGoOn(t *testing.T) {
 	require.ErrorIs(t, <-served, http.ErrServerClosed)
 }
 
-// Whoever announces a body to the events and does not send it is cut off as
-// everybody else is.
+// A request for events that announces a body and does not send it is cut off like any other request.
 func TestEventsWithBody(t *testing.T) {
 	d := New(Config{Handlers: Handlers{Events: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "unauthorized", http.StatusUnauthorized)
@@ -197,12 +196,12 @@ func TestEventsWithBody(t *testing.T) {
 	require.ErrorIs(t, <-served, http.ErrServerClosed)
 }
 
-// The supervisor is told what systemd expects: ready, alive, reloading, stopping.
+// The supervisor gets the notifications that systemd expects: ready, alive, reloading, stopping.
 func TestSupervised(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("systemd runs on Linux")
 	}
-	dir, err := os.MkdirTemp("", "penstock") // the name of a socket is short
+	dir, err := os.MkdirTemp("", "penstock") // paths of sockets must be short
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	path := filepath.Join(dir, "notify")
@@ -238,8 +237,8 @@ func TestSupervised(t *testing.T) {
 	require.NoError(t, <-stopped)
 }
 
-// A daemon that is stopped ends without an error, whether it sees first that it is to
-// end or that nobody asks any more.
+// A stopped daemon ends without an error, whether it first sees the end of its context or of the
+// listener.
 func TestStoppedWhileNobodyAsks(t *testing.T) {
 	d := New(Config{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -252,8 +251,7 @@ func TestStoppedWhileNobodyAsks(t *testing.T) {
 	}
 }
 
-// Followers learn what has changed, however slow they are, and hold no more than
-// there is.
+// Followers get all changed names, however slow they are, and their memory is bounded.
 func TestFollow(t *testing.T) {
 	h := NewHub()
 	f := h.Follow()
@@ -272,7 +270,7 @@ func TestFollow(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// What is told of a run is how far each stream is, and then how it ended.
+// The status of a run has the progress of each stream, and then its outcome.
 func TestRunning(t *testing.T) {
 	release := make(chan struct{})
 	p := Pipeline{Name: "p", Run: func(ctx context.Context, o Order) (pipeline.Report, error) {
@@ -327,7 +325,7 @@ func TestRunning(t *testing.T) {
 	release = make(chan struct{})
 	close(release)
 	var again string
-	for err = ErrBusy; errors.Is(err, ErrBusy); runtime.Gosched() { // what is told comes a moment before the next can begin
+	for err = ErrBusy; errors.Is(err, ErrBusy); runtime.Gosched() { // the notice comes shortly before the next run can begin
 		again, err = r.d.RunNow("p", Order{Trigger: TriggerRetry, Streams: []string{"crm.leads"}})
 	}
 	require.NoError(t, err)

@@ -18,9 +18,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Whatever a driver, a server or a panic says of a secret: neither the journal's
-// files nor the hub nor an observer gets it, and what kind of error it was is still
-// known.
+// If an error of a driver, a server or a panic has a secret, the journal's files, the hub and observers
+// do not get it, and errors.Is still works.
 func TestRunsTellNoSecrets(t *testing.T) {
 	const secret = "canary-4711-of-this-test"
 	cause := errors.New("refused")
@@ -65,8 +64,7 @@ func TestRunsTellNoSecrets(t *testing.T) {
 	})
 }
 
-// The trouble of events that could not be applied is shown, told and logged without
-// secrets, too.
+// Errors of applying events are shown, reported and logged without secrets, too.
 func TestDeltasTellNoSecrets(t *testing.T) {
 	const secret = "canary-4713-of-this-test"
 	cause := errors.New("refused")
@@ -97,7 +95,7 @@ func TestDeltasTellNoSecrets(t *testing.T) {
 	})
 }
 
-// The files are looked into byte by byte.
+// Search the raw bytes of the files.
 func TestJournalKeepsNoSecrets(t *testing.T) {
 	const secret = "canary-4712-of-this-test"
 	r := newRig(t)

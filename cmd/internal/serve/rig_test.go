@@ -20,11 +20,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rig is a daemon whose runs are made by a test, with a real journal.
+// rig is a daemon with a real journal, whose runs are functions of a test.
 type rig struct {
 	t   *testing.T
 	dir string
-	now func() time.Time // of all that share the journal; nil: this machine's
+	now func() time.Time // clock of all daemons that share the journal; nil: time.Now
 
 	redact func(string) string
 
@@ -34,7 +34,7 @@ type rig struct {
 
 	mu      sync.Mutex
 	notices []Notice
-	most    int // runs that were under way at once
+	most    int // maximum number of concurrent runs
 	under   int
 	dues    []time.Time // slots that runs began for
 	run     func(ctx context.Context, o Order) (pipeline.Report, error)
@@ -55,7 +55,7 @@ func (r *rig) Observe(n Notice) {
 	}
 }
 
-// plan is a pipeline's plan in the words of a configuration.
+// plan returns a plan with this cron expression.
 func plan(t testing.TB, cron string, c CatchUp) Plan {
 	t.Helper()
 	s, err := schedule.Parse(cron, time.UTC)
@@ -63,7 +63,7 @@ func plan(t testing.TB, cron string, c CatchUp) Plan {
 	return Plan{Schedule: s, CatchUp: c}
 }
 
-// pipeline is one whose runs are the rig's.
+// pipeline returns a pipeline whose runs are the rig's.
 func (r *rig) pipeline(name string, p Plan) Pipeline {
 	return Pipeline{Name: name, Sources: []string{"main"}, Plan: p, Run: func(ctx context.Context, o Order) (pipeline.Report, error) {
 		r.mu.Lock()
@@ -82,7 +82,7 @@ func (r *rig) pipeline(name string, p Plan) Pipeline {
 	}}
 }
 
-// start begins a process of the daemon, without its listener.
+// start starts a daemon without its listener.
 func (r *rig) start(all ...Pipeline) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -99,7 +99,7 @@ func (r *rig) start(all ...Pipeline) {
 	require.NoError(r.t, r.d.define(all))
 }
 
-// stop ends it, as a signal would.
+// stop ends the daemon, as a signal would.
 func (r *rig) stop() {
 	r.t.Helper()
 	r.cancel()
@@ -107,7 +107,7 @@ func (r *rig) stop() {
 	require.NoError(r.t, r.j.Close())
 }
 
-// slots are the records of a pipeline, the oldest first.
+// slots returns the records of a pipeline, oldest first.
 func (r *rig) slots(name string) []state.SlotRecord {
 	r.t.Helper()
 	all, err := r.j.Slots(context.Background(), name, 10_000)
@@ -116,7 +116,7 @@ func (r *rig) slots(name string) []state.SlotRecord {
 	return all
 }
 
-// told are the slots as a test writes them: hour, state and the beginning of why.
+// told returns slots in the notation of tests: hour, state and the beginning of why.
 func told(all []state.SlotRecord) []string {
 	var words []string
 	for _, s := range all {

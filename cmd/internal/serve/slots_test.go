@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// The daemon is restarted every 30 seconds, and each run takes longer than that:
-// every slot has one record and begins in time, and every run comes to its end.
+// The daemon restarts every 30 seconds, and each run takes longer than that. Every slot has one record
+// and begins in time, and every run ends.
 // // Invariant 18
 func TestRestarts(t *testing.T) {
 	hours := 24
@@ -69,7 +69,7 @@ func TestRestarts(t *testing.T) {
 	})
 }
 
-// outcomes are how often each outcome of a slot was told to the observers.
+// outcomes counts the outcomes of slots that observers got.
 func outcomes(r *rig) map[string]int {
 	all := map[string]int{}
 	for _, n := range seen[RunEnded](r) {
@@ -124,8 +124,7 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
-// A run that takes longer than the time to the next slot is never run beside
-// itself.
+// A run that takes longer than the time to the next slot does not overlap with the next run.
 func TestOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -148,8 +147,8 @@ func TestOverlap(t *testing.T) {
 	})
 }
 
-// A slot that comes while some streams are read, because of a webhook or a retry,
-// is run right after.
+// A slot that becomes due during a run of some streams, because of a webhook or a retry, runs right
+// after it.
 func TestSlotAfterPartialRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -170,8 +169,8 @@ func TestSlotAfterPartialRun(t *testing.T) {
 	})
 }
 
-// The clock jumps to and fro, and the daemon is restarted now and then: of every
-// slot up to the latest time there is one record, and no slot runs twice.
+// The clock jumps forwards and backwards, and the daemon restarts. Every slot up to the latest time has
+// one record, and no slot runs twice.
 func TestClockJumps(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		policy := rapid.SampledFrom([]CatchUp{CatchUpOnce, CatchUpAll, CatchUpNone}).Draw(rt, "policy")
@@ -218,8 +217,7 @@ func TestClockJumps(t *testing.T) {
 	})
 }
 
-// The same with a journal and a worker: what was recorded is not run again when
-// the clock is set back.
+// The same with a journal and a worker: recorded slots do not run again when the clock is set back.
 func TestClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -229,7 +227,7 @@ func TestClockSetBack(t *testing.T) {
 		require.NoError(t, err)
 		base := time.Now()
 		for _, after := range []time.Duration{61 * time.Minute, 2*time.Hour + time.Minute, 10 * time.Minute, 62 * time.Minute, 125 * time.Minute, 3*time.Hour + time.Second, 26 * time.Hour} {
-			for range 30 { // what waits is run one after the other
+			for range 30 { // waiting slots run one after the other
 				w.look(r.d.ctx, base.Add(after))
 				synctest.Wait()
 			}
@@ -245,13 +243,13 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// A machine whose clock is hours off keeps the schedule of all that share the journal,
-// and records by their clock.
+// A machine whose clock is hours off keeps the schedule, and records times, by the shared clock of the
+// journal.
 func TestClockOfThisMachineWrong(t *testing.T) {
 	for _, apart := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
-			r.now = func() time.Time { return time.Now().Round(0).Add(apart) } // as a database tells it
+			r.now = func() time.Time { return time.Now().Round(0).Add(apart) } // as the clock of a database
 			begun := r.now()
 			r.start(r.pipeline("p", plan(t, "@hourly", CatchUpAll)))
 			time.Sleep(3*time.Hour + time.Minute)
@@ -276,9 +274,8 @@ func TestClockOfThisMachineWrong(t *testing.T) {
 	}
 }
 
-// A process is killed before a slot's run begins, or in its middle: the next one
-// makes the run, and the record stays one. A run that ends every process is given
-// up.
+// A process is killed before or during a slot's run: the next process performs the run, and there is
+// still one record. A run that kills every process is given up.
 func TestKilled(t *testing.T) {
 	for _, tt := range []struct {
 		left state.SlotRecord
@@ -310,8 +307,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// While a pipeline is paused its slots are recorded as skipped, across restarts,
-// and are not made up for.
+// While a pipeline is paused, its slots are recorded as skipped, also across restarts, and are not
+// caught up.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -333,8 +330,8 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// A run begins up to its jitter after the slot, at the same moment whatever is
-// restarted, and ends at its deadline.
+// A run begins at most its jitter after the slot, at the same time after any restart, and ends at its
+// deadline.
 func TestJitterAndDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -383,7 +380,7 @@ func TestJitterAndDeadline(t *testing.T) {
 	})
 }
 
-// A pipeline that another process runs is not run: the slot says who has it.
+// A slot is skipped if another process runs the pipeline. Its record says so.
 func TestLocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -401,8 +398,8 @@ func TestLocked(t *testing.T) {
 	})
 }
 
-// A configuration that cannot be read changes nothing; one that can takes effect
-// at once, and a run under way ends as it began.
+// A configuration with an error changes nothing. A valid one takes effect at once, and a run in progress
+// keeps its definition.
 func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -440,8 +437,8 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// A pipeline that is taken out and comes back while its run is under way waits for
-// the end of it, and goes on with its slots.
+// A pipeline that is removed and added again during its run waits for the end of that run, and then
+// continues with its slots.
 func TestReloadTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

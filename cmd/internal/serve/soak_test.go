@@ -16,8 +16,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// soakRuns is how many runs a soak makes: PENSTOCK_TEST_TRIALS ten times, a few in
-// the short form.
+// soakRuns is the number of runs: ten times PENSTOCK_TEST_TRIALS, or a few with -short.
 func soakRuns() int {
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {
 		return 10 * n
@@ -28,7 +27,7 @@ func soakRuns() int {
 	return 500
 }
 
-// footing is what a process holds.
+// footing is the resources that a process holds.
 type footing struct{ goroutines, files int }
 
 func stand(t *testing.T) footing {
@@ -48,7 +47,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// A daemon that has made many runs holds what it held after a few.
+// A daemon holds no more resources after many runs than after a few.
 func TestSoak(t *testing.T) {
 	j, err := state.OpenJournal(t.Context(), t.TempDir())
 	require.NoError(t, err)
@@ -69,7 +68,7 @@ func TestSoak(t *testing.T) {
 	defer f.Close()
 	once := func() {
 		id, err := d.RunNow("p", Order{})
-		for errors.Is(err, ErrBusy) || errors.Is(err, ErrUnknown) { // the one before ends, the daemon begins
+		for errors.Is(err, ErrBusy) || errors.Is(err, ErrUnknown) { // the previous run is ending, or the daemon is starting
 			runtime.Gosched()
 			id, err = d.RunNow("p", Order{})
 		}

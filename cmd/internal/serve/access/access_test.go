@@ -22,7 +22,7 @@ const (
 	scraper = "scraper-token-0123456789"
 )
 
-// world is a guard with three tokens, and a clock of its own.
+// world is a guard with three tokens and a test clock.
 type world struct {
 	*Guard
 	now     time.Time
@@ -53,8 +53,8 @@ func bearer(address, token string) *http.Request {
 	return from(address, "Authorization", "Bearer "+token)
 }
 
-// TestGuessesAreLimited: 10,000 wrong tokens from 100 addresses within a minute.
-// Fewer than 100 are evaluated, the log stays short, and every one is counted.
+// TestGuessesAreLimited tries 10,000 wrong tokens from 100 addresses within a minute. Fewer than 100 are
+// evaluated, the log stays short, and every one is counted.
 func TestGuessesAreLimited(t *testing.T) {
 	w := newWorld()
 	for i := range 10_000 {
@@ -68,8 +68,8 @@ func TestGuessesAreLimited(t *testing.T) {
 	require.NotContains(t, w.log.String(), "guess ")
 }
 
-// TestRightTokenIsLimitedToo: an attacker whose guesses are limited does not learn
-// that one of them is right.
+// TestRightTokenIsLimitedToo checks that an attacker who is limited does not learn that a guess is
+// correct.
 func TestRightTokenIsLimitedToo(t *testing.T) {
 	w := newWorld()
 	for range clientBurst {
@@ -85,9 +85,8 @@ func TestRightTokenIsLimitedToo(t *testing.T) {
 	require.NoError(t, err, "the allowance comes back")
 }
 
-// TestStrangersDoNotKeepTheOwnerOut: while all addresses together have used up
-// their allowance, programs that have shown a right token go on, and so does this
-// machine itself.
+// TestStrangersDoNotKeepTheOwnerOut checks that programs that have sent a correct token, and this machine,
+// have access even if the common limit is used up.
 func TestStrangersDoNotKeepTheOwnerOut(t *testing.T) {
 	w := newWorld()
 	_, err := w.Check(from("198.51.100.1:1"), scraper)
@@ -115,7 +114,7 @@ func TestStrangersDoNotKeepTheOwnerOut(t *testing.T) {
 	require.ErrorIs(t, err, ErrLimited, "not seen for a day")
 }
 
-// TestClients: whom limits take for one client.
+// TestClients checks which requests count as one client.
 func TestClients(t *testing.T) {
 	same := func(a, b *http.Request) bool { return clientOf(a) == clientOf(b) }
 	require.True(t, same(from("127.0.0.1:1"), from("127.9.9.9:2")), "all of this machine")
@@ -130,7 +129,7 @@ func TestClients(t *testing.T) {
 	require.True(t, same(from("203.0.113.1:1", field, "192.0.2.1"), from("203.0.113.1:1")), "the header gives it no second allowance")
 }
 
-// TestMemoryOfGuesses: addresses without end take bounded memory.
+// TestMemoryOfGuesses checks that any number of addresses takes bounded memory.
 func TestMemoryOfGuesses(t *testing.T) {
 	var l limiter
 	now := time.Unix(1e9, 0)
@@ -143,7 +142,7 @@ func TestMemoryOfGuesses(t *testing.T) {
 	require.LessOrEqual(t, len(l.known), maxKnown)
 }
 
-// TestRoles: a token opens what its role includes, and its name is known.
+// TestRoles checks that a token has the permissions of its role, and that its name is returned.
 func TestRoles(t *testing.T) {
 	w := newWorld()
 	for token, may := range map[string]map[Role]error{
@@ -174,8 +173,8 @@ func TestRoles(t *testing.T) {
 	require.False(t, Role("root").Includes(""))
 }
 
-// TestOpen: without tokens whoever is on this machine may do everything, and
-// whatever a proxy passes on may not.
+// TestOpen checks that without tokens local requests may do everything, and requests through a proxy
+// are refused.
 func TestOpen(t *testing.T) {
 	g := New(Options{})
 	id, err := g.Program(from("127.0.0.1:1"), Operate)
@@ -188,7 +187,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestRequire: what programs are answered.
+// TestRequire checks the responses to programs.
 func TestRequire(t *testing.T) {
 	w := newWorld()
 	h := w.Require(Metrics, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -220,8 +219,7 @@ func TestFrom(t *testing.T) {
 	require.Equal(t, "10.0.0.2", From(from("10.0.0.2:1", "X-Forwarded-For", "<script>")))
 }
 
-// TestRefusalsSayWhatToDo: an answer that refuses a program with a valid reason to ask says
-// what allows it.
+// TestRefusalsSayWhatToDo checks that a refusal says how to allow the request.
 func TestRefusalsSayWhatToDo(t *testing.T) {
 	w := newWorld()
 	answer := func(g *Guard, want Role, r *http.Request) string {

@@ -26,7 +26,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// chrome is the browser that all tests share, each in a tab of its own.
+// chrome is the browser of all tests; each test has its own tab.
 var chrome struct {
 	sync.Once
 	ctx  context.Context
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// tab opens a tab of a real browser, or skips the test where there is none.
+// tab opens a tab of a real browser, or skips the test if there is no browser.
 func tab(t *testing.T) *visitor {
 	t.Helper()
 	chrome.Do(func() {
@@ -73,7 +73,7 @@ func tab(t *testing.T) *visitor {
 		t.Skip("no browser to look with: ", chrome.err)
 	}
 	require.NoError(t, chrome.err)
-	// Each visitor has cookies of its own.
+	// Each visitor has separate cookies.
 	ctx, stop := chromedp.NewContext(chrome.ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(stop)
 	v := &visitor{ctx: ctx}
@@ -82,7 +82,7 @@ func tab(t *testing.T) *visitor {
 	return v
 }
 
-// visitor is a person at a browser. What the browser complains about is kept.
+// visitor is a person at a browser. It records the browser's complaints.
 type visitor struct {
 	ctx context.Context
 
@@ -91,8 +91,8 @@ type visitor struct {
 	executed   []string
 }
 
-// hear takes note of what must not happen: errors on the console, violations of
-// the policy, scripts of others that run.
+// hear records what must not happen: errors on the console, violations of the content security policy,
+// and injected scripts that run.
 func (v *visitor) hear(ev any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -121,7 +121,7 @@ func (v *visitor) heard() (complaints, executed []string) {
 	return append([]string{}, v.complaints...), append([]string{}, v.executed...)
 }
 
-// run has the browser do something, within a time that is long for it.
+// run executes browser actions, with a generous timeout.
 func (v *visitor) run(t *testing.T, does ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(v.ctx, 2*time.Minute)
@@ -129,7 +129,7 @@ func (v *visitor) run(t *testing.T, does ...chromedp.Action[chromedp.Void]) {
 	require.NoError(t, chromedp.Do(ctx, does...))
 }
 
-// ask has the browser do something that has an answer.
+// ask executes browser actions that have a result.
 func ask[T any](t *testing.T, v *visitor, a chromedp.Action[T]) T {
 	t.Helper()
 	ctx, stop := context.WithTimeout(v.ctx, 2*time.Minute)
@@ -139,7 +139,7 @@ func ask[T any](t *testing.T, v *visitor, a chromedp.Action[T]) T {
 	return out
 }
 
-// call is a command of the browser's own protocol.
+// call is a command of the DevTools protocol.
 func call[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, c, params)
@@ -147,27 +147,26 @@ func call[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void
 	})
 }
 
-// eval asks the page.
+// eval evaluates a script on the page.
 func eval[T any](t *testing.T, v *visitor, script string) T {
 	t.Helper()
 	return ask(t, v, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
 }
 
-// sees waits until a script is true of the page.
+// sees waits until a script on the page returns true.
 func (v *visitor) sees(t *testing.T, script string) {
 	t.Helper()
 	v.run(t, chromedp.Poll[chromedp.Void](script, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(2*time.Minute)))
 }
 
-// clicks clicks on what is there, whenever a live page has put it there anew, and
-// waits for what comes of it.
+// clicks waits for an element, which live updates may replace, clicks on it, and waits for the result.
 func (v *visitor) clicks(t *testing.T, on, then string) {
 	t.Helper()
 	v.sees(t, fmt.Sprintf(`(() => { const e = document.querySelector(%q); if (e) e.click(); return !!e })()`, on))
 	v.run(t, chromedp.WaitReady(chromedp.CSS(then)))
 }
 
-// looks is how a visitor looks at pages.
+// looks is a screen and a colour scheme.
 type looks struct {
 	name   string
 	width  int64
@@ -184,7 +183,7 @@ func (v *visitor) look(t *testing.T, l looks) {
 		call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: l.scheme}}}))
 }
 
-// picture keeps what the visitor sees, for people to look at.
+// picture saves a screenshot for people to look at.
 func (v *visitor) picture(t *testing.T, name string) {
 	t.Helper()
 	png := ask(t, v, chromedp.FullScreenshot(100))
@@ -196,7 +195,7 @@ func (v *visitor) picture(t *testing.T, name string) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644))
 }
 
-// served is a board over real HTTP.
+// served is a board on a real HTTP server.
 type served struct {
 	*httptest.Server
 	board *board.Board
@@ -213,7 +212,7 @@ func boardOf(t *testing.T, f *told, token string) *served {
 	return guardedBoard(t, f, guard)
 }
 
-// guardedBoard serves a board behind a guard.
+// guardedBoard serves a board with tokens.
 func guardedBoard(t *testing.T, f *told, guard *access.Guard) *served {
 	t.Helper()
 	s := &served{facts: f, feed: &board.Feed{}}
@@ -225,7 +224,7 @@ func guardedBoard(t *testing.T, f *told, guard *access.Guard) *served {
 	return s
 }
 
-// pages are the paths of every view, with something on it.
+// pages returns the path of every view, with data.
 func pages(f *told) []string {
 	esc := func(s string) string { return strings.ReplaceAll(escape(s), "+", "%20") }
 	p, s, r := esc(f.pipelines[0].Name), esc(f.streams[0].Name), esc(f.runs[0].ID)

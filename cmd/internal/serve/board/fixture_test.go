@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/board"
 )
 
-// told are facts as they stand; what a visitor asks for is noted.
+// told has fixed facts and records the actions of visitors.
 type told struct {
 	now       board.Now
 	rate      []board.Budget
@@ -29,7 +29,7 @@ type told struct {
 	mu       sync.Mutex
 	asked    []string
 	recorded []board.Audit
-	err      error // of controls
+	err      error // of actions
 }
 
 func (f *told) Now(context.Context) (board.Now, error) {
@@ -114,7 +114,7 @@ func (f *told) noted() []string {
 	return slices.Clone(f.asked)
 }
 
-// control notes what is asked for.
+// control records an action.
 var errBusy = fmt.Errorf("pipeline nightly: %w", board.ErrBusy)
 
 type control struct{ *told }
@@ -131,8 +131,7 @@ func (c control) ResumeSource(_ context.Context, name string) error {
 }
 func (c control) Resume(_ context.Context, name string) error { return c.did("resume %s", name) }
 
-// telling makes facts of every kind, n of each where there are lists. Every text
-// in them is what say makes of it.
+// telling returns facts of every kind, with n items per list. Every text in them passes through say.
 func telling(n int, say func(string) string) *told {
 	at := time.Now().UTC().Truncate(time.Second)
 	f := &told{}
@@ -150,7 +149,7 @@ func telling(n int, say func(string) string) *told {
 	return f
 }
 
-// nth is a name of its own for each i.
+// nth returns a unique name for each i.
 func nth(i int, names ...string) string {
 	if i < len(names) {
 		return names[i]
@@ -158,7 +157,7 @@ func nth(i int, names ...string) string {
 	return fmt.Sprintf("%s_%d", names[i%len(names)], i)
 }
 
-// add adds one of each kind.
+// add adds one item of each kind.
 func (f *told) add(i int, at time.Time, say func(string) string) {
 	statuses := []pipeline.Status{pipeline.StatusComplete, pipeline.StatusComplete, pipeline.StatusHeld, pipeline.StatusFailed, pipeline.StatusUnavailable, ""}
 	verdicts := []pipeline.Verdict{pipeline.Proven, pipeline.Consistent, pipeline.Unproven, pipeline.Contradicted}

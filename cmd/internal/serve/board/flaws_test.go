@@ -1,7 +1,7 @@
 package board_test
 
-// flaws is a script that returns what is wrong with a page for those who do not
-// see well, have no mouse, or a small screen.
+// flaws is a script that returns problems of a page for people with low vision, without a mouse, or with
+// a small screen.
 const flaws = `(() => {
   const found = [];
   const shown = (el) => { const b = el.getBoundingClientRect(), s = getComputedStyle(el); return b.width > 1 && b.height > 1 && s.visibility !== "hidden" && s.display !== "none"; };
@@ -9,7 +9,7 @@ const flaws = `(() => {
   const tell = (el) => el.outerHTML.slice(0, 120);
 
   if (document.documentElement.scrollWidth > innerWidth) found.push("the page scrolls sideways: " + document.documentElement.scrollWidth + " > " + innerWidth + " " + [...document.querySelectorAll("main *")].filter((el) => el.getBoundingClientRect().right > innerWidth + 1).slice(0, 3).map(tell).join(" | "));
-  for (const el of document.querySelectorAll("main .badge")) { // none is cut off, none covers another
+  for (const el of document.querySelectorAll("main .badge")) { // not cut off, and not overlapping
     const b = el.getBoundingClientRect(), c = el.parentElement.getBoundingClientRect();
     if (b.width > 0 && b.right > c.right + 1) found.push("sticks out: " + tell(el));
   }

@@ -23,7 +23,7 @@ const token = "tok_correct-horse-battery"
 
 var markOf = regexp.MustCompile(`name="mark" value="([^"]+)"`)
 
-// page loads a page and gives its form's mark and the cookies it came with.
+// page loads a page and returns its form's CSRF mark and its cookies.
 func (s *served) page(t *testing.T, path, cookies string) (body, mark, got string) {
 	t.Helper()
 	resp := s.do(t, "GET", path, "", "Cookie", cookies)
@@ -36,7 +36,7 @@ func (s *served) page(t *testing.T, path, cookies string) (body, mark, got strin
 	return string(text), mark, cookiesOf(resp, cookies)
 }
 
-// cookiesOf are the cookies a browser has after an answer.
+// cookiesOf returns the cookies that a browser has after a response.
 func cookiesOf(resp *http.Response, before string) string {
 	all := []string{}
 	if before != "" {
@@ -50,7 +50,7 @@ func cookiesOf(resp *http.Response, before string) string {
 
 const form = "application/x-www-form-urlencoded"
 
-// signIn goes through the form and gives the cookies of a session.
+// signIn signs in through the form and returns the session's cookies.
 func (s *served) signIn(t *testing.T) string {
 	t.Helper()
 	_, mark, cookies := s.page(t, "/signin", "")
@@ -88,9 +88,8 @@ func TestSignIn(t *testing.T) {
 	require.Equal(t, 303, s.do(t, "GET", "/runs", "", "Cookie", cookies).StatusCode, "the session has ended")
 }
 
-// TestSignInIsHeldBack: whoever guesses gets ten answers, then none for a while, by
-// the form and by the API together, and not for the right token either. Whoever has
-// signed in before goes on.
+// TestSignInIsHeldBack checks that after ten wrong tokens, through the form and the API together, no token
+// is evaluated for a while, not even the correct one. Existing sessions continue.
 func TestSignInIsHeldBack(t *testing.T) {
 	s := boardOf(t, telling(1, plain), token)
 	session := s.signIn(t)
@@ -114,9 +113,8 @@ func TestSignInIsHeldBack(t *testing.T) {
 	require.Equal(t, 303, s.do(t, "POST", "/pipelines/nightly/run", "mark="+mark, "Cookie", session, "Content-Type", form).StatusCode)
 }
 
-// TestGuessesFromManyAddresses: 10,000 wrong tokens from 100 addresses, by every
-// route that takes one. Fewer than 100 are evaluated in a minute, and the session
-// of the owner works all the while.
+// TestGuessesFromManyAddresses tries 10,000 wrong tokens from 100 addresses at every route that takes one.
+// Fewer than 100 are evaluated in a minute, and the session of the owner keeps working.
 func TestGuessesFromManyAddresses(t *testing.T) {
 	var evaluated, all atomic.Int64
 	at := time.Now()
@@ -163,9 +161,8 @@ func TestGuessesFromManyAddresses(t *testing.T) {
 	t.Logf("%d of 10,000 wrong tokens were evaluated", evaluated.Load())
 }
 
-// TestRoles: a token with the role read shows every page without a button that
-// changes something, and changes nothing; one for metrics shows nothing. Once a
-// token is gone its sessions end.
+// TestRoles checks that a token with the role read shows every page without action buttons and cannot
+// change anything, that a metrics token shows nothing, and that the sessions of a removed token end.
 func TestRoles(t *testing.T) {
 	const reader, scraper = "reader-token-0123456789", "scraper-token-0123456789"
 	guard := access.New(access.Options{})
@@ -209,7 +206,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestAudit: who did what, from where, and what came of it.
+// TestAudit checks the audit log: who did what, from where, and the outcome.
 func TestAudit(t *testing.T) {
 	const reader = "reader-token-0123456789"
 	guard := access.New(access.Options{})
@@ -242,8 +239,8 @@ func TestAudit(t *testing.T) {
 	require.NotContains(t, strings.Join(all, ""), token)
 }
 
-// TestBehindProxy: behind TLS the cookies are bound to this host and to TLS; a
-// board without a token serves nothing that a proxy passes on.
+// TestBehindProxy checks that behind TLS the cookies are bound to the host and to TLS, and that a board
+// without tokens refuses requests through a proxy.
 func TestBehindProxy(t *testing.T) {
 	s := boardOf(t, telling(1, plain), token)
 	const proto, secure = "X-Forwarded-Proto", "https"
@@ -268,8 +265,8 @@ func TestBehindProxy(t *testing.T) {
 	require.Equal(t, 200, open.do(t, "GET", "/", "").StatusCode)
 }
 
-// TestOnlyOwnPages: what changes something is done for our own forms and for
-// programs alone, with a token and without one, whatever another site sends.
+// TestOnlyOwnPages checks that only our own forms and programs can change something, with and without
+// tokens, whatever another site sends.
 func TestOnlyOwnPages(t *testing.T) {
 	for _, with := range []string{"", token} {
 		s := boardOf(t, telling(1, plain), with)
@@ -309,7 +306,7 @@ func TestOnlyOwnPages(t *testing.T) {
 	}
 }
 
-// TestLeadsNowhereElse: no form and no sign-in leads to another site.
+// TestLeadsNowhereElse checks that no form and no sign-in redirects to another site.
 func TestLeadsNowhereElse(t *testing.T) {
 	s := boardOf(t, telling(1, plain), token)
 	_, mark, cookies := s.page(t, "/signin", "")
@@ -323,8 +320,8 @@ func TestLeadsNowhereElse(t *testing.T) {
 	}
 }
 
-// TestLinkFromElsewhere: a browser leaves a strict cookie out where a link on
-// another site is followed. The visitor is signed in all the same, and stays so.
+// TestLinkFromElsewhere checks links on other sites: the browser omits a strict cookie, but the visitor
+// still reaches the page signed in.
 func TestLinkFromElsewhere(t *testing.T) {
 	s := boardOf(t, telling(1, plain), token)
 	resp := s.do(t, "GET", "/runs?pipeline=nightly", "", "Sec-Fetch-Site", "cross-site")

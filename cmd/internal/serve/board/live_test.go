@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/board"
 )
 
-// follow opens the live updates and gives their lines.
+// follow opens the live updates and returns their lines.
 func (s *served) follow(t *testing.T, header ...string) (*bufio.Reader, context.CancelFunc) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -35,7 +35,7 @@ func (s *served) follow(t *testing.T, header ...string) (*bufio.Reader, context.
 	return r, stop
 }
 
-// event is the next event, its lines in one.
+// event returns the next event, with its lines joined.
 func event(t *testing.T, r *bufio.Reader) string {
 	t.Helper()
 	var lines []string
@@ -62,18 +62,17 @@ func TestEventsGoOnWhereTheyWere(t *testing.T) {
 	require.Equal(t, `id: 3 event: change data: {"pipeline":"nightly"}`, event(t, r))
 	require.Equal(t, `id: 4 event: change data: {"page":"webhooks"}`, event(t, r))
 
-	for range 2000 { // more than is kept
+	for range 2000 { // more than a Feed keeps
 		s.feed.Tell(board.Note{Pipeline: "nightly"})
 	}
-	for _, id := range []string{"1", "99999"} { // too old, and of a daemon before this one
+	for _, id := range []string{"1", "99999"} { // too old, and from an earlier daemon
 		r, _ = s.follow(t, "Last-Event-ID", id)
 		require.Equal(t, `id: 2004 event: reset data: {}`, event(t, r))
 	}
 }
 
-// TestEventsManyFollow: of a thousand who follow at once, as many as there is room
-// for are served and the others told to look again; pages go on being answered,
-// and all end when the board does.
+// TestEventsManyFollow has a thousand concurrent followers: maxFollowers are served and the others get 503.
+// Pages are still served, and all streams end when the board is closed.
 func TestEventsManyFollow(t *testing.T) {
 	s := boardOf(t, telling(1, plain), "")
 	served, refused := 0, 0
@@ -103,8 +102,8 @@ func TestEventsManyFollow(t *testing.T) {
 	}
 }
 
-// TestFollowLive: a run is followed on an open page, without a reload, from its
-// beginning to its end; the place a visitor is at stays.
+// TestFollowLive follows a run on an open page, without a reload, from its beginning to its end. The focus
+// of the visitor stays.
 func TestFollowLive(t *testing.T) {
 	f := telling(4, plain)
 	f.now.Running = nil
@@ -131,8 +130,7 @@ func TestFollowLive(t *testing.T) {
 	require.Empty(t, complaints)
 }
 
-// TestSignInInBrowser: a person signs in, has a pipeline run, and signs out, with
-// scripts and without.
+// TestSignInInBrowser signs in, starts a pipeline, and signs out, with and without scripts.
 func TestSignInInBrowser(t *testing.T) {
 	s := boardOf(t, telling(1, plain), token)
 	v := tab(t)

@@ -15,19 +15,18 @@ func escape(s string) string { return url.QueryEscape(s) }
 
 func plain(s string) string { return s }
 
-// TestLooks: every view in both colour schemes, at a desk and on a phone, without
-// a complaint of the browser and without a flaw that can be measured.
+// TestLooks checks every view in both colour schemes, on a desktop and on a phone: no complaints of the
+// browser and no measurable flaws.
 func TestLooks(t *testing.T) {
 	f := telling(6, plain)
 	s := boardOf(t, f, "")
 	v := tab(t)
-	s.lookAround(t, v, "told", pages(f), allLooks()[0], allLooks()[3]) // each scheme and each screen once
+	s.lookAround(t, v, "told", pages(f), allLooks()[0], allLooks()[3]) // each colour scheme and each screen once
 	complaints, _ := v.heard()
 	require.Empty(t, complaints)
 }
 
-// lookAround looks at pages in every way, or where time is short in some, keeps
-// what there is to see, and wants no flaw.
+// lookAround opens pages with each of the looks, saves screenshots, and requires that there are no flaws.
 func (s *served) lookAround(t *testing.T, v *visitor, name string, paths []string, short ...looks) {
 	t.Helper()
 	all := allLooks()
@@ -44,8 +43,8 @@ func (s *served) lookAround(t *testing.T, v *visitor, name string, paths []strin
 	}
 }
 
-// TestPagesStaySmall: with two hundred streams and ten thousand runs a page is no
-// more than half a megabyte.
+// TestPagesStaySmall checks that with two hundred streams and ten thousand runs a page has at most half a
+// megabyte.
 func TestPagesStaySmall(t *testing.T) {
 	f := telling(200, plain)
 	for i := range 10_000 {

@@ -24,13 +24,13 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// workspace is what a run has left of one of two sources in the tables they share.
+// workspace is the data that a run has left for one of two sources in their shared tables.
 type workspace struct {
 	source, status, counts, verdict string
 	rows                            string
 }
 
-// several are two sources that one run has read: one well, the other not.
+// several are two sources of one run: one complete, the other failed.
 func several() []workspace {
 	return []workspace{
 		{"acme", "complete", `{"fetched": 12, "written": 12, "requests": 3, "streams": {"complete": 1}}`, "proven", "12"},
@@ -38,7 +38,7 @@ func several() []workspace {
 	}
 }
 
-// leave has the lake hold what the run has left of w.
+// leave writes the data of w to the lake.
 func (w workspace) leave(t *testing.T, lake load.Destination) {
 	ctx, k := t.Context(), state.Key{Pipeline: "all", Stream: "crm.leads"}
 	part, err := load.Share(lake, w.source)
@@ -64,8 +64,7 @@ func (w workspace) leave(t *testing.T, lake load.Destination) {
 	require.NoError(t, x.Commit(ctx, "c1"))
 }
 
-// shared is the board of a daemon whose pipeline reads several sources into one
-// lake.
+// shared is the board of a daemon whose pipeline reads several sources into one lake.
 func shared(t *testing.T) *served {
 	dir := t.TempDir()
 	lake, err := parquet.Open(t.Context(), parquet.Options{Path: dir})
@@ -117,7 +116,7 @@ func shared(t *testing.T) *served {
 	return &served{Server: &httptest.Server{URL: "http://" + l.Addr().String()}, board: b, feed: feed}
 }
 
-// opened is what a source has of a destination that is closed with it.
+// opened is a source's view of a destination; closing it closes the destination.
 type opened struct {
 	load.Destination
 	whole load.Destination
@@ -129,7 +128,7 @@ func encodeNothing(pipeline.Report) json.RawMessage { return nil }
 
 func runNothing(context.Context, serve.Order) (pipeline.Report, error) { return pipeline.Report{}, nil }
 
-// listOf is what the API lists.
+// listOf returns a list from the API.
 func listOf[T any](t *testing.T, s *served, path string) []T {
 	t.Helper()
 	var l struct{ Items []T }
@@ -137,9 +136,8 @@ func listOf[T any](t *testing.T, s *served, path string) []T {
 	return l.Items
 }
 
-// TestSourcesApart: where several sources have the same streams in the same tables,
-// each has a row of its own, says how it stands and nothing of the other's, and
-// leads to its own page; a run over both is one, and can be looked at for each.
+// TestSourcesApart checks sources that share streams and tables: each has its own row with only its own
+// state, and a link to its own page. A run over both is one run, with a page for each source.
 func TestSourcesApart(t *testing.T) {
 	s := shared(t)
 	streams := listOf[board.Stream](t, s, "/api/v1/streams")

@@ -36,7 +36,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// works is a daemon that reads the sandbox into a DuckDB file, and its board.
+// works is a daemon that loads the sandbox into a DuckDB file, and its board.
 type works struct {
 	t       *testing.T
 	file    string
@@ -45,10 +45,10 @@ type works struct {
 	client  *extract.Client
 	streams []schemas.Stream
 	facts   *facts.Facts
-	held    atomic.Pointer[chan struct{}] // answers of contacts wait for it; nil: they do not
+	held    atomic.Pointer[chan struct{}] // responses for contacts wait until it is closed; nil: no wait
 }
 
-// daemon starts it and gives the board's address.
+// daemon starts the daemon and returns it with its board.
 func daemon(t *testing.T, o sandbox.Options, modules ...string) (*works, *served) {
 	t.Helper()
 	w := &works{t: t, file: filepath.Join(t.TempDir(), "warehouse.duckdb"), wires: map[schemas.Surface]*wire.Client{}}
@@ -93,7 +93,7 @@ func berlin(t *testing.T) *time.Location {
 	return zone
 }
 
-// connect opens the sandbox and a client that reads these modules of it.
+// connect opens the sandbox and a client for these modules.
 func (w *works) connect(o sandbox.Options, modules []string) {
 	t := w.t
 	var err error
@@ -152,7 +152,7 @@ func (w *works) rates() []serve.Rate {
 	return all
 }
 
-// run is one run of the pipeline, as the daemon has it made.
+// run performs one run of the pipeline.
 func (w *works) run(ctx context.Context, o serve.Order) (pipeline.Report, error) {
 	d, err := w.open(ctx)
 	if err != nil {
@@ -169,7 +169,7 @@ func (w *works) run(ctx context.Context, o serve.Order) (pipeline.Report, error)
 	})
 }
 
-// encode is what the journal keeps of a report, as far as the board reads it.
+// encode returns the parts of a report in the journal that the board reads.
 func encode(r pipeline.Report) json.RawMessage {
 	type stream struct {
 		pipeline.StreamReport
@@ -190,9 +190,8 @@ func encode(r pipeline.Report) json.RawMessage {
 	return text
 }
 
-// TestRealRun: a visitor has a pipeline run, follows it live on an open page to its
-// end, sees what a stream has met, has it read again, and finds on every view what
-// the destination has.
+// TestRealRun starts a pipeline as a visitor, follows the run live on an open page, sees the error of a
+// stream, retries it, and checks that every view agrees with the destination.
 func TestRealRun(t *testing.T) {
 	w, s := daemon(t, sandbox.Options{}, "crm", "v2", "accounting")
 	v := tab(t)
@@ -200,7 +199,7 @@ func TestRealRun(t *testing.T) {
 	v.sees(t, `document.getElementById("live").dataset.state === "on"`)
 	v.run(t, chromedp.Evaluate[chromedp.Void](`window.same = true`))
 	require.NoError(t, w.sandbox.SetFaults(sandbox.Fault{Match: "v2.tickets", Kind: sandbox.FaultStatus, Status: 403}))
-	held := make(chan struct{}) // the run is not over before it was seen
+	held := make(chan struct{}) // keeps the run open until the visitor has seen it
 	release := sync.OnceFunc(func() { close(held) })
 	t.Cleanup(release)
 	w.held.Store(&held)
@@ -218,7 +217,7 @@ func TestRealRun(t *testing.T) {
 	v.sees(t, fmt.Sprintf(`document.querySelector("#hero").textContent.includes("All %d streams are ok")`, len(w.streams)))
 
 	var runs struct{ Items []board.Run }
-	require.Eventually(t, func() bool { // the tables are read again after each run
+	require.Eventually(t, func() bool { // the snapshot is refreshed after each run
 		require.NoError(t, json.NewDecoder(s.do(t, "GET", "/api/v1/runs", "").Body).Decode(&runs))
 		return len(runs.Items) == 2 && runs.Items[0].Status == pipeline.StatusComplete
 	}, time.Minute, 50*time.Millisecond)
@@ -232,13 +231,13 @@ func TestRealRun(t *testing.T) {
 	}
 	s.lookAround(t, v, "real", paths, allLooks()[3])
 	for _, path := range []string{"/", "/api/v1/status", "/events"} {
-		require.Equal(t, 403, s.do(t, "GET", path, "", "Host", "evil.example").StatusCode, "a name that is not ours")
+		require.Equal(t, 403, s.do(t, "GET", path, "", "Host", "evil.example").StatusCode, "a host name that is not allowed")
 	}
 	complaints, _ := v.heard()
 	require.Empty(t, complaints)
 }
 
-// agrees holds what the board says of each stream against the tables themselves.
+// agrees compares the board's data of each stream with the tables.
 func (w *works) agrees(s *served) {
 	t := w.t
 	var streams struct{ Items []board.Stream }

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSources has a visitor find one of thousands, pause it and take it up again,
-// at a desk and on a phone.
+// TestSources finds one of thousands of sources as a visitor, pauses and resumes it, on a desktop and on a
+// phone.
 func TestSources(t *testing.T) {
 	f := telling(5000, plain)
 	s := boardOf(t, f, "")

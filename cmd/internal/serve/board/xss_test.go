@@ -12,9 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// payloads are texts which would run if they became markup, a URL, an attribute, a
-// style or a script: each way of running in each way of getting there. They call
-// ran, which the browser tells the test of.
+// payloads are texts that would run code if they were inserted unescaped as markup, a URL, an attribute, a
+// style or a script. They call ran, which the browser reports to the test.
 func payloads() []string {
 	run := "ran('%d')"
 	elements := []string{
@@ -48,8 +47,8 @@ func payloads() []string {
 	return all
 }
 
-// odd counts what no page of ours has: elements that load or run something, events
-// in attributes, addresses that run.
+// odd counts what no page of ours has: elements that load or run something, event attributes, and URLs
+// that run code.
 const odd = `(() => {
   const found = [];
   for (const el of document.querySelectorAll("*")) {
@@ -63,16 +62,15 @@ const odd = `(() => {
   return found;
 })()`
 
-// TestNothingRuns: two hundred texts in every place of every view that shows one,
-// and none of them becomes anything else: with the policy in force nothing runs
-// and nothing is even tried, and without it, so that the escaping stands alone,
+// TestNothingRuns puts two hundred texts into every place of every view that shows text. With the content
+// security policy nothing runs and nothing is even tried; without it, so that only the escaping protects,
 // nothing runs either.
 func TestNothingRuns(t *testing.T) {
 	all := payloads()
 	require.GreaterOrEqual(t, len(all), 200)
 	n := 0
 	f := telling(len(all), func(string) string { n++; return all[n%len(all)] })
-	// Each text is the subject of the page about it as well.
+	// Each text is also the subject of its own page.
 	for i := range f.pipelines {
 		p := all[i]
 		f.pipelines[i].Name, f.streams[i].Pipeline, f.streams[i].Name, f.runs[i].ID, f.runs[i].Pipeline = p, p, p, p, p
@@ -80,7 +78,7 @@ func TestNothingRuns(t *testing.T) {
 	s := boardOf(t, f, "")
 	for _, bypass := range []bool{true, false} {
 		if testing.Short() && !bypass {
-			break // that nothing is tried where the policy stands, the other tests see as well
+			break // other tests also check that nothing is tried under the policy
 		}
 		v := tab(t)
 		v.run(t, call(page.SetBypassCSP, page.SetBypassCSPParams{Enabled: bypass}), call(runtime.AddBinding, runtime.AddBindingParams{Name: "ran"}))
@@ -101,7 +99,7 @@ func TestNothingRuns(t *testing.T) {
 	}
 }
 
-// hostile are the paths of all lists and of the first subjects.
+// hostile returns the paths of all lists and of the first subjects.
 func hostile(f *told, subjects int) []string {
 	all := []string{"/", "/pipelines", "/runs?limit=200", "/streams", "/rejects?limit=200", "/schema?limit=200", "/webhooks", "/rate", "/runs?limit=200&offset=200", "/streams?offset=200",
 		"/rejects?stream=" + escape(payloads()[0]), "/runs?pipeline=" + escape(`"><img src=x onerror=ran('q')>`), "/?said=" + escape("<script>ran('s')</script>"), "/nothing/" + escape("<script>ran('n')</script>")}

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// idle is a daemon that knows one pipeline and does nothing.
+// idle is a daemon with one pipeline that does nothing.
 type idle struct {
 	hub   *serve.Hub
 	asked []serve.Order
@@ -27,8 +27,7 @@ func (d *idle) RunNow(_ string, o serve.Order) (string, error) {
 func (d *idle) Pause(context.Context, string) error  { return serve.ErrUnknown }
 func (d *idle) Resume(context.Context, string) error { return serve.ErrBusy }
 
-// TestStreamsAreNoPatterns: what a visitor asks to be read again is a stream's
-// name, never a pattern that stands for many.
+// TestStreamsAreNoPatterns checks that a retry takes the name of a stream, never a pattern.
 func TestStreamsAreNoPatterns(t *testing.T) {
 	d := &idle{hub: serve.NewHub()}
 	f := New(Config{}, &board.Feed{})
@@ -41,8 +40,8 @@ func TestStreamsAreNoPatterns(t *testing.T) {
 	require.ErrorIs(t, f.Resume(t.Context(), "nightly"), board.ErrBusy)
 }
 
-// TestTrafficIsOfTheLastHour: deliveries are counted by the minute, and forgotten
-// with it, however long nothing came.
+// TestTrafficIsOfTheLastHour checks that deliveries are counted per minute, and that old minutes are
+// dropped even after a long time without deliveries.
 func TestTrafficIsOfTheLastHour(t *testing.T) {
 	f := New(Config{}, &board.Feed{})
 	f.daemon = &idle{hub: serve.NewHub()}
@@ -63,8 +62,7 @@ func TestTrafficIsOfTheLastHour(t *testing.T) {
 	require.Contains(t, []int64{2, 4}, sum, "the clock may have come to the next minute")
 }
 
-// TestQuotaIsTold: a visitor sees how full the inbox may become, and is warned
-// before it is.
+// TestQuotaIsTold checks that a visitor sees the quota of the inbox, and a warning before it is full.
 func TestQuotaIsTold(t *testing.T) {
 	in, err := state.OpenInbox(t.Context(), t.TempDir(), state.InboxOptions{Quota: 1000})
 	require.NoError(t, err)
@@ -82,8 +80,8 @@ func TestQuotaIsTold(t *testing.T) {
 	require.Zero(t, all[0].Room, "its scheme is known")
 }
 
-// TestCapturesAreTold: a visitor sees how much of the room is taken for deliveries
-// that nobody has verified, which anybody may send.
+// TestCapturesAreTold checks that a visitor sees the number of captured, unverified deliveries and
+// their limit.
 func TestCapturesAreTold(t *testing.T) {
 	in, err := state.OpenInbox(t.Context(), t.TempDir(), state.InboxOptions{})
 	require.NoError(t, err)
@@ -113,8 +111,7 @@ func TestZoneOfASchedule(t *testing.T) {
 	}
 }
 
-// TestRunInTwoPlaces: a run that two destinations know is one, and as grave as it
-// is in the worse.
+// TestRunInTwoPlaces checks that a run in two destinations is one item, with the worse status of both.
 func TestRunInTwoPlaces(t *testing.T) {
 	at := time.Now()
 	a := board.Run{ID: "r1", Destinations: []string{"a"}, Status: pipeline.StatusComplete, Ended: at, Counts: pipeline.Counts{Fetched: 3, Written: 3}, Streams: 2}
@@ -128,8 +125,8 @@ func TestRunInTwoPlaces(t *testing.T) {
 	}
 }
 
-// TestMissedSlots: what nobody wanted to be skipped was missed, and a visitor is
-// told; what somebody wanted was not.
+// TestMissedSlots checks that slots that were skipped unintentionally are shown as missed, and others
+// are not.
 func TestMissedSlots(t *testing.T) {
 	for cause, want := range map[serve.Skip]string{
 		serve.SkipMissed: "missed", serve.SkipOverlap: "missed", serve.SkipPaused: "skipped", serve.SkipMadeUp: "skipped", serve.SkipLocked: "skipped",

@@ -21,7 +21,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// slow has nothing, and takes ten seconds to say so.
+// slow is an empty destination that takes ten seconds to read.
 type slow struct{ load.Destination }
 
 func (slow) Scan(_ context.Context, table string, _ []string, _ func(arrow.RecordBatch) error) error {
@@ -33,15 +33,15 @@ func (slow) Scan(_ context.Context, table string, _ []string, _ func(arrow.Recor
 
 func (slow) Close() error { return nil }
 
-// TestLooksTakeATenth: a destination that takes long to read is read no more than a
-// tenth of the time, however often somebody asks, and once more after who asked last.
+// TestLooksTakeATenth checks that a slow destination is read for at most a tenth of the time, however
+// often a read is requested, and once more after the last request.
 func TestLooksTakeATenth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(Config{Log: slog.New(slog.DiscardHandler)}, &board.Feed{})
 		looks := 0
 		var last time.Time
 		lake := Place{Name: "lake", Open: func(context.Context) (load.Destination, error) {
-			time.Sleep(time.Second) // until somebody else is done with it: that is no reading
+			time.Sleep(time.Second) // waits for another process: not counted as reading
 			looks, last = looks+1, time.Now()
 			return slow{}, nil
 		}}
@@ -59,8 +59,8 @@ func TestLooksTakeATenth(t *testing.T) {
 	})
 }
 
-// TestLooksAtWhatWasWritten: after a run what its pipeline writes to is read again,
-// and no other destination.
+// TestLooksAtWhatWasWritten checks that after a run only the destinations of its pipeline are read
+// again.
 func TestLooksAtWhatWasWritten(t *testing.T) {
 	journal, err := state.OpenJournal(t.Context(), t.TempDir())
 	require.NoError(t, err)

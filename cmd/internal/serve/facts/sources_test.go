@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// workspaces are n sources, of which each third has failed, and facts about them.
+// workspaces returns facts about n sources, of which every third has failed.
 func workspaces(tb testing.TB, n int) *Facts {
 	store := &state.Folder{Dir: tb.TempDir()}
 	names := make([]string, n)
@@ -27,7 +27,7 @@ func workspaces(tb testing.TB, n int) *Facts {
 		case i%3 == 1:
 			r.Status, r.Failures = "partial", 1
 		}
-		if i != n-1 { // which is new
+		if i != n-1 { // the last one is new
 			records = append(records, r)
 		}
 	}
@@ -37,7 +37,7 @@ func workspaces(tb testing.TB, n int) *Facts {
 	return f
 }
 
-// TestSources lists sources those in trouble first, in parts, and finds them.
+// TestSources checks the list of sources: problems first, pages, and filters.
 func TestSources(t *testing.T) {
 	f, ctx := workspaces(t, 9), t.Context()
 	all, err := f.Sources(ctx, board.Query{})
@@ -72,7 +72,7 @@ func TestSources(t *testing.T) {
 	require.ErrorIs(t, f.PauseSource(ctx, "nobody"), board.ErrUnknown)
 }
 
-// BenchmarkSources is a page of 5,000 sources, of a list that was read before.
+// BenchmarkSources returns a page of 5,000 cached sources.
 func BenchmarkSources(b *testing.B) {
 	f := workspaces(b, 5000)
 	for b.Loop() {
@@ -82,7 +82,7 @@ func BenchmarkSources(b *testing.B) {
 	}
 }
 
-// BenchmarkSourcesRead reads the list of 5,000 anew.
+// BenchmarkSourcesRead reads the list of 5,000 sources.
 func BenchmarkSourcesRead(b *testing.B) {
 	f := workspaces(b, 5000)
 	for b.Loop() {

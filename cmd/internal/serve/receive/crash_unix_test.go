@@ -25,8 +25,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// TestReceiverProcess is the receiver as a process of its own, to be killed. It
-// says where it listens.
+// TestReceiverProcess is the receiver in a separate process, which tests kill. It prints its address.
 func TestReceiverProcess(t *testing.T) {
 	dir := os.Getenv("PENSTOCK_TEST_RECEIVER")
 	if dir == "" {
@@ -42,14 +41,14 @@ func TestReceiverProcess(t *testing.T) {
 	_ = http.Serve(l, h)
 }
 
-// process is a receiver that runs elsewhere.
+// process is a receiver in another process.
 type process struct {
 	*exec.Cmd
 	url string
 }
 
-// startReceiver starts one on the state folder dir, by way of another program
-// where one is given, and waits until it listens.
+// startReceiver starts a receiver process on the state folder dir, through another program if one is
+// given, and waits until it listens.
 func startReceiver(t *testing.T, dir string, by ...string) *process {
 	t.Helper()
 	args := append(by, os.Args[0], "-test.run", "^TestReceiverProcess$", "-test.timeout", "10m")
@@ -76,13 +75,13 @@ func (p *process) kill(t *testing.T) {
 	_ = p.Wait()
 }
 
-// sender posts deliveries, and knows which were acknowledged.
+// sender posts deliveries, and records which were acknowledged.
 type sender struct {
 	client *http.Client
 	mu     sync.Mutex
 	acked  map[string]bool
-	tried  []string // not acknowledged: as senders do, they are sent again
-	odd    []string // answers that no sender should see
+	tried  []string // not acknowledged; sent again, as real senders do
+	odd    []string // unexpected responses
 	next   int
 	pad    int // bytes by which bodies are larger
 }
@@ -97,7 +96,7 @@ func (s *sender) body(id string) []byte {
 	return fmt.Appendf(nil, `{"id":%q,"type":"crm.lead.created","data":{"object":{"id":7,"name":%q}}}`, id, strings.Repeat("a", s.pad))
 }
 
-// id is the next delivery: one that was not acknowledged before, or a new one.
+// id returns the next delivery: one that was not acknowledged, or a new one.
 func (s *sender) id() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +125,7 @@ func (s *sender) post(url, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case status == http.StatusOK: // the answer has begun, whatever became of the rest
+	case status == http.StatusOK: // the status arrived, even if the rest did not
 		s.acked[id] = true
 	case status == 0 || status == http.StatusServiceUnavailable:
 		s.tried = append(s.tried, id)
@@ -135,7 +134,7 @@ func (s *sender) post(url, id string) {
 	}
 }
 
-// flow sends each 1/300 s until stop is closed, and waits for the answers.
+// flow sends a delivery every 1/300 s until stop is closed, and waits for the responses.
 func (s *sender) flow(url string, stop <-chan struct{}) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -151,7 +150,7 @@ func (s *sender) flow(url string, stop <-chan struct{}) {
 	}
 }
 
-// check holds that everything acknowledged is in the inbox, once and whole.
+// check checks that every acknowledged delivery is in the inbox, once and complete.
 func (s *sender) check(t *testing.T, dir string) {
 	t.Helper()
 	inbox, err := state.OpenInbox(t.Context(), dir, state.InboxOptions{})
@@ -184,7 +183,7 @@ func (s *sender) check(t *testing.T, dir string) {
 	require.Empty(t, s.odd)
 }
 
-// trials is how often something is done in the long form of a test.
+// trials returns the number of repetitions without -short.
 func trials(t *testing.T, short int) int {
 	n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS"))
 	if err != nil || testing.Short() {

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// smallDisk makes a disk of so many bytes, or skips where that is not allowed.
+// smallDisk mounts a disk of this size, or skips the test if that is not allowed.
 func smallDisk(t *testing.T, size string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -25,7 +25,7 @@ func smallDisk(t *testing.T, size string) string {
 	return dir
 }
 
-// fill takes all that is left of a disk, and returns the file that has it.
+// fill fills a disk and returns the file.
 func fill(t *testing.T, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "others")
@@ -43,7 +43,7 @@ func fill(t *testing.T, dir string) string {
 	return path
 }
 
-// rigOn is a receiver whose inbox is on another disk.
+// rigOn returns a receiver whose inbox is on another disk.
 func rigOn(t *testing.T, dir string, o state.InboxOptions) *rig {
 	t.Helper()
 	r := newRig(t)
@@ -55,8 +55,7 @@ func rigOn(t *testing.T, dir string, o state.InboxOptions) *rig {
 	return r
 }
 
-// While others fill the disk senders are told to come again, and nothing else;
-// with space everything goes on by itself.
+// While the disk is full, senders get only 503. With free space the receiver recovers by itself.
 func TestDiskFull(t *testing.T) {
 	r := rigOn(t, smallDisk(t, "8m"), state.InboxOptions{})
 	s := newSender(t)
@@ -67,7 +66,7 @@ func TestDiskFull(t *testing.T) {
 		}
 		others := fill(t, r.dir)
 		before := len(s.acked)
-		s.pad = 4 << 10 // what room there is in the files' own pages is soon used up
+		s.pad = 4 << 10 // quickly uses up the free pages in the files
 		for range 50 {
 			s.post(url, s.id())
 		}
@@ -87,7 +86,7 @@ func TestDiskFull(t *testing.T) {
 	requireAcked(t, s, r.dir)
 }
 
-// requireAcked is check without a look at bodies, whose sizes have changed.
+// requireAcked is check without the bodies, whose sizes have changed.
 func requireAcked(t *testing.T, s *sender, dir string) {
 	t.Helper()
 	inbox, err := state.OpenInbox(t.Context(), dir, state.InboxOptions{})
@@ -104,7 +103,7 @@ func requireAcked(t *testing.T, s *sender, dir string) {
 	require.NoError(t, inbox.Close())
 }
 
-// A disk that the inbox itself has filled is emptied by applying what it has.
+// Applying events frees a disk that the inbox itself has filled.
 func TestDiskFullOfEvents(t *testing.T) {
 	r := rigOn(t, smallDisk(t, "8m"), state.InboxOptions{})
 	large := strings.Repeat("x", 100<<10)

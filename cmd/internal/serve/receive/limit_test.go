@@ -20,8 +20,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// exchange sends text as it is, and returns what comes back until the server
-// closes the connection.
+// exchange sends raw text and returns the response until the server closes the connection.
 func exchange(t *testing.T, r *rig, send func(c net.Conn)) string {
 	t.Helper()
 	c, err := net.Dial("tcp", r.Listener.Addr().String())
@@ -58,7 +57,7 @@ func TestTooLarge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			back := exchange(t, r, send)
-			if back != "" || name != "without end" { // a reset may take the answer along
+			if back != "" || name != "without end" { // a reset may discard the response
 				require.True(t, strings.HasPrefix(back, "HTTP/1.1 413 "), back)
 				require.Contains(t, back, "Connection: close")
 			}
@@ -72,7 +71,7 @@ func TestTooLarge(t *testing.T) {
 	require.EqualValues(t, defaultBudget, r.budget.left, "all memory was given back")
 }
 
-// Lengths that are ambiguous, lied about or cut never become an event.
+// Deliveries with ambiguous, wrong or incomplete lengths never become events.
 func TestAmbiguous(t *testing.T) {
 	r := newRig(t)
 	signed := "Service-Signature: " + sign([]byte("hello")) + "\r\n"
@@ -101,7 +100,7 @@ func TestAmbiguous(t *testing.T) {
 	}
 }
 
-// pipes are connections within a bubble of time.
+// pipes are connections for tests with synthetic time.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -114,7 +113,7 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { close(p); return nil }
 func (p pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
-// A body that trickles in is given up after ten seconds, however it goes on.
+// A slow body is cut off after ten seconds, even if it makes progress.
 func TestSlowBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inbox, err := state.OpenInbox(t.Context(), t.TempDir(), state.InboxOptions{})
@@ -153,8 +152,8 @@ func TestSlowBody(t *testing.T) {
 	})
 }
 
-// Who announces much and sends little holds little; who sends much meets his
-// share, and others still get through.
+// A client that announces much and sends little uses little memory. A client that sends much reaches
+// its share, and others are still served.
 func TestBudget(t *testing.T) {
 	b := newBudget(1000)
 	greedy, other := b.account(address("10.0.0.1:1")), b.account(address("10.0.0.2:1"))
@@ -193,7 +192,7 @@ func TestAddress(t *testing.T) {
 	require.Equal(t, netip.Addr{}, address("@"))
 }
 
-// One address has so many connections and no more, and gets them back.
+// The number of connections of one address is limited, and closed ones are freed.
 func TestListener(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -232,8 +231,8 @@ func TestListener(t *testing.T) {
 	require.ErrorIs(t, <-done, http.ErrServerClosed)
 }
 
-// TestListenerTotal: many addresses, each below its bound, have no more connections
-// than all may have; a connection that ends makes room.
+// TestListenerTotal checks that the total limit applies to many addresses that are each below their own,
+// and that a closed connection frees its place.
 func TestListenerTotal(t *testing.T) {
 	var log strings.Builder
 	in := make(pipes, 30)
@@ -253,7 +252,7 @@ func TestListenerTotal(t *testing.T) {
 	require.False(t, l.(*listener).enter(netip.MustParseAddr("192.0.2.2")))
 }
 
-// addressed is a connection from an address.
+// addressed is a connection with a given remote address.
 type addressed struct {
 	net.Conn
 	at string

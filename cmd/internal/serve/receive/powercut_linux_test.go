@@ -19,8 +19,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// call is one system call of a trace. Its lines tell what it can have been
-// before or after: calls of several threads overlap.
+// call is one system call of a trace. Its first and last line give its order relative to other calls:
+// calls of several threads overlap.
 type call struct {
 	name       string
 	args       string
@@ -29,7 +29,7 @@ type call struct {
 	begin, end int
 }
 
-// readTrace reads what strace -f -y -x has written, in the order the calls ended.
+// readTrace reads the output of strace -f -y -x, in the order in which the calls ended.
 func readTrace(t *testing.T, path string) []call {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -61,8 +61,8 @@ func readTrace(t *testing.T, path string) []call {
 	return calls
 }
 
-// finish takes a call apart that has returned: arguments) = result. One that was
-// under way when its process was killed has not.
+// finish parses the end of a call: arguments) = result. A call during which the process was killed has
+// none.
 func (c *call) finish(text string, line int) bool {
 	at := strings.LastIndex(text, " = ")
 	if at < 0 {
@@ -80,7 +80,7 @@ func (c *call) finish(text string, line int) bool {
 	return true
 }
 
-// data is the first text among the arguments.
+// data returns the first string among the arguments.
 func (c *call) data(t *testing.T) []byte {
 	t.Helper()
 	_, rest, _ := strings.Cut(c.args, `"`)
@@ -97,7 +97,7 @@ func (c *call) data(t *testing.T) []byte {
 	return []byte(text)
 }
 
-// octal fills the octal numbers of C up to the three digits of Go.
+// octal pads C's octal escapes to the three digits of Go.
 func octal(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -120,7 +120,7 @@ func octal(s string) string {
 	return b.String()
 }
 
-// number is the n-th argument from the end, from 1.
+// number returns the n-th argument from the end, starting at 1.
 func (c *call) number(t *testing.T, n int) int {
 	t.Helper()
 	args := strings.Split(c.args, ", ")
@@ -129,8 +129,8 @@ func (c *call) number(t *testing.T, n int) int {
 	return v
 }
 
-// disk is what a power cut leaves of the files of a folder: what was synced, and
-// of the rest as little as the system may choose to.
+// disk models the files of a folder after a power cut: what was synced, and as little of the rest as the
+// system may have written.
 type disk struct {
 	dir   string
 	files map[string]*file
@@ -139,8 +139,8 @@ type disk struct {
 type file struct {
 	synced   []byte
 	pending  []change
-	entered  bool // its name would be there
-	unlinked bool // its name is gone, once the folder is synced
+	entered  bool // its directory entry is durable
+	unlinked bool // removed once the folder is synced
 }
 
 type change struct {
@@ -149,7 +149,7 @@ type change struct {
 	torn func([]byte) []byte
 }
 
-// apply takes the effect of one call.
+// apply applies the effect of one call.
 func (d *disk) apply(t *testing.T, c call) {
 	t.Helper()
 	if strings.HasPrefix(c.ret, "-") {
@@ -168,7 +168,7 @@ func (d *disk) apply(t *testing.T, c call) {
 		return
 	}
 	if filepath.Dir(c.path) != d.dir || strings.HasSuffix(c.path, "-shm") {
-		return // the index of the journal is made anew
+		return // the journal's index is rebuilt
 	}
 	f := d.files[c.path]
 	if f == nil || f.unlinked {
@@ -193,7 +193,7 @@ func (d *disk) apply(t *testing.T, c call) {
 	}
 }
 
-// put writes data at a place, or at the end where that is negative.
+// put writes data at an offset, or at the end if it is negative.
 func put(data []byte, at int) func([]byte) []byte {
 	return func(b []byte) []byte {
 		from := at
@@ -206,8 +206,8 @@ func put(data []byte, at int) func([]byte) []byte {
 	}
 }
 
-// cut writes what is left into a folder. With luck some of what was not synced is
-// there, too, in any order and torn.
+// cut writes the remaining data to a folder. With luck, some of the unsynced data is there, too, in any
+// order and torn.
 func (d *disk) cut(t *testing.T, dir string, luck bool) {
 	t.Helper()
 	for path, f := range d.files {
@@ -227,8 +227,7 @@ func (d *disk) cut(t *testing.T, dir string, luck bool) {
 	}
 }
 
-// traced runs a receiver under strace while n events come from 8 senders, and
-// returns what it did.
+// traced runs a receiver under strace while 8 senders send n events, and returns its system calls.
 func traced(t *testing.T, dir string, n int) []call {
 	t.Helper()
 	if _, err := exec.LookPath("strace"); err != nil {
@@ -238,7 +237,7 @@ func traced(t *testing.T, dir string, n int) []call {
 	p := startReceiver(t, dir, "strace", "-f", "--seccomp-bpf", "-y", "-x", "-s", "1000000", "-o", trace,
 		"-e", "trace=openat,pwrite64,write,ftruncate,fsync,fdatasync,read,unlink,unlinkat")
 	s := newSender(t)
-	s.pad = 160 << 10 // so that the journal is taken into the file meanwhile
+	s.pad = 160 << 10 // so that the journal is checkpointed meanwhile
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -248,7 +247,7 @@ func traced(t *testing.T, dir string, n int) []call {
 		})
 	}
 	all.Wait()
-	for tries := 0; len(s.acked) < n && tries < 10*n; tries++ { // a slow machine has sent some of them away
+	for tries := 0; len(s.acked) < n && tries < 10*n; tries++ { // a slow machine refuses some of them
 		s.post(p.url, s.id())
 	}
 	require.Len(t, s.acked, n, "%s", s.odd)
@@ -268,23 +267,23 @@ func stopTraced(t *testing.T, p *process) {
 		require.NoError(t, err)
 		require.NoError(t, child.Kill())
 	}
-	_ = p.Wait() // strace says how it went
+	_ = p.Wait() // strace passes on the exit status
 }
 
 var eventID = regexp.MustCompile(`"id":"(evt_\d+)"`)
 
-// Before each 2xx, what it acknowledges was synced: by the order of the system
-// calls, and by what would be left if the power failed at that very moment.
+// Before each 2xx, its event was synced: by the order of the system calls, and by what would remain if the
+// power failed at that moment.
 // // Invariant 3
 func TestPowerCut(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	calls := traced(t, dir, 32)
 	d := &disk{dir: dir, files: map[string]*file{}}
-	asked := map[string][]byte{} // by connection: what was read since its last answer
-	heard := map[string]int{}    // and when its last byte was
+	asked := map[string][]byte{} // by connection: data read since its last response
+	heard := map[string]int{}    // by connection: line at which its last byte was read
 	acked := map[string]bool{}
-	synced, syncs, cuts, taken := -1, 0, 0, 0 // synced: the beginning of the last sync of the journal
+	synced, syncs, cuts, taken := -1, 0, 0, 0 // synced: beginning of the last sync of the journal
 	for _, c := range calls {
 		socket := strings.HasPrefix(c.path, "socket:")
 		switch {
@@ -311,10 +310,10 @@ func TestPowerCut(t *testing.T) {
 	t.Logf("%d answers, each after a sync; %d syncs of the journal in all; %d power cuts, nothing acknowledged was missing", cuts, syncs, cuts)
 }
 
-// requireLeft holds that all of ids are there after a power cut.
+// requireLeft checks that all ids are there after a power cut.
 func requireLeft(t *testing.T, d *disk, ids map[string]bool, luck bool) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "penstock-cut-") // syncs of what is only looked at need cost nothing
+	dir, err := os.MkdirTemp("/dev/shm", "penstock-cut-") // in memory, because these syncs do not matter
 	require.NoError(t, err)
 	defer os.RemoveAll(dir)
 	d.cut(t, dir, luck)

@@ -11,18 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The file system below the inbox becomes one that can only be read, as after a
-// fault of its disk, while the receiver has its files open: senders are told to come
-// again, and nothing else; once it can be written again everything goes on by
-// itself. The kernel's answers are put in by strace: a mount with files open for
-// writing cannot be made read-only by hand.
+// The file system of the inbox becomes read-only, as after a disk fault, while the receiver has its files
+// open. Senders get only 503; once it is writable again the receiver recovers by itself. strace injects
+// the errors, because a mount with files open for writing cannot be remounted read-only.
 func TestReadOnly(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skip("strace is not installed")
 	}
 	dir, s := t.TempDir(), newSender(t)
 	p := startReceiver(t, dir)
-	t.Cleanup(func() { _ = p.Process.Kill(); _ = p.Wait() }) // it may have ended
+	t.Cleanup(func() { _ = p.Process.Kill(); _ = p.Wait() }) // it may have ended already
 	for range 50 {
 		s.post(p.url, s.id())
 	}
@@ -32,7 +30,7 @@ func TestReadOnly(t *testing.T) {
 	var says strings.Builder
 	lock.Stderr = &says
 	require.NoError(t, lock.Start())
-	for begun := time.Now(); len(s.tried) == 0; { // until it has taken hold
+	for begun := time.Now(); len(s.tried) == 0; { // until the injection works
 		s.post(p.url, s.id())
 		if time.Since(begun) > time.Minute {
 			_ = lock.Process.Kill()
@@ -44,7 +42,7 @@ func TestReadOnly(t *testing.T) {
 		s.post(p.url, s.id())
 	}
 	require.Len(t, s.acked, acked, "nothing is acknowledged that cannot be written")
-	require.NoError(t, lock.Process.Signal(syscall.SIGINT)) // it lets go of what it traces
+	require.NoError(t, lock.Process.Signal(syscall.SIGINT)) // detaches from the traced process
 	_ = lock.Wait()
 	freed := time.Now()
 	for len(s.tried) > 0 {

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const testSecret = "whsec_of_the_tests"
 
-// verifier is of what the platform most likely does: t=…,v1=….
+// verifier verifies the most likely scheme of the platform: t=…,v1=….
 func verifier(t testing.TB) *signature.Verifier {
 	t.Helper()
 	scheme, ok := signature.Preset("stripe", "Service-Signature")
@@ -41,7 +41,7 @@ func verifier(t testing.TB) *signature.Verifier {
 	return v
 }
 
-// sign is the header of a delivery, made without the code under test.
+// sign returns the signature header of a delivery, independently of the code under test.
 func sign(body []byte) string { return signAt(body, time.Now()) }
 
 func signAt(body []byte, at time.Time) string {
@@ -51,7 +51,7 @@ func signAt(body []byte, at time.Time) string {
 	return "t=" + ts + ",v1=" + hex.EncodeToString(m.Sum(nil))
 }
 
-// rig is a receiver that listens, and its inbox.
+// rig is a listening receiver and its inbox.
 type rig struct {
 	*httptest.Server
 	*Handler
@@ -62,7 +62,7 @@ type rig struct {
 	mu   sync.Mutex
 	seen map[string]int
 	new  atomic.Int64
-	hint sync.Map // sources of which hints were passed on, and how many
+	hint sync.Map // number of hints by source
 }
 
 type syncBuffer struct {
@@ -123,7 +123,7 @@ func (r *rig) verdicts() map[string]int {
 	return all
 }
 
-// Deliveries are judged, and noted, by the clock of all that share the inbox.
+// Deliveries are verified and recorded by the clock that all users of the inbox share.
 func TestDeliveriesByTheSharedClock(t *testing.T) {
 	for _, apart := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		r := newRig(t)
@@ -141,7 +141,7 @@ func TestDeliveriesByTheSharedClock(t *testing.T) {
 	}
 }
 
-// answered is what a sender is told.
+// answered is the response that a sender gets.
 type answered struct {
 	status int
 	body   string
@@ -168,7 +168,7 @@ func (r *rig) do(t testing.TB, q *http.Request) answered {
 	return answered{a.StatusCode, string(text), a.Header}
 }
 
-// deliver sends what is signed rightly.
+// deliver sends a delivery with a valid signature.
 func (r *rig) deliver(t testing.TB, body string) answered {
 	t.Helper()
 	return r.send(t, "main", []byte(body), map[string]string{"Content-Type": "application/json", "Service-Signature": sign([]byte(body))})
@@ -198,7 +198,7 @@ func TestDelivery(t *testing.T) {
 	require.EqualValues(t, 1, r.new.Load())
 }
 
-// A delivery that is repeated is acknowledged each time and kept once.
+// A repeated delivery is acknowledged each time and stored once.
 func TestRepetition(t *testing.T) {
 	r := newRig(t)
 	for range 100 {
@@ -211,7 +211,7 @@ func TestRepetition(t *testing.T) {
 	require.Equal(t, map[string]int{"main stored": 1, "main duplicate": 99, "main conflict": 1}, r.verdicts())
 }
 
-// late is an inbox that keeps an event when its sender waits no longer.
+// late is an inbox that stores an event after its sender has stopped waiting.
 type late struct{ Inbox }
 
 func (l late) Append(ctx context.Context, e state.Event) (state.Appended, error) {
@@ -219,8 +219,7 @@ func (l late) Append(ctx context.Context, e state.Event) (state.Appended, error)
 	return "", errors.Join(err, context.DeadlineExceeded)
 }
 
-// What was kept although its sender was told otherwise is applied once it comes
-// again, not when something else does.
+// An event that was stored although its sender got an error is applied when it is sent again.
 func TestRepetitionOfWhatWasKeptLate(t *testing.T) {
 	r := newRig(t)
 	good := r.Inbox
@@ -234,7 +233,7 @@ func TestRepetitionOfWhatWasKeptLate(t *testing.T) {
 	require.EqualValues(t, 1, r.new.Load(), "who applies is woken")
 }
 
-// Whatever the body is, what is signed is kept.
+// The signed body is stored unchanged, whatever it is.
 func TestOddBodies(t *testing.T) {
 	bodies := map[string]string{ // and their types
 		`{"id":"a"}`: "", `{"type":7}`: "", `{"type":"../../x"}`: "../../x", `[{"type":"x"}]`: "", `no JSON`: "", ``: "", "\xff\xfe": "",
@@ -353,9 +352,9 @@ func TestLearning(t *testing.T) {
 	require.Equal(t, 1, r.verdicts()["learning duplicate"], "what was adopted is known")
 }
 
-// What captures are is bounded: then senders are asked to come again.
-// Of what is forged, or cannot be verified yet, only that it came is told, under the
-// name of a source that there is; of what is verified or no delivery at all, nothing.
+// The number of captures is limited; beyond it senders get 503. Hints are sent only for forged or
+// unverified deliveries, with the name of an existing source; not for verified deliveries or other
+// requests.
 func TestHints(t *testing.T) {
 	r := newRig(t)
 	hints := func(source string) int64 {
@@ -378,8 +377,8 @@ func TestHints(t *testing.T) {
 	require.EqualValues(t, 1, hints("learning"))
 }
 
-// TestLearningIsBounded: junk is answered as the sender's deliveries are, and those
-// of it that came before give way.
+// TestLearningIsBounded checks that junk gets the same response as real deliveries, and that older junk
+// is dropped first.
 func TestLearningIsBounded(t *testing.T) {
 	r := newRig(t)
 	for n := range 120 {
@@ -391,7 +390,7 @@ func TestLearningIsBounded(t *testing.T) {
 	require.Equal(t, "119", string(kept[19].Body))
 }
 
-// failing is an inbox that has a reason.
+// failing is an inbox that returns an error.
 type failing struct {
 	Inbox
 	err error
@@ -417,7 +416,7 @@ func TestNothingKeptNothingAcknowledged(t *testing.T) {
 	require.Equal(t, 200, r.deliver(t, `{"id":"evt_1"}`).status)
 }
 
-// A flood of what is refused brings ten lines a second and no more.
+// A flood of refused deliveries writes at most ten log lines per second.
 func TestLogIsSampled(t *testing.T) {
 	s := &sampled{}
 	now := time.Now()

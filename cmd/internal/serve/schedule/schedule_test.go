@@ -13,28 +13,28 @@ import (
 	"pgregory.net/rapid"
 )
 
-// clock is a schedule as a list of numbers for each field, and nothing that cron
-// or this package has read: nil is all.
+// clock is a schedule as a list of numbers for each field; nil means all. It does not use the parsers
+// of cron or of this package.
 type clock struct {
 	second, minute, hour, dom, month, dow []int
-	each                                  bool // a time of day that comes twice is due twice
+	each                                  bool // a time of day that occurs twice is due twice
 }
 
 func (c clock) names(t time.Time) bool {
 	in := func(list []int, n int) bool { return list == nil || slices.Contains(list, n) }
 	day := in(c.dom, t.Day()) && in(c.dow, int(t.Weekday()))
-	if c.dom != nil && c.dow != nil { // cron takes either
+	if c.dom != nil && c.dow != nil { // cron matches either
 		day = slices.Contains(c.dom, t.Day()) || slices.Contains(c.dow, int(t.Weekday()))
 	}
 	second := c.second == nil && t.Second() == 0 || slices.Contains(c.second, t.Second())
 	return second && in(c.minute, t.Minute()) && in(c.hour, t.Hour()) && in(c.month, int(t.Month())) && day
 }
 
-// walked are the slots from one instant to another, found by going from second to
-// second, or minute to minute, and looking at the clock on the wall each time.
+// walked returns the slots between two times. It steps by seconds or minutes and checks the wall clock
+// each time.
 func walked(c clock, zone *time.Location, from, to time.Time, step time.Duration) []time.Time {
 	var all []time.Time
-	shown := from.Add(-48 * time.Hour) // what the clock has shown so far, at most, as if that were UTC
+	shown := from.Add(-48 * time.Hour) // the latest wall-clock time so far, as if it were UTC
 	last := wallTime(from.Add(-step).In(zone))
 	for at := from; at.Before(to); at = at.Add(step) {
 		wall := wallTime(at.In(zone))
@@ -88,11 +88,10 @@ func zone(t testing.TB, name string) *time.Location {
 	return z
 }
 
-// changing are zones whose clocks are changed by 30, 60 and 120 minutes, at
-// midnight, and four times a year.
+// changing has zones with clock changes of 30, 60 and 120 minutes, at midnight, and four times a year.
 var changing = []string{"Australia/Lord_Howe", "Europe/Berlin", "America/New_York", "Antarctica/Troll", "America/Santiago", "Africa/Casablanca"}
 
-// TestReference walks over five years minute by minute and finds the same slots.
+// TestReference compares with walked over five years, by minutes.
 func TestReference(t *testing.T) {
 	cases := map[string]clock{
 		"30 2 * * *":       {minute: []int{30}, hour: []int{2}},
@@ -122,8 +121,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestReferenceSeconds does so second by second around changes of the clock, with
-// schedules of any form.
+// TestReferenceSeconds compares with walked around clock changes, by seconds, with schedules of any form.
 func TestReferenceSeconds(t *testing.T) {
 	around := []time.Time{
 		time.Date(2026, 3, 29, 0, 0, 0, 0, time.UTC), time.Date(2026, 10, 25, 0, 0, 0, 0, time.UTC), // Berlin, Troll
