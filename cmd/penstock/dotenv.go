@@ -74,9 +74,9 @@ func (d *dotenv) trouble() (err error, missed bool) {
 	return fmt.Errorf("%s is not read: %w", d.path, d.err), d.hides
 }
 
-// parseDotenv parses lines of NAME=VALUE. A value may be in single quotes, or in double quotes with \n, \" and
-// \\ escapes. The word export before a name, empty lines and lines that begin with # are ignored. A $ in a
-// value has no special meaning.
+// parseDotenv parses lines of NAME=VALUE. A value may be in single quotes, with quotes inside escaped as in a shell, or
+// in double quotes with \n, \" and \\ escapes. The word export before a name, empty lines and lines that begin with #
+// are ignored. A $ in a value has no special meaning.
 func parseDotenv(text string) (map[string]string, error) {
 	values := map[string]string{}
 	for i, line := range strings.Split(text, "\n") {
@@ -102,9 +102,36 @@ func unquoted(value string) (string, error) {
 		value, _, _ = strings.Cut(value, " #")
 		return strings.TrimSpace(value), nil
 	}
+	cut := cutDouble
+	if value[0] == '\'' {
+		cut = cutSingle
+	}
+	text, rest, ok := cut(value[1:])
+	if !ok {
+		return "", errors.New("a quote is not closed")
+	}
+	if rest = strings.TrimSpace(rest); rest != "" && rest[0] != '#' {
+		return "", errors.New("text after the closing quote")
+	}
+	return text, nil
+}
+
+// cutSingle returns the text before the closing single quote, and what follows it.
+func cutSingle(value string) (text, rest string, ok bool) {
+	text, rest, ok = strings.Cut(value, "'")
+	if after, quote := strings.CutPrefix(rest, `\''`); quote {
+		var more string
+		more, rest, ok = cutSingle(after)
+		text += "'" + more
+	}
+	return text, rest, ok
+}
+
+// cutDouble returns the text before the closing double quote, without its escapes, and what follows it.
+func cutDouble(value string) (text, rest string, ok bool) {
 	var b strings.Builder
 	escaped := false
-	for i, c := range value[1:] {
+	for i, c := range value {
 		switch {
 		case escaped && c == 'n':
 			b.WriteByte('\n')
@@ -112,16 +139,13 @@ func unquoted(value string) (string, error) {
 		case escaped:
 			b.WriteRune(c)
 			escaped = false
-		case c == '\\' && value[0] == '"':
+		case c == '\\':
 			escaped = true
-		case c == rune(value[0]):
-			if rest := strings.TrimSpace(value[i+2:]); rest != "" && rest[0] != '#' {
-				return "", errors.New("text after the closing quote")
-			}
-			return b.String(), nil
+		case c == '"':
+			return b.String(), value[i+1:], true
 		default:
 			b.WriteRune(c)
 		}
 	}
-	return "", errors.New("a quote is not closed")
+	return "", "", false
 }

@@ -9,10 +9,10 @@ import (
 )
 
 func TestParseDotenv(t *testing.T) {
-	got, err := parseDotenv("# keys\r\n\nA=1\nexport B = two words # why\nC='$x \"#'\nD=\"a\\nb\\\"c\\\\\" # d\nE=\nF=a#b\nG=${A}\n")
+	got, err := parseDotenv("# keys\r\n\nA=1\nexport B = two words # why\nC='$x \"#'\nD=\"a\\nb\\\"c\\\\\" # d\nE=\nF=a#b\nG=${A}\nH='it'\\''s'\\''' # h\n")
 	require.NoError(t, err)
-	require.Equal(t, map[string]string{"A": "1", "B": "two words", "C": `$x "#`, "D": "a\nb\"c\\", "E": "", "F": "a#b", "G": "${A}"}, got)
-	for text, want := range map[string]string{"A": "line 1: want NAME=VALUE", "A=1\nB='x": "line 2: a quote", `A="x"y`: "text after", "A B=1": "want NAME=VALUE"} {
+	require.Equal(t, map[string]string{"A": "1", "B": "two words", "C": `$x "#`, "D": "a\nb\"c\\", "E": "", "F": "a#b", "G": "${A}", "H": "it's'"}, got)
+	for text, want := range map[string]string{"A": "line 1: want NAME=VALUE", "A=1\nB='x": "line 2: a quote", `A="x"y`: "text after", `A='x'y`: "text after", `A='x'\''y`: "a quote", "A B=1": "want NAME=VALUE"} {
 		_, err := parseDotenv(text)
 		require.ErrorContains(t, err, want, text)
 	}

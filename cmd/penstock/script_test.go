@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -148,10 +149,17 @@ func scriptFaults(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(ts.Value(platformKey{}).(*sandbox.Server).SetFaults(list...))
 }
 
-// scriptAwait waits until a file exists: await FILE.
+// scriptAwait waits until a file exists, or until a socket takes connections: await FILE.
 func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		file, err := os.Stat(ts.MkAbs(args[0]))
+		if err == nil && file.Mode()&os.ModeSocket != 0 {
+			var c net.Conn
+			if c, err = net.Dial("unix", ts.MkAbs(args[0])); err == nil {
+				err = c.Close()
+			}
+		}
+		if err == nil {
 			return
 		}
 	}
