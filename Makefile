@@ -119,6 +119,10 @@ fuzz: ## each fuzz target in turn (T=30s)
 man: ## the manual: a page for every verb in bin/man, to be read with man -l
 	$(GO) test -tags $(TAGS) -run '^TestManual$$' -count=1 ./cmd/penstock -man $(CURDIR)/bin/man
 
+.PHONY: reference
+reference: ## write docs/reference from the code: command line, configuration, tables, metrics, HTTP API
+	$(GO) test -tags $(TAGS) -run '^TestReference$$' -count=1 ./cmd/penstock -update
+
 .PHONY: docs
 docs: ## the documentation as a site that can be searched, in bin/docs (needs Python 3; fetches Sphinx once)
 	@sh .ci/docs $(CURDIR)/bin/docs
