@@ -14,10 +14,11 @@ import (
 
 // metaphors are words that must not name a type: docs/GLOSSARY.md has the terms of the field.
 var metaphors = strings.Fields(`
-	averse bearings book brought ceiling crowd deed draft errand fate firsthit flaw floor forsake grip habits hand hands hooks hunt
-	inquest island keptpurse kin kinship landed lends lent lesson loan lookout mark mend parcel plot poison portion purse
-	quarters room ruling rulings shared sheet shelf shift sieve sift sink site slope spare spool stall standing stay stroke tabled
-	tenancy told trims trouble twin vigil whose`)
+	all averse bearings book brought by ceiling corner cover crowd deed draft errand fate firsthit flaw floor forgo
+	forsake frame give grip guess habits hand hands hooks hunt inquest island keptpurse kin kinship landed lends lent
+	lesson loan lookout many mark mend most own parcel places plot poison portion purse quarters room round ruling
+	rulings shared shed sheet shelf shift sieve sift silent sink site slope spare spool stall standing stay stroke
+	tabled tell tenancy thin told trims trouble turn twin vigil whose why`)
 
 // TestTypesAreNamedPlainly checks that no type is named by one of these words.
 func TestTypesAreNamedPlainly(t *testing.T) {
