@@ -20,9 +20,10 @@ BUILD  := -trimpath -buildvcs=$(if $(shell git rev-parse --verify -q HEAD 2>/dev
 # has none, so that two builds of a commit are the same bytes; others have it, so that they are linked once.
 NOID   := -buildid=
 # What the race detector reads: the packages that start goroutines, but for the destinations, whose work is the
-# engine's, and for cmd/penstock, which puts these together (half an hour). Tests that repeat a concurrent thing of
+# engine's, for the dashboard, whose browser loses its patience with the detector, and for cmd/penstock, which puts
+# these together (half an hour). Tests that repeat a concurrent thing of
 # another test for many seeds, or one that is not concurrent, are left to make test.
-RACED  := ./cmd/internal/fleet/... ./cmd/internal/pipeline ./cmd/internal/serve/... ./extract ./extract/wire/... ./state/...
+RACED  := ./cmd/internal/fleet/... ./cmd/internal/pipeline $(addprefix ./cmd/internal/serve/,. access facts receive schedule signal) ./extract ./extract/wire/... ./state/...
 SEEDED := ^(TestServers|TestUnchangedParents|TestSandbox(StoppedOverAndOver|Verify|Drift)|TestAnyStory|TestIncrementalMissesNothing|TestEditedLists|TestSentinel|TestCommitFailsAtEvery|TestReplaceFailsAtEvery|TestReference|TestBackfillProperty|TestEveryStream|TestVolatility|TestMatrix|TestPairsOfReferences|TestTooManyRecordsInAnAnswer|TestFaultBomb|TestKilledAnywhere|TestHostileLists|TestMovingLists)
 SERVERS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/penstock/servers
 
