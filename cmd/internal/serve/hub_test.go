@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// TestHubOfManySources: of a run over many sources the streams under way are told
-// apart, and of those that have ended the sums stay and nothing else. // Invariant 6
+// TestHubOfManySources checks that a run over many sources lists the streams in progress, and keeps only the
+// sums of those that have ended. // Invariant 6
 func TestHubOfManySources(t *testing.T) {
 	h := NewHub()
 	h.update("all", func(s *Status) { s.Running = &Running{Run: "r1"} })

@@ -76,14 +76,14 @@ func TestAmbiguous(t *testing.T) {
 	r := newRig(t)
 	signed := "Service-Signature: " + sign([]byte("hello")) + "\r\n"
 	for name, tt := range map[string]struct{ text, want string }{
-		"two lengths":        {head + signed + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", "400"},
-		"length and chunks":  {head + signed + "Connection: close\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "200"},
-		"unknown transfer":   {head + signed + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "501"},
-		"bad chunk":          {head + signed + "Transfer-Encoding: chunked\r\n\r\nzz\r\nhello", "503"},
-		"absolute form":      {strings.Replace(head, "/webhooks", "http://x/webhooks", 1) + signed + "Connection: close\r\nContent-Length: 5\r\n\r\nhello", "200"},
-		"two signatures":     {head + signed + signed + "Connection: close\r\nContent-Length: 5\r\n\r\nhello", "401"},
-		"expects to be told": {head + signed + "Connection: close\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\nhello", "100"},
-		"no length":          {head + signed + "Connection: close\r\n\r\nhello", "401"},
+		"two lengths":          {head + signed + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", "400"},
+		"length and chunks":    {head + signed + "Connection: close\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "200"},
+		"unknown transfer":     {head + signed + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "501"},
+		"bad chunk":            {head + signed + "Transfer-Encoding: chunked\r\n\r\nzz\r\nhello", "503"},
+		"absolute form":        {strings.Replace(head, "/webhooks", "http://x/webhooks", 1) + signed + "Connection: close\r\nContent-Length: 5\r\n\r\nhello", "200"},
+		"two signatures":       {head + signed + signed + "Connection: close\r\nContent-Length: 5\r\n\r\nhello", "401"},
+		"expects 100-continue": {head + signed + "Connection: close\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\nhello", "100"},
+		"no length":            {head + signed + "Connection: close\r\n\r\nhello", "401"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			back := exchange(t, r, func(c net.Conn) { fmt.Fprint(c, tt.text) })
@@ -277,7 +277,7 @@ func FuzzDelivery(f *testing.F) {
 		h.Define(Sources{"main": verifier(t)})
 		w := &recorder{header: http.Header{}}
 		h.ServeHTTP(w, r)
-		require.Contains(t, []int{401, 413}, w.status, "nobody can sign by chance")
+		require.Contains(t, []int{401, 413}, w.status, "no client can sign by chance")
 	})
 }
 

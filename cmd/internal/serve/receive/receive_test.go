@@ -230,7 +230,7 @@ func TestRepetitionOfWhatWasKeptLate(t *testing.T) {
 	r.Inbox = good
 	require.Equal(t, 200, r.deliver(t, `{"id":"evt_1"}`).status)
 	require.Equal(t, 1, r.verdicts()["main duplicate"])
-	require.EqualValues(t, 1, r.new.Load(), "who applies is woken")
+	require.EqualValues(t, 1, r.new.Load(), "the applier is woken")
 }
 
 // The signed body is stored unchanged, whatever it is.
@@ -305,7 +305,7 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 	for verdict := range r.verdicts() {
-		require.NotContains(t, verdict, "nobody", "names that are made up are no labels")
+		require.NotContains(t, verdict, "nobody", "unknown names do not become labels")
 	}
 	require.NotContains(t, r.log.String(), good, "signatures are not logged")
 }
@@ -349,7 +349,7 @@ func TestLearning(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, n)
 	require.Equal(t, 200, r.send(t, "learning", []byte(body), header).status)
-	require.Equal(t, 1, r.verdicts()["learning duplicate"], "what was adopted is known")
+	require.Equal(t, 1, r.verdicts()["learning duplicate"], "an adopted delivery is a duplicate")
 }
 
 // The number of captures is limited; beyond it senders get 503. Hints are sent only for forged or

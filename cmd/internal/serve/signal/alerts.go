@@ -196,7 +196,7 @@ func (a *Alerts) dispatch(send func(delivery)) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// news returns the topics that have changed since the target was last told, sorted. If a
+// news returns the topics that have changed since the last message to the target, sorted. If a
 // quiet time holds a topic back, next is the time until it ends.
 func (a *Alerts) news(id string, t *target, now time.Time) (all []topic, next time.Duration) {
 	next = idle
@@ -296,7 +296,7 @@ func (a *Alerts) expire(now time.Time) {
 	}
 }
 
-// settle drops a topic without troubles. For drift it also drops what the targets were told.
+// settle drops a topic without troubles. For drift it also drops what was sent about it.
 func (a *Alerts) settle(tp topic) {
 	if len(a.matter[tp]) > 0 {
 		return

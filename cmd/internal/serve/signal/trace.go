@@ -30,7 +30,7 @@ type Traces struct {
 	redact   func(string) string
 
 	mu   sync.Mutex
-	runs map[string]*runTrace // under way, by id
+	runs map[string]*runTrace // in progress, by id
 }
 
 // TraceOptions configure Traces.
