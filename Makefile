@@ -10,8 +10,8 @@ TRIALS ?= 1000
 SEEDS  ?= 1000
 COUNT  ?= 100000
 COMMA  := ,
-# The engine's names are for nobody outside: kept, they take 9 MB of each process. Addresses that
-# the loader has set are read-only from the start (now).
+# The engine exports no names: they would take 9 MB of each process. Addresses that the loader has set are
+# read-only from the start (now).
 LINK   := $(if $(filter Linux,$(shell uname -s)),-extldflags=-Wl$(COMMA)--no-export-dynamic$(COMMA)-z$(COMMA)now)
 # What users run has no paths of this machine, no debug symbols (panics print their lines without them), loads at
 # a random address, and names its commit and the date of it.
@@ -81,7 +81,7 @@ prose: ## words and sentences of comments, messages and pages that have a plaine
 	@$(GO) run ./cmd/internal/prose $(DIR)
 
 .PHONY: check
-check: lint vulncheck race ## everything that is no plain test: lint, known vulnerabilities, the race detector
+check: lint prose vulncheck race ## everything that is no plain test: lint, known vulnerabilities, the race detector
 
 .PHONY: race
 race: ## the tests of what runs concurrently under the race detector, in random order
@@ -98,7 +98,7 @@ crash: ## kill -9 at random instants and at every named step, then run once: tab
 	$(GO) test -tags $(TAGS) -run '^TestCrash' -count=1 -timeout 240m -v ./cmd/penstock -trials $(TRIALS)
 
 .PHONY: servers
-servers: ## servers of the public registries, fetched once: their lists are read by their paths alone, and their counts compared
+servers: ## servers of the public registries, fetched once: their lists are read given only their paths, and their counts compared
 	@sh .ci/servers $(SERVERS)
 	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS) -run '^TestRealServers$$' -count=1 -timeout 10m ./cmd/penstock
 

@@ -32,7 +32,7 @@ func (p *pagerProbe) sweep(ctx context.Context) (done bool, err error) {
 }
 
 // sweepWith sends all parameters in extra in one request and reports whether the list is unchanged:
-// the same keys with the same content. Keys alone would not do, because several records may share
+// the same keys with the same content. Equal keys are not enough, because several records may share
 // one.
 func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, err error) {
 	all := position{extra: extra}

@@ -32,7 +32,7 @@ func (m *Mapper) readRecord(i, row int) (end int) {
 	x := splitter{m: m, b: m.raw}
 	kept, rest, _ := x.object(i, position{table: m.root, depth: 1, level: 1})
 	if crossed && (x.code < 0 || rest == nil) {
-		return m.readRecord(i, row) // as if it stood alone: its hash and its rejects depend on no other record
+		return m.readRecord(i, row) // as if it were the only record: its hash and its rejects depend on no other
 	}
 	if x.code < 0 {
 		return x.code

@@ -26,7 +26,7 @@ type dbtSource struct {
 	Tables      []dbtTable   `yaml:"tables"`
 }
 
-// dbtMeta tells dbt-duckdb where the files of a lake are.
+// dbtMeta names, for dbt-duckdb, where the files of a lake are.
 type dbtMeta struct {
 	ExternalLocation string `yaml:"external_location"`
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // TestComposeRole runs the script that creates penstock's role. The role has all rights that a load needs, and
-// none that `check` warns about.
+// `check` warns about no right of it.
 func TestComposeRole(t *testing.T) {
 	psql, err := exec.LookPath("psql")
 	if err != nil {

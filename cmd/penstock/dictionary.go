@@ -34,21 +34,21 @@ type docGroup struct {
 
 // docTable is a table.
 type docTable struct {
-	Name     string      `json:"name"`
-	Stream   string      `json:"stream,omitempty"`
-	Request  string      `json:"request,omitempty"` // METHOD path of the endpoint
-	Class    string      `json:"class,omitempty"`
-	Place    string      `json:"place,omitempty"` // of a child table's rows in the records
-	Parent   string      `json:"parent,omitempty"`
-	Mode     string      `json:"mode"`
-	Key      []string    `json:"key,omitempty"`
-	Rows     int64       `json:"rows"`
-	Standing int64       `json:"standing"` // without tombstones and earlier versions
-	Run      string      `json:"run,omitempty"`
-	ReadAt   time.Time   `json:"read_at,omitzero"` // when the stream was last read to its end
-	Verdict  string      `json:"verdict,omitempty"`
-	Files    string      `json:"files,omitempty"` // pattern for the table's files, if it has any
-	Columns  []docColumn `json:"columns"`
+	Name    string      `json:"name"`
+	Stream  string      `json:"stream,omitempty"`
+	Request string      `json:"request,omitempty"` // METHOD path of the endpoint
+	Class   string      `json:"class,omitempty"`
+	Place   string      `json:"place,omitempty"` // of a child table's rows in the records
+	Parent  string      `json:"parent,omitempty"`
+	Mode    string      `json:"mode"`
+	Key     []string    `json:"key,omitempty"`
+	Rows    int64       `json:"rows"`
+	Current int64       `json:"standing"` // without tombstones and earlier versions
+	Run     string      `json:"run,omitempty"`
+	ReadAt  time.Time   `json:"read_at,omitzero"` // when the stream was last read to its end
+	Verdict string      `json:"verdict,omitempty"`
+	Files   string      `json:"files,omitempty"` // pattern for the table's files, if it has any
+	Columns []docColumn `json:"columns"`
 
 	certificates string // like Files, for the stream's certificates
 }
@@ -88,7 +88,7 @@ func (d *reader) dictionary(ctx context.Context) (dictionary, error) {
 	for _, name := range sortedKeys(tables) {
 		s, known := streamOf(streams, name)
 		doc := tableDoc(tables[name], s, known)
-		if doc.Rows, doc.Standing, err = countRows(ctx, d, tables[name]); err != nil {
+		if doc.Rows, doc.Current, err = countRows(ctx, d, tables[name]); err != nil {
 			return out, err
 		}
 		doc.read(newest)

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// initFlags are the flags of init. Secrets have no flags: everyone on a machine can see command lines. //
-// Invariant 5
+// initFlags are the flags of init. Secrets have no flags: everyone on a machine can see command
+// lines. // Invariant 5
 type initFlags struct {
 	setup
 	force, noCheck bool
@@ -25,7 +25,7 @@ func (a *app) initCmd() *cobra.Command {
 		Use:   "init",
 		Short: "write a commented pipelines.yaml, from a few questions or from flags",
 		Long: `Asks a few questions and writes a commented pipelines.yaml. A question whose flag
-is set is skipped, and without a terminal nothing is asked. Each answer is checked
+is set is skipped, and without a terminal there are no questions. Each answer is checked
 at once, as ` + "`penstock check`" + ` does: addresses, credentials, destinations.
 
 The file contains no secret, only the names of environment variables:

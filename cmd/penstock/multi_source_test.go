@@ -225,7 +225,7 @@ state: %[3]s/state
 	require.Contains(t, errs, "chmod 600")
 }
 
-// TestSourcesWithSeparateDestinations gives each source a separate destination, like that of a single source.
+// TestSourcesWithSeparateDestinations gives each source a separate destination, as a single source has.
 func TestSourcesWithSeparateDestinations(t *testing.T) {
 	w := newWorlds(t, 3)
 	for _, to := range []string{
@@ -267,7 +267,7 @@ func TestSourcesWithSeparateDestinations(t *testing.T) {
 }
 
 // TestViewsOfManySources: for each source that shares the tables, the views return what they return for that
-// source alone, also if two sources have the same ids.
+// source only, also if two sources have the same ids.
 func TestViewsOfManySources(t *testing.T) { onEach(t, testViewsOfManySources) }
 
 func testViewsOfManySources(t *testing.T, to target) {

@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -42,25 +41,4 @@ func TestTypesAreNamedPlainly(t *testing.T) {
 			}
 		}
 	})
-}
-
-// plainer maps patterns of words to a plainer alternative.
-var plainer = map[string]string{
-	`is told|are told`: "reports", `stands|stand for`: "is", `bears`: "has", `whoever`: "name the process or the person",
-	`be it`: "leave it out", `by then`: "name the time", `of its own accord`: "by itself",
-}
-
-// TestPagesArePlain checks that the pages do not use these words.
-func TestPagesArePlain(t *testing.T) {
-	t.Parallel()
-	for name, text := range pages(t) {
-		for pattern, better := range plainer {
-			for i, line := range strings.Split(text, "\n") {
-				found := regexp.MustCompile(`(?i)\b(` + pattern + `)\b`).FindString(line)
-				if found != "" {
-					t.Errorf("%s:%d: %q; better: %s", name, i+1, found, better)
-				}
-			}
-		}
-	}
 }

@@ -22,7 +22,7 @@ type CredentialStats struct {
 	MaxPerSecond  int `json:"max_per_second"` // in the busiest second, at any offset
 	MaxConcurrent int `json:"max_concurrent"` // requests under way at once
 	Throttled     int `json:"throttled"`      // 429 answers
-	InsideGate    int `json:"inside_gate"`    // requests sent earlier than an answer had asked for
+	InsideGate    int `json:"inside_gate"`    // requests sent earlier than an answer had allowed
 	Unauthorized  int `json:"unauthorized"`   // 401 answers
 	ServerErrors  int `json:"server_errors"`  // 5xx answers
 	Bytes         int `json:"bytes"`          // of bodies, before compression

@@ -356,7 +356,7 @@ func (x *exchange) explain() error {
 	if r != nil {
 		words = strings.TrimRight(r.Words, ".")
 	}
-	why := "nobody has signed in yet"
+	why := "no sign-in yet"
 	switch {
 	case x.n.open(x.g) && x.g.refresh != "":
 		why = x.n.Call.lostWords()
@@ -369,7 +369,7 @@ func (x *exchange) explain() error {
 	case x.n.Call != nil && x.n.Call.Kind == signInCall:
 		why = fmt.Sprintf("the sign-in at %s was not answered, or penstock was stopped before it could store the token", at(x.n.Call.At))
 	case x.g.access == "" && !x.n.SignedOut.IsZero():
-		why = fmt.Sprintf("somebody signed out at %s", at(x.n.SignedOut))
+		why = fmt.Sprintf("signed out at %s", at(x.n.SignedOut))
 	case x.g.access != "":
 		why = fmt.Sprintf("the server no longer accepts the token of %s", at(x.g.renewed))
 	}

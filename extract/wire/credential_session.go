@@ -62,7 +62,7 @@ func (s Session) inSlot(ctx context.Context, path string, ask func() error) erro
 	return err
 }
 
-// SignIn signs in now, whether or not a token is stored. It is for a person who asked for it. It may end other
+// SignIn signs in now, whether or not a token is stored. A person has requested it. It may end other
 // tokens of the same user.
 func (c *Client) SignIn(ctx context.Context, by SignInBy) error {
 	k, ok := c.cred.(interface {

@@ -51,7 +51,7 @@ type Error struct {
 	Scope     string    // with ChallengeScope: the required scope, if the server names it
 	Err       error     // the underlying error, for errors.Is; may be nil
 
-	retryAfter time.Duration // the wait that the answer asked for
+	retryAfter time.Duration // the wait that the answer requested
 	cut        bool          // the body ended early
 	unchanged  bool          // credential's call: the server has changed nothing
 	outage     bool          // credential's call: the token endpoint is failing

@@ -234,7 +234,7 @@ func (g *Governor) exchange(ctx context.Context, want int) error {
 // token is used before its time.
 func (g *Governor) setClock(at time.Time, asked time.Time) {
 	lowest := instant(at.UnixNano()).add(-time.Since(g.base)) // if the ledger read its clock just now
-	highest := instant(at.UnixNano()).add(-asked.Sub(g.base)) // if it read it as soon as it was asked
+	highest := instant(at.UnixNano()).add(-asked.Sub(g.base)) // if it read it as soon as the request arrived
 	if g.origin < lowest || g.origin > highest {
 		g.origin = lowest
 	}

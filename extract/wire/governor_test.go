@@ -97,7 +97,7 @@ func TestGovernorSlowServer(t *testing.T) {
 	})
 }
 
-// One request in three is refused at random: all requests wait as told, then continue.
+// One request in three is refused at random: all requests wait as the answer says, then continue.
 func TestGovernorStorm(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: &storm{every: 3}, latency: 50 * time.Millisecond, retry: "1"}

@@ -173,7 +173,7 @@ func (c *limitEstimate) refused(now instant, retry time.Duration, stated Rate, a
 	case retry > 2*time.Second && (!c.known() || c.windowGuessed && window > c.rate.Window) && stated.Limit > 0:
 		c.learn(Rate{Limit: stated.Limit, Window: max(window, stated.Window)})
 	case retry > 2*time.Second && window > c.rate.Window && similar(taken, before):
-		// Twice the server accepted as many requests and then asked for as long a pause: that is its limit.
+		// Twice the server accepted as many requests and then requested an equally long pause: that is its limit.
 		c.learn(Rate{Limit: min(taken, before), Window: window})
 		c.guessed = true
 	case c.known():

@@ -28,7 +28,7 @@ type SignInBy struct {
 // signIn gets a grant from a person: it shows the server's page, waits for the code that the browser brings
 // back, exchanges it for tokens, and stores them. It gives up after OAuthOptions.Patience.
 func (o *OAuth) signIn(ctx context.Context, s Session, by SignInBy) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.opts.Patience, fmt.Errorf("nobody has signed in within %s", o.opts.Patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.opts.Patience, fmt.Errorf("no sign-in within %s", o.opts.Patience))
 	defer cancel()
 	if by.Device != nil {
 		return o.signInByDevice(ctx, s, by.Device)

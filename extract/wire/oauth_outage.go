@@ -56,7 +56,7 @@ func (x *exchange) noteOutage(err error) error {
 	return x.setNote(x.trouble(x.n, e))
 }
 
-// tooEarly returns an error if the server has asked for no call before a later time, or nil.
+// tooEarly returns an error if the server allows no call before a later time, or nil.
 func (x *exchange) tooEarly() error {
 	u, now := x.n.Outage, x.h.slot.Now()
 	if u == nil || !now.Before(u.Again) || u.Again.Sub(now) > outageAsked { // further ahead only if a clock is wrong

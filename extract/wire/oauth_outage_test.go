@@ -152,7 +152,7 @@ func TestWaitSendsNothing(t *testing.T) {
 }
 
 // An answer that comes after minutes contains the only copy of a token: it is stored, even if the stream that
-// asked for it has ended.
+// requested it has ended.
 func TestLateAnswerIsTaken(t *testing.T) {
 	for name, gone := range map[string]time.Duration{"the stream waits": time.Hour, "the stream has gone": 170 * time.Second} {
 		t.Run(name, func(t *testing.T) {

@@ -119,7 +119,7 @@ type link struct {
 	sends    []time.Time
 	arrivals []time.Time
 	refused  []time.Time
-	gates    []span // periods in which the client was told not to send
+	gates    []span // periods in which the client must not send
 }
 
 type span struct{ from, to time.Time }
@@ -151,7 +151,7 @@ func (l *link) note(sent time.Time, resp *http.Response) {
 	}
 }
 
-// inGates counts the requests sent while the client was told to wait.
+// inGates counts the requests sent while the client had to wait.
 func (l *link) inGates() int {
 	n := 0
 	for _, g := range l.gates {

@@ -96,11 +96,11 @@ func (m *merge) clearHashes(table, where string) error {
 	if root != table && where != "true" {
 		where = fmt.Sprintf("%s IN (SELECT %s FROM %s WHERE %s)", hash, hash, m.db.place(table), where)
 	}
-	stands := ""
+	live := ""
 	if t.Mode == schemas.History {
-		stands = " AND " + t.ended() + " IS NULL"
+		live = " AND " + t.ended() + " IS NULL"
 	}
-	if err := m.s.run(m.ctx, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %s%s", m.db.place(root), hash, where, stands)); err != nil {
+	if err := m.s.run(m.ctx, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %s%s", m.db.place(root), hash, where, live)); err != nil {
 		return fmt.Errorf("clear hashes of %s: %w", root, err)
 	}
 	if len(t.Key) > 0 {
@@ -108,7 +108,7 @@ func (m *merge) clearHashes(table, where string) error {
 	}
 	for _, c := range m.children(t) { // their rows are linked by hash only
 		err := m.s.run(m.ctx, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %[2]s NOT IN (SELECT %[2]s FROM %[3]s)%[4]s",
-			m.db.place(c.Name), hash, m.db.place(root), stands))
+			m.db.place(c.Name), hash, m.db.place(root), live))
 		if err != nil {
 			return fmt.Errorf("clear hashes of %s: %w", c.Name, err)
 		}

@@ -34,12 +34,12 @@ func (m *merge) after(t *target) error {
 	if !m.of.Log {
 		return nil
 	}
-	action := fmt.Sprintf("CASE WHEN s.st = %s THEN '%s' WHEN s.stands THEN '%s' ELSE '%s' END", isNew, actionInsert, actionUpdate, actionRevive)
-	stands := ""
+	action := fmt.Sprintf("CASE WHEN s.st = %s THEN '%s' WHEN s.live THEN '%s' ELSE '%s' END", isNew, actionInsert, actionUpdate, actionRevive)
+	live := ""
 	if t.Mode == schemas.History {
-		stands = " AND t." + t.ended() + " IS NULL"
+		live = " AND t." + t.ended() + " IS NULL"
 	}
-	written := "LATERAL (SELECT * FROM " + m.db.place(t.Name) + " AS t WHERE " + on("s", t.Key) + m.ownRowsSQL(t) + stands + " AND t." + ident(schemas.ColHash) + " = s.h ORDER BY t." +
+	written := "LATERAL (SELECT * FROM " + m.db.place(t.Name) + " AS t WHERE " + on("s", t.Key) + m.ownRowsSQL(t) + live + " AND t." + ident(schemas.ColHash) + " = s.h ORDER BY t." +
 		ident(schemas.ColRun) + ` COLLATE "C" DESC, t.` + ident(schemas.ColSyncedAt) + " DESC LIMIT 1) AS t"
 	return m.logRows(t, "s.y", action, keyDocument(t, "t."), "b.d", document(t),
 		status+" AS s JOIN "+written+" ON true LEFT JOIN "+beforeRows+" AS b ON b.o = s.o WHERE s.st < "+isUnchanged+" ORDER BY s.o")

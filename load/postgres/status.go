@@ -19,7 +19,7 @@ const (
 
 // The status table has one row per record: k0, k1… its key (or h, its hash), o the ordinal of the winning row, y that
 // row's synced_at, and st, one of the constants below. Further columns describe the record's stored row or its last
-// version: tid is its ctid, stands whether it is current, again whether the pass has already carried the record, mine
+// version: tid is its ctid, live whether it is current, again whether the pass has already carried the record, mine
 // whether this pass wrote the version. f is the start of validity of a new version.
 const (
 	isNew       = "0"
@@ -96,12 +96,12 @@ func (m *merge) compareSQL(t *target) string {
 	handed := "SELECT DISTINCT ON (" + keys + ") * FROM " + stagedKeys + " ORDER BY " + keys + ", o DESC"
 	again := "coalesce(t.run >= " + literal(m.of.Run) + ", false)"
 	if m.carried != nil { // [merge.recordCarried] counts repeated unchanged rows
-		again += " OR NOT (t.stands AND t.hash = s.h) AND EXISTS (SELECT FROM " + m.carried.table + " AS c WHERE " + equal("c", "s", t.Key) + ")"
+		again += " OR NOT (t.live AND t.hash = s.h) AND EXISTS (SELECT FROM " + m.carried.table + " AS c WHERE " + equal("c", "s", t.Key) + ")"
 	}
 	return "SELECT " + strings.Join(keyColumns("s.", t.Key), ", ") + ", s.o, s.h, s.y, " +
-		"CASE WHEN t.tid IS NULL THEN " + isNew + " WHEN t.stands AND t.hash = s.h THEN " + isUnchanged + " ELSE " + isChanged + " END AS st, " +
-		"t.tid, t.stands, t.tid IS NOT NULL AND (" + again + ") AS again, coalesce(t.stands AND t.run >= " + literal(m.of.Run) + ", false) AS mine, " +
-		"CASE WHEN t.stands AND t.run >= " + literal(m.of.Run) + " THEN t.since ELSE greatest(s.y, t.since, t.until) END AS f " +
+		"CASE WHEN t.tid IS NULL THEN " + isNew + " WHEN t.live AND t.hash = s.h THEN " + isUnchanged + " ELSE " + isChanged + " END AS st, " +
+		"t.tid, t.live, t.tid IS NOT NULL AND (" + again + ") AS again, coalesce(t.live AND t.run >= " + literal(m.of.Run) + ", false) AS mine, " +
+		"CASE WHEN t.live AND t.run >= " + literal(m.of.Run) + " THEN t.since ELSE greatest(s.y, t.since, t.until) END AS f " +
 		"FROM (" + handed + ") AS s LEFT JOIN " + m.latest(t)
 }
 
@@ -111,7 +111,7 @@ func (m *merge) latest(t *target) string {
 	if t.Mode == schemas.History {
 		since, until = "t."+ident(schemas.ColValidFrom), "t."+ident(schemas.ColValidTo)
 	}
-	columns := "t.ctid AS tid, t." + t.ended() + " IS NULL AS stands, t." + ident(schemas.ColHash) + " AS hash, t." +
+	columns := "t.ctid AS tid, t." + t.ended() + " IS NULL AS live, t." + ident(schemas.ColHash) + " AS hash, t." +
 		ident(schemas.ColRun) + ` COLLATE "C" AS run, ` + since + " AS since, " + until + " AS until"
 	if unique(t.Table) {
 		keys := make([]string, len(t.Key))
@@ -122,7 +122,7 @@ func (m *merge) latest(t *target) string {
 	}
 	order := "run DESC, t." + ident(schemas.ColSyncedAt) + " DESC, tid DESC"
 	if t.Mode == schemas.History {
-		order = "stands DESC, " + order
+		order = "live DESC, " + order
 	}
 	return "LATERAL (SELECT " + columns + " FROM " + m.db.place(t.Name) + " AS t WHERE " + on("s", t.Key) + m.ownRowsSQL(t) + " ORDER BY " + order + " LIMIT 1) AS t ON true"
 }
@@ -139,8 +139,8 @@ func (m *merge) count(t *target) (counts, error) {
 	count := func(where string) string { return "count(*) FILTER (WHERE " + where + ")" }
 	err := m.s.numbers(m.ctx, "SELECT "+strings.Join([]string{
 		"count(*)", count("st = " + isNew), count("st = " + isChanged), count("st = " + isUnchanged),
-		count("again"), count("again AND st = " + isUnchanged), count("st = " + isChanged + " AND NOT stands AND NOT again"),
-		count("st = " + isChanged + " AND mine"), count("st = " + isChanged + " AND stands AND NOT mine"), count("st < " + isUnchanged + " AND f <> y"),
+		count("again"), count("again AND st = " + isUnchanged), count("st = " + isChanged + " AND NOT live AND NOT again"),
+		count("st = " + isChanged + " AND mine"), count("st = " + isChanged + " AND live AND NOT mine"), count("st < " + isUnchanged + " AND f <> y"),
 	}, ", ")+" FROM "+status,
 		&records, &n.fresh, &n.changed, &n.unchanged, &again, &unchangedAgain, &revived, &n.mine, &n.over, &n.shifted)
 	if err != nil {

@@ -39,19 +39,19 @@ func (m *merge) sweep(s load.Sweep) error {
 }
 
 func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
-	stands := "t." + t.ended() + " IS NULL" + m.ownRowsSQL(t)
+	live := "t." + t.ended() + " IS NULL" + m.ownRowsSQL(t)
 	if t.Mode == schemas.Append {
 		m.out.Known = true
-		return m.s.numbers(m.ctx, "SELECT count(*) FROM "+m.db.place(t.Name)+" AS t WHERE "+stands, &m.out.Alive)
+		return m.s.numbers(m.ctx, "SELECT count(*) FROM "+m.db.place(t.Name)+" AS t WHERE "+live, &m.out.Alive)
 	}
 	from, gone, err := m.missingSQL(t, s)
 	if err != nil {
 		return err
 	}
 	// Usually nothing is missing: then one scan of the table is enough.
-	err = m.s.numbers(m.ctx, "SELECT count(*), count(*) FILTER (WHERE "+gone+") FROM "+from+" WHERE "+stands, &m.out.Alive, &m.out.Missing)
+	err = m.s.numbers(m.ctx, "SELECT count(*), count(*) FILTER (WHERE "+gone+") FROM "+from+" WHERE "+live, &m.out.Alive, &m.out.Missing)
 	if err == nil && m.out.Missing > 0 {
-		err = m.createMissing(t, from+" WHERE "+stands+" AND "+gone)
+		err = m.createMissing(t, from+" WHERE "+live+" AND "+gone)
 	}
 	if err != nil {
 		return err

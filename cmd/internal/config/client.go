@@ -115,7 +115,7 @@ func (as *accounts) accountOf(a Auth, at *Surface, base string) (*account, error
 		return nil, err
 	}
 	if word == "" {
-		word = wire.Secret("nobody at " + base)
+		word = wire.Secret("no credential at " + base)
 	}
 	if as.byIdentity[word] == nil {
 		var b wire.Budget

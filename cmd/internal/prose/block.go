@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -123,8 +124,10 @@ func goBlocks(name, text string) ([]block, error) {
 		return nil, err
 	}
 	var all []block
+	names := declared(f)
 	for _, group := range f.Comments {
-		all = append(all, paragraphs(commentText(group), files.Position(group.Pos()).Line)...)
+		text := names.ReplaceAllStringFunc(commentText(group), mask)
+		all = append(all, paragraphs(text, files.Position(group.Pos()).Line)...)
 	}
 	if strings.HasSuffix(name, "_test.go") {
 		return all, nil
@@ -143,6 +146,30 @@ func goBlocks(name, text string) ([]block, error) {
 		return true
 	})
 	return all, nil
+}
+
+// declared matches the names that a file declares and that are words to avoid: comments spell them as the code does.
+func declared(f *ast.File) *regexp.Regexp {
+	words := []string{"_"}
+	add := func(name *ast.Ident) {
+		if slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(name.Name) }) {
+			words = append(words, name.Name)
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			add(n.Name)
+		case *ast.TypeSpec:
+			add(n.Name)
+		case *ast.Field:
+			for _, name := range n.Names {
+				add(name)
+			}
+		}
+		return true
+	})
+	return regexp.MustCompile(`\b(?:` + strings.Join(words, "|") + `)\b`)
 }
 
 // commentText returns a comment without its marks, in as many lines as it has. Directives are left out.

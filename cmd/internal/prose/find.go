@@ -46,7 +46,7 @@ func findings(name, text string) ([]finding, error) {
 }
 
 var (
-	code    = regexp.MustCompile("`[^`]*`")
+	code    = regexp.MustCompile("`[^`]*`|\\b[a-z]\\w*\\.[A-Z]\\w*")
 	link    = regexp.MustCompile(`\]\([^)]*\)`)
 	wordsOf = regexp.MustCompile(`[A-Za-z0-9_.'’/$%-]*[A-Za-z0-9][A-Za-z0-9_.'’/$%-]*`)
 	stop    = regexp.MustCompile(`[.!?:]["')]*\s+`)
@@ -55,7 +55,7 @@ var (
 // mask replaces text by as many bytes that are no word.
 func mask(text string) string { return strings.Repeat("~", len(text)) }
 
-// text returns the lines of a block joined by spaces, with code and the targets of links masked.
+// text returns the lines of a block joined by spaces, with code, qualified names and the targets of links masked.
 func (b block) text() string {
 	var joined strings.Builder
 	for _, l := range b.lines {

@@ -15,6 +15,8 @@ func TestFindings(t *testing.T) {
 		{"a.go", "package a\n\n// A is told of it.\nfunc A() {}\n", `a.go:3: "told": better reports, prints, says`},
 		{"a.go", "package a\n\n// A lets\n// go of it.\nfunc A() {}\n", `a.go:3: "lets go of": better releases, closes, terminates`},
 		{"a.go", "package a\n\n// A reports it.\nfunc A() {}\n", ""},
+		{"a.go", "package a\n\n// Tell tells it.\nfunc Tell() {}\n", `a.go:3: "tells": better reports, prints, says`},
+		{"a.go", "package a\n\n// A reads b.Anew anew.\nfunc A() {}\n", `a.go:3: "anew": better again`},
 		{"a.go", "package a\n\nconst told = `told`\n", ""}, // a name and a value
 		{"a.go", "package a\n\nvar x = \"nobody reads %s here\"\n", `a.go:3: "nobody": better name the process or the person`},
 		{"a.go", "package a\n\nvar x = `SELECT nobody reads it FROM x`\n", ""},

@@ -32,7 +32,7 @@ var rules = []rule{
 
 // allowed are uses of the words above that are plain English.
 var allowed = regexp.MustCompile(`(?i)\b(?:stands? for|stand-in|stand-ins|stand-?alone|standing by|bearer|` +
-	`(?:leaves?|left|let|leaving) [a-z]{0,8} ?alone|tells? [a-z ]{0,24}apart|based upon)\b`)
+	`(?:leaves?|left|let|leaving) [a-z]{0,8} ?alone|(?:runs?|sent|tried|gate|parameter) alone|tells? [a-z ]{0,24}apart|based upon)\b`)
 
 // maxWords is how many words a sentence may have.
 const maxWords = 40

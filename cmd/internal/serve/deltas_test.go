@@ -3,6 +3,8 @@ package serve
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,51 +19,62 @@ import (
 func TestDeltas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		var at []time.Duration
+		var mu sync.Mutex // guards applied, orders and closed
+		var applied []time.Duration
 		begun := time.Now()
 		answers := []Deltas{{}, {Applied: 3, Again: 5 * time.Second}, {Refresh: []string{"crm.deals"}}, {}}
 		p, closed := r.pipeline("p", Plan{}), 0
 		p.Beside = true
 		p.Deltas = func(context.Context) (Deltas, error) {
-			at = append(at, time.Since(begun))
-			if len(at) > len(answers) {
+			mu.Lock()
+			defer mu.Unlock()
+			applied = append(applied, time.Since(begun))
+			if len(applied) > len(answers) {
 				return Deltas{}, errors.New("inbox: disk full")
 			}
-			return answers[len(at)-1], nil
+			return answers[len(applied)-1], nil
 		}
-		p.Close = func() { closed++ }
+		at := func() []time.Duration {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(applied)
+		}
+		p.Close = func() { mu.Lock(); closed++; mu.Unlock() }
 		var orders []Order
 		r.run = func(_ context.Context, o Order) (pipeline.Report, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			orders = append(orders, o)
 			return pipeline.Report{Status: pipeline.StatusComplete}, nil
 		}
 		r.start(p)
-		synctest.Wait()
-		require.Len(t, at, 1, "what an earlier process has left")
+		require.Len(t, at(), 1, "what an earlier process has left")
 		time.Sleep(10 * time.Second)
 		r.d.Received("main")
 		r.d.Received("other")
 		time.Sleep(time.Minute)
-		synctest.Wait()
-		require.Equal(t, []time.Duration{0, 10 * time.Second, 15 * time.Second, 15*time.Second + applyPause}, at[:4], "its run's end has it look again")
+		require.Equal(t, []time.Duration{0, 10 * time.Second, 15 * time.Second, 15*time.Second + applyPause}, at()[:4], "its run's end has it look again")
+		mu.Lock()
 		require.Equal(t, []string{"crm.deals"}, orders[0].Streams)
 		require.Equal(t, TriggerRefresh, orders[0].Trigger)
+		mu.Unlock()
 		for range 1000 {
 			r.d.Received("main")
 		}
 		time.Sleep(applyRetry / 2)
-		synctest.Wait()
-		require.LessOrEqual(t, len(at), 6, "many events are applied together")
+		require.LessOrEqual(t, len(at()), 6, "many events are applied together")
 		require.Error(t, seen[DeltasApplied](r)[4].Err)
-		before := len(at)
+		before := len(at())
 		time.Sleep(applyRetry)
-		synctest.Wait()
-		require.Len(t, at, before+1, "an error is tried again")
+		require.Len(t, at(), before+1, "an error is tried again")
 
 		r.d.Reload = func(context.Context) ([]Pipeline, error) { return []Pipeline{p}, nil }
 		require.NoError(t, r.d.ReloadNow(t.Context()))
 		synctest.Wait()
+		mu.Lock()
 		require.Equal(t, 1, closed, "what the old definition had open")
+		mu.Unlock()
 		r.stop()
 		require.Equal(t, 2, closed)
 	})

@@ -55,8 +55,8 @@ func (f Finding) Timed() bool { return !f.Scheme.Timestamp.From.nowhere() }
 
 // Learn finds the scheme of a sender. It tries a finite set of
 // candidates, and judges the samples that have the header; at least [MinBodies] of
-// them must have different bodies. Learn accepts a scheme only if exactly one class of candidates, that is one
-// signed content and one set of signatures, verifies all judged samples, and if no
+// them must have different bodies. A class of candidates is one signed content and one set of signatures. Learn
+// accepts a scheme only if exactly one class verifies all judged samples, and if no
 // sample verifies after a bit of a signed part, or of the secret, is flipped.
 // A chance match is as likely as a forged MAC. The error is
 // [ErrFew], [ErrNone] or [ErrAmbiguous].

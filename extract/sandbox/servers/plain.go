@@ -14,7 +14,7 @@ func (s Spec) Family() string {
 }
 
 // Plain reports whether nothing about the list is wrong or ambiguous, so that a reader that only knows its path
-// should read it completely: nothing fails, moves or lies, and the paging is either stated or can be found with
+// should read it completely: nothing fails or moves, no signal is wrong, and the paging is either stated or can be found with
 // the usual names.
 func (s Spec) Plain() bool {
 	r := s.Records

@@ -27,7 +27,7 @@ func (s Spec) Lies() bool {
 
 // Silent reports whether the server omits records and no answer shows it, so that one reading cannot detect it:
 //
-//   - it lies;
+//   - its signals are wrong;
 //   - a part of a page is missing, and the rest is unchanged;
 //   - records are left out to the end of a run, or pages come from a cache;
 //   - the list has a maximum depth, or is cut at a length that is no usual page size.

@@ -5,10 +5,11 @@
 //
 // A unit of work is one part of one workspace, as in package fleet. Workspaces
 // take turns, and as many units run at once as the workers have
-// slots. Four things limit the rate of a unit: the answers
-// of the API, one after another in each of its lists; the rate limit of its
-// workspace's key, which all units of the workspace share; the cores of its
-// worker; and the cores of the database that all units write to.
+// slots. Four things limit the rate of a unit:
+//   - the answers of the API, one after another in each of its lists;
+//   - the rate limit of its workspace's key, which all units of the workspace share;
+//   - the cores of its worker;
+//   - the cores of the database that all units write to.
 package sizing
 
 import (

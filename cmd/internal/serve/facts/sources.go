@@ -32,7 +32,7 @@ type roll struct {
 	all []board.Source
 }
 
-// Sources implements board.Standing.
+// Sources implements board.Health.
 func (f *Facts) Sources(ctx context.Context, q board.Query) (out board.Sources, err error) {
 	all, err := f.roll.read(ctx, f.Workspaces)
 	if err != nil {

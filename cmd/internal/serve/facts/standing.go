@@ -16,7 +16,7 @@ import (
 // shownSlots is how many of a pipeline's last slots are shown.
 const shownSlots = 30
 
-// Pipelines implements board.Standing.
+// Pipelines implements board.Health.
 func (f *Facts) Pipelines(ctx context.Context) ([]board.Pipeline, error) {
 	var all []board.Pipeline
 	for _, s := range f.daemon.Hub().Statuses() {
