@@ -239,7 +239,7 @@ func TestContributeDestination(t *testing.T) {
 	require.GreaterOrEqual(t, len(implements), 3, "%v", implements)
 	for folder := range implements {
 		require.True(t, tested[folder], "load/%s does not run the conformance suite", folder)
-		require.Regexp(t, `(?s)func places\(\).*?\b`+folder+`Place\(`, texts["destinations.go"])
+		require.Regexp(t, `(?s)func destinationKinds\(\).*?\b`+folder+`Kind\(`, texts["destinations.go"])
 	}
 }
 
