@@ -76,7 +76,7 @@ func realSignIn(t *testing.T, s *authServer) {
 	h := s.home(t, "client_id: public", "")
 	code, out := h.run("sync")
 	require.Equal(t, exitFailed, code, out)
-	require.Contains(t, out, "nobody has signed in yet")
+	require.Contains(t, out, "no sign-in yet")
 	code, out = h.run("check")
 	require.Equal(t, exitFailed, code, out)
 	require.Contains(t, out, "the redirect address to register with the server is http://127.0.0.1/callback (with any port)")
@@ -117,7 +117,7 @@ func realRefusals(t *testing.T, s *authServer) {
 	require.Zero(t, s.codes.Load(), "codes that were exchanged")
 	code, out = h.run("login", "--status")
 	require.Equal(t, exitFailed, code, out)
-	require.Contains(t, out, "nobody has signed in yet")
+	require.Contains(t, out, "no sign-in yet")
 }
 
 func realOutage(t *testing.T, s *authServer) {
@@ -348,7 +348,7 @@ func realSignOut(t *testing.T, s *authServer) {
 	}
 	code, out = h.run("sync")
 	require.Equal(t, exitFailed, code, out)
-	require.Contains(t, out, "somebody signed out at")
+	require.Contains(t, out, "signed out at")
 	h.signIn(t)
 	code, out = h.run("sync")
 	require.Equal(t, exitDone, code, out)

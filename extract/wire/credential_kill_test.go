@@ -192,7 +192,7 @@ func (s scenario) runWithKill(t *testing.T, stop int, at string) int {
 		require.LessOrEqual(t, now, maxSignIns, what)
 	}
 	if next.end != "works" {
-		require.Regexp(t, `^sign in: .*(lost|before it could store the token|nobody has signed in|did not renew)`, next.end, what)
+		require.Regexp(t, `^sign in: .*(lost|before it could store the token|no sign-in|did not renew)`, next.end, what)
 		again := runChildProcess(t, r, killTask{s.kind, "read", base, dir, 0}, "")
 		require.Regexp(t, "^sign in: ", again.end, "%s: each call reports it", what)
 		now, _ := r.counts()

@@ -209,7 +209,7 @@ func TestRedirectAddress(t *testing.T) {
 
 	o = i.grant(t, func(o *OAuthOptions) { o.Patience = 100 * time.Millisecond })
 	err = o.signIn(t.Context(), Session{}, SignInBy{Show: func(string) error { return nil }})
-	require.ErrorContains(t, err, "nobody has signed in within 100ms; the redirect address to register for client penstock is http://127.0.0.1/callback (with any port)")
+	require.ErrorContains(t, err, "no sign-in within 100ms; the redirect address to register for client penstock is http://127.0.0.1/callback (with any port)")
 
 	o = i.grant(t, func(o *OAuthOptions) { o.RedirectURI = "https://app.example.com/back" })
 	err = o.signIn(t.Context(), Session{}, SignInBy{Show: func(string) error { return nil }})
@@ -323,7 +323,7 @@ func TestSignOut(t *testing.T) {
 	_, asked := i.counts()
 	_, err = clientWith(t, o, i.url).Read(t.Context(), contacts)
 	require.ErrorIs(t, err, ErrSignIn)
-	require.ErrorContains(t, err, "somebody signed out at")
+	require.ErrorContains(t, err, "signed out at")
 	_, after := i.counts()
 	require.Equal(t, asked, after)
 	require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))

@@ -98,9 +98,9 @@ func TestAuthorizeRefuses(t *testing.T) {
 		change func(url.Values)
 		want   string
 	}{
-		"no state":             {"", func(q url.Values) { q.Del("state") }, "nobody has signed in"},
-		"another state":        {"", func(q url.Values) { q.Set("state", "x") }, "nobody has signed in"},
-		"two states":           {"", func(q url.Values) { q.Add("state", q.Get("state")) }, "nobody has signed in"},
+		"no state":             {"", func(q url.Values) { q.Del("state") }, "no sign-in"},
+		"another state":        {"", func(q url.Values) { q.Set("state", "x") }, "no sign-in"},
+		"two states":           {"", func(q url.Values) { q.Add("state", q.Get("state")) }, "no sign-in"},
 		"no issuer":            {"https://issuer.example", func(q url.Values) { q.Del("iss") }, "does not come from the issuer"},
 		"another issuer":       {"https://issuer.example", func(q url.Values) { q.Set("iss", "https://issuer.example.evil") }, "does not come from the issuer"},
 		"two issuers":          {"https://issuer.example", func(q url.Values) { q["iss"] = []string{"https://issuer.example", "https://evil.example"} }, "does not come from the issuer"},
@@ -167,11 +167,11 @@ func TestCallback(t *testing.T) {
 func TestAuthorizeTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &callback{answer: make(chan callbackResult, 1)}
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Minute, errors.New("nobody has signed in within 10m0s"))
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Minute, errors.New("no sign-in within 10m0s"))
 		defer cancel()
 		start := time.Now()
 		_, err := c.wait(ctx)
-		require.EqualError(t, err, "nobody has signed in within 10m0s")
+		require.EqualError(t, err, "no sign-in within 10m0s")
 		require.Equal(t, 10*time.Minute, time.Since(start))
 	})
 	o, err := NewOAuth(OAuthOptions{ClientID: "c", AuthorizeURL: "https://a.example/", TokenURL: "https://a.example/"})
@@ -201,7 +201,7 @@ func TestAuthorizeTwice(t *testing.T) {
 	u, _ := url.Parse(first)
 	o.opts.Patience = 200 * time.Millisecond
 	err := o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, func(q url.Values) { q.Set("state", u.Query().Get("state")) })})
-	require.ErrorContains(t, err, "nobody has signed in")
+	require.ErrorContains(t, err, "no sign-in")
 	_, n := r.counts()
 	require.Zero(t, n)
 }

@@ -44,8 +44,9 @@ type rule struct {
 	then func(*Table) Decision
 }
 
-// rules are in order of precedence: the first one that applies decides. Only the last one deletes rows without
-// requesting them from the source. // Invariant 12
+// rules are in order of precedence: the first one that applies decides. Only the last one removes the missing rows of a
+// proven pass. The others hold them, unless the source confirms at their own addresses that they are gone, or a
+// person confirms it. // Invariant 12
 var rules = []rule{
 	{"rows unknown", func(t *Table) bool { return !t.Swept }, (*Table).unknownRows},
 	{"rest of a resumed pass", restOfList, repeat},
@@ -71,8 +72,9 @@ var rules = []rule{
 	{"gone", func(*Table) bool { return true }, func(*Table) Decision { return Decision{Action: Remove} }},
 }
 
-// Decide applies the rules of deletion: a row is gone only if a proven pass did not contain it and a second
-// witness agrees. Deleting many rows at once needs a person's confirmation. // Invariant 12
+// Decide applies the rules of deletion. A row is gone if a proven pass did not contain it and a second witness
+// agrees. After any other pass, the source has to confirm it at the row's own address, or a person has to. Deleting
+// many rows at once always needs a person's confirmation. // Invariant 12
 func Decide(t Table) Decision { return decide(&t, rules) }
 
 func decide(t *Table, rules []rule) Decision {

@@ -64,7 +64,7 @@ func TestMetricsGrant(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0)
 	m.Observe(serve.GrantsSeen{Grants: []serve.Grant{
 		{Source: "main", Surface: "v2", Renewed: at, Expires: at.Add(time.Hour)},
-		{Source: "main", Surface: "app", Renewed: at, Failing: at.Add(time.Minute), Trouble: "nobody has signed in yet"},
+		{Source: "main", Surface: "app", Renewed: at, Failing: at.Add(time.Minute), Trouble: "no sign-in yet"},
 	}})
 	text := scrape(t, m)
 	for _, want := range []string{
