@@ -46,7 +46,8 @@ func (q *ahead[K]) take(ctx context.Context, k K) (*answer, error) {
 	return p.a, p.err
 }
 
-// put queues a, which was fetched in another way, as the next answer to take, for k.
+// put inserts an answer that was fetched in another way at the head of the queue. The next take(k)
+// returns it.
 func (q *ahead[K]) put(k K, a *answer) {
 	p := &pending[K]{key: k, cancel: func() {}, done: make(chan struct{}), a: a}
 	close(p.done)

@@ -24,7 +24,7 @@ type assembler struct {
 	seed      maphash.Seed
 
 	group   []byte   // the name of the context's member that says where the record was, as JSON
-	groupOf string   // as the stream has it
+	groupOf string   // the same name as text
 	scratch []byte   // a context
 	members []string // names of the record members that hold the key's columns, as far as they are known
 }
@@ -43,8 +43,8 @@ type batch struct {
 	keysOnly bool // keep no records: they are only compared with others
 }
 
-// reserve makes room for the hashes of n records. Slices that grow by themselves take as much again
-// for a while. // Invariant 6
+// reserve makes room for the hashes of n records. A slice that append enlarges takes its memory
+// twice while it is copied. // Invariant 6
 func (b *batch) reserve(n int, deep bool) {
 	if b.keys = slices.Grow(b.keys, n); deep {
 		b.content = slices.Grow(b.content, n)
@@ -88,7 +88,7 @@ func (a *assembler) assemble(d *doc, f found, b *batch) error {
 	return d.err
 }
 
-// size is at least what the records of a place take, and little more.
+// size returns how many bytes the assembled records of a place take at most. The bound is close.
 func (a *assembler) size(d *doc, p place) int {
 	n := p.value.end - p.value.start + len("[]")
 	if len(a.params) > 0 || a.stream.Context != "" {
@@ -112,7 +112,7 @@ func (a *assembler) place(d *doc, p place, b *batch) {
 	case formOne:
 		a.add(d, p.value, nil, context, b)
 	case formValues:
-		positions := d.get(p.value, "0").ok() // the list was turned into an object because it lost elements; otherwise the names are ids
+		positions := d.get(p.value, "0").ok() // then the names are the indexes of a list that lost elements; otherwise they are ids
 		for name, r := range d.members(p.value) {
 			if positions {
 				name = nil
@@ -149,8 +149,9 @@ func (a *assembler) appendContext(out []byte, d *doc, p place) []byte {
 	return append(append(out, a.params...), '}')
 }
 
-// identity returns the id member to append to record r of a dictionary if r does not contain its
-// key: {"17":{"name":"Ann"}} becomes {"name":"Ann","id":17}. It returns nil if r needs none.
+// identity returns the member to append to r, a record of an object that holds records by id, if r
+// lacks its key: {"17":{"name":"Ann"}} becomes {"name":"Ann","id":17}. It returns nil if r needs
+// none.
 func (a *assembler) identity(d *doc, r value, name []byte) []byte {
 	if name == nil || len(a.stream.Key) != 1 || strings.HasPrefix(a.stream.Key[0], contextKey) || !d.isObject(r) || a.member(d, r, 0).ok() {
 		return nil
@@ -159,8 +160,8 @@ func (a *assembler) identity(d *doc, r value, name []byte) []byte {
 	return append(append(member, ':'), nameValue(name)...)
 }
 
-// nameValue returns a dictionary's name as a JSON value: a number where it is one, because
-// references to the record are numbers too, else a string.
+// nameValue returns a member's name as a JSON value. A name that is a number becomes a number,
+// because references to the record are numbers too. Any other name becomes a string.
 func nameValue(name []byte) []byte {
 	if isNumber(name) {
 		return name

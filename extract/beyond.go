@@ -6,9 +6,10 @@ import (
 	"strconv"
 )
 
-// beyond handles a page that repeats the first page or the last one, page number included: some
-// lists return it for positions beyond their end. An offset is beyond the end if the offset before
-// it returns only the last record; a page number is if the next number returns the same page.
+// beyond handles a page that repeats the first or the last page. Some lists return such a page for
+// every position beyond their end. A probe decides. An offset is beyond the end if the offset one
+// lower returns only the last record. A page number is beyond the end if the next number returns
+// the same page.
 func (l *listReader) beyond(ctx context.Context, st *step) error {
 	print := sum(st.batch.keys)
 	if st.batch.n == 0 || l.pages == 0 || print != l.firstPrint && print != l.lastPrint || l.misplaced < 0 && l.clamped(st) {
@@ -30,7 +31,7 @@ func (l *listReader) beyond(ctx context.Context, st *step) error {
 	return nil
 }
 
-// isBeyondEnd probes whether a page that came before was returned for a position beyond the end.
+// isBeyondEnd sends that probe. It returns false if the server refuses the probe.
 func (l *listReader) isBeyondEnd(ctx context.Context, st *step, print uint64) (bool, error) {
 	at := st.at
 	switch {

@@ -13,7 +13,7 @@ import (
 type pagerCandidate struct {
 	typ   string // as [schemas.Pagination] calls it
 	at    position
-	field string // the field of the last record that holds the value; "" for other values
+	field string // the field of the last record that the value comes from; "" if it comes from elsewhere
 
 	moment bool // the value is a time, which several records may share
 }
@@ -34,7 +34,7 @@ func (p *pagerProbe) groups() [][]pagerCandidate {
 }
 
 // answerTokens returns the candidates that send the answer's token, the likeliest first. There are
-// none for the tokens of ranges.
+// none if the token is a range.
 func (p *pagerProbe) answerTokens() []pagerCandidate {
 	s := p.first.signals
 	if s.token == "" || s.ranged || s.rangeUnit != "" {
@@ -92,7 +92,7 @@ func (p *pagerProbe) counted() [][]pagerCandidate {
 	return [][]pagerCandidate{page[:1], offset[:1], page[1:], offset[1:], since}
 }
 
-// without removes the candidates in before from all.
+// without returns the first list without the candidates whose position is also in the second list.
 func (p *pagerProbe) without(all, before []pagerCandidate) []pagerCandidate {
 	return slices.DeleteFunc(all, func(c pagerCandidate) bool {
 		return slices.ContainsFunc(before, func(b pagerCandidate) bool { return b.at == c.at })
@@ -112,8 +112,8 @@ func (p *pagerProbe) hinted() (pagerCandidate, bool) {
 	return c[0], true
 }
 
-// numbered returns the candidates by page number or offset. The name under which the answer repeats
-// the number comes first.
+// numbered returns the candidates by page number or offset. Of the usual names, the one that the
+// answer itself uses comes first; for page numbers it comes second, after the most usual name.
 func (p *pagerProbe) numbered(typ string) []pagerCandidate {
 	s, words := p.first.signals, schemas.Paging()
 	echoed, family := s.pageName, schemas.ParamPage
@@ -176,7 +176,7 @@ func (p *pagerProbe) fixed(name string) bool {
 	})
 }
 
-// rangeAt returns the range of n records that begins at record from.
+// rangeAt returns the position that requests n records; from is the index of the first one.
 func rangeAt(unit string, from, n int64) position {
 	return position{kind: pagerRange, param: unit, at: fmt.Sprintf("%s=%d-%d", unit, from, from+n-1)}
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// inLink returns the parameters of the next link that the request did not send, the likeliest
-// first. The last candidate sends all of them.
+// inLink returns candidates for the parameters of the next link, the likeliest first. It leaves out
+// parameters that the stream itself sets, and credentials. If several are left, the last candidate
+// sends all of them.
 func (p *pagerProbe) inLink() []pagerCandidate {
 	q := p.first.signals.next
 	names := slices.Sorted(maps.Keys(q))
@@ -63,8 +64,9 @@ func leads(name string) bool {
 	return slices.Contains(schemas.Paging().Parameters(schemas.ParamLink), name)
 }
 
-// linked returns the position of a next link: by the parameter that the probe has accepted, or by
-// all parameters of the link.
+// linked returns the position to which a next link leads. If probes have shown that all parameters
+// of the link are needed, the position has all of them, otherwise only one: the accepted one, or a
+// usual one. The bool is false if the link has no such parameter.
 func (p *pager) linked(q url.Values) (position, bool) {
 	if p.hint.Type == "link" && p.hint.Page == "" && p.settled {
 		all := url.Values{}

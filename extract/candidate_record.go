@@ -26,8 +26,8 @@ func (p *pagerProbe) since() []pagerCandidate {
 	return out
 }
 
-// identity returns a member that is named like an id and differs in all records of the first page,
-// and its value in the last record.
+// identity returns the name of a member that is named like an id and has another value in each
+// record of the first page. value is that of the last record.
 func (p *pagerProbe) identity() (field, value string) {
 	f, err := p.l.locate(p.first.a.d)
 	if err != nil {
@@ -59,8 +59,8 @@ func identityOf(rows []row) (field, value string) {
 	return field, bound{value: []byte(rows[len(rows)-1][field])}.text()
 }
 
-// fromRecords returns the candidates that send a member of the last record that is named like a
-// token.
+// fromRecords returns the candidates whose value is a member of the last record that is named
+// like a token.
 func (p *pagerProbe) fromRecords() [][]pagerCandidate {
 	d, last, words := p.first.a.d, p.first.batch.last, schemas.Paging()
 	var all [][]pagerCandidate

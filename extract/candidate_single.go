@@ -27,7 +27,7 @@ var (
 	tokenOrder = searchOrder{{"token", 40}}
 	// nextPageOrder is for a list whose token is the number of its second page.
 	nextPageOrder = searchOrder{{"page", 5}, {"token", 10}, {"page", 8}, {"token", 20}, {"offset", 6}}
-	// nextOffsetOrder is for a list whose token is the number of its next record.
+	// nextOffsetOrder is for a list whose token is the offset of its second page.
 	nextOffsetOrder = searchOrder{{"offset", 6}, {"token", 9}, {"offset", 5}, {"token", 20}, {"page", 5}}
 )
 

@@ -3,8 +3,8 @@ package extract
 import "time"
 
 // ChangedAt returns when a record, a JSON object, was last changed: the latest time in the members
-// that are named for changes (updated_at, modified) and in the member field, unless field is "". ok
-// is false if no member has such a time.
+// that are named for changes (updated_at, modified) and in the member whose name is field. ok is
+// false if no member has such a time.
 func ChangedAt(record []byte, field string) (at time.Time, ok bool) {
 	ms, err := attributes(record)
 	if err != nil {

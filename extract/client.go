@@ -4,8 +4,9 @@
 //
 // Most payloads of the platform are undocumented, and its modules use different formats. So nothing
 // is taken for granted: the catalogue's hints are checked against each answer, rules detect what
-// the hints leave open, and if no rule fits, the stream stops and reports what it saw. A list that
-// ends for any other reason than its own rule is an error, never a shorter list.
+// the hints leave open, and if no rule fits, the stream stops and reports what it saw. A pass ends
+// only by one of the Rule constants. If it stops for any other reason, it returns an error, so an
+// incomplete list is never taken for the whole one.
 //
 // Begin with [New], then range over [Client.Pages].
 package extract
@@ -33,8 +34,8 @@ type Config struct {
 	Streams map[string]*wire.Client // by name, for streams with their own origin or credential
 
 	// Selected are the streams of this run. A stream whose parent is also selected takes its
-	// parameters from the last whole pass over the parent, and waits for the first one to end. So
-	// begin the parent's pass before its children's.
+	// parameters from the last whole pass over the parent in this run. If none has ended yet, the
+	// stream waits. So begin the parent's pass before its children's.
 	Selected []schemas.Stream
 
 	// Find looks up streams that are not selected. A parent that is not selected is read only for
@@ -44,7 +45,7 @@ type Config struct {
 	Parallel int    // requests of one stream at a time; default 16
 	MaxBytes int64  // of bodies fetched ahead, all streams together; default 64 MiB
 	MaxPages int    // of one list; default 100,000
-	Dir      string // for the parameters that parents store for their children; default the system's
+	Dir      string // folder for the parameters that parents store for their children; default: the system's temporary folder
 
 	// Now is the clock that decides when a stream is due for a whole pass. All processes that share
 	// a cursor must use the same one: see [state.Store]. The default is this machine's clock.
@@ -167,18 +168,19 @@ func (c *Client) Close() error {
 	return errors.Join(errs...)
 }
 
-// Pages reads s. It begins at the beginning of the list if from is "" or the cursor of a finished
-// pass, else where the pass was interrupted. The last page has End. An error ends the sequence; the
-// pages before it are valid, and their cursors resume after them. Errors of the source are or wrap
-// [*wire.Error], errors of a parent [*ParentError]. When the caller leaves the loop early, Pages
-// stops all its requests before it returns.
+// Pages reads s. If from is "" or the cursor of a finished pass, or if the request of s has changed
+// since, it begins at the beginning of the list; otherwise where the pass was interrupted. The last
+// page has End. An error ends the sequence; the pages before it are valid, and their cursors resume
+// after them. Errors of the source are or wrap [*wire.Error], errors of a parent [*ParentError].
+// When the caller leaves the loop early, Pages stops all its requests before it returns.
 func (c *Client) Pages(ctx context.Context, s schemas.Stream, from state.Cursor) iter.Seq2[Page, error] {
 	return c.PagesOf(ctx, s, from, nil)
 }
 
-// PagesOf is [Client.Pages] for some parents: of a child stream, it requests only those for which
-// selects returns true. of is the number of all parents. selects is ignored if other streams are fed from
-// s, because they need all of its records.
+// PagesOf is [Client.Pages] for some of the parents of a child stream. It requests only the parents
+// for which the function selects returns true; nil selects all. The second argument of that
+// function is the number of all parents. The function is not used if s is itself the parent of
+// streams in this run, because they need all of its records.
 func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Cursor, selects func(p Parent, of int) bool) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

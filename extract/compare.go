@@ -20,8 +20,9 @@ const (
 	otherRecords
 )
 
-// compare reports whether b is another reading of the records in a. A page that overlaps with the
-// page before it because the list moved is not: it lacks most of those records.
+// compare says how much two readings of a list have in common. If the list moved, the next page
+// shares some records with the page before. It is still otherRecords, because it lacks most of
+// them.
 func compare(a, b batch) likeness {
 	switch {
 	case a.n == b.n && sum(a.keys) == sum(b.keys):
@@ -75,12 +76,12 @@ func sorted(keys []uint64) []uint64 {
 	return keys
 }
 
-// leastRenamed is how many records must differ under the same keys before the key is in doubt.
-// Fewer may differ because reading them changes a member.
+// leastRenamed is how many records a page must have before renamed doubts the key. A smaller page
+// may differ only because reading its records changes a member.
 const leastRenamed = 5
 
 // renamed reports whether b has the keys of the records in a, but different content in every
-// record: the key may start again on each page.
+// record. Then the key may start again on each page.
 func renamed(a, b batch) bool {
 	if b.n < leastRenamed || len(a.content) != a.n || len(b.content) != b.n {
 		return false
@@ -112,7 +113,7 @@ func renamed(a, b batch) bool {
 // whose key hashes end in zeros, or all records if there are too few of those. // Invariant 6
 const maxRenamed = 1 << 16
 
-// sampleRate returns a mask: the keys that have zeros in its bits are compared.
+// sampleRate returns a bit mask. renamed compares the keys that are zero in all bits of the mask.
 func sampleRate(keys []uint64) uint64 {
 	rate := uint64(1)<<max(0, bits.Len(uint(len(keys)))-bits.Len(uint(maxRenamed))) - 1
 	n := 0
@@ -127,7 +128,7 @@ func sampleRate(keys []uint64) uint64 {
 	return rate
 }
 
-// requestsOf returns how many requests an error took.
+// requestsOf returns how many requests were sent before the error was returned.
 func requestsOf(err error) int {
 	if e, ok := errors.AsType[*wire.Error](err); ok {
 		return e.Attempts

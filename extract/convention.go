@@ -58,7 +58,7 @@ type Convention struct {
 	Thorough   bool               `json:"thorough,omitempty"` // orders and filters were probed too
 	Located    bool               `json:"located,omitempty"`  // Records is known; "" is the whole body
 	Records    string             `json:"records,omitempty"`  // JSON pointer; * stands for every element or value
-	Context    string             `json:"context,omitempty"`  // name of the member of _context that holds a record's container
+	Context    string             `json:"context,omitempty"`  // name of the member of _context that says in which column, group or map entry a record was found
 	Key        []string           `json:"key,omitempty"`
 	Pagination schemas.Pagination `json:"pagination"`
 	Shape      string             `json:"shape,omitempty"` // outline of the envelope; if it changes, the endpoint is probed again
@@ -89,7 +89,7 @@ type Order struct {
 // Filter is a query parameter that leaves out records whose last change is before a given time.
 type Filter struct {
 	Param    string `json:"param"`     // updated_since, created[gte], …
-	Field    string `json:"field"`     // top-level field of the records that it compares
+	Field    string `json:"field"`     // top-level field of the records that is compared with the parameter
 	Format   string `json:"format"`    // how the time is written: one of the Unit constants
 	ByChange bool   `json:"by_change"` // records have shown that it does not compare the time of creation
 }
@@ -172,12 +172,13 @@ func (c Convention) Apply(s schemas.Stream) schemas.Stream {
 	return s
 }
 
-// Refuted reports whether two different records were found with the same key.
+// Refuted reports whether the given key was refuted: two different records shared it.
 func (c Convention) Refuted(key []string) bool {
 	return slices.ContainsFunc(c.RefutedKeys, func(k []string) bool { return slices.Equal(k, key) })
 }
 
-// Hypotheses returns the part of c that does not depend on how pages and records are found.
+// Hypotheses returns only the refuted hypotheses and keys of c. They stay true if the pages or the
+// records are found in another way.
 func (c Convention) Hypotheses() Convention {
 	if len(c.Dropped)+len(c.RefutedKeys) == 0 {
 		return Convention{}
@@ -240,9 +241,8 @@ func (c Convention) Object() bool {
 	return f.Value == oneObject
 }
 
-// Moved describes how now, a later convention, differs from c: the records have moved, or a list
-// has become one object. It returns "" for no such change. One object that has become a list is not
-// reported.
+// Moved describes what a later convention changes: the records have moved, or a list has become one
+// object. It returns "" for no such change. One object that has become a list is not reported.
 func (c Convention) Moved(now Convention) string {
 	switch {
 	case !c.Located || !now.Located:

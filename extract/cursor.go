@@ -16,7 +16,7 @@ import (
 )
 
 // passCursor is the content of a cursor: a pass and a position in it. No two cursors are equal:
-// those of one pass differ in their page count, those of different passes in the pass id.
+// those of one pass differ in their position, those of different passes in the pass id.
 type passCursor struct {
 	Version int    `json:"v"`
 	Pass    string `json:"pass"`
@@ -47,10 +47,10 @@ type passCursor struct {
 	Plan windowPlan `json:"windows,omitzero"`
 
 	Parents int    `json:"parents,omitempty"` // fan-out: parents that are done
-	Skipped int    `json:"skipped,omitempty"` // of these, parents that were not requested
+	Skipped int    `json:"skipped,omitempty"` // fan-out: parents that are done and were not requested
 	Gone    int    `json:"gone,omitempty"`
-	Short   int    `json:"short,omitempty"`  // of these, parents whose list may be incomplete
-	Tuples  string `json:"tuples,omitempty"` // fingerprint of the values of these parents
+	Short   int    `json:"short,omitempty"`  // fan-out: parents whose list may be incomplete
+	Tuples  string `json:"tuples,omitempty"` // fan-out: fingerprint of the values of all parents that are done
 }
 
 const passCursorVersion = 1

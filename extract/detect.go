@@ -123,9 +123,9 @@ type member struct {
 	value value
 }
 
-// folded returns the members of v whose folded names are among words. A name that is spelled
-// exactly like the word takes precedence. It visits each member once, because there may be
-// millions.
+// folded returns the members of v by word. A member belongs to a word if its name is that word as
+// it is, which takes precedence, or after [schemas.FoldName]. A word without a member has the zero
+// member. Each member is visited once, because there may be millions.
 func (d *doc) folded(v value, words []string) map[string]member {
 	found := make(map[string]member, len(words))
 	longest := 0
@@ -147,7 +147,7 @@ func (d *doc) folded(v value, words []string) map[string]member {
 	return found
 }
 
-// maxSpelled is how many times longer than its folded form a name may be.
+// maxSpelled is how many times longer than the longest word a name may be.
 const maxSpelled = 8
 
 // detectNamed takes the list in v that is named like the stream's records.
@@ -164,8 +164,8 @@ func (f *finder) detectNamed(v value, path string) bool {
 	return false
 }
 
-// detectList takes a list of objects. If these contain lists named like the stream's records, they
-// are the columns of a board, and it takes those lists instead.
+// detectList takes a list of objects. If these objects contain lists named like the stream's
+// records, they are the columns of a board, and detectList takes the lists inside them.
 func (f *finder) detectList(v value, path string) bool {
 	if !f.d.recordList(v) {
 		return false
@@ -246,8 +246,8 @@ func (f *finder) detectMap(v value, path string) bool {
 	return f.recordMap(v) && f.at(path+"/*") == present
 }
 
-// detectOne takes an object that is itself the record: of a detail endpoint, or of a list that
-// collapses to its only record.
+// detectOne takes an object that is itself the record: of a detail endpoint, or of a list endpoint
+// that returns a single record without a list.
 func (f *finder) detectOne(v value, path string) bool {
 	if !f.single && !f.record(v) {
 		return false

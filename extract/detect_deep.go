@@ -7,7 +7,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// detectDeep takes the only list of objects at any depth below v.
+// detectDeep takes the only list of objects at any depth; without any, the only object that holds
+// records by id; without any, the only empty list.
 func (f *finder) detectDeep(v value) bool {
 	if f.single || f.record(v) && !f.paged(v) && !f.declaresList(v) {
 		return false
@@ -92,8 +93,8 @@ func (f *finder) emptyPlaces() []string {
 	return out
 }
 
-// ambiguous returns the pointer of a list inside what was detected as one object with an id, if
-// either may be the records; otherwise "".
+// ambiguous returns the pointer of a list if the answer was taken for one object with an id, but
+// that list inside it may hold the records as well. It returns "" if there is no such list.
 func (f *finder) ambiguous() string {
 	if !f.owned || f.out.form != formOne || f.out.pointer != "" {
 		return ""

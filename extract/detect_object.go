@@ -6,7 +6,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// declaresList reports whether an object declares its type as a list.
+// declaresList reports whether a member of the object v says that v is a list.
 func (f *finder) declaresList(v value) bool {
 	words := schemas.Paging()
 	return slices.ContainsFunc(words.TypeMembers(), func(name string) bool { return words.ListType(f.d.text(f.d.get(v, name))) })
@@ -26,8 +26,8 @@ func (f *finder) column(v value) bool {
 }
 
 // sameKind reports whether the n objects in v are records of one kind: all have an id, or they have
-// the same members. The second rule needs more than two objects, because one record may have two
-// addresses.
+// the same members. The second rule needs more than two objects, because one record may hold two
+// objects of one kind, such as two addresses.
 func (f *finder) sameKind(v value, n int) bool {
 	ids, names := 0, ""
 	same := n > 2
@@ -70,7 +70,8 @@ func (f *finder) sameKindLists(v value) bool {
 	return true
 }
 
-// paged reports whether the object v has members about paging. A list that has an id does.
+// paged reports whether the object v has members about paging. Then it is a list even if it has an
+// id.
 func (f *finder) paged(v value) bool {
 	words := schemas.Paging()
 	if f.hasAny(v, words.ListMembers()) {

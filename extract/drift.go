@@ -14,7 +14,7 @@ type Drift struct {
 	Moved   int `json:"moved,omitempty"`   // pages whose total differs from that of the page before
 	Shifted int `json:"shifted,omitempty"` // last pages that held other records when they were requested again
 	Overlap int `json:"overlap,omitempty"` // records that were on the page before, too
-	Alike   int `json:"alike,omitempty"`   // records without a key that were on the page before, too, if they were half of a page
+	Alike   int `json:"alike,omitempty"`   // records without a key that were on the page before or the first page, too: see noteRepeatedRecords
 	Doubled int `json:"doubled,omitempty"` // records that were twice on one page
 	Uneven  int `json:"uneven,omitempty"`  // counted pages that held fewer records than others and were not the last
 	Stale   int `json:"stale,omitempty"`   // pages that were older than an earlier one, as from a cache
@@ -25,11 +25,11 @@ type drift struct {
 	Drift
 	total   int64 // of the page before; -1 for none
 	fullest int   // records on the fullest page so far
-	short   int   // shorter pages since the last page with records
+	short   int   // shorter pages, from the last page with records on
 	blank   int   // of these, the empty ones
 	counted bool  // a page was requested by number or offset
 	newest  time.Time
-	notice  string // the first text that an interpreter printed before a page
+	notice  string // the first text that the server printed before the JSON of a page
 }
 
 // staleAfter is how much older than the page before a page may be. The clocks of a server group
@@ -54,8 +54,8 @@ func (d *drift) see(st *step) {
 	}
 }
 
-// size counts pages with missing records. An empty page that the list announced is one, except page
-// N of N pages that are numbered from 0: then the page before it was the last.
+// size counts the pages that lack records. An empty page counts if the list announced it. Page N of
+// N pages that are numbered from 0 does not count, because the page before it was the last one.
 func (d *drift) size(st *step) {
 	n := st.batch.n
 	announced := st.rule == RuleNoNext || st.rule == RuleLastPage && !st.afterLast

@@ -2,10 +2,9 @@ package extract
 
 import "context"
 
-// confirm requests the end of a list again if the list counts its pages and states no total: the
-// page with the last records, and the empty page after it if that page ended the list and no other
-// empty page came before it. A difference means that the list changes, or that the server leaves
-// out records.
+// confirm requests the end of a list again, if the list is not read by tokens and states no total.
+// It requests the page with the last records. If one empty page ended the list, it requests that
+// page, too. A difference means that the list changes, or that the server leaves out records.
 func (l *listReader) confirm(ctx context.Context, st *step) error {
 	if l.budget > 0 || st.total >= 0 || l.lastTotal >= 0 || st.reread || st.rule != RuleNoNext && st.rule != RuleEmptyPage {
 		return nil

@@ -14,7 +14,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A page of a fan-out gathers the answers of several parents, up to this many bytes or parents.
+// A page of a fan-out gathers the answers of several parents, until it has this many bytes or
+// parents.
 const (
 	gatherBytes   = 128 << 10
 	gatherParents = 200
@@ -39,7 +40,7 @@ type fanPass struct {
 	windows *windows        // over, if it holds time windows; else nil
 	traits  endpointTraits
 	done    uint64        // fingerprint of the tuples that are done
-	list    *ParentList   // of the parents; nil if their own pass provided them
+	list    *ParentList   // how the parents were read; nil if their own pass provided them
 	test    parameterTest // whether the source uses the parameters
 
 	records  []byte // gathered for the next page
@@ -227,7 +228,7 @@ func (f *fanPass) passOver(n int, sum uint64) {
 }
 
 // parent takes the records of one tuple, given its first answer. A parent that no longer exists has
-// none.
+// no records.
 func (f *fanPass) parent(ctx context.Context, t tupleRequest, w *lookahead, a *answer, err error, yield func(Page, error) bool) (more bool, _ error) {
 	f.current = Parent{Tuple: []byte(t.line), Print: t.print}
 	pages := f.mark.Pages
@@ -299,8 +300,8 @@ func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func
 }
 
 // short reports whether the list of one parent, at its end, contradicts its total or may have been
-// cut. Among many parents some lists have any length, so only a length that is likely to be a limit
-// counts.
+// cut. Among the lists of many parents any length occurs by chance. So only a round length of at
+// least likelyLimit counts as cut.
 func (l *listReader) short(end *step) bool {
 	n := l.pager.rows
 	if l.lastTotal >= 0 {
@@ -345,8 +346,8 @@ func (f *fanPass) page(end *End) Page {
 	return out
 }
 
-// end yields the last page. If all of many parents are missing, the endpoint is missing, not the
-// records.
+// end yields the last page. If at least allGone parents were requested and all are missing, it
+// returns an error, because then the endpoint is missing, not the records.
 func (f *fanPass) end(yield func(Page, error) bool) (more bool, err error) {
 	requested := f.mark.Parents - f.mark.Skipped
 	if f.mark.Gone >= allGone && f.mark.Gone == requested {
@@ -368,7 +369,8 @@ func (f *fanPass) end(yield func(Page, error) bool) (more bool, err error) {
 	}), nil), nil
 }
 
-// someOf appends the texts of more that have lacks, up to maxStatements.
+// someOf appends the texts of the second list to the first, without duplicates and up to
+// maxStatements in all.
 func someOf(have, more []string) []string {
 	for _, text := range more {
 		if len(have) < maxStatements && !slices.Contains(have, text) {

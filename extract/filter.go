@@ -10,12 +10,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxFields is how many fields with times of change filters are tried for.
+// maxFields is the largest number of fields with times of change for which filters are tried.
 const maxFields = 2
 
 // filters looks for a parameter that leaves out unchanged records. It first sends all candidates in
-// one request, with a time in the future: if the list still returns records, it ignores all of
-// them.
+// one request, with a time in the future: if the list still returns records, the server ignores all
+// candidates.
 func (n *negotiation) filters(ctx context.Context, st *step) error {
 	f := n.open(FactFilter)
 	fields := n.timesOfChange()
@@ -191,8 +191,8 @@ func (t *trial) middle() (time.Time, bool) {
 }
 
 // disobeys describes how an answer contradicts a filter by time of change: a known record that was
-// changed later is missing, or one that was changed earlier is there. The answer must be the whole
-// list.
+// changed later is missing, or one that was changed earlier is there. An answer as long as a page
+// contradicts it too, because it may lack records.
 func (t *trial) disobeys(answer, known []row, edited, other row, bound time.Time) string {
 	switch {
 	case len(answer) >= t.page:

@@ -72,9 +72,9 @@ func (l *listReader) early(err error) error {
 	return err
 }
 
-// clamped reports whether a page without new records is what the list returns beyond its last page,
-// and nothing announces more. Either the page before was short, or this page repeats the last or
-// the first page of a list whose pages have differed.
+// clamped reports whether a page without new records is beyond the end of the list. Nothing may
+// announce more records. Also, the page before must be short, or this page must repeat the first or
+// the last page.
 func (l *listReader) clamped(st *step) bool {
 	if st.at == l.beyondEnd && st.at != (position{}) {
 		return true
@@ -94,8 +94,7 @@ func (l *listReader) clamped(st *step) bool {
 	return again || int64(l.lastN) < l.pager.step && st.batch.n <= l.lastN
 }
 
-// repeats returns an error if a page came before, or has no record that the page before did not
-// have.
+// repeats returns an error if a page equals an earlier one, or has only records of the page before.
 func (l *listReader) repeats(keys []uint64) error {
 	if len(keys) == 0 {
 		return nil
@@ -123,9 +122,9 @@ func (l *listReader) repeats(keys []uint64) error {
 	return nil
 }
 
-// noteRepeatedRecords counts records without a key that were on the page before or on the first page: the list
-// has moved or has started again. In a list with equal records, half of the page must be repeated:
-// such a list shows equal records on one page, too.
+// noteRepeatedRecords counts records without a key that were also on the page before or on the
+// first page. They show that the list has moved or has started again. If one page held two equal
+// records, repeated ones may be equal by chance. Then they count only if they are half of the page.
 func (l *listReader) noteRepeatedRecords(now []uint64, doubled, overlap int) {
 	l.hasEqualRecords = l.hasEqualRecords || doubled > 0
 	if l.pages == 1 {

@@ -216,8 +216,8 @@ func within(some, others map[string]bool) bool {
 	return true
 }
 
-// peek returns the fingerprint of the first page for a tuple. ok is false if there is no such page:
-// a server that refuses a value uses it.
+// peek returns the fingerprint of the first page for a tuple. ok is false if there is no such page.
+// A server that refuses a value does not ignore the parameter.
 func (f *fanPass) peek(ctx context.Context, line string) (print answerPrint, ok bool, err error) {
 	params, err := bind(f.s, f.fed, line)
 	if err != nil {
@@ -328,8 +328,9 @@ func (n keyedTuples) none() bool {
 	return true
 }
 
-// valueless requests a list without its parent's value if no parent has one. If the answer has
-// records, it returns a [RefutedError], because the list can be read without the parent.
+// valueless is called if no parent has a value for the parameters. It requests the list without
+// them. If the answer has records, it returns a [RefutedError], because the list can be read
+// without the parent.
 func (p *pass) valueless(ctx context.Context) error {
 	if p.s.Stated[HypothesisParent] != "" {
 		return nil

@@ -18,8 +18,8 @@ type Deliveries interface {
 	Events(ctx context.Context, source string, after int64, limit int) ([]state.Event, error)
 }
 
-// Inbox reads the webhook events of one source as hints that records may have changed. The data in
-// an event is kept beside the hint, but never becomes the record. It is safe for concurrent use.
+// Inbox reads the webhook events of one source as hints that records may have changed. What an
+// event says about a record is only passed on, as [Hint].Data. It is safe for concurrent use.
 type Inbox struct {
 	waiting Deliveries
 	source  string
@@ -121,9 +121,9 @@ func dataOf(body []byte) ([]byte, bool) {
 }
 
 // subject returns the key of the record that an event is about, if it fits, and what the event says
-// about the record. data is the record, or holds it as object, or under the type's word, or under
-// any other name if it holds nothing else. If data names a record beside its own id, as in lead_id,
-// the event is about a part of that record.
+// about the record. The record is data itself or one of its members: the one named "object", the
+// one named like the last word of the event type, or the only one. If data has a member such as
+// lead_id, the event is about a part of that lead, and object is nil.
 func subject(data []byte, word string, fits func(key string) bool) (key string, object []byte) {
 	ms, err := attributes(data)
 	if err != nil {

@@ -13,18 +13,18 @@ import (
 )
 
 // recall is what a pass of an incremental stream knows from earlier passes and leaves to the next
-// one. The cursor stores it.
+// one. The cursor stores it. The edge of a pass is the time up to which it has read the changes.
 //
 // A list changes while it is read: a changed record moves to another page, and another record may
-// slip from one page to the next. So a pass of several pages does not settle its edge: the next
-// pass begins where this one began, and only the pass after that begins at the edge. A change is
+// slip from one page to the next. So the edge of a pass of several pages is not settled: the next
+// pass begins at the edge before it, and only the pass after that begins at this edge. A change is
 // lost only if two passes miss it, and then the next whole pass finds it.
 type recall struct {
 	By        string    `json:"by,omitempty"`        // identifies the bounds: field and parameter
 	Since     time.Time `json:"since,omitzero"`      // the request leaves out records changed before
 	Tail      bool      `json:"tail,omitempty"`      // the list has the latest change first: the pass ends at a page of records changed before Before
 	Before    time.Time `json:"before,omitzero"`     // the settled edge minus the lookback: no record changed before it can be new
-	Top       time.Time `json:"top,omitzero"`        // latest time of change that counts, in this pass or an earlier one
+	Top       time.Time `json:"top,omitzero"`        // latest time of change, up to Began, in this pass or an earlier one
 	Began     time.Time `json:"began,omitzero"`      // changes made during this pass have no earlier time
 	ClockBack bool      `json:"behind,omitempty"`    // the source's clock was set back: the next pass is whole
 	Misplaced string    `json:"misplaced,omitempty"` // how a page contradicts the order: see misplace
@@ -33,7 +33,7 @@ type recall struct {
 	Whole     time.Time `json:"whole,omitzero"`      // when the last whole pass began, by [Config.Now]
 }
 
-// by identifies the bounds of a stream; "" for none.
+// by returns a text that identifies what bounds the passes of a stream; "" if every pass is whole.
 func (c *Client) by(s schemas.Stream) string {
 	switch i := s.Incremental; {
 	case s.Range.Set():
@@ -136,8 +136,8 @@ const unknownClock = time.Hour
 // westOfUTC is how far a clock of unknown zone may be behind UTC.
 const westOfUTC = 12 * time.Hour
 
-// earliest returns the earliest time, in the precision of the format, that a record changed at or
-// after at can have.
+// earliest returns the earliest time that a record can state, in this format, for a change at the
+// given time or later.
 func earliest(at time.Time, format string) time.Time {
 	at = at.UTC()
 	if zoneless(format) {

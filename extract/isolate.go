@@ -75,7 +75,8 @@ func (g *gaps) close(key string) {
 	}
 }
 
-// follow notes a page. Its first record is the one after a gap at the end of the previous page.
+// follow notes the keys of the first and the last record of a page. If the previous page ended with
+// a gap, the first key is the one after the gap.
 func (l *listReader) follow(st *step) {
 	g := &l.gaps
 	if st.a == nil || st.batch.n == 0 {
@@ -101,9 +102,10 @@ func failsOnData(e *wire.Error) bool {
 	return false
 }
 
-// isolate reads a page that cannot be read as a whole in smaller pages, down to single records.
-// Records that still fail become gaps. It returns cause if the list has no smaller pages, or if no
-// record of the page can be read: then the fault is not a broken record.
+// isolate reads the records of a page that the server cannot return as a whole, in smaller pages
+// and down to single records. Records that still fail become gaps. If the list has no smaller
+// pages, it returns the error cause. If no record of the page can be read, the fault is not a
+// broken record, and it returns an error, too.
 func (l *listReader) isolate(ctx context.Context, at position, cause error) (*step, error) {
 	fault, ok := errors.AsType[*wire.Error](cause)
 	if !ok || !failsOnData(fault) || l.traits.isolating >= maxIsolating || len(l.gaps.all) >= maxGaps {
@@ -345,7 +347,8 @@ func (i *isolation) finish() (*step, error) {
 	return st, nil
 }
 
-// signals converts what the parts say about further pages to pages of the list's own size.
+// signals returns what the parts state about further pages, converted to pages of the list's own
+// size.
 func (i *isolation) signals() signals {
 	s := noSignals
 	s.total = i.total

@@ -8,10 +8,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A field, or a pair of references, must differ in this many records before it is taken for the
-// key. A field that is named like an id needs no minimum. Few records hardly refute a code, and
-// even less a name: two shops of one name may come late in a list. Whatever is taken, each pass
-// continues to check that records of one key are equal.
+// A field, or a pair of references, must have different values in this many records before it is
+// taken for the key. A field that is named like an id needs no minimum. Few records hardly refute a
+// code, and even less a name: two shops of one name may come late in a list. Whatever is taken,
+// each pass continues to check that records of one key are equal.
 const (
 	minDistinct       = 10
 	minDistinctLabels = 50 // for names and labels

@@ -44,8 +44,7 @@ type found struct {
 	above   []value // objects on the way to the records, the root first: they may hold paging signals
 }
 
-// all yields the places, and in their stead those of a map's entries. There may be a million.
-// // Invariant 6
+// all yields the places. For a map it yields one place per entry; there may be a million entries. // Invariant 6
 func (f found) all(d *doc) iter.Seq[place] {
 	return func(yield func(place) bool) {
 		for _, p := range f.places {

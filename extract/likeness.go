@@ -10,10 +10,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Likeness describes the records of a list, so that a record that was read by itself can be
-// converted into the form of the list: members that the list does not show are removed, and all
-// members that the list shows must be there. Only if both are equal byte by byte, a row does not
-// depend on the way it was read.
+// Likeness describes the records of a list. It converts a record that was read by itself into the
+// form of the list: it removes members that the list does not show, and refuses a record that lacks
+// a member of all listed records. If the result equals the listed record byte by byte, a row does
+// not depend on the way in which its record was read.
 type Likeness struct {
 	key      string
 	volatile []string
@@ -125,8 +125,8 @@ func (l *Likeness) Fit(record []byte) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// KeyOf returns the member of a record that the column key is made of, as a JSON scalar; "" if
-// there is none.
+// KeyOf returns the record's value for a key column, as a JSON scalar; "" if there is none. The
+// member has the column's name, or a name from which the column's name is derived.
 func KeyOf(record []byte, key string) string {
 	ms, err := attributes(record)
 	if err != nil {
@@ -135,7 +135,7 @@ func KeyOf(record []byte, key string) string {
 	return keyAmong(ms, key)
 }
 
-// keyAmong returns the scalar of the member key, or of the member whose column is key.
+// keyAmong returns the value that [KeyOf] returns, from the members of a record.
 func keyAmong(ms []attribute, key string) string {
 	for _, m := range ms {
 		if m.name == key {

@@ -64,8 +64,8 @@ type listReader struct {
 	incomplete    []string        // statements of pages that they are incomplete; the first few
 	constant      map[string]bool // unread texts of the first page, by pointer and value
 
-	counts   bool // its totals count the records of a page
-	budget   int  // of requests for probes; 0 for none
+	counts   bool // the list's totals count the records of a page
+	budget   int  // most requests for probes; 0 for no limit
 	requests int  // since the last step
 	bytes    int64
 
@@ -111,8 +111,8 @@ type step struct {
 	a *answer
 }
 
-// walk reads the list page by page, beginning at at. A step is valid until the loop continues.
-// first, if not nil, is the answer for at.
+// walk reads the list page by page from a position on. A step is valid until the loop continues. If
+// first is not nil, it is the answer for that position.
 func (l *listReader) walk(ctx context.Context, at position, first *answer) iter.Seq2[*step, error] {
 	return func(yield func(*step, error) bool) {
 		q := &ahead[position]{c: l.c, fetch: func(ctx context.Context, p position) (*answer, error) {
@@ -150,7 +150,7 @@ func (l *listReader) following(at position) (position, bool) {
 	return l.pager.following(at)
 }
 
-// step takes the answer for at and decides which position is next.
+// step takes the answer for a position and decides which position is next.
 func (l *listReader) step(ctx context.Context, q *ahead[position], at position) (*step, error) {
 	a, err := q.take(ctx, at)
 	if err != nil {
@@ -292,8 +292,8 @@ func (l *listReader) counting(total int64, n int) bool {
 	return l.counts
 }
 
-// single reports whether the answer is one object instead of a list. A list that collapses to its
-// only record counts too, unless the answer announces more.
+// single reports whether the answer is one object instead of a list. A list endpoint that returns
+// its only record without a list counts too, unless the answer announces more.
 func (l *listReader) single(f found, st *step, s signals) bool {
 	if l.pages > 0 {
 		return false

@@ -18,7 +18,7 @@ func (l *listReader) look(ctx context.Context, at position) (*step, error) {
 	return l.inspect(ctx, at, l.request)
 }
 
-// reread is look for a page that is known to exist.
+// reread is look for a page that is known to exist. So temporary failures are retried.
 func (l *listReader) reread(ctx context.Context, at position) (*step, error) {
 	return l.inspect(ctx, at, func(ctx context.Context, at position) (*answer, error) {
 		return l.c.fetch(ctx, l.s, l.params, at)
@@ -141,8 +141,9 @@ func (l *listReader) first(ctx context.Context, st *step) (*step, error) {
 	return fresh, nil
 }
 
-// request sends a probe. An answer 5xx refutes it if the second attempt returns the same. 502, 503 and
-// 504 may concern the whole server: they refute the probe only if the first page can still be read.
+// request sends a probe. If the server answers 5xx, it sends the probe again. A second answer 5xx
+// refutes the probe. But 502, 503 and 504 may concern the whole server: they refute the probe only
+// if the first page can still be read.
 func (l *listReader) request(ctx context.Context, at position) (*answer, error) {
 	a, err := l.c.probe(ctx, l.s, l.params, at)
 	if !serverFault(err) {

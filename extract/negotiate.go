@@ -18,16 +18,17 @@ import (
 const maxProbes = 52
 
 // Negotiate finds out how s answers, by probes that could refute each hypothesis, and returns the
-// hypotheses that remain. If none remains for some fact, it returns an error with the evidence; the
-// returned Convention then holds only the number of requests, which is limited. known is not used.
-// A stream with a parent takes no request: its lists are learned with the first parent that is
-// read.
+// hypotheses that remain. If none remains for some fact, it returns an error with the evidence, and
+// a Convention with only the number of requests. That number is limited. The argument known is not
+// used. A stream of files takes no request, nor does a stream with a parent: a pass learns how its
+// lists are paged from the first parent.
 func (c *Client) Negotiate(ctx context.Context, s schemas.Stream, known Convention) (Convention, error) {
 	return c.negotiate(ctx, s, false)
 }
 
-// Explore is [Client.Negotiate] that also looks for a way to sort the list and for a filter that
-// leaves out unchanged records. That takes about 5 to 15 more requests if the server supports any.
+// Explore does what [Client.Negotiate] does, and also looks for a way to sort the list and for a
+// filter that leaves out unchanged records. That takes about 5 to 15 more requests if the server
+// supports any.
 func (c *Client) Explore(ctx context.Context, s schemas.Stream) (Convention, error) {
 	return c.negotiate(ctx, s, true)
 }

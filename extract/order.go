@@ -13,8 +13,8 @@ import (
 )
 
 // order finds the default order of the list: the latest change first, by key, or by another time.
-// Until a record is edited, the latest change first looks like the newest record first, so an
-// edited record must show the difference.
+// As long as no record was edited, the order by latest change equals the order by creation. Only an
+// edited record shows which of the two it is.
 func (n *negotiation) order() {
 	key := n.keyFields()
 	f := n.open(FactSort)

@@ -68,7 +68,7 @@ func (e *otherListError) Error() string { return e.cause.Error() }
 func (e *otherListError) Unwrap() error { return e.cause }
 
 // otherList returns an otherListError if a probe changed another list than the one taken for the
-// records, and that list is as before without the probe.
+// records, and a request without the probe's parameters returns that list as before.
 func (n *negotiation) otherList(ctx context.Context, doubt error) error {
 	o := n.l.others
 	if o == nil || o.changed == "" {
@@ -123,8 +123,8 @@ func (n *negotiation) mayChooseList() bool {
 	return n.owned() && n.s.Stated["records"] == "" && len(n.s.Records) == 0 && !singleClass(n.s.Class)
 }
 
-// inOtherList negotiates again with the records at e.place. If that list has no pages, it returns
-// the first result and e.cause.
+// inOtherList negotiates again with the records at e.place. If that list has no pages, it returns n
+// and e.cause.
 func (n *negotiation) inOtherList(ctx context.Context, e *otherListError) (*negotiation, error) {
 	s := n.s
 	s.Records = []string{e.place}

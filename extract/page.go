@@ -24,9 +24,9 @@ type Page struct {
 
 	End *End // on the last page of a pass, else nil
 
-	// Older reports for each record whether it was changed before Edge, the settled edge of earlier
-	// passes minus the lookback: such a record cannot be new. It is nil if there is no edge, as in
-	// a first pass.
+	// Older reports for each record whether it was changed before Edge. Earlier passes have read
+	// all changes up to that time, so such a record cannot be new. Older is nil if there is no
+	// edge, as in a first pass.
 	Older []bool
 	Edge  time.Time
 
@@ -57,7 +57,7 @@ type End struct {
 	Parents    int       // fan-out: parents that were requested
 	Skipped    int       // fan-out: parents that the caller chose to skip
 	Gone       int       // fan-out: parents that no longer exist
-	Short      int       // fan-out and windows: those whose list differs from its total or may have been cut
+	Short      int       // parents or windows whose list differs from its total or may have been cut
 	Windows    int       // time windows that were requested
 	Partial    bool      // incremental: unchanged records were left out
 	Since      time.Time // incremental: records changed earlier were left out; zero for none
@@ -94,15 +94,15 @@ type ParentList struct {
 	Again   bool  // a second reading found the same records
 }
 
-// The rules by which a pass may end. An error, a guard or an exhausted budget is an error of the
-// pass, never an end. // Invariant 14
+// The rules by which a pass may end. A pass that stops for any other reason, such as an exhausted
+// limit, ends with an error. // Invariant 14
 const (
 	RuleOnePage   = "one_page"   // the list ignores page numbers and has one page
-	RuleLastPage  = "last_page"  // the last_page or total_pages of the page itself was reached
+	RuleLastPage  = "last_page"  // the page with the number that the list states as its last one was reached
 	RuleTotal     = "total"      // as many records as the list's total were read
 	RuleNoNext    = "no_next"    // the next link or cursor is empty, or has_more is false
 	RuleEmptyPage = "empty_page" // the page after the end is empty
-	RuleRepeat    = "repeat"     // pages after a short last page repeat it
+	RuleRepeat    = "repeat"     // the page after the end repeats an earlier page
 	RuleParents   = "parents"    // all parents were requested, and each list reached its own end
 	RuleSingle    = "single"     // the stream is one object by definition
 	RuleWindows   = "windows"    // all time windows were requested, and each list reached its own end

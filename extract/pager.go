@@ -254,7 +254,8 @@ func (at position) or(kind pagerKind, usual string) string {
 	return usual
 }
 
-// within reports whether a page can still hold records of the total, by the size of the first page.
+// within reports whether a page can still hold records before the total is reached, if all pages
+// are as large as the first.
 func (p *pager) within(at position, total int64) bool {
 	if p.step == 0 || total <= 0 {
 		return false

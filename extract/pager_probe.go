@@ -41,7 +41,7 @@ type pagerProbe struct {
 	lastContent uint64 // of the first page at its last rereading
 
 	triedAlone map[position]bool // parameters that were tried alone
-	known      bool              // the last of them returned the first page again
+	known      bool              // the parameter that was tried last returned the first page again
 	tried      []string
 	reread     bool
 }

@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// readsPageNumber reports whether a list whose second page is empty uses the page number at all:
-// the number of its first page must return that page again. A server that treats unknown parameters
-// as filters returns no records then, too.
+// readsPageNumber reports whether a list whose second page is empty uses the page number at all.
+// Then the number of the first page returns that page again. A server that treats unknown
+// parameters as filters returns no records for any number.
 func (p *pagerProbe) readsPageNumber(ctx context.Context, c pagerCandidate) (bool, error) {
 	for _, number := range []string{"1", "0"} {
 		if number == c.at.at {
@@ -39,8 +39,8 @@ func (p *pagerProbe) readsPageNumber(ctx context.Context, c pagerCandidate) (boo
 	return false, nil
 }
 
-// findPageBase finds out whether pages are numbered from 0: then page 1 is the second page, otherwise the
-// first. Any other answer leaves open which page was read first.
+// findPageBase finds out whether pages are numbered from 0. If they are, page 1 is the second page,
+// otherwise the first. If a second page was found and page 1 is neither, it returns an error.
 func (p *pagerProbe) findPageBase(ctx context.Context, c pagerCandidate) error {
 	one := position{kind: pagerPage, param: c.at.param, at: "1"}
 	st, like, err := p.request(ctx, one)
@@ -65,10 +65,10 @@ func (p *pagerProbe) findPageBase(ctx context.Context, c pagerCandidate) error {
 	return nil
 }
 
-// findOffsetOrigin finds out whether offsets are counted from 1: then offset 1 returns the first page, and
-// the second page begins one later. A record inserted meanwhile looks the same, so the first page
-// must be unchanged. If offset 1 returns no record of the first page, the parameter counts pages
-// from 0.
+// findOffsetOrigin finds out whether offsets are counted from 1. If they are, offset 1 returns the
+// first page, and the second page begins one later. A record inserted meanwhile looks the same, so
+// the first page must be unchanged. If offset 1 returns no record of the first page, the parameter
+// counts pages from 0.
 func (p *pagerProbe) findOffsetOrigin(ctx context.Context, c pagerCandidate) error {
 	for range maxReread {
 		st, like, err := p.request(ctx, position{kind: pagerPage, param: c.at.param, at: "1"})
@@ -140,8 +140,9 @@ func (p *pagerProbe) countFromOne(ctx context.Context, c pagerCandidate) error {
 	return nil
 }
 
-// testsOffset tests an offset parameter that returns no second page with offset 1: only the first
-// record may be missing then. If other records are returned, the parameter counts pages.
+// testsOffset tests an offset parameter for which the second page is empty: offset 1 must return
+// the first page without its first record. If it returns other records, the parameter counts pages
+// from 0.
 func (p *pagerProbe) testsOffset(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
 	one := position{kind: pagerPage, param: c.at.param, at: "1"}
 	st, like, err := p.request(ctx, one)
@@ -177,8 +178,8 @@ func (p *pagerProbe) countsPages(ctx context.Context, c pagerCandidate) (accepte
 	return err == nil, err
 }
 
-// testsCursor tests a parameter that returns nothing after the last record with the id of the first
-// record: all other records must be returned.
+// testsCursor tests a parameter that returned nothing for the id of the last record: for the id of
+// the first record it must return all other records.
 func (p *pagerProbe) testsCursor(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
 	if p.first.batch.n == 1 {
 		filters, err := p.filters(ctx)

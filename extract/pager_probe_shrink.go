@@ -11,10 +11,10 @@ import (
 // leastToShrink is how many records a single page must hold for smaller pages to show something.
 const leastToShrink = 4
 
-// shrink requests a one-page list in smaller pages: then it has several pages and shows how it
-// continues. If the single page announces no more and the smaller pages do not either, the list is
-// whole. found reports that paging was found and leads to no other records than those of the single
-// page.
+// shrink requests a list of one page in smaller pages, because a list of several pages shows how it
+// continues. It stops early if the number of records is not round and the smaller page announces no
+// more: then the list is probably whole. found reports that paging was found and leads to no other
+// records than those of the single page.
 func (p *pagerProbe) shrink(ctx context.Context) (found bool, err error) {
 	n := p.first.batch.n
 	if n < leastToShrink || p.first.note != "" || len(p.l.s.Key) == 0 || p.l.pager.stated {

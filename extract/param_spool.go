@@ -29,7 +29,7 @@ type paramSpool struct {
 	dir      string
 	params   []schemas.Param // parameters that come from the parent
 	volatile []string        // members of the parent
-	keyed    []bool          // by parameter: it is the parent's key
+	keyed    []bool          // by parameter: it is the parent's key, and part of the path
 	seed     maphash.Seed
 	seen     map[uint64]int32 // indexes of lines
 	prints   []uint64         // by index: sum of the records' fingerprints
@@ -51,8 +51,8 @@ func newParamSpool(dir string, params []schemas.Param, parent schemas.Stream) *p
 }
 
 // add stores the tuples of one parent record: one per element if a pointer leads through a list. A
-// record has no tuple if a value for the path is missing. An empty key counts as a value: it fits
-// no path, and that is reported.
+// record has no tuple if a value for the path is missing. An empty key counts as a value. It fits
+// no path, so its request fails and is reported.
 func (s *paramSpool) add(d *doc, r value) error {
 	lines := [][]byte{{'['}}
 	for i, p := range s.params {
@@ -137,8 +137,8 @@ func (d *doc) scalarsAt(v value, tokens []string) [][]byte {
 	return out
 }
 
-// write appends a line unless it is already there. If several records contain the same tuple, its
-// fingerprint changes with each of them.
+// write appends a line unless it is already there. The fingerprint of a tuple is the sum over all
+// records that contain it, so each of them changes it.
 func (s *paramSpool) write(line []byte, print uint64) error {
 	h := maphash.Bytes(s.seed, line)
 	if at, ok := s.seen[h]; ok {

@@ -41,7 +41,7 @@ type parentFeed struct {
 	changed chan struct{}              // closed when a field below changes
 	wants   map[string][]schemas.Param // by tupleKey
 	awaited bool                       // the parent is selected and its pass has not begun yet
-	running bool                       // a goroutine reads the parent and fills:
+	running bool                       // a goroutine reads the parent into filling
 	filling map[string]*paramSpool
 	ready   map[string]*paramSpool // of the last whole reading; nil before the first
 	err     error                  // of the last reading, while nothing is ready
@@ -266,8 +266,7 @@ func (f *parentFeed) spool(ctx context.Context, s schemas.Stream) (*paramSpool, 
 	}
 }
 
-// parentList returns how the list was read only for the children; nil if the parent's own pass provided
-// the parents.
+// parentList returns how the parents were read; nil if the parent's own pass provided them.
 func (f *parentFeed) parentList() *ParentList {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -47,9 +47,10 @@ func (f *fanPass) continueWithout(ctx context.Context, t tupleRequest, w *lookah
 	return nil
 }
 
-// tooMany reports whether no further parent may be left out. Beyond maxGaps, this applies to
-// failures that were retried: others are cheap and are only counted. Values that fit no request say
-// nothing about the endpoint. // Invariant 15
+// tooMany reports whether too many parents could not be read, so that the pass must fail. After
+// maxGaps gaps, a failure that was retried is one too many; other failures are cheap and are only
+// counted. So is a failure after allGone others if no parent was answered. Values that fit no
+// request do not count there, because they say nothing about the endpoint. // Invariant 15
 func (f *fanPass) tooMany(fault *wire.Error) bool {
 	return len(f.mark.Gaps) >= maxGaps && fault.Attempts > 1 || f.failed >= allGone && !f.answered
 }

@@ -14,9 +14,9 @@ import (
 const farBeyond = 1_000_000
 
 // past reports whether the server refuses a page because it is beyond the end of the list, and
-// returns an empty page for it. It is if as many records were read as the list states, or if the
-// server refuses a page far beyond any end in the same way and still returns the last page
-// unchanged.
+// returns an empty page for it. The page is beyond the end if as many records were read as the list
+// states. It also is if the server refuses a page far beyond any end with the same status, and
+// still returns the last page unchanged.
 func (l *listReader) past(ctx context.Context, at position, err error) (*step, bool) {
 	refused, ok := refusal(err)
 	if !ok || l.pages == 0 || l.pager.rows == 0 {

@@ -89,9 +89,8 @@ func constantJSON(v string) []byte {
 	return q
 }
 
-// request builds the request for one position of a stream. The platform's framework reads page
-// numbers from both the query and a JSON body; a POST that reads sends them where its other
-// parameters are.
+// request builds the request for one position of a stream. A POST sends its paging parameters in
+// the body, or in the query if s.Pagination.Query is set.
 func request(s schemas.Stream, params []bound, p position) wire.Request {
 	r := wire.Request{
 		Method:    s.Method,

@@ -124,8 +124,9 @@ const statusPartial = 206
 
 func lastName(tokens []string) string { return unescape(tokens[len(tokens)-1]) }
 
-// settle derives signals from others. Dropped members may announce more records. Their signal is a
-// number above any count, because the members may differ on each page.
+// settle derives signals from others. If unread signals were dropped, they may have announced more
+// records, so settle adds one signal for all of them. It is a number above any count, because texts
+// that are the same on every page are ignored.
 func (s *signals) settle() {
 	if s.remaining > 0 && s.more == unstated {
 		s.more = yes

@@ -16,10 +16,10 @@ type shortPage struct {
 	bare bool // the answer had no list: null, or no member for it
 }
 
-// rereadShortPages requests the short pages before st again if st holds records, because then they are not
-// the end of the list. Some servers leave out records that the caller may not see; such pages do
-// not change. A page that now has more records was cut by a temporary fault. A page without a list
-// is a permanent fault.
+// rereadShortPages requests the short pages before st again if st holds records, because then they
+// are not the end of the list. Some servers leave out records that the caller may not see; such
+// pages do not change. A page that now has other records was cut by a temporary fault, and a page
+// without a list is a permanent fault. Both are noted in l.incomplete.
 func (l *listReader) rereadShortPages(ctx context.Context, st *step) error {
 	if l.pages == 1 && len(st.gaps) == 0 {
 		l.firstN = st.batch.n

@@ -22,7 +22,7 @@ func (p *pagerProbe) unexplained(what string) error {
 type UnsettledError struct {
 	Stream string
 	About  string   // one of the Fact constants
-	Seen   string   // why it matters
+	Seen   string   // what the probes saw
 	Tried  []string // rejected hypotheses, each with the reason
 	YAML   string   // for pipelines.yaml, with placeholders to fill in
 }

@@ -85,9 +85,8 @@ func (d *doc) check(v value, depth int) {
 	}
 }
 
-// checkDuplicates fails if the object v has a member twice with different values and one may hold records:
-// reading one would hide the other. Entries of a dictionary of records are not members of an
-// envelope.
+// checkDuplicates fails if the object v has a member twice with different values and one of them is
+// a list: reading one would hide the other. An object without lists is not checked.
 func (d *doc) checkDuplicates(v value) {
 	if !d.holdsList(v) {
 		return

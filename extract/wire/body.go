@@ -77,7 +77,7 @@ func (b *buffer) larger() int64 {
 	return 2 * have
 }
 
-// fill reads r to its end. It fails when the text exceeds limit bytes or dense reports true.
+// fill reads r to its end. It fails when the text exceeds limit bytes or the function dense returns true.
 func (b *buffer) fill(r io.Reader, limit int64, dense func(n int) bool) error {
 	for {
 		if len(b.mem) == cap(b.mem) {
@@ -110,7 +110,7 @@ type inflater struct {
 	most int64
 }
 
-// Read reads compressed bytes and fails once there are more than most.
+// Read reads compressed bytes. It fails once more than f.most bytes were read.
 func (f *inflater) Read(p []byte) (int, error) {
 	n, err := f.src.Read(p)
 	if f.read += int64(n); f.read > f.most {

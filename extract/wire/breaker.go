@@ -11,11 +11,11 @@ const (
 	firstGate   = 250 * time.Millisecond // after a 429 without Retry-After
 	longestGate = time.Minute
 	parkedGate  = 16 * time.Minute // longer than any configured wait
-	mostStrikes = 10               // refusals in a row that park the credential
+	mostStrikes = 10               // refusals in a row after which the gate closes for parkedGate
 
 	patience    = 16 // failures in a row that may all belong to one stream
 	firstOutage = 2 * time.Second
-	mostOutages = 8 // outages in a row that park the credential
+	mostOutages = 8 // outages in a row after which the gate closes for parkedGate
 )
 
 // blockedError says that the limit allows no request for longer than the caller waits.
@@ -52,8 +52,8 @@ func (r reason) class() Class {
 }
 
 // breaker is the gate for all requests of a credential. It closes when the server refuses requests or is down.
-// When it opens, one request goes first, and the others follow once it has succeeded. The caller holds the
-// budget record.
+// When it opens, one request goes first, and the others follow once it has succeeded. The caller has exclusive
+// access to the budget record.
 type breaker struct {
 	until      instant
 	reason     reason
@@ -100,8 +100,8 @@ func (g *breaker) failed(epoch int64, now instant, retry time.Duration) {
 	g.close(now.add(wait), failing)
 }
 
-// stumbled records a 5xx answer. To a probe without Retry-After it is about the probe, not the server: the gate
-// stays as it is, and the next request may go.
+// stumbled records a 5xx answer. If it answers a probe and has no Retry-After, it is about the probe, not the
+// server. Then the gate stays as it is, and the next request may go.
 func (g *breaker) stumbled(epoch int64, now instant, retry time.Duration, probe bool) {
 	if probe && retry == 0 {
 		g.probeUntil = 0

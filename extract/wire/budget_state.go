@@ -10,7 +10,7 @@ import (
 // budgetState is a credential's budget as the ledger stores it, in the form that a worker changes.
 type budgetState struct {
 	now           instant
-	next          instant // when the next token is due, after all leases
+	next          instant // when the next lease may begin
 	slack         time.Duration
 	limit         limitEstimate
 	gate          breaker
@@ -84,7 +84,7 @@ func openBudgetState(kept []byte, plan Budget, now instant) (budgetState, error)
 }
 
 // settle corrects a stored budget that is old, was configured differently, or is ahead of the ledger's clock
-// because that was set back.
+// because the clock was set back.
 func (a *budgetState) settle(at instant, mine limitEstimate) {
 	c := &a.limit
 	same := c.configured == mine.configured && c.reserve == mine.reserve
@@ -114,8 +114,8 @@ func (a *budgetState) apply(heard []answer, sent int, slack time.Duration) {
 	a.slack = max(slack, a.slack-a.slack/64) // the largest that any worker needs; it decays slowly
 }
 
-// lease grants up to want tokens to a worker whose round trip to the ledger takes trip. If it grants none, it
-// returns how long to wait.
+// lease grants a worker up to want requests. trip is how long the worker's round trip to the ledger takes. If
+// it grants none, it returns how long to wait.
 func (a *budgetState) lease(want int, trip time.Duration) (l lease, wait time.Duration) {
 	if wait := a.gate.until.sub(a.now); wait > 0 || want == 0 {
 		return lease{}, min(max(wait, 0), lastPeriod)

@@ -93,7 +93,7 @@ func (k *call) run(ctx context.Context) (*Response, error) {
 // nil to try again.
 func (k *call) recover(ctx context.Context, fault *Error) *Error {
 	if !fault.NotBefore.IsZero() {
-		return fault // parked: too long for this process to wait
+		return fault // the wait is too long for this process
 	}
 	switch fault.Class {
 	case Throttled: // the next try waits for the gate

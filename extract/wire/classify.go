@@ -245,8 +245,8 @@ func MessageClass(message string) Class {
 	return 0
 }
 
-// ErrorMessage returns the human-readable message of an error body: from message, error, the first of errors,
-// or detail, as text or as an object that contains it. It returns "" if there is none.
+// ErrorMessage returns the human-readable message of an error body. It looks in the members "message", "error",
+// "errors" and "detail", for a text or for an object or list that contains one. It returns "" if there is none.
 func ErrorMessage(body []byte) string {
 	var e struct {
 		Message json.RawMessage `json:"message"`
@@ -276,7 +276,7 @@ func vague(message string) bool {
 	return false
 }
 
-// words returns the first text in a JSON value, searching depth levels.
+// words returns the first text in a JSON value. It searches as many levels as depth says.
 func words(v json.RawMessage, depth int) string {
 	var text string
 	if len(v) == 0 || depth == 0 || json.Unmarshal(v, &text) == nil {

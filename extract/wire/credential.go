@@ -21,8 +21,9 @@ type Credential interface {
 	// Token returns the token to send, or "" for none. The first call may sign in.
 	Token(ctx context.Context, s Session) (Secret, error)
 
-	// Renew is called after a request with the token spent was answered 401. It returns another token, or an
-	// error wrapping [ErrSpent] if there is none. Concurrent calls with the same spent token renew it once.
+	// Renew is called after the server has answered 401 to a request. The argument spent is the token that the
+	// request carried. Renew returns another token, or an error wrapping [ErrSpent] if there is none.
+	// Concurrent calls with the same spent token renew it once.
 	Renew(ctx context.Context, s Session, spent Secret) (Secret, error)
 
 	// Secrets returns the texts that must never be printed: the credential's own secrets, and every token that

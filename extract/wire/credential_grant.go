@@ -32,8 +32,8 @@ const (
 // time is used.
 func (g grant) margin() time.Duration { return min(30*time.Second, g.expires.Sub(g.renewed)/4) }
 
-// due reports whether the token is about to expire. A token that was issued expired is used until the server
-// refuses it.
+// due reports whether the token is about to expire. A token that had expired when it was issued is used until
+// the server refuses it.
 func (g grant) due(now time.Time) bool {
 	return g.expires.After(g.renewed) && g.expires.Sub(now) < g.margin()
 }
@@ -157,7 +157,8 @@ const (
 // refusedPause returns the wait before the next automatic sign-in after n refused ones in a row.
 func refusedPause(n int) time.Duration { return backoff(time.Hour, 24*time.Hour, n) }
 
-// lostPause returns the wait after n unanswered ones in a row. The cause of these may pass.
+// lostPause returns the wait after n unanswered sign-ins in a row. It begins shorter, because the cause may
+// pass by itself.
 func lostPause(n int) time.Duration { return backoff(time.Minute, 24*time.Hour, n) }
 
 // nextSignIn returns when penstock may sign in by itself: now, or later. It ignores stored times that only a

@@ -138,8 +138,8 @@ func (h *holder) locked(ctx context.Context, f func(context.Context, *exchange) 
 	return h.exclusive(ctx, func() {}, f)
 }
 
-// exclusive does the same, and calls done at the end. A cancelled caller returns soon, but the exchange
-// continues: its answer means that the server has ended the old token, so the new one must be stored.
+// exclusive is locked that also calls the function done at the end. A cancelled caller returns soon, but the
+// exchange continues: its answer means that the server has ended the old token, so the new one must be stored.
 func (h *holder) exclusive(ctx context.Context, done func(), f func(context.Context, *exchange) error) (Secret, error) {
 	type outcome struct {
 		token Secret
@@ -191,8 +191,8 @@ func (h *holder) exchange(ctx context.Context, f func(context.Context, *exchange
 }
 
 // call makes one call that brings a new grant. The note of the call is durable before the call is made, and the
-// new grant before it is used: a process that is killed at any point leaves the old grant, the new one, or the
-// note that an answer was lost.
+// new grant before it is used: a process that is killed at any point leaves in the slot the old grant, the new
+// one, or the note of a call whose answer was lost.
 func (x *exchange) call(ctx context.Context, began note, ask func(context.Context) (grant, error)) error {
 	before := x.n
 	if err := x.setNote(began); err != nil {
@@ -349,7 +349,8 @@ func (h *holder) checkLost() error {
 	}
 }
 
-// explain returns why the stored grant is unusable and penstock does not sign in by itself.
+// explain returns the error that says why the stored grant is unusable and why penstock does not sign in by
+// itself.
 func (x *exchange) explain() error {
 	r := x.n.Refused
 	words := ""

@@ -13,10 +13,10 @@ const (
 	refreshPathAPI = "/api/refresh"
 )
 
-// Login is the credential of an e-mail address and a password. It refreshes its token, which rotates it, and
-// signs in when no usable token is stored. It signs in at once, but at most three times an hour, since each
-// sign-in revokes every other token of the user. After a failed sign-in it waits, longer each time. Processes
-// that share the slot share the token and these limits. It never signs out at the server.
+// Login is the credential of an e-mail address and a password. Each refresh replaces its token. It signs in
+// when no usable token is stored, at most three times an hour, because each sign-in revokes every other token
+// of the user. After a failed sign-in it waits, longer each time. Processes that share the slot share the token
+// and these limits. It never signs out at the server.
 type Login struct {
 	email    string
 	password Secret
@@ -118,7 +118,7 @@ func (l *Login) Standing() (CredentialState, error) {
 	})
 }
 
-// standing returns the stored state. trouble returns why it is unusable, or nil.
+// standing returns the stored state. The function trouble returns why the grant is unusable, or nil.
 func (h *holder) standing(account string, trouble func(*exchange) error) (CredentialState, error) {
 	g, n, err := h.load()
 	if err != nil {

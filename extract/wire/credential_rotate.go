@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Rotating returns the credential of a key or token that its owner may replace in a file or secret manager.
-// again reads it once more after a 401; nil means that the token never changes.
+// Rotating returns the credential of a key or token that its owner may replace in a file or secret manager. The
+// function again reads the token once more after a 401. It is nil if the token never changes.
 func Rotating(token Secret, again func() (Secret, error)) Credential {
 	if again == nil {
 		return Bearer(token)

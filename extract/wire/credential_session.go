@@ -43,8 +43,8 @@ func (s Session) post(ctx context.Context, path string, have Secret, body []byte
 	return append([]byte(nil), resp.Body...), nil
 }
 
-// inSlot runs ask, which makes one request without the client, in a slot of the governor: the request counts
-// against the same account, and a 429 closes the gate for all. // Invariant 4
+// inSlot runs the function ask in a slot of the governor. That function makes one request without the client.
+// The request counts against the same account, and a 429 closes the gate for all. // Invariant 4
 func (s Session) inSlot(ctx context.Context, path string, ask func() error) error {
 	if s.c == nil {
 		return ask()
@@ -76,8 +76,8 @@ func (c *Client) SignIn(ctx context.Context, by SignInBy) error {
 	return err
 }
 
-// tokenRefused contains the endpoints that answered 401 to a token that was just renewed. Their 401 does not
-// renew it again.
+// tokenRefused contains the endpoints that answered 401 to a token that was just renewed. A 401 of such an
+// endpoint does not renew the token again.
 type tokenRefused struct {
 	mu    sync.Mutex
 	paths map[string]bool

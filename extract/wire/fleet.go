@@ -26,7 +26,7 @@ const (
 	leaseSpan   = 60 * time.Millisecond // length of a lease, if the ledger is near
 	leaseTrips  = 8                     // a lease lasts at least this many round trips to the ledger
 	mostAhead   = 2 * time.Second       // how far ahead leases may be granted
-	lateToken   = 25 * time.Millisecond // how late a token may be used
+	lateToken   = 25 * time.Millisecond // how late a leased instant may be used
 	ledgerTime  = 10 * time.Second      // timeout of an exchange
 	ledgerLost  = 30 * time.Second      // without the ledger before requests fail
 	firstPeriod = 100 * time.Millisecond
@@ -96,8 +96,8 @@ func (g *Governor) leaveFleet() error {
 	return nil
 }
 
-// leasedSlot takes a slot from a lease, or returns how long to wait; the end of an exchange wakes the caller sooner.
-// g.mu is held.
+// leasedSlot takes a slot from a lease, or returns how long to wait. The end of an exchange wakes the caller
+// before that. g.mu is held.
 func (g *Governor) leasedSlot(now instant, longest time.Duration) (ok bool, wait time.Duration, err error) {
 	f := g.fleet
 	for len(f.leases) > 0 {
@@ -127,8 +127,8 @@ func (g *Governor) leasedSlot(now instant, longest time.Duration) (ok bool, wait
 	return false, time.Minute, nil
 }
 
-// replaceExpired replaces a slot that has expired, since its connection took long to open or this process was suspended.
-// It returns how long to wait for the new one. g.mu is held. // Invariant 4
+// replaceExpired replaces a slot that has expired because its connection took long to open, or because this
+// process was suspended. It returns how long to wait for the new one. g.mu is held. // Invariant 4
 func (s *slot) replaceExpired(now instant, longest time.Duration) (wait time.Duration, err error) {
 	if now.sub(s.given) <= lateToken {
 		return 0, nil
@@ -183,7 +183,7 @@ func (g *Governor) startExchange() {
 }
 
 // exchange reports requests and answers to the ledger, reads those of the other workers, and leases up to want
-// tokens.
+// instants.
 func (g *Governor) exchange(ctx context.Context, want int) error {
 	f := g.fleet
 	g.mu.Lock()
@@ -231,7 +231,7 @@ func (g *Governor) exchange(ctx context.Context, want int) error {
 }
 
 // setClock follows the ledger's clock: behind it by at most the fastest round trip, and never ahead, so that no
-// token is used before its time.
+// leased instant is used before its time.
 func (g *Governor) setClock(at time.Time, asked time.Time) {
 	lowest := instant(at.UnixNano()).add(-time.Since(g.base)) // if the ledger read its clock just now
 	highest := instant(at.UnixNano()).add(-asked.Sub(g.base)) // if it read it as soon as the request arrived
@@ -250,8 +250,8 @@ func (g *Governor) fleetWaits(n int) {
 	g.fleet.waiting += n
 }
 
-// applyAnswer applies an answer, nil if none came, to this process now and to the others with the next exchange. That
-// is at once if the gate has changed. g.mu is held.
+// applyAnswer applies an answer to this process now, and to the others with the next exchange. resp is nil if
+// no answer came. If the gate has changed, the exchange starts at once. g.mu is held.
 func (g *Governor) applyAnswer(b *budgetRecord, s *slot, resp *http.Response, now instant) {
 	a := answer{at: now, sent: s.sent, epoch: s.epoch, probe: s.probe}
 	if resp != nil {

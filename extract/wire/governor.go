@@ -28,7 +28,7 @@ type Governor struct {
 	record     *budgetRecord
 	file       *state.LockedFile // where the record is stored; nil: this governor does not share it
 	fleet      *fleet            // grants slots of a shared ledger; nil: the record decides
-	origin     instant           // base on the record's clock
+	origin     instant           // the instant of base on the record's clock
 	joined     time.Time         // when this governor first read the file; zero: not yet
 	broken     error             // the file could not be written, so the record is no longer true
 	inFlight   int
@@ -356,7 +356,8 @@ func (s *slot) countSent(b *budgetRecord, now instant) {
 	b.window.note(s.noted, 1)
 }
 
-// settle fixes how long the request counts, once it was answered or will not be.
+// settle is called once the request was answered or no answer can come any more. It fixes until when the
+// request counts.
 func (s *slot) settle(b *budgetRecord, answered bool, now instant) {
 	if s.settled {
 		return

@@ -20,9 +20,10 @@ type sharedGovernor struct {
 	g  *Governor  // nil until opened
 }
 
-// Open returns the governor of the budget called name. If one is open already, it also applies g's limit, if
-// that is the lower one; otherwise share connects g with other processes, and Open returns g. Call close when
-// no request of the caller is under way; the last call closes the governor.
+// Open returns the governor of the budget called name. If one is open already, Open returns that one, and
+// applies g's limit to it if that limit is lower. Otherwise it calls share, which connects g with other
+// processes, and returns g. Call close when no request of the caller is under way; the last call closes the
+// governor.
 func (gs *Governors) Open(name string, g *Governor, share func(*Governor) error) (common *Governor, close func() error, err error) {
 	gs.mu.Lock()
 	if gs.all == nil {

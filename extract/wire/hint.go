@@ -77,9 +77,9 @@ func (c clock) until(t time.Time) (time.Duration, bool) {
 	return clamp(d), c.stated || d <= longestReset && d >= -longestReset
 }
 
-// retryAfter reads Retry-After in all its forms: seconds, with or without a fraction, or one of the three HTTP
-// dates. It returns a wait between 0 and longestHint, the longest if there are several values, and false if
-// there is none.
+// retryAfter reads Retry-After in all its forms: seconds, with or without a fraction, or a date in one of the
+// three formats of HTTP. It returns a wait between 0 and longestHint, the longest if there are several values,
+// and false if there is none.
 func retryAfter(h http.Header, at clock) (time.Duration, bool) {
 	longest, found := time.Duration(0), false
 	for _, v := range h.Values("Retry-After") {

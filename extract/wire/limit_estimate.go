@@ -42,7 +42,7 @@ type limitEstimate struct {
 	used         int // requests sent in this window
 	history      tally
 
-	taken, takenBefore int // requests accepted since the last refusal, and between the two before
+	taken, takenBefore int // requests accepted since the last refusal, and between the last two refusals
 }
 
 // newLimitEstimate returns the estimate for a configured limit, zero if none. A share of it is left to other
@@ -163,8 +163,8 @@ func (c *limitEstimate) raiseRate() {
 	}
 }
 
-// refused lowers the estimate after a 429 with this Retry-After and, if any, this stated limit. again means
-// that no request has passed since the 429 before.
+// refused lowers the estimate after a 429 with this Retry-After and, if any, this stated limit. The argument
+// again says that no request has passed since the 429 before.
 func (c *limitEstimate) refused(now instant, retry time.Duration, stated Rate, again bool) {
 	taken, before := c.taken, c.takenBefore
 	c.cleanWindows, c.taken, c.takenBefore = 0, 0, taken

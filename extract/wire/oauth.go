@@ -162,8 +162,8 @@ func (o *OAuth) renew(ctx context.Context, s Session, x *exchange) error {
 	return err
 }
 
-// spent reports whether a call with a lost answer may have used up the refresh token. Then it is not sent
-// again: a server that detects reuse ends the grant, and may treat it as theft.
+// spent reports whether a call with a lost answer may have used up the refresh token. Then the token is not
+// sent again: a server that detects reuse ends the grant, and may treat it as theft.
 func (o *OAuth) spent(x *exchange) bool {
 	if !x.n.open(x.g) || x.g.rotation == rotationNone || o.opts.Grace == GraceAlways {
 		return false

@@ -84,7 +84,7 @@ func (c *callback) code(ctx context.Context, paste func(context.Context) (string
 	return c.pasted(text)
 }
 
-// close sends the page under way, then frees the port. Calling it twice is fine.
+// close finishes sending the page, then frees the port. Calling it twice is fine.
 func (c *callback) close() {
 	c.once.Do(func() {
 		if c.server == nil {

@@ -45,7 +45,7 @@ var (
 )
 
 // endpointOf returns the configured address, or else the issuer's, or "". An address with another origin than
-// the issuer's must be configured: a server's metadata must not widen where secrets are sent. // Invariant 10
+// the issuer's must be configured: a server's metadata must not decide to which other hosts secrets are sent. // Invariant 10
 func (o *OAuth) endpointOf(ctx context.Context, k endpointKind) (string, error) {
 	if own := k.fromOptions(&o.opts); own != "" || o.opts.Issuer == "" {
 		return own, nil

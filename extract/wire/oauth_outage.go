@@ -47,7 +47,7 @@ func (x *exchange) trouble(n note, e *Error) note {
 	return n
 }
 
-// noteOutage records an outage that came before the call that brings a token.
+// noteOutage records an outage of what is read before the call for a token: the issuer's metadata.
 func (x *exchange) noteOutage(err error) error {
 	e, ok := isOutage(err)
 	if !ok {
@@ -116,7 +116,7 @@ func (w *outageWait) retrySoon(ctx context.Context, err error, n int) bool {
 	return w.sleep(ctx, e)
 }
 
-// end converts an outage that did not pass into an error that parks the run.
+// end converts an outage that did not pass into a [Throttled] error, which says when to try again.
 func (w *outageWait) end(err error) error {
 	e, ok := isOutage(err)
 	if !ok {

@@ -199,7 +199,7 @@ func (o *OAuth) fault(path string, err error) *Error {
 		e.outage = e.Class == Transient || e.Class == Throttled
 		e.retryAfter, _ = retryAfter(r.Response.Header, clockOf(r.Response.Header))
 		e.Message = says(fmt.Sprintf("%d %s %s", status, statusText(status), strings.Trim(r.ErrorCode+": "+r.ErrorDescription, ": ")))
-		e.code, e.Err = r.ErrorCode, &cause{text: e.Message, err: r} // see Session.aside
+		e.code, e.Err = r.ErrorCode, &cause{text: e.Message, err: r} // see Session.inSlot
 		return e
 	}
 	x, came := errors.AsType[*exchangeError](err)

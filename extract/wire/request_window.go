@@ -31,7 +31,7 @@ type requestWindow struct {
 	counts [buckets]uint32
 
 	answers  int64
-	fastest  time.Duration // in this span and the previous one
+	fastest  time.Duration // fastest answer of this span; previous: of the span before
 	previous time.Duration
 	spanEnds instant
 	guard    time.Duration // moving average
@@ -41,7 +41,7 @@ type requestWindow struct {
 const buckets = 2048
 
 // occupied returns how many requests count, and the instant at which there will be one less; zero if there is
-// none. Call turn first.
+// none. Call advance first.
 func (l *requestWindow) occupied(window time.Duration) (int, instant) {
 	if l.total == 0 {
 		return 0, 0

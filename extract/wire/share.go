@@ -167,8 +167,8 @@ func (g *Governor) sign(m *member, now instant) bool {
 	return true
 }
 
-// restore prepares the content of the file: a record, nothing yet, or what a process killed while writing has
-// left. It reports whether it changed anything.
+// restore prepares the record that was read from the file. The file may be new, or hold what a process that was
+// killed while writing has left. It reports whether it changed anything.
 func (g *Governor) restore() bool {
 	b := g.record
 	wall := time.Now()
@@ -204,9 +204,9 @@ func (g *Governor) join(wall time.Time, ahead time.Duration, joined bool) {
 // clockSlack is the largest difference between two clocks that are considered equal.
 const clockSlack = time.Second
 
-// syncClock corrects for a machine clock that was set, or ran on while the machine slept, before the last member
-// could notice; members that joined later use another time. All adopt the later time, and send nothing for as
-// long as requests recorded under the other one may count.
+// syncClock handles a machine clock that was set, or that ran on while the machine slept. Members that joined
+// before and after that use different times. All adopt the later time, and send nothing for as long as requests
+// recorded under the other time may count.
 func (g *Governor) syncClock(b *budgetRecord, wall time.Time) bool {
 	own, theirs := g.now(), instant(wall.UnixNano()).add(b.ahead)
 	switch behind := b.stamp.sub(own); {
