@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Backfill makes a run read history: every stream whole, or its part in a time range. Its position is
-// independent of that of scheduled runs. A run with the same range continues an interrupted backfill. A backfill
-// deletes nothing.
+// Backfill makes a run read every stream whole, or only the records of a time range. A backfill has a position of its
+// own, beside that of the scheduled runs. A run with the same range continues an interrupted backfill. A backfill
+// deletes no rows, except where it replaces a whole table in one transaction.
 type Backfill struct {
 	From, Until time.Time // see [schemas.Range]; zero From: everything
 	Again       bool      // start over, even if it was begun or completed before
@@ -66,8 +66,8 @@ func (r *run) backfill() string {
 	return r.Options.Backfill.Name()
 }
 
-// partialBackfill reports whether missing rows say nothing about deletions. A backfill in one transaction is a whole
-// reading like any other.
+// partialBackfill reports whether the run is a backfill that commits in parts. Its passes delete nothing. A backfill
+// in one transaction is a pass like any other.
 func (st *streamRun) partialBackfill() bool { return st.Options.Backfill != nil && st.parts() }
 
 // rangeOf returns the part of the stream that the run reads.
@@ -112,8 +112,8 @@ func (k *destinationRun) ownPosition(stored state.Cursor) (pos position, err err
 	return k.main.backfill(k.report.Backfill)
 }
 
-// storedPosition returns the position to store: pos with the positions of backfills, or the scheduled position with pos
-// among its backfills.
+// storedPosition returns the position to store. In a scheduled run it is pos, together with the positions of the
+// backfills. In a backfill it is the scheduled position, with pos among its backfills.
 func (k *destinationRun) storedPosition(p *pass, g *group, pos position) (position, error) {
 	if k.report.Backfill == "" {
 		pos.backfills, pos.events = k.main.backfills, k.main.events

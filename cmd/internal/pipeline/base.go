@@ -38,7 +38,7 @@ func (g *surfaceGate) sawPath(s schemas.Stream, e *wire.Error) {
 	defer g.mu.Unlock()
 	switch {
 	case e.Class != wire.Missing || e.Status != statusNotFound:
-		g.found = true // or there was no answer, which says nothing about paths
+		g.found = true // the path exists; or there was no answer, and then the base URL is not to blame
 	default:
 		if g.missing == nil {
 			g.missing, g.paths, g.missed = map[string]bool{}, map[string]bool{}, e

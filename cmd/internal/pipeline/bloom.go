@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// bloom is a Bloom filter of the keys that a pass has read, so its size does not grow with their number. It
-// reports a few keys that it does not contain. If such a key appears on a page, it counts as a duplicate, which
-// weakens the proof but deletes nothing. // Invariants 6, 12
+// bloom is a Bloom filter of the keys that a pass has read, so its size does not grow with their number. For a few
+// keys that were not added, it reports that they were. If such a key appears on a page, it counts as a duplicate,
+// which weakens the proof but deletes nothing. // Invariants 6, 12
 type bloom struct {
 	seed maphash.Seed
 	bits []uint64

@@ -50,11 +50,11 @@ func (p *pass) returnBudget() {
 	p.kept = 0
 }
 
-// commit commits g to all destinations in the pass concurrently, and reports whether any is left. A destination
-// that is much slower than the others drops out of the pass.
+// commit commits g to all destinations of the pass concurrently. It reports whether a destination is left in the pass.
+// A destination that fails, or is much slower than the others, drops out.
 //
-// A group that is applied in an open transaction goes to one destination after the other: two streams that each
-// hold one destination and wait for the other's would deadlock.
+// A group that spills (see reserve) goes to one destination after the other. Otherwise two streams could deadlock, if
+// each holds one destination and waits for the other's.
 func (p *pass) commit(ctx context.Context, g *group) (left bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -110,7 +110,7 @@ func (p *pass) committed(k *destinationRun) {
 // still be requested one by one, or if they may be records that were rejected.
 func (p *pass) sweep(g *group, names bool) load.Sweep {
 	if g.end == nil || g.end.Skipped > 0 || g.end.Partial {
-		return load.Sweep{} // rows that a pass skipped say nothing
+		return load.Sweep{} // rows that the pass did not try to read are not missing
 	}
 	s := load.Sweep{Table: p.stream.Table.Name}
 	if p.rowCheck != nil && names || g.total.rejected > 0 {
@@ -119,9 +119,9 @@ func (p *pass) sweep(g *group, names bool) load.Sweep {
 	return s
 }
 
-// conclude ends a pass in the transaction of its last group: it judges the pass, deletes rows that are proven
-// gone and writes the certificate. If the returned ending requests records or gives up, nothing was done yet,
-// and the transaction must not be committed.
+// conclude ends a pass in the transaction of its last group: it judges the pass, deletes rows that are proven gone and
+// writes the certificate. The transaction must not be committed if missing rows must first be requested, or if the
+// ending gives up.
 func (k *destinationRun) conclude(ctx context.Context, p *pass, g *group, out load.Outcome) (*ending, error) {
 	e := k.ending(p, g, out)
 	defer releaseAll(e.others)
@@ -221,8 +221,8 @@ func (e *ending) why() string {
 	return proof.Reasons(e.facts)
 }
 
-// sort determines which missing rows may be deleted. Rows whose records were rejected did arrive, and rows of
-// parents that were not requested may still exist.
+// sort determines which missing rows may be deleted. It leaves out rows whose records arrived but were rejected, and
+// rows of parents that were not requested.
 func (k *destinationRun) sort(e *ending, g *group, out load.Outcome) {
 	if e.facts.Skipped > 0 {
 		e.others = retained(out.Keys)

@@ -89,8 +89,8 @@ func Recall(ctx context.Context, d load.Destination, pipeline string) (Memories,
 	return all, nil
 }
 
-// recall reads the memories of every destination, once per run. A destination that fails is left out of the run,
-// because it would otherwise learn everything again.
+// recall reads the memories of every destination, once per run. A destination that fails is left out, because the run
+// would otherwise probe every stream again for it.
 func (r *run) recall(ctx context.Context) {
 	if r.Options.DryRun {
 		return
@@ -159,8 +159,8 @@ func (r *run) keyOf(ctx context.Context, s schemas.Stream) []string {
 	return s.Key
 }
 
-// chooseConvention determines how the run reads the stream: by the stored convention, else by probing the source now. A
-// stream that takes values from its parents' records is not probed: its first parent shows how it answers.
+// chooseConvention determines how the run reads the stream: by the stored convention, else by probing the source now.
+// A child stream is not probed: the answer for its first parent shows how its endpoint answers.
 func (st *streamRun) chooseConvention(ctx context.Context) error {
 	st.known = st.remembered(st.origin)
 	n, able := st.Source.(Negotiator)
@@ -190,8 +190,8 @@ func (st *streamRun) chooseConvention(ctx context.Context) error {
 // not decide whether it works.
 const lookAgain = 24 * time.Hour
 
-// lookAgain probes again for an order or a filter by the time of change. The rest of the convention stays, and
-// all of it stays if the probe fails.
+// lookAgain probes again for an order or a filter by the time of change. The rest of the convention does not change.
+// If the probe fails, nothing changes.
 func (st *streamRun) lookAgain(ctx context.Context, n Negotiator) error {
 	c, err := n.Negotiate(ctx, st.origin, st.known.Convention)
 	st.probeRequests += c.Requests
@@ -252,8 +252,8 @@ func (st *streamRun) settleProbes(reports []StreamReport) {
 	st.probeRequests = 0
 }
 
-// errFirst ends a pass over a list that was empty when it was probed and no longer is: its structure is still
-// unknown. // Invariant 14
+// errFirst ends a pass over a list that was empty when it was probed. Now the list has records, whose structure is
+// still unknown. // Invariant 14
 var errFirst = errors.New("the list has its first records")
 
 // unseen reports whether page is the first one with records to learn from.

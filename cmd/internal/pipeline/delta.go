@@ -41,8 +41,8 @@ type applyRate struct {
 	listAbove int // waiting records of a stream above which its list is read instead
 }
 
-// For some seconds after an event, the source may still return the old record: a record that disagrees with its
-// event is requested again.
+// For some seconds after an event, the source may still return the old record. Therefore a record that disagrees with
+// its event is requested again.
 var defaultPace = applyRate{
 	quiet: 2 * time.Second, late: 10 * time.Second, again: []time.Duration{3 * time.Second, 12 * time.Second},
 	busy: time.Second, lockWait: 5 * time.Second, rest: 5 * time.Second, refresh: time.Minute, trust: 15 * time.Minute,
@@ -73,7 +73,7 @@ type Deltas struct {
 	settles time.Time        // when to read the conventions of the streams again
 	read    int64            // the last event that was put into the queues
 	left    *leftBehind      // events dropped from memory; nil for none
-	upTo    int64            // the last event that had been read before reading went back
+	upTo    int64            // the last event that was read before catchUp set read back
 	rep     DeltaReport      // report of the running Apply
 	looked  map[string]bool  // destinations whose positions were read
 	ledgers map[string]int64 // by destination, the last event in its table of events
@@ -81,7 +81,7 @@ type Deltas struct {
 	resting map[string]*rest // destinations that have failed
 	aside   func(ctx context.Context, ordinal int64, reason string) error
 	now     func() time.Time // the clock
-	made    time.Time        // creation time by now; earlier events may be older than what an earlier process has read
+	made    time.Time        // when this Deltas was created; an earlier process may have read newer records than earlier events describe
 }
 
 // DeltaConfig configures a Deltas.
@@ -294,8 +294,8 @@ func (d *Deltas) met(dest string, err error) {
 	}
 }
 
-// fail pauses a stream after an error that is not about one record. After the third in a row, the whole stream
-// is read instead, so that events do not wait forever for an endpoint that is gone. // Invariant 15
+// fail pauses a stream after an error that is not about one record. After the third such error in a row, the whole
+// stream is read instead, so that events do not wait forever for an endpoint that is gone. // Invariant 15
 func (d *Deltas) fail(q *queue) {
 	q.fails++
 	q.pause = d.now().Add(d.restFor(q.fails))
@@ -307,7 +307,7 @@ func (d *Deltas) fail(q *queue) {
 // errIdle is returned if there was nothing to do, so that the operation says nothing about the destination.
 var errIdle = errors.New("nothing to do")
 
-// each calls do concurrently for every destination that is awake, and returns the joined errors.
+// each calls the function do concurrently for every destination that is awake, and returns the joined errors.
 func (d *Deltas) each(ctx context.Context, do func(ctx context.Context, dest Destination) error) error {
 	dests := d.awake()
 	errs := make([]error, len(dests))

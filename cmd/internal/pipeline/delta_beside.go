@@ -12,18 +12,18 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// detailTable is the table of the detail stream, which returns records one by one, if the pipeline reads that
-// stream too. Records that are requested because of an event are also written there, at no further request. If
+// detailTable is the table of the detail stream, which returns records one by one, if the pipeline reads that stream
+// too. Records that are requested because of an event are also written to that table, without further requests. If
 // that fails, the next run requests the records that have changed in the list.
 //
-// Its lock is held from before the records are requested until they are committed, and the positions are read
-// before the requests, so that no pass has read later and committed in between. // Invariants 8, 13
+// The lock of the detail stream is held from before the requests until the commit. The positions are also read before
+// the requests. So no pass can read the records later and commit them earlier. // Invariants 8, 13
 type detailTable struct {
 	q         *queue // queue of the detail stream; nothing waits in it
 	positions []*destinationPosition
 }
 
-// besideOf returns the queue of q's detail stream if that has a table with the same key, else nil.
+// besideOf returns a queue for q's detail stream if the detail stream has a table with the same key, else nil.
 func (d *Deltas) besideOf(q *queue) *queue {
 	i := slices.IndexFunc(d.Streams, func(s schemas.Stream) bool { return s.Name == q.detail.Name })
 	if !q.canRequest || i < 0 {
@@ -39,8 +39,8 @@ func (d *Deltas) besideOf(q *queue) *queue {
 	return b
 }
 
-// lockDetail locks the detail stream if its lock is free, and returns the destinations that have completely read
-// it before; nil for none.
+// lockDetail locks the detail stream if its lock is free. It returns the detail table with those destinations in which
+// an earlier pass has read the whole detail stream; nil if there are none.
 func (x *delta) lockDetail(ctx context.Context, dests []Destination) *detailTable {
 	q := x.q.beside
 	if q == nil {

@@ -35,7 +35,8 @@ type destinationPosition struct {
 	events applied
 }
 
-// commit maps the records and commits them to the destinations. For a destination that fails, they keep waiting.
+// commit maps the records and commits them to the destinations. If a destination fails, the records keep waiting for
+// it.
 func (x *delta) commit(ctx context.Context, positions []*destinationPosition) error {
 	stamp := x.stamp(positions)
 	m, err := x.mapAll(ctx, stamp, positions)
@@ -101,8 +102,8 @@ func (x *delta) positions(ctx context.Context) []*destinationPosition {
 	return all
 }
 
-// stamp returns the run id for the rows. It is later than the id of every earlier pass, including an interrupted
-// one, which therefore treats these rows as read. // Invariants 8, 12
+// stamp returns the run id for the rows. It is later than the ids of all earlier passes. So an interrupted pass that
+// continues treats these rows as read. // Invariants 8, 12
 func (x *delta) stamp(positions []*destinationPosition) string {
 	if x.overlays != nil {
 		return stampOf(x.overlays)
@@ -116,7 +117,7 @@ func (x *delta) stamp(positions []*destinationPosition) string {
 	return id
 }
 
-// mapAll maps the records. If that fails, each is mapped on its own, so that one bad record does not stop the
+// mapAll maps the records. If that fails, it maps each record on its own, so that one bad record does not stop the
 // others.
 func (x *delta) mapAll(ctx context.Context, stamp string, positions []*destinationPosition) (*mapped, error) {
 	var known [][]schemas.Table

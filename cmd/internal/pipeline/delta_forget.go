@@ -12,8 +12,8 @@ type leftBehind struct {
 	lack  map[string]bool // destinations that lack some of them; nothing is committed to these meanwhile
 }
 
-// tight reports whether there is no room for another chunk of events. Events that are read again are not urgent:
-// they must not fill a queue so far that its whole stream would be read instead.
+// tight reports whether there is no room for another chunk of events. Events that are read again get less room. If
+// they filled a queue, its whole stream would be read instead.
 func (d *Deltas) tight() bool {
 	room, longest := d.pace.entities, 0
 	for _, q := range d.queues {

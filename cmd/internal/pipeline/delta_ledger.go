@@ -20,8 +20,8 @@ const eventStream = "_events"
 // eventChunks is the number of commits of events per Apply and destination.
 const eventChunks = 40
 
-// keep writes new events to each destination's table of events from time to time: a database file that is
-// written constantly is locked for its readers. Invariant 7
+// keep writes new events to each destination's table of events, but not at every call: a database file that is written
+// constantly is locked for its readers. Invariant 7
 func (d *Deltas) keep(ctx context.Context) {
 	for _, dest := range d.Destinations {
 		if _, begun := d.ledgers[dest.Name]; !begun {

@@ -85,9 +85,9 @@ func (l *overlay) settle(at state.Cursor) {
 // answerTime is the time limit for finding out whether a commit succeeded.
 const answerTime = 5 * time.Second
 
-// unanswered finds out whether a failed commit succeeded after all: if its answer was lost, only the cursor
-// shows it. If the cursor cannot be read either, the running pass checks again before it commits. The error is
-// nil if the commit succeeded. // Invariants 1, 2
+// unanswered finds out whether a commit that returned an error has succeeded after all. If only its answer was lost,
+// the stored cursor has moved. If the cursor cannot be read either, the running pass checks again before it commits.
+// The error is nil if the commit succeeded. // Invariants 1, 2
 func (x *delta) unanswered(ctx context.Context, p *destinationPosition, n *news, next state.Cursor, failed error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()

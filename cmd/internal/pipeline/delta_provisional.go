@@ -23,9 +23,8 @@ const provisionalHash = "provisional"
 // the values wait for the next reading.
 const provisionalRows = 200_000
 
-// provisional applies the values in events of records that cannot be requested one by one. It sets columns that
-// already exist, in their types, and leaves the other values of the row unchanged. A record without a row gets
-// none.
+// provisional applies the values that events contain to rows whose records cannot be requested one by one. It sets
+// columns that already exist, in their types, and leaves the other values of the row unchanged. It adds no rows.
 type provisional struct {
 	x      *delta
 	table  schemas.Table

@@ -42,7 +42,7 @@ type queue struct {
 	blockedBy  string      // run id of a pass that must end first
 }
 
-// entity is a record that may have changed.
+// entity is a record that may have changed according to an event.
 type entity struct {
 	key         string // a JSON scalar
 	first, last int64  // first and last event that are not applied everywhere
@@ -50,7 +50,7 @@ type entity struct {
 	gone        bool      // the last event says that the record is gone
 	data        []byte    // the record in the last event; nil if events disagree
 	tries       int       // number of requests so far
-	due         time.Time // when to request it again; zero: not
+	due         time.Time // when to request it again; zero if it is not due
 	stored      bool      // a destination stores it as open; received is not the receipt of its event
 }
 
@@ -89,8 +89,8 @@ func (q *queue) reopen(o open, now time.Time) {
 	}
 }
 
-// recount lowers the stored ordinal if an event has an ordinal that was applied before the event was received,
-// as with a new inbox.
+// recount lowers the ordinal up to which events are applied if a new event has a lower ordinal. This happens if a new
+// inbox has replaced a lost one and numbers its events from the beginning.
 func (q *queue) recount(ordinal int64, received time.Time) {
 	for name, a := range q.state {
 		if ordinal <= a.Through && received.After(a.At) {

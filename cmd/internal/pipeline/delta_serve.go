@@ -185,8 +185,8 @@ func (d *Deltas) test(ctx context.Context, q *queue) error {
 	return nil
 }
 
-// since returns the time before which every reading of the stream had ended that this process knows of: an event
-// received later is newer than all of them.
+// since returns when the last reading of the stream ended in this process, or when d was created if that was later. An
+// event received after this time is newer than every reading that this process knows of.
 func (d *Deltas) since(q *queue) time.Time {
 	if ended := q.lock.since(); ended.After(d.made) {
 		return ended

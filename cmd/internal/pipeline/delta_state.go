@@ -51,8 +51,8 @@ func (p position) applied() (a applied, err error) {
 	return a, nil
 }
 
-// knows reports whether an event was applied or is being handled. An event received after the last commit was
-// not, whatever its ordinal: it comes from a new inbox that replaced a lost one.
+// knows reports whether an event was applied or is being handled. An event with a low ordinal that was received after
+// the last commit is new: it comes from an inbox that replaced a lost one.
 func (a applied) knows(ordinal int64, received time.Time) bool {
 	return ordinal <= a.Through && !received.After(a.At)
 }
@@ -67,8 +67,8 @@ func (p position) withEvents(a applied) position {
 	return p
 }
 
-// passed returns the event state after a pass; begun is the state when the pass began. A complete reading that
-// began after an event has seen what it announced. Changes that the pass made had no event.
+// passed returns the event state after a pass; begun is the state when the pass began. A pass that read the whole
+// stream and began after an event has read what the event announced. Rows that the pass changed had no event.
 func (a applied) passed(begun applied, all, first bool, c Counts) applied {
 	if all && a.Refresh <= begun.Refresh {
 		a.Refresh = 0
@@ -98,7 +98,7 @@ type Webhooks struct {
 	Refresh   bool  `json:"refresh,omitempty"`   // the whole stream must be read
 	Dead      int64 `json:"dead,omitempty"`      // records that were given up: see _penstock_rejects
 	Announced int64 `json:"announced,omitempty"` // changes announced by events
-	Found     int64 `json:"found,omitempty"`     // changes found by polls without an event
+	Found     int64 `json:"found,omitempty"`     // changes that a run found and no event announced
 }
 
 // WebhooksOf returns the event state of a stream's cursor, and false if no event was applied yet.

@@ -29,7 +29,7 @@ type destinationRun struct {
 	learning string       // the new memory, once the open transaction is committed
 	main     position     // the stored position, as k found or wrote it
 	pos      position     // where the next pass starts
-	start    position     // where the run found it; zero if that was in the middle of a pass
+	start    position     // the position when the run began; zero if that was in the middle of a pass
 	refuted  bool         // the current pass is contradicted: the cursor's position does not change
 
 	parentState
@@ -154,7 +154,7 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 // cursor must not cover records that did not arrive.
 func (k *destinationRun) keep(p *pass) position {
 	pos := k.start
-	pos.touchedBy = p.id // the same position, but a different cursor
+	pos.touchedBy = p.id // changes the cursor, but not the position
 	return pos
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Final reports whether another attempt a while later would meet err again: the source refused the request or
-// the credential, or the request must not be sent. Only a person can change that.
+// Final reports whether a later attempt would also end with err, until a person changes something: the source refused
+// the request or the credential, or the request must not be sent.
 func Final(err error) bool {
 	if n, ok := errors.AsType[*notTriedError](err); ok {
 		err = n.err // treated like the errors of streams that were tried

@@ -171,8 +171,8 @@ func (p *pass) full() bool {
 		time.Since(g.begun) >= p.limits.groupAge
 }
 
-// reserve takes a page's bytes from the budget. If too few are left, it first waits for the group being
-// committed, which returns its own. If that is not enough, it sends the current group, so that no pass waits
+// reserve takes a page's bytes from the budget. If too few are left, it first waits for the groups that are being
+// committed, which then return their bytes. If that is not enough, it sends the current group, so that no pass waits
 // while it holds memory that others need.
 //
 // A pass in one transaction keeps what it has sent in memory. If the budget is used up, the transaction is

@@ -57,8 +57,8 @@ func (st *streamRun) without(e *extract.RefutedError) extract.Convention {
 	return c
 }
 
-// probed reports whether the stream, without refuted hypotheses, is probed before it is read. A child stream is
-// not: its first parent shows how it answers.
+// probed reports whether the stream, without refuted hypotheses, is probed before it is read. A child stream is not:
+// the answer for its first parent shows how its endpoint answers.
 func (st *streamRun) probed() bool {
 	return st.simple().Parent == "" && st.origin.Class != schemas.ClassFile
 }

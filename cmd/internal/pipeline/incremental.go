@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// setRange disables incremental reading if a pass must cover the whole list: in a pass of one transaction, missing
-// rows count as gone. It also sets a backfill's range.
+// setRange sets the range that the run reads. It disables incremental reading if a pass must read the whole list. A
+// pass in one transaction must, because rows that it does not contain count as missing.
 func (st *streamRun) setRange() {
 	st.stream.Range = st.rangeOf()
 	switch {
@@ -23,8 +23,9 @@ func (st *streamRun) setRange() {
 	}
 }
 
-// rules returns a fingerprint of how records become rows, for a list that is read in parts. If it changes, rows
-// change that no partial reading returns. It is "" for other lists.
+// rules returns a fingerprint of how records become rows, for a list that is read in parts. If the fingerprint
+// changes, rows must change that no partial reading returns, and the whole list is read. It is "" for a list that is
+// always read whole.
 func (st *streamRun) rules() string {
 	if !st.stream.Incremental.Set() && !st.stream.Months.Set() {
 		return ""
@@ -32,7 +33,7 @@ func (st *streamRun) rules() string {
 	return strconv.FormatUint(definition(st.stream), 36)
 }
 
-// errForgotten ends the scan at the first such row.
+// errForgotten ends the scan at the first row that must be written again.
 var errForgotten = errors.New("a row must be written again")
 
 // hasForgottenRows reports whether the table has rows that must be written again, because a column was widened and they

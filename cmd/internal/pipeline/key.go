@@ -60,10 +60,11 @@ func (p *pass) watchKey() {
 	}
 }
 
-// apart reports whether each record belongs to only one answer, that for its parent or its month.
+// apart reports whether the stream is read by parent or by month, so that each record is in only one answer.
 func (p *pass) apart() bool { return p.stream.Parent != "" || p.stream.Months.Set() }
 
-// judge decides what a record means that has the key of an earlier record but different content. // Invariant 11
+// judge decides about a record that has the key of an earlier record but different content: the record has changed,
+// the key is refuted, or the question stays open. // Invariant 11
 func (p *pass) judge(c transform.Clash) transform.Judgement {
 	seen, suspected := p.watch.suspects[c.Hash]
 	switch {
@@ -89,7 +90,8 @@ func (p *pass) changedMeanwhile(record []byte) bool {
 	return ok && at.After(p.began.Add(-clockSlack)) && at.Before(p.Now().Add(clockSlack))
 }
 
-// keyError ends a pass whose key is refuted or suspicious before anything is committed: the stream starts again.
+// keyError ends a pass before anything is committed, because the key is refuted, is suspicious, or differs from the
+// table's. The stream is then read again.
 type keyError struct {
 	key     []string
 	example string
@@ -108,8 +110,8 @@ func (e *keyError) Error() string {
 	return fmt.Sprintf("two different records have the key %s = %s", strings.Join(e.key, ", "), e.example)
 }
 
-// otherKey ends a pass if its table has a wider key than its stream, or none: an earlier run took that key, and
-// its convention is lost.
+// otherKey ends a pass if the key of the table is wider than the stream's key, or the table has no key. This happens
+// if an earlier run chose that key and the stored convention was lost.
 func (p *pass) otherKey(tables []schemas.Table) error {
 	i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == p.stream.Table.Name })
 	if i < 0 || p.stream.Stated["key"] != "" || slices.Equal(tables[i].Key, p.stream.Key) || p.watch.tried >= maxKeys {
@@ -124,7 +126,8 @@ func (p *pass) otherKey(tables []schemas.Table) error {
 	return &keyError{key: p.stream.Key, table: key}
 }
 
-// doubtKey ends the pass if its records speak against the key and no table has rows with that key yet.
+// doubtKey ends the pass if its records show, or suggest, that the key is not unique, and no table has rows with that
+// key yet.
 func (p *pass) doubtKey() error {
 	r := p.mapper.Repeats()
 	if p.clash.lost, p.clash.open = r.Rejected, r.Open; p.apart() {
@@ -142,8 +145,8 @@ func (p *pass) doubtKey() error {
 	return nil
 }
 
-// rekey handles a keyError: it takes a wider key, or none, and reports whether the destinations of p may start
-// again.
+// rekey handles a keyError. It takes the table's key, or a wider key, or no key if there is no wider one. A key that
+// is only suspicious stays for a second reading. rekey reports whether the destinations of p may start again.
 func (st *streamRun) rekey(ctx context.Context, p *pass, err error) (bool, error) {
 	e, ok := errors.AsType[*keyError](err)
 	if !ok {
@@ -180,7 +183,7 @@ func (st *streamRun) conventionOf() extract.Convention {
 	return c
 }
 
-// beginAgain moves the destinations of a pass that does not count back to the beginning.
+// beginAgain discards a pass: its destinations start again from the beginning.
 func (p *pass) beginAgain() {
 	for _, k := range p.destinations {
 		k.pos = position{}
@@ -219,8 +222,8 @@ func widerKey(s schemas.Stream, record []byte) []string {
 	return nil
 }
 
-// containerColumns returns the columns that hold the board column, group or map entry in which a record was
-// found.
+// containerColumns returns the table columns that show where in the answer a record was found: in which stage of a
+// board, group, or entry of a map.
 func containerColumns(s schemas.Stream, record []byte) []string {
 	var r struct {
 		Context map[string]json.RawMessage `json:"_context"`
@@ -276,8 +279,9 @@ func (st *streamRun) keyMayChange() bool {
 	return len(st.known.Dropped)+len(st.known.RefutedKeys) > 0 || len(key) > len(extract.WithoutContext(st.origin, key))
 }
 
-// keepKey keeps the key of a table with rows if the stream's key differs because a hypothesis was refuted.
-// Records that this key cannot tell apart are rejected.
+// keepKey is for a stream whose key has changed because a hypothesis was refuted. If the key of the existing table is
+// a former key of the stream, the run goes on with it and rejects records that it cannot tell apart. Otherwise keepKey
+// returns a ChangedError.
 func (st *streamRun) keepKey(ctx context.Context) error {
 	want := st.stream.Key
 	key, there := st.tableKey(ctx)

@@ -13,8 +13,8 @@ import (
 // enough.
 var errSlow = errors.New("too slow: the other destinations did not wait")
 
-// drop removes k from a pass that failed only in its destination. The other destinations continue; afterwards k
-// catches up on its own, at most once, and only if another attempt may succeed.
+// drop removes k from a pass because k's destination failed. The other destinations continue. Afterwards k catches up
+// in a pass of its own, at most once, and only if another attempt may succeed.
 func (k *destinationRun) drop(p *pass, err error) {
 	k.rollback()
 	k.out = true
@@ -36,7 +36,7 @@ func (k *destinationRun) drop(p *pass, err error) {
 	k.report.Status, k.report.Err = "", nil
 }
 
-// lasting reports whether the same rows would meet err again, or whether k has already waited for it to end.
+// lasting reports whether another attempt would fail with the same error.
 func lasting(err error) bool {
 	return errors.Is(err, load.ErrForeignChange) || errors.Is(err, state.ErrMoved) || errors.Is(err, state.ErrLocked)
 }
@@ -110,8 +110,8 @@ func (r *run) giveUpOn(destination string) {
 	r.lost[destination] = true
 }
 
-// hopeless reports whether a destination could not catch up earlier in this run: another reading for it would
-// waste requests.
+// hopeless reports whether a destination could not catch up earlier in this run. Another reading for this destination
+// would waste requests.
 func (r *run) hopeless(destination string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

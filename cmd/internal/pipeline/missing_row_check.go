@@ -32,8 +32,8 @@ const (
 	atOnce   = 8
 )
 
-// missingRowCheck requests single records that a pass did not contain: if the list proves nothing, the record's
-// own address may show that it is gone. The destinations of a pass share it.
+// missingRowCheck requests single records that a pass did not contain: if the list does not prove that a record is
+// gone, the record's own address may show it. The destinations of a pass share it.
 type missingRowCheck struct {
 	asker  Asker
 	detail schemas.Stream
@@ -42,7 +42,7 @@ type missingRowCheck struct {
 	mu       sync.Mutex
 	answers  map[string]answer // by key
 	requests int
-	note     string // why none of the answers counts
+	note     string // why no answer counts; "" if they count
 }
 
 // answer is the result of requesting a record.
@@ -84,8 +84,8 @@ func detailOf(s schemas.Stream, catalogue []schemas.Stream) (schemas.Stream, boo
 	return catalogue[i], true
 }
 
-// request requests the records with these keys, unless that was done before. control is the key of a record that
-// the pass contained: if its address does not return it, before and after, no answer counts. // Invariant 12
+// request requests the records with these keys, unless that was done before. control is the key of a record that the
+// pass contained. If the source does not return this record before and after the others, no answer counts. // Invariant 12
 func (q *missingRowCheck) request(ctx context.Context, control string, keys []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -122,7 +122,7 @@ func (q *missingRowCheck) findsControl(ctx context.Context, control string) bool
 	return err == nil
 }
 
-// all requests several records concurrently. An error that other records would meet too ends it.
+// all requests several records concurrently. It stops at an error that is not about a single record.
 func (q *missingRowCheck) all(ctx context.Context, keys []string) []answer {
 	answers := make([]answer, len(keys))
 	counts := make([]int, len(keys))

@@ -13,7 +13,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// maxOpenRejects is the number of rejects of one stream that a run remembers; further ones are only counted.
+// maxOpenRejects is the number of rejects of one stream that a run remembers. Of the others it only counts the lost
+// records.
 // Invariant 6
 const maxOpenRejects = 100_000
 
@@ -144,7 +145,7 @@ func (m *metRejects) add(rejects ...transform.Reject) {
 	}
 }
 
-// watch makes m watch the records with these rejects.
+// watch makes m note which of the records in o the pass stores.
 func (m *metRejects) watch(o *openRejects) {
 	if len(o.all) == 0 {
 		return
@@ -171,9 +172,9 @@ func (m *metRejects) store(b transform.TableBatch) {
 	}
 }
 
-// afterPass returns the rejects that are open in a destination after a pass, and those that are resolved. A pass
-// that read every record resolves the rejects that it did not meet again; any other pass resolves those of
-// records that it stored.
+// afterPass returns the rejects that are open in a destination after a pass, and those that are resolved. A pass that
+// read every record resolves the rejects that did not occur again. Any other pass resolves only those of records that
+// it stored.
 func (o *openRejects) afterPass(m *metRejects, everything bool) (left *openRejects, resolved map[rejectID]bool) {
 	left, resolved = &openRejects{all: map[rejectID]openReject{}, more: m.more}, map[rejectID]bool{}
 	for id, r := range m.all {

@@ -22,7 +22,7 @@ type overlay struct {
 	inPass *bloom // keys that the pass has committed
 	closed bool   // the destination has dropped out of the pass
 
-	from, to state.Cursor         // the deltas have moved the cursor from and to these; "" if they have not
+	from, to state.Cursor         // the cursor before and after the commits of deltas; "" if there were none
 	known    map[string]*deltaRow // records committed by deltas, by key as text
 	doubt    *news                // a commit whose outcome is unknown; nil for none
 }
@@ -39,8 +39,8 @@ type deltaRow struct {
 // the pass. // Invariant 6
 const maxDeltaRows = 50_000
 
-// allowsDeltas reports whether deltas may be applied between the commits of the pass. In modes that keep versions, one
-// pass has one version of each record, so they may not.
+// allowsDeltas reports whether deltas may be applied between the commits of the pass. They may not in modes that keep
+// versions, where one pass has only one version of each record.
 func (p *pass) allowsDeltas() bool {
 	s := p.stream
 	return p.lock != nil && p.lock.watched.Load() && p.parts() && s.Table.Mode.Or(schemas.Merge) == schemas.Merge &&
@@ -108,7 +108,8 @@ func (p *pass) commitLocked(ctx context.Context, g *group) (left bool) {
 	return left
 }
 
-// follow takes over the cursor that deltas have moved. If another process has moved it, the commit fails.
+// follow takes over the cursor after commits of deltas in this process. If another process has moved the cursor, k's
+// next commit fails.
 // Invariant 13
 func (k *destinationRun) follow(ctx context.Context) error {
 	l := k.overlay
@@ -146,8 +147,8 @@ func unwrap(d load.Destination) load.Destination {
 	return d
 }
 
-// addDoubtful returns pos with the records for which the pass and the deltas have different rows: only the source
-// shows which is newer.
+// addDoubtful adds to pos the records for which the pass and the deltas have different rows, to be requested again.
+// Only the source knows which row is newer.
 func (k *destinationRun) addDoubtful(pos position) (position, error) {
 	if len(k.held.doubtful) == 0 {
 		return pos, nil
@@ -164,7 +165,7 @@ func (k *destinationRun) addDoubtful(pos position) (position, error) {
 	return pos.withEvents(a), nil
 }
 
-// stampOf returns the run id for rows that deltas commit during passes: that of the passes' rows.
+// stampOf returns the run id for rows that deltas commit during a pass. It is the run id of the pass's own rows.
 func stampOf(overlays map[string]*overlay) (stamp string) {
 	for _, l := range overlays {
 		stamp = max(stamp, l.stamp)
@@ -172,7 +173,7 @@ func stampOf(overlays map[string]*overlay) (stamp string) {
 	return stamp
 }
 
-// passOf returns the pass for a commit of deltas: the running pass, else one of its own.
+// passOf returns the pass for a commit of deltas: the running pass or, if none is running, a new one.
 func (x *delta) passOf(dest, stamp string) load.Pass {
 	if l := x.overlays[dest]; l != nil {
 		return l.pass

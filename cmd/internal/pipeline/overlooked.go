@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// older marks the records of a group that were changed before the edge of the finished passes. The zero value
-// marks none.
+// older marks the records of a group that were changed before the edge, the time up to which earlier passes have read
+// all changes. The zero value marks none.
 type older struct {
 	from  int64  // ordinal of the first record in flags
 	flags []bool // one flag per record from there on
@@ -41,8 +41,8 @@ func (o *older) is(ordinal int64) bool {
 }
 
 // writeOlder writes and merges the rows of a group that are older than the edge before the others, so that the
-// destination counts how many of them are new or changed: incremental passes miss such changes. The other rows
-// stay in k.held.
+// destination counts how many of the older rows are new or changed. Incremental passes have missed these changes. The
+// other rows stay in k.held.
 func (k *destinationRun) writeOlder(ctx context.Context, g *group) error {
 	if !slices.Contains(g.older.flags, true) {
 		return nil
@@ -67,8 +67,8 @@ func (k *destinationRun) writeOlder(ctx context.Context, g *group) error {
 	return err
 }
 
-// refutation records that incremental passes over a stream miss changes. The zero value: nothing is known
-// against them.
+// refutation records that incremental passes over a stream miss changes. The zero value says that no missed change is
+// known.
 type refutation struct {
 	Of  string `json:"of"`  // how the passes request changes
 	Why string `json:"why"` // the reason, as text for users

@@ -27,9 +27,9 @@ func (r *run) onceOf(s schemas.Stream, id string) load.Pass {
 	return p
 }
 
-// CheckOwner checks that k's stream owns the table, and that the source is at the address where the passes up to
-// the cursor have read it; else it returns a [*load.OwnerError]. The owner of a table that sources share has no
-// address: there the cursor has it. // Invariant 13
+// CheckOwner checks that k's stream owns the table, and that the source is still at the address that earlier passes
+// have read. Otherwise it returns a [*load.OwnerError]. If several sources share a table, its owner has no address.
+// Then the cursor's address is checked. // Invariant 13
 func CheckOwner(c load.Claim, k state.Key, cursor state.Cursor, at load.StreamState) error {
 	pos, err := decodePosition(cursor)
 	if err != nil {
@@ -57,8 +57,8 @@ func (r *run) checkAddress(s schemas.Stream, p position) error {
 	return &load.OwnerError{Table: s.Table.Name, Have: have, Want: want}
 }
 
-// displaced returns why the table is not the one that the cursor belongs to; "" if nothing shows that. The
-// cursor of passes that found no record says nothing about rows.
+// displaced returns why the table cannot be the one that the cursor belongs to; "" if nothing shows that. If the
+// passes up to the cursor found no records, the table may be empty.
 func (p position) displaced(table string, at load.StreamState) string {
 	last := max(p.pass, p.touchedBy, p.over())
 	some := p.longest > 0 || p.midPass() // the table had rows

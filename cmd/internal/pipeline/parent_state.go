@@ -50,9 +50,9 @@ const (
 	barren                    // it may have no rows
 )
 
-// recall reads the stored parents. They count only for a pass that starts or continues at the destination's
-// position, and only as long as their rows exist: parents of deleted rows, of rows that must be written again,
-// and of missing files are requested again.
+// recall reads the stored parents. They count only in a pass that starts or continues at the destination's position,
+// and only as long as their rows exist. Parents of deleted rows, of rows that must be written again, and of missing
+// files are requested again.
 func (k *destinationRun) recall(ctx context.Context, p *pass, tables []schemas.Table) (*parentage, error) {
 	m := &parentage{passes: k.passes}
 	if err := k.entries(ctx, p, m); err != nil {
@@ -90,7 +90,7 @@ func (k *destinationRun) recall(ctx context.Context, p *pass, tables []schemas.T
 	return m, err
 }
 
-// entries reads the parents that were requested, except those whose reading is in doubt.
+// entries reads the stored parents into m, except those of the pass whose parents must be requested again.
 func (k *destinationRun) entries(ctx context.Context, p *pass, m *parentage) error {
 	var is traits
 	if !single(p.stream) {
@@ -105,7 +105,7 @@ func (k *destinationRun) entries(ctx context.Context, p *pass, m *parentage) err
 	return err
 }
 
-// parents calls each for every stored parent of p's stream.
+// parents calls the function each for every stored parent of p's stream.
 func (k *destinationRun) parents(ctx context.Context, p *pass, each func(tuple string, print int64, pass string)) error {
 	columns := []string{"pipeline", "stream", "parent", "print", "run"}
 	return k.dest.Scan(ctx, load.Parents.Name, columns, func(b arrow.RecordBatch) error {

@@ -22,15 +22,15 @@ import (
 // PartSource is implemented by sources that can request only some of a stream's parents, such as
 // *extract.Client.
 type PartSource interface {
-	// PagesOf is like Pages, for the parents for which ask returns true. ask is called at most once per parent,
-	// with the number of all parents; a source may read the whole stream nevertheless. The pages name the
+	// PagesOf is like Pages, but requests only the parents for which the function ask returns true. It calls ask at
+	// most once per parent, with the number of all parents. A source may also request every parent. The pages name the
 	// parents that were requested.
 	PagesOf(ctx context.Context, s schemas.Stream, from state.Cursor, ask func(p extract.Parent, of int) bool) iter.Seq2[extract.Page, error]
 }
 
 // Ender is implemented by sources whose streams wait for a pass over their parent, such as *extract.Client.
 type Ender interface {
-	// Ended announces that no further pass over the stream follows.
+	// Ended reports to the source that no further pass over the stream follows.
 	Ended(stream string)
 }
 
@@ -42,15 +42,16 @@ func (r *run) ended(s schemas.Stream) {
 	}
 }
 
-// Unless the stream configures it, every parent is requested at least once in defaultReread passes, and in every
-// pass if there are at most fewParents: the parent's own record does not show every change of its children.
+// Unless the stream configures another number, every parent is requested at least once in defaultReread passes, and in
+// every pass if there are at most fewParents. The reason is that a parent's record does not show every change of its
+// children.
 const (
 	defaultReread = 10
 	fewParents    = 200
 )
 
-// controls is the number of unchanged parents that are requested too. If all changed parents are gone, the
-// controls show whether the whole endpoint is.
+// controls is the number of unchanged parents that are requested too. If the source reports all changed parents as
+// gone, the controls show whether it reports every parent as gone.
 const controls = 3
 
 // parentTracker is what a pass knows about the parents of its stream.
@@ -78,12 +79,12 @@ type parentTracker struct {
 type noted struct {
 	tuple string
 	print int64
-	sure  bool  // its rows stay valid until it changes
+	sure  bool  // the rows stay valid until the parent changes
 	until int64 // ordinal after its last record
 }
 
-// newParentTracker returns nil for a stream without a parent, and for one whose rows do not identify their
-// parent or cannot be deleted one by one: then every parent is requested in each pass.
+// newParentTracker returns nil for a stream without a parent. It also returns nil if the rows do not identify their
+// parent or cannot be deleted one by one. Then every parent is requested in each pass.
 func (st *streamRun) newParentTracker() *parentTracker {
 	s := st.stream
 	source, ok := st.Source.(PartSource)
@@ -127,8 +128,8 @@ func definition(s schemas.Stream) uint64 {
 	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
-// skipParents decides whether unchanged parents may be skipped: every destination must have their rows. With no
-// destination there is nothing to skip.
+// skipParents decides whether unchanged parents may be skipped. Every destination must have their rows. Without a
+// destination, every parent is requested.
 func (p *pass) skipParents() {
 	if p.parents != nil {
 		doubtful := slices.ContainsFunc(p.parents.known, func(m *parentage) bool { return !m.trusted })
@@ -144,8 +145,8 @@ func (p *pass) pages(ctx context.Context) iter.Seq2[extract.Page, error] {
 	return p.parents.source.PagesOf(ctx, p.stream, p.from, p.parents.needsRequest)
 }
 
-// needsRequest reports whether a parent must be requested: it is new, it has changed, or it is due. If destinations share
-// the pass, each of them must know the parent.
+// needsRequest reports whether a parent must be requested because it is new, has changed, is due or is a control. If
+// one of the pass's destinations does not know the parent, the parent is new.
 func (k *parentTracker) needsRequest(p extract.Parent, of int) bool {
 	texts := valuesOf(p.Tuple)
 	if k.single && len(texts) > 1 {

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// limits sets when a batch is cut, and when a group of batches is committed: when the commit is worth its cost,
-// or when losing the group would mean to read for a long time again.
+// limits sets when a batch is cut, and when a group of batches is committed. A group is committed when it is large
+// enough for the cost of a commit, or so old that reading it again would take long.
 type limits struct {
 	batchRows  int
 	batchBytes int64
@@ -63,7 +63,7 @@ type pass struct {
 	parents       *parentTracker // nil if every parent is requested, or there are none
 	keys          *bloom         // nil if the pass allows no deltas
 	clash         clashes        // records with the same key
-	partial       bool           // the pass leaves out unchanged records, up to the current page
+	partial       bool           // the pass left out unchanged records, as the current page says
 	inPage        bool           // a page is being mapped
 	large         bool           // a page of the group was large
 	recordsBefore int64          // records up to the previous page
@@ -100,7 +100,7 @@ type group struct {
 	cells   int64 // values and nulls in the batches
 	bytes   int64 // bytes of the batches
 	held    int64 // bytes reserved from the budget
-	loose   int64 // part of held: pages whose records are in no batch yet
+	loose   int64 // the part of held for pages whose records are in no batch yet
 	batched int64 // bytes of the batches cut since the last settle
 	spill   bool  // apply it although the transaction stays open
 
@@ -109,7 +109,7 @@ type group struct {
 	end     *extract.End
 	ended   time.Time   // when the end of the list was reached; with end
 	digest  digest      // digest of the whole pass; with end
-	profile *Profile    // likewise; nil for a part of a pass
+	profile *Profile    // profile of the whole pass; with end; nil for a part of a pass
 	control string      // likewise
 	refused refused     // likewise
 	met     *metRejects // likewise
@@ -135,7 +135,7 @@ func (p *pass) read(ctx context.Context) error {
 	return err
 }
 
-// through gathers and commits the pass's groups.
+// through gathers and commits the pass's groups until both are done.
 func (p *pass) through(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -100,7 +100,7 @@ type Options struct {
 	ConfirmShrink bool // let a proven pass delete more rows than the brake allows
 	DryRun        bool // read and map, but write nothing
 
-	Backfill *Backfill // read history instead of changes; nil for a scheduled run
+	Backfill *Backfill // the range to read instead of changes; nil for a scheduled run
 }
 
 // Run reads every stream of c once and returns when all of its goroutines have ended. When ctx is cancelled, it
@@ -136,9 +136,9 @@ type run struct {
 	proof   lists              // see proofOf
 	shown   map[string]*digest // see show
 	down    map[string]error   // destinations that are left out of the run, and why
-	absent  map[string]int     // see heard
+	absent  map[string]int     // failed cursor reads in a row: see noteCursorRead
 	settled map[string]bool    // destinations in which an earlier run has ended
-	lost    map[string]bool    // see hopeless
+	lost    map[string]bool    // destinations that did not catch up: see hopeless
 
 	rejectsOf map[string]*rejectIndex // by destination
 }

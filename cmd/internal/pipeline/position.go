@@ -15,14 +15,14 @@ import (
 //
 //	{"pass":"<id>","at":<source's cursor>,"end":true,"most":41,"turn":3}
 //
-// where end says that the pass was finished there, and most is the number of records of the longest whole pass
-// so far; in the cursor of the runs, most is the number of finished runs. turn is the number of finished passes
-// that knew which rows they did not contain; it decides which unchanged parents a pass requests. doubt is the id
-// of a pass whose parents must be requested again. The zero position is the beginning, stored as "".
+// where end says that the pass was finished there. most is the number of records of the longest whole pass so far. In
+// the cursor of the runs, it is the number of finished runs. turn is the number of finished passes that knew which
+// rows they did not contain; it decides which unchanged parents a pass requests. doubt is the id of a pass whose
+// parents must be requested again. The zero position is the beginning, stored as "".
 //
-// If a run has committed since without reading, "by" is its id: the position is unchanged, but the cursor
-// differs. "backfills" are the positions of backfills: see Backfill. "events" is how far the stream's webhook
-// events are applied: see applied.
+// "by" is the id of a later run that has committed without moving the position. It makes the cursor differ.
+// "backfills" are the positions of backfills: see Backfill. "events" is how far the stream's webhook events are
+// applied: see applied.
 type position struct {
 	pass      string
 	at        state.Cursor
@@ -36,8 +36,8 @@ type position struct {
 	parentsUnsure string // a pass whose parents must be requested again
 
 	// refuted is why passes read the whole list of a stream that is configured as incremental. rules is the
-	// fingerprint of the rules that made the rows of an incremental list. lastComplete is the last finished pass
-	// that left nothing out, if that is not pass.
+	// fingerprint of the rules that made the rows of an incremental list. lastComplete is the last finished pass that
+	// left nothing out; "" if that is the field pass.
 	refuted      refutation
 	rules        string
 	lastComplete string

@@ -19,9 +19,9 @@ type claim struct {
 	held     bool
 }
 
-// proofOf returns the verdict on the run's last pass over a stream, as it counts in the destination; "" if there
-// was none yet. Child streams take their parents from the last pass in any destination, and compare them with
-// the destination's own rows: the worse verdict of both counts. // Invariant 12
+// proofOf returns the verdict on the run's last pass over a stream, as it counts in the destination; "" if there was
+// none yet. Child streams take their parents from the last pass in any destination, and compare them with the
+// destination's own rows: the worse of the two verdicts counts. // Invariant 12
 func (r *run) proofOf(destination, stream string) Verdict {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,8 +35,8 @@ func (r *run) proofOf(destination, stream string) Verdict {
 	return v
 }
 
-// parentVerdict returns the verdict on the list of the stream's parents: that on the parent's pass in this run
-// or, if there was none, on the reading that was made only for the children.
+// parentVerdict returns the verdict on the list of the stream's parents. It is the verdict on the parent stream's pass
+// in this run or, without such a pass, on the reading that was made only for the children.
 func (p *pass) parentVerdict(destination string, e *extract.End) Verdict {
 	if v := p.proofOf(destination, p.stream.Parent); v != "" || e.ParentList == nil {
 		return v
@@ -57,9 +57,9 @@ func listVerdict(l *extract.ParentList) Verdict {
 	return proof.Judge(f)
 }
 
-// prove records the verdict on a pass over p's stream for its child streams. The list is not proven for them in
-// a destination where it is held. Nor is it if the pass differs from the previous one, which is the one that the
-// source takes the parents from, or did not read the whole list.
+// prove records the verdict on a pass over p's stream for its child streams. For them, the list is not proven in a
+// destination where the stream is held, nor if the pass did not read the whole list. Nor is it proven if the pass
+// differs from the previous one, because the source may take the parents from that one.
 func (p *pass) prove(destination string, c claim) {
 	if c.doubtful && c.verdict == Proven {
 		c.verdict = Consistent

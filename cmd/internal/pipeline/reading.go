@@ -44,7 +44,7 @@ func factsOf(end *extract.End) proof.Facts {
 	return f
 }
 
-// facts returns the facts about p in one destination, before it is compared with other readings.
+// facts returns the facts about p in one destination, without the comparison with other readings.
 func (p *pass) facts(g *group, c Counts, k *destinationRun) proof.Facts {
 	f := factsOf(g.end).Without(p.withoutRule)
 	f.ObjectKind = single(p.stream) || p.known.Object() && k.over != "" // the last whole pass counts as the first reading

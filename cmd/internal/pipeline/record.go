@@ -95,7 +95,7 @@ func (w *runRow) orphan(r *run) [][]any {
 	return [][]any{{p.pass, r.Name, runTime(p.pass), nil, string(StatusFailed), "{}", "the process was killed before the run ended"}}
 }
 
-// runCounts is the content of the run row's column counts. It covers only the row's own destination, like the
+// runCounts is the content of the column `counts` in the run's row. It covers only the row's own destination, like the
 // certificates.
 type runCounts struct {
 	Counts
@@ -106,7 +106,7 @@ type runCounts struct {
 	Forecast *Outlook            `json:"forecast,omitempty"`
 	Streams  map[Status]int      `json:"streams"`
 	Open     map[Status][]string `json:"open,omitempty"`  // streams that are not complete
-	Words    map[string]string   `json:"words,omitempty"` // why, by stream: the source's own message if it has one
+	Words    map[string]string   `json:"words,omitempty"` // the error of each such stream
 }
 
 // maxWords is the length to which a stream's error is cut in the run's row, in bytes.
@@ -138,8 +138,8 @@ func (r *run) row(rep Report, destination string) ([]any, error) {
 	return []any{r.Run, r.Name, r.started, ended, string(rep.Status), string(text), summary(rep)}, nil
 }
 
-// summary returns the run's column error: its own error, else the first few of its streams; nil if there are
-// none.
+// summary returns the value of the column error in the run's row: the run's own error and the first errors of its
+// streams; nil if there are none.
 func summary(rep Report) any {
 	const most = 5
 	var lines []string

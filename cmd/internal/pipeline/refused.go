@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// refused holds the keys of the rejected records of a pass: their rows are not missing, because the records
-// arrived.
+// refused holds the keys of the rejected records of a pass. The rows of these records do not count as missing, because
+// the records arrived.
 type refused struct {
 	keys    map[string]bool
 	words   bool // some keys are not integers

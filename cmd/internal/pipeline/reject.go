@@ -24,7 +24,7 @@ type reject struct {
 	id, stage                string
 	accepted                 time.Time // zero: not accepted
 	passed                   bool      // a later pass has begun
-	resolved                 bool      // in the table, or by this retry
+	resolved                 bool      // resolved before, or by this retry
 	why                      string    // why it is still rejected
 }
 
@@ -129,9 +129,9 @@ func number(a arrow.Array, i int) int64 {
 	return 0
 }
 
-// sort separates the rejects to retry from those that a later pass has decided: it has read the same records,
-// and rejected them again if necessary. As long as that pass is not finished, its result is unknown. A pass that
-// left out unchanged records decides nothing.
+// sort separates the rejects to retry from those that a later pass has decided. That pass has read the same records,
+// and rejected them again if necessary. As long as it is not finished, the result is unknown. A pass that left out
+// unchanged records decides nothing.
 func (t *rejectRetry) sort(all []*reject, pos position) (open []*reject) {
 	for _, j := range all {
 		j.passed = cmp.Compare(j.passID(), pos.pass) < 0

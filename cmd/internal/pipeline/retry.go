@@ -22,7 +22,7 @@ type Retried struct {
 	Destination string `json:"destination"`
 	Retried     int64  `json:"retried"`    // records that were tried again
 	Resolved    int64  `json:"resolved"`   // how many of them are now in the tables
-	Superseded  int64  `json:"superseded"` // further rejects, which a later pass has decided
+	Superseded  int64  `json:"superseded"` // further rejects that a later pass has decided
 	Rejected    int64  `json:"rejected"`   // how many of the retried records are still rejected
 	Waiting     int64  `json:"waiting"`    // rejected values whose records are in the tables; the next run stores those that fit
 	Left        int64  `json:"left"`       // records not tried: too many at once
@@ -50,8 +50,8 @@ func (r RetryReport) ExitCode() int {
 	return rejectsExit(r.Streams, func(s Retried) (string, int64) { return s.Error, s.Rejected + s.Left })
 }
 
-// rejectsExit returns the exit code for the outcomes of streams: 1 if of returns an error for one, else 75 if
-// one has rejects left, else 0.
+// rejectsExit returns the exit code for the outcomes of streams: 1 if the function of returns an error for a stream,
+// else 75 if a stream has rejects left, else 0.
 func rejectsExit[S any](streams []S, of func(S) (err string, left int64)) int {
 	code := exitComplete
 	for _, s := range streams {
@@ -72,12 +72,12 @@ const (
 	stillListed  = 20
 )
 
-// RetryRejects maps the records again that the destinations of c keep as rejects, with the current rules and
-// tables. Records that fit are written, and their rejects resolved, in one transaction per stream. It sends no
-// requests to the source; rows from a later pass win. // Invariant 8
+// RetryRejects maps the rejected records in the destinations of c again, with the current rules and tables. Records
+// that fit are written, and their rejects resolved, in one transaction per stream. It sends no requests to the source.
+// It replaces no row that a later pass has written. // Invariant 8
 //
-// It does not retry a value that was rejected while its record was loaded. The next run does: it reads the
-// record, and treats it as changed if the stream's rules have changed.
+// It does not retry a single value that was rejected although its record was loaded. The next run does: it reads the
+// record, and writes it again if the stream's rules have changed.
 func RetryRejects(ctx context.Context, c Config, o RetryOptions) (rep RetryReport, err error) {
 	r, err := newRun(c)
 	if err != nil {
@@ -98,8 +98,8 @@ func RetryRejects(ctx context.Context, c Config, o RetryOptions) (rep RetryRepor
 	return rep, err
 }
 
-// overRejects calls do for each stream that has rejects in a destination, within a run of its own, and returns
-// that run's id. only limits the streams; nil means all. If there is nothing to do, there is no run.
+// overRejects starts a run, calls the function do for each stream that has rejects in a destination, and returns the
+// run's id. The list only limits the streams; nil means all. If there are no rejects, overRejects starts no run.
 func (r *run) overRejects(ctx context.Context, only []string, do func(*rejectRetry)) (id string, err error) {
 	work, err := r.rejected(ctx, only)
 	if err != nil || len(work) == 0 {
@@ -117,7 +117,8 @@ func (r *run) overRejects(ctx context.Context, only []string, do func(*rejectRet
 	return r.Run, err
 }
 
-// attempt calls do unless the destination is down. It stores the error and returns its text, "" for none.
+// attempt calls the function do, unless the destination is left out of the run. It stores the error and returns its
+// text; "" for none.
 func (t *rejectRetry) attempt(do func() error) string {
 	if t.err = t.down[t.dest.Name]; t.err == nil {
 		t.err = guard(t.stream.Name, do)

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// drifted returns the notices of the pass that ends with g. The counts of a partial pass, or of one that the
-// list contradicts, are not compared with earlier ones.
+// drifted returns the notices of the pass that ends with g. The counts of the pass are compared with those of an
+// earlier one, unless the pass was partial or contradicted. If shut is true, the deletions wait for a person.
 func (p *pass) drifted(g *group, shut, believed bool) []Notice {
 	all := slices.Clone(p.noticed)
 	for i := range all {
@@ -50,7 +50,8 @@ func (p *pass) noticeBound(beyond []string) []Notice {
 	return []Notice{{Severity: Warned, About: NoticeBound, Table: p.stream.Table.Name, Reason: reason}}
 }
 
-// note writes the notices of a pass to the table of schema changes, and the memory for the next pass.
+// note writes the notices of a pass to the table of schema changes, and stores the convention and the profile for the
+// next pass.
 func (k *destinationRun) note(ctx context.Context, p *pass, g *group, e *ending) error {
 	if e.decision.Action == proof.Repeat {
 		return k.learn(ctx, p, p.known)
@@ -73,8 +74,8 @@ func (k *destinationRun) note(ctx context.Context, p *pass, g *group, e *ending)
 	return k.learn(ctx, p, m)
 }
 
-// leftByFilter returns a note if rows were marked as deleted in the pass in which the stream's filter changed:
-// the source may still have them. It is "" if there are none.
+// leftByFilter returns a note if rows were marked as deleted in the pass in which the stream's filter changed, because
+// the source may still have them. Otherwise it returns "".
 func (p *pass) leftByFilter(e *ending) string {
 	if e.counts.Deleted == 0 || p.known.Profile == nil || p.known.Rules == filterPrint(p.stream) {
 		return ""

@@ -46,23 +46,24 @@ const (
 	NoticeIncremental = "incremental"
 	NoticeFilter      = "filter"
 	NoticeKey         = "key"        // two different records have the same key
-	NoticeHypothesis  = "hypothesis" // the source ignores a parameter
+	NoticeHypothesis  = "hypothesis" // the answers refute a hypothesis about the stream
 	NoticeBound       = "bound"      // the stream has more fields than its limit of columns or child tables
-	NoticeTable       = "table"      // it is not the table that the last pass wrote
+	NoticeTable       = "table"      // the table is not the one that the last pass wrote
 )
 
 // tolerances are the limits within which a stream may change from one run to the next without a notice.
 type tolerances struct {
-	evidence float64 // missing values that were expected, before a field counts as vanished
-	nulls    float64 // change of the share of filled rows, and
-	sigmas   float64 // how unlikely it is by chance, in standard deviations
-	loss     int64   // rows lost, and
-	share    float64 // their share of the table
-	growth   float64 // factor by which rows grow, and
-	gained   int64   // rows gained
+	evidence float64 // expected values that must be missing before a field counts as vanished
+	nulls    float64 // least change of the share of rows with a value,
+	sigmas   float64 // and how far it must be from chance, in standard deviations
+	loss     int64   // rows that may be lost,
+	share    float64 // and their share of the table
+	growth   float64 // factor by which the rows may grow,
+	gained   int64   // and rows that may be gained
 }
 
-// The loss is that of the brake on deletions: rows that may be deleted without confirmation raise no alarm.
+// The limits of a loss are those of the brake on deletions. So rows that may be deleted without confirmation cause no
+// notice.
 var usualTolerances = tolerances{evidence: 14, nulls: 0.25, sigmas: 5, loss: proof.BrakeRows, share: proof.BrakeShare / 100.0, growth: 3, gained: 1000}
 
 // drift compares two profiles of one stream. It returns the gravest notices first.
@@ -161,8 +162,8 @@ func percent(share float64) string {
 	}
 }
 
-// unlikely returns the distance of two shares in standard deviations, under the assumption that they are equal:
-// with few records even a large difference means little.
+// unlikely returns the difference of two shares, a/of and b/from, in standard deviations. With few records even a
+// large difference may be chance.
 func unlikely(a, of, b, from int64) float64 {
 	pooled := part(a+b, of+from)
 	deviation := math.Sqrt(pooled * (1 - pooled) * (1/float64(max(1, of)) + 1/float64(max(1, from))))

@@ -61,7 +61,8 @@ func (p *pass) flush() error {
 	return nil
 }
 
-// share prepares a batch for concurrent use: arrays count their nulls lazily, at the first call of NullN.
+// share prepares a batch for concurrent use. It calls NullN of each array, because the first call counts the nulls and
+// stores their number.
 func share(b arrow.RecordBatch) {
 	for _, a := range b.Columns() {
 		for a.NullN() >= 0 {

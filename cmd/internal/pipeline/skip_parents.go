@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// leftover holds the missing rows of a pass that skipped parents, in one destination: rows that it did not
-// contain although their parents were requested or are gone. The rows of skipped parents are known from before.
+// leftover holds the missing rows of a pass that skipped parents, in one destination. These are the rows that the pass
+// did not contain although their parents were requested or are gone. Rows of skipped parents are not missing.
 // Invariant 12
 type leftover struct {
 	alive   int64
@@ -106,8 +106,8 @@ func (k *destinationRun) skipped(p *pass, context []arrow.Array, row int) bool {
 	return !asked && k.parentage.lists(id)
 }
 
-// only reports whether no parent but the row's own can have its record: each parent has one record, whose key is
-// one of the values that it is requested with, and no existing parent has that value.
+// only reports whether no other parent's answer can contain the row's record. That is so if each parent has one
+// record, whose key is one of the parent's values, and no existing parent has this value.
 func (k *parentTracker) only(key, context []arrow.Array, row int) bool {
 	if !k.single || len(key) != 1 {
 		return false
@@ -153,7 +153,7 @@ func (l *leftover) add(s schemas.Stream, keys []arrow.Array, rows []int) error {
 	return nil
 }
 
-// outcome corrects out for a pass that skipped parents: the destination would count all rows of those parents as
+// outcome corrects out for a pass that skipped parents, because the destination counts all rows of skipped parents as
 // missing.
 func (k *destinationRun) outcome(g *group, out load.Outcome) load.Outcome {
 	if g.end == nil || g.end.Skipped == 0 {
@@ -167,8 +167,8 @@ func (k *destinationRun) outcome(g *group, out load.Outcome) load.Outcome {
 	return out
 }
 
-// notePasses records whether the requested parents count as read. If it is unknown which rows the pass did not
-// contain, they are requested again.
+// notePasses records whether the requested parents count as read. The next pass requests them again if the pass was
+// contradicted, or if it is unknown which rows it did not contain.
 func (k *destinationRun) notePasses(p *pass, e *ending) {
 	switch {
 	case p.parents == nil || e.decision.Action == proof.RequestMissing:

@@ -11,9 +11,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// How often a run reads a stream from its beginning for one destination: once, and once more if that may prove
-// what the first reading could not. If the two found different records and both may have missed some, the list
-// changes faster than it is read: then a few times more, within a limit of requests. // Invariant 15
+// A run reads a stream from its beginning once for each destination, and once more if a second reading may prove what
+// the first could not. If the two readings found different records and both may have missed some, the run reads the
+// stream a few times more, within a limit of requests. // Invariant 15
 const (
 	maxPasses = 2
 	maxMoving = 5
@@ -50,9 +50,9 @@ type streamRun struct {
 	noticed      []Notice // notices from before the first finished pass
 }
 
-// parts reports whether a pass may be committed in parts and continued after an interruption. A table without a
-// key cannot distinguish the rows of a pass from earlier ones, and a table in mode replace shows all of a pass
-// or nothing: there a pass is one transaction.
+// parts reports whether a pass may be committed in parts and continued after an interruption. A table without a key
+// cannot distinguish the rows of a pass from earlier ones, and a table in mode replace shows all of a pass or nothing:
+// in these two cases a pass is one transaction.
 func (st *streamRun) parts() bool { return st.keyed() && st.stream.Table.Mode != schemas.Replace }
 
 func (st *streamRun) keyed() bool { return len(st.stream.Key) > 0 }
@@ -135,8 +135,9 @@ func (st *streamRun) sync(ctx context.Context) error {
 	return nil
 }
 
-// restart moves the destinations of a failed pass that an earlier process began back to the beginning, once. The
-// position of the interruption may no longer exist; without a restart, every run would fail there.
+// restart handles the failure of a pass that an earlier process began. It moves the destinations back to the
+// beginning, at most once per run. The position of the interruption may no longer exist; without a restart, every run
+// would fail there.
 func (st *streamRun) restart(p *pass, err error) bool {
 	if !p.resumes || st.restarted || !misplaced(err) {
 		return false
@@ -160,8 +161,8 @@ func (st *streamRun) nextPass(ctx context.Context) *pass {
 	return st.inStep()
 }
 
-// inStep returns a pass for all unfinished destinations at the same position of the same pass, or at a
-// beginning: they share one reading of the source. It returns nil if there is none.
+// inStep returns a pass that several unfinished destinations share. Either they continue the same pass at the same
+// position, or each begins a pass. It returns nil if every destination is finished or has dropped out.
 func (st *streamRun) inStep() *pass {
 	var p *pass
 	for _, k := range st.destinations {
@@ -171,7 +172,7 @@ func (st *streamRun) inStep() *pass {
 			p = st.passFor(k)
 		case p.resumes == k.pos.midPass() && (!p.resumes || p.from == k.pos.at && p.id == k.pos.pass):
 			if p.from != k.pos.at {
-				p.from = "" // they begin at different positions: the beginning of the list serves both
+				p.from = "" // they continue at different positions, so the pass reads from the beginning of the list
 			}
 			p.destinations = append(p.destinations, k)
 		}

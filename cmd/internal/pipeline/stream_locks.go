@@ -63,7 +63,7 @@ func (t *StreamLocks) take(ctx context.Context, stream string) (*streamLock, err
 	return u, u.regain(ctx)
 }
 
-// since returns a time after all readings of the stream by passes of this process.
+// since returns when the last run of this process ended its passes over the stream.
 func (u *streamLock) since() time.Time {
 	if u == nil {
 		return time.Time{}
@@ -92,8 +92,8 @@ func (u *streamLock) allowDeltas(overlays map[string]*overlay) {
 	u.release()
 }
 
-// leave ends the passes of a run over the stream. now is the end of their readings by the run's clock. If has is
-// true, the lock is released.
+// leave ends the passes of a run over the stream; now is the time by the run's clock. If has is true, the run holds
+// the lock, and leave releases it.
 func (u *streamLock) leave(has bool, now time.Time) {
 	if u == nil {
 		return

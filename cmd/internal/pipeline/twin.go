@@ -15,8 +15,8 @@ func twinNote(d *proof.Difference) string {
 	return fmt.Sprintf("%s lacks %s", d.Of, proof.Count(d.Here, ""))
 }
 
-// comparesWith reports whether a reading can be compared with another stream's: it is whole, and counts no
-// record twice.
+// comparesWith reports whether a reading can be compared with one of another stream. It must be whole, and no record
+// may have arrived twice.
 func (r *reading) comparesWith() bool {
 	f := &r.facts
 	return !f.Resumed && !f.Partial && f.Skipped == 0 && f.Duplicates == 0 && f.Gaps == 0

@@ -14,8 +14,8 @@ import (
 
 // VerifyOptions limit a Verify.
 type VerifyOptions struct {
-	// Requests is the maximum number of requests over all streams; 0: unlimited. A source that requests pages
-	// ahead may have sent a few more when it is stopped.
+	// Requests is the maximum number of requests over all streams; 0: unlimited. A source that requests pages in
+	// advance may send a few more.
 	Requests int
 	Streams  []string // names from Config.Streams; nil: all
 	Keys     int      // listed differences per stream and destination; 0: 20
@@ -58,7 +58,7 @@ type Verified struct {
 	Agreement   Agreement    `json:"agreement"`
 	Records     int64        `json:"records"`  // records from the source
 	Rows        int64        `json:"rows"`     // live rows in the destination; of several versions only the current one
-	Missing     int64        `json:"missing"`  // rows of this kind, also those not listed
+	Missing     int64        `json:"missing"`  // missing rows, also those not in List
 	Extra       int64        `json:"extra"`    // likewise
 	Differing   int64        `json:"differs"`  // likewise
 	Filtered    int64        `json:"filtered"` // records that the stream's rules leave out

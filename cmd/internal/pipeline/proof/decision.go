@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Action is what a decision does with the missing rows: those of the table that a finished pass did not contain.
+// Action is what a decision does with the missing rows, which are the rows of the table that a finished pass did not
+// contain.
 type Action int
 
 // The actions.
@@ -14,7 +15,7 @@ const (
 	Remove                        // mark all missing rows as deleted
 	Repeat                        // read the stream again, which may prove that they are gone
 	RequestMissing                // request each missing record from the source
-	RemoveConfirmed               // mark only those as deleted that the source reports as gone
+	RemoveConfirmed               // mark only the rows as deleted whose records the source reports as gone
 )
 
 // Decision is the outcome of a finished pass: what happens to the missing rows, and why the stream is held, if
@@ -22,7 +23,7 @@ const (
 type Decision struct {
 	Action  Action
 	Held    string // why the stream waits for a person; "" if it is not held
-	Confirm bool   // --confirm-shrink releases it
+	Confirm bool   // --confirm-shrink ends the hold
 	Parents Scope  // with Repeat: which parents to request besides the changed ones
 	Rule    string // name of the rule that applied
 }
@@ -100,8 +101,8 @@ func restOfList(t *Table) bool {
 	return t.Resumed && !t.Last && !t.OfParents() && !t.Partial && !t.OfWindows()
 }
 
-// betterVerdict reports whether to read again for a better verdict that something depends on, or because only a
-// second reading shows that the list moved.
+// betterVerdict reports whether to read the list again: because a second reading may give a better verdict that is
+// needed, or because only a second reading shows whether the list moved while it was read.
 func betterVerdict(t *Table) bool {
 	switch moved := t.Unwatched() && t.Inserted > 0 && !t.OfWindows(); {
 	case t.Last:
@@ -115,8 +116,8 @@ func betterVerdict(t *Table) bool {
 
 func (t *Table) doubt() string { return Reasons(t.Facts) + "; nothing was deleted" }
 
-// unknownRows repeats the pass if the destination does not know which rows it contained. If this was the run's
-// last pass, it holds the stream.
+// unknownRows decides if the destination does not know which rows the pass contained. It repeats the pass or, after
+// the run's last pass, holds the stream.
 func (t *Table) unknownRows() Decision {
 	switch {
 	case !t.Last:
@@ -155,8 +156,8 @@ func (t *Table) unwitnessed() Decision {
 	return Decision{Action: Repeat, Parents: Every}
 }
 
-// otherParents decides about missing rows that may belong to parents that were not requested. It requests each
-// missing record; if that settles nothing, it requests every parent.
+// otherParents decides about missing rows that may belong to parents that were not requested. First each missing
+// record is requested. If the answers do not explain all missing rows, the pass is repeated with every parent.
 func (t *Table) otherParents() Decision {
 	d := t.hold(fmt.Sprintf("%d rows are missing, and not every parent was requested", t.Missing))
 	if d.Held != "" && !t.Last && t.Parent == Proven {
@@ -174,8 +175,8 @@ func (t *Table) emptyList() Decision {
 	return Decision{Confirm: true, Held: fmt.Sprintf("the list is empty, and the table has %d rows; they were kept until --confirm-shrink", t.Missing)}
 }
 
-// hold keeps the missing rows, except those that the source reports as gone when they are requested one by one.
-// It does not request many at once: those wait for a person in any case. // Invariant 12
+// hold keeps the missing rows, except those that the source reports as gone when they are requested one by one. If
+// many rows are missing, it requests none, because a person must decide about them in any case. // Invariant 12
 func (t *Table) hold(reason string) Decision {
 	switch {
 	case t.braked():

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Doubt is a rule that caps the verdict at Most while it applies.
+// Doubt is a rule that lowers the verdict to d.Most, if the verdict is better, while the rule applies.
 type Doubt struct {
 	Name    string
 	Most    Verdict
@@ -149,9 +149,9 @@ func (f *Facts) stated() Total {
 	return f.LastTotal
 }
 
-// usualLength reports whether a single page may be the first of several: it has a usual page size, and only
-// probes say that no other page exists. It does not apply if the list was longer once, unless it may have been
-// read in another way then.
+// usualLength reports whether a single page may be the first of several: its number of records is a usual page size,
+// and only probes say that no other page exists. A list that was once longer is not in doubt, unless only its first
+// page ever had records.
 func usualLength(f *Facts) bool {
 	return f.Guessed && f.Rule == "one_page" && f.Round && f.LastTotal < 0 && (f.Cut() || f.Unshown)
 }

@@ -12,7 +12,7 @@ type Facts struct {
 	Rule       string `json:"rule"`                  // the extractor: how the end was reached, one of its Rule constants
 	Pages      int    `json:"pages,omitempty"`       // the extractor: pages of the list
 	FirstTotal Total  `json:"total_first,omitzero"`  // the extractor: records that the source states on the first page
-	LastTotal  Total  `json:"total_last,omitzero"`   // the extractor: the same, on the last page
+	LastTotal  Total  `json:"total_last,omitzero"`   // the extractor: records that the source states on the last page
 	Reread     bool   `json:"reread"`                // the extractor: it read the records of a single page twice and got the same
 	Round      bool   `json:"round"`                 // the extractor: the number of records is round and no page was short, as with a hidden limit
 	Refused    bool   `json:"refused,omitempty"`     // the extractor: the source refuses the page after a full one: the end of the list, or a depth limit
@@ -47,7 +47,7 @@ type Facts struct {
 	Unstored   int64 `json:"unstored,omitempty"`   // the pipeline: records that no table could take and whose loss is not accepted
 	Filtered   int64 `json:"filtered,omitempty"`   // the transformer: records that the stream's filter left out
 	Longest    int64 `json:"longest,omitempty"`    // the destination: records of the longest whole pass so far
-	Steady     bool  `json:"steady,omitempty"`     // the pipeline: the list has that length again, but some records are new
+	Steady     bool  `json:"steady,omitempty"`     // the pipeline: the list has the length Longest again, but some records are new
 
 	Clashes    int64  `json:"clashes,omitempty"`    // the transformer: records that were rejected because another record has the same key
 	Clash      string `json:"clash,omitempty"`      // the transformer: the key of one such record
@@ -118,8 +118,8 @@ func (t Total) agrees(o Total) bool { return t < 0 || o < 0 || t == o }
 // parents.
 func (f *Facts) OfParents() bool { return f.Rule == "parents" }
 
-// OfWindows reports whether the pass requested one time window after the other. A record may be in two windows,
-// or in none.
+// OfWindows reports whether the pass requested one time window after the other. Windows may share a record, and a
+// record may be in no window.
 func (f *Facts) OfWindows() bool { return f.Rule == "windows" }
 
 func (f *Facts) object() bool { return f.Rule == "single" }

@@ -12,8 +12,8 @@ type Changes struct {
 	Misplaced  string // the extractor: as in [Facts]
 }
 
-// Refuted returns why incremental passes miss changes; "" if nothing shows it. One row is enough: an earlier
-// pass should have found it, and others may be missing too.
+// Refuted returns why incremental passes miss changes; "" if nothing shows it. One overlooked row is enough, because
+// others may be missing too.
 func (c Changes) Refuted() string {
 	switch {
 	case c.Overlooked > 0:

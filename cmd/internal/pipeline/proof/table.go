@@ -12,7 +12,7 @@ type Table struct {
 	Missed   int64 // the destination: Missing, including those whose records were rejected
 
 	Rejected  int64 // the transformer: records of the pass that no table could take
-	Sorted    bool  // the pipeline: for each missing row it is known whether its record was rejected
+	Sorted    bool  // the pipeline: it is known for each missing row whether its record was rejected
 	Elsewhere int64 // the pipeline: missing rows that may belong to a parent that was not requested
 
 	SureBefore   bool  // the pipeline: the previous reading of the run can confirm that the missing rows are gone
@@ -20,8 +20,8 @@ type Table struct {
 
 	Requestable bool  // the catalogue: single records can be requested
 	Requested   bool  // the pipeline: the missing records were requested one by one
-	Answered    int64 // the source: how many of them it answered for
-	NotFound    int64 // the source: how many of them it reports as gone
+	Answered    int64 // the source: how many of these requests it answered
+	NotFound    int64 // the source: how many of these records it reports as gone
 
 	AtOnce   bool // the pipeline: the pass is one transaction
 	AppendTo bool // the configuration: mode append, where no row can be missing
@@ -55,11 +55,11 @@ func (t *Table) braked() bool {
 	return loss > BrakeRows && loss*100 > rows*BrakeShare || rows >= brakeHalf && loss*2 >= rows
 }
 
-// witnessed reports whether a fact besides the pass itself confirms that the missing rows are gone. One wrong
-// answer can make a list short. For a list of one page, a total that the source states is enough. On several
-// pages it is not: a deletion on a page that was already read shifts a record to that page, and a creation at
-// the same time restores the total. There, and below parents, a second reading must have missed the same number.
-// A source that refuses the page after a full one shows the same rows in each reading, complete or not, so a
+// witnessed reports whether a fact besides the pass itself confirms that the missing rows are gone. One wrong answer
+// can make a list short. For a list of one page, a total that the source states is enough. On several pages it is not:
+// a deletion on a page that was already read shifts a record to that page, and a creation at the same time restores
+// the total. For several pages, and for several parents, the previous reading must have missed the same number of
+// rows. A source that refuses the page after a full one shows the same rows in each reading, complete or not, so a
 // second reading confirms nothing. If each parent has one record, the parent's endpoint is the witness.
 func (t *Table) witnessed() bool {
 	switch {
@@ -90,7 +90,7 @@ func (t *Table) accounted() bool {
 }
 
 // Confirms reports whether a reading can be the witness of the next one: it is proven without the help of other
-// readings, possibly below proven parents of which only unchanged ones were skipped.
+// readings. A reading of a child stream may have skipped unchanged parents.
 func (f Facts) Confirms() bool {
 	if f = f.WithoutOthers(); f.OfParents() {
 		f.Skipped = 0

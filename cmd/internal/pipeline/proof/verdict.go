@@ -7,8 +7,8 @@ type Verdict string
 
 // The verdicts, best first.
 const (
-	Proven       Verdict = "proven"       // the table has every record of the source, and no other
-	Consistent   Verdict = "consistent"   // the pass ended by its rule; nothing speaks against it, but nothing proves it
+	Proven       Verdict = "proven"       // every record of the source was read, and a witness confirms it
+	Consistent   Verdict = "consistent"   // the pass reached the end of the list, but nothing proves that it is complete
 	Unproven     Verdict = "unproven"     // records are or may be missing, or moved while they were read
 	Contradicted Verdict = "contradicted" // the source's own total contradicts the pass
 )
@@ -51,8 +51,8 @@ func judge(f *Facts, witnesses []Witness, doubts []Doubt) Verdict {
 	return v
 }
 
-// Reasons returns the reasons for the verdict as text: the proof of a proven pass, what a consistent pass lacks
-// for a proof, or what speaks against the pass.
+// Reasons returns the reasons for the verdict as text: the witness of a proven pass, what a consistent pass lacks for
+// a proof, or the doubts about any other pass.
 func Reasons(f Facts) string {
 	switch v := Judge(f); v {
 	case Proven:
@@ -69,7 +69,7 @@ func Reasons(f Facts) string {
 	}
 }
 
-// against returns the reasons of the doubts that cap the verdict at v.
+// against returns the reasons of the doubts that lower the verdict to v.
 func (f *Facts) against(v Verdict) []string {
 	var words []string
 	for _, d := range doubts {

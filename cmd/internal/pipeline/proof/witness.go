@@ -34,9 +34,9 @@ var witnesses = []Witness{
 // oneObject reports whether the stream is one object and never was a list.
 func oneObject(f *Facts) bool { return f.object() && f.ObjectKind }
 
-// everyParent reports whether the list of parents is proven and each parent returned its records. If every
-// parent is gone, the whole module is probably gone, so that proves nothing. A skipped parent still has its one
-// record if the stream has one record per parent; a list below a skipped parent may have changed.
+// everyParent reports whether the list of parents is proven and each parent returned its records. If every parent is
+// gone, the whole module is probably gone, and that proves nothing. A parent may only be skipped if it has one record
+// of the stream. A whole list below a skipped parent may have changed.
 func everyParent(f *Facts) bool {
 	return f.OfParents() && f.Parent == Proven && f.ShortLists == 0 &&
 		(f.Gone < f.Parents || f.Parents == 0) && (f.Skipped == 0 || f.OnePerItem)
