@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Lattice maps a column type in a database's notation to the type that holds the values of f. It returns false if
-// penstock never writes that type.
+// Lattice returns the penstock type for a column f that has the type sql in the database. It returns false if
+// penstock never creates columns of that type.
 type Lattice func(f arrow.Field, sql string) (arrow.DataType, bool)
 
 // Views returns the names of the views that changes created.
@@ -25,7 +25,8 @@ func Views(changes []Change) map[string]bool {
 	return views
 }
 
-// Present returns the tables of made (computed from the recorded changes) that exist in the database, sorted by name.
+// Present returns those tables that penstock made and that still exist in the database, sorted by name. The parameter
+// made has the tables computed from the recorded changes, and live those that exist.
 func Present[O any](made map[string]schemas.Table, live map[string]O) []schemas.Table {
 	var out []schemas.Table
 	for _, name := range slices.Sorted(maps.Keys(made)) {
@@ -36,7 +37,7 @@ func Present[O any](made map[string]schemas.Table, live map[string]O) []schemas.
 	return out
 }
 
-// Vacant returns an error if the plan adds a column whose name is taken by a column that penstock did not make.
+// Vacant returns an error if the plan adds a column whose name a column has that penstock did not make. The function
 // theirs returns the name of that column, or "" if there is none.
 // Invariant 16
 func Vacant(p Plan, theirs func(column string) string) error {
@@ -55,10 +56,10 @@ func Vacant(p Plan, theirs func(column string) string) error {
 	return &ForeignChange{Table: p.Table.Name, Diff: diff}
 }
 
-// Adopt plans to take over a table whose recorded changes are lost. It does so only for a table with the bookkeeping
-// columns, which only penstock creates; otherwise it returns false. live maps the table's column names to their
-// types. A table that holds versions has mode History, any other the given mode. What the columns hold becomes known
-// from the rows that arrive.
+// Adopt plans how to take over a table whose recorded changes are lost. It returns false if the table lacks the
+// bookkeeping columns that only penstock creates. The map live has the types of the table's columns by name. A table
+// that holds versions gets mode History, any other the given mode. Which source field a column holds is taken from
+// want, the table of the arriving rows.
 func Adopt(want schemas.Table, mode schemas.Mode, live map[string]string, lattice Lattice) (Plan, bool) {
 	if IsInternal(want.Name) {
 		return Plan{}, false
@@ -82,8 +83,8 @@ func Adopt(want schemas.Table, mode schemas.Mode, live map[string]string, lattic
 	return p, true
 }
 
-// Accept accepts all columns of t whose live type differs from the one made. made and live map names to types in the
-// database's notation. See [Accepted].
+// Accept returns the changes that accept all columns of t that were dropped, or whose type differs from the type that
+// penstock made. The maps made and live have the types by column name, in the database's notation. See [Accepted].
 func Accept(t schemas.Table, made, live map[string]string, lattice Lattice) ([]Change, error) {
 	var changes []Change
 	for _, f := range t.Columns.Fields() {

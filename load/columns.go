@@ -18,8 +18,8 @@ func Names(s *arrow.Schema) []string {
 	return out
 }
 
-// Select returns the schema of the named columns of s, in that order, as [Destination].Scan passes them on. It
-// returns s itself if columns is nil.
+// Select returns the schema of the named columns of s, in that order, for [Destination].Scan. It returns s itself if
+// columns is nil.
 func Select(s *arrow.Schema, columns []string) (*arrow.Schema, error) {
 	if columns == nil {
 		return s, nil
@@ -35,8 +35,8 @@ func Select(s *arrow.Schema, columns []string) (*arrow.Schema, error) {
 	return arrow.NewSchema(fields, nil), nil
 }
 
-// TypeOf returns the lattice type of a column of s. [schemas.ColOrdinal] is the only column that callers request
-// although the table does not have it.
+// TypeOf returns penstock's type of a column of s. The only column that callers request although s does not have it
+// is [schemas.ColOrdinal].
 func TypeOf(s *arrow.Schema, column string) arrow.DataType {
 	if i := s.FieldIndices(column); len(i) > 0 {
 		return schemas.TypeOf(s.Field(i[0]))
@@ -44,7 +44,7 @@ func TypeOf(s *arrow.Schema, column string) arrow.DataType {
 	return schemas.Int64
 }
 
-// Child reports whether the columns are those of a child table. It is false without columns.
+// Child reports whether the columns are those of a child table. It returns false if s is nil.
 func Child(s *arrow.Schema) bool { return s != nil && s.HasField(schemas.ColParent) }
 
 // Hangs reports whether t is a child table, at any depth, of the table root.
@@ -52,8 +52,8 @@ func Hangs(t schemas.Table, root string) bool {
 	return Child(t.Columns) && strings.HasPrefix(t.Name, root+"__")
 }
 
-// Link returns the column of a child table that holds the key of its record: the parent's key, or the root's if there
-// are parents in between.
+// Link returns the name of the column of a child table that holds the key of the record: [schemas.ColRoot] if other
+// child tables are in between, else [schemas.ColParent].
 func Link(s *arrow.Schema) string {
 	if s.HasField(schemas.ColRoot) {
 		return schemas.ColRoot

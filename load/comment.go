@@ -18,7 +18,7 @@ func About(s *arrow.Schema) string {
 	return text
 }
 
-// describe copies the description of w to f, if it differs.
+// describe copies the description of w to f, if w has one and it differs.
 func (p *Plan) describe(f *arrow.Field, w arrow.Field) {
 	if text := schemas.Described(w); text != "" && text != schemas.Described(*f) {
 		*f = schemas.Describe(*f, text)
@@ -38,7 +38,7 @@ func Comment(text, from string) string {
 }
 
 // OwnComment reports whether a comment is empty or was made by [Comment], with any description. Any other comment was
-// written by a user and stays. // Invariant 16
+// written by a user, and penstock does not change it. // Invariant 16
 func OwnComment(comment, from string) bool {
 	return comment == "" || comment == from || strings.HasSuffix(comment, " ("+from+")")
 }

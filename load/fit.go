@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Plan lists what must be done to a table before rows of another shape fit in. It only adds and widens columns. //
+// Plan lists the changes that a table needs so that arriving rows fit. No column is removed or narrowed.
 // Invariant 16
 type Plan struct {
 	Table  schemas.Table // after the plan is carried out
@@ -25,13 +25,13 @@ type Plan struct {
 	About string        // the table's new description, if it changes
 }
 
-// Widening is the change of a column to a wider type.
+// Widening is the change of a column's type to a wider type.
 type Widening struct {
 	Column arrow.Field // with its new type
 	From   arrow.DataType
 }
 
-// Empty reports whether there is nothing to do.
+// Empty reports whether the plan changes nothing.
 func (p Plan) Empty() bool { return !p.Shapes() && len(p.Tell) == 0 && p.About == "" }
 
 // Shapes reports whether the plan does more than change descriptions.
@@ -39,15 +39,15 @@ func (p Plan) Shapes() bool {
 	return p.Create || p.Turns() || len(p.Add) > 0 || len(p.Widen) > 0
 }
 
-// Turns reports whether the table changes its mode. The destination changes the child tables of a root table too (see
-// [Turn]), even if no rows arrive for them. A change to History adds the validity columns; existing rows become valid
-// from their [schemas.ColSyncedAt] to their deletion, which is the same time for a row with a tombstone: the commit
-// that deleted it. A change to Replace removes rows with a tombstone.
+// Turns reports whether the table changes its mode. The destination then changes the child tables too, even if no
+// rows arrive for them; see [Turn]. A change to History adds the validity columns, and existing rows become valid
+// from their [schemas.ColSyncedAt]. A row with a tombstone also ends at that time, because the commit that deleted
+// the row set both. A change to Replace removes rows with a tombstone.
 func (p Plan) Turns() bool { return p.From != p.Table.Mode }
 
-// Fit compares the table have with the columns want of arriving rows, and plans the changes. have.Columns is nil if
-// the table does not exist. A column of want that has only had nulls so far is created with its first value,
-// [schemas.ColOrdinal] never. In mode History the plan adds the validity columns, which the destination fills.
+// Fit plans the changes that the table have needs for rows with the columns of want. If the table does not exist,
+// have.Columns is nil. A column that has had only nulls is not created until its first value arrives. No column is
+// created for [schemas.ColOrdinal]. In mode History the plan adds the validity columns, which the destination fills.
 func Fit(have, want schemas.Table) (Plan, error) {
 	want.Mode = want.Mode.Or(schemas.Merge)
 	p := Plan{Table: have, From: have.Mode.Or(schemas.Merge)}
@@ -100,21 +100,21 @@ func wanted(t schemas.Table) []arrow.Field {
 	return fields
 }
 
-// Turn plans a change of mode for a table that gets no rows: a child of a table that changes its mode. It returns an
-// error if the mode cannot change so.
+// Turn plans the change of mode for a child table that gets no rows when the root table changes its mode. It returns
+// an error if this change of mode is impossible.
 func Turn(have schemas.Table, to schemas.Mode) (Plan, error) {
 	return Fit(have, schemas.Table{Name: have.Name, Key: have.Key, Columns: have.Columns, Mode: to})
 }
 
-// turnable reports whether a table's mode can change in this way. A table with one row per record can start to keep
-// versions. The reverse is impossible: nothing says which of several versions is the row.
+// turnable reports whether a table's mode can change from one to the other. A table with one row per record can start
+// to keep versions. The reverse is impossible, because it is not known which of several versions to keep.
 func turnable(from, to schemas.Mode) bool {
 	return from == to || from == schemas.Merge || from == schemas.Replace
 }
 
-// Place returns the JSON pointer, in the schema's metadata, to the field of a record that a child table's rows come
-// from, without array indices. It is "" for a table of records. It distinguishes the tables of fields whose names
-// collide. // Invariant 17
+// Place returns the JSON pointer, without array indices, to the field of a record from which a child table's rows
+// come. It is stored in the schema's metadata. For a root table it is "". If fields with similar names lead to the
+// same table name, their places distinguish the tables. // Invariant 17
 func Place(s *arrow.Schema) string {
 	if s == nil {
 		return ""
@@ -161,9 +161,9 @@ func fieldsOf(s *arrow.Schema) []arrow.Field {
 	return s.Fields()
 }
 
-// Exact reports whether a cast of the column's stored values to the wider type gives what the source would give now.
-// If not (a number that becomes text has lost its original spelling), the rows' hashes must be cleared with the cast,
-// so that the next pass writes them again.
+// Exact reports whether a cast gives the same values as if they had been stored with the wider type from the
+// beginning. This is not so for a number that becomes text, because its original spelling is lost. The destination
+// must then clear the rows' hashes with the cast, so that the next pass writes the rows again.
 func (w Widening) Exact() bool { return exact(w.From, schemas.TypeOf(w.Column)) }
 
 func exact(from, to arrow.DataType) bool {
@@ -192,13 +192,13 @@ const (
 	ActionRetype = "retype"      // a user changed the type to To, and the change was accepted
 	ActionTell   = "describe"    // To is the new description of the column or, without a column, of the table
 	ActionView   = "create_view" // Table is a view that penstock created
-	ActionOwner  = "owner"       // the table now belongs to To, before to From; both are an [Owner] as JSON
-	ActionDrift  = "drift"       // the source has changed, Reason says how; the table has not
+	ActionOwner  = "owner"       // the table now belongs to To, and before that to From; each is an [Owner] as JSON
+	ActionDrift  = "drift"       // the source has changed as Reason says, but the table has not
 )
 
 // Change is one row of the table [Changes]. For a new table, To holds its key (see [KeyName]) and Source its [Place].
 type Change struct {
-	At                    time.Time // set on changes that are read back; a destination sets it on those it records
+	At                    time.Time // when a destination has recorded the change
 	Table, Column, Source string
 	Action                string
 	From, To              string // [schemas.TypeName]s
@@ -237,9 +237,9 @@ func (p Plan) Changes() []Change {
 	return out
 }
 
-// Replay computes from changes the tables that they describe. The changes may be in any order, but must have their
-// times. Types only widen, so a column's type is the join of all its types, unless a change by a user was accepted
-// since.
+// Replay computes the tables that result from recorded changes. The changes may be in any order, but must have their
+// times. The type of a column is the join of all types that it has had, because types only widen. An accepted change
+// by hand replaces the type.
 func Replay(changes []Change) (map[string]schemas.Table, error) {
 	tables := map[string]schemas.Table{}
 	fields, places, about := map[string][]arrow.Field{}, map[string]string{}, map[string]string{}
@@ -299,8 +299,8 @@ func replayColumn(fields []arrow.Field, c Change) ([]arrow.Field, error) {
 	return fields, nil
 }
 
-// KeyName encodes a key for the column to_type of a table's creation: one column per line, "" for a table without a
-// key.
+// KeyName encodes a table's key as text, one column per line. It returns "" for a table without a key. [Changes]
+// holds this text in to_type of the row that records the creation of the table.
 func KeyName(key []string) string { return strings.Join(key, "\n") }
 
 // ParseKeyName is the inverse of [KeyName].
@@ -329,9 +329,9 @@ func (e *ForeignChange) Error() string {
 // Is makes errors.Is find [ErrForeignChange].
 func (e *ForeignChange) Is(target error) bool { return target == ErrForeignChange }
 
-// Compare compares a table's columns, live, with those that penstock made. Both map a name to a type in the
-// database's notation. It returns a [*ForeignChange] if a column of made is gone or has another type. Further columns
-// in live are allowed.
+// Compare returns a [*ForeignChange] if a column that penstock made is gone or has another type. The maps made and
+// live have the types of the columns by name, in the database's notation: as penstock made them, and as they are.
+// Further columns in live are allowed.
 func Compare(table string, made, live map[string]string) error {
 	var diff []string
 	for name, want := range made {
@@ -349,8 +349,9 @@ func Compare(table string, made, live map[string]string) error {
 	return &ForeignChange{Table: table, Diff: diff}
 }
 
-// Accepted returns the change that accepts what was done by hand to column f of t: it now has type to, or is gone if
-// to is nil. It returns an error if t needs the column as it was. // Invariant 16
+// Accepted returns the change that accepts what was done by hand to the column f of t. The column now has the type
+// to, or is gone if that is nil. Accepted returns an error if the column is part of the key or is penstock's own.
+// Invariant 16
 func Accepted(t schemas.Table, f arrow.Field, to arrow.DataType) (Change, error) {
 	if slices.Contains(t.Key, f.Name) || strings.HasPrefix(f.Name, Prefix) {
 		return Change{}, fmt.Errorf("column %q is part of the key or belongs to penstock: restore it, or drop the table to load it again", f.Name)

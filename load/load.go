@@ -1,8 +1,8 @@
 // Package load defines the contract between the pipeline and a destination.
 //
-// A destination is one folder beside this one, one line in cmd/penstock's table and one call of loadtest.Run. It
-// keeps data and position together: a stream's cursor is stored in the destination and changes only in [Tx.Commit],
-// in the same durable step as the rows it covers. // Invariant 2
+// Each kind of destination is a folder below this one, is listed in cmd/penstock, and runs the tests of package
+// loadtest. It stores a stream's cursor beside the rows. Only [Tx.Commit] changes the cursor, in the same durable
+// step as the rows that were read up to it. // Invariant 2
 package load
 
 import (
@@ -21,29 +21,29 @@ type Destination interface {
 	// Cursor returns the committed cursor of k, or "" if there is none yet.
 	Cursor(ctx context.Context, k state.Key) (state.Cursor, error)
 
-	// Tables returns the tables named name and name__*, or none before the first load. The metadata of a field names
-	// the source field that it holds. A mapper that starts from these tables writes values in the types that the
-	// tables already have.
+	// Tables returns the table with the given name and its child tables, whose names begin with the name and "__". It
+	// returns none before the first load. The metadata of a column names the source field that the column holds.
 	Tables(ctx context.Context, name string) ([]schemas.Table, error)
 
 	// Begin opens a transaction on the stream k. Commit succeeds only if the stored cursor is still from. The
-	// transaction may hold no resources before Apply.
+	// transaction holds no resources before its first Apply.
 	Begin(ctx context.Context, k state.Key, from state.Cursor, p Pass) (Tx, error)
 
-	// Standing returns the state of the table of the stream k, and its owner. In a shared table it considers only the
-	// rows of k's source.
+	// Standing returns the state of the stream's table, including the table's owner. If sources share the table,
+	// Empty is about the rows of k.Source only.
 	Standing(ctx context.Context, k state.Key, table string) (StreamState, error)
 
-	// Scan calls each with all committed rows of table, including tombstones and earlier versions. The batches have
-	// the named columns in that order, or all columns if columns is nil, in the types of [schemas.Table]. Scan does
-	// not call each if the table does not exist or is empty. It returns [ErrForeignChange] (wrapped) if the table was
-	// changed by hand. A batch is valid until each returns.
+	// Scan reads all committed rows of a table, including tombstones and earlier versions, and passes them to the
+	// function each in batches. The batches have the named columns in that order, or all columns if columns is nil,
+	// with the types that Tables returns. If the table does not exist or is empty, Scan never calls the function.
+	// Scan returns [ErrForeignChange] (wrapped) if the table was changed by hand. A batch is valid until the function
+	// returns.
 	Scan(ctx context.Context, table string, columns []string, each func(arrow.RecordBatch) error) error
 
-	// Accept accepts a table that was changed by hand as it is now, so that its stream can continue, and returns the
-	// changes that it recorded. It forgets a column that is gone; the next value creates it again. A column with
-	// another type that penstock knows keeps that type. If penstock cannot write to the table as it is, Accept
-	// returns an error and records nothing. // Invariant 16
+	// Accept records the present columns of a table that was changed by hand as correct, so that its stream can
+	// continue. It returns the changes that it recorded. A column that was dropped is created again when its next
+	// value arrives. A column whose type was changed keeps the new type. If penstock cannot write to the table as it
+	// is, Accept returns an error and records nothing. // Invariant 16
 	Accept(ctx context.Context, table string) ([]Change, error)
 
 	Close() error
@@ -51,14 +51,14 @@ type Destination interface {
 
 // Pass describes the pass that a transaction belongs to.
 type Pass struct {
-	Run   string // id of the pass: the id of the run it began in, with #2 for a second pass in that run; later passes have greater ids
+	Run   string // id of the pass: the id of the run in which it began, followed by #2 if it is the second pass in that run. Later passes have greater ids
 	Whole bool   // this process has made every transaction of the pass
-	Once  bool   // the transaction is the whole pass: no later one of it sweeps
-	Claim Claim  // on the stream's table; a transaction fails with an [*OwnerError] if the table belongs to another owner
+	Once  bool   // the pass has only this transaction, so nothing has to be kept for a later sweep
+	Claim Claim  // the table to write; the transaction fails with an [*OwnerError] if the table has another owner
 	Log   bool   // also write root rows that are inserted, changed, deleted or revived to [RowChanges]
 
-	// Now is the clock for the times that the destination records: the change of a position, a table or a reject.
-	// Times in the given rows come from the same clock. nil means this machine's clock.
+	// Now is the clock for the times that the destination records. If it is nil, the destination uses this machine's
+	// clock.
 	Now func() time.Time
 }
 
@@ -87,26 +87,26 @@ func (p Pass) Time() time.Time {
 //     rows. A missing row ends, and gets a tombstone. A record whose rows have
 //     all ended gets a new row, which counts as Revived.
 //
-// A pass leaves one version of a record. If a later transaction of the pass carries the key again with other content,
-// the new version replaces the previous one in place and keeps its valid_from. No version ends before it begins, or
-// begins before the previous one has ended; if the clocks disagree, the later time is used.
+// A pass adds at most one version of a record, or in Append one row. If the pass writes the record again with other
+// content, the new content replaces the first, and valid_from stays. A version never ends before it begins, and never
+// begins before the previous version has ended; if the clocks disagree, the later time is used.
 //
-// All changes of a transaction have one time, that of its commit; see [After]. Each row that the transaction inserts,
-// changes, ends or marks as deleted gets that time as [schemas.ColSyncedAt], whatever Write passed. Rows that it
-// leaves unchanged, or only moves to other files, keep theirs. Versions begin and end at that time, and tombstones
-// carry it.
+// All changes of a transaction get the time of its commit; see [After]. Each row that the transaction inserts,
+// changes, ends or marks as deleted gets this time as [schemas.ColSyncedAt], and the time given to Write is ignored.
+// Other rows keep their time, even if they move to other files. Versions begin and end at the time of the commit, and
+// tombstones hold it.
 //
-// Rows without a key are equal if their hashes are, and only their number counts. Rows of the pass beyond those that
-// exist (in History: beyond the current ones) are added. A sweep removes rows beyond those that the pass carried; in
-// History it ends them, in Append it leaves them.
+// In a table without a key, rows with the same hash are equal, and only their number is compared. If the pass has
+// more equal rows than the table (in History: than its current rows), the additional ones are inserted. If the pass
+// has fewer, a sweep removes the surplus rows of the table; in History it ends them, and in Append it leaves them.
 type Tx interface {
-	// Write adds the rows of b to t. Apply then creates or widens the table to fit. Rows have [schemas.ColOrdinal]:
-	// of two rows with one key, the one with the higher ordinal wins. Rows of a child table belong to the parent row
-	// with their ordinal, and must be written in the same Tx. Write retains b.
+	// Write adds the rows of b to t. Apply then creates or widens the table so that they fit. If two rows have the
+	// same key, the one with the higher [schemas.ColOrdinal] is kept. A row of a child table belongs to the root row
+	// with the same ordinal, which must be written in the same Tx. Write retains b.
 	Write(ctx context.Context, t schemas.Table, b arrow.RecordBatch) error
 
-	// Apply merges what was written since the last Apply: it writes rows whose key is new or whose hash differs, and
-	// leaves the others unchanged. It may be called again, for rows that depend on the outcome of the first call.
+	// Apply merges the rows that were passed to Write since the last Apply. Rows whose key is new or whose hash
+	// differs are written; the others stay unchanged. Apply may be called again after further calls of Write.
 	Apply(ctx context.Context, s Sweep) (Outcome, error)
 
 	// Commit applies the remaining rows and makes rows, schema changes and the cursor next durable in one step. If
@@ -117,17 +117,17 @@ type Tx interface {
 	Rollback() error
 }
 
-// Sweep makes Apply look for rows of a table that the pass did not carry, after the last rows of the pass are
-// written.
+// Sweep makes Apply look for missing rows: those that are in the table, but that no transaction of the pass has
+// passed to Write. It belongs to the last Apply of a pass.
 type Sweep struct {
 	Table  string // root table; "" means no sweep
 	Delete bool   // delete the missing rows as the table's mode says; otherwise only count them
 
-	// List is the greatest number of keys of missing rows to return in [Outcome].Keys.
+	// List limits the number of missing rows whose keys are returned in [Outcome].Keys.
 	List int
-	// Keys, if not nil, are the only rows to delete: batches of the key columns, whose types may be narrower than the
-	// table's. They are deleted even if the pass carried them. Missing then counts those of them that are alive. The
-	// caller has requested each of them from the source. // Invariant 12
+	// Keys, if not nil, names the only rows to delete, in batches of the key columns, whose types may be narrower
+	// than the table's. These rows are deleted even if the pass has written them, and [Outcome].Missing is the number
+	// of them that are alive. The caller has requested each of them from the source. // Invariant 12
 	Keys []arrow.RecordBatch
 }
 
@@ -137,20 +137,20 @@ type Outcome struct {
 	Written      int64 // new or changed; Inserted counts the new ones
 	Inserted     int64
 	Unchanged    int64 // key and hash already existed
-	Deduplicated int64 // the pass had already carried the key; the later row wins
+	Deduplicated int64 // the pass had already written the key; the later row is kept
 	Revived      int64 // of Written: rows that had a tombstone
 
-	Alive   int64 // after a sweep: live rows of the table before the sweep deleted any: without a tombstone, in History the current ones
-	Missing int64 // after a sweep: live rows that the pass did not carry
-	Known   bool  // the sweep could decide; false after a resume that lost the record of what the pass had carried
-	Deleted int64 // rows that this Apply marked as deleted, ended or removed
+	Alive   int64 // after a sweep: live rows of the table before it: those without a tombstone; in History the current versions
+	Missing int64 // after a sweep: live rows that the pass has not written
+	Known   bool  // the sweep knew which rows the pass has written. It is false if the pass was resumed and this knowledge was lost
+	Deleted int64 // rows that the sweep of this Apply marked as deleted, ended or removed
 
 	Keys []arrow.RecordBatch // keys of missing rows, up to the sweep's List; the caller releases them
 }
 
 // Querier is implemented by destinations that support SQL queries.
 type Querier interface {
-	// Query runs one read-only statement and calls each with its result in batches. The first batch comes even if
-	// there are no rows.
+	// Query runs one read-only statement and passes its result to the function each in batches. If the result has no
+	// rows, Query passes one empty batch.
 	Query(ctx context.Context, sql string, each func(arrow.RecordBatch) error) error
 }

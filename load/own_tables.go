@@ -11,8 +11,9 @@ import (
 // Prefix starts the names of penstock's own tables and columns.
 const Prefix = "_penstock_"
 
-// IsInternal reports whether table is one of penstock's own. These have no bookkeeping columns. With a key, their
-// rows are replaced, without one they are appended. Neither counts in an [Outcome].
+// IsInternal reports whether the table is one of penstock's own. These tables have no bookkeeping columns. If such a
+// table has a key, a new row replaces the row with that key; otherwise rows are appended. They are not counted in an
+// [Outcome].
 func IsInternal(table string) bool { return strings.HasPrefix(table, Prefix) }
 
 // Penstock's own tables, the same in every destination. The destination itself writes State and Changes; callers
@@ -22,8 +23,8 @@ var (
 	State = own("state", []string{"pipeline", "stream"},
 		text("pipeline"), text("stream"), text("cursor"), integer("sequence"), instant("updated_at"))
 
-	// Changes holds every change made to a table, with time and reason. A destination reads from it which columns penstock
-	// made and what they mean.
+	// Changes holds every change made to a table, with time and reason. From its rows, a destination knows which
+	// columns penstock made and which source fields they hold.
 	Changes = own("schema", nil,
 		instant("at"), text("run"), text("table"), text("column"), text("source"),
 		text("action"), text("from_type"), text("to_type"), text("reason"))
@@ -39,37 +40,38 @@ var (
 		integer("fetched"), integer("distinct"), integer("written"), integer("unchanged"),
 		integer("deduplicated"), integer("rejected"), integer("deleted"), integer("pages"), integer("requests"))
 
-	// Rejects holds each record, or value of a record, that no column can hold or that a contract keeps out. Each is
-	// one row: a later pass that finds it again replaces the row. record_id is the record's key as JSON, or a hash of
-	// its content. run, pass (1, or 2 for a second reading in one run) and ordinal are those of the last pass that
-	// found it; stage is the step that refused it. resolved_at is when it no longer was a reject, accepted_at when a
-	// person accepted the loss.
+	// Rejects holds one row for each record or value that no column can hold or that a contract keeps out. A later
+	// pass that finds the same reject replaces its row. The column record_id is the record's key as JSON, or a hash
+	// of the record's content. The columns run, pass (1, or 2 for a second reading in one run) and ordinal are those
+	// of the last pass that found the reject, and stage names the step that refused it. A pass that finds the value
+	// in order sets resolved_at, and a person who accepts the loss sets accepted_at.
 	Rejects = own("rejects", []string{"pipeline", "stream", "record_id", "pointer"},
 		text("run"), text("pipeline"), text("stream"), integer("pass"), integer("ordinal"), text("pointer"), instant("at"),
 		text("key"), text("wanted"), text("raw"), text("reason"), flag("record"), instant("resolved_at"),
 		text("record_id"), text("stage"), instant("accepted_at"))
 
-	// RowChanges holds what each run did to the rows of root tables, for passes with Log. action is insert, update,
-	// delete or revive; key is a JSON array of the key's values; before and after hold the row's columns without
-	// penstock's own.
+	// RowChanges holds what runs did to the rows of root tables. Only passes with [Pass].Log write it. The column
+	// action is insert, update, delete or revive, key is a JSON array of the key's values, and before and after hold
+	// the row's columns without penstock's own.
 	RowChanges = own("changes", nil,
 		text("run"), text("pipeline"), text("stream"), text("table"), instant("at"),
 		text("action"), text("key"), document("before"), document("after"))
 
-	// Conventions holds, for each stream, how its endpoint answers: what was
-	// learned or configured about it and the evidence, as JSON.
+	// Conventions holds the convention of each stream: what was learned or configured about its endpoint, and the
+	// evidence, as JSON.
 	Conventions = own("conventions", []string{"pipeline", "stream"},
 		text("pipeline"), text("stream"), text("run"), instant("at"), document("convention"))
 
-	// Parents holds, for each child stream, the parents that were requested: the values taken from each parent
-	// record, as JSON, a fingerprint of that record at the time, and the pass. A parent without a fingerprint is
-	// always requested again.
+	// Parents holds the parent records for which each child stream was read. The column parent has the values taken
+	// from the record, as JSON, print a fingerprint of the record at that time, and run the pass. A row without a
+	// fingerprint makes the stream read that parent again.
 	Parents = own("parents", []string{"pipeline", "stream", "parent"},
 		text("pipeline"), text("stream"), text("parent"), integer("print"), text("run"), instant("at"))
 
-	// Events holds every verified webhook event of a source once, as received. state is mapped (streams then lists
-	// the streams, as a JSON array), unmapped, or conflict if another event with the same id has a different body. A
-	// body that is not text is stored in base64, as encoding says.
+	// Events holds every verified webhook event of a source once, as received. The column state is mapped if the
+	// event belongs to streams, which the column streams lists as a JSON array. It is conflict if another event with
+	// the same id has a different body, else unmapped. A body that is not text is stored in base64, which the column
+	// encoding shows.
 	Events = own("events", nil,
 		text("source"), integer("ordinal"), text("id"), text("type"), instant("received_at"), text("scheme"),
 		text("state"), document("streams"), text("body"), text("encoding"))

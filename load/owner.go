@@ -13,9 +13,8 @@ type Origin struct {
 	Address string `json:"address,omitempty"` // its URL, without secrets
 }
 
-// Owner is the pipeline and stream that write a table and its child tables. A
-// destination records it in [Changes], in a row with [ActionOwner]. The owner of a table
-// that sources share has no Origin.
+// Owner is the pipeline and stream that write a table and its child tables. A destination records it in [Changes], in
+// a row with [ActionOwner]. If sources share the table, its owner has no Origin.
 type Owner struct {
 	Pipeline string `json:"pipeline"`
 	Stream   string `json:"stream"`
@@ -24,24 +23,25 @@ type Owner struct {
 
 // Claim says which table a transaction writes, and from which source.
 type Claim struct {
-	Table string // the stream's root table; "": the transaction writes only penstock's own tables
+	Table string // the stream's root table; "" if the transaction writes only penstock's own tables
 	Origin
-	// Adopt takes the table over from its owner, as a person has confirmed. The
-	// transaction then resets the cursor of the stream that owned it.
+	// Adopt takes the table over from another owner, as a person has confirmed. The transaction then resets the
+	// cursor of the stream that has owned the table.
 	Adopt bool
 }
 
 // StreamState describes the table of a stream that has a cursor.
 type StreamState struct {
-	Owner *Owner   // of the root table; nil where none is recorded
+	Owner *Owner   // of the root table; nil if none is recorded
 	Gone  []string // tables that penstock made and that no longer exist
-	Empty bool     // the root table exists and has no row of the source
+	Empty bool     // the root table exists, but has no row of the source
 	Made  string   // the run that made the root table; "" if unknown
 }
 
-// Owned checks whether the stream k, whose cursor is from, may claim a table whose owner is have (nil: no owner). It
-// returns the owner and whether to record it, or a [*OwnerError] if the table belongs to another owner. A stream
-// without a cursor may come from another origin, because a person has reset it. // Invariant 13
+// Owned checks whether the stream k may write the claimed table, whose recorded owner is have (nil if there is none).
+// The stream's cursor is from. Owned returns the new owner and whether it must be recorded, or an [*OwnerError] if
+// the table belongs to another owner. If the cursor is "", a person has reset the stream, so its origin may have
+// changed. // Invariant 13
 func (c Claim) Owned(k state.Key, from state.Cursor, have *Owner) (want Owner, record bool, err error) {
 	want = Owner{Pipeline: k.Pipeline, Stream: k.Stream, Origin: c.Origin}
 	if k.Source != "" {
@@ -76,7 +76,7 @@ func (o Owner) text() string {
 	return string(text)
 }
 
-// ParseOwner parses what [Owner.Change] recorded. It returns nil for "".
+// ParseOwner parses an owner that [Owner.Change] has recorded. It returns nil for "".
 func ParseOwner(text string) (*Owner, error) {
 	if text == "" {
 		return nil, nil
@@ -88,7 +88,7 @@ func ParseOwner(text string) (*Owner, error) {
 	return o, nil
 }
 
-// OwnerError reports that the table belongs to another owner. Nothing was written.
+// OwnerError reports that the table belongs to the owner Have, not to Want. Nothing was written.
 type OwnerError struct {
 	Table      string
 	Have, Want Owner

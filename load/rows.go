@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Rows makes a batch of t from Go values: one slice per row, in the order of t's columns. Values are string, int,
-// int64, bool, float64, time.Time, or nil for null. It is meant for the few rows of penstock's own tables. The caller
+// Rows makes a batch of rows of t. Each row is a slice of values in the order of t's columns: string, int, int64,
+// bool, float64, time.Time, or nil for null. It is meant for penstock's own tables, which get few rows. The caller
 // releases the batch.
 func Rows(t schemas.Table, rows ...[]any) (arrow.RecordBatch, error) {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, t.Columns)
@@ -31,7 +31,8 @@ func Rows(t schemas.Table, rows ...[]any) (arrow.RecordBatch, error) {
 	return b.NewRecordBatch(), nil
 }
 
-// reserve makes room for rows. A builder that grows by itself takes up to twice the memory. // Invariant 6
+// reserve makes room for all rows at once. A builder that grows step by step takes up to twice the memory.
+// Invariant 6
 func reserve(b *array.RecordBuilder, rows [][]any) {
 	b.Reserve(len(rows))
 	for c, field := range b.Fields() {

@@ -14,16 +14,16 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Sharer is implemented by destinations whose tables several sources can share. In shared tables, penstock's own
-// included, [schemas.ColSource] names the source of each row and is the first column of every key. Only [Changes] is
-// common to all sources.
+// Sharer is implemented by destinations whose tables several sources can share. In shared tables, [schemas.ColSource]
+// names the source of each row and is the first column of every key. This includes penstock's own tables except
+// [Changes], which is common to all sources.
 type Sharer interface {
 	// Share returns the destination as the named source sees it: only that source's cursors and rows, with the keys
 	// and columns of an unshared table. Share is cheap, and closing its result closes nothing.
 	Share(source string) Destination
 
-	// Forget drops what this process remembers of a pipeline's passes over a source, when no transaction of theirs is
-	// open. Memory then does not grow with the number of sources. // Invariant 6
+	// Forget drops what this process remembers about a pipeline's passes over a source. No transaction of these
+	// passes may be open. Without Forget, memory would grow with the number of sources. // Invariant 6
 	Forget(pipeline, source string)
 }
 
@@ -39,8 +39,8 @@ func Share(d Destination, source string) (Destination, error) {
 	return s.Share(source), nil
 }
 
-// Part is a destination restricted to the rows of one source. It suits a [Sharer] whose methods read the source from
-// their [state.Key].
+// Part is a destination restricted to the rows of one source. A [Sharer] can return it from Share if its methods read
+// the source from their [state.Key].
 type Part struct {
 	Destination
 	Source string
@@ -87,8 +87,8 @@ func (p Part) Scan(ctx context.Context, table string, columns []string, each fun
 // Shared reports whether a table with these columns is shared by several sources.
 func Shared(s *arrow.Schema) bool { return s != nil && s.HasField(schemas.ColSource) }
 
-// FullKey returns the columns that identify a row among all rows of the table: its key, preceded by the source if the
-// table is shared. It is empty for a table without a key.
+// FullKey returns the names of the columns that identify a row among all rows of the table: the table's key, preceded
+// by the source if the table is shared. It returns none for a table without a key.
 func FullKey(t schemas.Table) []string {
 	if len(t.Key) == 0 || !Shared(t.Columns) {
 		return t.Key
@@ -104,12 +104,12 @@ func unshared(s *arrow.Schema) *arrow.Schema {
 	return arrow.NewSchema(slices.DeleteFunc(s.Fields(), func(f arrow.Field) bool { return f.Name == schemas.ColSource }), &md)
 }
 
-// Unshared returns the columns of a shared table as one of its sources sees them.
+// Unshared returns the names of the columns of a shared table without the source column.
 func Unshared(s *arrow.Schema) []string {
 	return slices.DeleteFunc(Names(s), func(name string) bool { return name == schemas.ColSource })
 }
 
-// ShareTable returns t with the source column that a shared table has.
+// ShareTable returns t with a source column. It returns t itself if t has one, or is [Changes].
 func ShareTable(t schemas.Table) schemas.Table {
 	if Shared(t.Columns) || t.Name == Changes.Name {
 		return t
@@ -119,8 +119,8 @@ func ShareTable(t schemas.Table) schemas.Table {
 	return t
 }
 
-// Stamp returns b, rows of t, with a column that names their source. Without a source, and for [Changes], it returns
-// b itself. The caller releases the result; b is not consumed.
+// Stamp returns the rows b of the table t with a column that names their source. If source is "", or t is [Changes],
+// it returns b itself. The caller releases the result, and still has to release b.
 func Stamp(t schemas.Table, b arrow.RecordBatch, source string) arrow.RecordBatch {
 	if source == "" || t.Name == Changes.Name {
 		b.Retain()
@@ -143,8 +143,8 @@ func Stamp(t schemas.Table, b arrow.RecordBatch, source string) arrow.RecordBatc
 // ErrUnshared reports an attempt to mix tables of one source with shared tables in one place.
 var ErrUnshared = errors.New("one place cannot hold both tables of one source and shared tables")
 
-// Sharing returns an error unless the place fits the source ("": tables are not shared). have reports whether the
-// tables that exist, those of penstock's state, are shared.
+// Sharing returns an error if existing tables are shared and source is "", or if they are not shared and source is
+// set. The parameter have reports whether penstock's table of cursors, which exists, is shared.
 func Sharing(have bool, source string) error {
 	switch {
 	case have == (source != ""):

@@ -11,16 +11,16 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Staged holds what was written to one table since the last Apply, for destinations that collect rows until then. It
-// belongs to one transaction.
+// Staged holds the rows that a transaction has passed to Write for one table since the last Apply. Destinations use
+// it if they collect rows until Apply.
 type Staged struct {
 	schemas.Table // Columns fit the rows of all batches
 	Batches       []arrow.RecordBatch
 	Rows          int64 // of all batches, including released ones
 }
 
-// Stage adds b to the pending rows of its table, as [Tx].Write does, or returns an error. The tables are in the order
-// of their first batch, and have its mode.
+// Stage adds b to the pending rows of the table t, for [Tx].Write. The result has the tables in the order of their
+// first batches. A table's first batch determines its mode.
 func Stage(pending []*Staged, t schemas.Table, b arrow.RecordBatch) ([]*Staged, error) {
 	if err := WholeKey(t, b); err != nil {
 		return pending, err
@@ -33,8 +33,8 @@ func Stage(pending []*Staged, t schemas.Table, b arrow.RecordBatch) ([]*Staged, 
 	return pending, pending[i].Add(b)
 }
 
-// WholeKey returns an error if a row of t lacks a value in a key column: such rows could not be distinguished. This
-// includes penstock's own tables.
+// WholeKey returns an error if a row of t has null in a key column, because such rows could not be distinguished.
+// This includes penstock's own tables.
 func WholeKey(t schemas.Table, b arrow.RecordBatch) error {
 	for _, k := range t.Key {
 		i := b.Schema().FieldIndices(k)
@@ -48,7 +48,7 @@ func WholeKey(t schemas.Table, b arrow.RecordBatch) error {
 	return nil
 }
 
-// Add retains b. Rows without ordinals are numbered in their order of arrival.
+// Add adds the rows of b, and retains b. If b has no ordinals, its rows get them in the order of their arrival.
 func (s *Staged) Add(b arrow.RecordBatch) error {
 	if err := s.widen(b.Schema()); err != nil {
 		return err

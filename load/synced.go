@@ -11,9 +11,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// After returns now, or one microsecond after last if now is not later than last. A destination calls it for a
-// commit's time while it holds the stream's lock; last is the time of the stream's previous commit. Commit times of a
-// table then grow in the order in which readers see the commits, even if the clock goes back. // Invariant 8
+// After returns the time for a commit: now, or one microsecond after last if now is not later. The parameter last is
+// the time of the stream's previous commit. A destination calls After while it holds the stream's lock. Later commits
+// to a table then have later times, even if the clock goes back. // Invariant 8
 func After(now, last time.Time) time.Time {
 	if now.After(last) {
 		return now
@@ -58,7 +58,7 @@ func constant(at time.Time, rows int) arrow.Array {
 	return array.NewTimestampData(data)
 }
 
-// synced returns b with times, cut to its length, as [schemas.ColSyncedAt]. It releases b.
+// synced returns b with the first of the given times as [schemas.ColSyncedAt], one per row. It releases b.
 func synced(b arrow.RecordBatch, times arrow.Array) arrow.RecordBatch {
 	at := b.Schema().FieldIndices(schemas.ColSyncedAt)
 	if len(at) == 0 {

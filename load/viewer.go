@@ -10,9 +10,9 @@ type Viewer interface {
 	// Schema returns the schema name for tables in a view's query, or "" if none is needed.
 	Schema() string
 
-	// View creates or replaces a view of one SELECT over the destination's tables, and records it as [ActionView]. If
-	// the name belongs to something that penstock did not create, it changes nothing and returns [ErrTaken]
-	// (wrapped). // Invariant 16
+	// View creates or replaces a view, and records it as [ActionView]. The query is one SELECT over the destination's
+	// tables. If the name belongs to something that penstock did not create, View changes nothing and returns
+	// [ErrTaken] (wrapped). // Invariant 16
 	View(ctx context.Context, name, query string) error
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// window keeps the file attached to the engine while it is used, and for a moment longer: commits come in bursts, and
-// attaching a file with many tables takes as long as a small commit.
+// window keeps the file attached to the engine while it is used, and for a moment longer. Commits often follow each
+// other at once, and attaching a file with many tables takes as long as a small commit.
 type window struct {
 	gate    chan struct{} // holds one token while the fields below are used
 	engine  *engine       // nil after a fatal error, until the next use
@@ -29,11 +29,12 @@ type window struct {
 	changed bool // tables were created or altered since the last checkpoint
 	closed  bool
 
-	replayed int64 // bytes of log replayed by attaching the file since then
+	replayed int64 // bytes of log that were replayed when the file was attached, since the last checkpoint
 }
 
-// mode says what the file is open for. Many processes can read one file, as long as none writes it. Queries open the
-// file read-only. Look-ups open it for writing if possible, because commits often follow.
+// mode is the purpose for which the file is open. Many processes can read a file at the same time, as long as no
+// process has it open for writing. Queries open the file read-only. Look-ups open it for writing if possible, because
+// a commit often follows.
 type mode int
 
 const (
@@ -44,8 +45,8 @@ const (
 )
 
 const (
-	// The file is detached when it has been unused for idleTime and, after openTime, as soon as it is unused. Other
-	// processes are locked out no longer than that, or than one commit takes. // Invariant 7
+	// After a use, the file stays attached for idleTime. If it was attached more than openTime ago, it is detached at
+	// once. If uses overlap, it stays attached until the last of them ends. // Invariant 7
 	idleTime = 50 * time.Millisecond
 	openTime = 500 * time.Millisecond
 
@@ -146,7 +147,7 @@ func (d *DB) detachIdle() {
 	}
 }
 
-// attach opens the file. The caller has the gate, and nothing holds the file.
+// attach opens the file. The caller holds the gate's token, and the file has no users.
 func (d *DB) attach(ctx context.Context, m mode) error {
 	if err := d.step("open"); err != nil {
 		return err
@@ -213,7 +214,7 @@ func attachSQL(path, name string, o Options, m mode) string {
 	return q
 }
 
-// detach closes the file. The caller has the gate, and nothing holds the file.
+// detach closes the file. The caller holds the gate's token, and the file has no users.
 func (d *DB) detach() {
 	w := &d.window
 	if w.idle != nil {
@@ -239,8 +240,8 @@ func (d *DB) detach() {
 	inUse.release(d.o.Path)
 }
 
-// discard closes an engine that no longer works. The keys carried by unfinished passes are lost; the file is not
-// affected.
+// discard closes an engine that no longer works. What the engine has recorded about the keys of unfinished passes is
+// lost; the file is not affected.
 func (d *DB) discard() {
 	if err := d.window.engine.close(); err != nil {
 		d.o.Log.Warn("close duckdb", "path", d.o.Path, "error", err)
@@ -259,8 +260,8 @@ type paths struct {
 	open map[string]bool
 }
 
-// inUse is shared by all destinations of the process. The engine's file lock keeps out other processes, but not a
-// second engine in the same process, and two engines would corrupt the file.
+// inUse is shared by all destinations of the process. The engine's file lock keeps other processes out, but not a
+// second engine in the same process, which would corrupt the file.
 var inUse = paths{open: map[string]bool{}}
 
 func (p *paths) acquire(path string) bool {
@@ -282,7 +283,7 @@ func (p *paths) release(path string) {
 // errInUse reports that this process has the file open elsewhere.
 var errInUse = errors.New("in use by this process")
 
-// locked reports whether the file is open elsewhere.
+// locked reports whether the error means that the file is open elsewhere.
 func locked(err error) bool {
 	if errors.Is(err, errInUse) {
 		return true

@@ -55,8 +55,8 @@ func newAzure(container string, o Store) (*azure, error) {
 	return a, nil
 }
 
-// signer returns the function that authenticates requests. SecretKey selects the method: managed
-// identity if it is empty, a shared access signature, or the account's key.
+// signer returns the function that authenticates requests. It uses the machine's managed identity if
+// SecretKey is empty. Otherwise SecretKey is a shared access signature or the account's key.
 func (a *azure) signer(o Store) (func(*http.Request) error, error) {
 	switch {
 	case o.SecretKey == "":
@@ -157,7 +157,7 @@ func (n azureName) String() string {
 	return n.Text
 }
 
-// pages calls each with every page of a listing, until each returns false.
+// pages calls the function each with the pages of a listing, until the function returns false.
 func (a *azure) pages(ctx context.Context, prefix string, query url.Values, each func(*azurePage) bool) error {
 	query.Set("restype", "container")
 	query.Set("comp", "list")

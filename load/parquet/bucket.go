@@ -27,8 +27,8 @@ import (
 //	<stream>/manifest-9999999987-00000012.json
 //
 // A commit stores its files, and then creates the next manifest on the condition that no object of that
-// name exists. If two writers follow the same generation, one wins. Nothing is ever renamed, linked or
-// locked. // Invariants 1, 13
+// name exists. If two writers start from the same generation, only one can commit. Nothing is ever
+// renamed, linked or locked. // Invariants 1, 13
 type bucket struct {
 	o       objects
 	url     string // for messages, without the prefix: s3://name
@@ -58,7 +58,7 @@ func newBucket(o Options, step func(string) error) (*bucket, error) {
 	return &bucket{o: store, url: place.Scheme + "://" + place.Host, prefix: prefix, scratch: o.TempDir, step: step, log: o.Log}, nil
 }
 
-// pattern implements [storage]. It returns none, because a pattern would also match outdated files.
+// pattern implements [storage]. It returns "", because a pattern would also match outdated files.
 func (b *bucket) pattern(string, bool) string { return "" }
 
 // streams implements [storage].
@@ -120,7 +120,8 @@ func (s *bucketStore) path(m *manifest, t *table) string {
 // costly implements [streamStore].
 func (s *bucketStore) costly() bool { return true }
 
-// hold implements [streamStore]. It takes no lock: the conditional commit fences off other writers.
+// hold implements [streamStore]. It locks nothing, because the condition of a commit is enough to
+// exclude other writers.
 func (s *bucketStore) hold(context.Context) (func() error, error) {
 	return func() error { return nil }, nil
 }
@@ -194,8 +195,9 @@ func (s *bucketStore) learn(m *manifest) {
 	s.seen, s.seenAt = m, time.Now()
 }
 
-// recent returns a manifest that may be a few seconds old. That is enough to look up tables of other
-// streams; otherwise each of a hundred streams would read the manifests of all others.
+// recent returns a manifest that may be a few seconds old. This is enough to look up tables of other
+// streams, and saves requests: otherwise each of a hundred streams would read the manifests of all
+// others.
 func (s *bucketStore) recent(ctx context.Context) (*manifest, error) {
 	s.mu.Lock()
 	seen, asked := s.seen, s.seenAt
@@ -229,8 +231,8 @@ func (s *bucketStore) read(ctx context.Context, sequence int64) (*manifest, erro
 // key returns the file's name in its bucket.
 func (f *file) key() string { return path.Join(filepath.ToSlash(f.dir), filepath.ToSlash(f.Name)) }
 
-// live implements [streamStore]. Files of earlier generations and foreign files lie in the same folder
-// and do no harm, so live looks up only the files that m names.
+// live implements [streamStore]. The folder also holds files of earlier generations and other programs,
+// which do no harm, so live returns only files that m names.
 func (s *bucketStore) live(ctx context.Context, m *manifest, t *table) (map[string]int64, error) {
 	s.mu.Lock()
 	all := s.listed
@@ -253,11 +255,11 @@ func (s *bucketStore) live(ctx context.Context, m *manifest, t *table) (map[stri
 	return out, nil
 }
 
-// tidy implements [streamStore]. A file's name has the number of the generation it was written for, and
-// once a later generation has dropped the file, no manifest names it again. So a file is useless if its
-// number is not above that of the oldest kept manifest and this manifest does not name it, whichever
-// process wrote it. The same holds for manifests that the newest one does not keep. So tidy need not
-// wait for other processes, nor compare times.
+// tidy implements [streamStore]. The name of a file has the number of the generation for which it was
+// written, and once a generation has dropped a file, no later manifest names it again. So a file can be
+// removed if the oldest kept manifest does not name it and has at least the file's number. An earlier
+// manifest can be removed if m does not keep it. Both hold for the files of any process, so tidy need
+// not wait for other processes, nor compare times.
 func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 	var old []string
 	found := map[string]int64{}
@@ -316,8 +318,8 @@ func (s *bucketStore) remember(files map[string]int64) {
 	s.listed = files
 }
 
-// orphaned returns an error for a stream that has lost its manifests. Only files of the first
-// generation may exist without a manifest.
+// orphaned returns an error if files exist that show that the stream had a manifest. Before the first
+// commit, there may be files of the first generation only.
 func (s *bucketStore) orphaned(found map[string]int64) error {
 	for key := range found {
 		if sequence, ok := fileSequence(key); ok && sequence > 1 {

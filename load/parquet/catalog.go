@@ -11,30 +11,32 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// Catalog publishes which files make up the tables of a lake to other engines, and records the commits
-// of its streams. It replaces the folders of generations. Its methods may be called concurrently.
+// Catalog publishes to other engines the names of the files that make up the tables of a lake, and
+// records the commits of the lake's streams. A lake with a catalog has no folders of generations. The
+// methods may be called concurrently.
 type Catalog interface {
 	// Streams returns the names of the streams that have commits.
 	Streams(ctx context.Context) ([]string, error)
 
-	// Sources returns the sources that share the tables of a stream and have commits; none if the
-	// tables belong to one source.
+	// Sources returns the names of the sources that share the tables of a stream and have commits, or
+	// none if the tables belong to one source.
 	Sources(ctx context.Context, stream string) ([]string, error)
 
-	// Head returns the last commit of a stream, or of one source that shares its tables; nil if there
-	// is none.
+	// Head returns the last commit of a stream, or of the given source if sources share the stream's
+	// tables. It returns nil if there is none.
 	Head(ctx context.Context, stream, source string) (*Head, error)
 
 	// Commit makes c the last commit of its stream. The tables' files, their columns and the properties
 	// in c change in one step for all readers. It returns state.ErrMoved, wrapped, if the last commit
 	// is not c.Parent, and a [*load.ForeignChange] if another program has written to one of the tables.
-	// If sources share the tables, c is the last commit of its source only, and does not conflict with
-	// concurrent commits of other sources. In that case Commit may return a [*Disagreement] or
-	// [ErrBeside]; it has then changed nothing. After any other error the outcome is unknown. // Invariants 1, 2, 13
+	// If sources share the tables, c becomes the last commit of c.Source only, and does not conflict
+	// with concurrent commits of other sources. In that case Commit may return a [*Disagreement] or
+	// [ErrBeside]. After these four errors nothing has changed; after any other error the outcome is
+	// unknown. // Invariants 1, 2, 13
 	Commit(ctx context.Context, c Commit) error
 
-	// Named returns the files that the catalog itself has written for the stream and that readers may
-	// still use, by the folder of their table.
+	// Named returns the names of the files that the catalog has written for the stream and that readers
+	// may still use. The keys of the map are the folders of the tables.
 	Named(ctx context.Context, stream string) (map[string]Names, error)
 
 	// Locate returns where the metadata of a table is, for use in other engines; "" if there is no such
@@ -45,20 +47,21 @@ type Catalog interface {
 }
 
 // Names lists the files in a table's folder that readers may still use. Files whose number is above
-// Upto may be in use too.
+// Upto may also be in use, even if Files does not list them.
 type Names struct {
 	Files []string
 	Upto  int64
 }
 
-// Files gives a [Catalog] access to the lake's files, by names relative to its root. Its methods may be
-// called concurrently.
+// Files gives a [Catalog] access to the lake's files. Their names are relative to the root of the lake.
+// The methods may be called concurrently.
 type Files interface {
 	// Write stores a file durably. A name must not be used twice.
 	Write(ctx context.Context, name string, text []byte) error
 	// Read reads a file. If there is none, the error wraps fs.ErrNotExist.
 	Read(ctx context.Context, name string) ([]byte, error)
-	// Location returns the address under which other engines find a file. Name is its inverse.
+	// Location returns the address under which other engines find a file. Name is the inverse of
+	// Location.
 	Location(name string) string
 	Name(location string) (name string, ok bool)
 }
@@ -75,22 +78,22 @@ type Commit struct {
 	Source   string            // the source that commits, if sources share the tables; else ""
 	ID       string            // of this commit; unique
 	Parent   string            // ID of the previous commit; "" for the first
-	Sequence int64             // number of this commit, from 1. The names of the files written for it begin with it
+	Sequence int64             // number of this commit, from 1. Names of files that are written for the commit begin with this number
 	Manifest string            // name of the file that lists the stream's tables and files
 	Says     map[string]string // properties for people: cursor, run and so on
 	Tables   []TableFiles      // all tables of the stream, the head table last
 	Dropped  []string          // tables that the stream no longer has
 	Kept     []int64           // sequence numbers of earlier commits whose tables can still be read, ascending
 
-	// Beside has commits of other sources that are made in the same step, because c widens columns of
-	// theirs. Among has the last commit of every source except c's, as it was read; if one of them has
-	// changed, the commit fails with [ErrBeside].
+	// Beside has commits of other sources that are made in the same step, because this commit widens
+	// columns of shared tables. Among has the ID of the last commit of each of the other sources. If
+	// one of them has committed since, the commit fails with [ErrBeside].
 	Beside []Commit
 	Among  map[string]string
 }
 
-// Disagreement is the error for a commit whose columns have types that cannot be combined with the
-// table's present types in one column, so that at least one side has to be rewritten.
+// Disagreement is the error for a commit with column types that do not fit the present columns of a
+// shared table. Some files must be rewritten before all rows fit in one column.
 type Disagreement struct {
 	Table   string        // name of the table in penstock
 	Columns *arrow.Schema // the conflicting columns, with the types that they have in the table
@@ -101,8 +104,7 @@ func (d *Disagreement) Error() string {
 	return "table " + d.Table + ": other sources have other types in the columns " + strings.Join(load.Names(d.Columns), ", ")
 }
 
-// ErrBeside is returned by [Catalog].Commit if another source has committed since its last commit was
-// read.
+// ErrBeside is returned by [Catalog].Commit if a source in [Commit].Among has committed since.
 var ErrBeside = errors.New("another source committed at the same time")
 
 // TableFiles describes a table, and what a commit changes in it.
@@ -116,8 +118,8 @@ type TableFiles struct {
 	PartitionBy string // the date column that partitions the table; "": not partitioned
 	Months      bool   // partitioned by months, not by days
 
-	// Anew reports that earlier snapshots of the table can no longer be read and must be removed, and that
-	// Columns has the types that all sources have now.
+	// Anew reports that earlier snapshots of the table cannot be kept, because files of several sources
+	// were replaced or removed. Columns then has the types that all sources have now.
 	Anew bool
 
 	Added, Removed []DataFile
@@ -135,8 +137,8 @@ type DataFile struct {
 // numberKey is the metadata key for a field's ID. The encoder writes the ID into the file.
 const numberKey = "PARQUET:field_id"
 
-// FieldNumber returns the field ID of a column, or of the elements of a list; 0 if it has none. An ID
-// always means the same column, even if the column's name changes.
+// FieldNumber returns the field ID of a column, or of the elements of a list. It returns 0 if there is
+// none. An ID always means the same column, even if the column's name changes.
 func FieldNumber(f arrow.Field) int {
 	text, _ := f.Metadata.GetValue(numberKey)
 	n, _ := strconv.Atoi(text)

@@ -17,9 +17,9 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// catalogStore keeps a lake whose commits are recorded by a [Catalog]. Its files are laid out as in a
-// [bucket], in an object store or in a local folder. The last commit in the catalog names the manifest
-// of a stream.
+// catalogStore keeps a lake whose commits are recorded by a [Catalog]. The files have the same names as
+// in a [bucket], and are in an object store or a local folder. The last commit of a stream in the
+// catalog has the name of the stream's manifest.
 type catalogStore struct {
 	*bucket
 	catalog Catalog
@@ -28,7 +28,7 @@ type catalogStore struct {
 	tidied map[string]time.Time // when each stream was last tidied
 }
 
-// newCatalogStore opens the catalog over the files in o.Bucket or o.Path.
+// newCatalogStore opens the catalog for the files in o.Bucket or o.Path.
 func newCatalogStore(ctx context.Context, o Options, d *disk, step func(string) error) (*catalogStore, error) {
 	b, err := catalogFiles(o, d, step)
 	if err != nil {
@@ -114,8 +114,8 @@ func (t *catalogStore) store(name string) streamStore {
 	return &tableStore{bucketStore: t.bucket.store(name).(*bucketStore), parent: t, stream: stream, source: source}
 }
 
-// path returns where the metadata of a table is. An internal table has one location per stream; they
-// are returned one per line.
+// path returns where the metadata of a table is. An internal table has several locations, one for each
+// stream; path returns them one per line.
 func (t *catalogStore) path(ctx context.Context, l *Lake, name string) (string, error) {
 	all, err := l.manifests(ctx)
 	if err != nil {
@@ -209,8 +209,8 @@ func (s *tableStore) draft(context.Context) (pendingGeneration, error) {
 	return &tableGeneration{bucketGeneration: &bucketGeneration{bucketStore: s.bucketStore}, tables: s}, nil
 }
 
-// catalogName returns the name of a table in the catalog. Each stream has internal tables of its own
-// there. // Invariant 17
+// catalogName returns the name of a table in the catalog. Each stream has its own internal tables in
+// the catalog, so their names end with the stream's name. // Invariant 17
 func (s *tableStore) catalogName(table string) string {
 	if load.IsInternal(table) {
 		return table + "__" + s.stream
@@ -222,8 +222,8 @@ func (s *tableStore) catalogName(table string) string {
 // changes this table and records the commit in it.
 func HeadTable(stream string) string { return load.State.Name + "__" + stream }
 
-// folder returns the folder for what the catalog writes about a table: the folder of its files, or, if
-// sources share the table, a folder beside those of the sources.
+// folder returns the folder for files that the catalog writes about a table. This is the folder of the
+// table's data files, or, if sources share the table, a folder beside those of the sources.
 func (s *tableStore) folder(t *table) string {
 	if s.source == "" {
 		return path.Join(s.stream, t.Folder)
@@ -231,7 +231,7 @@ func (s *tableStore) folder(t *table) string {
 	return path.Join(s.stream, sharedFolder, t.Folder)
 }
 
-// sharedFolder is the folder of a stream that holds files which concern all of its sources.
+// sharedFolder is the name of the folder in a shared stream for files that concern all sources.
 const sharedFolder = "_tables"
 
 // partNumber returns the day or month of a partition's folder, counted from 1970.

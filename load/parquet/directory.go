@@ -66,8 +66,8 @@ func (d *directory) streams(_ context.Context, source string) ([]string, error) 
 	return out, nil
 }
 
-// parts returns the folders of one source, or of all sources, in the folder of a stream: the stream's
-// own folder if it is not shared.
+// parts returns the folders of a stream: the stream's own folder, or, if sources share the stream, one
+// folder per source. If source is set, it returns only that source's folder.
 func (d *directory) parts(stream, source string) ([]string, error) {
 	if source != "" {
 		name := folderIn(stream, source)
@@ -104,7 +104,8 @@ func (d *directory) store(name string) streamStore {
 	return &dirStore{directory: d, root: filepath.Join(d.path, name)}
 }
 
-// pattern implements [storage]: a pattern that goes through the links.
+// pattern implements [storage]. The pattern goes through the links, so it matches files of current
+// generations only.
 func (d *directory) pattern(table string, shared bool) string {
 	stream := "*"
 	if shared {
@@ -113,8 +114,8 @@ func (d *directory) pattern(table string, shared bool) string {
 	return filepath.Join(d.path, stream, current, folderOf(table), "*"+suffix)
 }
 
-// usable checks that the file system supports symbolic links, before any work is done for a commit that
-// could not be published.
+// usable checks that the file system supports symbolic links. Otherwise a commit would do all its work
+// and then could not be published.
 func (d *directory) usable(path string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,7 +136,7 @@ type dirStore struct {
 	root string
 
 	mu   sync.Mutex
-	seen *manifest // the generation last read, with the cursor of its own commit
+	seen *manifest // the generation last read, with the cursor that was stored with it
 }
 
 // where implements [streamStore].
@@ -157,7 +158,8 @@ func (s *dirStore) head(context.Context) (*manifest, error) {
 	return s.moved(m)
 }
 
-// generation returns the manifest of the current generation, with the cursor of its own commit.
+// generation returns the manifest of the current generation, with the cursor that was stored with it.
+// The present cursor may be later.
 func (s *dirStore) generation() (*manifest, error) {
 	if err := unlinked(s.directory.path, s.root); err != nil {
 		return nil, err
@@ -224,8 +226,8 @@ func (s *dirStore) read(gen string) (*manifest, error) {
 	return m, nil
 }
 
-// hold implements [streamStore]. It locks the folder: only this process commits to it, until it
-// releases the lock or exits. A stopped process keeps the lock. // Invariant 13
+// hold implements [streamStore]. It locks the folder, so that only this process can commit there until
+// it releases the lock or exits. A suspended process keeps the lock. // Invariant 13
 func (s *dirStore) hold(ctx context.Context) (func() error, error) {
 	for _, step := range []func() error{
 		func() error { return unlinked(s.directory.path, s.root) }, // before anything is created behind a link
@@ -243,8 +245,7 @@ func (s *dirStore) hold(ctx context.Context) (func() error, error) {
 	return lock.Release, nil
 }
 
-// tidy implements [streamStore]. It removes everything that the current generation does not keep: files
-// of commits that never finished, and outdated generations. The caller holds the lock.
+// tidy implements [streamStore]. The caller holds the lock.
 func (s *dirStore) tidy(_ context.Context, m *manifest) error {
 	entries, err := os.ReadDir(s.root)
 	if err != nil {
@@ -278,8 +279,8 @@ func leftover(name string, m *manifest) bool {
 	return !slices.ContainsFunc(m.Kept, func(g generation) bool { return g.Sequence == sequence })
 }
 
-// orphaned returns an error for a folder that has lost its link. Only the first generation may exist
-// without it.
+// orphaned returns an error if the folder has lost its link. Without a link, only the first generation
+// may exist, left by a first commit that did not finish.
 func orphaned(path string, entries []os.DirEntry) error {
 	for _, e := range entries {
 		if sequence, ok := genNumber(e.Name()); ok && sequence > 1 {
@@ -303,7 +304,7 @@ func discard(path string) error {
 	return os.RemoveAll(path)
 }
 
-// clean tidies up at once, unless another process holds the lock.
+// clean calls tidy if there is something to remove and no other process holds the lock.
 func (s *dirStore) clean(ctx context.Context, m *manifest) error {
 	if dirty, err := s.dirty(m); err != nil || !dirty {
 		return err
@@ -321,7 +322,7 @@ func (s *dirStore) clean(ctx context.Context, m *manifest) error {
 	return errors.Join(err, lock.Release())
 }
 
-// dirty reports whether there is something to tidy up.
+// dirty reports whether there is something for tidy to remove.
 func (s *dirStore) dirty(m *manifest) (bool, error) {
 	if err := unlinked(s.directory.path, filepath.Join(s.root, lockName)); err != nil {
 		return false, err

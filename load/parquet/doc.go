@@ -3,18 +3,18 @@
 // Each stream has a folder of generations, which are immutable. root/<stream>/current is a symbolic
 // link to the current generation. In a generation, <table>/*.parquet holds the rows of the stream's
 // table, of its child tables, and the stream's rows of penstock's internal tables. A commit replaces
-// the link by rename(2), which publishes rows, schemas and cursor in one step. _manifest.json in each
-// generation lists what belongs to it. Unchanged files are hard-linked into the next generation. A
-// commit that changes no file makes no generation: it stores the new cursor beside the link, and the
-// row of [load.State] in the files keeps the cursor of the generation.
+// the link by rename(2), which publishes rows, schemas and cursor in one step. The file _manifest.json
+// in each generation lists what belongs to the generation. Unchanged files are hard-linked into the
+// next generation. A commit that changes no file makes no generation: it stores the new cursor beside
+// the link. The table of [load.State] then still shows the cursor that was stored with the generation.
 //
 // Readers do not need penstock:
 //
 //	read_parquet('root/<stream>/current/<table>/*.parquet')
 //
-// returns each row once. File names are never reused. So if a commit overtakes a reader between listing
-// and reading, the reader finds a file missing, but never mixes two generations. A reader that resolves
-// current first sees one generation for as long as that is kept.
+// returns each row once. File names are never used again. So if a commit comes between a reader's
+// listing and its reading, the reader may miss a file and fail, but never mixes two generations. A
+// reader that first resolves the link can read that generation for as long as it is kept.
 package parquet
 
 import (
@@ -29,12 +29,12 @@ type Options struct {
 	Path   string // the root folder; the first commit creates it
 	Bucket string // instead of Path: s3://name/prefix, gs://name/prefix or azblob://container/prefix
 	Store  Store  // how to reach the bucket
-	// Catalog, if set, opens a catalog that publishes the tables in Path or Bucket to other engines. It
-	// replaces the folders of generations, so the lake has no links, and no patterns for readers.
+	// Catalog, if set, opens a catalog through which other engines find the tables in Path or Bucket.
+	// The lake then has no folders of generations, no links, and no file patterns for readers.
 	Catalog func(context.Context, Files) (Catalog, error)
 
-	// Mode is the mode of files in Path. Folders get the same mode, and can be entered by those who may
-	// read files. 0: as the umask allows, never writable by others.
+	// Mode is the file mode of files in Path. Folders get the same mode, with the right to enter added
+	// to each right to read. 0 means the mode that the umask allows, but never writable by others.
 	Mode fs.FileMode
 
 	TempDir string // for the keys of large tables during a pass; "": the system's
@@ -46,8 +46,8 @@ type Options struct {
 	// <table>/**/*.parquet.
 	PartitionBy string
 
-	// The last Keep generations are kept. Older ones are kept for KeepFor after they were replaced, so
-	// that readers can finish.
+	// The last Keep generations are kept. An older generation is kept for KeepFor after it was
+	// replaced, so that readers can finish.
 	Keep    int           // 0: 3
 	KeepFor time.Duration // 0: 24 h; negative: no time
 

@@ -67,8 +67,8 @@ func newGoogle(bucket string, o Store) (*google, error) {
 	return g, nil
 }
 
-// tokens returns tokens of the service account with that key; without a key, those of the machine's
-// account.
+// tokens returns a source of access tokens for the service account with the given key, or for the
+// machine's account if the key is "".
 func (g *google) tokens(key string) (oauth2.TokenSource, error) {
 	if key == "" {
 		return oauth2.ReuseTokenSource(nil, &machineTokens{client: g.client, url: googleMachine, header: "Metadata-Flavor", value: "Google"}), nil
@@ -162,7 +162,7 @@ type googlePage struct {
 	Next     string `json:"nextPageToken"`
 }
 
-// pages calls each with every page of a listing, until each returns false.
+// pages calls the function each with the pages of a listing, until the function returns false.
 func (g *google) pages(ctx context.Context, prefix string, query url.Values, each func(*googlePage) bool) error {
 	query.Set("prefix", prefix)
 	query.Set("fields", "items(name,size),prefixes,nextPageToken")

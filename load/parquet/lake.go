@@ -87,7 +87,7 @@ func (l *Lake) folder(k state.Key) *folder {
 	return f
 }
 
-// nameOf returns the folder name for a stream or a table.
+// nameOf returns the name of the folder for a stream or a table.
 func (l *Lake) nameOf(name string) string {
 	if l.o.Catalog != nil {
 		return locationName(folderOf(name))
@@ -129,10 +129,10 @@ func (l *Lake) manifestsOf(ctx context.Context, source string) ([]*manifest, err
 	return l.each(ctx, source, (*folder).manifest)
 }
 
-// lookupLimit is how many streams are read at the same time.
+// lookupLimit limits how many streams are read at the same time.
 const lookupLimit = 8
 
-// each returns what look returns for each stream, without nil results.
+// each calls look for each stream, and returns the results that are not nil.
 func (l *Lake) each(ctx context.Context, source string, look func(*folder, context.Context) (*manifest, error)) ([]*manifest, error) {
 	folders, err := l.foldersOf(ctx, source)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 // formatVersion is the format of manifests. Manifests of a newer format are rejected.
 const formatVersion = 1
 
-// manifest lists what belongs to a generation of a stream. It is written once, before the generation
-// becomes current.
+// manifest lists what belongs to a generation of a stream. It is written once, at the latest when the
+// generation becomes current.
 type manifest struct {
 	Format   int         `json:"format"`
 	Pipeline string      `json:"pipeline"`
@@ -38,8 +38,8 @@ type manifest struct {
 	Segments []*segment   `json:"segments"`
 	Kept     []generation `json:"kept"` // earlier generations that are kept for readers
 
-	// Commits since the generation was made that changed only the cursor. A local folder stores them in
-	// a [position] instead of a manifest.
+	// Commits that have changed only the cursor since the generation was made. A local folder stores
+	// them in a [position] instead of a manifest.
 	Moves   int64     `json:"moves,omitempty"` // how many
 	MovedAt time.Time `json:"moved_at,omitzero"`
 
@@ -47,8 +47,8 @@ type manifest struct {
 	// [tx.agree].
 	Beside int64 `json:"beside,omitempty"`
 
-	// Line has the IDs of the last commits, this one's last. Only manifests of buckets and catalogs
-	// have it.
+	// Line has the IDs of the latest commits, the last of which is the commit that stored this
+	// manifest. Only manifests of buckets and catalogs have it.
 	Line []string `json:"line,omitempty"`
 
 	store streamStore
@@ -93,8 +93,8 @@ type columnEntry struct {
 }
 
 // segment holds rows of a root table that were written together, and all their child rows. A row is
-// identified by its segment and its index in the segment's file of the root table. The index changes
-// only if an earlier row of the segment is removed; the segment then gets a new ID.
+// identified by the segment's ID and the row's index in the segment's file of the root table. If a row
+// is removed, the indexes of later rows change, and the segment gets a new ID.
 type segment struct {
 	ID    int64            `json:"id"`
 	Table string           `json:"table"`          // name of the root table
@@ -123,7 +123,8 @@ func (f *file) path() string { return filepath.Join(f.dir, f.Name) }
 // root returns the segment's file of its root table.
 func (s *segment) root() *file { return s.Files[s.Table] }
 
-// with returns the segment with another file for a table; nil removes the table's file.
+// with returns a copy of the segment with another file for the named table. If f is nil, the copy has
+// no file for that table.
 func (s *segment) with(name string, f *file) *segment {
 	out := *s
 	out.Files = make(map[string]*file, len(s.Files)+1)
@@ -159,7 +160,7 @@ func (x *tx) newTable(t schemas.Table, partition string) *table {
 	return out
 }
 
-// become applies the table definition of a plan.
+// become gives the table the definition to.
 func (t *table) become(to schemas.Table) {
 	t.Key, t.Mode, t.Place, t.schema = to.Key, to.Mode.Or(schemas.Merge), load.Place(to.Columns), to.Columns
 	before := t.Columns
@@ -201,7 +202,8 @@ func (t *table) read() error {
 
 func (t *table) has(column string) bool { return t.schema.HasField(column) }
 
-// ended returns the column that is null in current rows; "" if all rows are current.
+// ended returns the name of the column that is null in current rows only, or "" if all rows are
+// current.
 func (t *table) ended() string {
 	switch {
 	case t.Mode == schemas.History && t.has(schemas.ColValidTo):
@@ -222,7 +224,7 @@ func (t *table) typeOf(name string) arrow.DataType {
 	return schemas.TypeOf(t.schema.Field(t.column(name)))
 }
 
-// key returns the stream that the generation belongs to.
+// key returns the stream to which the generation belongs.
 func (m *manifest) key() state.Key {
 	return state.Key{Pipeline: m.Pipeline, Source: m.Source, Stream: m.Stream}
 }

@@ -18,7 +18,8 @@ type merge struct {
 	out *load.Outcome
 }
 
-// family has the staged rows of a root table and its child tables, and the resulting edits.
+// family is a root table with its child tables: the staged rows of these tables, and the edits that
+// result.
 type family struct {
 	t        *table
 	staged   *staged
@@ -28,7 +29,7 @@ type family struct {
 	children []*childRows
 }
 
-// childRows has the staged rows of a child table of a family.
+// childRows has the staged rows of a child table.
 type childRows struct {
 	t      *table
 	staged *staged // nil: no rows were staged
@@ -92,8 +93,8 @@ func (m *merge) familyOf(t *table, p *load.Staged, pending []*load.Staged) *fami
 	return f
 }
 
-// append keeps rows for an internal table until the commit, so that they become one file: there are few
-// of them.
+// append keeps rows of an internal table until the commit, which writes them as one file. There are few
+// such rows.
 func (x *tx) append(table string, batches ...arrow.RecordBatch) error {
 	own := x.internal[table]
 	if own == nil {
@@ -164,7 +165,7 @@ func (f *family) indexRows() error {
 	return nil
 }
 
-// release releases the shaped columns, once they are written.
+// release releases the staged columns, once they are written.
 func (f *family) release() {
 	f.staged.release()
 	for _, b := range f.children {
@@ -229,7 +230,7 @@ func (m *merge) decide(ctx context.Context, f *family) error {
 	return nil
 }
 
-// count counts an outcome, unless the table is internal.
+// count calls the function add to count an outcome, unless the table is internal.
 func (m *merge) count(t *table, add func(*load.Outcome)) {
 	if !load.IsInternal(t.Name) {
 		add(m.out)
@@ -290,7 +291,7 @@ func (g *segmentEdits) sort() {
 	slices.SortFunc(g.edits, func(a, b edit) int { return int(int64(a.row) - int64(b.row)) })
 }
 
-// rootOf returns the name of the root table of a table.
+// rootOf returns the name of the table's root table. For a root table it returns the table's own name.
 func (m *manifest) rootOf(t *table) string {
 	best := t.Name
 	for _, r := range m.Tables {

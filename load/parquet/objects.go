@@ -11,7 +11,8 @@ import (
 // errors, within a time limit that depends only on the number of bytes. If an object does not exist,
 // the error wraps fs.ErrNotExist.
 type objects interface {
-	// put stores an object of size bytes, in parts if it is large. If it fails, it aborts the upload.
+	// put stores an object of the given size, in parts if it is large. If an upload in parts fails, put
+	// aborts it.
 	put(ctx context.Context, key string, body io.ReadSeeker, size int64) error
 
 	// create stores a small object, provided that no object of that name exists; otherwise the error
@@ -20,15 +21,16 @@ type objects interface {
 	create(ctx context.Context, key string, text []byte) error
 
 	// get reads n bytes of an object from an offset, or the whole object if n is 0. It also returns the
-	// object's size.
+	// size of the whole object.
 	get(ctx context.Context, key string, from, n int64) (bytes []byte, size int64, err error)
 
-	// list calls each with the names and sizes of the objects whose names begin with prefix, in the
-	// order of their names, until each returns false. most is the page size of the listing; 0: the
-	// store's default.
+	// list calls the function each once per object whose name begins with prefix, in the order of
+	// names, until the function returns false. The parameter most is the page size of the listing; 0
+	// means the store's default.
 	list(ctx context.Context, prefix string, most int, each func(key string, size int64) bool) error
 
-	// folders returns the parts of object names between the prefix and the next slash.
+	// folders returns the names of the folders below the prefix: the parts of object names between the
+	// prefix and the next slash.
 	folders(ctx context.Context, prefix string) ([]string, error)
 
 	// remove deletes an object, if it exists.

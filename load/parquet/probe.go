@@ -14,17 +14,17 @@ import (
 // suppliedRow is a staged row, and the row of the table that it matches.
 type suppliedRow struct {
 	fingerprint fingerprint
-	mark        uint64 // of the row's hash
+	mark        uint64 // see [markAt]; of the staged row
 	ordinal     int64
 	ref         ref
 
 	seg     *segment // nil: no row of the table matches
 	rank    int      // index of seg
 	row     uint32
-	have    uint64 // mark of the matching row
+	have    uint64 // the matching row's mark
 	outcome rowOutcome
 	next    int32 // index of the next row with this fingerprint; -1: none
-	plan    int32 // index of the new segment it is inserted into
+	plan    int32 // index of the [segmentPlan] into which it is inserted
 	begin   int64 // mode history: start of its validity
 }
 
@@ -92,8 +92,8 @@ func (h *batchIndex) find(hi, lo uint64) int32 {
 	return h.slots[h.slot(fingerprint{Hi: hi, Lo: lo})] - 1
 }
 
-// dedupe keeps the row with the highest ordinal of those with the same key, and returns how many rows
-// it dropped.
+// dedupe keeps only the row with the highest ordinal of rows with the same key. It returns the number
+// of rows that it dropped.
 func (h *batchIndex) dedupe() (dropped int64) {
 	n := 0
 	for i := range h.rows {
@@ -149,7 +149,7 @@ func (h *batchIndex) bound(keys arrow.Array) {
 	}
 }
 
-// outside reports whether no key of a file can match a staged row, judged by the bounds.
+// outside reports whether the bounds show that no row of a file matches a staged row.
 func (h *batchIndex) outside(f *file) bool {
 	if f.Min == nil || f.Max == nil {
 		return false
@@ -165,9 +165,9 @@ func (h *batchIndex) outside(f *file) bool {
 	return false
 }
 
-// match finds the matching row of the table for each staged row. A pass in the order of the previous one
-// finds its rows in the segment where the previous transaction found its last ones. match stops when all
-// rows are found. // Invariant 6
+// match finds the matching row of the table for each staged row, and stops when all are found. It
+// begins with the segment in which the previous transaction found its last rows: if a pass reads
+// records in the same order as the previous pass, the next rows are there. // Invariant 6
 func (m *merge) match(ctx context.Context, t *table, h *batchIndex) error {
 	segs := m.next.segmentsOf(t.Name)
 	buf := make([]uint64, chunkRows*wordsRow)
@@ -260,8 +260,8 @@ func (m *merge) matchIn(ctx context.Context, t *table, h *batchIndex, s *segment
 	return nil
 }
 
-// matchRow records that the staged row j matches this row. Of several versions, the current one matches,
-// or else the last one.
+// matchRow records that the staged row j matches this row. If a record has several versions, the
+// current one matches, or the last one if none is current.
 func (h *batchIndex) matchRow(t *table, j int32, s *segment, rank int, row uint32, mark uint64) {
 	r := &h.rows[j]
 	if r.seg != nil {
@@ -278,8 +278,8 @@ func (h *batchIndex) matchRow(t *table, j int32, s *segment, rank int, row uint3
 	r.seg, r.rank, r.row, r.have = s, rank, row, mark
 }
 
-// matchDuplicate matches the row of the table with one of the staged rows that have the same hash and no key,
-// unless the pass has already matched that row.
+// matchDuplicate matches a row of a table without a key with one of the staged rows that have the same
+// hash, unless the pass has already matched that row of the table.
 func (h *batchIndex) matchDuplicate(j int32, s *segment, carried bitset, row uint32, mark uint64) {
 	if mark&deadMark != 0 || carried.has(row) {
 		return

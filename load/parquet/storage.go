@@ -7,40 +7,40 @@ import (
 	"github.com/apache/arrow-go/v18/parquet"
 )
 
-// storage is where the streams of a lake are kept. Its methods, and those of its stores, may be called
-// concurrently.
+// storage is where the streams of a lake are kept. Its methods, and those of [streamStore], may be
+// called concurrently.
 type storage interface {
-	// streams returns the names of the streams' folders. In a stream that sources share, each source
-	// has a folder, such as crm.leads/_penstock_source=berlin: see [folderIn]. If source is set,
-	// streams returns only this source's folders, without reading those of the others, of which there
-	// may be thousands.
+	// streams returns the names of the streams' folders. If sources share a stream, each source has a
+	// folder, such as crm.leads/_penstock_source=berlin; see [folderIn]. If source is set, streams
+	// returns only the folders of this source. It does not read those of the others, because there may
+	// be thousands.
 	streams(ctx context.Context, source string) ([]string, error)
-	// store returns the store of one stream, by the name of its folder, which need not exist.
+	// store returns the store of the stream whose folder has the given name. The folder need not exist.
 	store(name string) streamStore
-	// pattern returns a file pattern for an internal table, which has files in every stream; if shared,
-	// in every source of each stream.
+	// pattern returns a file pattern for an internal table. Such a table has files in the folder of
+	// every stream, or, if shared is true, of every source of each stream.
 	pattern(table string, shared bool) string
 }
 
 // streamStore keeps the generations of one stream. Committed generations never change.
 type streamStore interface {
-	// head returns the current manifest with the present cursor; nil if nothing was committed yet.
+	// head returns the current manifest with the present cursor, or nil if nothing was committed yet.
 	head(ctx context.Context) (*manifest, error)
 
 	// hold keeps other processes from committing until release is called, if the storage supports
 	// locks. A conflicting commit is in any case detected by [pendingGeneration].publish.
 	hold(ctx context.Context) (release func() error, err error)
 
-	// tidy removes leftovers of killed processes and outdated generations. m is the current manifest;
-	// nil if there is none.
+	// tidy removes what killed processes have left behind, and outdated generations. The current
+	// manifest is m, or nil if there is none.
 	tidy(ctx context.Context, m *manifest) error
 
 	// costly reports whether listing all files, as tidy and live do, is so expensive that it is done only
 	// once per run.
 	costly() bool
 
-	// live returns the sizes of a table's existing files by their names; nil if the whole folder is
-	// missing.
+	// live returns the sizes of a table's existing files by their names. It returns nil if the table's
+	// folder is missing, or has none of them in a bucket.
 	live(ctx context.Context, m *manifest, t *table) (map[string]int64, error)
 
 	// open opens a file for reading. If it does not exist, the error wraps fs.ErrNotExist.
@@ -49,7 +49,7 @@ type streamStore interface {
 	// draft starts the next generation.
 	draft(ctx context.Context) (pendingGeneration, error)
 
-	// where returns the location of the store for messages, and path the location of a table.
+	// where returns the location of the store for messages. path returns the location of a table.
 	where() string
 	path(m *manifest, t *table) string
 }
@@ -57,16 +57,17 @@ type streamStore interface {
 // pendingGeneration is a generation in preparation. Its files may be created, written and finished
 // concurrently; the other methods may not be called concurrently.
 type pendingGeneration interface {
-	// create creates a file in a table's folder, with missing folders.
+	// create creates a file in a table's folder. It also creates folders that are missing.
 	create(t *table, name string) (output, error)
-	// assemble makes everything durable that publish needs: after it, the manifest and all files that
-	// it names are in place.
+	// assemble makes everything durable that publish needs: the manifest, if the storage writes it
+	// before the commit, and all files that the manifest names.
 	assemble(ctx context.Context, m *manifest) error
 	// publish makes m the current manifest. If another commit came first, the error wraps
 	// state.ErrMoved. // Invariant 13
 	publish(ctx context.Context, m *manifest) error
-	// move commits only a cursor. m is the manifest that the transaction began from, with a new cursor.
-	// After move, only discard may be called. move may return state.ErrMoved like publish.
+	// move commits only a cursor. The parameter m is the manifest with which the transaction began,
+	// with a new cursor. After move, only discard may be called. Like publish, move may return
+	// state.ErrMoved.
 	move(ctx context.Context, m *manifest) error
 	// discard removes everything that was not published.
 	discard() error

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// tx collects batches. From its first Apply on it holds the stream's lock and builds the next
-// generation.
+// tx is a transaction. It collects batches until the first Apply. From then on it holds the stream's
+// lock and builds the next generation.
 type tx struct {
 	lake   *Lake
 	folder *folder
@@ -28,7 +28,7 @@ type tx struct {
 	next        *manifest         // nil before the first Apply
 	draft       pendingGeneration // the next generation
 	unlockStore func() error      // releases the store's lock; nil: not locked
-	bits        map[int64]bitset  // rows that the pass has seen, of the segments that this transaction has read
+	bits        map[int64]bitset  // by segment ID: which rows the pass has written or found unchanged; only segments that this transaction has read
 	stamp       time.Time         // time of the table changes that it records
 	when        time.Time         // time of the commit
 	log         *changeLog

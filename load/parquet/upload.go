@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// bucketGeneration is a generation in preparation: its files are stored, but no manifest names them
-// yet.
+// bucketGeneration is a generation in preparation. Its files are stored one by one, but no manifest
+// names them yet.
 type bucketGeneration struct {
 	*bucketStore
 
@@ -75,7 +75,7 @@ func (d *bucketGeneration) move(ctx context.Context, m *manifest) error {
 // lineage is how many commit IDs a manifest keeps.
 const lineage = 16
 
-// commit stores the manifest, provided that no other manifest follows its parent yet. // Invariants 1, 2, 13
+// commit stores the manifest, provided that no manifest with its number exists. // Invariants 1, 2, 13
 func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 	d.remember(nil)
 	id := randomName()
@@ -109,8 +109,8 @@ func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 	return err
 }
 
-// resolve finds out whether a commit took effect after its answer was an error or was lost: the stored
-// manifest has the ID of the commit that stored it.
+// resolve finds out whether a commit took effect although its answer was an error or was lost. It reads
+// the manifest that is stored now, whose last ID is that of the commit that stored it.
 func (d *bucketGeneration) resolve(ctx context.Context, m *manifest, id string, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
@@ -127,9 +127,9 @@ func (d *bucketGeneration) resolve(ctx context.Context, m *manifest, id string, 
 	return errors.Join(cause, err)
 }
 
-// checkLine checks that the manifest is part of the current line. If a process is suspended for so long
-// that later manifests were committed and the one with its number was removed, the process can store a
-// manifest under this number, but no reader would use it.
+// checkLine checks that later manifests follow from m. A process may be suspended while others commit,
+// until the manifest with its number has been removed. It can then store m under this number, but no
+// reader would use it.
 func (d *bucketGeneration) checkLine(ctx context.Context, m *manifest, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
@@ -145,8 +145,8 @@ func (d *bucketGeneration) checkLine(ctx context.Context, m *manifest, id string
 	return err
 }
 
-// discard implements [pendingGeneration]. If the outcome of the commit is unknown, its files stay until
-// tidy can decide.
+// discard implements [pendingGeneration]. If the outcome of the commit is unknown, the files stay until
+// tidy knows whether a manifest names them.
 func (d *bucketGeneration) discard() error {
 	d.remember(nil)
 	if d.outcomeUnknown || len(d.stored) == 0 {

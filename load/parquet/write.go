@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// splitRows is the least number of rows for which a transaction's rows are split into several files,
-// which are encoded in parallel.
+// splitRows is the least number of rows per file when the new rows of one partition are split into
+// several files, to encode them in parallel.
 const splitRows = 32 << 10
 
 // segmentPlan is a new segment: the inserted rows of the root table and their child rows.
@@ -21,7 +21,8 @@ type segmentPlan struct {
 	seg  *segment
 }
 
-// write writes the files for the outcomes and edits of a family, several at the same time.
+// write writes the files for a root table and its child tables: new segments for inserted rows, and new
+// versions of edited segments. Several files are written at the same time.
 func (m *merge) write(ctx context.Context, f *family) error {
 	plots := m.planSegments(f)
 	if len(plots) == 0 && len(f.edits) == 0 {
@@ -69,8 +70,8 @@ func (f *family) sorted() []*segmentEdits {
 	return out
 }
 
-// planSegments distributes the inserted rows to new segments: one per partition, or as many as can be encoded
-// at the same time.
+// planSegments distributes the inserted rows to new segments, one per partition. If there is only one
+// partition, a large one is split into at most Options.Writers segments.
 func (m *merge) planSegments(f *family) []*segmentPlan {
 	var out []*segmentPlan
 	parts := map[string]*segmentPlan{}
