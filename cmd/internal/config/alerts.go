@@ -15,7 +15,7 @@ type Alerts struct {
 	To     []wire.Secret // shoutrrr URLs; the sender checks their form
 	ToAt   []Pos         // position of each
 	On     []string      // some of AlertKinds
-	Digest time.Duration // how long later alerts may join a message; 0: the default. Only in the file's block
+	Digest time.Duration // how long further alerts are collected into one message; 0: the default. Only the file's own block sets it
 }
 
 // AlertKinds returns the kinds of alerts. All are sent unless `on` is given.
@@ -23,7 +23,7 @@ func AlertKinds() []string {
 	return []string{"failed", "late", "held", "drift", "signature", "contradicted", "access", "grant"}
 }
 
-// alerts reads the block of the whole file.
+// alerts reads the block `alerts` that applies to the whole file.
 func (r *reader) alerts(n ast.Node) Alerts {
 	a := Alerts{At: posOf(n), On: AlertKinds()}
 	f := r.alertFields(&a, "alerts")
@@ -32,7 +32,8 @@ func (r *reader) alerts(n ast.Node) Alerts {
 	return a
 }
 
-// pipelineAlerts reads the block of a pipeline. Missing keys default to those of the file's block.
+// pipelineAlerts reads the block `alerts` of a pipeline. Missing keys default to those of the file's
+// own block.
 func (r *reader) pipelineAlerts(n ast.Node, what string, general Alerts) *Alerts {
 	a := general
 	a.At = posOf(n)

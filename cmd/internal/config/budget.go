@@ -23,8 +23,8 @@ func (r *reader) percentage(n ast.Node, what string) float64 {
 	return float64(v) / 100
 }
 
-// The bounds of max_wait. After a longer wait than a day, the request is sent again a day later in any
-// case.
+// The bounds of max_wait. If a server wants a longer wait than a day, the request is still sent again
+// after a day.
 const (
 	leastMaxWait = time.Second
 	mostMaxWait  = 24 * time.Hour

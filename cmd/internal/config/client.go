@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Client is a client that a run needs: its options, and what it is for, which is a surface or one
-// stream with an origin or a credential of its own.
+// Client is an API client that a run needs: for one surface, or for one stream that has its own
+// origin, credential or headers.
 type Client struct {
 	Name    string      // v2, app, or the stream's name
 	Account wire.Secret // the identity by which the server counts requests: the same for clients with one governor
@@ -107,8 +107,9 @@ type accounts struct {
 	byIdentity map[wire.Secret]*account
 }
 
-// accountOf returns the account of a credential. If it is the first one for the identity, it gets the rate
-// limit of the surface at, which may be nil. Requests without a credential are counted by their target.
+// accountOf returns the account of a credential, and creates it if its identity is new. A new account
+// gets the rate limit of the surface at, if at is not nil. Without a credential, the address
+// identifies the account.
 func (as *accounts) accountOf(a Auth, at *Surface, base string) (*account, error) {
 	cred, word, err := as.credential(a, at)
 	if err != nil {
@@ -127,8 +128,8 @@ func (as *accounts) accountOf(a Auth, at *Surface, base string) (*account, error
 	return as.byIdentity[word], nil
 }
 
-// credential returns the credential for requests, and an identity that is equal for credentials which the
-// server would count together.
+// credential returns the credential for requests, and its identity. Credentials that the server would
+// count together have equal identities.
 func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secret, error) {
 	switch {
 	case a.APIKey != "":
@@ -136,7 +137,7 @@ func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secre
 	case a.Token != "":
 		return wire.Rotating(a.Token, a.again), a.Token, nil
 	case a.Login != nil:
-		// one user has one token, under whatever source name
+		// the same user shares one token, even in sources with different names
 		slot := as.vault.Slot("login-" + digest(at.BaseURL, a.Login.Email)).For(originOf(at))
 		return wire.NewLogin(a.Login.Email, a.Login.Password, slot), wire.Secret(a.Login.Email), nil
 	case a.OAuth != nil:
@@ -184,7 +185,7 @@ func digest(words ...string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// withParents adds the parents, which are read for their keys.
+// withParents adds the parents of the streams, whose keys are needed to read the streams.
 func (c *Config) withParents(streams []Stream) []Stream {
 	all := slices.Clone(streams)
 	for i := 0; i < len(all); i++ {
@@ -234,8 +235,9 @@ func (a Auth) set() bool { return a.APIKey != "" || a.Token != "" || a.Login != 
 // needsSignIn reports whether the credential requires a sign-in, so that its tokens are stored.
 func (a Auth) needsSignIn() bool { return a.Login != nil || a.OAuth != nil }
 
-// client returns the client of a stream that needs its own. If its origin is that of a surface, it uses
-// the surface's credential and headers; otherwise only the stream's own. // Invariant 10
+// client returns the client of a stream that needs its own. If the stream's origin is that of a
+// surface, the client uses the surface's headers, and its credential unless the stream has one.
+// Otherwise it uses only those of the stream. // Invariant 10
 func (s Source) client(st Stream, shared *accounts) (Client, error) {
 	o := wire.Options{Name: s.Name + " " + st.Name, BaseURL: st.Origin, Allow: []wire.Route{{Method: st.Method, Path: st.Path}}}
 	surface := s.Surface(st.Surface)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// rereadEvery limits how often a command runs again after a server has refused its output, however many
-// sources use it.
+// rereadEvery limits how often a command runs again after servers refuse its output. It does not
+// depend on how many sources use the command.
 const rereadEvery = 30 * time.Second
 
 // failingTime limits the total time of failing commands while the configuration is read. After that, no
@@ -28,7 +28,7 @@ type commands struct {
 
 // output is the output of a command, or its error.
 type output struct {
-	mu    sync.Mutex // held while the command runs
+	mu    sync.Mutex // locked while the command runs
 	text  string
 	err   error
 	ran   bool
@@ -63,7 +63,8 @@ func (c *commands) failing(more time.Duration) time.Duration {
 	return c.failed
 }
 
-// again runs a command again and returns its output, unless it did so within the last [rereadEvery].
+// again runs a command again and returns its output. If again ran the command within the last
+// [rereadEvery], it returns that output.
 func (c *commands) again(argv []string) (string, error) {
 	o := c.of(argv)
 	o.mu.Lock()

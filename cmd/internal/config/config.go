@@ -20,7 +20,7 @@ type Input struct {
 	Env       func(name string) (string, bool)    // os.LookupEnv, or a substitute in tests
 	Read      func(path string) (string, error)   // returns the content for ${file:…}
 	Run       func(argv []string) (string, error) // runs the command of ${cmd:…} and returns its output
-	Places    bool                                // only destinations and state are needed: commands for other secrets are not run
+	Places    bool                                // only destinations and state are needed, so commands for other secrets are not run
 	Rows      func(Listing) ([]Row, error)        // returns the rows of a listing; nil: listings yield no sources
 	Catalogue []schemas.Stream                    // all endpoints, including writes
 	Schemes   []string                            // URL schemes of the destinations
@@ -30,7 +30,7 @@ type Input struct {
 type Config struct {
 	File         string
 	Version      int
-	Sources      []Source      // in the file's order; those of Listing last
+	Sources      []Source      // in the file's order; then those of Listing
 	Listing      *Listing      // nil: all sources are in the file
 	Destinations []Destination // in the file's order
 	Pipelines    []Pipeline    // in the file's order
@@ -53,7 +53,7 @@ const (
 type State struct {
 	At  Pos
 	Dir string      // a directory; "" if URL is set
-	URL wire.Secret // a postgres:// a postgres:// database that several workers share
+	URL wire.Secret // a postgres:// database that several workers share
 
 	Key     wire.Secret // age identities, one per line, which encrypt tokens in a database
 	Keyring bool        // store tokens in the keyring of the operating system
@@ -63,11 +63,11 @@ type State struct {
 type Serve struct {
 	At     Pos
 	Listen string
-	Hosts  []string     // names under which browsers reach it, besides those of this machine
-	Tokens []ServeToken // for the dashboard, its API and metrics; none: open to all users of this machine
+	Hosts  []string     // names under which browsers reach the daemon, besides those of this machine
+	Tokens []ServeToken // for the dashboard, its API and metrics; if there are none, all users of this machine have access
 	TLS    *ServeTLS    // nil: no TLS
 
-	OTLP        *Collector // where traces are sent; nil: as the environment variables say, or nowhere
+	OTLP        *Collector // where traces are sent; nil: where the environment variables say, if they are set
 	OpenLineage *Collector // where run events are sent; nil: nowhere
 }
 
@@ -149,8 +149,7 @@ func (c *Config) Source(name string) (Source, bool) {
 	return find(c.Sources, func(s Source) bool { return s.Name == name })
 }
 
-// MayRead reports whether a source of this name exists, or may exist because the list of sources was
-// not read.
+// MayRead reports whether a source of this name exists, or may exist because the listing was not read.
 func (c *Config) MayRead(source string) bool {
 	_, known := c.Source(source)
 	return known || c.Listing != nil && c.Listing.Unread && isName(source)

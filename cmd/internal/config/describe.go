@@ -16,8 +16,9 @@ import (
 // SchemaURL is the address of the JSON Schema of configurations.
 const SchemaURL = "https://raw.githubusercontent.com/penstock-data/penstock/main/cmd/penstock/pipelines.schema.json"
 
-// Describe returns the JSON Schema of configurations, for editors. It is derived by giving the reader
-// test values and observing how it reads them. The descriptions of the keys are in keys.yaml.
+// Describe returns the JSON Schema of configurations, for editors. It finds the keys and the kinds of
+// their values by reading test values and observing the reader. The descriptions of the keys are in
+// keys.yaml.
 func Describe() ([]byte, error) {
 	d, err := newDescriber()
 	if err != nil {
@@ -35,7 +36,7 @@ func Describe() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// jsonSchema is the part of JSON Schema that is needed.
+// jsonSchema is the part of JSON Schema that Describe uses.
 type jsonSchema struct {
 	Dialect     string                 `json:"$schema,omitempty"`
 	ID          string                 `json:"$id,omitempty"`
@@ -56,7 +57,7 @@ type jsonSchema struct {
 // describer builds the schema.
 type describer struct {
 	config *Config
-	words  map[string]string // descriptions by place, or by the end of a place
+	words  map[string]string // descriptions by place, or by the last keys of a place
 	used   map[string]bool   // keys of words that were used
 	mute   []string          // keys without a description
 	above  [][]string        // the keys of the enclosing mappings
@@ -120,7 +121,7 @@ func (d *describer) wordsFor(p place) string {
 	return ""
 }
 
-// kinds returns the schemas for a sighting.
+// kinds returns the schemas of the values that a sighting shows to be allowed.
 func (d *describer) kinds(p place, s sighting) ([]*jsonSchema, error) {
 	switch {
 	case s.mapping:
@@ -180,7 +181,8 @@ func (d *describer) properties(m *jsonSchema, p place, keys []string) error {
 // can check such a value.
 func reference() *jsonSchema { return &jsonSchema{Type: "string", Pattern: `\{`} }
 
-// enum returns words as YAML values: true is also a boolean.
+// enum returns the words as YAML values. It adds the boolean for true and false, because YAML reads
+// these words so.
 func enum(words []string) []any {
 	var all []any
 	for _, w := range words {

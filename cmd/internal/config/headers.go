@@ -94,7 +94,7 @@ func (r *reader) placeAuth(a *Auth, header, scheme *scalar, what string) {
 	}
 }
 
-// checkHeaders reports a header that is also the credential's.
+// checkHeaders reports a header that is already used for the credential.
 func (r *reader) checkHeaders(n ast.Node, what string, headers map[string]wire.Secret, a Auth) {
 	if _, both := headers[a.Header]; both {
 		r.fault(posOf(n), "%s: header %s is already used for the credential", what, a.Header)

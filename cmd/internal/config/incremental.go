@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// incremental reads how to request only changed records: auto, or in detail.
+// incremental reads how to request only changed records: the word auto, or a mapping with details.
 func (r *reader) incremental(n ast.Node, what string) schemas.Incremental {
 	var i schemas.Incremental
 	if _, block := r.resolve(n).(ast.MapNode); !block {

@@ -12,23 +12,23 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Listing says where further sources of a configuration are listed: in a file, in the result of a query
-// or in the output of a command. The template makes one source of each row. Exactly one of File, Query
-// and Command is set.
+// Listing says where further sources of a configuration are listed: in a file, in the result of a
+// query, or in the output of a command. One source is made from the template for each row. Exactly one
+// of File, Query and Command is set.
 type Listing struct {
 	At      Pos
 	File    string      // path of a .csv, .yaml or .json file
 	Query   string      // a SELECT, which runs in Of or in the database at URL
-	To      Ref         // name of a destination of the file
-	Of      Destination // that destination
-	URL     wire.Secret // of a database that is not a destination
+	To      Ref         // names the destination of the file in which Query runs
+	Of      Destination // the destination that To names
+	URL     wire.Secret // of the database in which Query runs, if that is no destination
 	Command []string    // program and arguments, run without a shell
 	Timeout time.Duration
 
-	Name   string   // field with the source's name
+	Name   string   // the field of a row that has the name of the source
 	Unread bool     // the command was not run, because the verb needs no sources
 	Hosts  []string // patterns of allowed hosts; nil: any that the template allows
-	Secret []string // fields that are never shown
+	Secret []string // fields whose values are never shown
 }
 
 // Row is one row of a listing.
@@ -38,8 +38,8 @@ type Row struct {
 	Fields map[string]string
 }
 
-// ErrUnread is what [Input.Rows] returns for a list that the verb does not need. The configuration then
-// lacks the sources of the list, which is not a fault.
+// ErrUnread is the error of [Input.Rows] for a list that the verb does not need. The sources of the
+// list are then missing from the configuration, which is not a fault.
 var ErrUnread = errors.New("the list of sources is not read")
 
 // DefaultListingTimeout is the default time limit of a query or a command.
@@ -170,8 +170,8 @@ func (r *reader) listingOf(l *Listing, n ast.Node, what string, c *Config) {
 	}
 }
 
-// listed makes the sources of a listing. A source with faults is included with them, so that it does
-// not affect the others.
+// listed makes the sources of a listing. The faults of a source are stored in the source, so that they
+// do not affect other sources.
 func (r *reader) listed(l *Listing, template ast.Node, before []Source) []Source {
 	if r.Rows == nil {
 		return nil // the caller cannot read listings
@@ -242,9 +242,9 @@ func (r *reader) fromRow(l *Listing, row Row, template ast.Node) Source {
 var templateWord = regexp.MustCompile(`\$\$\{|\$\{(?:[^{}]|\{name\})*\}|\{[^{}]*\}`)
 
 // fill replaces {field} in a template's text by the field of the current row. Inside a reference, such
-// as ${KEY_{name}} or ${file:keys/{name}}, it replaces only {name}, which is safe there. Values of a
-// row are never expanded as references: the template's own text is expanded separately. Without a row,
-// the text is only expanded.
+// as ${KEY_{name}} or ${file:keys/{name}}, it replaces only {name}, because names have no special
+// characters. References in values of a row are not expanded. Without a row, only the references of
+// the text are expanded.
 func (r *reader) fill(raw string, at Pos) (string, bool) {
 	if r.row == nil {
 		return r.expand(raw, at)

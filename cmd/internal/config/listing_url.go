@@ -9,12 +9,12 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Credentials are sent to the address that a template and a row make. The row may come from someone who
-// must not choose the host, such as a customer who filled in a form. So the template names the host,
-// and a row fills in at most one label of it. // Invariant 10
+// Credentials are sent to the address that is made from a template and a row. The row may come from
+// someone who must not choose the host, such as a customer who filled in a form. So the template names
+// the host, and a field fills in at most one label of it. // Invariant 10
 var (
 	label  = regexp.MustCompile(`^[A-Za-z0-9_-]{0,63}$`)
-	labels = regexp.MustCompile(`^[A-Za-z0-9_.-]{0,253}$`) // allowed if hosts: limits the result
+	labels = regexp.MustCompile(`^[A-Za-z0-9_.-]{0,253}$`) // allowed if `hosts:` limits the result
 )
 
 // urlText reads a text that is a URL.

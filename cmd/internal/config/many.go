@@ -13,8 +13,8 @@ import (
 // ofSource is the placeholder in a destination for the name of a source that has its own place there.
 const ofSource = "{source}"
 
-// readsFrom reads the sources of a pipeline: names, or patterns as for streams. The last pattern that
-// matches a source decides.
+// readsFrom reads the sources of a pipeline: names, or patterns as for streams. If several patterns
+// match a source, the last one decides.
 func (r *reader) readsFrom(p *Pipeline, n ast.Node, what string, c *Config) {
 	var patterns []Ref
 	known := sourceNames(c)
@@ -42,7 +42,7 @@ func (r *reader) readsFrom(p *Pipeline, n ast.Node, what string, c *Config) {
 }
 
 // chosenSources returns the names that patterns select, in the order of names. If all patterns are
-// exclusions, they start from all names.
+// exclusions, they exclude from all names.
 func chosenSources(names []string, patterns []Ref) []Ref {
 	if !slices.ContainsFunc(patterns, func(r Ref) bool { return !strings.HasPrefix(r.Text, "!") }) && patterns != nil {
 		patterns = append([]Ref{{At: patterns[0].At, Text: "*"}}, patterns...)
@@ -83,8 +83,8 @@ func (p Pipeline) Reads(source string) bool {
 	return slices.ContainsFunc(p.From, func(r Ref) bool { return r.Text == source })
 }
 
-// Key returns a name that at most one process may run at a time: the pipeline, or one source of it as
-// returned by [Pipeline.Of].
+// Key returns the name of the lock under which only one process at a time runs: of the pipeline, or of
+// one of its sources as returned by [Pipeline.Of].
 func (p Pipeline) Key() string {
 	if !p.Many || len(p.From) != 1 {
 		return p.Name
@@ -105,8 +105,9 @@ func (d Destination) For(source string) Destination {
 	return d
 }
 
-// Shared reports whether sources share the tables in a destination: some pipeline loads several sources
-// into it, and they have no places of their own. d may be the place of one source.
+// Shared reports whether several sources share the tables in a destination. This is so if a pipeline
+// loads several sources into it, and they have no places of their own. d may be the place of one
+// source.
 func (c *Config) Shared(d Destination) bool {
 	d, _ = c.Destination(d.Name)
 	return !d.Apart() && slices.ContainsFunc(c.Pipelines, func(p Pipeline) bool {
@@ -172,7 +173,8 @@ func (c *Config) overlap(d Destination, p, q Pipeline) bool {
 	})
 }
 
-// Pick returns the sources of p that names and patterns select; all of them if there are none.
+// Pick returns the sources of p that the names and patterns in only select. If only is empty, it
+// returns all sources of p.
 func (c *Config) Pick(p Pipeline, only []string) ([]Ref, error) {
 	if len(only) == 0 {
 		return p.From, nil

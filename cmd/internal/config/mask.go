@@ -28,8 +28,9 @@ func (m Mask) rule() schemas.MaskRule {
 // shortestKey is the least length of a key in bytes.
 const shortestKey = 16
 
-// masks reads `stream.column: mask`, both optionally with *, and `stream: personal`. An entry without *
-// applies to one column of one stream; others also apply to columns within objects and lists.
+// masks reads entries of two forms: `stream.column: mask`, where both names may contain *, and
+// `stream: personal`. An entry without * applies to one column of one stream. Other entries also apply
+// to columns within objects and lists.
 func (r *reader) masks(n ast.Node, what string, all []Stream) []Mask {
 	var masks []Mask
 	es, _ := r.entries(n, what)
@@ -59,8 +60,8 @@ func (r *reader) masks(n ast.Node, what string, all []Stream) []Mask {
 	return masks
 }
 
-// mask reads an action, or a mapping of an action and its parameters. also has further words for the
-// error message.
+// mask reads an action, or a mapping of an action and its parameters. also has further allowed words,
+// for the error message.
 func (r *reader) mask(n ast.Node, what string, also ...string) schemas.Mask {
 	var m schemas.Mask
 	if _, block := r.resolve(n).(ast.MapNode); !block {
@@ -74,7 +75,7 @@ func (r *reader) mask(n ast.Node, what string, also ...string) schemas.Mask {
 	return m
 }
 
-// maskFields are the keys of a mask with parameters.
+// maskFields returns the keys of a mask with parameters.
 func (r *reader) maskFields(m *schemas.Mask, what string) fields {
 	word := func(to *string, key string) func(ast.Node) {
 		return func(n ast.Node) {
@@ -121,8 +122,8 @@ func (r *reader) maskKey(n ast.Node, what string) wire.Secret {
 }
 
 // masksFor returns the masks of a stream in a pipeline, in ascending priority: presets, patterns of
-// columns, credentials that are never loaded unless named, columns by name, columns of one stream by
-// name, and the stream's own masks.
+// columns, the preset for credentials, columns named for several streams, columns named for one
+// stream, and the stream's own masks.
 func (c *Config) masksFor(p Pipeline, s Stream) []schemas.MaskRule {
 	var sets, patterns, names, exact []schemas.MaskRule
 	for _, m := range p.Mask {
@@ -149,7 +150,7 @@ func (c *Config) masksFor(p Pipeline, s Stream) []schemas.MaskRule {
 	return slices.Concat(sets, patterns, never, names, exact, own)
 }
 
-// checkMasks reports masks that are not allowed for key columns.
+// checkMasks reports masks of key columns that a key does not allow.
 func (c *Config) checkMasks(p Pipeline, streams []Stream, say func(Pos, string, ...any)) {
 	said := map[Pos]bool{}
 	for _, s := range streams {

@@ -10,14 +10,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// OAuth configures a grant of OAuth 2.0: authorization code with PKCE. A user gives the grant with
+// OAuth configures a grant of OAuth 2.0 by authorization code with PKCE. A user gives the grant with
 // `penstock login`.
 type OAuth struct {
 	ClientID     string
 	ClientSecret wire.Secret // "" for a public client
 	ClientAuth   string      // basic or post; "": as the issuer's metadata says
 
-	Issuer       string // its metadata has the addresses that are not set here
+	Issuer       string // the server whose metadata has the addresses that are not set here
 	AuthorizeURL string
 	TokenURL     string
 	RevokeURL    string
@@ -144,8 +144,9 @@ func (r *reader) scopes(n ast.Node, what string) []string {
 	return all
 }
 
-// Scopes returns the scopes to request for a source's surface: those in the file, or, for the versioned
-// surface, the least that its pipelines need. The application surface documents none.
+// Scopes returns the scopes to request for a source's surface: those in the file, if any. Otherwise,
+// for v2, it returns the fewest that the pipelines of the source need, and for app none, because that
+// surface documents no scopes.
 func (c *Config) Scopes(source string, surface schemas.Surface) []string {
 	src, _ := c.Source(source)
 	from := src.Surface(surface)
@@ -175,7 +176,7 @@ func (c *Config) Scopes(source string, surface schemas.Surface) []string {
 }
 
 // scope returns the scope for reading a stream. For a stream that is not in the catalogue, it guesses
-// that of the module.
+// the scope from the module.
 func (s Stream) scope() string {
 	if s.Scope != "" {
 		return s.Scope

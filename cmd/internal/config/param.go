@@ -84,7 +84,7 @@ func (r *reader) param(n ast.Node, p schemas.Param, what string) (schemas.Param,
 }
 
 // defaultIn returns where a parameter without `in` goes: into the path if that has a placeholder for
-// it, else where the method carries parameters.
+// it, otherwise into the body of a POST or the query of a GET.
 func defaultIn(name string, s *Stream) string {
 	switch {
 	case strings.Contains(s.Path, "{"+name+"}"):
@@ -160,8 +160,8 @@ func sameRoute(a, b string) bool {
 	return true
 }
 
-// checkParent reports a parent that is unknown or part of a cycle, and parameters from a parent if
-// there is none.
+// checkParent reports a parent that is unknown or part of a cycle. It also reports parameters from a
+// parent for a stream without a parent.
 func (r *reader) checkParent(s Stream, all []Stream, at map[string]int) {
 	if s.Parent == "" {
 		if slices.ContainsFunc(s.Params, func(p schemas.Param) bool { return p.From != "" }) {

@@ -16,7 +16,7 @@ type Pipeline struct {
 	At       Pos
 	Name     string
 	From     []Ref // the sources; patterns are resolved
-	Many     bool  // it can read several sources, even if there is only one now
+	Many     bool  // the pipeline can read several sources, even if it has only one now
 	To       []Ref
 	Streams  []Ref // patterns: a name, a name with *, or either after !
 	Schedule *Schedule
@@ -25,7 +25,7 @@ type Pipeline struct {
 	Mask     []Mask
 	MaskKey  wire.Secret // for masks with a key
 	Changes  bool        // keep a log of the changes of each row
-	Alerts   *Alerts     // nil: those of the file
+	Alerts   *Alerts     // nil: the alerts of the file apply
 }
 
 // Ref is a word of the file and its position.
@@ -34,8 +34,8 @@ type Ref struct {
 	Text string
 }
 
-// Contract says which changes of a table's schema are allowed. Missing parts default to the pipeline's
-// in a stream, and to evolve in a pipeline.
+// Contract says which changes of a table's schema are allowed. A part that a stream does not set is
+// the pipeline's. A part that a pipeline does not set is evolve.
 type Contract struct {
 	At Pos
 	schemas.Contract
@@ -83,7 +83,7 @@ func destinationNames(c *Config) []string {
 	return ns
 }
 
-// refs reads names, which must be in known.
+// refs reads names, and reports those that are not in known.
 func (r *reader) refs(n ast.Node, what, kind string, known []string) []Ref {
 	var all []Ref
 	for _, s := range r.texts(n, what) {
@@ -150,8 +150,8 @@ func (r *reader) collisions(c *Config) {
 	}
 }
 
-// collides reports tables that the last pipeline of tables would write to the same place as an earlier
-// one.
+// collides reports tables that p, the last pipeline of tables, would write to the same place as an
+// earlier pipeline.
 func (r *reader) collides(c *Config, tables []map[string]bool, p Pipeline, to Ref) {
 	d, _ := c.Destination(to.Text)
 	mine := tables[len(tables)-1]

@@ -19,7 +19,7 @@ import (
 // Limits of a file, so that no file can exhaust the process.
 const (
 	maxBytes  = 1 << 20 // of the file
-	maxTokens = 50_000  // the parser's time grows with their square
+	maxTokens = 50_000  // the time of the parser grows with the square of their number
 	maxDepth  = 64      // of nested mappings and lists
 	maxNodes  = 20_000  // visited, with aliases followed
 	maxFaults = 100     // reported
@@ -35,14 +35,14 @@ type reader struct {
 	secrets  []wire.Secret
 	observer func(ast.Node, sighting) // observes how values are read; set only by Describe
 
-	row          *Row     // of a listing, while a source is made from it
+	row          *Row     // the row of a listing from which a source is being made
 	rowOf        *Listing // the listing of row
-	rowName      string   // the name of the source
+	rowName      string   // the name of that source
 	asSecret     bool     // a credential is being read
 	readingPlace bool     // a destination or the state is being read
 	resolved     bool     // a reference was resolved; see again
 
-	commands *commands // of [Parse]; nil elsewhere
+	commands *commands // set by [Parse]; nil for readers made elsewhere
 	urlName  string    // the name of the URL that is being read; "" for other texts
 
 	maxColumns, maxTables int // defaults for streams that set none; 0: the built-in default
@@ -62,7 +62,8 @@ func (r *reader) fault(p Pos, format string, args ...any) {
 	r.faults = append(r.faults, Fault{File: r.File, Pos: p, Message: fmt.Sprintf(format, args...)})
 }
 
-// document parses data and returns its root; nil, after a fault, if it is not a YAML document.
+// document parses data and returns its root. If data is not a YAML document, it reports a fault and
+// returns nil.
 func (r *reader) document(data []byte) ast.Node {
 	if len(data) > maxBytes {
 		r.fault(Pos{}, "larger than %d bytes, the maximum for a configuration", maxBytes)
@@ -118,7 +119,7 @@ func tooDeep(tokens token.Tokens) (Pos, bool) {
 	return Pos{}, false
 }
 
-// syntax converts a parser's error into a fault at its token.
+// syntax converts an error of the parser into a fault at the position of the error.
 func (r *reader) syntax(err error) {
 	var se *yaml.SyntaxError
 	if !errors.As(err, &se) || se.Token == nil || se.Token.Position == nil {
@@ -212,7 +213,7 @@ func (r *reader) entries(n ast.Node, what string) ([]entry, bool) {
 	return own, true
 }
 
-// merged returns the entries that `<<` merges: those of one mapping or of a list of mappings.
+// merged returns the entries that `<<` adds, from one mapping or from a list of mappings.
 func (r *reader) merged(n ast.Node, what string) []entry {
 	parts := []ast.Node{n}
 	if s, ok := r.resolve(n).(*ast.SequenceNode); ok {
@@ -234,8 +235,9 @@ func keyText(k ast.MapKeyNode) string {
 	return k.GetToken().Value
 }
 
-// mapping reads the keys of n with the functions of f and reports unknown keys as faults. It returns
-// whether all keys were known; only then should the caller report missing keys.
+// mapping reads each value of the mapping n with the function of its key in f, and reports unknown
+// keys as faults. It reports whether all keys were known; only then should the caller report missing
+// keys.
 func (r *reader) mapping(n ast.Node, what string, f fields) bool {
 	es, ok := r.entries(n, what)
 	if !ok {
@@ -260,7 +262,8 @@ func (r *reader) mapping(n ast.Node, what string, f fields) bool {
 	return complete
 }
 
-// suggestion suggests the nearest word, or lists the known ones if none is near.
+// suggestion suggests the known word that is nearest to word, or lists the known words if none is
+// near.
 func suggestion(word string, known []string) string {
 	if s := didYouMean(word, known); s != "" {
 		return s
@@ -320,13 +323,14 @@ func kindOf(n ast.Node) string {
 	return "text"
 }
 
-// scalar is a value as written, and with its ${…} expanded. Messages quote only raw.
+// scalar is a value: raw is the text in the file, and value has its ${…} expanded. Messages quote only
+// raw.
 type scalar struct {
 	raw, value string
 	at         Pos
 }
 
-// scalar reads any scalar as text: 0644 stays 0644.
+// scalar reads any single value as the text in the file, so that 0644 stays 0644.
 func (r *reader) scalar(n ast.Node, what string) (scalar, bool) {
 	s := scalar{at: posOf(n)}
 	switch v := r.resolve(n).(type) {
@@ -356,7 +360,7 @@ func (r *reader) text(n ast.Node, what string) (scalar, bool) {
 	return s, ok
 }
 
-// choice reads one of the words; "" after a fault.
+// choice reads one of the given words. It returns "" after a fault.
 func (r *reader) choice(n ast.Node, what string, words ...string) string {
 	s, ok := r.text(n, what)
 	if !ok {

@@ -75,7 +75,8 @@ func (r *reader) zone(n ast.Node, what string, s *Schedule) {
 	s.Zone = z
 }
 
-// catchUp reads which missed slots are run. Other programs' words for none get a hint.
+// catchUp reads which missed slots are run. For words that other programs use instead of none, it
+// reports none as the word to use.
 func (r *reader) catchUp(n ast.Node, what string) string {
 	if s, ok := r.resolve(n).(*ast.StringNode); ok && (s.Value == "skip" || s.Value == "never") {
 		r.fault(posOf(n), "%s %q is unknown; did you mean %q?", what, s.Value, "none")
@@ -98,7 +99,7 @@ func (r *reader) span(n ast.Node, what string, least, most time.Duration) (scala
 	return s, d
 }
 
-// cron reads a schedule with the parser of the daemon.
+// cron reads a schedule with the same parser as the daemon.
 func (r *reader) cron(s *Schedule, text scalar, what string) bool {
 	f := strings.Fields(text.value)
 	switch {

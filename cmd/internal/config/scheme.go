@@ -9,8 +9,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/signature"
 )
 
-// ParsePin reads a scheme as stored by `webhooks learn`: the form that it has under webhooks in a
-// configuration, with scheme as the only key. header is the default header. The error is [Faults].
+// ParsePin reads a scheme as `webhooks learn` stores it. The form is that of webhooks in a
+// configuration, with scheme as the only key. header is the signature header if the scheme names none.
+// The error is [Faults].
 func ParsePin(file string, data []byte, header string) (signature.Scheme, error) {
 	r := &reader{Input: Input{File: file, Env: func(string) (string, bool) { return "", false }}}
 	var s signature.Scheme
@@ -27,7 +28,7 @@ func ParsePin(file string, data []byte, header string) (signature.Scheme, error)
 	return s, nil
 }
 
-// block reads a scheme that is written out.
+// block reads a scheme that is a mapping, not a preset's name.
 func (r *reader) block(n ast.Node, w *Webhooks, what string, place int) signature.Scheme {
 	s := signature.Scheme{Name: "custom", Header: w.Header, PublicURL: w.PublicURL, EventID: signature.FromJSON("/id")}
 	if place > 0 {
@@ -163,7 +164,7 @@ func (r *reader) from(n ast.Node, what string) signature.From {
 	return signature.From(s.value)
 }
 
-// content reads what is signed: bare words are tokens, quoted ones literals.
+// content reads the list of signed parts. Words without quotes are tokens, quoted words literals.
 func (r *reader) content(n ast.Node, what string) []signature.Token {
 	all := []signature.Token{}
 	for _, n := range r.list(n, what) {

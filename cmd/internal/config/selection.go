@@ -13,8 +13,9 @@ import (
 
 // Select returns the streams of a pipeline, parents before their children. A name selects its stream
 // even if "*" would not. A pattern with * selects the enabled streams whose surface the source has. If
-// several patterns match a stream, the last one decides. only has patterns of the command line that
-// narrow the selection. The streams get the mode and the rules of the pipeline. The error is [Faults].
+// several patterns match a stream, the last one decides. If only is not empty, its patterns, from the
+// command line, narrow the selection. The streams get the mode and the rules of the pipeline. The
+// error is [Faults].
 func (c *Config) Select(p Pipeline, only []string) ([]Stream, error) {
 	var faults Faults
 	chosen := c.choose(p, p.Streams, &faults)
@@ -64,7 +65,8 @@ func (c *Config) withRules(p Pipeline, s Stream) Stream {
 	return s
 }
 
-// choose applies patterns to the streams. If all patterns are exclusions, they start from all streams.
+// choose returns the streams that patterns select. If all patterns are exclusions, they exclude from
+// all streams.
 func (c *Config) choose(p Pipeline, patterns []Ref, faults *Faults) []Stream {
 	if !slices.ContainsFunc(patterns, func(r Ref) bool { return !strings.HasPrefix(r.Text, "!") }) {
 		patterns = append([]Ref{{Text: "*"}}, patterns...)
@@ -101,7 +103,7 @@ func (c *Config) choose(p Pipeline, patterns []Ref, faults *Faults) []Stream {
 	return chosen
 }
 
-// unmet returns what a stream needs and this configuration lacks; "" if nothing.
+// unmet returns what a stream needs but the configuration lacks; "" if it lacks nothing.
 func (c *Config) unmet(p Pipeline, s Stream) string {
 	if s.Auth == schemas.AuthWhiteLabel && !s.Credential.set() {
 		return fmt.Sprintf("needs a white-label token; set it under streams: %s: {auth: {token: …}}", s.Name)
@@ -135,7 +137,7 @@ func matches(pattern, name string) bool {
 	return err == nil && ok
 }
 
-// badPattern returns why a pattern selects no stream; "" if it does.
+// badPattern returns why a pattern matches no stream; "" if it matches one.
 func badPattern(text string, all []Stream) string {
 	name := strings.TrimPrefix(text, "!")
 	if strings.ContainsAny(name, `?[]\`) {

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// minServeToken is the least length of a token in bytes. It also applies on loopback, because other
-// users' programs and a proxy's clients could guess tokens.
+// minServeToken is the least length of a token in bytes. It also applies if the daemon listens only on
+// this machine: other users' programs and clients of a proxy could guess tokens.
 const minServeToken = 16
 
 // ownerToken is the name of the token in `serve: {auth: {token: …}}`.

@@ -9,13 +9,13 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// sighting records how the reader reads a value. The JSON Schema is derived from sightings, so that the
-// reader is the only description of the file's format.
+// sighting records how the reader reads a value. The JSON Schema is derived from sightings, so the
+// reader is the only definition of the file's format.
 type sighting struct {
 	mapping bool
 	keys    []string // of a mapping with known keys; nil if the user chooses the keys
 	needs   []string // required keys of a mapping
-	beside  []string // keys with a fixed meaning besides those that the user chooses
+	beside  []string // keys with a fixed meaning in a mapping whose other keys the user chooses
 	list    bool
 	single  bool
 	words   []string // the allowed words of a scalar

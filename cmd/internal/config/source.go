@@ -16,7 +16,8 @@ type Source struct {
 	V2, App  *Surface // nil: not configured
 	Webhooks *Webhooks
 
-	// Faults are the reasons why a listed source cannot be read. Other sources are not affected.
+	// Faults are the errors in the configuration of a source that comes from a listing. They do not
+	// affect other sources.
 	Faults Faults
 }
 
@@ -24,14 +25,14 @@ type Source struct {
 type Surface struct {
 	At      Pos
 	BaseURL string // scheme://host[:port], with a path if the platform is below one
-	BaseAt  Pos    // its position in the file
+	BaseAt  Pos    // position of the base URL in the file
 	Auth    Auth
 	Plan    string    // free, pro, business or agency; "": not given
 	Rate    wire.Rate // as configured, or the plan's; zero: to be learned
 
 	Headers map[string]wire.Secret // sent with every request
 
-	Reserve float64       // share of the limit reserved for the user's other programs
+	Reserve float64       // share of the rate limit that is left to the user's other programs
 	MaxWait time.Duration // the longest time that a run sleeps; 0: the default
 }
 
@@ -62,7 +63,7 @@ var planRates = map[string]wire.Rate{
 	"agency":   {Limit: 2000, Window: time.Second},
 }
 
-// surface reads one surface, which accepts these kinds of credentials.
+// surface reads one surface. kinds are the kinds of credentials that it accepts.
 func (r *reader) surface(n ast.Node, what string, kinds ...string) *Surface {
 	s := &Surface{At: posOf(n)}
 	var rate Pos
@@ -162,9 +163,9 @@ func (r *reader) secret(n ast.Node, what string) wire.Secret {
 	return known
 }
 
-// again returns a function that reads a credential again, for use after a server has refused it: the
-// secret manager, the file or .env may have a new one. It returns nil for a literal value. The function
-// is safe for concurrent use if those of [Input] are.
+// again returns a function that reads a credential again after a server has refused it, because the
+// secret manager, the file or .env may have a new value. It returns nil for a literal value. The
+// function is safe for concurrent use if those of [Input] are.
 func (r *reader) again(n ast.Node, what string) func() (wire.Secret, error) {
 	from := reader{Input: r.Input, anchors: r.anchors, row: r.row, rowOf: r.rowOf, rowName: r.rowName}
 	if r.Run != nil {

@@ -18,15 +18,15 @@ import (
 type Stream struct {
 	schemas.Stream
 
-	At         Pos                    // its entry in the file; zero if it has none
+	At         Pos                    // position of the stream's entry in the file; zero if there is none
 	Origin     string                 // scheme://host of an absolute path; "": that of the surface
 	Credential Auth                   // the stream's own credential, if any
-	Headers    map[string]wire.Secret // sent with each of its requests; overrides those of the surface
+	Headers    map[string]wire.Secret // sent with each request of the stream; they override those of the surface
 	Mode       schemas.Mode           // "": the pipeline's
 	Schema     Contract               // overrides the pipeline's
 	Changes    *bool                  // nil: the pipeline's
-	Columns    []ColumnMask           // its own masks, which override those of the pipeline
-	Written    []Setting              // its entry in the file, for display
+	Columns    []ColumnMask           // the stream's own masks, which override those of the pipeline
+	Written    []Setting              // the stream's entry in the file, for display
 }
 
 var (
@@ -103,7 +103,8 @@ func names(all []Stream) []string {
 	return ns
 }
 
-// override reads the fields of one entry into s.
+// override reads the fields of one entry into s. known reports whether the stream is in the catalogue
+// or was read before.
 func (r *reader) override(s *Stream, e entry, known bool) {
 	s.At = e.at
 	what := "stream " + e.key
@@ -136,7 +137,7 @@ func (r *reader) override(s *Stream, e entry, known bool) {
 	}
 }
 
-// streamFields are the fields that both users and imported descriptions can set.
+// streamFields returns the fields that both users and imported descriptions can set.
 func (r *reader) streamFields(s *Stream, what, by string, pathSet *bool) fields {
 	stated := func(fact string) {
 		s.Stated = maps.Clone(s.Stated)
@@ -221,7 +222,8 @@ func (r *reader) imported(s *Stream, e entry, what string) (pathSet, ok bool) {
 	return false, true
 }
 
-// unfed returns parameters for the placeholders in the path of a disabled stream that have no value.
+// unfed returns a parameter without a value for each placeholder in the path of a disabled stream that
+// has no parameter yet.
 func unfed(s *Stream) []schemas.Param {
 	var all []schemas.Param
 	for _, m := range placeholder.FindAllStringSubmatch(s.Path, -1) {
@@ -248,7 +250,7 @@ func values(all []scalar) []string {
 	return vs
 }
 
-// path reads a path below the surface's host, or an absolute URL with an origin of its own.
+// path reads a path below the surface's host, or an absolute URL, which has its own origin.
 // [Config.Clients] selects the credential for it.
 func (r *reader) path(s *Stream, n ast.Node, what string) {
 	v, ok := r.text(n, what)
@@ -279,7 +281,7 @@ func (r *reader) path(s *Stream, n ast.Node, what string) {
 	}
 }
 
-// pointers reads one JSON pointer, or several that are tried in turn.
+// pointers reads one JSON pointer, or a list of pointers that are tried in order.
 func (r *reader) pointers(n ast.Node, what string) []string {
 	var all []string
 	for _, v := range r.list(n, what) {
@@ -322,7 +324,7 @@ func (r *reader) pagination(n ast.Node, what string) schemas.Pagination {
 	return p
 }
 
-// streamAuth reads the name of one of the surface's credentials, or a credential of the stream's own.
+// streamAuth reads the name of one of the surface's credentials, or the stream's own credential.
 func (r *reader) streamAuth(s *Stream, n ast.Node, what string) {
 	if _, block := r.resolve(n).(ast.MapNode); block {
 		s.Credential = r.auth(n, what, "token", "api_key")

@@ -97,8 +97,8 @@ func (r *reader) hosts(n ast.Node, what string) []string {
 	return all
 }
 
-// state reads a directory or the URL of a database, or a block with one of them as its path and the
-// storage of tokens.
+// state reads where the state is. The value is a directory or the URL of a database, or a mapping with
+// one of these as `path`, and with the storage and the key of tokens.
 func (r *reader) state(n ast.Node) State {
 	if _, block := r.resolve(n).(ast.MapNode); !block {
 		return r.stateKey(r.statePath(n), "")

@@ -18,13 +18,13 @@ type Webhooks struct {
 	Keys    []signature.Key    // at least one
 
 	Header    string // default header with the signature
-	PublicURL string // URL of this endpoint as the sender calls it, for schemes that sign it; "" if none does
+	PublicURL string // URL of this endpoint as the sender calls it, for schemes that sign the URL; "" if not needed
 
 	// Refresh lists the streams that are read again after an unverified delivery, at most once a
 	// minute; none unless `unverified: hint` is set.
 	Refresh []string
 
-	header bool // Header was given
+	header bool // the file sets Header
 }
 
 // DefaultSignatureHeader is the default header with the signature.
@@ -33,8 +33,8 @@ const DefaultSignatureHeader = "Service-Signature"
 // learn is the scheme of a source whose signature scheme is not known yet.
 const learn = "learn"
 
-// ownHeaders are the usual headers of presets. They are accepted besides the default header, unless the
-// file names a header.
+// ownHeaders are the usual headers of presets. They are accepted besides the default header, unless
+// the file sets a header.
 var ownHeaders = map[string]string{"standard": "Webhook-Signature", "slack": "X-Slack-Signature"}
 
 func (r *reader) webhooks(n ast.Node, what string) *Webhooks {
@@ -106,8 +106,8 @@ func (r *reader) schemes(n ast.Node, w *Webhooks, what string) []signature.Schem
 	return all
 }
 
-// scheme reads a preset or a block; nil for the word learn. place is the index in a list, and makes
-// names unique.
+// scheme reads a preset or a block; nil for the word learn. place is the index in a list, which makes
+// the names of blocks unique.
 func (r *reader) scheme(n ast.Node, w *Webhooks, what string, place int) []signature.Scheme {
 	if _, block := r.resolve(n).(ast.MapNode); block {
 		return []signature.Scheme{r.block(n, w, what, place)}
@@ -125,7 +125,7 @@ func (r *reader) scheme(n ast.Node, w *Webhooks, what string, place int) []signa
 	return all
 }
 
-// webhookKeys reads the keys for verification, and returns the position of each.
+// webhookKeys reads the keys for verification, and returns the position of each key.
 func (r *reader) webhookKeys(w *Webhooks, later map[string]ast.Node, what string) []Pos {
 	var places []Pos
 	if n := later["secret"]; n != nil {
@@ -221,8 +221,8 @@ func (r *reader) checkWebhooks(w *Webhooks, places []Pos, what string) {
 	}
 }
 
-// checkWebhooksRead reports a source whose webhooks no pipeline reads: its events would be kept forever, in space
-// that all sources share.
+// checkWebhooksRead reports a source with webhooks that no pipeline reads. Its events would stay
+// forever, in space that all sources share.
 func (r *reader) checkWebhooksRead(c *Config) {
 	for _, s := range c.Sources {
 		read := func(p Pipeline) bool {

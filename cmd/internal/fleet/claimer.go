@@ -15,8 +15,9 @@ import (
 // DefaultLife is how long a worker keeps its units without a heartbeat.
 const DefaultLife = 30 * time.Second
 
-// ErrUnitsLost is the cause with which an attempt's context ends when another worker took over its units,
-// when they were cancelled, or when either is possible because the store did not answer in time.
+// ErrUnitsLost is the cause with which the context of an attempt ends if another worker took over its
+// units, or if they were cancelled. It is also the cause if the store did not answer in time, because
+// either may then have happened.
 var ErrUnitsLost = errors.New("the units were taken over by another worker, or cancelled")
 
 // Claimer claims units and makes attempts at them. It is safe for concurrent use.
@@ -24,8 +25,8 @@ type Claimer struct {
 	Units state.Units
 	Name  string        // of the worker; unique
 	Life  time.Duration // how long the worker keeps units without a heartbeat; 0: DefaultLife
-	// Alone reports that no other worker can take over the units while this process lives, because
-	// something other than the store protects them. A store that does not answer then ends no attempt.
+	// Alone reports that something other than the store keeps other workers from taking over the units
+	// while this process lives. Then a store that does not answer ends no attempt.
 	Alone bool
 }
 
@@ -36,9 +37,9 @@ const settleEvery = time.Second
 const settleGrace = time.Second
 
 // Work claims units by c, calls do to make an attempt at them, and settles the units that do returns.
-// During the attempt do may pass units that are already settled to settle, from any goroutine; it must not return
-// those. do must stop when its context ends. Work returns the number of claimed units.
-// Losing a unit is no error: its new worker settles it.
+// During the attempt, do may pass units that are already settled to settle, from any goroutine. It
+// must not return those units. do must stop when its context ends. Work returns the number of claimed
+// units. Losing a unit is no error, because its new worker settles it.
 func (h Claimer) Work(ctx context.Context, c state.Claim, do func(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit) (int, error) {
 	if h.Life <= 0 {
 		h.Life = DefaultLife
@@ -73,8 +74,8 @@ type heldUnits struct {
 	settled []state.Unit   // not yet written to the store
 }
 
-// settle records settled units. From then on they get no heartbeat: if they cannot be written in time,
-// other workers take them over.
+// settle records settled units. From then on, no heartbeat is sent for them. If they cannot be written
+// in time, other workers take them over.
 func (g *heldUnits) settle(units ...state.Unit) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -124,9 +125,10 @@ func (g *heldUnits) held() []int64 {
 	return slices.Sorted(maps.Keys(g.left))
 }
 
-// beat sends heartbeats until ctx ends. It calls lost when the worker no longer holds the units. Without a heartbeat
-// since last it calls lost by this process's clock, a margin before the store lets another worker claim them,
-// unless the claimer is Alone. // Invariant 13
+// beat sends heartbeats until ctx ends. It calls lost when another worker has the units. last is the
+// time of the last successful heartbeat. If heartbeats fail for too long, beat calls lost a margin
+// before the store lets another worker claim the units, unless the claimer is Alone. It measures this
+// time by this process's clock. // Invariant 13
 func (g *heldUnits) beat(ctx context.Context, last time.Time, lost context.CancelCauseFunc) {
 	life := g.claimer.Life
 	for {

@@ -2,8 +2,9 @@ package fleet
 
 import "github.com/penstock-data/penstock/schemas"
 
-// Families groups the streams that one process must read together: a parent with its child streams,
-// and twins, whose lists are compared with each other. Families and their streams keep the order of streams.
+// Families groups the streams that one process must read together. A family is a parent with its child
+// streams, and twins, whose lists are compared with each other. Families, and the streams in each,
+// keep the order of streams.
 func Families(streams []schemas.Stream) [][]schemas.Stream {
 	at := make(map[string]int, len(streams))
 	root := make([]int, len(streams))

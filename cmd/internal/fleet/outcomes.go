@@ -27,8 +27,8 @@ type Outcome struct {
 // Complete reports whether every stream of the source is complete.
 func (o Outcome) Complete() bool { return o.Status == pipeline.StatusComplete }
 
-// Outcomes collects the outcomes of the sources of one run. Its size grows with the number of sources plus the
-// number of streams, never with their product. It is safe for concurrent use. // Invariant 6
+// Outcomes collects the outcomes of the sources of one run. Its size grows with the number of sources
+// plus the number of streams, not with their product. It is safe for concurrent use. // Invariant 6
 type Outcomes struct {
 	run, pipeline string
 	started       time.Time
@@ -81,7 +81,7 @@ func (t *Outcomes) Add(source string, r pipeline.Report, err error) Outcome {
 	return o
 }
 
-// add adds a stream of one source to the sums over the sources. t.mu is held.
+// add adds a stream of one source to the sums over the sources. The caller must hold t.mu.
 func (t *Outcomes) add(s pipeline.StreamReport) {
 	s.Notices, s.Webhooks = nil, nil
 	key := [2]string{s.Stream, s.Destination}

@@ -1,7 +1,7 @@
-// Package fleet schedules the work of one process over many sources. Each
-// piece of work is a [Job]: one call of pipeline.Run over one source, or over a part
-// of one. A [Pool] takes the sources in turn and runs a bounded number of jobs
-// at once. A job that waits for its source does not hold up the others.
+// Package fleet schedules the work of one process over many sources. Each piece of work is a [Job]:
+// one call of pipeline.Run over one source, or over some streams of a source. A [Pool] takes the
+// sources in turn and runs a bounded number of jobs at the same time. A job that waits for its source
+// does not hold up the others.
 //
 // The package knows neither configurations nor destinations: the caller decides what
 // a job does, and keeps its result.
@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// Job is a piece of work for one source. Run returns when all of its work has ended, soon
-// after ctx ends. It calls beat, from any goroutine, whenever its source answers. Run handles its own
-// errors, and its panics too.
+// Job is a piece of work for one source. Run returns when all of its work has ended, soon after ctx
+// ends. It calls beat, from any goroutine, whenever its source answers. Run handles its own errors and
+// panics.
 //
-// While other jobs wait for a place, a job whose source is silent may be put off: ctx ends
-// with [ErrPutOff] as its cause. If Run then returns true, the job starts again
-// after those others have started. A job is put off twice at most.
+// While other jobs wait for a place, a job whose source is silent may be put off: its ctx ends with
+// [ErrPutOff] as the cause. If Run then returns true, the job starts again after the waiting jobs have
+// started. A job is put off twice at most.
 type Job struct {
 	Source string
 	Silent bool // the source did not answer the last time: the job starts after the others
@@ -31,10 +31,10 @@ var ErrPutOff = errors.New("put off: the source does not answer, and other sourc
 
 // Pool runs jobs. The zero value uses the defaults.
 type Pool struct {
-	Width    int           // most jobs that work at once; 0: DefaultWidth
-	Most     int           // most jobs under way, with those that wait for their sources; 0: four times Width // Invariant 6
-	Each     int           // most jobs of one source at once; 0: 1
-	Patience time.Duration // a job without a beat for this long waits for its source; less where sources answer faster; 0: DefaultPatience
+	Width    int           // maximum of jobs that work at the same time; 0: DefaultWidth
+	Most     int           // maximum of jobs under way, including those that wait for their sources; 0: four times Width // Invariant 6
+	Each     int           // maximum of jobs of one source at the same time; 0: 1
+	Patience time.Duration // after this time without a beat, a job counts as waiting for its source; the time is shorter if sources usually answer faster; 0: DefaultPatience
 }
 
 // Defaults of a Pool.
@@ -43,14 +43,14 @@ const (
 	DefaultPatience = 2 * time.Second
 )
 
-// Run runs the jobs and returns when none is under way. Sources take turns in
-// the order of their first jobs: one job of each, then the next of each. After
-// ctx ends no further job starts. Run returns how many jobs started, each counted once.
+// Run runs the jobs and returns when none is under way. Sources take turns in the order of their first
+// jobs: one job of each source, then the next job of each. After ctx ends, no further job starts. Run
+// returns how many jobs started, each counted once.
 //
-// A job counts as working until its source is silent for longer than sources usually are.
-// A job without an answer so far counts as the share of recent jobs that were
-// answered. So sources that never answer, however many, leave nearly all of
-// the width to the others. When Most jobs are under way, a job that waits in vain is put off.
+// A job counts as working until its source is silent for longer than sources usually are. Before the
+// first answer, a job counts as a fraction: the share of recent jobs whose source answered. So sources
+// that never answer, however many, leave nearly all of the width to the others. When Most jobs are
+// under way, a job whose source stays silent is put off.
 func (p Pool) Run(ctx context.Context, jobs []Job) int {
 	s := newRun(p, jobs)
 	defer s.drain()
@@ -71,7 +71,8 @@ func (p Pool) Run(ctx context.Context, jobs []Job) int {
 	return s.begun
 }
 
-// run is one call of Run. Fields that the scheduler's lock does not guard belong to the goroutine of that call.
+// run is one call of Run. Only the goroutine of that call uses the fields that the scheduler's lock
+// does not guard.
 type run struct {
 	*scheduler
 	lines [lastRound + 1]waitingTasks // by round: tasks that have not started, or are to start again
@@ -81,8 +82,9 @@ type run struct {
 	ended chan *task
 }
 
-// Rounds. A job starts in the first round, or in silentRound if its source was silent
-// the last time. It is put off into a later round, and never from the last.
+// Jobs of earlier rounds start first. A job starts in round 0, or in silentRound if its source was
+// silent the last time. When it is put off, it moves to a later round. In the last round it is not put
+// off.
 const (
 	silentRound = 1
 	lastRound   = 2

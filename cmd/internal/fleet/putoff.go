@@ -22,8 +22,8 @@ const offPause = 10 * time.Second
 // LastRound is the round whose units are never put off.
 const LastRound = lastRound
 
-// PutOff returns units after an attempt that made room for others: units that have not ended
-// wait for offPause, and continue from the last commit in the given round.
+// PutOff returns units after an attempt that was put off. Units that have not ended wait for offPause,
+// and then continue from the last commit, in the given round.
 func PutOff(units []state.Unit, round int, now time.Time) []state.Unit {
 	off := make([]state.Unit, len(units))
 	for i, u := range units {

@@ -23,19 +23,19 @@ type scheduler struct {
 // runningJob is a job under way. The lock of the scheduler guards the fields below cancel.
 type runningJob struct {
 	round  int
-	off    bool // put off, into this round
+	off    bool // put off, into the round in the field round
 	aside  bool // continues without a slot
 	cancel context.CancelCauseFunc
 
-	begun       bool      // it sends requests to its source
-	began, last time.Time // last: when its source last answered
+	begun       bool      // the job sends requests to its source
+	began, last time.Time // last: when the source last answered
 	answered    bool
 	judged      bool // already counted in share
 }
 
 // Parameters of the moving share of jobs whose source answers.
 const (
-	lately     = 16       // the number of jobs that the mean goes over
+	lately     = 16       // number of recent jobs that the share is about
 	leastShare = 1. / 16. // above 0, so that a job always counts for something
 )
 
@@ -55,8 +55,8 @@ func newScheduler(p Pool) *scheduler {
 // look is the interval between two checks for jobs that wait for their sources.
 func (f *scheduler) look() time.Duration { return f.Patience / 16 }
 
-// begin starts measuring how long the job waits for its source. The context that it returns ends
-// when the job is put off.
+// begin starts to measure how long the job waits for its source. The returned context ends when the
+// job is put off.
 func (f *scheduler) begin(ctx context.Context, t *runningJob) context.Context {
 	ctx, t.cancel = context.WithCancelCause(ctx)
 	f.mu.Lock()
@@ -102,8 +102,8 @@ func (f *scheduler) beat(t *runningJob) {
 	f.judge(t)
 }
 
-// judge counts once per job whether its source answered: at the first answer, when the answer
-// is overdue, or when the job ends without one. f.mu is held.
+// judge counts once per job whether its source answered: at the first answer, when the answer is
+// overdue, or when the job ends without an answer. The caller must hold f.mu.
 func (f *scheduler) judge(t *runningJob) {
 	if t.judged {
 		return
@@ -154,12 +154,12 @@ func (f *scheduler) room() bool {
 }
 
 // longSilence is how long a source that has answered before must be silent until its job is put off,
-// as a multiple of Patience. It is long because that job has work under way.
+// in multiples of Patience. It is long because that job has work under way that would be interrupted.
 const longSilence = 5
 
-// putOff ends jobs that wait for their sources, to make room for jobs that could start. waiting is the first
-// round with a waiting job. Jobs whose source never answered go first, then
-// the others; among them the one that waits longest. // Invariant 15
+// putOff ends jobs that wait for their sources, to make room for other jobs. waiting is the first
+// round with a job that could start. Jobs whose source never answered are ended first. Within each
+// group, the job that waits the longest is ended first. // Invariant 15
 func (f *scheduler) putOff(waiting int) {
 	if len(f.active) < f.Most {
 		return
@@ -175,8 +175,8 @@ func (f *scheduler) putOff(waiting int) {
 	}
 }
 
-// longestSilent returns the job to put off next, and into which round; nil for none. No
-// job makes room for a job of a later round.
+// longestSilent returns the job to put off next and the round that it moves into; nil if there is
+// none. No job is put off for a job of the same or a later round than that.
 func (f *scheduler) longestSilent(waiting int) (found *runningJob, into int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

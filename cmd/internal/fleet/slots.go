@@ -13,7 +13,7 @@ type Slots struct {
 	mu        sync.Mutex // guards what the scheduler's lock does not
 	scheduler *scheduler
 	slots     int           // in use
-	freed     chan struct{} // closed when a job leaves
+	freed     chan struct{} // closed and replaced when a job leaves
 }
 
 // NewPlaces returns Slots for the width of p. It ignores p.Each.
@@ -31,8 +31,8 @@ type Slot struct {
 // takeLooks is how often Take checks for a free slot before it gives up.
 const takeLooks = 32
 
-// Take returns a slot for a job. It returns nil if no slot is free for some seconds, or if ctx
-// ends. If all are taken, it puts off a job that waits for its source in vain.
+// Take returns a slot for a job. It returns nil if no slot is free for some seconds, or if ctx ends.
+// If all slots are in use, it puts off a job whose source stays silent.
 func (ps *Slots) Take(ctx context.Context) *Slot {
 	look := time.NewTicker(ps.scheduler.look())
 	defer look.Stop()
@@ -65,10 +65,10 @@ func (ps *Slots) take() (*Slot, <-chan struct{}) {
 	return p, nil
 }
 
-// Begin starts measuring how long the job waits for its source, until end is called. round is the round that an
-// earlier attempt at the job was put off into, 0 for none; a job in the last round is not put off
-// again. If the job is put off, the context that Begin returns ends with [ErrPutOff] as its cause,
-// and end returns the new round.
+// Begin starts to measure how long the job waits for its source, until end is called. round is the
+// round into which an earlier attempt at the job was put off, or 0; in the last round, a job is not
+// put off again. If the job is put off, the context that Begin returns ends with [ErrPutOff] as its
+// cause, and end returns the new round.
 func (p *Slot) Begin(ctx context.Context, round int) (limited context.Context, end func() (round int, off bool)) {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
@@ -89,8 +89,8 @@ func (p *Slot) Begin(ctx context.Context, round int) (limited context.Context, e
 // Beat records that the source has answered.
 func (p *Slot) Beat() { p.of.scheduler.beat(&p.runningJob) }
 
-// Wait returns true when done is closed. It returns false earlier if the job's source is silent
-// and the job gives up its slot to another: the job then continues without a slot.
+// Wait returns true when done is closed. If the source is silent before, and another job needs the
+// slot, it returns false: the job then continues without a slot.
 func (p *Slot) Wait(done <-chan struct{}) bool {
 	look := time.NewTicker(p.of.scheduler.look())
 	defer look.Stop()
@@ -107,8 +107,8 @@ func (p *Slot) Wait(done <-chan struct{}) bool {
 	}
 }
 
-// stepAside gives up the slot if more slots are held than used, and the job waits for its source.
-// It reports whether it did.
+// stepAside gives up the slot if the job waits for its source and at least one of the taken slots is
+// idle. It reports whether it did so.
 func (p *Slot) stepAside() bool {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()

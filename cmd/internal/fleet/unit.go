@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Plan returns the units of one source in a run: one for each family of streams. A unit's
-// Part lists the names of its streams.
+// Plan returns the units of one source in a run, one for each family of streams (see [Families]). Part
+// of a unit is the names of its streams.
 func Plan(run, name, source string, streams []schemas.Stream) []state.Unit {
 	var units []state.Unit
 	for _, family := range Families(streams) {
@@ -39,9 +39,9 @@ func StreamsOf(units []state.Unit) []string {
 // UnitReport is the stored report of a unit: about its last attempt, and how many attempts failed.
 type UnitReport struct {
 	Status   pipeline.Status         `json:"status,omitempty"`
-	Why      string                  `json:"why,omitempty"` // why it is not complete
+	Why      string                  `json:"why,omitempty"` // why the unit is not complete
 	Failures int                     `json:"failures,omitempty"`
-	Round    int                     `json:"round,omitempty"` // round that it was put off into: units of earlier rounds go first
+	Round    int                     `json:"round,omitempty"` // round that the unit was put off into; units of earlier rounds start first
 	Started  time.Time               `json:"started_at,omitzero"`
 	Ended    time.Time               `json:"ended_at,omitzero"`
 	Requests int                     `json:"requests,omitempty"` // of the whole attempt; only in the report of its first unit
@@ -88,8 +88,9 @@ const (
 	lockedPauses = 20
 )
 
-// Settle returns units in their states after an attempt with report r, or after one that err prevented.
-// final reports that err comes from the configuration, so that a retry would fail again. Stored texts pass through redact.
+// Settle returns units in their states after an attempt with report r, or after an attempt that err
+// prevented. final reports whether err comes from the configuration, so that a retry would fail again.
+// redact is applied to texts before they are stored.
 func Settle(units []state.Unit, r pipeline.Report, err error, final bool, now time.Time, redact func(string) string) []state.Unit {
 	of := map[string][]pipeline.StreamReport{}
 	for _, s := range r.Streams {
@@ -169,7 +170,8 @@ func (rep *UnitReport) final() bool {
 	})
 }
 
-// again returns a failed unit that waits for its next attempt after a pause; after mostFailures attempts it stays failed.
+// again returns a failed unit that waits for its next attempt. After mostFailures failed attempts, the
+// unit is failed for good.
 func (rep *UnitReport) again(u state.Unit, now time.Time) state.Unit {
 	rep.Status = pipeline.StatusFailed
 	rep.Failures++
@@ -181,7 +183,8 @@ func (rep *UnitReport) again(u state.Unit, now time.Time) state.Unit {
 	return u
 }
 
-// parked returns the state of a unit whose source or table was not available, and until when the unit waits.
+// parked returns the state of a unit whose source or table was not available, and the time until which
+// it waits.
 func parked(streams []pipeline.StreamReport, now time.Time) (state.UnitState, time.Time) {
 	until := now.Add(lockedPause)
 	for _, s := range streams {

@@ -28,7 +28,8 @@ func (l *waitingTasks) add(t *task) {
 	q.tasks = append(q.tasks, t)
 }
 
-// next removes and returns a task of the next source for which may returns true; nil if there is none.
+// next removes and returns a task of the next source for which the function may returns true; nil if
+// there is none.
 func (l *waitingTasks) next(may func(source string) bool) *task {
 	for i := range l.queues {
 		at := (l.turn + i) % len(l.queues)

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Compile returns a Verifier that tries schemes in order. Each
-// scheme uses the keys of its kind and needs at least one. An empty secret is an
-// error, never a key. The error joins the errors of all schemes and keys.
+// Compile returns a Verifier that tries schemes in order. Each scheme uses the keys that fit its
+// algorithm and needs at least one. An empty secret is an error. The error joins the errors of all
+// schemes and keys.
 func Compile(schemes []Scheme, keys []Key) (*Verifier, error) {
 	v := &Verifier{}
 	v.scratch.New = func() any { return &scratch{} }
@@ -37,8 +37,8 @@ type compiled struct {
 	content []segment
 	keys    []usable
 
-	signsTS, signsID bool // content includes them on their own, not only within the body
-	identified       bool // the id is signed, on its own or within the body
+	signsTS, signsID bool // the content has them as parts of their own, not only within the body
+	identified       bool // the id is signed, as a part of its own or within the body
 }
 
 // usable is a key with its label.
@@ -98,8 +98,8 @@ func newSource(f From) source {
 	return s
 }
 
-// read returns the value from the source; "" if there is none. parsed is the value from
-// the signature header.
+// read returns the value of the source; "" if there is none. parsed is the corresponding value in the
+// signature header.
 func (s *source) read(d *Delivery, parsed string) (string, Reason) {
 	switch {
 	case s.from == Parsed:

@@ -7,7 +7,7 @@ import (
 )
 
 // controlled reports whether a candidate refuses every altered form of each sample. A scheme that
-// accepted an altered sample would accept a forgery as well.
+// accepts an altered sample would accept forgeries.
 func (l *learner) controlled(c candidate) bool {
 	for i := range l.samples {
 		for _, spoiled := range l.spoil(c.compiled, &l.samples[i].Delivery) {
@@ -22,8 +22,7 @@ func (l *learner) controlled(c candidate) bool {
 	return !l.otherKey(c)
 }
 
-// spoil returns altered copies of a sample: for each signed part, copies in which one bit of
-// that part is flipped.
+// spoil returns altered copies of a sample. In each copy, one bit of a signed part is flipped.
 func (l *learner) spoil(c *compiled, d *Delivery) []Delivery {
 	var all []Delivery
 	for _, bit := range []int{0, 4 * len(d.Body), 8*len(d.Body) - 1} {
@@ -107,9 +106,8 @@ func flipped(text string) string {
 	return string(b)
 }
 
-// otherKey reports whether a sample verifies with a secret that differs from one of ours
-// in one bit. It skips public keys: with a flipped bit they are mostly not valid keys. The
-// other controls cover them.
+// otherKey reports whether a sample verifies with a secret in which one bit of ours is flipped. It
+// skips public keys, because a flipped bit usually makes them invalid. The other controls cover them.
 func (l *learner) otherKey(c candidate) bool {
 	if c.Algorithm.public() {
 		return false

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Fault is an error in a scheme: the key of the configuration block, and what is wrong with it.
+// Fault is an error in a scheme. Key is the key in the configuration block, Message what is wrong with
+// its value.
 type Fault struct{ Key, Message string }
 
 // Error returns the key and the message.
@@ -83,8 +84,8 @@ func (c *check) place(key string, f From, parsed bool) {
 	}
 }
 
-// timestamp checks that the time is signed: anyone can write a
-// fresh time into an unsigned header.
+// timestamp checks that the time is signed, because anyone can write a fresh time into an unsigned
+// header.
 func (c *check) timestamp() {
 	t := c.Timestamp
 	if !slices.Contains(Units(), t.Unit) {

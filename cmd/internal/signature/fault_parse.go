@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// parse checks that the fields fit the style: a field of another
-// style would be ignored silently.
+// parse checks that the fields fit the style. Otherwise a field of another style would be ignored
+// silently.
 func (c *check) parse() {
 	p := c.Parse
 	given := map[string]bool{

@@ -11,11 +11,11 @@ type grammar struct {
 	header string
 	sig    string // the first signature
 	ts     string // "" for none
-	word   string // before a signature, for example v0; some senders sign it, too
+	word   string // the word before a signature, for example v0; some senders sign this word, too
 }
 
-// grammars returns the possible ways to parse a header of the first sample. Of
-// two equivalent ways the likelier comes first.
+// grammars returns the possible ways to parse a header of the first sample. Of two equivalent ways,
+// the more likely one comes first.
 func (l *learner) grammars(header, value string) []grammar {
 	all := l.pairs(header, value)
 	prefixes := prefixesOf(value)
@@ -74,8 +74,8 @@ func templateOf(value string) string {
 	return strings.Join(steps, "/")
 }
 
-// pairs returns the ways to parse a header as pairs of keys and values. Keys that are
-// neither a signature, a time nor an id, in any of the samples, are ignored.
+// pairs returns the ways to parse a header as pairs of keys and values. Keys without a signature, a
+// time or an id in any of the samples are ignored.
 func (l *learner) pairs(header, value string) []Parse {
 	var all []Parse
 	for _, sep := range []string{",", ", ", ";", "; ", "&", " "} {
@@ -103,8 +103,8 @@ func (l *learner) pairs(header, value string) []Parse {
 	return all
 }
 
-// pairsOf returns one way for each combination of the keys that may be the signature's and
-// the time's. The first other key with "id" in its name is the id's.
+// pairsOf returns one way to parse for each combination of a key that may have the signature and a key
+// that may have the time. The first other key with "id" in its name is taken for the key of the id.
 func pairsOf(p Parse, sigs, times, keys []string) []Parse {
 	var all []Parse
 	for _, sig := range sigs {
@@ -139,7 +139,8 @@ func distinct(all []string) []string {
 	return once[:min(len(once), maxSignatures)]
 }
 
-// eachPair calls take with each pair of a header. It reports false if the header does not consist of pairs.
+// eachPair calls the function take with each pair of a header. It returns false if the header does not
+// consist of pairs.
 func eachPair(value, sep, kv string, take func(key, value string)) bool {
 	return eachItem(value, sep, func(item string) bool {
 		key, value, ok := strings.Cut(item, kv)

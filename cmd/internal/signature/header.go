@@ -69,8 +69,8 @@ func printable(s string) bool {
 	return true
 }
 
-// eachItem calls take with each item between separators, until take returns false. Without
-// a separator the whole value is one item.
+// eachItem calls the function take with each item between separators, until take returns false. If sep
+// is "", the whole value is one item.
 func eachItem(value, sep string, take func(item string) bool) bool {
 	for more := true; more; {
 		var item string
@@ -142,8 +142,8 @@ func (p *Parse) matchTemplate(item string, f *fields) bool {
 	return item == ""
 }
 
-// setPlaceholder sets the value of a placeholder of a template. All items of a list
-// must have the same time, id and key id.
+// setPlaceholder sets the value of a placeholder of a template. The time, the id and the key id must
+// be the same in all items of a header.
 func (f *fields) setPlaceholder(name, value string) bool {
 	switch name {
 	case "sig":
@@ -158,8 +158,8 @@ func (f *fields) setPlaceholder(name, value string) bool {
 	return false
 }
 
-// single returns the only value of a header; "" if there is none. It refuses more than one
-// value, because another reader of the header might take the other one.
+// single returns the only value of a header; "" if there is none. It refuses a header with several
+// values, because another program might read a different one.
 func single(header map[string][]string, name string) (value string, reason Reason) {
 	switch all := header[name]; {
 	case len(all) > 1:

@@ -27,10 +27,10 @@ import (
 // Key verifies signatures: it is a secret or a public key, never both.
 // Several keys may be valid at once while a sender rotates its key.
 type Key struct {
-	Secret    wire.Secret // of a MAC
-	PublicKey string      // of ed25519, ECDSA or RSA
+	Secret    wire.Secret // for a MAC
+	PublicKey string      // for ed25519, ECDSA or RSA
 	Label     string      // in verdicts and metrics, never a part of the secret
-	NotAfter  time.Time   // from then on the key accepts nothing; zero: never expires
+	NotAfter  time.Time   // the key is valid before this time; zero: it never expires
 }
 
 // Serves reports whether a key is of the kind that a scheme needs.
@@ -43,7 +43,7 @@ func (k Key) Check(s Scheme) error {
 	return err
 }
 
-// material returns the key ready for use: the bytes of a secret, or a parsed public key.
+// material returns the key as the algorithm needs it: the bytes of a secret, or a parsed public key.
 func (k Key) material(s Scheme) (any, error) {
 	if !s.Algorithm.public() {
 		return secretBytes(k.Secret.Reveal(), s.KeyEncoding)
@@ -135,8 +135,8 @@ func publicBytes(text string, e KeyEncoding) (raw []byte, err error) {
 	return raw, nil
 }
 
-// checker verifies signatures over a content with one key. sigs are decoded
-// and have a length that the algorithm allows.
+// checker verifies signatures over a content with one key. The signatures are decoded, and their
+// lengths are those that the algorithm allows.
 type checker interface {
 	matches(s *scratch, sigs [][]byte) bool
 }
@@ -159,7 +159,8 @@ func newChecker(s Scheme, material any) checker {
 // macKey pools MACs that have already digested the key.
 type macKey struct{ pool sync.Pool }
 
-// matches compares all signatures even after a match, for constant time.
+// matches compares all signatures, even after a match, so that the time does not depend on which one
+// matches.
 func (k *macKey) matches(s *scratch, sigs [][]byte) bool {
 	m := k.pool.Get().(hash.Hash)
 	defer k.pool.Put(m)
@@ -224,7 +225,7 @@ func anyOf(sigs [][]byte, good func([]byte) bool) bool {
 	return found
 }
 
-// lengths returns the least and the most bytes of a signature by the algorithm.
+// lengths returns the minimum and the maximum number of bytes in a signature of the algorithm.
 func (a Algorithm) lengths() (least, most int) {
 	switch a {
 	case HMACSHA1:
@@ -256,8 +257,8 @@ func (e Encoding) appendDecoded(buf []byte, text string) ([]byte, bool) {
 	if e == Base64URL {
 		coding = base64.RawURLEncoding.Strict()
 	}
-	// The decoder would ignore line breaks, but they are not printable: parse has
-	// refused such a header.
+	// The decoder would ignore line breaks. There are none: parse has refused a header with characters
+	// that are not printable.
 	out, err := coding.AppendDecode(buf, []byte(text))
 	return out, err == nil
 }

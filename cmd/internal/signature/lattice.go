@@ -14,12 +14,12 @@ func canonical(name string) string { return textproto.CanonicalMIMEHeaderKey(nam
 
 // Limits that keep learning fast, whatever a sample contains.
 const (
-	maxPlaces  = 6  // places with a time, and as many with an id
-	maxMembers = 64 // of a body's object
+	maxPlaces  = 6  // maximum of places with a time, and of places with an id
+	maxMembers = 64 // maximum of members that are read of a body
 )
 
-// candidates yields every scheme that the first sample could be signed with. Of two equivalent
-// schemes the likelier comes first.
+// candidates yields every scheme that may have signed the first sample. Of two equivalent schemes, the
+// more likely one comes first.
 func (l *learner) candidates() iter.Seq[Scheme] {
 	return func(yield func(Scheme) bool) {
 		first := &l.samples[0].Delivery
@@ -37,8 +37,8 @@ func (l *learner) candidates() iter.Seq[Scheme] {
 	}
 }
 
-// contents yields s with each content, each pair of a time and an
-// id, and each encoding of the signature and the key.
+// contents yields the scheme s with every combination of a content, a time, an id, an encoding of the
+// signature and an encoding of the key.
 func (l *learner) contents(s Scheme, g grammar, yield func(Scheme) bool) bool {
 	times, ids := l.times(g), l.ids(g)
 	for _, p := range proofs(g.sig) {
@@ -68,8 +68,8 @@ func keyEncodings(a Algorithm) []KeyEncoding {
 	return []KeyEncoding{Text, WhsecBase64, KeyHex, TextWithoutPrefix}
 }
 
-// placed yields s with each place of the time and of the id that its content needs. Keys
-// of the header that the content does not need are ignored.
+// placed yields s with every combination of places for the time and the id, if the content needs them.
+// It ignores keys of the header that the content does not need.
 func placed(s Scheme, times []Timestamp, ids []From) iter.Seq[Scheme] {
 	withTS, withID := uses(s.Content, TS), uses(s.Content, ID)
 	if !withTS {
@@ -160,7 +160,7 @@ func proofs(sig string) []proof {
 	return all
 }
 
-// times returns the places of the first sample with a time.
+// times returns the places in the first sample that have a time.
 func (l *learner) times(g grammar) []Timestamp {
 	d := &l.samples[0].Delivery
 	var all []Timestamp
@@ -181,7 +181,7 @@ func (l *learner) times(g grammar) []Timestamp {
 	return all
 }
 
-// ids returns the places of the first sample with an id.
+// ids returns the places in the first sample that may have an id.
 func (l *learner) ids(g grammar) []From {
 	var all []From
 	if g.Parse.ID != "" || strings.Contains(g.Parse.Template, "{id}") {

@@ -17,9 +17,9 @@ type Sample struct {
 
 // Hints are what is known about a sender before learning.
 type Hints struct {
-	Header    string // that should have the signature; others are tried only if no sample has it
+	Header    string // the header that should have the signature; others are tried only if no sample has this header
 	Keys      []Key  // at least one; a public key is tried only with its own algorithm
-	PublicURL string // of the endpoint, for content that includes it; "" if not known
+	PublicURL string // the endpoint's URL, for content that includes it; "" if not known
 	AllowWeak bool   // SHA-1 is accepted
 }
 
@@ -40,11 +40,11 @@ var (
 type Finding struct {
 	Scheme  Scheme   // the scheme that was found
 	Others  []Scheme // with ErrAmbiguous: one scheme per class; none is chosen
-	Label   string   // of the key that made the signatures
-	Judged  int      // samples with the header
-	Aside   int      // samples without it: any scheme would refuse them
+	Label   string   // label of the key that made the signatures
+	Judged  int      // samples that have the header and were tried
+	Aside   int      // samples without the header, which any scheme would refuse
 	Bodies  int      // different bodies among the judged samples
-	Tried   int      // candidates
+	Tried   int      // number of candidates that were tried
 	Partial int      // how many samples the best candidate verifies if none verifies all
 	Failing []int    // indexes of the samples that this candidate does not verify
 	Late    int      // samples that a Verifier would have refused for their time when they were received
@@ -53,16 +53,15 @@ type Finding struct {
 // Timed reports whether the scheme that was found has a signed time.
 func (f Finding) Timed() bool { return !f.Scheme.Timestamp.From.nowhere() }
 
-// Learn finds the scheme of a sender. It tries a finite set of
-// candidates, and judges the samples that have the header; at least [MinBodies] of
-// them must have different bodies. A class of candidates is one signed content and one set of signatures. Learn
-// accepts a scheme only if exactly one class verifies all judged samples, and if no
-// sample verifies after a bit of a signed part, or of the secret, is flipped.
-// A chance match is as likely as a forged MAC. The error is
-// [ErrFew], [ErrNone] or [ErrAmbiguous].
+// Learn finds the scheme of a sender. It tries a finite set of candidates on the samples that have the
+// header. At least [MinBodies] of these must have different bodies. Candidates with the same signed
+// content and the same signatures are one class. Learn accepts a scheme only if exactly one class
+// verifies all these samples, and if no sample verifies after a bit of a signed part, or of the
+// secret, is flipped. A match by chance is as improbable as guessing a MAC. The error is [ErrFew],
+// [ErrNone] or [ErrAmbiguous].
 //
-// Learn takes milliseconds per sample of usual size. No content of a
-// sample makes it take much longer.
+// Learn takes milliseconds per sample of usual size. The content of a sample cannot make it take much
+// longer.
 func Learn(samples []Sample, h Hints) (Finding, error) {
 	l := &learner{Hints: h, keys: map[keyUse][]usable{}}
 	l.choose(samples)
@@ -98,7 +97,7 @@ type learner struct {
 	Hints
 	headers []string // canonical names of headers that may have the signature
 	samples []Sample
-	places  []int // indexes of samples in the argument of Learn
+	places  []int // index of each sample in the argument of Learn
 	keys    map[keyUse][]usable
 	scratch scratch
 	tried   int
@@ -106,7 +105,7 @@ type learner struct {
 	failing []int // indexes of the samples that it does not verify
 }
 
-// keyUse is a way to use keys.
+// keyUse is an algorithm and an encoding for which keys are decoded.
 type keyUse struct {
 	Algorithm
 	KeyEncoding
@@ -119,7 +118,7 @@ type candidate struct {
 	class [sha256.Size]byte // equal for candidates with the same signed content and signatures
 }
 
-// choose selects the samples with the header; all samples, if none has it.
+// choose selects the samples that have the header, or all samples if none has it.
 func (l *learner) choose(samples []Sample) {
 	header := canonical(l.Header)
 	has := func(s Sample) bool { return len(s.Header[header]) > 0 }
@@ -193,9 +192,8 @@ func (l *learner) search() []candidate {
 	return found
 }
 
-// compile is [Compile] for a scheme without faults. It decodes keys once
-// for all candidates and ignores keys that do not have the encoding. It returns nil if
-// there is no key.
+// compile prepares a scheme like [Compile], but decodes the keys only once for all candidates. It
+// ignores keys that do not have the encoding, and returns nil if no key is left.
 func (l *learner) compile(s Scheme) *compiled {
 	use := keyUse{s.Algorithm, s.KeyEncoding}
 	keys, known := l.keys[use]
@@ -255,8 +253,8 @@ func (l *learner) open(c *compiled, d *Delivery) (usable, reading, bool) {
 	return by, r, reason == ""
 }
 
-// eventID returns where a scheme's deliveries have their id: the place that the content signs,
-// or else the first place in the body, which is signed, that identifies the samples.
+// eventID returns the place of the id in a scheme's deliveries. It is the place that the content
+// signs, or else the first place in the signed body that identifies the samples.
 func (l *learner) eventID(s Scheme) From {
 	if uses(s.Content, ID) {
 		return s.EventID

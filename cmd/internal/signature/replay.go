@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// signsEventID reports whether the event's id is signed: on its own, or within the
-// body, which every scheme signs. Anyone who has seen a delivery can replay it
-// with another id if the id is not signed.
+// signsEventID reports whether the event's id is signed, as a part of its own or within the body.
+// Anyone who has seen a delivery can replay it with another id if the id is not signed.
 func (s Scheme) signsEventID() bool {
 	if s.EventID.nowhere() {
 		return false
@@ -26,9 +25,9 @@ func (s Scheme) signsEventID() bool {
 	})
 }
 
-// bodyIdentity returns an id for a delivery without a signed id, from its body and
-// its signed time. A replay within the window has the same id; a later
-// one is refused for its time.
+// bodyIdentity returns an id for a delivery without a signed id. It is made of the body and the signed
+// time. So a replay within the window has the same id, and a later replay is refused because of its
+// time.
 func bodyIdentity(body []byte, at time.Time) string {
 	sum := sha256.Sum256(body)
 	return "body:" + hex.EncodeToString(sum[:16]) + ":" + strconv.FormatInt(at.UnixMilli(), 10)

@@ -10,11 +10,11 @@ import (
 // block of configuration and not a release. [Scheme.Faults] returns its errors.
 // The zero value of a field means the default in its comment.
 type Scheme struct {
-	Name        string // in verdicts and metrics
-	Header      string // with the signature, in upper or lower case
+	Name        string // shown in verdicts and metrics
+	Header      string // name of the header with the signature, in any case
 	Parse       Parse
 	Timestamp   Timestamp
-	EventID     From        // identifies duplicates if it is signed; "": none
+	EventID     From        // the place of the event's id, which identifies duplicates if it is signed; "": none
 	Content     []Token     // what is signed, concatenated in this order
 	Algorithm   Algorithm   // "": HMACSHA256
 	Encoding    Encoding    // of the signature; "": Hex
@@ -48,16 +48,16 @@ type Parse struct {
 	TS      string   // KV: key of the timestamp, which occurs once
 	ID      string   // KV: key of the event id, which occurs once
 	KeyID   string   // KV: key of the key's name, which occurs once
-	Ignore  []string // KV: keys to ignore; any other key refuses the delivery
+	Ignore  []string // KV: keys to ignore; a delivery with any other key is refused
 
 	Sep        string // List and Template: between items; "" means one space for List, one item for Template
 	ItemPrefix string // List: prefix of signatures; items without it are ignored
 
-	Template string // Template: of each item
+	Template string // Template: the template of each item
 }
 
-// From is the place of a value: parsed (in the signature header), header:NAME,
-// json:/pointer (into the body), none or "".
+// From is the place of a value: `parsed` (in the signature header), `header:NAME`, `json:/pointer` (in
+// the body), `none` or "". The last two mean that there is no such value.
 type From string
 
 // The places without an argument.
@@ -95,11 +95,10 @@ const (
 // MaxWindow is the largest value of either bound.
 const MaxWindow = 24 * time.Hour
 
-// Timestamp describes where the time of a delivery is and how old it may be. It
-// is checked after the signature, so that a forger learns nothing from
-// a refusal.
+// Timestamp describes where a delivery has its time, and how old it may be. The time is checked after
+// the signature, so that a forger learns nothing from a refusal.
 type Timestamp struct {
-	From   From          // "": none, and there is no window
+	From   From          // the place of the time; "": the delivery has none, and its age is not checked
 	Unit   Unit          // "": Seconds
 	Past   time.Duration // how old it may be; 0: DefaultPast
 	Future time.Duration // how far in the future it may be; 0: DefaultFuture
@@ -165,9 +164,9 @@ func KeyEncodings() []KeyEncoding {
 // Presets returns the names that [Preset] knows.
 func Presets() []string { return []string{"stripe", "hex", "base64", "standard", "slack"} }
 
-// Preset returns the scheme with the given name, for signatures in header. The presets are schemes that the
-// platform may use for its own events. So the event id is where the platform has it, although other senders
-// made these schemes known.
+// Preset returns the scheme with the given name, for signatures in the given header. A preset
+// describes how the platform may sign its own events. So it has the event id where the platform has
+// it, although the schemes are known from other senders.
 func Preset(name, header string) (Scheme, bool) {
 	s := Scheme{Name: name, Header: header, EventID: FromJSON("/id"), Content: []Token{{Kind: Body}}}
 	switch name {

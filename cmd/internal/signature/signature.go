@@ -24,17 +24,16 @@ type Delivery struct {
 // Verdict describes a delivery whose signature was verified.
 type Verdict struct {
 	Scheme      string    // name of the scheme that matched
-	SecretLabel string    // of the key that matched
-	EventID     string    // identifies the delivery: its signed id, or else its body and signed time; "" if neither is signed
+	SecretLabel string    // label of the key that matched
+	EventID     string    // identifies the delivery: its signed id, or else a hash of its body with its signed time; "" if neither id nor time is signed
 	Time        time.Time // the signed time; zero if the scheme signs none
 }
 
-// Reason is why a delivery was refused. It is for metrics and the operator;
-// senders get the same response for every reason. The set is closed.
+// Reason is why a delivery was refused. It is for metrics and the operator. Senders get the same
+// response for every reason.
 type Reason string
 
-// The reasons, in the order in which verification fails: a later reason means that
-// the delivery passed more checks.
+// The reasons, in the order of the checks. A later reason means that the delivery passed more checks.
 const (
 	Missing    Reason = "missing"    // no signature header, or an empty one
 	Malformed  Reason = "malformed"  // the signature header, or a signed header, does not have the scheme's form
@@ -91,9 +90,9 @@ type scratch struct {
 // order and returns the verdict of the first that matches. If none matches, the error
 // is a [Reason]: the one of the scheme for which the delivery passed the most checks.
 //
-// The time it takes depends on the size of the delivery and the form of its
-// header, never on how much of a signature is right or on which secret made it.
-// Verify does not panic, whatever the delivery contains.
+// The time that Verify takes depends on the size of the delivery and the form of its header. It does
+// not depend on how much of a signature is right, or on which secret made it. Verify does not panic,
+// whatever the delivery contains.
 func (v *Verifier) Verify(now time.Time, d Delivery) (Verdict, error) {
 	s := v.scratch.Get().(*scratch)
 	defer v.scratch.Put(s)

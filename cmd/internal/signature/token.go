@@ -21,8 +21,8 @@ const (
 	Query     Kind = "query"     // without the question mark
 	URL       Kind = "url"       // the scheme's PublicURL with the query of the request
 	HeaderOf  Kind = "header"    // the header named Text
-	SHA256Hex Kind = "sha256hex" // digest of Of, in lower-case hex
-	SHA256Raw Kind = "sha256raw" // digest of Of, as 32 bytes
+	SHA256Hex Kind = "sha256hex" // digest of the tokens in Of, in lower-case hex
+	SHA256Raw Kind = "sha256raw" // digest of the tokens in Of, as 32 bytes
 )
 
 // Token is one part of the signed content.

@@ -74,8 +74,8 @@ func (c *compiled) read(d *Delivery, s *scratch, r *reading) Reason {
 			return Malformed
 		}
 	}
-	// verify reads a time or an id in the body that is not signed on its own later,
-	// after the body's signature is verified.
+	// If a time or an id is in the body and has no part of its own in the content, verify reads it
+	// later, after the signature of the body.
 	if c.ts.pointer == nil || c.signsTS {
 		if r.ts, reason = c.ts.read(d, r.ts); reason != "" {
 			return reason
@@ -128,8 +128,8 @@ func (s *scratch) add(text string) {
 	s.segments = append(s.segments, s.buf[from:len(s.buf):len(s.buf)])
 }
 
-// text returns the value of a token that is neither fixed text, the body nor a digest. An empty value is
-// Incomplete, except for the query.
+// text returns the value of a token that is neither fixed text, the body nor a digest. It refuses an
+// empty value as Incomplete, except for the query.
 func (c *compiled) text(p *segment, d *Delivery, r *reading) (string, Reason) {
 	var text string
 	switch p.kind {
@@ -162,9 +162,9 @@ func (c *compiled) text(p *segment, d *Delivery, r *reading) (string, Reason) {
 	return text, ""
 }
 
-// authentic returns the first valid key that made one of the signatures. It tries every key
-// with every signature, including expired keys: their signatures are refused, but with the reason
-// Expired, so that the operator learns that the sender still uses one.
+// authentic returns the first valid key that made one of the signatures. It tries every key with every
+// signature, including expired keys. Signatures of expired keys are refused with the reason Expired,
+// so that the operator learns that the sender still uses such a key.
 func (c *compiled) authentic(now time.Time, s *scratch, r *reading) (usable, Reason) {
 	var by usable
 	reason := Mismatch

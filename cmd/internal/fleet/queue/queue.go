@@ -1,8 +1,7 @@
-// Package queue wakes up workers when units are ready, through River, a
-// queue of jobs in the state database. A job only wakes up a worker: the worker
-// selects the next source and its units from the ledger, in the
-// transaction that claims them. So a wakeup that arrives twice or too late
-// does nothing, and a wakeup behind thousands of others need not wait for them.
+// Package queue wakes up workers when units are ready. It uses River, a queue of jobs in the state
+// database. A job only wakes up a worker. The worker then selects the next source and its units from
+// the ledger, in the transaction that claims them. So a wakeup that arrives twice or too late does
+// nothing, and no source waits because its wakeup is behind thousands of others.
 package queue
 
 import (
@@ -31,7 +30,7 @@ const (
 // Widths returns how many sources a worker with the given slots works on at once, by queue.
 func Widths(slots int) map[string]int { return map[string]int{Runs: slots, Deltas: max(1, slots/4)} }
 
-// refresh is the cause of runs, in the run record, that go to Deltas.
+// refresh is the cause, in the record of a run, that assigns the run to the queue Deltas.
 const refresh = "refresh"
 
 // Wakeup is the job for a unit and for the units that may begin together with it. There is
@@ -44,7 +43,7 @@ type Wakeup struct {
 	Source   string `json:"source"`
 	Part     string `json:"part"`
 
-	Queue string `json:"-"` // that delivered it
+	Queue string `json:"-"` // the queue that delivered the wakeup
 }
 
 // Kind implements [river.JobArgs].
@@ -53,9 +52,9 @@ func (Wakeup) Kind() string { return "unit" }
 // mostPart is how many bytes of a unit's part a Wakeup contains. The part is informational.
 const mostPart = 200
 
-// Enqueue inserts wakeups for units, in the transaction that makes the units claimable: one
-// for all units of a source that may begin at the same time. It serves as Enqueue in
-// postgres.Options.
+// Enqueue inserts wakeups for units, in the transaction that makes the units claimable. It inserts one
+// wakeup for all units of a source that may begin at the same time. postgres.Options uses it as
+// Enqueue.
 func Enqueue(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) error {
 	type together struct {
 		run, pipeline, source string

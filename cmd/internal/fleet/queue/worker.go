@@ -141,13 +141,13 @@ func (a *answerer) Work(_ context.Context, job *river.Job[Wakeup]) error {
 	return nil
 }
 
-// againPause is how soon a wakeup is retried for which there was nothing to do, unless Do
+// againPause is the pause before the retry of a wakeup for which there was nothing to do, unless Do
 // returns a pause.
 const againPause = 2 * time.Second
 
-// answer works on the source whose turn it is, which need not be the source of own. It reports whether
-// own is to be retried: as long as its unit waits.
-// So each waiting unit keeps a wakeup, and each wakeup gives a slot to some waiting unit.
+// answer works on the source whose turn it is, which need not be the source of own. It returns again =
+// true as long as the unit of own waits. So each waiting unit keeps a wakeup, and each wakeup gives a
+// slot to some waiting unit.
 func (w Worker) answer(ctx context.Context, own Wakeup) (again bool, pause time.Duration, err error) {
 	turns, err := w.turns(ctx, own)
 	if err != nil {

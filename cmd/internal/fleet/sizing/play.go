@@ -104,8 +104,8 @@ func (p *simulation) unit(n, worker int) *unit {
 	return u
 }
 
-// share sets the current rate of each unit. It slows all units that share overloaded cores by the
-// same factor; what a slow unit leaves unused is not given to another.
+// share sets the current rate of each unit. All units that share overloaded cores are slowed by the
+// same factor. What a slow unit leaves unused is not given to other units.
 func (p *simulation) share() {
 	load, waiting := make([]float64, p.Workers), p.next < p.Count*len(p.Parts)
 	for _, u := range p.active {
@@ -138,9 +138,8 @@ func (p *simulation) share() {
 	}
 }
 
-// step advances the time to the end of the next unit. Units that end shortly
-// after it end in the same step: within a hundredth of the mean remaining time.
-// So many small units do not need a step each.
+// step advances the time to the end of the next unit. Units that end within a hundredth of the mean
+// remaining time end in the same step, so that many small units do not need a step each.
 func (p *simulation) step() {
 	soonest, mean := math.Inf(1), 0.0
 	for _, u := range p.active {

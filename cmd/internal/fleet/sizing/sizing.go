@@ -29,10 +29,10 @@ type Part struct {
 // Workspaces describes the workspaces to read. All have the same parts, in different sizes.
 type Workspaces struct {
 	Count   int
-	Parts   []Part        // of a workspace of mean size
+	Parts   []Part        // the parts of a workspace of mean size
 	Skew    float64       // sigma of the log-normal distribution of their sizes; 0: all equal
 	Rate    float64       // requests a second that each workspace's key allows
-	Latency time.Duration // of an answer
+	Latency time.Duration // time until an answer
 }
 
 // Fleet describes the workers and the database that read the workspaces.
@@ -41,7 +41,7 @@ type Fleet struct {
 	Cores       float64 // of each worker
 	Slots       int     // units that a worker runs at once
 	Database    float64 // cores of the server that holds the tables
-	Connections int     // that the server allows
+	Connections int     // maximum that the server allows
 }
 
 // Costs are the costs of the work, in seconds of one core unless stated otherwise.
@@ -93,7 +93,7 @@ type Outcome struct {
 	Records  float64
 	Units    int
 
-	Bound Limit             // what units waited for the longest
+	Bound Limit             // the limit that units waited for the longest
 	Waits map[Limit]float64 // shares of the waiting time; they add up to 1
 
 	WorkerUse   float64 // share of the workers' cores over the whole time
@@ -123,8 +123,8 @@ func valid(w Workspaces, f Fleet) error {
 // connections returns how many database connections the fleet needs when all its slots are in use.
 func (f Fleet) connections(c Costs) int { return f.Workers * (f.Slots + c.PerWorker) }
 
-// Largest returns the greatest number of workspaces, at most most, that the fleet
-// reads within the given time, and the limit that prevents more.
+// Largest returns the greatest number of workspaces that the fleet reads within the given time, but
+// not more than most, and the limit that prevents more.
 func Largest(w Workspaces, f Fleet, c Costs, within time.Duration, most int) (int, Limit, error) {
 	if f.Connections > 0 && f.connections(c) > f.Connections {
 		return 0, Sessions, nil

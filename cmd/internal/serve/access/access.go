@@ -71,7 +71,7 @@ type Guard struct {
 	limit  limiter
 
 	mu      sync.Mutex
-	skipped int       // refused without evaluation since the last log line
+	skipped int       // tokens refused without evaluation since the last log line
 	logged  time.Time // time of that line
 }
 
@@ -123,8 +123,8 @@ func (g *Guard) Holds(id Identity) (Identity, bool) {
 	return Identity{}, false
 }
 
-// Check returns the identity of the token text. After too many wrong tokens it evaluates none for a
-// while, not even a correct one: otherwise an attacker could go on guessing. The error is [ErrWrong]
+// Check returns the identity of the token text. After too many wrong tokens it evaluates no token for
+// a while, not even a correct one; otherwise an attacker could go on guessing. The error is [ErrWrong]
 // or [ErrLimited].
 func (g *Guard) Check(r *http.Request, text string) (Identity, error) {
 	now := g.Now()
@@ -158,8 +158,8 @@ func (g *Guard) find(text string) (found Identity, ok bool) {
 // logEvery is how often the log reports tokens that were not evaluated.
 const logEvery = time.Minute
 
-// refused reports a refused token. Each evaluated one has a line in the log; the
-// limit bounds those. The others share one line a minute.
+// refused reports a refused token. Each wrong token that was evaluated has its own line in the log;
+// the limit bounds their number. Tokens that were not evaluated are counted in one line per minute.
 func (g *Guard) refused(r *http.Request, why error, now time.Time) {
 	from := From(r)
 	g.Observe(serve.AccessRefused{From: from, Path: r.URL.Path, Why: why.Error(), Limited: errors.Is(why, ErrLimited)})
@@ -185,8 +185,8 @@ func Bearer(r *http.Request) (token string, ok bool) {
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// Program returns the identity of a request by a program: that of its bearer token, or the local one
-// if there are no tokens.
+// Program returns the identity of a request by a program. It is the identity of the bearer token, or
+// the local one if there are no tokens.
 func (g *Guard) Program(r *http.Request, want Role) (Identity, error) {
 	if g.Open() {
 		return g.Local(r)
@@ -214,7 +214,7 @@ func (g *Guard) Require(want Role, h http.Handler) http.Handler {
 	})
 }
 
-// Status returns the status for a refused request and sets the header fields that belong to it.
+// Status returns the HTTP status for a refused request, and sets the header fields that belong to it.
 func Status(h http.Header, err error) int {
 	switch {
 	case errors.Is(err, ErrLimited):

@@ -71,8 +71,8 @@ func lastForwarded(r *http.Request) string {
 	return ip.Unmap().WithZone("").String()
 }
 
-// client identifies a requester for limits. All direct connections from this machine are one client,
-// and so is a whole IPv6 network.
+// client identifies the sender of a request for limits. All direct connections from this machine are
+// one client. All addresses of an IPv6 /64 network are one client, too.
 type client struct {
 	peer, behind netip.Prefix // of the connection, and of the requester that a proxy reports
 	forwarded    bool         // a proxy on this machine or on a private network sent the request

@@ -6,8 +6,8 @@ import (
 )
 
 // Limits of wrong tokens: a burst, then one every few seconds. Each client has its own limit. Clients
-// that have never sent a correct token also share a limit: together they get fewer than a hundred
-// evaluations in any minute.
+// that have not sent a correct token within knownFor also share a limit: together they get fewer than
+// a hundred evaluations in any minute.
 const (
 	clientBurst = 10
 	clientEvery = 6 * time.Second
@@ -19,8 +19,9 @@ const (
 	knownFor   = 24 * time.Hour // since they last did
 )
 
-// limiter counts wrong tokens. This machine, and clients that have sent a correct token, have only
-// their own limit, so that attackers cannot lock them out. The zero value is ready.
+// limiter counts wrong tokens. This machine, and clients that have sent a correct token within
+// knownFor, have only their own limit, so that attackers cannot lock them out. The zero value is
+// ready.
 type limiter struct {
 	mu      sync.Mutex
 	clients map[client]bucket
@@ -28,7 +29,8 @@ type limiter struct {
 	all     bucket
 }
 
-// bucket is a leaky bucket: the number of wrong tokens at a time; one drains per interval.
+// bucket is a leaky bucket: count is the number of wrong tokens at the time at, and decreases by one
+// per interval.
 type bucket struct {
 	count float64
 	at    time.Time
@@ -38,8 +40,8 @@ func (b bucket) now(now time.Time, every time.Duration) float64 {
 	return max(0, b.count-max(0, now.Sub(b.at)).Seconds()/every.Seconds())
 }
 
-// try evaluates a token unless there were too many wrong ones. Only wrong ones count. A client whose
-// token was correct no longer shares the common limit.
+// try evaluates a token unless there were too many wrong ones. Only wrong tokens count. After a
+// correct token, the shared limit does not apply to the client for knownFor.
 func (l *limiter) try(from client, now time.Time, evaluate func() bool) (right, limited bool) {
 	l.mu.Lock() // serializes requests, so that concurrent ones do not exceed the limit
 	defer l.mu.Unlock()
@@ -73,7 +75,7 @@ func (l *limiter) remember(from client, now time.Time) {
 	l.known[from] = now
 }
 
-// shares reports whether the common limit applies to a client.
+// shares reports whether the shared limit applies to a client.
 func (l *limiter) shares(from client, now time.Time) bool {
 	at, known := l.known[from]
 	return from != local && (!known || now.Sub(at) > knownFor)
@@ -82,7 +84,8 @@ func (l *limiter) shares(from client, now time.Time) bool {
 // strangers is the shared entry of the clients beyond maxClients.
 var strangers = client{forwarded: true}
 
-// room returns the entry that from counts as. // Invariant 6
+// room returns the client whose limit applies to from: from itself, or strangers if there are too many
+// clients. // Invariant 6
 func (l *limiter) room(from client, now time.Time) client {
 	if _, ok := l.clients[from]; ok || len(l.clients) < maxClients {
 		return from

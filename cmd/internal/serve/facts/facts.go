@@ -29,7 +29,7 @@ type Daemon interface {
 // Config has the sources of the data.
 type Config struct {
 	Places     func() []Place    // the destinations in the current configuration
-	Webhooks   func() []Receiver // the sources with webhooks, ditto
+	Webhooks   func() []Receiver // the sources with webhooks in the current configuration
 	Workspaces Workspaces
 	Journal    state.Journal
 	Inbox      state.Inbox // nil: there are no webhooks
@@ -64,7 +64,7 @@ type Facts struct {
 	mu      sync.Mutex
 	ended   map[string]bool      // pipelines with runs that ended since the last read
 	books   map[string]*snapshot // last snapshots, by place
-	turns   map[string]readLock  // ditto
+	turns   map[string]readLock  // by place
 	corners map[string]*sourceSnapshot
 	first   chan struct{} // closed once all destinations were read, or tried
 	budgets []budget
@@ -88,7 +88,7 @@ func New(c Config, feed *board.Feed) *Facts {
 		first: make(chan struct{}), traffic: map[string]*traffic{}}
 }
 
-// How often data is read that sends no notifications.
+// How often data that sends no notifications is read, and time limits of reading.
 const (
 	sampleEvery = 10 * time.Second
 	lookEvery   = 5 * time.Minute // finds runs of other processes
@@ -128,9 +128,9 @@ func (f *Facts) follow(ctx context.Context, h *serve.Hub) {
 	}
 }
 
-// lookAgain reads all destinations at once and then every lookEvery, and a pipeline's destinations
-// after each of its runs. A busy destination, for example a file that is being loaded, does not hold
-// up the others.
+// lookAgain reads all destinations immediately and then every lookEvery. It also reads the
+// destinations of a pipeline after each of its runs. A busy destination, for example a file that is
+// being loaded, does not hold up the others.
 func (f *Facts) lookAgain(ctx context.Context) {
 	t := time.NewTicker(lookEvery)
 	defer t.Stop()
@@ -176,12 +176,12 @@ func (f *Facts) written() map[string]bool {
 	return all
 }
 
-// restOf returns the pause after a read that took this long: a destination is read for at most a
-// tenth of the time, however large it is.
+// restOf returns the pause after a read that took this long. It limits the reads of a destination to a
+// tenth of the time, however large the destination is.
 func restOf(reading time.Duration) time.Duration { return 9 * reading }
 
-// lookAt reads one destination, unless another goroutine is about to. If the destination cannot be
-// read, its last snapshot stays.
+// lookAt reads one destination, unless another goroutine already waits to read it. If the destination
+// cannot be read, its last snapshot stays.
 func (f *Facts) lookAt(ctx context.Context, p Place) {
 	turn := f.turn(p.called())
 	select {
@@ -297,7 +297,8 @@ func (f *Facts) Resume(ctx context.Context, name string) error {
 	return asked(f.daemon.Resume(ctx, name))
 }
 
-// known checks that streams are names of streams, because a run would take them for patterns.
+// known checks that each element of streams is the exact name of a stream, because a run would take
+// other text for a pattern.
 func (f *Facts) known(name string, streams []string) error {
 	s, ok := f.daemon.Hub().Status(name)
 	for _, stream := range streams {

@@ -24,7 +24,8 @@ func (f *Facts) Runs(ctx context.Context, q board.Query) (board.List[board.Run],
 	return l, nil
 }
 
-// runs returns all runs, or those of a source, newest first, and the snapshots that they are from.
+// runs returns the runs of all sources, or of one source, newest first. It also returns the snapshots
+// that contain them.
 func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapshot) {
 	var all []board.Run
 	at, shelf := map[string]int{}, f.shelf(ctx, source)
@@ -79,8 +80,8 @@ func (f *Facts) runsIn(name string, shelf []*snapshot, source string) map[string
 	return all
 }
 
-// about reports whether the rows of a pipeline in a snapshot belong to the source, or to any ("").
-// The snapshot of a place with a source has only rows of that source.
+// about reports whether the rows of a pipeline in a snapshot belong to the source. It is true if
+// source is "", and if the snapshot is of a place with only one source.
 func (f *Facts) about(pipeline, source string, b *snapshot) bool {
 	if source == "" || b.place.Source != "" {
 		return true
@@ -131,7 +132,8 @@ func (f *Facts) Schema(ctx context.Context, q board.Query) (board.List[board.Cha
 	return part(all, q, func(c board.Change) bool { return q.Table == "" || q.Table == c.Table }), nil
 }
 
-// part returns the page of q of the items that keep accepts.
+// part returns the items that keep accepts, from q.Offset on and at most q.Limit of them. Total counts
+// all accepted items.
 func part[T any](all []T, q board.Query, keep func(T) bool) board.List[T] {
 	var l board.List[T]
 	for _, one := range all {

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// counts is the column counts of a run's row.
+// counts is the decoded column `counts` of a row of the table _penstock_runs.
 type counts struct {
 	pipeline.Counts
 	Requests int
@@ -25,7 +25,7 @@ type counts struct {
 	Words    map[string]string
 }
 
-// open calls of for each stream that the run did not complete.
+// open calls its argument once for each stream that the run did not complete.
 func (c counts) open(of func(stream string, status pipeline.Status)) {
 	for status := range c.Streams {
 		for _, s := range c.Open[status] {
@@ -34,7 +34,7 @@ func (c counts) open(of func(stream string, status pipeline.Status)) {
 	}
 }
 
-// readRuns reads the runs. It combines the rows of a run over several sources.
+// readRuns reads the runs. A run over several sources has one row per source; these are combined.
 func (b *snapshot) readRuns(ctx context.Context, d load.Destination) error {
 	all := map[string]board.Run{}
 	err := scan(ctx, d, load.Runs, func(r row) {
@@ -65,7 +65,7 @@ func (b *snapshot) readRuns(ctx context.Context, d load.Destination) error {
 	return scan(ctx, d, load.Runs, func(r row) { b.near[r.text("run")].leave(b, r) })
 }
 
-// lastRuns returns the newest runs and deletes the others from all.
+// lastRuns returns the newest runs, and deletes the older ones from the map.
 func lastRuns(all map[string]board.Run) []board.Run {
 	runs := slices.SortedFunc(maps.Values(all), func(x, y board.Run) int { return strings.Compare(y.ID, x.ID) })
 	for len(runs) > mostRuns {
@@ -75,7 +75,7 @@ func lastRuns(all map[string]board.Run) []board.Run {
 	return runs
 }
 
-// run converts a run's row: the whole run, or its part for one source.
+// run converts a row of _penstock_runs, which is a whole run or the part of a run for one source.
 func (b *snapshot) run(r row, c counts) board.Run {
 	run := board.Run{
 		ID: r.text("run"), Pipeline: r.text("pipeline"), Destinations: []string{b.place.Name}, Status: pipeline.Status(r.text("status")),
@@ -121,11 +121,11 @@ func together(a, b board.Run) board.Run {
 type proofs struct {
 	passes []board.Pass
 	open   map[runStream]ended
-	left   bool // too many to hold: they are read on request
+	left   bool // there are too many for memory: they are read from the destination on request
 }
 
-// leave adds the streams that a run's row lists as open. It does nothing for a run whose passes are
-// not held.
+// leave adds the streams to p.open that a row of _penstock_runs lists as not completed. It does
+// nothing if p is nil, because the passes of that run are not in memory.
 func (p *proofs) leave(b *snapshot, r row) {
 	if p == nil {
 		return
@@ -141,7 +141,7 @@ func (p *proofs) leave(b *snapshot, r row) {
 	})
 }
 
-// all returns the passes with their outcomes, and the open streams without a pass.
+// all returns the passes with their outcomes, and an entry for each open stream that has no pass.
 func (p *proofs) all(destination string) []board.Pass {
 	told := map[runStream]bool{}
 	for i := range p.passes {
@@ -162,7 +162,8 @@ func (p *proofs) all(destination string) []board.Pass {
 	return p.passes
 }
 
-// leaveProofs drops the passes of the run that has the most, and returns their number.
+// leaveProofs removes the passes of the run with the most passes from memory, and returns how many
+// those were.
 func (b *snapshot) leaveProofs() int {
 	most := slices.MaxFunc(slices.Collect(maps.Values(b.near)), func(x, y *proofs) int { return cmp.Compare(len(x.passes), len(y.passes)) })
 	n := len(most.passes)
@@ -175,7 +176,7 @@ func (b *snapshot) knows(run string) bool {
 	return slices.ContainsFunc(b.runs, func(r board.Run) bool { return r.ID == run })
 }
 
-// proofs returns the passes of a run. It reads them from the destination if they are not held.
+// proofs returns the passes of a run, from memory or else from the destination.
 func (b *snapshot) proofs(ctx context.Context, run string) ([]board.Pass, error) {
 	if p := b.near[run]; p != nil && !p.left {
 		held := proofs{passes: slices.Clone(p.passes), open: p.open}

@@ -64,7 +64,7 @@ func (r row) time(name string) time.Time {
 	return time.Time{}
 }
 
-// scan calls each with every row of one of penstock's own tables.
+// scan calls the function each once for every row of one of penstock's own tables.
 func scan(ctx context.Context, d load.Destination, t schemas.Table, each func(row)) error {
 	return d.Scan(ctx, t.Name, nil, func(b arrow.RecordBatch) error {
 		for i := range int(b.NumRows()) {
@@ -74,7 +74,7 @@ func scan(ctx context.Context, d load.Destination, t schemas.Table, each func(ro
 	})
 }
 
-// asked converts an error of the daemon to one of the board.
+// asked converts an error of the daemon to the corresponding error of package board.
 func asked(err error) error {
 	switch {
 	case errors.Is(err, serve.ErrUnknown):

@@ -21,11 +21,11 @@ const (
 	mostRuns    = 10_000
 	mostRejects = 5_000
 	mostChanges = 20_000
-	mostStreams = 30_000  // of all sources; those of one source are read on request
-	mostBeats   = 24      // per stream
-	heldBeats   = 100_000 // of all streams
-	mostProofs  = 20      // runs whose witnesses are held; those of others are read on request
-	mostPasses  = 20_000  // of all these runs
+	mostStreams = 30_000  // of all sources together; those of one source are read on request
+	mostBeats   = 24      // passes per stream
+	heldBeats   = 100_000 // passes of all streams together
+	mostProofs  = 20      // runs whose passes are in memory; those of other runs are read on request
+	mostPasses  = 20_000  // of all these runs together
 	mostRaw     = 500     // bytes of a rejected value
 )
 
@@ -34,9 +34,9 @@ type snapshot struct {
 	place   Place
 	runs    []board.Run // one per run, with the sums of its sources
 	streams map[state.Key]*board.Stream
-	left    map[string]bool     // sources with streams that are not held, because there are too many
+	left    map[string]bool     // sources with streams that are not in memory, because there are too many
 	last    map[state.Key]ended // outcome of the newest run that did not complete the stream
-	near    map[string]*proofs  // of the newest runs
+	near    map[string]*proofs  // passes of the newest runs, by run
 	rejects []board.Reject
 	changes []board.Change
 
@@ -101,8 +101,8 @@ func (b *snapshot) keyOf(r row) state.Key {
 	return state.Key{Pipeline: r.text("pipeline"), Source: cmp.Or(r.text(schemas.ColSource), b.place.Source), Stream: r.text("stream")}
 }
 
-// stream returns the entry of a stream, and creates it if necessary. It returns nil if there are too
-// many; then it marks the source as incomplete. A visitor who selects that source gets all of its
+// stream returns the entry of a stream, and creates it if necessary. If there are too many entries, it
+// returns nil and marks the source as incomplete. A visitor who selects that source gets all of its
 // streams.
 func (b *snapshot) stream(k state.Key) *board.Stream {
 	s := b.streams[k]
@@ -117,7 +117,7 @@ func (b *snapshot) stream(k state.Key) *board.Stream {
 	return s
 }
 
-// beats returns how many passes of a stream are held: fewer if there are many streams. // Invariant 6
+// beats returns how many passes of each stream stay in memory: fewer if there are many streams. // Invariant 6
 func (b *snapshot) beats() int { return min(mostBeats, max(1, heldBeats/max(1, len(b.streams)))) }
 
 // runOf returns the run of a pass. The second pass of a run over a stream is called run#2.
@@ -236,8 +236,8 @@ func lastChanges(all []board.Change) []board.Change {
 	return all[:min(len(all), mostChanges)]
 }
 
-// stand sets the status of each stream: complete if it has a certificate, unless a later run did not
-// complete the stream.
+// stand sets the status of each stream. It is complete if the stream has a certificate, unless the
+// same run or a later one did not complete the stream.
 func (b *snapshot) stand() {
 	for _, s := range b.streams {
 		if s.Run != "" {

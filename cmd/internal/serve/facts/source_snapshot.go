@@ -12,8 +12,9 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// shelf returns the last snapshots of all destinations that have data of the source, or of any (""),
-// in the order of the configuration. Before the first read it waits at most firstWithin for it.
+// shelf returns the last snapshots of the destinations that have data of the source, or of all
+// destinations if source is "", in the order of the configuration. If the destinations have not been
+// read yet, it waits for that, at most firstWithin.
 func (f *Facts) shelf(ctx context.Context, source string) []*snapshot {
 	if !f.readsAny(source) {
 		return nil // do not open a file for an unknown name
@@ -85,8 +86,8 @@ func (f *Facts) corner(p Place, source string) *sourceSnapshot {
 	return c
 }
 
-// read returns the snapshot, and reads it again if it is too old. If that fails, it returns the old
-// one.
+// read returns the snapshot, and reads it again if it is too old. If reading fails, it returns the old
+// snapshot.
 func (c *sourceSnapshot) read(ctx context.Context, f *Facts) *snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 // Workspaces are the sources that pipelines read.
 type Workspaces struct {
 	Names func() []string // in the current configuration
-	State state.Store     // has the paused sources and the outcomes of all
+	State state.Store     // has the paused sources, and the last outcome of each source
 }
 
 // sourcesFresh is the maximum age of the list of sources. The list may have thousands and is not read

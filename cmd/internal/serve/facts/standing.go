@@ -68,9 +68,8 @@ func list[T any](all []T) []T {
 	return all
 }
 
-// Streams implements board.Health. It lists the configured streams in each destination, read or not.
-// It omits streams that no pipeline has any more, and, with several sources, those that no run has
-// tried yet.
+// Streams implements board.Health. It lists the configured streams once per destination. If a pipeline
+// has several sources, it omits streams that no run has tried yet.
 func (f *Facts) Streams(ctx context.Context, source string) (board.List[board.Stream], error) {
 	shelf := f.shelf(ctx, source)
 	all := board.List[board.Stream]{Hint: cmp.Or(apart(shelf), crowded(shelf))}
@@ -92,7 +91,7 @@ func (f *Facts) Streams(ctx context.Context, source string) (board.List[board.St
 	return all, nil
 }
 
-// each returns the streams of a pipeline over several sources in the destination.
+// each returns the streams of a pipeline with several sources, sorted by source and name.
 func (b *snapshot) each(s serve.Status) []board.Stream {
 	streams, sources := set(s.Streams), set(s.Sources)
 	var all []board.Stream
@@ -115,8 +114,8 @@ func set(all []string) map[string]bool {
 	return m
 }
 
-// of returns the streams of a pipeline with one source, from the snapshot, updated by the last run
-// and the run in progress if these are newer.
+// of returns the streams of a pipeline with one source. An entry is from the snapshot, or from the
+// last run or the run in progress if that run is newer.
 func (b *snapshot) of(s serve.Status) []board.Stream {
 	var all []board.Stream
 	told := b.told(s)
@@ -145,7 +144,8 @@ type ending struct {
 	at  time.Time
 }
 
-// told returns the outcomes of streams in this destination by the last run and the run in progress.
+// told returns, by stream, the outcomes that the last run and the run in progress reported for this
+// destination.
 func (b *snapshot) told(s serve.Status) map[string]ending {
 	all := map[string]ending{}
 	if s.Last != nil {
@@ -167,7 +167,7 @@ func (b *snapshot) told(s serve.Status) map[string]ending {
 	return all
 }
 
-// tell updates s.
+// tell updates a stream with this outcome.
 func (e ending) tell(s *board.Stream) {
 	s.Run, s.Status, s.Error = e.run, e.Status, ""
 	if e.Err != nil {

@@ -45,7 +45,7 @@ func (f *Facts) sample(all []serve.Status, now time.Time) {
 	}
 }
 
-// gauge updates the budgets. f.mu is held.
+// gauge updates the budgets. The caller must hold f.mu.
 func (f *Facts) gauge(all []serve.Status) {
 	for i := range f.budgets {
 		b := &f.budgets[i]
@@ -110,7 +110,7 @@ const minutes = 60
 type traffic struct {
 	last     time.Time
 	received int64
-	refused  map[string]int64 // by verdict; there are few
+	refused  map[string]int64 // by verdict; there are few verdicts
 	perMin   [minutes]int64
 	minute   int64 // of the newest count
 }
@@ -213,8 +213,8 @@ func (f *Facts) count(w *board.Webhook) {
 	}
 }
 
-// coverage returns, for each stream of a source, how many of its changes events have announced, from
-// the first destination that has such counts.
+// coverage returns, for each stream of a source, how many changes events have announced and how many
+// they have missed. The counts are from the first destination that has any.
 func (f *Facts) coverage(ctx context.Context, source string) (all []board.Coverage) {
 	shelf := f.shelf(ctx, "")
 	for _, s := range f.daemon.Hub().Statuses() {

@@ -16,7 +16,8 @@ const bodyTime = 10 * time.Second
 const firstRead = 4 << 10
 
 // read reads the raw body. It takes memory from the budget as bytes arrive, not by the announced
-// length, so that a client cannot reserve memory without sending. release returns the memory.
+// length. Thus a client cannot reserve memory without sending. release returns the memory to the
+// budget.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, release func(), a answer) {
 	taken := h.budget.account(address(r.RemoteAddr))
 	// Only servers in tests do not support deadlines.
@@ -66,8 +67,8 @@ func identity(encodings []string) bool {
 	return true
 }
 
-// readable reports whether the content type can be an event: JSON, and other types that senders use
-// for it. The charset is ignored, because the raw bytes are signed.
+// readable reports whether the content type can be that of an event: JSON, or another type that
+// senders use for JSON. The charset is ignored, because the signature covers the raw bytes.
 func readable(types []string) bool {
 	if len(types) == 0 {
 		return true

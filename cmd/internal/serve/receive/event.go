@@ -29,8 +29,9 @@ func event(source string, now time.Time, d signature.Delivery, v signature.Verdi
 	}
 }
 
-// typeOf returns the type of an event: the string in the field type of its body, or else in the field
-// event. It is "" if the body is not a JSON object or has neither; such events are stored, too. // Invariant 11
+// typeOf returns the type of an event: the string in the field `type` of its body, or else in the
+// field `event`. It is "" if the body is not a JSON object or has neither field; such events are
+// stored, too. // Invariant 11
 func typeOf(body []byte) string {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {

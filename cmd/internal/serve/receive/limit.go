@@ -11,8 +11,8 @@ import (
 // defaultBudget limits the bytes of bodies in memory.
 const defaultBudget = 64 << 20
 
-// address returns the client for limits: for IPv6 its /64 network, because a client there has many
-// addresses.
+// address returns the address that limits count for a client. For IPv6 that is its /64 network,
+// because a client there has many addresses.
 func address(remote string) netip.Addr {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -27,7 +27,7 @@ func address(remote string) netip.Addr {
 	return a
 }
 
-// budget limits the memory of all bodies in progress. One address may use a quarter of it. // Invariant 6
+// budget limits the memory of all bodies in progress. Each address may use a quarter of it. // Invariant 6
 type budget struct {
 	mu    sync.Mutex
 	left  int64
@@ -78,8 +78,8 @@ func (h *holding) release() {
 }
 
 // Connections limits the open connections of a listener; further ones are closed at once. Without a
-// limit, clients that send nothing, or one byte per second, could use up all file descriptors. The
-// limit of the total covers clients with many addresses.
+// limit, clients that send nothing, or one byte per second, could use up all file descriptors. Total
+// limits clients with many addresses.
 type Connections struct {
 	PerAddress, Total int
 }
@@ -100,7 +100,7 @@ type listener struct {
 	told  time.Time // of the last log line about too many connections
 }
 
-// Accept waits for the next connection within the limits.
+// Accept returns the next connection within the limits. It closes the connections that exceed them.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -145,7 +145,7 @@ type conn struct {
 	leave func()
 }
 
-// Close frees the connection's place and closes it.
+// Close closes the connection, which then no longer counts for the limits.
 func (c *conn) Close() error {
 	c.leave()
 	return c.Conn.Close()

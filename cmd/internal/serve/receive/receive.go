@@ -46,7 +46,7 @@ type Options struct {
 	Inbox    Inbox
 	Observe  func(serve.WebhookSeen)                      // called for every verdict; must not block
 	Received func(source string)                          // called when an event, new or repeated, is in the inbox; must not block
-	Hinted   func(source string)                          // called for a delivery that was captured or whose signature was refused; must not block
+	Hinted   func(source string)                          // called for each delivery to capture, and for each whose signature was refused; must not block
 	Signed   func(source string, header http.Header) bool // reports whether a delivery has the header that is expected to have the signature; nil: always true
 	Log      *slog.Logger
 	Budget   int64 // bytes of bodies in memory; 0: 64 MiB
@@ -229,7 +229,8 @@ func (h *Handler) capture(r *http.Request, name string, now time.Time, d signatu
 	return answer{status: http.StatusOK, verdict: captured}
 }
 
-// unkept returns the answer to a delivery that could not be stored: the sender may try again later.
+// unkept returns the answer to a delivery that could not be stored. It asks the sender to try again
+// later.
 func unkept(err error) answer {
 	if errors.Is(err, state.ErrInboxFull) {
 		return answer{status: http.StatusServiceUnavailable, verdict: full, err: err}

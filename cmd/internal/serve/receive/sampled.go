@@ -9,8 +9,8 @@ import (
 // linesEach is the maximum number of lines per second.
 const linesEach = 10
 
-// sampled is a rate-limited log: it writes the first lines of each second, and then the number of
-// omitted ones.
+// sampled is a rate-limited log. It writes the first lines of each second, and later the number of
+// lines that it omitted.
 type sampled struct {
 	log *slog.Logger
 
@@ -39,7 +39,7 @@ func (s *sampled) next(now time.Time) (write bool, left int) {
 		left, s.left = s.left, 0
 		s.second, s.written = now, 0
 		if left > 0 {
-			s.written = 1 // what says so is a line, too
+			s.written = 1 // the report of omitted lines is a line, too
 		}
 	}
 	if s.written >= linesEach {

@@ -12,8 +12,8 @@ type Elided struct {
 // Count of Elided is a lower bound.
 const mostCounted = 200_000
 
-// Between returns the last slots after one time and up to another, in order, at most most of them, and
-// a summary of the slots before these.
+// Between returns the slots later than after, up to and including until. If there are more than most,
+// it returns the last ones, and a summary of those before them.
 func (s Schedule) Between(after, until time.Time, most int) (before Elided, slots []time.Time) {
 	ring, n := make([]time.Time, 0, min(most, 64)), 0
 	for at := s.Next(after); !at.IsZero() && !at.After(until); at = s.Next(at) {

@@ -180,7 +180,8 @@ func (s Schedule) in(sp span, t time.Time) time.Time {
 	return at.In(s.zone)
 }
 
-// wall returns the first wall-clock time of the schedule after that of t plus back.
+// wall returns the first wall-clock time of the schedule that is later than the wall-clock time of t
+// plus back.
 func (s Schedule) wall(t time.Time, shift, back time.Duration) time.Time {
 	w := wallOf(t, shift).Add(back)
 	for range 3 { // cron looks five years ahead; 29 February can be eight away
@@ -195,9 +196,9 @@ func (s Schedule) wall(t time.Time, shift, back time.Duration) time.Time {
 // wallOf returns the wall-clock time at t with this UTC offset, as if it were UTC.
 func wallOf(t time.Time, shift time.Duration) time.Time { return t.UTC().Add(shift) }
 
-// Jitter returns the delay between a slot and its run, so that pipelines with the same schedule do not
-// start at once. It is less than most. It is always the same for the same name and slot, so a restart
-// neither repeats nor moves a run.
+// Jitter returns the delay between a slot and its run, which keeps pipelines with the same schedule
+// from starting at once. It is less than most. The same name and slot always have the same delay, so a
+// restart neither repeats nor moves a run.
 func Jitter(name string, slot time.Time, most time.Duration) time.Duration {
 	if most < time.Second {
 		return 0
