@@ -32,7 +32,8 @@ var (
 )
 
 // oneByOne returns the candidates for a server that refuses several parameters in one request, the
-// usual ones of all kinds first. tokens are the candidates for the answer's token, if it has one.
+// usual ones of all kinds first. The argument tokens holds the candidates for the answer's token,
+// if it has one.
 func (p *pagerProbe) oneByOne(tokens []pagerCandidate) [][]pagerCandidate {
 	s := p.first.signals
 	kinds := map[string][]pagerCandidate{"page": p.numbered("page"), "offset": p.numbered("offset")}

@@ -9,7 +9,8 @@ import (
 )
 
 // If the server treats unknown parameters as filters, or refuses them, several parameters cannot
-// share a request. The usual ones are found anyway; a parameter that no list uses is not.
+// share a request. The usual parameters are found anyway. A parameter that no list uses is not
+// found.
 func TestParametersOneByOne(t *testing.T) {
 	total := servers.Signal{At: "/total", Says: "total"}
 	next := servers.Signal{At: "/next", Says: "next", As: "number"}

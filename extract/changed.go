@@ -2,9 +2,9 @@ package extract
 
 import "time"
 
-// ChangedAt returns when a record, a JSON object, was last changed: the latest time in the members
-// that are named for changes (updated_at, modified) and in the member whose name is field. ok is
-// false if no member has such a time.
+// ChangedAt returns when a record, a JSON object, was last changed. That is the latest time in the
+// members that are named for changes, such as updated_at, and in the member whose name is field. ok
+// is false if none of them holds a time.
 func ChangedAt(record []byte, field string) (at time.Time, ok bool) {
 	ms, err := attributes(record)
 	if err != nil {

@@ -3,9 +3,9 @@
 // through [wire]; package transform interprets the values.
 //
 // Most payloads of the platform are undocumented, and its modules use different formats. So nothing
-// is taken for granted: the catalogue's hints are checked against each answer, rules detect what
-// the hints leave open, and if no rule fits, the stream stops and reports what it saw. A pass ends
-// only by one of the Rule constants. If it stops for any other reason, it returns an error, so an
+// is taken for granted. The catalogue's hints are checked against each answer. Rules detect what
+// the hints leave open. If no rule fits, the stream stops and reports what it saw. A pass ends only
+// by one of the Rule constants. If it stops for any other reason, it returns an error, so an
 // incomplete list is never taken for the whole one.
 //
 // Begin with [New], then range over [Client.Pages].
@@ -168,11 +168,12 @@ func (c *Client) Close() error {
 	return errors.Join(errs...)
 }
 
-// Pages reads s. If from is "" or the cursor of a finished pass, or if the request of s has changed
-// since, it begins at the beginning of the list; otherwise where the pass was interrupted. The last
-// page has End. An error ends the sequence; the pages before it are valid, and their cursors resume
-// after them. Errors of the source are or wrap [*wire.Error], errors of a parent [*ParentError].
-// When the caller leaves the loop early, Pages stops all its requests before it returns.
+// Pages reads s. It begins at the beginning of the list if from is "" or the cursor of a finished
+// pass, or if the request of s has changed since. Otherwise it continues where the pass was
+// interrupted. The last page has End. An error ends the sequence; the pages before it are valid,
+// and their cursors resume after them. Errors of the source are or wrap [*wire.Error], errors of a
+// parent [*ParentError]. When the caller leaves the loop early, Pages stops all its requests before
+// it returns.
 func (c *Client) Pages(ctx context.Context, s schemas.Stream, from state.Cursor) iter.Seq2[Page, error] {
 	return c.PagesOf(ctx, s, from, nil)
 }

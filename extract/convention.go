@@ -70,7 +70,7 @@ type Convention struct {
 	Volatile []string `json:"volatile,omitempty"` // top-level fields that differ on every reading
 
 	// Waiting reports that the list seems to have an order or a filter by the time of change, but
-	// no record distinguishes it from one by the time of creation yet.
+	// no record has shown yet that it does not go by the time of creation.
 	Waiting bool `json:"waiting,omitempty"`
 
 	Dropped     []string   `json:"dropped,omitempty"`      // hypotheses that the source has refuted: see the Hypothesis constants
@@ -112,9 +112,9 @@ func (c Convention) Fits(s schemas.Stream) bool {
 	return c.Of == fingerprint(s) && !c.Open && (c.Thorough || !s.Incremental.Auto)
 }
 
-// Undecided reports whether probing again may find out how to request only changed records: the
-// list seems to have an order or a filter by the time of change, but no record has shown yet that
-// it does not go by the time of creation.
+// Undecided reports whether probing again may find out how to request only changed records. That is
+// so if the list seems to have an order or a filter by the time of change, but no record has shown
+// yet that the order or filter does not go by the time of creation.
 func (c Convention) Undecided() bool {
 	o, f := c.Order, c.Filter
 	if f != nil && f.ByChange || f == nil && o != nil && o.ByChange {

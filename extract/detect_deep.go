@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// detectDeep takes the only list of objects at any depth; without any, the only object that holds
-// records by id; without any, the only empty list.
+// detectDeep takes the only list of objects at any depth. If there is none, it takes the only
+// object that holds records by id. If there is none of these either, it takes the only empty list.
 func (f *finder) detectDeep(v value) bool {
 	if f.single || f.record(v) && !f.paged(v) && !f.declaresList(v) {
 		return false

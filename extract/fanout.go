@@ -31,8 +31,8 @@ type tuples interface {
 	count() int // 0 if not known yet
 }
 
-// fanPass is a pass of a stream that is requested several times: once per record of its parent, or
-// once per time window.
+// fanPass is a fan-out: a pass of a stream that is requested several times, once per record of its
+// parent or once per time window.
 type fanPass struct {
 	*pass
 	over    tuples

@@ -121,9 +121,9 @@ const maxFileName = 200
 // deviceName matches names that are devices on some systems.
 var deviceName = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)`)
 
-// fileName returns the file name from a Content-Disposition header, safe to show and to use for a
-// copy of the file: without folders, control characters and characters that are special in some
-// file system. It returns "" if none is left.
+// fileName returns the file name from a Content-Disposition header, without folders, control
+// characters and characters that are special in some file system. So the name is safe to show, and
+// to use for a copy of the file. It returns "" if none is left.
 func fileName(disposition string) string {
 	_, params, err := mime.ParseMediaType(disposition)
 	if err != nil {

@@ -117,7 +117,7 @@ func TestAllFilesBroken(t *testing.T) {
 	classIs(t, err, wire.Malformed)
 }
 
-// A detail for which the server's code fails is the only one missing.
+// If the server's code fails for one detail, only that detail is missing.
 func TestFanOutBrokenParent(t *testing.T) {
 	f := newFamily(t, 12)
 	f.broken = "7"

@@ -106,9 +106,9 @@ func (t *trial) reacts(ctx context.Context, names []string, bound string) (bool,
 	return len(rows) == 0, nil
 }
 
-// prove accepts a filter only if it cannot be a filter by time of creation. Of two records, it must
-// leave out the one that was created later but changed before the given time, and return the one
-// that was created earlier but changed after it.
+// prove accepts a filter only if it cannot be a filter by time of creation. It tests the filter
+// with two records: the one created earlier was changed after a given time, the other one before
+// that time. The filter must return the first and leave out the second.
 func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
 	t.n.out.Waiting = true
 	if !t.h.complete(t.n.rows) {

@@ -155,7 +155,7 @@ func TestLastPageRepeats(t *testing.T) {
 	require.LessOrEqual(t, c.requests.Load(), int64(7))
 }
 
-// A server that ignores the page parameter returns its first page again.
+// If a server ignores the page parameter and returns its first page again, the pass fails.
 func TestPageIgnored(t *testing.T) {
 	s := list("x.things", "id")
 	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -370,7 +370,7 @@ func TestNextLinkIsNotFollowed(t *testing.T) {
 	require.Equal(t, "1,2", r.ids())
 }
 
-// An expired cursor sends a list with a key back to its beginning, once.
+// If a cursor has expired, a list with a key is read again from its beginning, but only once.
 func TestCursorExpires(t *testing.T) {
 	for _, key := range [][]string{{"id"}, nil} {
 		for _, always := range []bool{true, false} {

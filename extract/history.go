@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// history compares when the records of a list were changed and created. Only an edited record can
-// show whether an order or a filter goes by the time of change: until one is edited, the order by
-// change equals the order by creation.
+// history compares when the records of a list were changed and created. As long as no record was
+// edited, the order by change equals the order by creation. So only an edited record can show
+// whether an order or a filter goes by the time of change.
 type history struct {
 	key           []string
 	changed, unit string // the field with the time of change, and its format
@@ -76,10 +76,9 @@ func (h history) evidence(rows []row) (edited, other row) {
 	return nil, nil
 }
 
-// edited finds the record with the latest change for which another record shows that it
-// was edited and is not new: it was created before the other, and was changed after it.
-// bound is a time between the two changes, as close to the later one as the format
-// allows.
+// edited finds two records: the first was created before the second, and was changed after it. So
+// the first was edited and is not new. Of several such records it is the one with the latest
+// change. bound is a time between the two changes, as close to the later one as the format allows.
 func (h history) edited(rows []row) (edited, other row, bound time.Time) {
 	byChange := slices.Clone(rows)
 	slices.SortStableFunc(byChange, func(a, b row) int {

@@ -128,7 +128,8 @@ func kinds(t *testing.T, parents string, answer func(parent any) (status int, te
 	return c, child
 }
 
-// If the source ignored the parent's value, the rows would be multiplied.
+// If the source ignores the parent's value, the stream is not read once per parent, because that
+// would multiply its rows.
 func TestParentParameterCanBeRefuted(t *testing.T) {
 	const two = `[{"id":1,"parent":"Lead"},{"id":2,"parent":"Account"},{"id":3,"parent":null}]`
 	all := func(any) (int, string) { return 200, `{"data":[{"id":5,"name":"a"},{"id":6,"name":"b"}]}` }

@@ -63,7 +63,8 @@ next:
 	return out
 }
 
-// A record that breaks every page with it is the only one missing if the list has other page sizes.
+// If a list can be read in other page sizes, a record that breaks every page that contains it is
+// the only one missing.
 func TestBrokenRecordIsIsolated(t *testing.T) {
 	byPage := schemas.Pagination{Type: "page", Page: "page", Size: "per_page", Limit: 10}
 	byOffset := schemas.Pagination{Type: "offset", Page: "offset", Size: "limit", Limit: 10}

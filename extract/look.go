@@ -18,7 +18,7 @@ func (l *listReader) look(ctx context.Context, at position) (*step, error) {
 	return l.inspect(ctx, at, l.request)
 }
 
-// reread is look for a page that is known to exist. So temporary failures are retried.
+// reread does what look does, for a page that is known to exist. So it retries temporary failures.
 func (l *listReader) reread(ctx context.Context, at position) (*step, error) {
 	return l.inspect(ctx, at, func(ctx context.Context, at position) (*answer, error) {
 		return l.c.fetch(ctx, l.s, l.params, at)

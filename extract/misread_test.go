@@ -205,7 +205,8 @@ func TestRefusalExplainsNoSignal(t *testing.T) {
 	}
 }
 
-// Configured paging resolves doubts about signals: the hint of an error message must help.
+// Configured paging resolves doubts about signals. So the configuration that an error message
+// proposes helps.
 func TestConfiguredPagingResolvesDoubts(t *testing.T) {
 	s := own("x.things")
 	h := func(w http.ResponseWriter, _ *http.Request) {

@@ -59,9 +59,9 @@ var (
 	errEmptyPages = fmt.Errorf("the list announces more records, but %d pages in a row were empty", maxEmptyPages)
 )
 
-// decide uses the strongest evidence there is, in this order: what the user configured, a flag or
-// token for more, a next link, the number of the last page, the number of records. Without
-// evidence, only a probe can decide.
+// decide uses the strongest evidence that the answer has. The strongest is the configuration of the
+// user. Then come a flag or token for more, a next link, the number of the last page, and the
+// number of records. Without evidence, only a probe can decide.
 func (p *pager) decide(at position, n int, lastID string, s signals) (continuation, error) {
 	if p.stated { // the configured paging overrides signals of other kinds
 		s = s.of(p.hint.Type)

@@ -46,9 +46,9 @@ type pagerProbe struct {
 	reread     bool
 }
 
-// maxSearch limits the probes for the paging parameter of a list that announces more;
-// maxSingleSearch applies if each parameter takes a request; maxSilentSearch applies to a list that
-// announces nothing and is probably whole.
+// maxSearch limits the probes for the paging parameter of a list that announces more.
+// maxSingleSearch is that limit if each parameter takes a request. maxSilentSearch is the limit for
+// a list that announces nothing and is probably whole.
 const (
 	maxSearch       = 34
 	maxSingleSearch = 44

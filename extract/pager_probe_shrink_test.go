@@ -39,7 +39,8 @@ func TestOnlyPageInSmallerPages(t *testing.T) {
 	}
 }
 
-// The page after the only page is requested: smaller pages show only how to request it.
+// Smaller pages show how to request the page after the only page, but not whether there is one. So
+// that page is requested.
 func TestPageAfterTheOnlyPage(t *testing.T) {
 	for name, paging := range map[string]servers.Paging{
 		"keyset": {Kind: servers.KindKeyset, Param: "after_id", Bad: "empty"},

@@ -86,8 +86,8 @@ func wordsWithout(text string, left ...string) []string {
 	return slices.DeleteFunc(words, func(w string) bool { return slices.Contains(left, w) })
 }
 
-// noteBodyParameters detects where the server reads the parameters of a POST: if it refuses one in the body and
-// ignores the same one in the query, it reads them in the body.
+// noteBodyParameters detects where the server reads the parameters of a POST. A server that refuses
+// a parameter in the body and ignores it in the query reads parameters in the body.
 func (p *pagerProbe) noteBodyParameters(param string, refused bool, like likeness) {
 	switch {
 	case !p.l.s.Pagination.Query:
@@ -240,8 +240,9 @@ func (p *pagerProbe) needsWholeLink(ctx context.Context, c pagerCandidate) (bool
 	return like != noRecords, nil
 }
 
-// safeMoment reports whether no record can be lost if a time separates two pages: the second page
-// repeats the last record of the first, or the list states a total that would show the loss.
+// safeMoment reports whether no record can be lost unnoticed if a time separates two pages. That is
+// so if the second page repeats the last record of the first, or if the list states a total, which
+// would show the loss.
 func (p *pagerProbe) safeMoment(st *step) bool {
 	if p.first.signals.total >= 0 {
 		return true

@@ -2,8 +2,9 @@ package extract
 
 import "slices"
 
-// Parent is one request of a fan-out: the values that it takes from the records of the parent
-// stream. Records with the same values are one Parent.
+// Parent is one request of a fan-out, which is a pass that requests a child stream once per parent.
+// It has the values that the request takes from the records of the parent stream. Records with the
+// same values are one Parent.
 type Parent struct {
 	// Tuple is these values as a JSON array in the order of the stream's parameters, null where a
 	// record has none. It is valid as long as its page, or until the function that receives it

@@ -19,10 +19,10 @@ const maxControls = 3
 // maxShown is how many bytes of a parent's values a gap shows.
 const maxShown = 200
 
-// continueWithout continues without the answer for t if the error concerns only this parent: the parent no
-// longer exists, its record is broken, its values fit no request, or the source answers for other
-// parents. If none of several parents can be read, the error is the endpoint's. begun reports that
-// a part of the answer was read.
+// continueWithout continues without the answer for t if the error concerns only this parent. That
+// is so if the parent no longer exists, its record is broken, its values fit no request, or the
+// source answers for other parents. If none of several parents can be read, the error is the
+// endpoint's. begun reports that a part of the answer was read.
 func (f *fanPass) continueWithout(ctx context.Context, t tupleRequest, w *lookahead, err error, begun bool) error {
 	fault, ok := errors.AsType[*wire.Error](err)
 	switch {
@@ -48,9 +48,9 @@ func (f *fanPass) continueWithout(ctx context.Context, t tupleRequest, w *lookah
 }
 
 // tooMany reports whether too many parents could not be read, so that the pass must fail. After
-// maxGaps gaps, a failure that was retried is one too many; other failures are cheap and are only
-// counted. So is a failure after allGone others if no parent was answered. Values that fit no
-// request do not count there, because they say nothing about the endpoint. // Invariant 15
+// maxGaps gaps, a failure that was retried is one too many. Other failures are cheap and are only
+// counted. If no parent was answered, allGone failures are enough. Values that fit no request are
+// not among these, because they say nothing about the endpoint. // Invariant 15
 func (f *fanPass) tooMany(fault *wire.Error) bool {
 	return len(f.mark.Gaps) >= maxGaps && fault.Attempts > 1 || f.failed >= allGone && !f.answered
 }
@@ -83,16 +83,17 @@ func (f *fanPass) withoutAnswer() (n int64) {
 // ofParent reports whether the gap is one parent or several, not records of a list.
 func (g Gap) ofParent() bool { return strings.HasPrefix(g.At, parentAt) }
 
-// oneParent reports whether an error concerns only the requested parent: the server fails on its
-// records, rejects its value, or the value cannot be part of a path. // Invariant 9
+// oneParent reports whether an error concerns only the requested parent. Then the server fails on
+// its records, rejects its value, or the value cannot be part of a path. // Invariant 9
 func oneParent(s schemas.Stream, e *wire.Error) bool {
 	return concernsOneParent(s, e) || e.Class == wire.Invalid || e.Class == wire.Refused || e.Class == wire.Missing
 }
 
 // othersAnswer reports whether the source answers for another parent right after an error that may
 // concern all of them: a missing permission, a login page, a server that does not respond, another
-// shape. It requests a parent that was answered before; if there is none, the parents of an earlier
-// run and the next ones. A throttling error always concerns all parents.
+// shape. It requests a parent that was answered before. If there is none, it requests the last
+// parents before the interruption and the next ones. A throttling error always concerns all
+// parents.
 func (f *fanPass) othersAnswer(ctx context.Context, w *lookahead, fault *wire.Error) bool {
 	if fault.Class == wire.Throttled || !fault.NotBefore.IsZero() {
 		return false

@@ -126,8 +126,8 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// If the path contains the first token, paging still uses that parameter; not if the path contains
-// another value of it.
+// If the path contains the first token of a parameter, paging still uses that parameter. If the
+// path contains another value, paging does not use it.
 func TestFirstTokenInThePath(t *testing.T) {
 	for value, reads := range map[string]bool{"*": true, "initial": true, "tok-10": false} {
 		s := own("x.things")

@@ -15,9 +15,9 @@ import (
 // missing.
 var errNoRecord = errors.New("the answer neither holds the record nor says that it does not exist")
 
-// Present requests one record of s and reports whether the source has it. values are JSON scalars
-// by parameter name. present is false only if the answer says that there is no such record; any
-// other answer without the record is an error. It takes one request, plus retries.
+// Present requests one record of s and reports whether the source has it. The argument values holds
+// JSON scalars by parameter name. present is false only if the answer says that there is no such
+// record; any other answer without the record is an error. It takes one request, plus retries.
 func (c *Client) Present(ctx context.Context, s schemas.Stream, values map[string][]byte) (present bool, requests int, err error) {
 	record, requests, err := c.Record(ctx, s, values)
 	return record != nil, requests, err

@@ -133,7 +133,7 @@ func TestEveryStream(t *testing.T) {
 	}
 }
 
-// The same without hints about the place of records and the paging: the rules detect them.
+// Without hints, the rules detect the place of the records and the paging.
 func TestEveryListWithoutHints(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{})
 	for _, s := range p.catalogue.Ordered() {

@@ -76,9 +76,9 @@ func (r *signalReader) lowerBound(v value, pointer string) {
 	}
 }
 
-// parameters takes the members of an object for the next page as the parameters of that page if
-// they have no role: {"continue": {"apcontinue": …}}. It then restores the signals that were read
-// before the object.
+// parameters reads an object for the next page whose members have no role: {"continue":
+// {"apcontinue": …}}. It takes these members as the parameters of that page. It then restores the
+// signals that were read before the object.
 func (r *signalReader) parameters(v value, before signals) {
 	params, unknown := url.Values{}, false
 	for raw, m := range r.d.members(v) {

@@ -55,8 +55,8 @@ func (f windowPlan) exhausted() bool {
 	return f.Found && f.Barren >= emptyMonths || f.Barren >= leadingEmptyMonths
 }
 
-// If the beginning is open, a pass goes back until it finds emptyMonths empty months in a row, or
-// leadingEmptyMonths if no month had records yet, but at most maxMonths. // Invariant 15
+// If the beginning is open, a pass goes back until it finds emptyMonths empty months in a row.
+// Before the first month with records, it takes leadingEmptyMonths. It goes back at most maxMonths. // Invariant 15
 const (
 	emptyMonths        = 12
 	leadingEmptyMonths = 60

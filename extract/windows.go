@@ -177,8 +177,9 @@ func stepOf(format string) time.Duration {
 	return time.Second
 }
 
-// slack is how far before its beginning a range is requested: one step, because the server may
-// exclude the bound, or the largest difference of two time zones if the source states none.
+// slack is how far before its beginning a range is requested. It is one step of the time format,
+// because the server may exclude the bound. If the source states no time zones, it is the largest
+// difference of two clocks.
 func slack(format string) time.Duration {
 	if zoneless(format) {
 		return skew

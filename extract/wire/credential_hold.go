@@ -138,8 +138,9 @@ func (h *holder) locked(ctx context.Context, f func(context.Context, *exchange) 
 	return h.exclusive(ctx, func() {}, f)
 }
 
-// exclusive is locked that also calls the function done at the end. A cancelled caller returns soon, but the
-// exchange continues: its answer means that the server has ended the old token, so the new one must be stored.
+// exclusive does what locked does, and calls the function done at the end. A cancelled caller returns soon, but
+// the exchange continues: its answer means that the server has ended the old token, so the new one must be
+// stored.
 func (h *holder) exclusive(ctx context.Context, done func(), f func(context.Context, *exchange) error) (Secret, error) {
 	type outcome struct {
 		token Secret

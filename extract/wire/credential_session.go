@@ -23,7 +23,7 @@ func (s Session) maxWait() time.Duration {
 }
 
 // post makes one request to the client's origin. It waits for the governor, is never redirected, and is not
-// repeated: if the answer to a rotation is lost, the new token may be lost with it. // Invariant 9
+// repeated: if the answer to a refresh is lost, the new token is lost with it. // Invariant 9
 func (s Session) post(ctx context.Context, path string, have Secret, body []byte) ([]byte, error) {
 	if s.c == nil {
 		return nil, errors.New("no client to sign in with")

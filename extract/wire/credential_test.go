@@ -102,7 +102,7 @@ func TestLoginShapes(t *testing.T) {
 	}
 }
 
-// Sixteen workers meet the expiry at once: one refresh, and all continue.
+// If sixteen workers find the token expired at the same time, it is refreshed once, and all continue.
 func TestLoginRefreshesOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}

@@ -14,8 +14,8 @@ import (
 // process at a time.
 type Ledger interface {
 	// ChangeBudget calls change, exclusively, with the text stored under name, and durably stores the text that
-	// it returns; nil leaves it as it is. at is the ledger's own time, read under the lock. change may be
-	// called again after a failure.
+	// change returns. If change returns nil, the stored text stays. The argument at of change is the ledger's
+	// own time, read under the lock. The function change may be called again after a failure.
 	ChangeBudget(ctx context.Context, name string, change func(at time.Time, kept []byte) ([]byte, error)) error
 }
 

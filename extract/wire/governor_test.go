@@ -87,7 +87,7 @@ func TestGovernorJitter(t *testing.T) {
 	}
 }
 
-// A server that is slow for some requests is not a delayed connection, and costs at most the largest guard.
+// A server that is slow for some requests looks like a delayed connection. That costs little of the budget.
 func TestGovernorSlowServer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: &slidingWindow{limit: 100, window: time.Second}, latency: 100 * time.Millisecond, work: 300 * time.Millisecond, headers: true}
@@ -107,7 +107,7 @@ func TestGovernorStorm(t *testing.T) {
 	})
 }
 
-// storm refuses about one in every requests.
+// storm refuses about one request of every s.every.
 type storm struct{ every, n int }
 
 func (s *storm) take(now time.Time) (bool, int, time.Time) {
@@ -316,7 +316,7 @@ func TestGovernorRefusedAgain(t *testing.T) {
 	})
 }
 
-// refuseRange refuses the requests numbered from to to, whatever their rate.
+// refuseRange refuses the requests with numbers from s.from to s.to, whatever their rate.
 type refuseRange struct{ from, to, n int }
 
 func (s *refuseRange) take(now time.Time) (bool, int, time.Time) {

@@ -11,7 +11,7 @@ import (
 // application/vnd.api+json or application/hal+json.
 const accept = "application/json, application/vnd.api+json;q=0.9, application/*+json;q=0.8"
 
-// reservedHeaders are the headers that a configuration cannot set, each with the reason: they frame the
+// reservedHeaders are the headers that a configuration cannot set, each with the reason. They frame the
 // request, belong to one connection, carry credentials (which are configured under auth), or make the answer
 // partial.
 var reservedHeaders = map[string]string{

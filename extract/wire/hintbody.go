@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// bodyHints returns the rate-limit facts in the body of a 429, as headers: gateways copy the headers of the
-// server behind them into JSON, and some APIs state the wait only there.
+// bodyHints returns the rate-limit facts in the body of a 429, as headers. Gateways copy the headers of the
+// server behind them into JSON, and some APIs state the wait only in the body.
 func bodyHints(body []byte) http.Header {
 	h := http.Header{}
 	if len(body) > 0 && len(body) <= 64<<10 {
@@ -16,7 +16,8 @@ func bodyHints(body []byte) http.Header {
 	return h
 }
 
-// gatherHints adds the hints among the members of a JSON object, searching depth levels. Outer levels win.
+// gatherHints adds the hints among the members of a JSON object. It searches as many levels as depth says.
+// Outer levels win.
 func gatherHints(h http.Header, v json.RawMessage, depth int) {
 	var object map[string]json.RawMessage
 	if depth == 0 || json.Unmarshal(v, &object) != nil {

@@ -33,15 +33,16 @@ type OAuthOptions struct {
 
 	AuthorizeParams map[string]string // additional parameters of the sign-in page's URL
 
-	// RedirectURI is the address to which the server sends the browser back. Penstock listens on it if it is a
-	// loopback address; without a port, on any free one. "" means http://127.0.0.1/callback.
+	// RedirectURI is the address to which the server sends the browser back. If it is a loopback address,
+	// penstock listens there. If that address has no port, penstock takes any free one. "" means
+	// http://127.0.0.1/callback.
 	RedirectURI string
 
 	Scopes []string
 
 	// Grace is how long the server accepts a refresh token again after its first use, or [GraceAlways]. 0 means
-	// unknown: a refresh token is not sent again after a call whose answer was lost, unless the server was seen
-	// not to rotate.
+	// unknown. Then a refresh token is not sent again after a call whose answer was lost, unless the last
+	// renewal has shown that the server does not rotate refresh tokens.
 	Grace time.Duration
 
 	Slot     *state.Slot

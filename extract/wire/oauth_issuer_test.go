@@ -127,7 +127,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// Metadata does not widen where secrets are sent, and must be the issuer's own.
+// Metadata does not decide to which other hosts secrets are sent, and must be the issuer's own.
 func TestDiscoveryRefuses(t *testing.T) {
 	other := newIssuer(t)
 	for name, tt := range map[string]struct {
@@ -301,7 +301,8 @@ func TestDeviceCode(t *testing.T) {
 	require.ErrorContains(t, err, "set device_url, or sign in with --paste")
 }
 
-// A sign-out revokes, then removes. If the server does not confirm, nothing changes.
+// A sign-out revokes the tokens at the server, then removes the stored ones. If the server does not confirm,
+// nothing changes.
 func TestSignOut(t *testing.T) {
 	i := newIssuer(t)
 	o := i.grant(t, nil)

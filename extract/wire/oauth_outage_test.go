@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// A request waits for a token endpoint that fails: as long as it asks, or a little longer each time. The stored
-// grant does not change meanwhile.
+// A request waits for a token endpoint that fails: as long as the endpoint asks, or a little longer each time.
+// The stored grant does not change meanwhile.
 func TestTokenEndpointIsWaitedFor(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"429":                jsonText(429, `{}`, "Retry-After", "1"),
@@ -48,7 +48,8 @@ func TestTokenEndpointIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A token endpoint that keeps failing parks the run, and no other stream or process calls it before its time.
+// If a token endpoint keeps failing, the run ends, and no other stream or process calls the endpoint before the
+// time that it has set.
 func TestTokenEndpointStaysDown(t *testing.T) {
 	r := newRealm()
 	srv := httptest.NewServer(r)

@@ -55,8 +55,8 @@ func (o *OAuth) clientAuth() string {
 }
 
 // ask makes one call to the token endpoint in a slot of the governor, and stores the grant. It gets the slot
-// before it stores the note of the call: a process that is killed while it waits has sent nothing. x/oauth2
-// uses the HTTP client in the context, which reaches only that endpoint's origin.
+// before it stores the note of the call: a process that is killed while it waits for the slot has sent nothing
+// and leaves no note. x/oauth2 uses the HTTP client in the context, which reaches only that endpoint's origin.
 func (o *OAuth) ask(ctx context.Context, s Session, x *exchange, conf oauth2.Config, began func() note,
 	call func(context.Context) (*oauth2.Token, error), complete func(grant) grant,
 ) error {

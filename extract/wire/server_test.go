@@ -83,7 +83,7 @@ func (s *slidingWindow) take(now time.Time) (bool, int, time.Time) {
 	return true, s.limit - len(s.seen), reset
 }
 
-// tokenBucket holds limit tokens and refills them within a window.
+// tokenBucket holds up to t.limit tokens, and refills an empty bucket within a window.
 type tokenBucket struct {
 	limit  int
 	window time.Duration
