@@ -47,7 +47,7 @@ func newBound(s schemas.Stream, known []schemas.Table) bound {
 	return b
 }
 
-// admit counts c, unless the destination has it. It returns false if the limit is reached.
+// admit counts c, unless c is already counted. It returns false if the limit is reached, so that c gets no values.
 func (b *bound) admit(c *column) bool {
 	if c.counted {
 		return true
@@ -77,8 +77,8 @@ func (b *bound) countTable(t *table) {
 	}
 }
 
-// roomFor reports whether a member of this name may get a field, with at most most fields in total, and
-// counts it.
+// roomFor reports whether a member of this name may get a field, and counts the field. No more than the given number
+// of fields may exist.
 func (b *bound) roomFor(name string, most int) bool {
 	if len(name) > maxNameBytes || b.fields >= most {
 		return false
@@ -148,7 +148,7 @@ func (b *bound) noteBeyond(pointers []string) {
 	}
 }
 
-// maxBeyond is how many of them are remembered.
+// maxBeyond is the number of pointers that noteBeyond remembers.
 const maxBeyond = 3
 
 // always reports whether the field at a pointer of t gets a column regardless of the limit, because the

@@ -39,10 +39,10 @@ const (
 	Refuted                  // a different record: it is rejected
 )
 
-// CompareKeys makes m compare records with the same key. judge decides about each record whose content
-// differs from the first record with its key. judge may be called more than once for a record, because
-// a page may be read more than once. CompareKeys must be called before the first Append. m remembers
-// keys in at most most slots, a power of two: use [MostKeySlots] unless memory is scarce.
+// CompareKeys makes m compare records with the same key. The function judge decides about each record whose content
+// differs from the first record with its key. m may call judge more than once for a record, because it may read a page
+// more than once. CompareKeys must be called before the first Append. The last argument is the maximum number of slots
+// for keys, a power of two: use [MostKeySlots] unless memory is scarce.
 func (m *Mapper) CompareKeys(judge func(Clash) Judgement, most int) {
 	m.clashes = &clashes{judge: judge, seen: keyTable{most: most}}
 }
@@ -157,8 +157,8 @@ func (c *column) appendKeyPart(dst []byte, row int) []byte {
 // keyEntry is what is remembered about the first record with a key.
 type keyEntry struct{ content, ordinal uint32 }
 
-// keyTable maps hashes of keys to entries, with open addressing. When it has most slots, new keys
-// replace old ones. // Invariant 6
+// keyTable maps hashes of keys to entries, with open addressing. When it has reached its maximum of slots and is full,
+// new keys replace old ones. // Invariant 6
 type keyTable struct {
 	most  int // maximum of slots
 	slots []keySlot

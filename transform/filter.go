@@ -251,7 +251,7 @@ func (c *column) compareNumber(row int, l *limit) int {
 	return c.rat(row).Cmp(l.number)
 }
 
-// units is a number as a decimal of some scale; ok is false if it is none.
+// units is a number as a decimal of some scale; u.ok is false if it cannot be written so.
 type units struct {
 	n  decimal128.Num
 	ok bool

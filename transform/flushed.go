@@ -7,7 +7,7 @@ type flushed struct {
 	first int64 // ordinal of the first record
 }
 
-// records calls each with the records that have the given ordinals, in ascending order.
+// records calls the function each for every record that has one of the ordinals. The ordinals must ascend.
 func (l *flushed) records(ordinals []int64, walk *walker, each func(ordinal int64, begin, end int)) {
 	at := l.first
 	for _, p := range l.pages {

@@ -28,7 +28,7 @@ func newRounding(to string) *rounding {
 	return r
 }
 
-// int64 rounds down if the multiple above is out of range.
+// int64 rounds v. If the rounded number is out of range, it rounds v toward zero.
 func (r *rounding) int64(v int64) int64 {
 	unit := pow10[r.zeros]
 	down := v - v%unit

@@ -15,8 +15,8 @@ import (
 // plain decimals of one scale.
 const quotedDecimals = 1000
 
-// inferDecimals makes such columns of the batch decimals. It reports whether there are any: then the
-// batch must be read again.
+// inferDecimals turns text columns of the batch that have only such texts into decimal columns. If it returns true,
+// there are some, and the batch must be read again.
 func (m *Mapper) inferDecimals() bool {
 	m.root.each(func(t *table) {
 		if t.known {

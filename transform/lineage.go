@@ -63,8 +63,7 @@ func (l *lineage) indexColumn(m *Mapper) *column {
 	return c
 }
 
-// parents returns the key of each row's parent: the key of the parent's own parent, and the position in
-// it.
+// parents returns the key of each row's parent, as path writes it.
 func (l *lineage) parents(keys *column) arrow.Array {
 	c := ownColumn(keys.mem, schemas.Text)
 	var buf []byte
@@ -75,7 +74,8 @@ func (l *lineage) parents(keys *column) arrow.Array {
 	return c.finish(l.table.rows)
 }
 
-// path appends the key of a row of l's table: its parent's key and its index.
+// path appends the key of a row of l's table: the key of the record, then a slash and the array position for each
+// level down to the row.
 func (l *lineage) path(dst []byte, row int, keys *column) []byte {
 	if l.parent == nil {
 		dst = keys.appendText(dst, int(l.rootRow[row]))

@@ -65,7 +65,7 @@ type Mapper struct {
 	rejects  []Reject
 	fetched  int64 // records so far: the ordinal of the current one
 	refused  int64 // records rejected so far
-	fetched0 int64 // both as of the start of the batch
+	fetched0 int64 // fetched and refused at the start of the batch
 	refused0 int64
 
 	bound bound
@@ -79,8 +79,8 @@ type span struct {
 	first      int64 // ordinal of the first record of the page
 }
 
-// NewMapper returns a mapper for one pass over s. It starts from the types and columns of the
-// destination's tables: known has any of the stream's tables. Invalid types in s are ignored.
+// NewMapper returns a mapper for one pass over s. It starts from the types and columns of the tables in known, which
+// are those tables of the stream that the destination has. Invalid types in s are ignored.
 func NewMapper(s schemas.Stream, stamp Stamp, known []schemas.Table) *Mapper {
 	m := &Mapper{
 		stream:   s,

@@ -114,7 +114,7 @@ func maskEmail(dst, text []byte) []byte {
 	return append(dst, text[at:]...)
 }
 
-// maskPartial keeps the last characters, at most half of them.
+// maskPartial shows the last characters of a text, at most half of the text.
 func maskPartial(dst, text []byte, keep int) []byte {
 	keep = min(keep, utf8.RuneCount(text)/2)
 	from := len(text)

@@ -178,7 +178,7 @@ func appendCanonicalJSON(dst []byte, v jsontext.Value) []byte {
 	return append(dst, v...)
 }
 
-// mark adds a hash of what to the hash of each row with a value in a column.
+// mark adds the hash of a text to the hash of each row that has a value in the column.
 func (w *work) mark(t *openBatch, column int, what string) {
 	src := w.view(t, column)
 	h := xxh3.HashString(what)

@@ -157,8 +157,8 @@ func (m *Mapper) name(o *object, i int) (f *field, end int) {
 	return f, end + 1
 }
 
-// learn creates the field for a new member, whose value is at i. It returns nil if the stream has too
-// many fields. // Invariant 6
+// learn creates the field for a new member, whose value is at i. If the stream has too many fields, it returns a
+// shared field for a value that is empty, and nil for any other. // Invariant 6
 func (m *Mapper) learn(o *object, name string, i int) *field {
 	pointer := o.pointer + "/" + escapePointer(name)
 	if _, known := o.table.sources[pointer]; !known && !m.bound.roomFor(name, m.bound.maxColumns+spareFields) {

@@ -189,8 +189,8 @@ func (m *Mapper) longKey(row int) bool {
 	return n*escaped > schemas.MaxKeyBytes && len(m.keyOf(row)) > schemas.MaxKeyBytes
 }
 
-// keyRejects sets the key and the identity of row in its rejects since k: the record's key, or its hash
-// if it has none.
+// keyRejects sets Key and ID of the rejects that were added since k, which belong to the record in row. A record
+// without a key has its hash as ID.
 func (m *Mapper) keyRejects(k checkpoint, row int) {
 	if k.rejects == len(m.rejects) || m.stale {
 		return

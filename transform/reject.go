@@ -112,8 +112,8 @@ func keptValue(v []byte) string {
 	return s
 }
 
-// mostShown returns how many bytes a reject keeps of n bytes, at most most. Bytes that are not UTF-8
-// take four bytes each, so without this limit a page of them would take four times its size. // Invariant 6
+// mostShown returns how many bytes of text a reject keeps for n bytes of input. An input byte that is not UTF-8 takes
+// four bytes of text, so without this limit a page of such bytes would take four times its size. // Invariant 6
 func mostShown(n, most int) int { return min(most, n+n/8+64) }
 
 // rejectValue adds a reject for the value of f in row, which could not be stored unchanged.
@@ -324,7 +324,8 @@ func enterArray(d *jsontext.Decoder, name string) bool {
 	return err == nil && d.PeekKind() != ']'
 }
 
-// printable returns b as text of at most most bytes. Bytes that are not UTF-8 become \xNN.
+// printable returns b as text, which it cuts after the given number of bytes or up to three more. Bytes that are not
+// UTF-8 become \xNN.
 func printable(b []byte, most int) string {
 	if len(b) <= most && utf8.Valid(b) {
 		return string(b)

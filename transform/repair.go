@@ -9,8 +9,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A record with values that no column can hold is rewritten without them: they become null, and are
-// kept as rejects. The fast path does not use this file. Invariant 11
+// A record with values that no column can hold is stored with null in their place, and the values become rejects. A
+// member whose name is not UTF-8 is left out. Only such records are read by the code in this file. Invariant 11
 
 // fault is a value that no column can hold.
 type fault struct {
@@ -20,13 +20,13 @@ type fault struct {
 	reason  string
 }
 
-// repairable reports whether a record with this refusal code can be stored without some of its values.
+// repairable reports whether a record with this refusal code may be stored with null in place of some values.
 func repairable(code int) bool {
 	return code == refuseEncoding || code == refuseDuplicate || code == refuseDepth
 }
 
-// repair stores the record raw[begin:end], an object, in row without the values that no column can
-// hold. It returns false if the record cannot be stored at all.
+// repair stores the record raw[begin:end] in the given row, without the values that no column can hold. It returns
+// false if the record is not an object or cannot be stored.
 func (m *Mapper) repair(begin, end, row int) bool {
 	if m.raw[begin] != '{' {
 		return false
@@ -60,8 +60,9 @@ type repairer struct {
 	changed int // number of values that were changed or omitted
 }
 
-// maxRepaired is the level up to which single values are omitted. Below it, the whole object or list at
-// that level is omitted, because each level scans everything inside it again. // Invariant 15
+// maxRepaired is the number of nested containers in which single faulty values are replaced by null. A container
+// nested deeper that has a fault is replaced as a whole, because looking into it would scan its content once more per
+// level. // Invariant 15
 const maxRepaired = 20
 
 // valuePath is the position of a value in the record.

@@ -68,7 +68,7 @@ func (r *fieldRules) at(pointer string) *fieldRule {
 	return k
 }
 
-// peek is at without caching, for fields whose names may be data.
+// peek is like fieldRules.at, but does not cache the rule. It is for fields whose names may be data.
 func (r *fieldRules) peek(pointer string) *fieldRule {
 	if !r.any() {
 		return nil
@@ -167,8 +167,8 @@ func (m *Mapper) leavesOut(k *fieldRule, i int) bool {
 	return k != nil && k.Drop && !k.needed && !(k.Outer && m.contains(i))
 }
 
-// isNull reports whether the value at i is null, or a list of nulls. Such a value hides nothing, and
-// whether it is stored depends on the column.
+// isNull reports whether the value at i is null, an empty object, or an array of nulls. Such a value needs no mask,
+// and whether it is stored depends on the column.
 func (m *Mapper) isNull(i int) bool {
 	b := m.raw
 	switch b[i] {

@@ -27,8 +27,8 @@ const (
 	refuseWide                  // more memory for the columns than a record may take
 )
 
-// decline is the result of a column's fast function for a value that it leaves to the general function.
-// It has stored nothing.
+// decline is the result of a column's fast function if it has stored nothing and leaves the value to the general
+// function.
 const decline = 0
 
 const (

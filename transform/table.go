@@ -111,8 +111,8 @@ func (m *Mapper) childTable(parent *table, within string, depth, level int) *tab
 	return t
 }
 
-// taken reports whether a table of the other kind already uses path: deep tables are children of child
-// tables.
+// taken reports whether a table of the other kind already uses path. The two kinds are the children of the root table,
+// and the children of child tables, for which deep is true.
 func (m *Mapper) taken(path string, deep bool) (taken bool) {
 	m.root.each(func(t *table) {
 		taken = taken || t.place == path && (t.level > 1) != deep
@@ -229,7 +229,7 @@ func (t *table) clear() {
 	}
 }
 
-// each calls f for t and the tables below it, parents first.
+// each calls the function f for t and the tables below t, parents first.
 func (t *table) each(f func(*table)) {
 	f(t)
 	for _, child := range t.children {

@@ -6,11 +6,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Types are widened by single values, but a text column must hold every value as written, including
-// values that were stored as numbers or instants before. So stored values are not converted: the mapper
-// keeps the pages of the batch, and after a page in which a type was widened, it reads all of them
-// again with the new types. Types form a lattice of bounded height, so this terminates; in the steady
-// state it never happens.
+// Types are widened by single values, but a text column must hold every value as written, including values that were
+// stored as numbers or instants before. So stored values are not converted: the mapper keeps the pages of the batch,
+// and after a page in which a type was widened, it reads all of them again with the new types. A type can be widened
+// only a few times, so this ends. Once the types fit all values, it does not happen any more.
 
 // change records the state before a type was widened, to restore it if the record or page is not kept.
 type change struct {
@@ -64,7 +63,7 @@ func (m *Mapper) undo(k checkpoint, t *table, row int) {
 		if c.column.kind == kindStale {
 			c.column.kind, c.column.n = c.kind, c.n
 		} else {
-			c.column.settle() // it had no rows
+			c.column.settle() // the column had no rows
 		}
 		c.column.empty = c.empty
 	}

@@ -33,7 +33,7 @@ const (
 	whiteLabel
 )
 
-// credential is the sender of a request.
+// credential is what the sandbox knows about a token.
 type credential struct {
 	name    string // name in statistics; never an issued token
 	surface string
@@ -190,7 +190,7 @@ func unauthenticated(r *http.Request, surface string) *reply {
 	case surface == "wl":
 		answer = jsonReply(http.StatusUnauthorized, obj("error", "Invalid token"))
 	case !strings.Contains(r.Header.Get("Accept"), "json"):
-		// Without Accept, the framework assumes a browser.
+		// Without an Accept header, Laravel assumes a browser.
 		answer = htmlReply(http.StatusFound, loginPage)
 		answer.header.Set("Location", "/login")
 	default:

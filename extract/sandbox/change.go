@@ -17,7 +17,7 @@ type write struct {
 	id       string // parameter or body member with the row's id
 	required string // required members
 	sets     object // members that a step of a document's workflow sets
-	action   string // action of its event; default: the status that it sets, or the operation
+	action   string // action of the change's event; "": the status in sets, else "updated"
 	link     string // of create: column that takes the id from the path
 	newTable string // of convert: table of the new row
 	backLink string // of convert: column that gets the new row's id
@@ -84,7 +84,7 @@ func missingIn(body object, needs string) []string {
 // same data.
 func (w *world) now() time.Time { return epoch.Add(time.Duration(w.version+1) * time.Minute) }
 
-// create adds a row: a copy of the table's last, with a new id and the body's members.
+// create adds a row. It is a copy of the table's last row, with a new id and the members of the body.
 func (w *world) create(x write, p params, body object) object {
 	t := w.table(x.table)
 	row := object{}
@@ -148,7 +148,7 @@ func fill(row, body object) object {
 	return row
 }
 
-// alter changes or removes a row, and returns the changed, removed or new one.
+// alter changes or removes a row, and returns that row. For a conversion it returns the new row.
 func (w *world) alter(x write, do changeKind, row, body object) object {
 	w.version++
 	t := w.table(x.table)

@@ -143,7 +143,7 @@ func (c *contacts) one(id string) reply {
 	return reply{status: http.StatusOK, header: http.Header{"Content-Type": {"application/json"}}, body: c.record(nil, n-firstContact)}
 }
 
-// touch changes a share of the contacts, calls tell for each, and returns their number.
+// touch changes a share of the contacts. It calls the function tell for each, and returns how many it changed.
 func (c *contacts) touch(fraction float64, random *rand.Rand, tell func(number int)) int {
 	touched := 0
 	for i := range c.changes {

@@ -32,8 +32,8 @@ type builder struct {
 	scale int
 }
 
-// fixed creates n rows at any scale. The id is added first, and the columns of made last, unless the row has
-// its own.
+// fixed creates n rows at any scale. It puts the id before the columns of a row, and after them those columns of
+// gen.made that the row does not have.
 func (b *builder) fixed(name string, n int, row func(g *gen, i int) object) {
 	g := newGen(b.w, b.seed, name)
 	g.rows = n

@@ -99,7 +99,7 @@ func (b *builder) events() {
 	})
 }
 
-// careers creates the nine small tables of events in an employee's career.
+// careers creates seven small tables of events in an employee's career.
 func (b *builder) careers() {
 	set := func(name string, n int, row func(g *gen, o object) object) {
 		b.grown(name, n, func(g *gen, i int) object {

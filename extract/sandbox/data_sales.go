@@ -115,7 +115,7 @@ type documentKind struct {
 	more   func(g *gen, i int) object
 }
 
-// documents creates the six families of sales and purchase documents.
+// documents creates the five kinds of sales and purchase documents.
 func (b *builder) documents() {
 	posted := []string{"draft", "posted", "partial", "paid"}
 	returned := []string{"draft", "approved", "completed", "cancelled"}

@@ -68,7 +68,7 @@ type record struct {
 	context any // the container's scalars or name; nil outside boards
 }
 
-// params merges a request's path, query and body parameters, as the platform's framework does.
+// params are a request's path, query and body parameters by name, merged as Laravel does it.
 type params map[string]string
 
 // condition is one comparison of a where text.
@@ -80,8 +80,8 @@ type condition struct {
 	optional bool   // without the parameter, the condition holds
 }
 
-// parseWhere compiles "type=staff status!=draft pipeline_id=$pipeline_id project_id=?project_id": $ compares
-// with a parameter, ? only if it is given.
+// parseWhere compiles "type=staff status!=draft pipeline_id=$pipeline_id project_id=?project_id". A value that begins
+// with $ is the name of a parameter to compare with. With ? instead, the condition holds if the parameter is missing.
 func parseWhere(text string) []condition {
 	var all []condition
 	for _, word := range strings.Fields(text) {

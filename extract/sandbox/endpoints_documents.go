@@ -1,6 +1,6 @@
 package sandbox
 
-// documentEndpoints returns invoices, returns and proposals of sales and purchases, all paged differently.
+// documentEndpoints returns the endpoints for invoices, returned goods and proposals, which page in different ways.
 func documentEndpoints() []*endpoint {
 	const customer = "customer:users@customer_id?{id name email mobile_no}"
 	const vendor = "vendor:users@vendor_id{id name email}"
@@ -28,7 +28,7 @@ func documentEndpoints() []*endpoint {
 	}
 }
 
-// accountingEndpoints returns one group with nearly every kind of paginator.
+// accountingEndpoints returns the endpoints of accounting, which use nearly every kind of pager.
 func accountingEndpoints() []*endpoint {
 	const account = "* account_type:account_types@account_type_id{*} parent_account:accounts@parent_account_id{* parent_account:accounts@parent_account_id{id account_code}}"
 	payment := func(party, of, notes string) string {
@@ -61,7 +61,7 @@ func accountingEndpoints() []*endpoint {
 	}
 }
 
-// goodsEndpoints returns products, stock, warehouses and the point of sale.
+// goodsEndpoints returns the endpoints for products, stock, warehouses and the point of sale.
 func goodsEndpoints() []*endpoint {
 	const product = "* category:categories@category_id{id name color} unit_relation:units@unit{id unit_name} taxes:taxes*tax_ids{id tax_name rate} " +
 		"warehouse_stocks:stock<product_id{id warehouse_id quantity}"

@@ -159,7 +159,7 @@ func failVersioned(t *refusal) reply {
 	return v2Error(http.StatusInternalServerError, "server_error", "An error occurred on our side.")
 }
 
-// failFramework answers as the framework does for errors that no module handles.
+// failFramework answers as Laravel does for errors that no module handles.
 func failFramework(t *refusal) reply {
 	switch t.kind {
 	case missing:

@@ -18,7 +18,7 @@ type Fault struct {
 	Kind        string   `json:"kind"`                  // see the Fault constants
 	Status      int      `json:"status,omitempty"`      // of status: 500 unless set
 	RetryAfter  string   `json:"retry_after,omitempty"` // of status: the header, verbatim
-	Count       int      `json:"count,omitempty"`       // how often it applies; 0 for ever
+	Count       int      `json:"count,omitempty"`       // to how many requests it applies; 0: to all
 	Probability float64  `json:"probability,omitempty"` // of applying to a request; 0 means 1
 	After       int      `json:"after,omitempty"`       // requests that pass before it starts
 	Page        int      `json:"page,omitempty"`        // applies to this page number only
@@ -36,7 +36,7 @@ type Fault struct {
 const (
 	FaultStatus    = "status"     // answers Status, with RetryAfter if given
 	FaultSlow      = "slow"       // the body arrives slowly
-	FaultTruncate  = "truncate"   // the body ends early, under its full Content-Length
+	FaultTruncate  = "truncate"   // the body ends before its Content-Length
 	FaultCut       = "cut"        // the body ends early, and Content-Length agrees
 	FaultReset     = "reset"      // the connection is reset before an answer
 	FaultLost      = "lost"       // the request takes effect, then the connection is reset

@@ -95,7 +95,8 @@ func (r *refielder) object() {
 	})
 }
 
-// each copies the parts of a list or object. part may truncate the output to before, which includes the comma.
+// each copies the parts of a list or object. For each it calls the function part with the length of the output before
+// the part and its comma. part may cut the output there, and so leave the part out.
 func (r *refielder) each(end byte, part func(before int)) {
 	r.out = append(r.out, r.in[r.at])
 	r.at++

@@ -130,7 +130,8 @@ func stripTags(html string) string {
 	return strings.ReplaceAll(b.String(), "&nbsp;", " ")
 }
 
-// taskRatio counts done and all tasks: "1/3" in one generation, "3/1" in the other.
+// taskRatio returns the numbers of done and of all tasks, such as "1/3". If totalFirst is true, they are in the other
+// order.
 func taskRatio(tableName, column string, totalFirst bool) form {
 	return func(w *world, r object, _ any) any {
 		tasks := w.table(tableName).of(column, r.text("id"))

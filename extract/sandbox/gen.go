@@ -71,7 +71,7 @@ func (g *gen) refs(name string, n int) []int {
 	return ids
 }
 
-// refWhere returns the id of a random row of another table whose column has the value.
+// refWhere returns the id of a random row of another table, among the rows that have the value in the column.
 func (g *gen) refWhere(name, column, value string) int {
 	rows := g.w.table(name).of(column, value)
 	if len(rows) == 0 {
@@ -127,12 +127,12 @@ func jsonText(ids []int) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// day returns a date up to back days before today.
+// day returns today or a random earlier date, at most the given number of days ago.
 func (g *gen) day(back int) string {
 	return epoch.AddDate(0, 0, -g.IntN(back+1)).Format("2006-01-02")
 }
 
-// after returns a date up to days after another.
+// after returns a random date after another, at most the given number of days later.
 func (g *gen) after(day string, days int) string {
 	t, err := time.Parse("2006-01-02", day)
 	if err != nil {

@@ -79,7 +79,7 @@ func (l *limiter) limit() int {
 	return l.rate.Requests
 }
 
-// take counts a request of who at a moment, if there is room for it.
+// take counts a request of a credential or user, if there is room for it.
 func (l *limiter) take(who string, now time.Duration) verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +119,7 @@ func (w *window) resize(size int) {
 	*w = window{moments: moments, count: kept}
 }
 
-// resetHeader returns the time until the window has room again.
+// resetHeader returns, in the given unit, when the window has room again.
 func resetHeader(unit ResetUnit, now time.Time, in time.Duration) string {
 	switch unit {
 	case ResetEpoch:
@@ -135,7 +135,7 @@ func (s *Server) now() time.Time { return time.Now().Add(s.options.Skew) }
 
 func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
 
-// announce sets the versioned surface's limit headers on an answer that does not count.
+// announce sets the versioned surface's limit headers on an answer to a request that does not count.
 func (s *Server) announce(h http.Header, c credential) {
 	if c.surface == "v2" && !s.options.NoLimits {
 		h.Set("X-RateLimit-Remaining", strconv.Itoa(s.v2Limit.limit()))

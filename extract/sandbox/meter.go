@@ -17,8 +17,8 @@ const (
 
 // meter counts the requests of one credential. The limit is positive.
 type meter interface {
-	// take reports whether a request at now is accepted, how many more would be, and how long until there is
-	// room for another.
+	// take reports whether a request at the time now is accepted, how many more would be accepted, and the time until
+	// there is room for another.
 	take(now time.Duration, r Rate) (ok bool, left int, reset time.Duration)
 }
 

@@ -37,8 +37,8 @@ type served struct {
 // pager cuts a list into pages and says how to request the next one.
 type pager func(paging) (served, *refusal)
 
-// slice returns the items from..to, clipped: as an array or, where the platform does not renumber them, as an
-// object with numeric keys.
+// slice returns a range of the items, as far as they exist. They form an array or, from page q.keyed on, an object
+// with numeric keys, as PHP encodes an array that was not renumbered.
 func (q paging) slice(from, to, page int) any {
 	from, to = min(max(from, 0), len(q.items)), min(max(to, 0), len(q.items))
 	for i := from; i < to && q.shown != nil; i++ {
@@ -67,8 +67,8 @@ func (q paging) page() int {
 	return n
 }
 
-// perPage returns the requested size. A missing, zero or invalid one means the default, a negative one means
-// everything.
+// perPage returns the requested page size. If it is missing, zero or invalid, perPage returns the default; if it is
+// negative, the size of the whole list.
 func (q paging) perPage(names ...string) int {
 	for _, name := range names {
 		n, err := strconv.Atoi(q.p[name])
@@ -120,7 +120,7 @@ func itemsPager(q paging) (served, *refusal) {
 		"pagination", obj("total", b.total, "per_page", b.size, "current_page", b.page, "last_page", b.last))}, nil
 }
 
-// laravelPager is the framework's length-aware paginator, under data.
+// laravelPager is Laravel's length-aware paginator, in the member data.
 func laravelPager(q paging) (served, *refusal) {
 	b := q.bounds()
 	links := list{obj("url", q.pageURL(b.page-1, b.last), "label", "&laquo; Previous", "active", false)}
@@ -134,7 +134,7 @@ func laravelPager(q paging) (served, *refusal) {
 		"prev_page_url", q.pageURL(b.page-1, b.last), "to", b.to, "total", b.total)}, nil
 }
 
-// barePager is the same paginator without an envelope.
+// barePager is laravelPager without an envelope.
 func barePager(q paging) (served, *refusal) {
 	s, t := laravelPager(q)
 	s.whole = true
@@ -149,7 +149,7 @@ func simplePager(q paging) (served, *refusal) {
 		"per_page", b.size, "prev_page_url", q.pageURL(b.page-1, b.last), "to", b.to)}, nil
 }
 
-// resourcePager is an API Resource collection: links and meta next to data.
+// resourcePager is a Laravel resource collection, with links and meta next to data.
 func resourcePager(q paging) (served, *refusal) {
 	b := q.bounds()
 	return served{data: q.cut(b), beside: obj(
@@ -171,13 +171,13 @@ func fractalPager(q paging) (served, *refusal) {
 		"per_page", b.size, "current_page", b.page, "total_pages", b.last, "links", links)))}, nil
 }
 
-// numberedPager has page and per_page, and totals at the top level.
+// numberedPager has page, total_pages and count next to data.
 func numberedPager(q paging) (served, *refusal) {
 	b := q.bounds()
 	return served{data: q.cut(b), beside: obj("page", b.page, "total_pages", b.last, "count", b.total)}, nil
 }
 
-// cursorPager is the framework's cursorPaginate: an opaque token, no total.
+// cursorPager is Laravel's cursorPaginate, with an opaque token and without a total.
 func cursorPager(q paging) (served, *refusal) {
 	size := q.perPage("per_page")
 	start := q.after(q.p["cursor"])
@@ -209,7 +209,7 @@ func nextPager(q paging) (served, *refusal) {
 	return served{data: q.slice(start, end, 1), beside: obj("next_cursor", next)}, nil
 }
 
-// offsetPager counts from offset and links to the next part.
+// offsetPager begins at the parameter offset, and has links to the next and the previous part.
 func offsetPager(q paging) (served, *refusal) {
 	size := q.perPage("limit")
 	offset, _ := strconv.Atoi(q.p["offset"])
@@ -247,7 +247,7 @@ func stripePager(q paging) (served, *refusal) {
 	return served{data: obj("object", "list", "url", q.path, "has_more", end < len(q.items), "data", q.slice(start, end, 1)), whole: true}, nil
 }
 
-// linkPager is a bare array with its links in the Link header.
+// linkPager has a bare array as its body, and its links in the header Link.
 func linkPager(q paging) (served, *refusal) {
 	b := q.bounds()
 	link := fmt.Sprintf(`<%s?page=%d>; rel="last"`, q.url, b.last)
@@ -272,7 +272,8 @@ func (q paging) limit() (int, *refusal) {
 	return min(n, maxLimit), nil
 }
 
-// token identifies a position by the key of the item before it, and by its index in case that item is deleted.
+// token identifies a position by the key of the item before it. It also contains the index of the position, which is
+// used if that item was deleted.
 func (q paging) token(at int) string {
 	after := ""
 	if at > 0 {

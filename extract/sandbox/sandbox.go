@@ -37,8 +37,8 @@ type Options struct {
 	Reset    ResetUnit // of X-RateLimit-Reset
 
 	Latency time.Duration // before each answer
-	Skew    time.Duration // by which the server's clock is ahead
-	Gzip    bool          // for clients that accept it
+	Skew    time.Duration // how far the server's clock is ahead
+	Gzip    bool          // compresses answers for clients that accept it
 	Faults  []Fault
 	Modules map[string]bool // false: the module is not part of the plan
 
