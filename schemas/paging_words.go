@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Incomplete reports whether a state's word means that an answer is incomplete.
+// Incomplete reports whether word, the value of a member such as status, means that the answer is incomplete:
+// partial.
 func (v *Vocabulary) Incomplete(word string) bool { return v.states[FoldName(word)] }
 
 // Beside reports whether an object with this name, next to the records, is about paging.
@@ -20,8 +21,9 @@ func (v *Vocabulary) PageRelation(relation string) bool {
 	return slices.Contains(v.file.Relations, FoldName(relation))
 }
 
-// LinkRelations and LinkTargets return the members of a link object with its relation and its target, and
-// LinkMarks the members that identify it as a link. They are spelled as in answers, the usual ones first.
+// LinkRelations returns the names of the members that hold a link's relation (rel), LinkTargets of those that
+// hold its target (href), and LinkMarks of those that show that an object is a link. The names are spelled as in
+// answers, the usual ones first.
 func (v *Vocabulary) LinkRelations() []string { return v.file.Links.Relation }
 
 // LinkTargets is described at [Vocabulary.LinkRelations].
@@ -30,7 +32,8 @@ func (v *Vocabulary) LinkTargets() []string { return v.file.Links.Target }
 // LinkMarks is described at [Vocabulary.LinkRelations].
 func (v *Vocabulary) LinkMarks() []string { return v.file.Links.Marks }
 
-// Address reports whether a member of the next page's object holds its address.
+// Address reports whether a member with this name holds the address in an object for the next page:
+// {"next": {"href": …}}.
 func (v *Vocabulary) Address(name string) bool {
 	return slices.Contains(v.file.Addresses.Members, FoldName(name))
 }
@@ -40,15 +43,18 @@ func (v *Vocabulary) NamesAddress(name string) bool {
 	return containsAny(FoldName(name), v.file.Addresses.Parts)
 }
 
-// TotalMembers returns the members of a total's object that hold the total.
+// TotalMembers returns the names of the members that hold the number in an object for the total:
+// {"total": {"value": 87}}.
 func (v *Vocabulary) TotalMembers() []string { return v.file.Totals.Members }
 
-// LowerBound reports whether a total's relation means that there may be more records.
+// LowerBound reports whether a relation beside a total makes the total a lower bound:
+// {"value": 10000, "relation": "gte"}.
 func (v *Vocabulary) LowerBound(relation string) bool {
 	return slices.Contains(v.file.Totals.LowerBounds, FoldName(relation))
 }
 
-// CountsPages reports whether a member with this name means that number and size next to it are about pages.
+// CountsPages reports whether a member with this name shows that the members "number" and "size" of the same
+// object are the page number and the page size.
 func (v *Vocabulary) CountsPages(name string) bool {
 	return slices.Contains(v.file.PageCounts, FoldName(name))
 }

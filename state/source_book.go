@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Sources stores the state of the sources of pipelines: which are paused, and the outcome of each one's last run. No
-// row depends on it: the destinations record how far each source has come. Processes open it briefly to read or
-// write, and close it again. It is safe for concurrent use, and writes are durable when a call returns.
+// Sources stores which sources of pipelines are paused, and the outcome of each source's last run. Losing it loses no
+// rows, because the cursors are in the destinations. Processes open it briefly to read or write, and close it again.
+// It is safe for concurrent use, and writes are durable when a call returns.
 type Sources interface {
 	// Pause makes runs skip a source until it is resumed.
 	Pause(ctx context.Context, source string, p Pause) error
@@ -15,12 +15,12 @@ type Sources interface {
 	Resume(ctx context.Context, source string) (was bool, err error)
 	// Paused returns the paused sources.
 	Paused(ctx context.Context) (map[string]Pause, error)
-	// Keep records the outcomes of sources. Failures must be 0 in the record of a complete run, otherwise 1. Keep
-	// counts the failures in a row and keeps the time of the last complete run. A run that is recorded several times
+	// Keep records the outcomes of sources. The caller sets Failures to 0 for a complete run, and otherwise to 1. Keep
+	// adds up consecutive failures, and keeps the time of the last complete run. A run that is recorded several times
 	// counts once.
 	Keep(ctx context.Context, records []SourceRecord) error
-	// Records returns the outcomes of the sources of a pipeline, by source, or of all pipelines if pipeline is "", by
-	// pipeline and source.
+	// Records returns the outcomes of a pipeline's sources, or those of all pipelines if pipeline is "". They are
+	// sorted by pipeline and source.
 	Records(ctx context.Context, pipeline string) ([]SourceRecord, error)
 	// Close closes it.
 	Close() error

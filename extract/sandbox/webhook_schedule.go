@@ -21,7 +21,7 @@ func (s *schedule) first() *plannedDelivery {
 // take removes and returns the first delivery.
 func (s *schedule) take() *plannedDelivery { return heap.Pop(&s.queue).(*plannedDelivery) }
 
-// hasten makes deliveries due now if may is true.
+// hasten makes each later delivery for which may returns true due now.
 func (s *schedule) hasten(now time.Time, may func(*plannedDelivery) bool) {
 	for _, p := range s.queue {
 		if may(p) && p.due.After(now) {

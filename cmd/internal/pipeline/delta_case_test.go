@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// The same event has no further effect, in the same process or the next.
+// An event that arrives again changes nothing, in the same process or the next.
 func TestDeltasApplyAnEventOnce(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)
@@ -80,7 +80,7 @@ func TestDeltasConflict(t *testing.T) {
 	r.equal()
 }
 
-// Events in the wrong order, or about unknown records: the source decides.
+// If events arrive in the wrong order or name unknown records, the table still equals the source.
 func TestDeltasWrongOrders(t *testing.T) {
 	for name, story := range map[string]func(m *model){
 		"deleted before created": func(m *model) {
@@ -173,7 +173,7 @@ func TestDeltasStaleReads(t *testing.T) {
 	require.Len(t, rep.Lags, 3, "one per record")
 }
 
-// One record among many that cannot be read is set aside, and the others are applied.
+// If one of many records cannot be read, its event becomes a dead letter, and the other events are applied.
 func TestDeltasPoison(t *testing.T) {
 	m := newModel(200)
 	r := newDeltaRig(t, m)
@@ -305,7 +305,8 @@ func TestDeltasDestinationDown(t *testing.T) {
 	}
 }
 
-// A new inbox in place of a lost one starts its ordinals again: its events are new ones.
+// If the inbox is lost, a new one numbers its events from the beginning again. They are applied, and not taken for
+// events that were already applied.
 func TestDeltasInboxLost(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)
@@ -326,7 +327,7 @@ func TestDeltasInboxLost(t *testing.T) {
 	require.Zero(t, r.apply().Refetches)
 }
 
-// Changes found by polls without an event are counted.
+// Changes that a run finds, and that no event announced, are counted.
 func TestDeltasCoverage(t *testing.T) {
 	m := newModel(10)
 	r := newDeltaRig(t, m)

@@ -190,8 +190,9 @@ func (r *reader) liveRows() map[int]bool {
 }
 
 // If a list moves while it is read, each record that existed all the time is loaded, or the run reports that
-// some may be missing; none is marked as deleted. If as many records come as go between two pages, the total is
-// met all the same: then the next run finds the missing record. // H31, Invariant 12
+// some may be missing. None is marked as deleted. There is one exception: if as many records are added as removed
+// between two pages, the total still fits. Then the pass may be proven although a record is missing, and the next
+// run loads that record. // Invariant 12
 func TestMovingLists(t *testing.T) {
 	r := newReader(t)
 	seeds := uint64(trials(60))
@@ -260,8 +261,7 @@ var tricks = map[string]func(m *drifting, shown []int) []int{
 	"ends":      func(m *drifting, shown []int) []int { return nil },
 }
 
-// A certificate is never proven while a row is absent, whatever the server does to its pages: now and then, by
-// chance, or in the same way each time.
+// A certificate is never proven while a row is absent, whatever the server does to some of its pages at random.
 func TestHostileLists(t *testing.T) {
 	r := newReader(t)
 	names := []string{"drops", "ends", "reorders", "repeats", "truncates"}

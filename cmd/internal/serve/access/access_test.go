@@ -85,8 +85,8 @@ func TestRightTokenIsLimitedToo(t *testing.T) {
 	require.NoError(t, err, "the allowance comes back")
 }
 
-// TestStrangersDoNotKeepTheOwnerOut checks that programs that have sent a correct token, and this machine,
-// have access even if the common limit is used up.
+// TestStrangersDoNotKeepTheOwnerOut checks that this machine, and addresses that sent a correct token in the
+// last day, have access even if the limit that all other addresses share is used up.
 func TestStrangersDoNotKeepTheOwnerOut(t *testing.T) {
 	w := newWorld()
 	_, err := w.Check(from("198.51.100.1:1"), scraper)
@@ -173,8 +173,8 @@ func TestRoles(t *testing.T) {
 	require.False(t, Role("root").Includes(""))
 }
 
-// TestOpen checks that without tokens local requests may do everything, and requests through a proxy
-// are refused.
+// TestOpen checks that, if no token is configured, local requests may do everything, and requests through a
+// proxy are refused.
 func TestOpen(t *testing.T) {
 	g := New(Options{})
 	id, err := g.Program(from("127.0.0.1:1"), Operate)

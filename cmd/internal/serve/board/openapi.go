@@ -105,7 +105,7 @@ func operation(e endpoint) string {
 	return "get" + strings.ToUpper(last[:1]) + last[1:]
 }
 
-// addEvents describes the live updates, which are not JSON.
+// addEvents describes the live updates: a stream of server-sent events, not one JSON response.
 func (d *describer) addEvents() error {
 	content, err := d.content("text/event-stream", Note{})
 	if err != nil {
