@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Catalogue is a valid set of streams: the readable endpoints, and the ones known not to be readable. It is
-// immutable and safe for concurrent use.
+// Catalogue is a valid set of endpoints, both readable ones and ones that no stream may request. It is immutable
+// and safe for concurrent use.
 type Catalogue struct {
 	streams  []Stream
 	index    map[string]int
@@ -39,7 +39,7 @@ func index(streams []Stream) *Catalogue {
 	return c
 }
 
-// join joins faults into one error, each in the form that as returns.
+// join joins the errors that the function as returns for the faults.
 func join(faults []*Fault, as func(*Fault) error) error {
 	all := make([]error, len(faults))
 	for i, f := range faults {

@@ -79,8 +79,8 @@ func (c *Catalogue) checkParent(s Stream, k *checks) {
 	}
 }
 
-// checkTwin follows the chain of twins and refuses cycles, since a twin is read before the stream that is
-// compared with it. Child streams cannot have twins.
+// checkTwin follows the chain of twins and refuses cycles, because a twin is read before the stream that it is
+// compared with. Child streams cannot have twins.
 func (c *Catalogue) checkTwin(s Stream, k *checks) {
 	seen := []string{s.Name}
 	for at := s; at.Twin != ""; {

@@ -7,8 +7,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 )
 
-// JoinTables merges a stream's tables in several destinations into one set: all their tables and columns, each
-// column with the least type that holds its values in all of them. Batches made for the result fit each
+// JoinTables merges a stream's tables in several destinations into one set with all tables and columns. The type
+// of a column is the least one that holds its values in all destinations. So batches made for the result fit each
 // destination.
 func JoinTables(sets ...[]Table) []Table {
 	var out []Table
@@ -30,8 +30,8 @@ func foreign(f arrow.Field) bool {
 	return Source(f) == "" && f.Name != Column("") && !strings.HasPrefix(f.Name, "_penstock_")
 }
 
-// joinColumns keeps a's order and metadata, and appends b's additional columns. If columns of one name hold
-// different fields, a's wins; only b's own destination can report the conflict.
+// joinColumns keeps a's order and metadata, and appends b's additional columns. If two columns of one name hold
+// different fields, the result has a's column. Only the destination of b can report the conflict.
 func joinColumns(a, b *arrow.Schema) *arrow.Schema {
 	if a == nil || b == nil {
 		if a == nil {

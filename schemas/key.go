@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// MaxKeyBytes is the maximum length of a record's key as JSON. Rows are found by an index, which in Postgres
-// holds 2,704 bytes.
+// MaxKeyBytes is the maximum length of a record's key as JSON. Rows are found by an index, and an index entry of
+// Postgres holds 2,704 bytes.
 const MaxKeyBytes = 2000
 
 // Indexed returns text in a form that every index can hold and that still identifies a row of penstock's own
-// tables: of a long text its beginning, length and hash.
+// tables. A long text is replaced by its beginning, length and hash.
 func Indexed(text string) string {
 	const most, shown = 800, 200
 	if len(text) <= most {

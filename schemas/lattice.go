@@ -12,10 +12,10 @@ import (
 //
 //	null < [] < bool | int64 < decimal | float64 | date | timestamp < text < json
 //
-// with list(T) between [] and json. [] is the type of a list that was always empty; the platform also writes it
-// for "no such object", so it joins with any type. Two types that are not on one line join to text, a list and
-// a scalar to json. Join is associative, commutative and idempotent: a column's type does not depend on the
-// order of its values. // Invariant 8
+// with list(T) between [] and json. [] is the type of a list that was always empty. The platform also writes []
+// for "no such object", so it joins with any type. Two scalars of which neither is below the other join to text,
+// and a list and a scalar join to json. Join is associative, commutative and idempotent, so a column's type does
+// not depend on the order of its values. // Invariant 8
 var (
 	Null      arrow.DataType = arrow.Null
 	Bool      arrow.DataType = arrow.FixedWidthTypes.Boolean
@@ -38,8 +38,8 @@ func (*JSONType) Name() string { return "json" }
 // String returns "json".
 func (*JSONType) String() string { return "json" }
 
-// integerDigits are the numbers of integer digits that a decimal may have. Fixed widths avoid altering a column
-// for each larger number; an int64 needs 19.
+// integerDigits are the numbers of integer digits that a decimal may have. With few widths, a column is not altered
+// for each larger number. An int64 needs 19 digits.
 var integerDigits = [...]int32{14, 19, 28, 38}
 
 // Decimal returns the smallest decimal type for numbers with up to digits digits before the point and scale
@@ -166,7 +166,7 @@ func Field(name string, t arrow.DataType, source string) arrow.Field {
 	return arrow.Field{Name: name, Type: t, Nullable: true, Metadata: arrow.MetadataFrom(md)}
 }
 
-// TypeOf returns the lattice type of a column: f's own, or [JSON] according to its metadata.
+// TypeOf returns the lattice type of a column: [JSON] if the metadata of f says so, otherwise the type of f.
 func TypeOf(f arrow.Field) arrow.DataType {
 	if v, ok := f.Metadata.GetValue(TypeKey); ok && v == "json" {
 		return JSON

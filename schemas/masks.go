@@ -131,8 +131,8 @@ func (m Mask) Check() error {
 	return nil
 }
 
-// Textual reports whether the mask turns any value into text, so that it applies to the source's own spelling
-// of the value.
+// Textual reports whether the mask turns any value into text. Such a mask applies to the value as the source spelled
+// it.
 func (m Mask) Textual() bool {
 	switch m.Action {
 	case MaskHMAC, MaskHash, MaskRedact, MaskEmail, MaskPartial:
@@ -141,7 +141,7 @@ func (m Mask) Textual() bool {
 	return false
 }
 
-// Keyable reports whether columns of a key may have the mask: equal keys must stay equal, and different ones
+// Keyable reports whether columns of a key may have the mask. Such a mask keeps equal keys equal, and different keys
 // different.
 func (m Mask) Keyable() bool {
 	switch m.Action {

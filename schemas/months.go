@@ -2,8 +2,8 @@ package schemas
 
 import "time"
 
-// Months says that a list shows the records of one month, which two parameters select by number. The zero value
-// means a list of all records.
+// Months says that a list shows only the records of one month. Two request parameters select the month by number.
+// The zero value means a list of all records.
 type Months struct {
 	Month, Year string // names of the parameters
 
@@ -30,11 +30,11 @@ func (m Months) Back() int {
 // Every returns the interval between readings of all months.
 func (m Months) Every() time.Duration { return Incremental{Full: m.Full}.Every() }
 
-// Range is the part of a list that one reading requests. The zero value leaves it to the stream's Incremental
-// and Months.
+// Range is the part of a list that one reading requests. With the zero value, the stream's Incremental and Months
+// decide what is requested.
 type Range struct {
-	// From and Until bound the range; Until is exclusive, and zero means no end. A list by months is requested
-	// for the months that overlap the range, any other for the records last changed in it.
+	// From and Until bound the range. Until is exclusive, and the zero time means no end. A list by months is
+	// requested for the months that overlap the range, any other list for the records last changed in the range.
 	From, Until time.Time
 
 	Whole bool // the whole list, regardless of earlier readings

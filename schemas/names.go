@@ -12,14 +12,14 @@ import (
 const MaxName = 63
 
 // Column returns the column name of the source's field at a JSON pointer: each member in snake case, with `__`
-// between members. A source without a leading slash is the name of a top-level member; "", the value itself, is
-// "value".
+// between members. A source without a leading slash is the name of a top-level member. The source "" is the value
+// itself, whose column is "value".
 //
 // Characters other than letters, digits and underscores separate words: first-name becomes first_name,
 // @odata.etag becomes odata_etag. A name gets a suffix, `_` and the beginning of the pointer's SHA-256, if it
 // is too long, is reserved, has no letter or digit, or contains letters that a database or a file system may
-// fold or normalize. Names that differ only in case, separators or word boundaries may still be equal; a
-// [Namer] distinguishes them.
+// fold or normalize. Fields whose names differ only in case, separators or word boundaries may still get the same
+// column name. A [Namer] distinguishes them.
 func Column(source string) string {
 	name, exact := column(source)
 	if exact {
@@ -29,7 +29,7 @@ func Column(source string) string {
 }
 
 // Namer assigns column names to the fields of one table. No two fields share a name, even ignoring case, and a
-// field keeps its name. It uses the name of [Column] if that is free, otherwise adds a suffix. A Namer is not
+// field keeps its name. A Namer uses the name of [Column] if that is free, and otherwise adds a suffix. It is not
 // safe for concurrent use. // Invariant 17
 type Namer struct {
 	prefix  string
@@ -56,7 +56,7 @@ func NewTableNamer(root string, known map[string]string) *Namer {
 	return n
 }
 
-// Take reserves a name that no field of the source may use: a column that a person has added.
+// Take reserves a name that no field of the source may use, such as that of a column that a person has added.
 func (n *Namer) Take(name string) { n.taken[strings.ToLower(name)] = true }
 
 // Name returns the column of the field at source, always the same one.
@@ -89,7 +89,7 @@ var systemColumns = map[string]bool{
 	"ctid": true, "xmin": true, "xmax": true, "cmin": true, "cmax": true, "tableoid": true, "rowid": true,
 }
 
-// column returns the readable part of a name, and whether it needs no suffix.
+// column returns the readable part of a column name, and whether that part is the whole name, without a suffix.
 func column(source string) (name string, exact bool) {
 	if source == "" {
 		return "value", true
@@ -111,7 +111,7 @@ func column(source string) (name string, exact bool) {
 	return name, exact && len(name) <= MaxName && !systemColumns[name]
 }
 
-// snake writes a member's name in snake case and reports whether it needs no suffix. Separators become one
+// snake writes a member's name in snake case, and reports whether the name needs no suffix. Separators become one
 // underscore, so that `__` occurs only between members.
 func snake(b *strings.Builder, member string) (exact bool) {
 	exact = utf8.ValidString(member)

@@ -37,7 +37,7 @@ const (
 	RoleConstant  Role = "constant"  // unrelated to paging
 )
 
-// The families of paging parameters.
+// The families of paging parameters. The parameters of a family have the same meaning.
 const (
 	ParamPage    = "page"    // number of the page
 	ParamOffset  = "offset"  // index of the page's first record

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// KeyFields returns the fields whose names show that they identify records, and LabelFields those that often
-// do, as spelled, the usual ones first.
+// KeyFields returns the names of fields that identify records, and LabelFields of fields that often do. The names
+// are as spelled, the usual ones first.
 func (v *Vocabulary) KeyFields() []string { return v.file.Fields.Keys }
 
 // LabelFields is described at [Vocabulary.KeyFields].

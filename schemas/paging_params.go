@@ -16,8 +16,8 @@ func (v *Vocabulary) Spellings(family, name string) []string {
 	return slices.DeleteFunc(slices.Clone(v.file.Parameters[family]), func(p string) bool { return FoldName(p) != word })
 }
 
-// TokenParameters returns the request parameters for a token whose name differs between request and answer.
-// name is its name in the answer.
+// TokenParameters returns the request parameters that may send a token, if their names differ from the token's
+// name in the answer, which the caller passes.
 func (v *Vocabulary) TokenParameters(name string) []string {
 	return v.file.TokenParameters[FoldName(name)]
 }

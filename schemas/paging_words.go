@@ -89,7 +89,7 @@ func (v *Vocabulary) NeverCounts(name string) bool {
 
 var camel = regexp.MustCompile("([a-z0-9])([A-Z])")
 
-// Lists returns the usual names of the member with the records, and Wrappers those of the member with the
+// Lists returns the usual names of the member that holds the records, and Wrappers of the member that holds the
 // payload, in the order in which they are tried.
 func (v *Vocabulary) Lists() []string { return v.file.Lists }
 
@@ -111,7 +111,7 @@ func (v *Vocabulary) NotRecords(name string) bool {
 	return slices.Contains(v.file.NotRecords.Names, name) || beginsWithAny(strings.ToLower(name), v.file.NotRecords.First)
 }
 
-// TypeMembers returns the members in which an object states its type, as spelled.
+// TypeMembers returns the names, as spelled, of the members in which an object states its type.
 func (v *Vocabulary) TypeMembers() []string { return v.file.ListTypes.Members }
 
 // ListType reports whether the stated type of an object means a list.
@@ -119,10 +119,10 @@ func (v *Vocabulary) ListType(name string) bool {
 	return containsAny(strings.ToLower(name), v.file.ListTypes.Parts)
 }
 
-// ListMembers returns the members, as spelled, that mark an object with an id as a list.
+// ListMembers returns the names, as spelled, of the members that mark an object with an id as a list.
 func (v *Vocabulary) ListMembers() []string { return v.file.ListMembers }
 
-// EnvelopeMembers returns the members, as spelled, that mark an object without an id as an envelope.
+// EnvelopeMembers returns the names, as spelled, of the members that mark an object without an id as an envelope.
 func (v *Vocabulary) EnvelopeMembers() []string { return v.file.EnvelopeMembers }
 
 // EnvelopeWord reports whether a member with this name is common next to records, and unrelated to paging.
@@ -130,7 +130,7 @@ func (v *Vocabulary) EnvelopeWord(name string) bool {
 	return slices.Contains(v.file.EnvelopeWords, FoldName(name))
 }
 
-// RecordTokens returns the members of a record, as spelled, whose value may request the next page.
+// RecordTokens returns the names, as spelled, of the members of a record whose value may request the next page.
 func (v *Vocabulary) RecordTokens() []string { return v.file.RecordTokens }
 
 // HeaderOfPages reports whether a header with this name may be about paging.

@@ -21,8 +21,8 @@ type Rules struct {
 
 // MaskRule is a mask with the columns that it applies to.
 type MaskRule struct {
-	// Column is a column's path. Unless Exact is set, it may contain *, for any characters, and without __ it
-	// also matches the last part of a path: email matches customer__email.
+	// Column is a column's path. Unless Exact is set, it may contain *, which stands for any characters, and a path
+	// without __ also matches the last part of a longer path: email matches customer__email.
 	Column string
 	Exact  bool
 	Mask   Mask
@@ -43,19 +43,19 @@ const (
 // Mask replaces a value. The comments name the default of each parameter.
 type Mask struct {
 	Action   string
-	Encoding string // of hmac and hash: hex or base64url; default hex
-	With     string // of redact: the text; default [redacted]
-	Keep     int    // of partial: number of characters to keep, at most half of them; default 4
-	To       string // of round: a power of ten, day, month or year; default 100 for numbers, month for dates
+	Encoding string // for hmac and hash: hex or base64url; default hex
+	With     string // for redact: the text; default [redacted]
+	Keep     int    // for partial: number of characters to keep, at most half of them; default 4
+	To       string // for round: a power of ten, day, month or year; default 100 for numbers, month for dates
 }
 
 // Condition is one test of a filter. Exactly one field other than Column is set. Values are compared by
 // meaning: numbers by value, dates and times as times, true and false also with 1 and 0, all others as text. A
-// missing value, or one of another kind than the limit, is neither above nor below the limit, nor equal to it.
+// missing value, or a value of another kind than the limit, is neither above nor below the limit, nor equal to it.
 type Condition struct {
 	Column   string
 	In       []string
-	NotIn    []string // a missing value is not among them
+	NotIn    []string // a missing value meets this condition
 	Min, Max *string  // inclusive
 	Null     *bool
 }

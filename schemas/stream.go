@@ -104,9 +104,9 @@ type Stream struct {
 
 	Pagination Pagination // a hint; the zero value means that it is detected
 
-	// Stated says who has stated Path, Records, Key and Pagination, which are its keys in lower case:
-	// StatedConfigured or StatedImported. Parts without an entry are hints of the catalogue. Stated parts are
-	// checked, but never overruled.
+	// Stated says who has stated a part of the stream: StatedConfigured or StatedImported. Its keys are path,
+	// records, key and pagination. A part without an entry is a hint of the catalogue. Stated parts are checked,
+	// but never overruled.
 	Stated map[string]string
 
 	// Settled says that the first of Records is where an earlier run found the records. Records in another
@@ -115,8 +115,8 @@ type Stream struct {
 	Object   bool     // with Settled: the answer was a single object, not a list of one
 	Volatile []string // top-level fields that reading changes; not part of the row hash
 
-	// Reread is the most passes until a parent is requested again although nothing about it has changed. 1:
-	// every pass requests all parents. 0: the caller decides.
+	// Reread is the greatest number of passes after which a parent is requested again, even if nothing about the
+	// parent has changed. 1 means that every pass requests all parents, and 0 that the caller decides.
 	Reread int
 
 	// Window says that the list shows only some of its records, such as those of the current month. A missing
@@ -132,7 +132,7 @@ type Stream struct {
 	// table items. A declaration is a hint: a value that does not fit widens the column.
 	Types map[string]string
 
-	// Description says what the records are, and Descriptions what the columns mean, by their path as in Types.
+	// Description says what the records are. Descriptions says what the columns mean, by column path as in Types.
 	// Destinations store them as comments.
 	Description  string
 	Descriptions map[string]string
@@ -140,8 +140,8 @@ type Stream struct {
 	Rules Rules // what happens to the records
 	Log   bool  // log what happens to each row
 
-	MaxColumns int // most columns for the source's fields, in all tables of the stream; 0: [DefaultColumns]
-	MaxTables  int // most child tables; 0: [DefaultTables]
+	MaxColumns int // greatest number of columns for the source's fields, in all tables of the stream; 0: [DefaultColumns]
+	MaxTables  int // greatest number of child tables; 0: [DefaultTables]
 
 	Enabled bool   // part of "*"
 	Reason  string // why not, if it is not
@@ -156,19 +156,19 @@ const (
 	DefaultTables  = 200
 )
 
-// Bounds returns the most columns and child tables for the source's fields. Further fields are stored in
-// [ColRest].
+// Bounds returns the greatest numbers of columns and child tables for the source's fields. Further fields are
+// stored in [ColRest].
 func (s Stream) Bounds() (columns, tables int) {
 	return cmp.Or(s.MaxColumns, DefaultColumns), cmp.Or(s.MaxTables, DefaultTables)
 }
 
 // The values of Stream.Stated.
 const (
-	StatedConfigured = "configured" // by pipelines.yaml
-	StatedImported   = "imported"   // by an imported description, in pipelines.yaml
+	StatedConfigured = "configured" // by the user, in pipelines.yaml
+	StatedImported   = "imported"   // by `penstock import`, in pipelines.yaml
 )
 
-// Auth is the credential that a stream's requests carry.
+// Auth is the credential that a stream's requests send.
 type Auth string
 
 // The kinds of credentials.
@@ -178,8 +178,8 @@ const (
 	AuthWhiteLabel Auth = "whitelabel" // server-to-server token, configured for the stream
 )
 
-// Param is a value that a request needs. Parent records with the same values share one request; a parent record
-// that lacks a value causes none.
+// Param is a value that a request needs. Parent records with the same values share one request. For a parent
+// record that lacks a value, nothing is requested.
 type Param struct {
 	Name  string // its name in the API
 	In    string // path, query or body

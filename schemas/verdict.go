@@ -24,7 +24,8 @@ func (v Verdict) Touched() bool { return v.Drop || v.Masked() || v.Rename != "" 
 func (v Verdict) Masked() bool { return v.Mask.Action != "" }
 
 // Verdict returns the verdict on the field at a JSON pointer into the record, without array indexes. A dropped
-// object is dropped with all its members; of several masks, the innermost applies.
+// object is dropped with all its members. If several masks match the field or the objects around it, the innermost
+// applies.
 func (s Stream) Verdict(source string) Verdict {
 	p := pointer(source)
 	v := Verdict{}
@@ -36,8 +37,8 @@ func (s Stream) Verdict(source string) Verdict {
 	return s.Below(v, p)
 }
 
-// Below returns the verdict on the field at source, given the verdict on its enclosing object or array; for a
-// member of the record that is the zero value. Its cost does not depend on the field's depth.
+// Below returns the verdict on the field at source, given the verdict on the object or array around the field. For
+// a member of the record, around is the zero value. The cost of Below does not depend on the field's depth.
 func (s Stream) Below(around Verdict, source string) Verdict {
 	r := &s.Rules
 	if around.Drop && !around.Outer {
@@ -71,8 +72,8 @@ func (s Stream) Below(around Verdict, source string) Verdict {
 	return v
 }
 
-// PathPointer returns the JSON pointer of the field whose column has this path, as far as the path determines
-// it.
+// PathPointer returns the JSON pointer of the field whose column has this path, as far as the path determines the
+// pointer.
 func PathPointer(path string) string { return "/" + strings.ReplaceAll(path, "__", "/") }
 
 // ruleNames holds the names by which rules can refer to a field.

@@ -115,7 +115,7 @@ func (v View) validate() error {
 	return nil
 }
 
-// Lacks returns what the view needs and tables do not have, or nothing.
+// Lacks returns the tables and columns that the view needs and that are missing, sorted.
 func (v View) Lacks(tables map[string]Table) []string {
 	var lacks []string
 	for table, columns := range v.Needs {
@@ -137,9 +137,9 @@ func (v View) Lacks(tables map[string]Table) []string {
 	return lacks
 }
 
-// Query returns the view's SELECT. It reads only the current rows and the needed columns of each table. in is
-// the schema of the tables, or "". If sources share the tables, there is one result for each source, which is
-// the first column, since equal ids of two sources are two records.
+// Query returns the view's SELECT. It reads only the current rows and the needed columns of each table. The
+// parameter in is the schema of the tables, or "". If sources share the tables, the view is computed for each source
+// separately, because equal ids of two sources are two records. The first column then names the source.
 func (v View) Query(in string, tables map[string]Table) string {
 	owner := ""
 	if at := viewTable.FindStringSubmatch(v.SQL); at != nil && sharedTable(tables[at[1]]) {
@@ -157,7 +157,8 @@ func (v View) Query(in string, tables map[string]Table) string {
 
 func sharedTable(t Table) bool { return t.Columns != nil && t.Columns.HasField(ColSource) }
 
-// currentRows selects the current rows of a table; of a shared table, those of the current source.
+// currentRows returns a subquery of the current rows of a table. If sources share the table, it selects the rows of
+// the source that the outer query names.
 func currentRows(in string, t Table, needs map[string]Kind, shared bool) string {
 	var columns []string
 	for name := range needs {

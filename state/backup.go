@@ -32,7 +32,7 @@ type BackedUpFile struct {
 
 // Errors of backups.
 var (
-	// ErrOccupied is returned if the folder to fill is not empty.
+	// ErrOccupied is returned if the folder for a backup or a restored state is not empty.
 	ErrOccupied = errors.New("the folder is not empty")
 	// ErrDamaged is returned if a backup does not match its manifest.
 	ErrDamaged = errors.New("the backup is damaged")
@@ -40,12 +40,12 @@ var (
 
 const (
 	manifestName = "backup.json"
-	budgetFolder = "budget" // only valid for the moment: see Governor.Share
+	budgetFolder = "budget" // not copied, because its content is outdated at once: see Governor.Share
 )
 
-// MakeBackup copies the state folder dir to the folder to, which must be empty or missing. Processes may keep using
-// the state folder: databases are copied as of one moment, and files that are replaced as a whole are copied as a
-// whole. The manifest is written last, so a copy without one is incomplete. When MakeBackup returns, the copy is
+// MakeBackup copies a state folder to another folder, which must be empty or missing. Processes may keep using the
+// state folder: each database is copied as of one moment, and every file that is replaced as a whole is copied as a
+// whole. The manifest is written last, so a copy without a manifest is incomplete. When MakeBackup returns, the copy is
 // durable.
 //
 // A backup contains the secrets of the folder. Only its owner can read it.
@@ -186,8 +186,8 @@ func persistentFiles(dir string) ([]string, error) {
 	return names, err
 }
 
-// transientFile reports whether a file belongs to a process and not to the state: locks, logs of databases, and files being
-// written.
+// transientFile reports whether a file belongs to a process and not to the state: a lock, a database's log, or a file
+// that is being written.
 func transientFile(name string) bool {
 	if strings.HasPrefix(name, ".") {
 		return true
@@ -200,7 +200,7 @@ func transientFile(name string) bool {
 	return false
 }
 
-// copySQLite writes the database at from, as of one moment and regardless of writers, to the new file to.
+// copySQLite copies a database, as of one moment and regardless of writers, to a new file.
 func copySQLite(ctx context.Context, from, to string) error {
 	if _, err := os.Lstat(from); err != nil {
 		return err

@@ -23,10 +23,11 @@ type Captured struct {
 	Size    int
 }
 
-// CaptureRoom returns the captures of a source to delete for a new one: first those of the same sender, if it has
-// used its share; then those without the signature header; then those of the sender with the most captures; in each
-// case the oldest first. So neither a flood from few addresses nor one without signatures prevents a scheme from
-// being learned. all must be sorted by number.
+// CaptureRoom returns the numbers of a source's captures to delete for a new one. If the new one's sender has used its
+// share, captures of this sender go first. If there are still too many, captures without the signature header go, and
+// then those of the sender with the most captures. The oldest go first in each case. So neither a flood from few
+// addresses nor a flood without signatures prevents a scheme from being learned. The given captures must be sorted by
+// number.
 func CaptureRoom(all []Captured, more Captured) (gone []int64) {
 	drop := func(which func(Captured) bool) bool {
 		i := slices.IndexFunc(all, which)
@@ -70,7 +71,8 @@ func countOf(all []Captured, from string) (n int) {
 	return n
 }
 
-// mostCaptures returns the sender with the most captures, the one with the oldest if several have as many.
+// mostCaptures returns the sender with the most captures. If several have as many, it returns the one with the oldest
+// capture.
 func mostCaptures(all []Captured) (from string) {
 	n := map[string]int{}
 	for _, c := range all {

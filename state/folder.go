@@ -133,8 +133,8 @@ func (n folderNotes) path(name string) (string, error) {
 	return filepath.Join(n.dir, filepath.FromSlash(name)), nil
 }
 
-// Note implements [Notes]. It returns [ErrExposed], wrapped, if others can read the file or it is not a regular file:
-// someone who can write there could forge the note.
+// Note implements [Notes]. It returns [ErrExposed], wrapped, if others can read the file or if it is not a regular
+// file, because other users might then be able to forge the note.
 func (n folderNotes) Note(_ context.Context, name string) ([]byte, error) {
 	path, err := n.path(name)
 	if err != nil {

@@ -20,8 +20,8 @@ type Event struct {
 	Scheme   string            // label of the scheme that verified it; "" for a capture, which is not verified
 	Header   map[string]string // the relevant header fields
 	Body     []byte            // raw, as signed
-	From     string            // of a capture: its sender, as far as the limits distinguish senders
-	Likely   bool              // of a capture: it has the header that should contain the signature
+	From     string            // of a capture: its sender, for the limit per sender
+	Likely   bool              // of a capture: it has the header in which the signature is expected
 	Conflict bool              // another delivery had the same id and another body; a hint, not data
 }
 
@@ -39,8 +39,8 @@ const (
 )
 
 var (
-	// ErrInboxFull is returned if the quota is used up or the disk is full. Nothing was stored. Events that are
-	// applied, or space on the disk, make room again.
+	// ErrInboxFull is returned if the quota is used up or the disk is full. Nothing was stored. There is room again
+	// when applied events were trimmed, or when the disk has space.
 	ErrInboxFull = errors.New("inbox is full")
 	// ErrInboxClosed is returned after the inbox was closed. Nothing was stored.
 	ErrInboxClosed = errors.New("inbox is closed")
@@ -58,15 +58,15 @@ type InboxOptions struct {
 const defaultQuota = 1 << 30
 
 // InboxFile stores webhook deliveries from their acknowledgement until all destinations have applied them. It is an
-// SQLite file in the state folder with one writing process at a time. The events of all sources have one order, that
-// of their ordinals.
+// SQLite file in the state folder with one writing process at a time. The events of all sources are in one order, by
+// their ordinals.
 //
 // Opening reads at most a few thousand rows, however much is stored. An InboxFile is safe for concurrent use.
 type InboxFile struct {
 	file     *sqliteFile
 	compiled map[string]*sql.Stmt
 	quota    int64
-	room     func(context.Context, []*Delivery) error // roomFor
+	room     func(context.Context, []*Delivery) error // roomFor, except in tests
 
 	groups *Groups
 	close  func() error
@@ -120,8 +120,8 @@ func (b *InboxFile) Quota() int64 { return b.quota }
 // Close waits for the deliveries that are being written and closes the inbox. It may be called twice.
 func (b *InboxFile) Close() error { return b.close() }
 
-// Append stores a delivery. When it returns without an error, the delivery, or the one it repeats, is durable and may
-// be acknowledged. // Invariant 3
+// Append stores a delivery. When it returns without an error, the delivery is durable and may be acknowledged. If it
+// repeats an earlier delivery, that one is durable. // Invariant 3
 //
 // Concurrent deliveries are written and synced together. A repetition is recognized by its source and id for at least
 // 90 days, even after the first one was trimmed. A delivery without an id is always new. If ctx is cancelled, the

@@ -39,8 +39,8 @@ func (b *InboxFile) commit(group []*Delivery) {
 	}
 }
 
-// spareSpace is the disk space that events must leave free, half of it on a small disk: deleting applied events needs
-// space too, and the database cannot work without any.
+// spareSpace is the disk space that events must leave free, because deleting applied events needs space too. On a disk
+// of less than twice this size, events may use half of the disk.
 const spareSpace = 64 << 20
 
 // roomFor returns [ErrInboxFull], wrapped, if a group would use up the free space of the disk.
@@ -60,9 +60,9 @@ func (b *InboxFile) roomFor(ctx context.Context, group []*Delivery) error {
 	return err
 }
 
-// change runs do in a transaction, with the account, which do may change along with the file. The caller holds mu. If
-// the transaction fails, the file is unchanged, and the account is read again the next time, because the outcome of a
-// failed commit is unknown. So the inbox recovers by itself when the disk has space again.
+// change calls the function do in a transaction. It may change the file and the account. The caller holds b.mu. If
+// the transaction fails, the account is read again the next time, because the outcome of a failed commit is unknown.
+// So the inbox recovers by itself when the disk has space again.
 func (b *InboxFile) change(ctx context.Context, do func(inboxTx, *account) error) error {
 	if b.file.write == nil {
 		return errors.New("it was opened for reading")

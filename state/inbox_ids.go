@@ -18,7 +18,7 @@ const (
 	// fileEvery is the number of ids that are collected before they are filed. Filing them in bulk and in order
 	// touches far fewer pages than filing each one.
 	fileEvery = 8192
-	// sweeps is how many 256ths of the ids are searched for old ones each time ids are filed.
+	// sweeps is the number of 256ths of the filed ids that are searched for old ones each time ids are filed.
 	sweeps = 2
 )
 
@@ -45,10 +45,10 @@ type known struct {
 	ordinal int64
 }
 
-// account is the bookkeeping of the file that writing needs.
+// account is the part of the inbox that writers keep in memory.
 type account struct {
 	last    int64 // the last ordinal
-	filed   int64 // ids up to this ordinal are filed; recent has the others
+	filed   int64 // the ids of events up to this ordinal are filed; the map recent has the others
 	swept   int
 	bytes   int64            // size of the stored events
 	sources map[string]int64 // source numbers in the file, by name

@@ -11,7 +11,7 @@ import (
 const trimRows = 500
 
 // Trim deletes the events of a source up to an ordinal. The caller must ensure that all destinations have applied
-// them durably. Dead letters stay, and so do the ids: repetitions are still recognized. // Invariant 3
+// them durably. Dead letters stay. The ids stay too, so repetitions are still recognized. // Invariant 3
 func (b *InboxFile) Trim(ctx context.Context, source string, through int64) error {
 	for {
 		more, err := b.trim(ctx, source, through)
@@ -59,7 +59,7 @@ func (b *InboxFile) trim(ctx context.Context, source string, through int64) (mor
 	return more, err
 }
 
-// Space left by a flood of events is returned to the disk in small steps, except for a reserve.
+// Space that a flood of events leaves empty is returned to the disk in small steps, except for a reserve.
 const (
 	spareBytes  = 16 << 20
 	shrinkPages = 1 << 10

@@ -15,9 +15,9 @@ const eventsBytes = 16 << 20
 const readEvents = `SELECT ordinal, name, id, type, received, scheme, header, body, conflict <> 0, coalesce(reason, '')
 	FROM events JOIN sources USING (source) `
 
-// Events returns the stored events of a source after an ordinal, in order: at most limit, and fewer if they exceed 16
-// MiB together. It returns none only if there are no more. Dead letters are included: an event that one reader gave
-// up may still have to be applied by another. // Invariant 3
+// Events returns the stored events of a source after an ordinal, in order. It returns at most limit events, and fewer
+// if they exceed 16 MiB together. It returns no events only if there are no more. Dead letters are included, because
+// one reader may still have to apply an event that another has given up. // Invariant 3
 func (b *InboxFile) Events(ctx context.Context, source string, after int64, limit int) ([]Event, error) {
 	letters, err := b.letters(ctx, readEvents+"WHERE name = ? AND ordinal > ? ORDER BY ordinal LIMIT ?", []byte(source), after, limit)
 	if err != nil {

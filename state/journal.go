@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// JournalFile is the daemon's record of due slots and their outcomes: each slot of a schedule exactly once, which
-// pipelines are paused, and the reports of the last runs. It is a file in the state folder. For data, the
-// destinations are authoritative, not the journal. Writes are synced when a call returns.
+// JournalFile is the daemon's record of due slots and their outcomes, of paused pipelines, and of the reports of the
+// last runs. It has each slot of a schedule exactly once. It is a file in the state folder. For data, the destinations
+// are authoritative, not the journal. Writes are synced when a call returns.
 //
 // One process writes it; others can read it at the same time. It is safe for concurrent use.
 type JournalFile struct {
@@ -113,8 +113,8 @@ CREATE TABLE audit (
 CREATE INDEX audit_refused ON audit (refused, id);
 `} // units now have their own file: see [UnitsFile]
 
-// lastGasp is how long a killed process may still hold its files, until its memory is freed. A restarted daemon waits
-// that long.
+// lastGasp is how long a killed process may still hold its files, because its memory must be freed first. A restarted
+// daemon waits that long.
 const lastGasp = 3 * time.Second
 
 // OpenJournal opens the journal of a state folder, and creates it if it is missing. It returns [ErrLocked], wrapped,
@@ -140,8 +140,8 @@ func ReadJournal(ctx context.Context, dir string) (*JournalFile, error) {
 // Close closes the journal.
 func (j *JournalFile) Close() error { return j.file.Close() }
 
-// Seen returns the time up to which the slots of a pipeline were processed. A pipeline that is new or has a new
-// schedule starts at now, because earlier slots of the new schedule were never due.
+// Seen returns the time up to which the slots of a pipeline were processed. For a pipeline that is new or has a new
+// schedule, this is the given time, because earlier slots of the new schedule were never due.
 func (j *JournalFile) Seen(ctx context.Context, pipeline, schedule string, now time.Time) (time.Time, error) {
 	var had string
 	var seen int64
@@ -161,7 +161,7 @@ func (j *JournalFile) Seen(ctx context.Context, pipeline, schedule string, now t
 	return timeOf(seen), err
 }
 
-// Pause skips the pipeline's slots from at on. The zero time ends the pause.
+// Pause records that the pipeline's slots are skipped from the given time on. The zero time ends the pause.
 func (j *JournalFile) Pause(ctx context.Context, pipeline string, at time.Time) error {
 	return j.change(ctx, "pause", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE pipelines SET paused = ? WHERE name = ?`, micros(at), pipeline)

@@ -32,8 +32,8 @@ type LogLine struct {
 	Text   string    `json:"text"`
 }
 
-// KeepRun records a run or its outcome, and deletes the oldest runs of its pipeline that are too many or together too
-// large. The last run always stays.
+// KeepRun records a run or its outcome. It deletes the oldest runs of the pipeline if there are too many, or if their
+// reports and logs are together too large. The last run always stays.
 func (j *JournalFile) KeepRun(ctx context.Context, r RunRecord) error {
 	return j.change(ctx, "run", func(tx *sql.Tx) error { return j.keepRun(ctx, tx, r) })
 }
@@ -67,8 +67,8 @@ func (j *JournalFile) BreakRuns(ctx context.Context, why string) error {
 	})
 }
 
-// Runs returns the last runs without their logs, newest first: of one pipeline, or of all if pipeline is "". before
-// is the id of a run to continue after; "" starts with the newest.
+// Runs returns the last runs of a pipeline, or of all pipelines if pipeline is "", newest first and without their logs.
+// The parameter before is the id of a run: only older runs are returned. If it is "", the newest runs are returned.
 func (j *JournalFile) Runs(ctx context.Context, pipeline, before string, limit int) ([]RunRecord, error) {
 	return j.runs(ctx, `'[]'`, `WHERE (?1 = '' OR pipeline = ?1) AND (?2 = '' OR run < ?2) ORDER BY run DESC LIMIT ?3`, pipeline, before, limit)
 }

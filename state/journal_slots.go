@@ -13,13 +13,13 @@ type SlotState string
 // A slot waits, runs and has run, or it is skipped.
 const (
 	SlotWaiting SlotState = "waiting" // its run must start, or continue after an interruption
-	SlotRunning SlotState = "running" // or the process ended during the run
+	SlotRunning SlotState = "running" // its run is under way, or the process ended during the run
 	SlotRan     SlotState = "ran"
 	SlotSkipped SlotState = "skipped"
 )
 
-// SlotRecord is the record of one time at which a pipeline was due. There is exactly one for each such time, whatever
-// happens to process, clock and machine. // Invariant 18
+// SlotRecord is the record of one time at which a pipeline was due. Each such time has exactly one record, whatever
+// happens to the process, the clock and the machine. // Invariant 18
 type SlotRecord struct {
 	Pipeline string
 	Due      time.Time
@@ -32,7 +32,7 @@ type SlotRecord struct {
 	Ended    time.Time
 	Attempts int // number of runs
 	Broken   int // number of runs during which the process ended
-	Count    int // slots that the record covers: 1, or more if too many were missed
+	Count    int // number of slots that the record covers: more than 1 if too many were missed
 }
 
 // AddSlots records the slots due up to a time that are not recorded yet, and returns them. It adds all or none.
@@ -77,7 +77,7 @@ func (j *JournalFile) OpenSlots(ctx context.Context, pipeline string) ([]SlotRec
 	return j.slots(ctx, `WHERE pipeline = ? AND state IN ('waiting', 'running') ORDER BY due`, pipeline)
 }
 
-// Orphans implements [SlotBook]. It returns none, because only one process has the file.
+// Orphans implements [SlotBook]. It returns no slots, because only one process has the file.
 func (j *JournalFile) Orphans(context.Context, string) ([]SlotRecord, error) { return nil, nil }
 
 // Slots returns the last records of a pipeline, newest first.

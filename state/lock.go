@@ -38,8 +38,8 @@ func (h Holder) String() string {
 // lockRetry is the pause between attempts to take a lock that another process holds.
 const lockRetry = 100 * time.Millisecond
 
-// Acquire takes the lock file path, and creates it and its folder if they are missing. While another process holds
-// it, Acquire waits for up to wait, then returns [ErrLocked], wrapped, with the holder's name.
+// Acquire takes the lock of the file at path, and creates the file and its folder if they are missing. If another
+// process holds the lock longer than wait, Acquire returns [ErrLocked], wrapped, with the holder's name.
 func Acquire(ctx context.Context, path string, wait time.Duration) (*Lock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)

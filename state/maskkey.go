@@ -16,10 +16,10 @@ import (
 // keyBytes is the size of a key before hexadecimal encoding.
 const keyBytes = 32
 
-// MaskKey returns the key stored in the file path. It creates the file, and its folder, if they are missing: 64
-// hexadecimal digits that only this user can read. If several processes create it at the same time, all get the same
-// key; a crash leaves the whole key or none. made reports whether the key is new. MaskKey returns an error if the
-// file is not such a key or others may read it.
+// MaskKey returns the key that is stored in the file at path: 64 hexadecimal digits that only this user can read. If
+// the file is missing, MaskKey creates it and its folder with a new key. If several processes do this at the same time,
+// all get the same key. A crash leaves the whole key or no file. The result made reports whether the key is new.
+// MaskKey returns an error if the file does not contain such a key or if others may read it.
 func MaskKey(path string) (key string, made bool, err error) {
 	key, err = readKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -9,8 +9,8 @@ import (
 	"runtime"
 )
 
-// ErrExposed is returned if others can reach a secret, or the place for one: a folder that everyone may write to, a
-// file that others may read, a symbolic link in place of a file. Nothing was read or written.
+// ErrExposed is returned if others can reach a secret or its place, for example if everyone may write to the folder, if
+// others may read the file, or if there is a symbolic link in place of a file. Nothing was read or written.
 var ErrExposed = errors.New("not safe for secrets")
 
 // maxPrivate is larger than any credential.
@@ -49,8 +49,8 @@ func inspect(path string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// inspectFolder returns [ErrExposed], wrapped, if the state folder dir belongs to another user, or if others may
-// write to it: they could replace any file in it.
+// inspectFolder returns [ErrExposed], wrapped, if the state folder belongs to another user, or if others may write to
+// it, because they could replace any file in it.
 func inspectFolder(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -73,7 +73,8 @@ func inspectFolder(dir string) error {
 }
 
 // OnlyOurs returns [ErrExposed], wrapped, if the file or folder at path belongs to a user other than this process's
-// and root, or if others may write to it. On a read-only file system, no one may.
+// user and root, or if others may write to it. It returns nil for a file system that is mounted read-only, because
+// nobody can write there.
 func OnlyOurs(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -90,7 +91,7 @@ func OnlyOurs(path string) error {
 	return nil
 }
 
-// inspectMade is [inspectFolder] for a folder that may be missing: it will be created safely.
+// inspectMade is [inspectFolder], but returns nil for a missing folder, because penstock will create it safely.
 func inspectMade(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -98,13 +99,15 @@ func inspectMade(dir string) error {
 	return inspectFolder(dir)
 }
 
-// accessible reports whether other users have one of these rights. It returns false if modes do not describe rights.
+// accessible reports whether the mode of a file has one of these bits. It returns false on Windows, where modes do not
+// describe rights.
 func accessible(info fs.FileInfo, rights fs.FileMode) bool {
 	return runtime.GOOS != "windows" && info.Mode().Perm()&rights != 0
 }
 
-// writePrivate replaces the file path with text, completely or not at all. Only its owner can read it, whatever the
-// umask. When it returns, the file is durable. The caller holds a lock. writePrivate reports its progress to step.
+// writePrivate replaces the content of the file at path, completely or not at all. Only its owner can read the file,
+// whatever the umask. When writePrivate returns nil, the file is durable. The caller holds a lock. The function step is
+// called at each step.
 func writePrivate(path string, text []byte, step func(string)) error {
 	if _, err := inspect(path); err != nil {
 		return err
@@ -153,7 +156,7 @@ func removePrivate(path string, step func(string)) error {
 	return nil
 }
 
-// writeNew creates the file path with this text and syncs it.
+// writeNew creates a file with this text and syncs it.
 func writeNew(path string, text []byte, step func(string)) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

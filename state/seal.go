@@ -11,11 +11,11 @@ import (
 	"filippo.io/age"
 )
 
-// ErrBound is returned for a secret that was stored for another slot or another origin: someone has moved it here, or
-// the address has changed. Such a secret is never used. // Invariant 10
+// ErrBound is returned for a secret that was stored for another slot or another origin. Either someone has moved the
+// secret to this slot, or the address has changed. Such a secret is never used. // Invariant 10
 var ErrBound = errors.New("the secret was not stored for this place")
 
-// boundTo starts a stored secret, followed by the slot and origin that it is for.
+// boundTo is the beginning of a stored secret. The slot and the origin that the secret is for follow.
 const boundTo = "penstock-secret-1 "
 
 type binding struct {

@@ -49,12 +49,12 @@ func (s *LockedFile) open() error {
 	return nil
 }
 
-// Change reads the file into mem, calls change, and writes mem back if change returns true. Meanwhile no other
-// process can do the same. If another process holds the lock, Change returns false at once. The lock is usually held
-// for microseconds: the caller should try again soon, and treat the other process as stopped after seconds.
+// Change takes the lock, reads the file into mem, calls the function change, and writes mem back if that returns true.
+// If another process holds the lock, Change returns false at once. The lock is usually held for microseconds, so the
+// caller should try again soon. After some seconds, it should treat the other process as stopped.
 //
-// Bytes of mem beyond the end of the file are zero: all of them for a new file. A process that is killed during a
-// write may leave a part of it; the content of mem must allow to detect this.
+// Bytes of mem beyond the end of the file are zero. For a new file, all are zero. A process that is killed during a
+// write may have written only a part, so the content needs a checksum or the like, by which the caller detects this.
 func (s *LockedFile) Change(mem []byte, change func() bool) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

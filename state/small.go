@@ -5,7 +5,8 @@ import (
 	"io"
 )
 
-// readSmall reads content that must be small: a larger file in its place cannot fill the memory. // Invariant 6
+// readSmall reads content that must be small. A larger file in its place is an error, and does not fill the memory.
+// Invariant 6
 func readSmall(r io.Reader, what string, most int) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
 	switch {

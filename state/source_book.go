@@ -22,7 +22,7 @@ type Sources interface {
 	// Records returns the outcomes of a pipeline's sources, or those of all pipelines if pipeline is "". They are
 	// sorted by pipeline and source.
 	Records(ctx context.Context, pipeline string) ([]SourceRecord, error)
-	// Close closes it.
+	// Close closes the Sources.
 	Close() error
 }
 

@@ -50,8 +50,8 @@ func OpenSources(ctx context.Context, dir string) (*SourcesFile, error) {
 	return &SourcesFile{f}, nil
 }
 
-// ReadSources opens it for reading; other processes may be writing it. It returns [fs.ErrNotExist], wrapped, if there
-// is none.
+// ReadSources opens the sources file for reading. Other processes may be writing it. ReadSources returns
+// [fs.ErrNotExist], wrapped, if there is no file.
 func ReadSources(ctx context.Context, dir string) (*SourcesFile, error) {
 	f, err := readSQLite(ctx, filepath.Join(dir, sourcesName), sourcesSteps)
 	if err != nil {

@@ -20,10 +20,10 @@ import (
 // different format. Nothing was changed.
 var ErrNewer = errors.New("written by a newer version of this program")
 
-// sqliteFile is an SQLite database in the state folder. One process at a time writes it, through one connection and
-// with a lock file beside it, unless it is shared: then writers take turns. Other processes can read at the same
-// time; they never wait for the writer or block it. Committed transactions are durable. Only the owner can access the
-// file.
+// sqliteFile is an SQLite database in the state folder. One process at a time has it open for writing, through one
+// connection, and holds a lock file beside it. A shared file (see [shareSQLite]) can be open in several processes,
+// whose transactions take turns. Other processes can read at the same time. They never wait for a writer or block it.
+// Committed transactions are durable. Only the owner can access the file.
 type sqliteFile struct {
 	path  string
 	write *sql.DB // one connection, whose transactions begin as writers; nil for a reader
@@ -31,7 +31,7 @@ type sqliteFile struct {
 	lock  *Lock
 
 	made   fs.FileInfo // the file that was opened
-	looked time.Time   // when it was last checked to be the one at path
+	looked time.Time   // when the file was last checked to be the one at path
 }
 
 // sqliteReaders is the number of concurrent readers in one process.
@@ -46,12 +46,12 @@ var sqlitePragmas = url.Values{
 	"_error_rc":     {"1"},
 }
 
-// openSQLite opens the file at path for writing, and creates it and its folder if they are missing. migrations are
-// the SQL steps from an empty file to the current schema. Steps are only ever appended; openSQLite runs those that
-// the file has not had. The file stores their number.
+// openSQLite opens the file at path for writing, and creates it and its folder if they are missing. The migrations
+// are the SQL steps from an empty file to the current schema. The file stores the number of steps that were run on
+// it, and openSQLite runs the later ones. So a new step must be appended, and no step may be changed.
 //
-// It returns [ErrLocked], wrapped, if another process still holds the file after wait, [ErrExposed] if others can
-// access it, and [ErrNewer] if it has had more steps than there are.
+// It returns, wrapped, [ErrLocked] if another process still holds the file after wait, [ErrExposed] if others can
+// access the file, and [ErrNewer] if more steps were run on the file than are given.
 func openSQLite(ctx context.Context, path string, wait time.Duration, migrations []string) (*sqliteFile, error) {
 	if err := makeSQLite(path); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
@@ -79,8 +79,8 @@ func openSQLite(ctx context.Context, path string, wait time.Duration, migrations
 	return f, nil
 }
 
-// shareSQLite opens the file at path like [openSQLite], but holds the lock only while opening: several processes
-// write in turns.
+// shareSQLite opens the file at path like [openSQLite], but holds the lock only while opening, so that several
+// processes can write in turns.
 func shareSQLite(ctx context.Context, path string, wait time.Duration, migrations []string) (*sqliteFile, error) {
 	f, err := openSQLite(ctx, path, wait, migrations)
 	if err != nil {
@@ -94,9 +94,9 @@ func shareSQLite(ctx context.Context, path string, wait time.Duration, migration
 	return f, nil
 }
 
-// readSQLite opens the file at path for reading; another process may be writing it. It returns [fs.ErrNotExist],
-// wrapped, if there is none, and otherwise the errors of [openSQLite], but does not wait. It also returns an error if
-// migrations are missing: a writer has to open the file first.
+// readSQLite opens the file at path for reading. Another process may be writing it. It returns, wrapped,
+// [fs.ErrNotExist] if there is no file, [ErrExposed] if others can access the file, and [ErrNewer] as [openSQLite]
+// does. It also returns an error if migrations have not been run yet. A writer has to open the file first then.
 func readSQLite(ctx context.Context, path string, migrations []string) (*sqliteFile, error) {
 	if _, err := os.Lstat(path); err != nil {
 		return nil, fmt.Errorf("open state: %w", err)
@@ -145,7 +145,7 @@ func makeSQLite(path string) error {
 }
 
 // initSQLite creates a database in an empty file, with incremental vacuum. It must not be called for an existing
-// database: there, SQLite waits for the write lock to set it, and a reader would wait behind all writers.
+// database, where SQLite takes the write lock to set this mode, so that a reader would wait for all writers.
 func initSQLite(ctx context.Context, path string) error {
 	db, err := connect(path, 1, url.Values{"_auto_vacuum": {"INCREMENTAL"}})
 	if err != nil {
@@ -155,7 +155,7 @@ func initSQLite(ctx context.Context, path string) error {
 }
 
 // inspectSQLite returns [ErrExposed], wrapped, if others can access the database or one of its companion files, or if
-// one is not a regular file.
+// one of these is not a regular file.
 func inspectSQLite(path string) error {
 	for _, ending := range []string{"", "-wal", "-shm"} {
 		if _, err := inspect(path + ending); err != nil {
@@ -190,7 +190,7 @@ func connect(path string, n int, more url.Values) (*sql.DB, error) {
 	return db, nil
 }
 
-// version returns the number of migrations that the file has had.
+// version returns the number of migrations that were run on the file.
 func (f *sqliteFile) version(ctx context.Context) (n int, err error) {
 	if err := f.read.QueryRowContext(ctx, "PRAGMA user_version").Scan(&n); err != nil {
 		return 0, fmt.Errorf("read version: %w", err)
@@ -198,7 +198,7 @@ func (f *sqliteFile) version(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// migrate runs the steps that the file has not had, one transaction each.
+// migrate runs the steps that were not yet run on the file, one transaction each.
 func (f *sqliteFile) migrate(ctx context.Context, steps []string) error {
 	seen, err := f.version(ctx)
 	if err != nil {
@@ -222,8 +222,8 @@ func (f *sqliteFile) migrate(ctx context.Context, steps []string) error {
 // sqliteLook is the interval between checks that a file is still at its path.
 const sqliteLook = time.Second
 
-// checkFile returns an error if the file was removed or replaced: what is written to it now would be lost. Calls must not
-// be concurrent.
+// checkFile returns an error if the file was removed or replaced, because writes to it would be lost. Calls must not be
+// concurrent.
 func (f *sqliteFile) checkFile() error {
 	if since := time.Since(f.looked); since >= 0 && since < sqliteLook {
 		return nil
@@ -248,7 +248,8 @@ func (f *sqliteFile) empty(ctx context.Context) (n int64, err error) {
 	return n, nil
 }
 
-// change runs do in a transaction. When it returns nil, the changes are durable; otherwise nothing was changed.
+// change calls the function do in a transaction. When change returns nil, the changes are durable. If do returns an
+// error, nothing was changed.
 // Invariant 3
 func (f *sqliteFile) change(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := f.write.BeginTx(ctx, nil)

@@ -1,6 +1,6 @@
 // Package state defines how a sync records its progress: the [Cursor] of a stream, the [Key] it is stored under, and
-// [ErrMoved] for a conflict of two writers. The cursor itself is stored in the destination, with the rows it covers.
-// Nothing in this package is authoritative for progress.
+// [ErrMoved] for a conflict of two writers. The cursor itself is stored in the destination, with the rows that it
+// covers. Nothing that this package stores is authoritative for progress.
 package state
 
 import "errors"

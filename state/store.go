@@ -19,15 +19,16 @@ type Store interface {
 	OpenJournal(ctx context.Context) (Journal, error)
 	// OpenUnits opens the store of units for writing.
 	OpenUnits(ctx context.Context) (Ledger, error)
-	// ReadUnits opens it for reading. It returns [fs.ErrNotExist], wrapped, if there is none.
+	// ReadUnits opens the store of units for reading. It returns [fs.ErrNotExist], wrapped, if there is none.
 	ReadUnits(ctx context.Context) (Ledger, error)
 	// OpenSources opens the state of sources for writing. It returns [ErrLocked], wrapped, if only one process can
 	// hold it and another one does for long.
 	OpenSources(ctx context.Context) (Sources, error)
-	// ReadSources opens it for reading. It returns [fs.ErrNotExist], wrapped, if there is none.
+	// ReadSources opens the state of sources for reading. It returns [fs.ErrNotExist], wrapped, if there is none.
 	ReadSources(ctx context.Context) (Sources, error)
-	// Lease gives this process the exclusive right to work on a source of a pipeline, or on all of its sources if
-	// source is "". It waits for up to wait, then returns [ErrLocked], wrapped, with the holder's name.
+	// Lease gives this process the exclusive right to work on a source of a pipeline, or on the pipeline as a whole
+	// if source is "". If another process holds the lease longer than wait, it returns [ErrLocked], wrapped, with
+	// the holder's name.
 	// Invariant 13
 	Lease(ctx context.Context, pipeline, source string, wait time.Duration) (Lease, error)
 	// Notes returns the small texts.
@@ -35,29 +36,29 @@ type Store interface {
 	// Vault returns the vault of tokens.
 	Vault() *Vault
 	// Now returns the current time by the clock that all users of the store share, as accurately as this process
-	// knows it. Stored times use this clock. Now makes no request. If the clock is that of another machine, Now uses
-	// this machine's clock until the first use of the store.
+	// knows that clock. Stored times use it. Now makes no request. If the store has the clock of another machine, Now
+	// returns this machine's time until the first use of the store.
 	Now() time.Time
-	// Close closes what the store itself has open. The caller must first close what was opened through it.
+	// Close closes the store. The caller must first close what it has opened through the store.
 	Close() error
 }
 
 // Lease is the exclusive right to work on something. A lease only saves work: the destination's fence decides whether
 // a commit is allowed. // Invariant 13
 type Lease interface {
-	// Token returns a number that grows with each holder of the same lease. It is 0 if the operating system manages
-	// the lease, because then the lease ends with its process.
+	// Token returns a number that grows with each holder of the same lease. The number is 0 if the operating system
+	// manages the lease, because then the lease ends with its process.
 	Token() int64
-	// Lost returns a channel that is closed if the lease ends without Release. The holder must then stop its work. It
-	// is nil if this cannot happen.
+	// Lost returns a channel that is closed if the lease ends without Release. The holder must then stop its work.
+	// The channel is nil if this cannot happen.
 	Lost() <-chan struct{}
 	// Release releases the lease. It may be called twice.
 	Release() error
 }
 
 // Inbox stores webhook deliveries from their acknowledgement until all destinations have applied them. The events of
-// all sources have one order, that of their ordinals, and become visible in it: a reader that sees an ordinal can see
-// all earlier ones. It is safe for concurrent use.
+// all sources are in one order, by their ordinals, and become visible in this order: a reader that sees an event can
+// see all earlier ones. It is safe for concurrent use.
 type Inbox interface {
 	Intake
 	EventReader
@@ -90,9 +91,9 @@ type EventKeeper interface {
 	Quota() int64
 }
 
-// Journal is the daemons' record of due slots and their outcomes: each slot of a schedule exactly once, which
-// pipelines are paused, and the reports of the last runs. For data, the destinations are authoritative, not the
-// journal. Writes are durable when a call returns. It is safe for concurrent use.
+// Journal is the daemons' record of due slots and their outcomes, of paused pipelines, and of the reports of the last
+// runs. It has each slot of a schedule exactly once. For data, the destinations are authoritative, not the journal.
+// Writes are durable when a call returns. A Journal is safe for concurrent use.
 type Journal interface {
 	Schedule
 	SlotBook
@@ -111,11 +112,11 @@ type Schedule interface {
 // SlotBook has one record for each slot. // Invariant 18
 type SlotBook interface {
 	AddSlots(ctx context.Context, pipeline string, through time.Time, slots []SlotRecord) (added []SlotRecord, err error)
-	// SetSlot replaces the record of an existing slot and records its runs: all or nothing.
+	// SetSlot replaces the record of an existing slot and records its runs, in one transaction.
 	SetSlot(ctx context.Context, s SlotRecord, runs ...RunRecord) error
 	OpenSlots(ctx context.Context, pipeline string) ([]SlotRecord, error)
-	// Orphans returns the open slots of a dead process, and assigns them to the caller. There are none if only one
-	// process has the journal.
+	// Orphans assigns the open slots of dead processes to the caller, and returns them. There are none if only one
+	// process can have the journal open.
 	Orphans(ctx context.Context, pipeline string) ([]SlotRecord, error)
 	Slots(ctx context.Context, pipeline string, limit int) ([]SlotRecord, error)
 }
@@ -140,8 +141,8 @@ type AuditBook interface {
 type Notes interface {
 	// Note returns a text, or nil if there is none.
 	Note(ctx context.Context, name string) ([]byte, error)
-	// SetNote replaces the text was, nil for a missing note, by text. It returns [ErrMoved], wrapped, if the stored
-	// text is another. A nil text removes the note. The change is durable when SetNote returns.
+	// SetNote stores text if the stored note is still equal to was, where nil means that there is no note. Otherwise
+	// it returns [ErrMoved], wrapped. A nil text removes the note. The change is durable when SetNote returns.
 	SetNote(ctx context.Context, name string, was, text []byte) error
 	// NoteNames returns the names of the notes with this prefix, sorted.
 	NoteNames(ctx context.Context, prefix string) ([]string, error)

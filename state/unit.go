@@ -24,9 +24,9 @@ const (
 // Ended reports whether the state of the unit is final.
 func (s UnitState) Ended() bool { return s == UnitDone || s == UnitFailed || s == UnitCancelled }
 
-// Unit is a part of a run that one process works on at a time: some streams of one source. Its cursors, stored in the
-// destinations, make it idempotent: it may be abandoned and taken over at any moment. At most one unit with the same
-// pipeline, source and part has not ended.
+// Unit is a part of a run, some streams of one source, that one process works on at a time. The cursors in the
+// destinations make a unit idempotent, so it may be abandoned and taken over at any moment. Of all units with the same
+// pipeline, source and part, at most one has not ended.
 type Unit struct {
 	ID       int64 // set by AddUnits
 	Run      string
@@ -37,7 +37,7 @@ type Unit struct {
 	State     UnitState
 	Attempt   int    // number of claims
 	Broken    int    // number of attempts in a row whose worker disappeared
-	Worker    string // the worker that has it or had it last
+	Worker    string // the worker that has the unit, or had it last
 	NotBefore time.Time
 	Started   time.Time // of the last attempt
 	Ended     time.Time
@@ -45,9 +45,9 @@ type Unit struct {
 }
 
 // A unit fails after MostBroken attempts in a row whose worker disappeared, for example because it was killed for
-// using too much memory. From SuspectBroken on, a unit is claimed separately from others, so that it takes none of
-// them with it. Five attempts that are claimed separately are required: where machines come and go all the time,
-// fewer would fail healthy units by chance. // Invariant 15
+// using too much memory. After SuspectBroken such attempts, a unit is claimed separately from others, so that it does
+// not break theirs. It fails only after five separate attempts. Where machines come and go all the time, fewer would
+// fail healthy units by chance. // Invariant 15
 const (
 	MostBroken    = SuspectBroken + 5
 	SuspectBroken = 2
@@ -86,7 +86,7 @@ type Claim struct {
 	Source   *string       // only of this source; nil for any
 	Unit     int64         // only this unit; 0 for any
 	Limit    int           // greatest number; 0 for all of the source
-	Suspect  bool          // a suspect unit instead of others; see [Unit.Suspect]
+	Suspect  bool          // one suspect unit, otherwise only other units; see [Unit.Suspect]
 }
 
 // ErrTaken is returned if a unit no longer belongs to the worker: it was cancelled, or another worker has taken it
@@ -96,25 +96,25 @@ var ErrTaken = errors.New("unit is no longer this worker's")
 // Units manages the units of runs. Times are by the store's clock. Ended units are kept for the last runs of their
 // pipeline. For data, the destinations are authoritative, not the units. It is safe for concurrent use.
 type Units interface {
-	// AddUnits adds waiting units, all or none, and returns them with their IDs. If a unit with the same pipeline,
-	// source and part is active, it is left out if it belongs to another run, and returned as it is if it belongs to
-	// the same run: adding a run's units twice is safe, also within one call.
+	// AddUnits adds waiting units, all or none, and returns them with their IDs. It does not add a unit if one with
+	// the same pipeline, source and part has not ended. If the existing unit belongs to the same run, it is returned
+	// instead. So adding a run's units twice is safe, also within one call.
 	AddUnits(ctx context.Context, units []Unit) ([]Unit, error)
-	// ClaimUnits assigns the worker the units of the source that has waited longest and may start. They belong to one
-	// run, pipeline and source; there may be none. A running unit becomes waiting again if its worker has sent no
-	// sign of life for the duration of its claim, and fails after [MostBroken] such attempts in a row.
+	// ClaimUnits finds the unit that may start and has waited longest, and assigns the worker the units of its run,
+	// pipeline and source that may start. There may be none. A running unit becomes waiting again if its worker has
+	// sent no sign of life for the duration of its claim. It fails after [MostBroken] such attempts in a row.
 	ClaimUnits(ctx context.Context, c Claim) ([]Unit, error)
 	// BeatUnits reports that the worker is alive, and extends its claims by d. It returns the IDs of the units that
 	// still belong to the worker.
 	BeatUnits(ctx context.Context, worker string, ids []int64, d time.Duration) ([]int64, error)
-	// SettleUnits ends the worker's attempts at units. State is the outcome of each, Report the reason, and NotBefore
-	// the earliest restart of one that waits or is parked. It returns [ErrTaken], wrapped, if a unit has a newer
-	// Attempt or does not belong to Worker: such a unit is unchanged, and the others are settled.
+	// SettleUnits ends the worker's attempts at units. In each unit, State is the outcome, Report the reason, and
+	// NotBefore the earliest restart if the unit waits or is parked. A unit that has a newer Attempt or does not
+	// belong to Worker stays unchanged. The others are settled, and SettleUnits returns [ErrTaken], wrapped.
 	SettleUnits(ctx context.Context, units []Unit) error
-	// CancelUnits ends the active units of f, and returns their number. A worker that has one learns it from
-	// BeatUnits.
+	// CancelUnits ends the selected units that have not ended, and returns their number. A worker learns from
+	// BeatUnits that its unit was cancelled.
 	CancelUnits(ctx context.Context, f UnitFilter) (int, error)
-	// Units returns units by ID, oldest first.
+	// Units returns the selected units in the order of their IDs, oldest first.
 	Units(ctx context.Context, f UnitFilter) ([]Unit, error)
 }
 
@@ -124,8 +124,8 @@ type Ledger interface {
 	Close() error
 }
 
-// Limits for ended units of a pipeline: those of its last run are kept, and those of the runs before while they are
-// few. // Invariant 6
+// Limits for ended units of a pipeline. Those of its last run are always kept. Those of earlier runs are kept up to
+// this number of runs and this number of units. // Invariant 6
 const (
 	KeptUnitRuns = 20
 	KeptUnits    = 50_000

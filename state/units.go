@@ -51,7 +51,7 @@ func OpenUnits(ctx context.Context, dir string) (*UnitsFile, error) {
 	return &UnitsFile{f}, nil
 }
 
-// ReadUnits opens it for reading. It returns [fs.ErrNotExist], wrapped, if there is none.
+// ReadUnits opens the units file for reading. It returns [fs.ErrNotExist], wrapped, if there is no file.
 func ReadUnits(ctx context.Context, dir string) (*UnitsFile, error) {
 	f, err := readSQLite(ctx, filepath.Join(dir, unitsName), unitsSteps)
 	if err != nil {
@@ -159,7 +159,8 @@ func (l *UnitsFile) ClaimUnits(ctx context.Context, c Claim) (units []Unit, err 
 	return units, err
 }
 
-// reviveUnits makes units wait again whose worker has sent no sign of life, or fails them if that happened too often.
+// reviveUnits changes running units whose worker has sent no sign of life. They wait again, or fail if that happened
+// too often.
 func reviveUnits(ctx context.Context, tx *sql.Tx, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `UPDATE units SET broken = broken + 1, not_before = 0,
 		state = CASE WHEN broken + 1 < ?2 THEN 'waiting' ELSE 'failed' END, ended = CASE WHEN broken + 1 < ?2 THEN 0 ELSE ?1 END

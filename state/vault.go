@@ -23,12 +23,12 @@ type Vault struct {
 type Safe interface {
 	// Check returns an error if the place is not safe for secrets.
 	Check() error
-	// Lock takes the slot name for this process: see [Slot.Lock].
+	// Lock takes the slot with this name for this process: see [Slot.Lock].
 	Lock(ctx context.Context, name string, wait time.Duration) (Lease, error)
 	// Read returns the stored text, or nil if there is none.
 	Read(name string, what Entry) ([]byte, error)
-	// Write replaces the stored text; an empty text removes it. The caller holds the lock. When Write returns, the
-	// change is durable, or on an error nothing was changed. Write reports its progress to step.
+	// Write replaces the stored text. An empty text removes it. The caller holds the lock. When Write returns nil, the
+	// change is durable. Write calls the function step at each step.
 	Write(name string, what Entry, text []byte, step func(string)) error
 	// Where describes, for people, where the secret is stored.
 	Where(name string) string
@@ -54,8 +54,8 @@ type Ring interface {
 }
 
 // NewVault returns the vault of a state folder, which only its owner can enter: one file of mode 0600 for each text.
-// Nothing is created or opened before it is needed. Secrets go to ring if it is not nil; locks and notes are always
-// files.
+// Nothing is created or opened before it is needed. If ring is not nil, secrets are stored there. Locks and notes are
+// always files.
 func NewVault(dir string, ring Ring) *Vault { return NewVaultIn(&fileSafe{dir: dir, ring: ring}) }
 
 // NewVaultIn returns the vault of another place.
@@ -82,7 +82,7 @@ type Slot struct {
 // for another origin returns [ErrBound].
 func (s *Slot) For(origin string) *Slot { return &Slot{vault: s.vault, name: s.name, origin: origin} }
 
-// Slot returns the slot name, which consists only of letters, digits, - and _.
+// Slot returns the slot with this name, which must consist of letters, digits, - and _.
 func (v *Vault) Slot(name string) *Slot { return &Slot{vault: v, name: name} }
 
 // Name returns the name of the slot.
@@ -110,9 +110,9 @@ func (s *Slot) Lock(ctx context.Context, wait time.Duration) (Lease, error) {
 	return s.vault.safe.Lock(ctx, s.name, wait)
 }
 
-// Secret returns the stored secret, or nil if there is none, and [ErrBound], wrapped, if it was stored for another
-// slot or origin. A file from a version that did not record these is accepted; in a database, which others may write
-// to, such an entry is ErrBound too.
+// Secret returns the stored secret, or nil if there is none. It returns [ErrBound], wrapped, if the secret was stored
+// for another slot or origin. A file from a version that did not record slot and origin is accepted. An entry of a
+// database without them is refused with ErrBound, because others may write to a database.
 func (s *Slot) Secret() ([]byte, error) {
 	kept, err := s.vault.safe.Read(s.name, EntrySecret)
 	if len(kept) == 0 || err != nil {
@@ -128,10 +128,10 @@ func (s *Slot) Secret() ([]byte, error) {
 	return text, nil
 }
 
-// SetSecret replaces the secret. When it returns, the change is durable, or on an error nothing was changed.
+// SetSecret replaces the secret. When it returns nil, the change is durable.
 func (s *Slot) SetSecret(text []byte) error { return s.write(EntrySecret, text) }
 
-// Remove removes the secret. When it returns, the change is durable, or on an error nothing was changed.
+// Remove removes the secret. When it returns nil, the change is durable.
 func (s *Slot) Remove() error {
 	return s.vault.safe.Write(s.name, EntrySecret, nil, func(done string) { s.vault.step("removed " + done) })
 }
@@ -174,7 +174,7 @@ func (f *fileSafe) file(name string, what Entry) string {
 	return f.path(name, ".note")
 }
 
-// Check implements [Safe]. Missing folders are safe: they will be created safely.
+// Check implements [Safe]. It accepts missing folders, because penstock will create them safely.
 func (f *fileSafe) Check() error {
 	if f.keys != "" {
 		if _, err := Identities(f.keys); err != nil {
