@@ -73,8 +73,7 @@ func inspectFolder(dir string) error {
 }
 
 // OnlyOurs returns [ErrExposed], wrapped, if the file or folder at path belongs to a user other than this process's
-// user and root, or if others may write to it. It returns nil for a file system that is mounted read-only, because
-// nobody can write there.
+// user and root, or if others may write to it. It returns nil for a file system that is mounted read-only.
 func OnlyOurs(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -9,9 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ChangeBudget calls change with the stored budget of a credential, under an exclusive lock, and stores its result;
-// nil leaves the budget unchanged. at is the database's time, read after the lock was taken. name reveals nothing
-// about the credential. ChangeBudget does not retry: the caller knows how long it can wait.
+// ChangeBudget calls the function change with the stored budget of a credential, under an exclusive lock, and stores
+// what change returns. If that is nil, the budget stays as it is. The time that change gets is the database's, read
+// after the lock was taken. The given name must reveal nothing about the credential. ChangeBudget does not retry,
+// because only the caller knows how long it can wait.
 func (s *Store) ChangeBudget(ctx context.Context, name string, change func(at time.Time, kept []byte) ([]byte, error)) error {
 	pool, err := s.ready(ctx)
 	if err != nil {

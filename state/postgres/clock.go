@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// clock estimates the database's clock: it is behind by at most the duration of the quickest answer, and never ahead,
-// so that nothing starts too early. It relies on this machine's clock only to measure elapsed time: the time of day
-// may be hours off, or may be changed. It is safe for concurrent use.
+// clock estimates the database's clock. The estimate is behind by at most the duration of the quickest answer. It is
+// never ahead, so that nothing starts too early. This machine's clock is only used to measure elapsed time, so its time
+// of day may be hours off, or may be changed. A clock is safe for concurrent use.
 type clock struct {
 	mu   sync.Mutex
 	base time.Time // time of this process
@@ -26,7 +26,7 @@ func (c *clock) now() time.Time {
 	return c.at.Add(time.Since(c.base))
 }
 
-// record records a reading of the database's clock, taken between the request and now.
+// record records a reading of the database's clock, which was taken between the request, at asked, and now.
 func (c *clock) record(there, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,8 +37,8 @@ func (c *clock) record(there, asked time.Time) {
 	}
 }
 
-// Now implements [state.Store]. It returns the time of the database's clock, which is read at the first use of the
-// database and with each sign of life.
+// Now implements [state.Store]. It returns the estimated time of the database's clock. That clock is read at the first
+// use of the database and with each sign of life.
 func (s *Store) Now() time.Time { return s.clock.now().UTC() }
 
 // querier is a pool or a transaction.

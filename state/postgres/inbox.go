@@ -7,13 +7,13 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// inbox stores webhook deliveries in the database. Any number of processes can use it at the same time: the one that
-// assigns ordinals locks the row of the inbox until its commit, so that events become visible in the order of their
+// inbox stores webhook deliveries in the database. Any number of processes can use it at the same time. A process that
+// assigns ordinals locks the row of the inbox until its commit, so events become visible in the order of their
 // ordinals.
 type inbox struct {
 	s     *Store
 	quota int64
-	read  bool // it was opened for reading
+	read  bool // the inbox was opened for reading
 
 	groups *state.Groups
 }
@@ -33,7 +33,7 @@ func (s *Store) OpenInbox(ctx context.Context, o state.InboxOptions) (state.Inbo
 	return b, nil
 }
 
-// writers is the number of concurrent groups of one process: while one is synced, the next is written.
+// writers is the number of concurrent groups of one process. With two, one group is written while the other is synced.
 const writers = 2
 
 func (s *Store) openInbox(ctx context.Context, o state.InboxOptions) (*inbox, error) {
@@ -71,6 +71,6 @@ func (b *inbox) Append(ctx context.Context, e state.Event) (state.Appended, erro
 	return b.groups.Append(ctx, e)
 }
 
-// today is the number of days since 1970 by the database's clock: a host with a wrong clock must not make others
-// forget deliveries.
+// today is the number of days since 1970 by the database's clock. With the clock of a host, a wrong clock would make
+// all hosts forget deliveries.
 const today = "floor(extract(epoch FROM now()) / 86400)::integer"

@@ -66,7 +66,7 @@ func trim(ctx context.Context, tx pgx.Tx, source string, through int64) (more bo
 	return n == trimRows, err
 }
 
-// change runs do by means of how, unless the inbox was opened for reading.
+// change runs a transaction with the function how, unless the inbox was opened for reading.
 func (b *inbox) change(ctx context.Context, how func(context.Context, func(pgx.Tx) error) error, do func(pgx.Tx) error) error {
 	if b.read {
 		return errReading

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// journal is the journal of all daemons that share the database. A slot belongs to the process that added it, until
-// that process stops sending signs of life.
+// journal is the journal of all daemons that share the database. A slot belongs to the process that added it. If that
+// process stops sending signs of life, another process may take the slot over.
 type journal struct {
 	s       *Store
 	process string // unique id of this journal
@@ -24,7 +24,7 @@ type journal struct {
 
 var _ state.Journal = (*journal)(nil)
 
-// How long a process counts as alive without a sign of life, and how often it sends one.
+// The time for which a process counts as alive after a sign of life, and the interval between its signs of life.
 const (
 	processLife = 30 * time.Second
 	processBeat = 5 * time.Second
@@ -57,7 +57,7 @@ func (j *journal) sendBeats(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = j.beat(ctx) // the next one may succeed; otherwise others take the slots over
+			_ = j.beat(ctx) // the next one may succeed; otherwise other processes take the slots over
 		}
 	}
 }

@@ -17,7 +17,7 @@ func (j *journal) KeepRun(ctx context.Context, r state.RunRecord) error {
 	return j.change(ctx, "run", func(tx pgx.Tx) error { return j.keepRun(ctx, tx, r, false) })
 }
 
-// keepRun records a run. It replaces a record of another process only if over is set.
+// keepRun records a run. It replaces another process's record of the run only if over is set.
 func (j *journal) keepRun(ctx context.Context, tx pgx.Tx, r state.RunRecord, over bool) error {
 	log, err := json.Marshal(r.Log)
 	if err != nil {

@@ -18,8 +18,8 @@ const slotColumns = "pipeline, due, state, why, cause, run, status, started, end
 // nonce returns a random string that identifies one call.
 func nonce() string { return rand.Text()[:16] }
 
-// AddSlots implements [state.SlotBook]. If several processes add the same slot, one gets it. If the pipeline is
-// paused by any process, the slot is skipped.
+// AddSlots implements [state.SlotBook]. If several processes add the same slot, one of them gets it. If any process has
+// paused the pipeline, the slot is skipped.
 // Invariant 18
 func (j *journal) AddSlots(ctx context.Context, pipeline string, through time.Time, slots []state.SlotRecord) (added []state.SlotRecord, err error) {
 	call := nonce()
@@ -55,8 +55,8 @@ func (j *journal) AddSlots(ctx context.Context, pipeline string, through time.Ti
 	return added, err
 }
 
-// SetSlot implements [state.SlotBook]. It returns [state.ErrTaken], wrapped, if another process has taken over the
-// slot; its runs are then not recorded either.
+// SetSlot implements [state.SlotBook]. If another process has taken over the slot, SetSlot returns [state.ErrTaken],
+// wrapped, and records neither the slot nor the runs.
 func (j *journal) SetSlot(ctx context.Context, s state.SlotRecord, runs ...state.RunRecord) error {
 	return j.change(ctx, "slot", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `UPDATE slots SET state = $3, why = $4, cause = $5, run = $6, status = $7, started = $8, ended = $9, attempts = $10, broken = $11, count = $12
@@ -84,7 +84,7 @@ func (j *journal) Orphans(ctx context.Context, pipeline string) ([]state.SlotRec
 func (j *journal) adopt(ctx context.Context, pipeline, whose string) (slots []state.SlotRecord, err error) {
 	call := nonce()
 	err = j.change(ctx, "take slots over", func(tx pgx.Tx) error {
-		// Also return what this call has already taken over, if its first answer was lost.
+		// Also return the slots that this call has already taken over, if its first answer was lost.
 		rows, err := tx.Query(ctx, "UPDATE slots SET owner = $2, call = $3 WHERE pipeline = $1 AND state IN ('waiting', 'running') AND (call = $3 OR "+whose+") RETURNING "+slotColumns,
 			pipeline, j.process, call)
 		if err != nil {

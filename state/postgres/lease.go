@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Times of leases. A holder that cannot renew its lease treats it as lost by its own clock, some time before the
-// database gives it to another. The holder measures elapsed time, so changes of the time of day do not matter.
+// Times of leases. A holder that cannot renew its lease treats the lease as lost some time before the database gives it
+// to another process. The holder measures elapsed time, so changes of the time of day do not matter.
 // Invariant 13
 const (
 	leaseTime = 30 * time.Second
@@ -26,7 +26,7 @@ const (
 // leaseLife returns how long a lease lasts without a renewal.
 func (s *Store) leaseLife() time.Duration { return cmp.Or(s.o.Life, leaseTime) }
 
-// trustTime returns how long a holder may rely on a lease after it requested it, by its own clock.
+// trustTime returns how long a holder may rely on a lease, counted from its request for the lease or for a renewal.
 func (s *Store) trustTime() time.Duration { return s.leaseLife() - s.leaseLife()/6 }
 
 // lease is a row that names its holder.
@@ -108,8 +108,8 @@ func (s *Store) hold(ctx context.Context, name string, token int64, asked time.T
 	return l
 }
 
-// live renews the lease. The lease is ours until sure has passed since the last successful renewal was requested,
-// however late its answer came and even if a renewal hangs.
+// live renews the lease until it is released or lost. It treats the lease as lost once trustTime has passed since the
+// request of the last successful renewal, even if the answer came late or a newer renewal hangs.
 func (l *lease) live(ctx context.Context, asked time.Time) {
 	lose := sync.OnceFunc(func() { close(l.lost) })
 	end := time.AfterFunc(time.Until(asked.Add(l.s.trustTime())), lose)

@@ -54,8 +54,8 @@ func (s *Store) Migrate(ctx context.Context) (from, to int64, err error) {
 	return from, to, err
 }
 
-// makeSchema creates the schema if it is missing. CREATE SCHEMA IF NOT EXISTS would require the right to create
-// schemas even if it exists, and two concurrent calls could conflict.
+// makeSchema creates the schema if it is missing. CREATE SCHEMA IF NOT EXISTS would require the right to create schemas
+// even if the schema exists, and two concurrent calls could conflict.
 func (s *Store) makeSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('penstock schema ' || $1, 0))", s.schema); err != nil {
@@ -117,7 +117,7 @@ func (s *Store) inspect(ctx context.Context, pool *pgxpool.Pool) error {
 type Health struct {
 	Schema  string
 	Version int64         // of the schema
-	Server  string        // its version
+	Server  string        // version of the server
 	Lacking []string      // rights that the role lacks, in the syntax of GRANT
 	Ahead   time.Duration // the database's clock minus this machine's
 }

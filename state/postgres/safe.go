@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// safe stores tokens in the database. They are encrypted in this process, so that neither the database's owner nor a
-// backup can read them. // Invariant 5
+// safe stores tokens in the database. This process encrypts them, so that neither the database's owner nor the reader of
+// a backup sees them. // Invariant 5
 type safe struct{ s *Store }
 
 var _ state.Safe = safe{}
@@ -34,7 +34,7 @@ func (f safe) Check() error {
 // Now implements [state.Safe].
 func (f safe) Now() time.Time { return f.s.Now() }
 
-// Lock implements [state.Safe]. One process at a time has it. // Invariant 13
+// Lock implements [state.Safe]. One process at a time has the lock. // Invariant 13
 func (f safe) Lock(ctx context.Context, name string, wait time.Duration) (state.Lease, error) {
 	l, err := f.s.take(ctx, leaseOf(name), wait)
 	if err != nil {
@@ -86,7 +86,7 @@ func (f safe) seal(text []byte) ([]byte, error) {
 	return state.Seal(f.s.o.Keys, text)
 }
 
-// Write implements [state.Safe]. It changes nothing if the process was frozen and has lost the lock meanwhile.
+// Write implements [state.Safe]. It changes nothing if this process has lost the lock, for example because it was frozen.
 // Invariant 13
 func (f safe) Write(name string, what state.Entry, text []byte, step func(string)) error {
 	f.s.mu.Lock()

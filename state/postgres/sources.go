@@ -11,7 +11,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// sources stores the sources as rows shared by all processes: a source that one process pauses is paused for all.
+// sources stores the state of sources as rows that all processes share. A source that one process pauses is paused for
+// all.
 type sources struct{ s *Store }
 
 var _ state.Sources = sources{}

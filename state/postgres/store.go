@@ -1,9 +1,10 @@
-// Package postgres stores the state of many processes in one Postgres database: a [state.Store] shared by daemons and
-// workers on several hosts. It has its own schema, which [Store.Migrate] creates; it touches nothing else in the
-// database. Credentials are encrypted before they leave the process.
+// Package postgres stores the state of many processes in one Postgres database. Its [Store] is a [state.Store] that
+// daemons and workers on several hosts share. It has its own schema, which [Store.Migrate] creates, and touches nothing
+// else in the database. Credentials are encrypted before they leave the process.
 //
-// Only the database's clock decides who has a lease, a unit or a slot. Slots, units, tokens and the rows of a pass
-// use it through [Store.Now]. The clocks of the processes may be hours off. Start with [New].
+// Only the database's clock decides which process has a lease, a unit or a slot. The times of slots, units, tokens and
+// the rows of a pass are by this clock too, through [Store.Now]. So the clocks of the processes may be hours off. Start
+// with [New].
 package postgres
 
 import (
@@ -29,13 +30,13 @@ type Options struct {
 	Keys string                  // age identities that encrypt tokens, one per line, the first for new ones; "": tokens cannot be stored
 	Step func(name string) error // called at each step of a change, so that tests can break it there; may be nil
 
-	// Enqueue is called with units that may be claimed now or from NotBefore on, in the transaction that makes them
-	// so: what it writes commits or rolls back with them. It may be nil.
+	// Enqueue is called with units that may be claimed now or from NotBefore on. It is called in the transaction that
+	// changes the units, so its writes commit or roll back with the units. It may be nil.
 	Enqueue func(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) error
 	Life    time.Duration // of a lease without a renewal; 0: 30 seconds
 }
 
-// DefaultSchema is the schema if the URL names none.
+// DefaultSchema is the schema if the URL does not name one.
 const DefaultSchema = "penstock"
 
 // Errors of a database that cannot be used as it is.

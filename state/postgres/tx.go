@@ -21,22 +21,22 @@ const patience = 10 * time.Second
 // errUncertain reports that a commit was sent and no answer came.
 var errUncertain = errors.New("the outcome of the commit is unknown")
 
-// change runs do in a transaction, and retries after temporary errors. do must be idempotent: a commit whose answer
-// was lost may have succeeded. When change returns nil, the changes are durable. // Invariant 3
+// change calls the function do in a transaction, and retries after temporary errors. The function must be idempotent,
+// because a commit whose answer was lost may have succeeded. When change returns nil, the changes are durable. // Invariant 3
 func (s *Store) change(ctx context.Context, do func(pgx.Tx) error) error {
 	return s.retry(ctx, func(err error) bool { return passing(err) || errors.Is(err, errUncertain) }, func(ctx context.Context) error {
 		return s.runTx(ctx, do)
 	})
 }
 
-// changeOnce is change for what must not happen twice: it does not retry after the commit was sent.
+// changeOnce is change for a function that is not idempotent. It does not retry after the commit was sent.
 func (s *Store) changeOnce(ctx context.Context, do func(pgx.Tx) error) error {
 	return s.retry(ctx, func(err error) bool { return passing(err) && !errors.Is(err, errUncertain) }, func(ctx context.Context) error {
 		return s.runTx(ctx, do)
 	})
 }
 
-// read runs do with a connection, for reading.
+// read calls the function do, which only reads, and retries after temporary errors.
 func (s *Store) read(ctx context.Context, do func(*pgxpool.Pool) error) error {
 	return s.retry(ctx, passing, func(ctx context.Context) error {
 		pool, err := s.ready(ctx)
@@ -47,7 +47,7 @@ func (s *Store) read(ctx context.Context, do func(*pgxpool.Pool) error) error {
 	})
 }
 
-// retry runs do until it succeeds, fails permanently, or patience has passed.
+// retry calls the function do until it succeeds or fails permanently, or until patience has passed.
 func (s *Store) retry(ctx context.Context, passes func(error) bool, do func(context.Context) error) error {
 	pause := 20 * time.Millisecond
 	for begun := time.Now(); ; pause = min(2*pause, time.Second) {
@@ -138,8 +138,8 @@ func passing(err error) bool {
 	return broken(err)
 }
 
-// Troubled reports whether err comes from the database or the network, and not from its schema: a later retry may
-// succeed.
+// Troubled reports whether err comes from the database or the network, and not from a schema of another version. A
+// later retry may then succeed.
 func (s *Store) Troubled(err error) bool {
 	if _, refused := errors.AsType[*pgconn.PgError](err); refused {
 		return true
@@ -147,8 +147,8 @@ func (s *Store) Troubled(err error) bool {
 	return err != nil && passing(err)
 }
 
-// redactError returns err without secrets: if the driver cannot connect, its message contains user and database, but never
-// the password. The password in the URL is redacted nevertheless. // Invariant 5
+// redactError returns err without secrets. If the driver cannot connect, its message contains user and database, but
+// not the password. The password of the URL is redacted nevertheless. // Invariant 5
 func (s *Store) redactError(err error) error {
 	if err == nil {
 		return nil

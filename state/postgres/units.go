@@ -83,8 +83,9 @@ func byID(units []state.Unit) []state.Unit {
 // dueUnits is the condition that a unit may be claimed.
 const dueUnits = "state IN ('waiting', 'parked') AND not_before <= clock_timestamp()"
 
-// ClaimUnits implements [state.Units]. Units that are claimed together expire together, because statement_timestamp
-// is constant within a statement. Two workers never wait for each other: each takes units that the other has not.
+// ClaimUnits implements [state.Units]. Units that are claimed together expire together, because statement_timestamp is
+// constant within a statement. Two workers never wait for each other, because each skips the rows that the other has
+// locked.
 func (l ledger) ClaimUnits(ctx context.Context, c state.Claim) (units []state.Unit, err error) {
 	err = l.change(ctx, "claim units", func(tx pgx.Tx) error {
 		units = nil
@@ -144,8 +145,8 @@ func (l ledger) BeatUnits(ctx context.Context, worker string, ids []int64, d tim
 	return kept, err
 }
 
-// SettleUnits implements [state.Units]. Settling a unit twice in the same way is allowed: the first answer may have
-// been lost.
+// SettleUnits implements [state.Units]. Settling a unit twice in the same way is allowed, because the first answer may
+// have been lost.
 func (l ledger) SettleUnits(ctx context.Context, units []state.Unit) error {
 	var ids, attempts []int64
 	var states, workers []string

@@ -92,7 +92,8 @@ func inboxManyAtOnce(t *testing.T, _ Rig, open func() state.Store) {
 	}
 }
 
-// inboxShared has a reader follow the events that several processes append. It sees all of them without going back.
+// inboxShared has a reader follow the events that several processes append. The reader sees all events without reading
+// earlier ordinals again.
 func inboxShared(t *testing.T, r Rig, open func() state.Store) {
 	if !r.Shared {
 		b := inboxOf(t, opened(t, open), state.InboxOptions{})

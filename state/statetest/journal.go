@@ -100,7 +100,7 @@ func journalSlotsShared(t *testing.T, r Rig, open func() state.Store) {
 	}
 }
 
-// journalOrphans ends a daemon that has an open slot. Exactly one other daemon takes it over.
+// journalOrphans ends a daemon that has an open slot. Exactly one other daemon takes the slot over.
 func journalOrphans(t *testing.T, r Rig, open func() state.Store) {
 	if !r.Shared {
 		j := journalOf(t, opened(t, open))

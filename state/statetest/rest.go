@@ -39,7 +39,7 @@ func leases(t *testing.T, _ Rig, open func() state.Store) {
 	}
 	require.NoError(t, second.Release())
 
-	// Many processes want the lease: never two have it.
+	// Many processes want the lease, and never two have it at the same time.
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	for _, s := range []state.Store{a, b, a, b} {

@@ -146,8 +146,8 @@ func unitsTakenOver(t *testing.T, _ Rig, open func() state.Store) {
 	require.Equal(t, 1, all[0].Broken)
 }
 
-// unitsBroken has a unit that kills its worker each time. The other units of its source are done without it, and it
-// fails. // Invariant 15
+// unitsBroken has a unit that kills its worker each time. The other units of its source are done, and the unit fails.
+// Invariant 15
 func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, j := t.Context(), unitsOf(t, opened(t, open))
 	add(t, j, unit("s1", "bad"), unit("s1", "good"), unit("s1", "other"))
