@@ -44,18 +44,18 @@ func (a *app) sandboxCmd() *cobra.Command {
 		Long: `Runs a small imitation of the platform on localhost, until it is interrupted: both
 surfaces over real HTTP, with seeded records, limits and credentials.
 
-A fault is MATCH=KIND[,NAME=VALUE]…, where MATCH is a stream ("crm.*"), a path or
+--fault takes MATCH=KIND[,NAME=VALUE]…, where MATCH is a stream ("crm.*"), a path or
 "METHOD /path", and KIND one of status, slow, truncate, cut, reset, lost, html, empty,
 malformed, gzip_bomb, drift, shuffle, stuck, module_off, redirect, field, poison, stale.
-While it runs, GET /_sandbox/stats returns what it has received, and POST
-/_sandbox/faults sets its faults.
+While the sandbox runs, GET /_sandbox/stats returns what it has received, and POST
+/_sandbox/faults replaces these faults.
 
---faults serves lists with other paging than the platform's, or with faults of other
-APIs: "all", names, or the JSON file of one. Each is available as a stream of your own
-at /lists/NAME; "penstock sandbox --faults help" prints the names. Some show their
-fault only in the second run: POST /_sandbox/lists starts it.
+--faults also serves lists that page or fail as those of other APIs do. It takes "all",
+names, or a JSON file that describes a list. Each list is at /lists/NAME, for a stream of
+your own; "penstock sandbox --faults help" prints the names. Some lists show their fault
+only after POST /_sandbox/lists: send it between two syncs.
 
-With --webhook, every change of its data is sent there as a signed POST.
+With --webhook, the sandbox sends every change of its records to this URL as a signed POST.
 --webhook-fault takes shares between 0 and 1 of duplicate, reorder, delay, loss,
 conflict, unknown and forged, and window=N and delay_for=TIME; --webhook-flood
 takes rate, for, count, match, subjects, change and bytes. GET
