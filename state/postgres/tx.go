@@ -22,7 +22,8 @@ const patience = 10 * time.Second
 var errUncertain = errors.New("the outcome of the commit is unknown")
 
 // change calls the function do in a transaction, and retries after temporary errors. The function must be idempotent,
-// because a commit whose answer was lost may have succeeded. When change returns nil, the changes are durable. // Invariant 3
+// because a commit whose answer was lost may have succeeded. When change returns nil, the changes are durable.
+// Invariant 3
 func (s *Store) change(ctx context.Context, do func(pgx.Tx) error) error {
 	return s.retry(ctx, func(err error) bool { return passing(err) || errors.Is(err, errUncertain) }, func(ctx context.Context) error {
 		return s.runTx(ctx, do)
