@@ -51,7 +51,7 @@ func (b *batch) reserve(n int, deep bool) {
 	}
 }
 
-// json is the batch as one JSON array.
+// json returns the batch as one JSON array.
 func (b *batch) json() []byte {
 	if b.whole {
 		return b.records

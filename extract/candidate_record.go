@@ -43,8 +43,8 @@ func (p *pagerProbe) identity() (field, value string) {
 	return field, value
 }
 
-// identityOf is identity for some rows. Of several members that are named like an id, it returns the one with the
-// shortest name: id rather than owner_id.
+// identityOf does what identity does, for some rows. Of several members that are named like an id,
+// it returns the one with the shortest name: id rather than owner_id.
 func identityOf(rows []row) (field, value string) {
 	for _, name := range fields(rows) {
 		low := strings.ToLower(name)

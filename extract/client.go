@@ -107,7 +107,7 @@ func New(cfg Config) (*Client, error) {
 
 // Settle sets a function that completes streams with what is known of their answers. The client
 // applies it to the parents that it reads only for their children. Call Settle before the first
-// pass; settle itself may be called from many goroutines during any pass.
+// pass. The function may be called from many goroutines during any pass.
 func (c *Client) Settle(settle func(schemas.Stream) schemas.Stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

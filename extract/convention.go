@@ -47,7 +47,7 @@ type Fact struct {
 }
 
 // Convention is what is known about the answers of one endpoint, with the evidence. It is stored in
-// the destinations, so that each endpoint is probed once. The zero value knows nothing. A
+// the destinations, so that each endpoint is probed once. In the zero value, nothing is known. A
 // Convention is immutable.
 type Convention struct {
 	Of        string    `json:"of"` // fingerprint of the request that it describes: see [Convention.Fits]

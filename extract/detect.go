@@ -276,7 +276,8 @@ func resourceNames(stream string) []string {
 	return slices.Compact(names)
 }
 
-// pathNames returns names for the records that the last parts of a path suggest, folded.
+// pathNames returns names that the member with the records may have, from the last parts of the
+// path and in the form of [schemas.FoldName].
 func pathNames(path string) []string {
 	var names []string
 	parts := strings.Split(strings.Trim(path, "/"), "/")

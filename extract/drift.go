@@ -16,7 +16,7 @@ type Drift struct {
 	Overlap int `json:"overlap,omitempty"` // records that were on the page before, too
 	Alike   int `json:"alike,omitempty"`   // records without a key that were on the page before or the first page, too: see noteRepeatedRecords
 	Doubled int `json:"doubled,omitempty"` // records that were twice on one page
-	Uneven  int `json:"uneven,omitempty"`  // counted pages that held fewer records than others and were not the last
+	Uneven  int `json:"uneven,omitempty"`  // pages, requested by number or offset, that held fewer records than others and were not the last
 	Stale   int `json:"stale,omitempty"`   // pages that were older than an earlier one, as from a cache
 }
 

@@ -60,8 +60,8 @@ func WithoutContext(s schemas.Stream, key []string) []string {
 	return slices.DeleteFunc(slices.Clone(key), func(k string) bool { return slices.Contains(columns, k) })
 }
 
-// ContextColumns returns the columns with the parameters of the request that returned a record of
-// s: the values of its parent, or its month.
+// ContextColumns returns the names of the columns that hold the parameters of the request for a
+// record of s: the values of the parent, or the month.
 func ContextColumns(s schemas.Stream) []string {
 	var columns []string
 	for _, p := range s.Params {
@@ -206,7 +206,7 @@ func (f *fanPass) ignoresParameters(ctx context.Context, line string, print answ
 	return same && within(differing, volatile), nil
 }
 
-// within reports whether others contains all of some.
+// within reports whether the second set contains all of the first.
 func within(some, others map[string]bool) bool {
 	for name := range some {
 		if !others[name] {

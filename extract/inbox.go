@@ -27,7 +27,7 @@ type Inbox struct {
 	read    map[string]bool // names of the streams that are read
 }
 
-// NewInbox returns the inbox of one source. streams are the streams that are read.
+// NewInbox returns the inbox of one source. The argument streams holds the streams that are read.
 func NewInbox(waiting Deliveries, source string, known *schemas.Events, streams []schemas.Stream) *Inbox {
 	i := &Inbox{waiting: waiting, source: source, known: known, read: map[string]bool{}}
 	for _, s := range streams {
@@ -102,8 +102,8 @@ func (i *Inbox) Read(e state.Event) Delivery {
 	return d
 }
 
-// dataOf returns the member data of an event; nil if it has none. The bool is false if body is not
-// an object.
+// dataOf returns the member "data" of an event; nil if it has none. The bool is false if body is
+// not an object.
 func dataOf(body []byte) ([]byte, bool) {
 	if !json.Valid(body) {
 		return nil, false

@@ -167,10 +167,10 @@ type observed struct {
 	stale   int64 // changed before Since
 }
 
-// observe checks the times in a page's records, a JSON array. a is the answer with the page; nil
-// for a page that was assembled from several answers. It returns for each record whether it was
-// changed before m.Before; nil if there is no edge. In a whole pass, a record without a time does
-// not count as older: nothing shows that earlier passes would have found it.
+// observe checks the times in a page's records, a JSON array. The argument a is the answer with the
+// page, or nil for a page that was assembled from several answers. The result says for each record
+// whether it was changed before m.Before. It is nil if there is no edge. In a whole pass, a record
+// without a time does not count as older: nothing shows that earlier passes would have found it.
 func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 	m, i := &p.mark, p.s.Incremental
 	if m.By == "" {
@@ -296,7 +296,8 @@ func parseMoment(text, format string) (time.Time, bool) {
 	return at.UTC(), err == nil
 }
 
-// momentJSON returns at as a parameter, truncated to the format's precision and never rounded up.
+// momentJSON returns a time as the value of a parameter, truncated to the format's precision and
+// never rounded up.
 func momentJSON(at time.Time, format string) []byte {
 	switch format {
 	case schemas.MomentUnix:

@@ -188,7 +188,7 @@ func (f *finder) at(pointer string) pointerMatch {
 	return p
 }
 
-// follow follows the tokens from v.
+// follow follows the tokens of a pointer, beginning at v.
 func (f *finder) follow(v value, tokens []string, in container) pointerMatch {
 	switch {
 	case !v.ok():
@@ -225,8 +225,8 @@ func (f *finder) element(v value, tokens []string) pointerMatch {
 	return f.follow(at, tokens[1:], container{})
 }
 
-// each follows the tokens from every element or value of v. Containers may lack the member as long
-// as one has it.
+// each follows the tokens from every element or value of v. Some of these values may lack the
+// member, but not all.
 func (f *finder) each(v value, tokens []string) pointerMatch {
 	d, best := f.d, absent
 	switch {

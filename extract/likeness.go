@@ -33,8 +33,8 @@ type attribute struct {
 // errUnlike is the error for a record that does not have the form of the list.
 var errUnlike = errors.New("the single record differs from the list")
 
-// NewLikeness analyses some records of a list, a JSON array. key is the member that identifies
-// them. Volatile members may differ.
+// NewLikeness analyses some records of a list, a JSON array. The member that key names identifies
+// them. Members in volatile may differ.
 func NewLikeness(records []byte, key string, volatile []string) (*Likeness, error) {
 	all, err := elements(records)
 	if err != nil {
@@ -73,7 +73,7 @@ func (l *Likeness) Keys() []string {
 	return keys
 }
 
-// Same reports whether a record that was read by itself, after Fit, equals the analysed one with
+// Same reports whether a record that was read by itself, after Fit, equals the analysed record with
 // the same key.
 func (l *Likeness) Same(record []byte) bool {
 	fit, err := l.Fit(record)

@@ -141,8 +141,8 @@ func (l *listReader) walk(ctx context.Context, at position, first *answer) iter.
 	}
 }
 
-// following returns the position after at if it is worth fetching ahead. It returns none for a
-// reading that may end at any page.
+// following returns the position after the given one if it is worth fetching ahead. There is none
+// if the reading may end at any page.
 func (l *listReader) following(at position) (position, bool) {
 	if l.stepwise {
 		return position{}, false

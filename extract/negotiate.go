@@ -93,8 +93,8 @@ func (n *negotiation) keyRepeats(ctx context.Context, h *pagerProbe) error {
 	return &keyRepeatsError{n.l.s.Key}
 }
 
-// isPagingError reports whether err is about paging: a repeating key may be the reason that the paging
-// was not found.
+// isPagingError reports whether err is about paging. Then a repeating key may be the reason that
+// the paging was not found.
 func (n *negotiation) isPagingError(err error) bool {
 	_, ok := errors.AsType[*UnsettledError](err)
 	return ok

@@ -40,8 +40,8 @@ type Windows struct {
 	Done, Of int // Of is 0 if the number is not known yet
 }
 
-// End is what a pass knows about its own completeness. It is one half of the certificate; the
-// destination adds the other half (distinct keys, rows seen twice).
+// End is what a pass knows about its own completeness. The certificate contains it, and what the
+// destination knows: the number of distinct keys and of rows seen twice.
 type End struct {
 	Rule       string // how the end was reached: see the Rule constants
 	Resumed    bool   // an earlier process began the pass

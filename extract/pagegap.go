@@ -78,7 +78,8 @@ func (l *listReader) answers(ctx context.Context) bool {
 	return true
 }
 
-// place returns the index in the list of the first record of a counted page, from 0.
+// place returns the index, from 0, of the first record of a page that was requested by number or
+// offset.
 func (p *pager) place(at position) int64 {
 	switch {
 	case at.kind == pagerOffset:

@@ -191,8 +191,8 @@ func (p *pager) onward(at position, n int, lastID string, s signals) (next posit
 	return p.pageAt(at, p.page(at)+1), s.more != yes
 }
 
-// count decides for a list that at most states its total. A total as large as the first page may be
-// only the number of records on it.
+// count decides for a list that states its total or nothing. A total as large as the first page may
+// be only the number of records on it.
 func (p *pager) count(at position, n int, lastID string, s signals) continuation {
 	next, ok := p.onward(at, n, lastID, s)
 	full := s.total >= 0 && p.rows == s.total
@@ -266,7 +266,8 @@ func (p *pager) within(at position, total int64) bool {
 	return (at.number()-p.page(position{}))*p.step < total
 }
 
-// following returns the position after at if it is known without at's answer.
+// following returns the position after the given one if it is known before the answer for that one
+// has come.
 func (p *pager) following(at position) (position, bool) {
 	switch at.kind {
 	case pagerPage:

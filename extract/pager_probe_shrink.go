@@ -12,9 +12,9 @@ import (
 const leastToShrink = 4
 
 // shrink requests a list of one page in smaller pages, because a list of several pages shows how it
-// continues. It stops early if the number of records is not round and the smaller page announces no
-// more: then the list is probably whole. found reports that smaller pages showed the paging, and
-// that their records are those of the single page.
+// continues. If the number of records is not round and the smaller page announces no more, the list
+// is probably whole, and shrink stops. found reports that smaller pages showed the paging, and that
+// their records are those of the single page.
 func (p *pagerProbe) shrink(ctx context.Context) (found bool, err error) {
 	n := p.first.batch.n
 	if n < leastToShrink || p.first.note != "" || len(p.l.s.Key) == 0 || p.l.pager.stated {

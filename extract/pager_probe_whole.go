@@ -103,7 +103,7 @@ func (p *pagerProbe) findLargerSizeBy(ctx context.Context, q query, n int) (done
 	return false, nil
 }
 
-// halves divides size parameters, the usual ones first.
+// halves splits a set of size parameters. The more usual ones are in the first half.
 func (p *pagerProbe) halves(q query) [2]query {
 	halves, i := [2]query{{}, {}}, 0
 	for _, name := range p.sizeNames() {

@@ -67,7 +67,8 @@ func (n *negotiation) pager(ctx context.Context, st *step) error {
 	return n.size(ctx, st)
 }
 
-// claim tries to refute a list that says it ends with its first page.
+// claim tests a list that says that it ends with its first page. A request for a second page must
+// return no other records.
 func (n *negotiation) claim(ctx context.Context, st *step) error {
 	h := &pagerProbe{l: n.l, first: st}
 	probe, err := n.l.look(ctx, position{extra: h.everything()[0]})
@@ -101,7 +102,8 @@ func (n *negotiation) claim(ctx context.Context, st *step) error {
 	return nil
 }
 
-// beyond requests the page after the stated last one. It must have nothing new.
+// beyond requests the page after the stated last one. If that page has other records, beyond
+// returns an error, unless the list has grown.
 func (n *negotiation) beyond(ctx context.Context, first, second *step) error {
 	last := first.signals.lastPage
 	if second.at.kind != pagerPage || last < 2 {

@@ -83,8 +83,8 @@ func (f *fanPass) withoutAnswer() (n int64) {
 // ofParent reports whether the gap is one parent or several, not records of a list.
 func (g Gap) ofParent() bool { return strings.HasPrefix(g.At, parentAt) }
 
-// oneParent reports whether an error concerns only the requested parent. Then the server fails on
-// its records, rejects its value, or the value cannot be part of a path. // Invariant 9
+// oneParent reports whether an error concerns only the requested parent: the server fails on its
+// records or rejects its value, or the value cannot be part of a path. // Invariant 9
 func oneParent(s schemas.Stream, e *wire.Error) bool {
 	return concernsOneParent(s, e) || e.Class == wire.Invalid || e.Class == wire.Refused || e.Class == wire.Missing
 }

@@ -143,8 +143,8 @@ func (l *listReader) guessed() bool {
 	return l.s.Stated["path"] != "" && l.s.Stated["pagination"] == "" && !l.counts
 }
 
-// round reports whether the list may have been cut where it ended. A list with pages may be if it
-// ended only by an empty page after a full one.
+// round reports whether the list may have been cut where it ended. A list with pages may have been
+// cut if only an empty page after full ones ended it, and its number of records is round.
 func (l *listReader) round(st *step) bool {
 	switch st.rule {
 	case RuleOnePage:

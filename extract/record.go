@@ -60,7 +60,7 @@ func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string
 }
 
 // Asked adds to a record of [Client.Record] the context that a pass adds: the parameter that
-// requested it. value is a JSON scalar.
+// requested it. The argument value is a JSON scalar.
 func Asked(record []byte, param string, value []byte) []byte {
 	name, _ := json.Marshal(param) // a string always marshals
 	body := bytes.TrimRight(record, " \t\r\n")

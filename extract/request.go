@@ -200,7 +200,8 @@ func fedOf(s schemas.Stream) []schemas.Param {
 	return slices.DeleteFunc(slices.Clone(s.Params), func(p schemas.Param) bool { return p.From == "" })
 }
 
-// bind returns the parameters of a request. Those in fed take the values of the tuple line.
+// bind returns the parameters of the request for a tuple. The parameters in fed take their values
+// from line, the tuple.
 func bind(s schemas.Stream, fed []schemas.Param, line string) ([]bound, error) {
 	params, err := constants(s)
 	if err != nil {
@@ -218,8 +219,8 @@ func bind(s schemas.Stream, fed []schemas.Param, line string) ([]bound, error) {
 	return append(params, values...), nil
 }
 
-// valuesFor returns the parameters fed with the values of a tuple. It leaves out a parameter whose
-// value is null.
+// valuesFor returns the parameters in fed, each with its value from a tuple. It leaves out a
+// parameter whose value is null.
 func valuesFor(fed []schemas.Param, line []byte) (params []bound, err error) {
 	d := new(doc)
 	if err := d.scan(line); err != nil {

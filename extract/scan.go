@@ -130,8 +130,8 @@ func (d *doc) bracket(at int) error {
 	return nil
 }
 
-// grow reserves as many nodes as the body has if the rest of it has the same density as the part up
-// to offset at.
+// grow enlarges d.nodes. It expects the rest of the body to hold as many nodes per byte as the part
+// before the given offset.
 func (d *doc) grow(at int) {
 	have := len(d.nodes)
 	more := max(have, 64)
@@ -182,7 +182,7 @@ func transpose(x uint64) uint64 {
 func zeroBytes(x uint64) uint64 { return ^((x&lows + lows) | x | lows) }
 
 // escapes returns the bytes that are escaped by a backslash, and whether the first byte of the next
-// block is.
+// block is escaped.
 func escapes(slashes, carry uint64) (hidden, next uint64) {
 	hidden = carry
 	slashes &^= carry

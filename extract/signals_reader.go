@@ -114,7 +114,7 @@ func (r *signalReader) inner(name string, v value, pointer string, in scope) {
 	}
 }
 
-// harmless reports whether an object of faults states that there are none.
+// harmless reports whether an object for faults, such as errors, states that there are none.
 func (r *signalReader) harmless(v value) bool {
 	for _, m := range r.d.members(v) {
 		if i, err := r.d.integer(m); !r.d.void(m) && !r.d.isFalse(m) && (err != nil || i != 0) {

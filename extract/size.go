@@ -151,8 +151,9 @@ func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fac
 	return most, nil
 }
 
-// holdsWholeList reports whether an answer holds the whole list that begins with first, by the totals in
-// both. A server may cut pages shorter than it counts them.
+// holdsWholeList reports whether an answer holds the whole list that begins with first, by the
+// totals in both. The number of records does not show it, because a server may return shorter pages
+// than it counts.
 func (st *step) holdsWholeList(first *step) bool {
 	s, n := st.signals, int64(st.batch.n)
 	switch {

@@ -9,7 +9,8 @@ import (
 // than others. // Invariant 15
 const maxShortRereads = 3
 
-// shortPage is a counted page that held fewer records than the pages before.
+// shortPage is a page, requested by number or offset, that held fewer records than the pages
+// before.
 type shortPage struct {
 	ends
 	n    int

@@ -178,8 +178,7 @@ func stepOf(format string) time.Duration {
 }
 
 // slack is how far before its beginning a range is requested. It is one step of the time format,
-// because the server may exclude the bound. If the source states no time zones, it is the largest
-// difference of two clocks.
+// because the server may exclude the bound. If the times have no zone, it is skew.
 func slack(format string) time.Duration {
 	if zoneless(format) {
 		return skew
