@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// Pauses between applications of events: many events share one, a single event is applied soon.
+// Pauses between applications of events. Events that arrive during a pause are applied together.
 const (
 	applyPause = 500 * time.Millisecond
 	applyRetry = 30 * time.Second // after an error
 )
 
-// applyEvents applies webhook events as they arrive, until ctx ends or the pipeline is removed.
+// applyEvents applies webhook events soon after they arrive, until ctx ends or the pipeline is
+// removed.
 func (w *worker) applyEvents(ctx context.Context) {
 	p, n := w.definition()
 	defer func() { p.close() }()
@@ -46,7 +47,7 @@ func (w *worker) applyEvents(ctx context.Context) {
 	}
 }
 
-// close releases what Deltas holds open.
+// close calls Close of the pipeline, which ends the use of Deltas.
 func (p Pipeline) close() {
 	if p.Close != nil {
 		p.Close()
@@ -65,7 +66,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// apply applies events once and returns when to do so again; below zero means at the next event.
+// apply applies events once. It returns the time after which to do so again; a negative time means at
+// the next event.
 func (w *worker) apply(ctx context.Context, p Pipeline) time.Duration {
 	if p.Deltas == nil {
 		return -1

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// hintEvery is the minimum time between two runs that unverified deliveries cause. Forged
-// deliveries can thus cause at most one run per minute, of the listed streams only.
+// hintEvery is the minimum time between two runs caused by unverified deliveries. Forged deliveries
+// can thus cause at most one run per minute, of the listed streams only.
 const hintEvery = time.Minute
 
-// Hinted reports that an unverified delivery for a source arrived. Its content is not used: the
-// pipelines of the source read the streams that the configuration lists for this case, usually
-// none. It does not block.
+// Hinted reports that an unverified delivery for a source arrived. Its content is not used. The
+// pipelines of the source read the streams that the configuration lists for this case; usually it
+// lists none. Hinted does not block.
 func (d *Daemon) Hinted(source string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -22,8 +22,8 @@ func (d *Daemon) Hinted(source string) {
 	}
 }
 
-// heed requests runs of the listed streams after hints, until ctx ends. Hints that arrive within
-// hintEvery of the last run share one run when that time is over.
+// heed requests a run of the listed streams after hints, until ctx ends. Hints that arrive within
+// hintEvery of the last such run share one run after that time.
 func (w *worker) heed(ctx context.Context) {
 	var last time.Time
 	for {

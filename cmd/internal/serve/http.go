@@ -72,11 +72,11 @@ func (d *Daemon) server(base context.Context) *http.Server {
 	}
 }
 
-// Route is an entry of the daemon's mux.
+// Route is an entry of the daemon's request router (mux).
 type Route struct {
 	Pattern string
 	Handler http.Handler // nil: 404
-	AnyHost bool         // it accepts any Host header
+	AnyHost bool         // requests with any Host header are accepted
 }
 
 // Routes returns the routes of the daemon's mux. Deliveries to /webhooks/ bypass it.
@@ -94,9 +94,9 @@ func (d *Daemon) Routes() []Route {
 	}
 }
 
-// secure sets the default security headers of every response: it may not load anything, be framed,
-// be cached or be interpreted as another type. The dashboard's pages allow their own styles and
-// scripts.
+// secure sets the default security headers of every response. With them, a response may not load
+// anything, be framed, be cached or be interpreted as another type. The dashboard's pages also allow
+// their own styles and scripts.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -133,9 +133,9 @@ func (d *Daemon) mux() http.Handler {
 	return m
 }
 
-// endless removes the deadlines of a request, because even the read deadline would end a
-// long-running handler. The handler bounds each of its writes. A request with a body keeps its
-// deadlines: otherwise the server would wait forever for a body that never arrives. // Invariant 15
+// endless removes the deadlines of a request. Even the read deadline would end a long-running handler.
+// The handler bounds each of its writes. A request with a body keeps its deadlines, because otherwise
+// the server would wait forever for a body that never arrives. // Invariant 15
 func endless(h http.Handler) http.Handler {
 	if h == nil {
 		return nil

@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Hub holds the current state of every pipeline and of the streams that are being read, and
-// notifies followers of changes. It has one entry per pipeline and one per stream of the current
-// or last run, and no history: its memory does not grow with time. // Invariant 6
+// Hub holds the current state of every pipeline and of the streams that are being read, and notifies
+// followers of changes. It has one entry per pipeline, and one per stream of the current or last run.
+// It has no history, so its memory does not grow with time. // Invariant 6
 //
 // It is safe for concurrent use.
 type Hub struct {
@@ -36,7 +36,7 @@ type Status struct {
 	Paused       bool
 	Next         []time.Time      // the next slots, earliest first
 	Running      *Running         // nil: no run is in progress
-	Last         *pipeline.Report // of the last run in this process
+	Last         *pipeline.Report // report of the last run in this process
 	LastErr      error            // error of the last run itself
 	Deltas       *DeltasApplied   // the last application of webhook events
 	Receiving    bool             // the pipeline applies webhook events
@@ -49,8 +49,8 @@ type Running struct {
 	Due     time.Time // of its slot; zero: the run has no slot
 	Started time.Time
 	Streams []Reading // in the order they began; with several sources, only those in progress
-	Past    Past      // sums of the others
-	Rates   []Rate    // of the surfaces it sends requests to
+	Past    Past      // sums of the finished streams
+	Rates   []Rate    // budgets of the surfaces that the run sends requests to
 
 	rates func() []Rate
 }
@@ -62,7 +62,7 @@ type Rate struct {
 	Allowed  float64   // requests per second at present
 	Used     float64   // share of Allowed used in the last seconds, 0 to about 1
 	Sent     uint64    // requests so far by all users of the credential
-	Refused  uint64    // number of these that got status 429
+	Refused  uint64    // number of requests in Sent that got status 429
 	InFlight int       // requests in progress
 	Waiting  string    // what the next request waits for; "" if it does not wait
 	Until    time.Time // end of the wait; zero or past: no wait
@@ -87,8 +87,8 @@ type Reading struct {
 	Total    int64 // total number of records by the API; -1: not reported
 	Counts   pipeline.Counts
 	Windows  int                     // finished windows, if the pass reads window by window
-	Of       int                     // number of windows; 0: it does not
-	Reports  []pipeline.StreamReport // one per destination, once it has ended
+	Of       int                     // number of windows; 0: the pass does not read by windows
+	Reports  []pipeline.StreamReport // one per destination, once the stream has ended there
 }
 
 // Statuses returns the state of all pipelines, sorted by name. The caller may keep it.
@@ -212,8 +212,8 @@ func (p *Past) add(s Reading) {
 	p.Records += s.Records
 }
 
-// Follower collects what has changed since its last Next. Repeated changes of one topic are merged,
-// so its memory is bounded and a slow reader does not hold up the hub.
+// Follower collects what has changed since its last call of Next. Repeated changes of one topic are
+// merged, so its memory is bounded, and a slow reader does not hold up the hub.
 type Follower struct {
 	hub   *Hub
 	wake  chan struct{}

@@ -7,7 +7,7 @@ import (
 )
 
 // Supervisor is the process that started the daemon and expects notifications: systemd, or another
-// one with the sd_notify protocol. The zero value is no supervisor.
+// program with the sd_notify protocol. The zero value means that there is none.
 type Supervisor struct {
 	Socket   string        // NOTIFY_SOCKET; a leading @ means an abstract socket
 	Watchdog time.Duration // the supervisor kills the daemon after this time without a notification; 0: never
@@ -35,7 +35,7 @@ func (s Supervisor) connect() *notifier {
 	return n
 }
 
-// tell sends a state, ignoring errors.
+// tell sends a state and ignores errors.
 func (n *notifier) tell(state string) {
 	if n.conn != nil {
 		_, _ = n.conn.Write([]byte(state))

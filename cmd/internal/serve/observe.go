@@ -41,7 +41,7 @@ type RunEnded struct {
 	Trigger  Trigger
 	Due      time.Time
 	Late     bool // the first run of its slot did not begin in time
-	Over     bool // its slot is done; false if it has no slot, or if this or another process continues the run later
+	Over     bool // the slot is done; false if the run has no slot, or if this or another process continues the run later
 	At       time.Time
 	Report   pipeline.Report
 	Err      error
@@ -53,11 +53,11 @@ type SlotSkipped struct {
 	Due      time.Time
 	Cause    Skip
 	Why      string
-	Count    int // number of slots that the notice covers; Due is the last
+	Count    int // number of slots that the notice covers; Due is the last of them
 }
 
-// RunLate reports that a slot's run did not start when it was due: the daemon was not running, or
-// the previous run had not ended. It is the alarm that a schedule is not kept.
+// RunLate reports that a slot's run did not start when it was due. The reason is that the daemon was
+// not running, or that the previous run had not ended.
 type RunLate struct {
 	Pipeline string
 	Due      time.Time
@@ -81,7 +81,8 @@ type DeltasApplied struct {
 	Err      error
 }
 
-// Reloaded reports a reload of the configuration. With an error the previous one stays in use.
+// Reloaded reports a reload of the configuration. After an error, the previous configuration stays in
+// use.
 type Reloaded struct {
 	At      time.Time
 	Err     error
@@ -90,7 +91,7 @@ type Reloaded struct {
 
 // AccessRefused reports that a request was refused because of its token.
 type AccessRefused struct {
-	From    string // address of the connection, and the one that a proxy reports
+	From    string // address of the connection, and the address that a proxy reports
 	Path    string // of the request
 	Why     string
 	Limited bool // not evaluated, because there were too many wrong tokens
@@ -101,7 +102,7 @@ type AccessRefused struct {
 type GrantsSeen struct {
 	Grants []Grant
 	Unread []string  // sources with a sign-in that could not be read
-	At     time.Time // on the same clock as the times of grants
+	At     time.Time // from the same clock as the times of grants
 }
 
 // Grant is the state of one sign-in.
@@ -111,7 +112,7 @@ type Grant struct {
 	Expires         time.Time // of the token; zero: unknown
 	Failing         time.Time // since when renewals have failed; zero: they succeed
 	NoRefresh       bool      // there is no refresh token
-	Trouble         string    // why it cannot be used until a person signs in again; "" if it can
+	Trouble         string    // why the sign-in cannot be used until a person signs in again; "" if it can be used
 }
 
 func (GrantsSeen) notice()    {}

@@ -18,7 +18,7 @@ const (
 	TriggerResume   Trigger = "resume"   // the process ended during the run
 	TriggerManual   Trigger = "manual"   // requested by a person
 	TriggerRetry    Trigger = "retry"    // a person requested a retry of streams
-	TriggerRefresh  Trigger = "refresh"  // a webhook reports that its streams have changed
+	TriggerRefresh  Trigger = "refresh"  // a webhook reports that the streams have changed
 )
 
 // Skip is why a slot was not run: the cause in its journal record.
@@ -51,17 +51,17 @@ type Plan struct {
 	schedule.Schedule               // the zero Schedule: never
 	CatchUp           CatchUp       // "": CatchUpOnce
 	Jitter            time.Duration // maximum random delay of a slot's run, see [schedule.Jitter]
-	Deadline          time.Duration // after this time a run is stopped; it can be resumed; 0: none
+	Deadline          time.Duration // a run is stopped after this time, and can be resumed; 0: never
 }
 
 // Order is a request for a run.
 type Order struct {
-	Run      string // its id, from pipeline.NewRunID
+	Run      string // id of the run, from pipeline.NewRunID
 	Trigger  Trigger
 	Streams  []string // patterns as in the configuration; nil: all
 	Options  pipeline.Options
 	Progress func(pipeline.Event) // called from many goroutines; must not block
-	Rates    func(func() []Rate)  // to be called, once the source is open, with the function that returns its request budgets
+	Rates    func(func() []Rate)  // Run calls it once the source is open; its argument returns the request budgets of the source
 }
 
 // Deltas is the result of one application of webhook events.
@@ -77,8 +77,8 @@ type Deltas struct {
 	Lags []time.Duration // per record that is now in every destination: time since its first event was received
 }
 
-// Pipeline is one pipeline of the daemon. The caller of New provides the functions that run it; the
-// daemon decides when.
+// Pipeline is one pipeline of the daemon. The caller of New provides the functions that run it. The
+// daemon decides when they are called.
 type Pipeline struct {
 	Name         string
 	Sources      []string
@@ -91,18 +91,18 @@ type Pipeline struct {
 	// one pipeline never overlap.
 	Run func(ctx context.Context, o Order) (pipeline.Report, error)
 
-	// Planned means that a run which another process began continues under its id: Run then waits
-	// for the rest of it.
+	// Planned means that Run can continue a run that another process began. The run then keeps its id,
+	// and Run waits for the rest of it.
 	Planned bool
 
 	// Deltas applies the events that have arrived and are ready, and returns. It may be nil. It is
-	// called some time after an event arrives, one call at a time, and never during Run unless
-	// Beside is set.
+	// called some time after an event arrives. Calls do not overlap each other, or a call of Run
+	// unless Beside is set.
 	Deltas func(ctx context.Context) (Deltas, error)
 	Beside bool   // Deltas and Run may run at the same time: they coordinate each commit
 	Close  func() // called after the last call of Deltas; may be nil
 
-	// Hinted has, by source, the streams to read, each after its parents, when an unverified delivery
-	// arrives; see [Daemon.Hinted]. Usually none.
+	// Hinted has the streams to read when an unverified delivery arrives, by source, parents before
+	// their children; see [Daemon.Hinted]. It is usually empty.
 	Hinted map[string][]string
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// errDeadline is the cause when a run's context ends at its deadline.
+// errDeadline is the cause of the end of a run's context at its deadline.
 var errDeadline = errors.New("deadline")
 
 // Overdue reports whether ctx has ended because the run reached its deadline.
@@ -120,7 +120,7 @@ const (
 	mostText  = 4 << 10
 )
 
-// note adds a line to the run's log, with the source and the stream of an event.
+// note adds a line to the run's log. The event `of` has the source and the stream of the line.
 func (x *execution) note(level string, of pipeline.Event, text string) {
 	text = x.d.Redact(text) // Invariant 5
 	x.mu.Lock()
@@ -169,8 +169,8 @@ func (x *execution) ended(ctx context.Context, report pipeline.Report, err error
 	})
 }
 
-// late reports whether the run began too late for its slot. A resumed run is not late: that was
-// reported when it first began.
+// late reports whether the run began too late for its slot. A resumed run is not late: if it was, that
+// was reported when it first began.
 func (x *execution) late() bool {
 	due := x.slot.Due
 	if due.IsZero() || x.order.Trigger == TriggerResume {
@@ -200,12 +200,12 @@ func (x *execution) settled(ctx context.Context, report pipeline.Report, err err
 	return r
 }
 
-// recordGrace is what remains of the ten seconds for a shutdown after a run has ended. // Invariant 15
+// recordGrace is how much of the ten seconds of a shutdown remains for records after a run has ended. // Invariant 15
 const recordGrace = time.Second
 
-// outlive returns a context for records that must be written even while the daemon is stopping;
-// then it ends after recordGrace. Otherwise it has no deadline, even if the disk is slow, because a
-// slot that is not recorded is run again. // Invariant 18
+// outlive returns a context for records that must be written even while the daemon is stopping. While
+// it is stopping, the context ends after recordGrace. Otherwise it has no deadline, even if the disk
+// is slow: a slot without a record would be run again. // Invariant 18
 func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	return pipeline.WithGrace(ctx, recordGrace)
 }

@@ -1,5 +1,5 @@
-// Package serve is the daemon: it runs pipelines on schedule, applies webhook events and serves
-// HTTP. It depends on no driver and reads no configuration file: cmd/penstock provides a [Pipeline]
+// Package serve is the daemon. It runs pipelines on schedule, applies webhook events and serves HTTP.
+// It depends on no driver and reads no configuration file. Instead, cmd/penstock provides a [Pipeline]
 // for each pipeline, and the handlers of the webhook receiver, the dashboard and the metrics, which
 // are packages below this one. Start with [New], pass the [Daemon] to these handlers, then call
 // [Daemon.Run].
@@ -61,7 +61,7 @@ type Daemon struct {
 
 	mu      sync.Mutex
 	workers map[string]*worker
-	leaving map[string]*Pipeline // removed pipelines that still have work in progress; the value is their new definition, or nil
+	leaving map[string]*Pipeline // removed pipelines that still have work in progress; the value is the new definition if the pipeline was added again, or nil
 	names   []string             // allowed host names, see SetHosts
 	ctx     context.Context
 	all     sync.WaitGroup
@@ -74,8 +74,8 @@ var (
 	ErrStopping = errors.New("the daemon is stopping")
 )
 
-// New returns a daemon that is not running. Handlers can be set until Run, because they may need the
-// daemon themselves.
+// New returns a daemon that is not running. Handlers may be set until Run is called, because they may
+// need the daemon.
 func New(c Config) *Daemon {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -92,7 +92,7 @@ func New(c Config) *Daemon {
 // Hub returns the hub with the current state.
 func (d *Daemon) Hub() *Hub { return d.hub }
 
-// Grace periods of a shutdown. Runs have eight seconds of their own for open commits. // Invariant 15
+// Grace periods of a shutdown. Runs get eight seconds of stopGrace for open commits. // Invariant 15
 const (
 	stopGrace   = 9 * time.Second
 	answerGrace = 2 * time.Second
@@ -172,8 +172,8 @@ func (d *Daemon) settle(served <-chan error) bool {
 	}
 }
 
-// ReloadNow reloads the configuration. Runs in progress keep their definition. With an error nothing
-// changes.
+// ReloadNow reloads the configuration. Runs in progress keep the definition of their pipeline. If it
+// returns an error, nothing has changed.
 func (d *Daemon) ReloadNow(ctx context.Context) error {
 	if d.Reload == nil {
 		return nil
@@ -233,7 +233,7 @@ func (d *Daemon) define(all []Pipeline) error {
 	return nil
 }
 
-// begin starts a worker for a pipeline. d.mu is held.
+// begin starts a worker for a pipeline. The caller must hold d.mu.
 func (d *Daemon) begin(p Pipeline) {
 	w := newWorker(d, p)
 	d.workers[p.Name] = w
@@ -303,8 +303,8 @@ func (d *Daemon) Resume(ctx context.Context, name string) error {
 // Observe passes a notice to the daemon's observers.
 func (d *Daemon) Observe(n Notice) { d.observe.Observe(n) }
 
-// Received reports that an event of a source is in the inbox. It does not wait for workers, which
-// may be writing, because the sender waits for it.
+// Received reports that an event of a source is in the inbox. It does not wait for workers, because
+// they may be writing, and the sender of the event waits for Received.
 func (d *Daemon) Received(source string) {
 	d.hub.Changed("webhooks")
 	d.mu.Lock()
@@ -316,8 +316,8 @@ func (d *Daemon) Received(source string) {
 	}
 }
 
-// stuck is how long a worker's loop may be silent before the worker counts as dead. Runs do not
-// block the loop.
+// stuck is how long a worker's loop may be silent before the worker counts as dead. The loop does not
+// wait for runs.
 const stuck = 2 * time.Minute
 
 // Alive returns nil while every worker's loop is running. The watchdog uses it.

@@ -12,8 +12,8 @@ import (
 // daemon was restarted.
 const onTime = time.Minute
 
-// mostMissed is how many missed slots get a record each; one record covers the others. There are
-// more only after months, or if the clock was wrong by years. // Invariant 6
+// mostMissed is how many missed slots get their own record each. One record covers all earlier ones.
+// There are more only if the daemon was not running for months, or if the clock was wrong by years. // Invariant 6
 const mostMissed = 1000
 
 // slotState is the state of the pipeline that decides about a slot.
@@ -25,13 +25,13 @@ type slotState struct {
 // due has the slots that became due since the last check.
 type due struct {
 	slots   []state.SlotRecord // to be recorded, in order
-	through time.Time          // the last of them; zero if there is none
+	through time.Time          // the last of slots; zero if there is none
 	late    string             // why the last late slot is late; "" if none is
-	next    time.Time          // when the next becomes due; zero: never
+	next    time.Time          // when the next slot becomes due; zero: never
 }
 
-// due decides about each slot after seen, up to now. The decision depends on the arguments only.
-// It is recorded in the journal, so no slot is decided twice. // Invariant 18
+// due decides about each slot after seen, up to now. The decision depends only on the arguments. It is
+// recorded in the journal, so no slot is decided twice. // Invariant 18
 func (p Plan) due(name string, seen, now time.Time, s slotState) due {
 	more, slots := p.Between(seen, now, mostMissed)
 	d := due{}
@@ -68,8 +68,8 @@ func (p Plan) due(name string, seen, now time.Time, s slotState) due {
 	return d
 }
 
-// decide returns the record of the slot at a time, and whether it is late. last is the newest slot
-// that is due.
+// decide returns the record of the slot at a time, and whether the slot is late. last is the newest
+// slot that is due.
 func (p Plan) decide(at, last time.Time, inTime bool, s slotState) (r state.SlotRecord, late bool) {
 	r = state.SlotRecord{Due: at, State: state.SlotSkipped, Count: 1}
 	all := p.CatchUp == CatchUpAll
@@ -93,7 +93,8 @@ func (p Plan) decide(at, last time.Time, inTime bool, s slotState) (r state.Slot
 	return r, true
 }
 
-// unmade returns the cause for a missed slot without a run of its own: whether another run covers it.
+// unmade returns the cause for a missed slot without its own run. It depends on whether another run
+// covers the slot.
 func (p Plan) unmade() Skip {
 	if p.CatchUp == CatchUpNone || p.CatchUp == CatchUpAll {
 		return SkipMissed
@@ -106,9 +107,9 @@ func (p Plan) unmade() Skip {
 const mostBroken = 3
 
 // recovered returns the new record of a slot that an earlier process left open. A run that had begun
-// resumes, unless catch_up is none, or the process has ended mostBroken times during it, so that the
-// run itself seems to be the cause. The latter does not apply to planned runs, which other
-// processes perform.
+// resumes, with two exceptions: if catch_up is none, or if the process has ended mostBroken times
+// during the run, so that the run itself seems to be the cause. The second exception does not apply to
+// planned runs, because other processes perform them.
 func (p Plan) recovered(r state.SlotRecord, planned bool) state.SlotRecord {
 	if r.State == state.SlotRunning {
 		r.Broken++
@@ -124,8 +125,9 @@ func (p Plan) recovered(r state.SlotRecord, planned bool) state.SlotRecord {
 	return r
 }
 
-// pick selects the slot to run next from the waiting ones, which are sorted, oldest first. Unless
-// CatchUp is CatchUpAll it selects the newest, whose run covers the others; these are over.
+// pick selects the slot to run next from the waiting slots, which are sorted, oldest first. With
+// CatchUpAll it selects the oldest. Otherwise it selects the newest, whose run covers the others; over
+// has the new records of those.
 func (p Plan) pick(waiting []state.SlotRecord) (next state.SlotRecord, over, rest []state.SlotRecord) {
 	if p.CatchUp == CatchUpAll {
 		return waiting[0], nil, waiting[1:]

@@ -13,11 +13,11 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// worker handles one pipeline: it records slots, performs runs, one at a time, and applies webhook
+// worker handles one pipeline: it records slots, performs one run at a time, and applies webhook
 // events.
 type worker struct {
 	d       *Daemon
-	changed chan struct{} // look before the next slot
+	changed chan struct{} // makes the worker look now, before the next slot is due
 	events  chan struct{} // an event has arrived
 	hints   chan struct{} // an unverified delivery has arrived
 
@@ -32,13 +32,13 @@ type worker struct {
 	partial bool   // the run reads only some of the streams
 	paused  bool
 	retired bool
-	orders  []Order // begin when no other run is in progress
+	orders  []Order // they begin when no other run is in progress
 	trouble string  // error of the journal that was last logged
 
 	turn    chan struct{}                       // held by a run or by Deltas, unless Pipeline.Beside is set
 	alive   atomic.Pointer[time.Time]           // time of the last look
 	sources atomic.Pointer[[]string]            // of p
-	hinted  atomic.Pointer[map[string][]string] // of p, ditto
+	hinted  atomic.Pointer[map[string][]string] // of p
 	work    sync.WaitGroup                      // runs
 }
 
@@ -87,7 +87,7 @@ func (w *worker) definition() (Pipeline, int) {
 	return w.p, w.defined
 }
 
-// wake sends to c without blocking; pending wake-ups are merged.
+// wake sends to c without blocking. If a value is already pending in c, it sends none.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -110,8 +110,8 @@ func (w *worker) left() bool {
 	return w.retired
 }
 
-// lookAgain is the longest sleep of a worker: timers do not notice that the clock was set, or that
-// the machine was suspended.
+// lookAgain is the longest sleep of a worker. It is limited because timers do not notice that the
+// clock was set, or that the machine was suspended.
 const lookAgain = 15 * time.Second
 
 // live works until ctx ends or the pipeline is removed, and returns when all work has ended.
@@ -276,8 +276,8 @@ func (d *Daemon) skipped(r state.SlotRecord) {
 	d.observe.Observe(SlotSkipped{Pipeline: r.Pipeline, Due: r.Due, Cause: Skip(r.Cause), Why: r.Why, Count: r.Count})
 }
 
-// beginSlot begins the run of a waiting slot. It records the run in the journal first: a slot is
-// never run unrecorded. // Invariant 18
+// beginSlot begins the run of a waiting slot. It records the run in the journal first, so that a slot
+// is never run without a record. // Invariant 18
 func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
 	r, over, rest := w.p.Plan.pick(w.waiting)
 	for _, o := range over {
@@ -307,7 +307,7 @@ func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// order begins a requested run. It waits only for the journal.
+// order begins a requested run. It does not wait for the run, only for the journal.
 func (w *worker) order(o Order) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -345,14 +345,16 @@ func merged(a, b []string) []string {
 	return a
 }
 
-// prepare returns a run that is about to begin; r is its slot, or zero. w.mu is held.
+// prepare returns a run that is about to begin. r is the record of its slot, or zero. The caller must
+// hold w.mu.
 func (w *worker) prepare(o Order, r state.SlotRecord) *execution {
 	x := &execution{worker: w, p: w.p, order: o, slot: r, started: w.d.Now()}
 	x.note("info", pipeline.Event{}, "begun: "+string(o.Trigger))
 	return x
 }
 
-// begin starts a run in the background. w.mu is held and no other run is in progress.
+// begin starts a run in the background. The caller must hold w.mu, and no other run may be in
+// progress.
 func (w *worker) begin(ctx context.Context, x *execution) {
 	w.run, w.partial = x.order.Run, len(x.order.Streams) > 0
 	w.work.Go(func() {
@@ -368,7 +370,7 @@ func (w *worker) begin(ctx context.Context, x *execution) {
 	})
 }
 
-// pause skips slots from now on, or, if at is zero, no longer.
+// pause skips slots from now on. If at is zero, slots are run again.
 func (w *worker) pause(ctx context.Context, at time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

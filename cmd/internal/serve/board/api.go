@@ -202,8 +202,8 @@ func itemsOf[T any](r *http.Request, q Query, l List[T]) items[T] {
 	return out
 }
 
-// beside returns the path of the page of a request's list that begins at offset, or "" if there
-// is none.
+// beside returns the path of the page of the request's list that begins at offset; "" if there is no
+// such page.
 func beside(r *http.Request, offset, total int) string {
 	if offset < 0 || offset >= total {
 		return ""
@@ -218,7 +218,7 @@ func beside(r *http.Request, offset, total int) string {
 	return u.String()
 }
 
-// listed returns the page of a list that a request wants; ask returns its items.
+// listed returns the page of a list that a request asks for. The function ask returns the items.
 func listed[T any](r *http.Request, ask func(context.Context, Query) (List[T], error)) (any, error) {
 	q := queryOf(r)
 	l, err := ask(r.Context(), q)

@@ -51,10 +51,10 @@ type Board struct {
 	closed    chan struct{}
 }
 
-// New returns a board. With tokens its pages require a sign-in, and its API a bearer token or a
-// signed-in visitor. Without tokens everyone who reaches it without a proxy may use it, so it must
-// listen on loopback only. In both cases it accepts forms from its own pages only. The server that
-// it runs in must check the Host header.
+// New returns a board. If there are tokens, its pages require a sign-in, and its API a bearer token or
+// a signed-in visitor. Without tokens, everyone who reaches the board without a proxy may use it, so
+// it must listen on loopback only. In both cases the board accepts forms only from its own pages. The
+// server of the board must check the Host header.
 func New(c Config) (*Board, error) {
 	if c.Facts == nil || c.Control == nil {
 		return nil, errors.New("create board: Facts and Control are required")

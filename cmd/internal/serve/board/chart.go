@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// chart is an SVG picture: lines and areas in a box of Width by Height, which the page scales,
-// and a description in words.
+// chart is an SVG picture and its description in words. The lines and areas are in a box of Width by
+// Height, which the page scales.
 type chart struct {
 	Width, Height int
 	Title, Desc   string
@@ -126,7 +126,7 @@ type timeline struct {
 	Whole time.Duration
 }
 
-// timelineRow is a pass and its bar: X and Width are thousandths of the whole.
+// timelineRow is a pass and its bar. X and Width are thousandths of the run's duration.
 type timelineRow struct {
 	Pass
 	X, Width int

@@ -45,7 +45,8 @@ func (b *Board) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow waits for notes after number from and sends them, or else a heartbeat.
+// follow waits for notes after number from and sends them. If there are none for the time of a
+// heartbeat, it sends a heartbeat.
 func (b *Board) follow(r *http.Request, s *stream, from uint64) (uint64, error) {
 	notes, last, lost, more := b.feed.After(from)
 	switch {
@@ -91,7 +92,8 @@ type stream struct {
 	to *http.ResponseController
 }
 
-// notes sends notes; the first one has number from + 1. Of equal notes it sends only the last.
+// notes sends notes; the first one has number from + 1. If several notes are equal, it sends only the
+// last of them.
 func (s *stream) notes(from uint64, notes []Note) error {
 	latest := map[Note]int{}
 	for i, n := range notes {

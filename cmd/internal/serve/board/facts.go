@@ -298,8 +298,8 @@ type Count struct {
 	N    int64  `json:"count"`
 }
 
-// Coverage compares events with regular runs: of the changes that runs found in a stream, how
-// many an event had announced before.
+// Coverage compares events with regular runs. It has the number of changes in a stream that events
+// announced, and the number of those that only a run found.
 type Coverage struct {
 	Stream    string `json:"stream"`
 	Announced int64  `json:"announced"`

@@ -41,9 +41,9 @@ func (f *Feed) Last() uint64 {
 	return f.last
 }
 
-// After returns the notes after number n and the number of the last of them. Lost reports that
-// some of them are no longer kept: the reader must reload everything. If there are none yet, the
-// next note closes more.
+// After returns the notes after number n, and the number of the last of them. lost reports that some
+// of them are no longer stored, so that the reader must reload everything. If there is no note after
+// n, the channel more is closed by the next note.
 func (f *Feed) After(n uint64) (notes []Note, last uint64, lost bool, more <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// secure sets the security headers of every response. The referrer is sent within the board,
-// because without it browsers omit a form's Origin header as well.
+// secure sets the security headers of every response. Within the board, browsers send the referrer,
+// because without it they omit the Origin header of a form as well.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -29,7 +29,7 @@ func secure(h http.Header) {
 }
 
 // seen passes on requests of visitors who may see the board. A request that changes something also
-// needs the role operate. Without a token or a session, seen redirects to the sign-in.
+// needs the role operate. It redirects requests without a token or a session to the sign-in.
 func (b *Board) seen(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, program, err := b.visitor(r)
@@ -56,8 +56,8 @@ func (b *Board) seen(next http.Handler) http.Handler {
 	})
 }
 
-// visitor returns the identity behind a request. program reports that the request has a bearer
-// token; it then needs no CSRF mark, because no other site can make a browser send that header.
+// visitor returns the identity behind a request. program reports whether the request has a bearer
+// token. It then needs no CSRF mark, because no other site can make a browser send that header.
 func (b *Board) visitor(r *http.Request) (who access.Identity, program bool, err error) {
 	if b.Access.Open() {
 		who, err = b.Access.Local(r)
@@ -95,14 +95,16 @@ func (b *Board) allowed(r *http.Request) bool {
 // changes reports whether a request may change something.
 func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
-// vouched reports whether a request that changes something comes from one of our pages, whose
-// forms carry a CSRF mark that no other site can read, or, on an open board, from a program.
+// vouched reports whether a request that changes something may do so. It may if it comes from one of
+// our pages, whose forms have a CSRF mark that no other site can read. On a board without tokens, a
+// program may send it, too.
 func (b *Board) vouched(r *http.Request) bool {
 	if b.marked(r) {
 		return true
 	}
-	// A browser states the origin of a request, and cross-origin protection has checked it. A
-	// program states none; an open board accepts it at the API, which is not for forms.
+	// A browser states the origin of a request, and cross-origin protection has checked the origin. A
+	// program states no origin. A board without tokens accepts such requests at the API, which has no
+	// forms.
 	program := r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Cookie") == ""
 	return b.Access.Open() && program && isAPI(r)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // describe generates the OpenAPI document from the table of endpoints and the types of their
-// responses, so that it always matches them.
+// responses, so that the document always matches the API.
 func describe(version string) ([]byte, error) {
 	d := describer{schemas: map[string]any{}, paths: map[string]map[string]any{}}
 	fault, err := d.content("application/problem+json", problem{})

@@ -122,7 +122,7 @@ func (g Gauge) Share() float64 {
 	return min(1, g.Used/g.Allowed)
 }
 
-// Share returns the part of a stream's changes that events announced, from 0 to 1.
+// Share returns the share of a stream's changes that events announced, from 0 to 1.
 func (c Coverage) Share() float64 {
 	return float64(c.Announced) / float64(max(1, c.Announced+c.Missed))
 }

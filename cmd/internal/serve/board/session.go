@@ -20,8 +20,8 @@ const (
 	maxSessions = 1024
 )
 
-// Names of cookies. The form cookie is for visitors who have not signed in: it ties a form's CSRF
-// mark to the browser.
+// Names of cookies. The form cookie is for visitors who have not signed in. It ties the CSRF mark of a
+// form to the browser.
 const (
 	sessionCookie = "penstock_session"
 	formCookie    = "penstock_form"
@@ -126,8 +126,8 @@ func cookie(r *http.Request, name, value string, site http.SameSite) *http.Cooki
 	return &http.Cookie{Name: cookieName(r, name), Value: value, Path: "/", HttpOnly: true, Secure: access.Encrypted(r), SameSite: site}
 }
 
-// mark returns the CSRF mark for the forms of a page: no other site can know it, and it is valid
-// for this browser only. It may set a cookie, so it must be called before the body is written.
+// mark returns the CSRF mark for the forms of a page. No other site can know the mark, and it is valid
+// for this browser only. mark may set a cookie, so it must be called before the body is written.
 func (b *Board) mark(w http.ResponseWriter, r *http.Request) string {
 	if id := holder(r); id != "" {
 		return b.sessions.sign(id)
@@ -146,7 +146,8 @@ func (b *Board) marked(r *http.Request) bool {
 	return id != "" && hmac.Equal([]byte(mark), []byte(b.sessions.sign(id)))
 }
 
-// holder returns what identifies a browser: its session cookie, or else its form cookie.
+// holder returns what identifies a browser: the value of its session cookie, or else of its form
+// cookie.
 func holder(r *http.Request) string {
 	for _, name := range []string{sessionCookie, formCookie} {
 		if c, err := r.Cookie(cookieName(r, name)); err == nil && len(c.Value) >= 26 {

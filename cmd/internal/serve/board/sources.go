@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Source is one workspace of the platform, and its outcome in the last run of a pipeline over
-// several sources.
+// Source is one workspace of the platform, with its outcome in the last run of a pipeline over several
+// sources.
 type Source struct {
 	Name     string          `json:"source"`
 	Pipeline string          `json:"pipeline,omitempty" jsonschema:"description=Absent if no pipeline has read it yet."`

@@ -57,7 +57,7 @@ func (b *Board) show(v view) http.Handler {
 	})
 }
 
-// here returns the path of the page, without the parameter that an action added.
+// here returns the path of the page, without the parameter that an action added to it.
 func here(r *http.Request) string {
 	u, v := *r.URL, r.URL.Query()
 	v.Del("said")

@@ -248,7 +248,8 @@ func streamPath(pipeline, s string) string {
 	return pipelinePath(pipeline) + "/streams/" + url.PathEscape(s)
 }
 
-// The page of a stream or a run for one of several sources has the source as a parameter.
+// If there are several sources, the page of a stream or a run of one source has the source as a
+// parameter.
 func streamOfPath(pipeline, source, s string) string {
 	return partPath(streamPath(pipeline, s), source)
 }

@@ -20,7 +20,7 @@ const (
 	Held         Kind = "held"         // a stream waits for a decision of a person
 	Drift        Kind = "drift"        // a source has changed
 	Signature    Kind = "signature"    // deliveries are refused because their signatures do not match
-	Contradicted Kind = "contradicted" // by the API's own total, rows are missing
+	Contradicted Kind = "contradicted" // rows are missing, according to the API's own total
 	Access       Kind = "access"       // many wrong tokens were tried at the dashboard
 	Grant        Kind = "grant"        // a sign-in cannot be used, or its renewal fails
 )
@@ -50,12 +50,12 @@ type condition struct {
 // troubles are the problems of a topic by stream; the key "" is the run itself.
 type troubles map[string]condition
 
-// driftLasts is how long a drift is kept. A drift is seen only once, because the next run
-// compares with what this run has found.
+// driftLasts is how long an alert about drift stays. A drift is seen only once, because the next run
+// compares with the data of the run that saw it.
 const driftLasts = 24 * time.Hour
 
-// signature changes if the set of streams or their reasons change. Digits in the reasons
-// do not count. No problems have the signature "".
+// signature returns a text that changes if the streams or their reasons change. Changes of digits in
+// the reasons do not change it. Without problems it is "".
 func (ts troubles) signature() string {
 	if len(ts) == 0 {
 		return ""
@@ -83,7 +83,7 @@ const (
 	mostMessage = 3000
 )
 
-// text returns the message for a topic: its problems, or that they are resolved.
+// text returns the message for a topic. It lists the problems, or says that they are resolved.
 func (t topic) text(ts troubles) string {
 	if len(ts) == 0 {
 		return fmt.Sprintf("%s: %s (resolved)", t.Subject, t.Kind)

@@ -70,8 +70,8 @@ func (a *Alerts) note(tp topic, item string, why error) {
 	a.raise(tp, item, why.Error())
 }
 
-// keptOut reports whether err means that the work did not take place: another process holds
-// the lock, or the daemon is stopping. Such an error neither raises nor clears an alert.
+// keptOut reports whether err means that the work did not take place, because another process has the
+// lock or the daemon is stopping. Such an error neither raises nor clears an alert.
 func keptOut(err error) bool {
 	return errors.Is(err, state.ErrLocked) || errors.Is(err, context.Canceled)
 }
@@ -145,25 +145,25 @@ func reason(s pipeline.StreamReport) string {
 	return s.Why
 }
 
-// A few refused deliveries are strangers who try the address. Many in a short time mean that
-// the secret was changed on one side only.
+// A few refused deliveries come from strangers who try the address. Many in a short time mean that the
+// secret was changed on one side only.
 const (
 	refusedMany = 10
 	refusedIn   = 10 * time.Minute
-	refusedOver = time.Hour // without a refusal, and the problem counts as resolved
+	refusedOver = time.Hour // after this time without a refusal, the problem counts as resolved
 )
 
 // refusals counts the recently refused deliveries of one source, or wrong tokens.
 type refusals struct {
 	since, last time.Time
 	total       int
-	inARow      int            // since the last accepted delivery
+	inARow      int            // number since the last accepted delivery
 	reasons     map[string]int // the receiver has a fixed set of reasons, so the map is bounded
 }
 
 func (r *refusals) over(now time.Time) bool { return now.Sub(r.last) >= refusedOver }
 
-// all reports whether deliveries are no longer accepted at all.
+// all reports whether all recent deliveries were refused.
 func (r *refusals) all() bool { return r.inARow >= refusedMany }
 
 func (a *Alerts) webhook(n serve.WebhookSeen) {
@@ -191,8 +191,8 @@ func (a *Alerts) webhook(n serve.WebhookSeen) {
 	}
 }
 
-// refused raises the alert about many refused deliveries. If all are refused, the alert says
-// what to do. Regular runs still load the data meanwhile.
+// refused raises the alert about many refused deliveries. If all are refused, the alert says what to
+// do. The data is complete even so, because regular runs load it.
 func (a *Alerts) refused(source string, r *refusals) {
 	reasons := strings.Join(slices.Sorted(maps.Keys(r.reasons)), ", ")
 	why := fmt.Sprintf("some deliveries are refused, others are accepted: %s", reasons)

@@ -13,12 +13,11 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Alerts sends messages about problems that need a person. It keeps the current problems, and
-// what each target was last sent about them, and sends a message where the two differ: once
-// when a problem begins, when it changes, and when it is resolved. Both are stored, so that
-// they survive the process. Problems that begin within the digest window share one message.
-// A target gets at most one message per quiet time about one topic. A problem that is
-// resolved before the target can be reached is not reported.
+// Alerts sends messages about problems that need a person. It keeps the current problems, and for each
+// target the last message about them. It sends a message when a problem begins, changes or is
+// resolved. The problems and the last messages are stored, so that they survive the process. Problems
+// that begin within the digest window share one message. A target gets at most one message per quiet
+// time about one topic. A problem that is resolved before the target can be reached is not reported.
 //
 // Observe never waits for a target. Alerts is safe for concurrent use.
 type Alerts struct {
@@ -68,7 +67,7 @@ type target struct {
 	url wire.Secret
 
 	told      map[topic]lastSent
-	pending   time.Time // since when a message is due; zero: none is
+	pending   time.Time // since when there is something to send; zero: there is nothing
 	failures  int
 	notBefore time.Time
 	busy      bool // a message is on its way
@@ -99,7 +98,7 @@ func OpenAlerts(ctx context.Context, o AlertOptions) (*Alerts, error) {
 	return a, nil
 }
 
-// Run sends alerts until ctx ends. The next process sends the messages that are still due then.
+// Run sends alerts until ctx ends. Messages that are still due then are sent by the next process.
 func (a *Alerts) Run(ctx context.Context) {
 	done := make(chan delivery)
 	left := make(chan struct{})
@@ -133,8 +132,8 @@ func (a *Alerts) Run(ctx context.Context) {
 	}
 }
 
-// stop waits at most stopPatience for messages in flight. One that hangs longer is abandoned; it
-// holds only a connection until the process ends.
+// stop waits at most stopPatience for messages in flight. After that they are abandoned; each then
+// uses only a connection until the process ends.
 func (a *Alerts) stop(ctx context.Context, done chan delivery, onWay int) {
 	defer a.save(ctx)
 	patience := time.NewTimer(stopPatience)
@@ -154,7 +153,7 @@ type delivery struct {
 	target string
 	url    wire.Secret
 	text   string
-	tells  map[topic]string // the signatures that it reports
+	tells  map[topic]string // signatures of the topics that the message reports
 	err    error
 }
 
@@ -196,8 +195,8 @@ func (a *Alerts) dispatch(send func(delivery)) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// news returns the topics that have changed since the last message to the target, sorted. If a
-// quiet time holds a topic back, next is the time until it ends.
+// news returns the topics that have changed since the last message to the target, sorted. If the quiet
+// time delays a topic, next is the time until the quiet time ends.
 func (a *Alerts) news(id string, t *target, now time.Time) (all []topic, next time.Duration) {
 	next = idle
 	look := func(tp topic) {
@@ -267,7 +266,8 @@ func (a *Alerts) delivered(d delivery) {
 	a.unsaved = true
 }
 
-// expire drops old drifts and ends the refusals that have stopped. The end of a drift sends no message.
+// expire drops old drifts, and the alerts about refusals that have stopped. The end of a drift sends
+// no message.
 func (a *Alerts) expire(now time.Time) {
 	for tp, ts := range a.matter {
 		if tp.Kind != Drift {
@@ -296,7 +296,7 @@ func (a *Alerts) expire(now time.Time) {
 	}
 }
 
-// settle drops a topic without troubles. For drift it also drops what was sent about it.
+// settle drops a topic without troubles. For drift it also drops the record of the last messages.
 func (a *Alerts) settle(tp topic) {
 	if len(a.matter[tp]) > 0 {
 		return

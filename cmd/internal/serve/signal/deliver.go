@@ -47,8 +47,8 @@ func CheckTarget(u wire.Secret) error {
 
 var errSlow = fmt.Errorf("no response within %s", sendTimeout)
 
-// deliver sends one message. If there is no response in time it returns errSlow; the goroutine
-// that sends goes on in the background.
+// deliver sends one message. If there is no response in time, it returns errSlow, and the sending
+// goroutine continues in the background.
 func deliver(u wire.Secret, text string) error {
 	sent := make(chan error, 1)
 	go func() {
@@ -71,8 +71,8 @@ func deliver(u wire.Secret, text string) error {
 	}
 }
 
-// concealed returns err without any part of the URL. Services quote the URL in errors, and each
-// has its secret in a different part. // Invariant 5
+// concealed returns err without any part of the URL. Services quote the URL in errors, and which part
+// of it is secret depends on the service. // Invariant 5
 func concealed(err error, u wire.Secret) error {
 	secrets := []wire.Secret{u}
 	if p, bad := url.Parse(u.Reveal()); bad == nil {

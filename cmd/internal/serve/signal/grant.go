@@ -14,8 +14,8 @@ const (
 	grantEnds  = 24 * time.Hour  // before the end of a sign-in without a refresh token
 )
 
-// grants raises and clears alerts by the current state of the sign-ins. Alerts of removed
-// sign-ins are cleared; alerts of sign-ins that could not be read stay.
+// grants raises and clears alerts according to the current state of the sign-ins. Alerts of removed
+// sign-ins are cleared. Alerts of sign-ins that could not be read stay.
 func (a *Alerts) grants(n serve.GrantsSeen) {
 	stays := func(tp topic, surface string) bool {
 		return slices.ContainsFunc(n.Unread, func(source string) bool { return ofSource(source, Grant) == tp }) ||

@@ -13,9 +13,9 @@ import (
 )
 
 // Health serves /healthz (liveness) and /readyz (readiness): 200 or 503, with the outcome of each
-// check as JSON. Liveness is for supervisors that restart the process, readiness for load
-// balancers: a full disk is no reason to restart. The routes need no token, so the response has
-// only fixed words. The log has the errors, once until they change. // Invariant 5
+// check as JSON. Liveness is for supervisors that restart the process, readiness for load balancers. A
+// full disk, for example, is no reason to restart. The routes need no token, so the response has only
+// fixed words. The errors are in the log, each once until it changes. // Invariant 5
 type Health struct {
 	alive  Check
 	log    *slog.Logger

@@ -19,10 +19,11 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Lineage sends OpenLineage run events of the version in lineageSchema: START when a run begins,
-// and COMPLETE, FAIL or ABORT when it ends, with the streams that it read and the tables that it
-// filled. Events wait in a bounded queue. If the queue is full or the collector does not respond,
-// events are dropped and that is logged; a run never waits. It is safe for concurrent use.
+// Lineage sends OpenLineage run events, of the version in lineageSchema: START when a run begins, and
+// COMPLETE, FAIL or ABORT when it ends. The last event has the streams that the run read and the
+// tables that it filled. Events wait in a bounded queue. If the queue is full or the collector does
+// not respond, events are dropped and a line is logged; a run never waits. Lineage is safe for
+// concurrent use.
 type Lineage struct {
 	o     LineageOptions
 	url   string
@@ -43,7 +44,7 @@ type LineageOptions struct {
 
 // LineagePipeline has the names of a pipeline's datasets.
 type LineagePipeline struct {
-	Source       string // namespace of its streams: the address of the source
+	Source       string // namespace of the streams: the address of the source
 	Destinations map[string]LineagePlace
 }
 
@@ -125,8 +126,8 @@ func (l *Lineage) event(kind, name, run string, at time.Time) runEvent {
 	}
 }
 
-// ended returns the event of a run's end. It names the streams that were read to their end and
-// their tables, also if the run as a whole is partial.
+// ended returns the event for the end of a run. It names the streams that were read to their end, and
+// their tables, even if the run as a whole is partial.
 func (l *Lineage) ended(n serve.RunEnded) runEvent {
 	kind, why := lineageOutcome(n)
 	e := l.event(kind, n.Pipeline, n.Run, n.At)

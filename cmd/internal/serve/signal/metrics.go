@@ -50,7 +50,8 @@ type Rate struct {
 	Waits           time.Duration // time until the next request may be sent; 0 if it may be sent now
 }
 
-// Inbox is what a source's inbox holds: events that are not applied everywhere yet.
+// Inbox describes the events of a source in the inbox: those that are not applied in every destination
+// yet.
 type Inbox struct {
 	Source string
 	Bytes  int64

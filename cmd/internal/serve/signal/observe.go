@@ -15,7 +15,7 @@ var _ serve.Observer = (*Metrics)(nil)
 const (
 	slotRan     = "ran"     // at its time
 	slotLate    = "late"    // ran after its time
-	slotSkipped = "skipped" // not run on purpose, or because another run made up for it
+	slotSkipped = "skipped" // not run, on purpose or because another run covers it
 	slotMissed  = "missed"  // not run, unintentionally
 )
 
@@ -78,8 +78,8 @@ func skipped(why serve.Skip) string {
 	return slotSkipped
 }
 
-// ranSlot counts the slot of a run when the run is over. A run that was stopped and continues,
-// perhaps in another process, counts when it finally ends.
+// ranSlot counts the slot of a run when the run is over. A run that was stopped and continues, perhaps
+// in another process, is counted only when it finally ends.
 func (m *Metrics) ranSlot(n serve.RunEnded) {
 	switch {
 	case !n.Over:

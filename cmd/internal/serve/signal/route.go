@@ -13,7 +13,7 @@ import (
 
 // Routing maps alerts to targets.
 type Routing struct {
-	Route                        // for sources, and for pipelines without a route of their own
+	Route                        // for sources, and for pipelines without their own route
 	Pipelines map[string]Carried // by name
 	Sources   []string
 	Digest    time.Duration // 0: DefaultDigest
@@ -56,15 +56,15 @@ func (r Routing) reaches(tp topic, id string) bool {
 		slices.ContainsFunc(route.To, func(u wire.Secret) bool { return targetID(u) == id })
 }
 
-// targetID returns a name for a target, for places where its URL, a secret, must not appear: the
-// service and 16 bits of a digest, too few to find a token by trying.
+// targetID returns a name for a target. It is used where the URL, a secret, must not appear. The name
+// has the service and 16 bits of a digest of the URL, too few to find a token by trying.
 func targetID(u wire.Secret) string {
 	sum := sha256.Sum256([]byte(u.Reveal()))
 	return Service(u) + "-" + hex.EncodeToString(sum[:2])
 }
 
-// Route replaces the routing. Targets, and alerts of pipelines, streams and sources, that the new
-// routing does not have are dropped.
+// Route replaces the routing. Targets that the new routing does not have are dropped. So are alerts of
+// pipelines, streams and sources that it does not have.
 func (a *Alerts) Route(r Routing) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

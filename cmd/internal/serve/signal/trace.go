@@ -20,10 +20,10 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Traces sends OpenTelemetry traces of runs: a span for the run, below it one for each stream, and
-// below that one for each commit and one for the outcome in each destination. Spans are sent in
-// batches from a bounded queue. If the queue is full, spans are dropped; a run never waits. It is
-// safe for concurrent use.
+// Traces sends OpenTelemetry traces of runs. A run has a span, with a span below it for each stream.
+// Below that, each commit and each outcome in a destination has a span. Spans are sent in batches from
+// a bounded queue. If the queue is full, spans are dropped; a run never waits. Traces is safe for
+// concurrent use.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
@@ -54,8 +54,8 @@ type runTrace struct {
 type streamTrace struct {
 	ctx          context.Context //nolint:containedctx // ditto
 	span         trace.Span
-	since        time.Time // the last commit, or the beginning
-	pages, bytes int64     // since then
+	since        time.Time // time of the last commit, or of the beginning
+	pages, bytes int64     // read after since
 	last         time.Time // of the last event
 	began        time.Time
 }
