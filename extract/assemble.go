@@ -63,8 +63,8 @@ func (b *batch) json() []byte {
 	return b.records
 }
 
-// assemble appends the records of f to b. A single plain list that needs no context is not copied:
-// b refers to the body.
+// assemble appends the records of f to b. A single plain list that needs no context is not copied.
+// Then b refers to the body.
 func (a *assembler) assemble(d *doc, f found, b *batch) error {
 	if !a.copyLists && len(f.places) == 1 && f.places[0].form == formList && !a.needsContext(f.places[0]) {
 		p := f.places[0]

@@ -108,8 +108,8 @@ func TestFanOutWithoutParentsPass(t *testing.T) {
 	require.ErrorContains(t, err, "no parent x.parents")
 }
 
-// A parent that is read only for its children is read as settled, or, if its answers have changed
-// shape, as configured.
+// A parent that is read only for its children is read as the settled stream says. If its answers
+// have changed shape, it is read as configured.
 func TestFanOutSettledParent(t *testing.T) {
 	f := newFamily(t, 12)
 	knowing := func(place string) *Client {

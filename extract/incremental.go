@@ -221,7 +221,7 @@ func (p *pass) misplace(least, at time.Time) {
 
 // bounded completes a page after its records were observed: its cursor, and at the end the facts of
 // an incremental pass. If the list has the latest change first, the pass ends at a page of records
-// that are all older than the edge, because all further records are older still.
+// that are all older than the edge, because all further records are still older.
 func (p *pass) bounded(page Page, older []bool) Page {
 	m := &p.mark
 	page.Older, page.Edge, page.Partial = older, m.Before, m.partial()

@@ -264,7 +264,7 @@ const maxFailedParts = 8
 
 var errNothing = errors.New("no record of the page could be read")
 
-// request fetches a part once: the whole page has been retried often enough.
+// request fetches a part once, because the whole page has been retried often enough.
 func (i *isolation) request(ctx context.Context, p part) (*answer, error) {
 	s, at := i.s, i.st.at
 	s.Pagination.Limit = int(p.rows)

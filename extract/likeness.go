@@ -12,8 +12,8 @@ import (
 
 // Likeness describes the records of a list. It converts a record that was read by itself into the
 // form of the list: it removes members that the list does not show, and refuses a record that lacks
-// a member of all listed records. If the result equals the listed record byte by byte, a row does
-// not depend on the way in which its record was read.
+// a member of all listed records. If the result equals the listed record byte by byte, the row is
+// the same whichever way its record was read.
 type Likeness struct {
 	key      string
 	volatile []string

@@ -171,7 +171,7 @@ func TestNegotiateOffersATypeForDecimals(t *testing.T) {
 	require.Equal(t, []string{"netAmount is a decimal in quotes in every record; use `columns: {net_amount: decimal}` for a decimal column"}, f.Evidence)
 }
 
-// The records of a dictionary take their ids from their names if they have none.
+// Records that an object holds by id take their ids from the names if they have none.
 func TestRecordsOfADictionaryGetTheirIDs(t *testing.T) {
 	for name, tt := range map[string]struct{ body, want string }{
 		"ids as names":     {`{"data":{"17":{"n":1},"18":{ },"020":{"n":2}}}`, `{"n":1,"id":17} {"id":18} {"n":2,"id":"020"}`},

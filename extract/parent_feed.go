@@ -273,9 +273,9 @@ func (f *parentFeed) parentList() *ParentList {
 	return f.list
 }
 
-// read reads the parent's list only for the children: as it is settled, or, if the answers have
-// changed shape, as configured. A list without a total is read twice, as in its own pass: only that
-// shows whether it is complete.
+// read reads the parent's list only for the children. It reads the settled stream, or the
+// configured one if the answers have changed shape. A list without a total is read twice, because
+// only equal readings show that it is complete.
 func (f *parentFeed) read(ctx context.Context) {
 	if !f.claim() {
 		return

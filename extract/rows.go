@@ -93,7 +93,7 @@ func (d *doc) memberAt(record value, name string) value {
 // containerKey is the column with the name of the map entry in which a record was found.
 const containerKey = contextKey + "__key"
 
-// records yields the objects at a place. In a dictionary they have names.
+// records yields the objects at a place. In an object that holds records by id, they have names.
 func (d *doc) records(p place) iter.Seq2[[]byte, value] {
 	return func(yield func([]byte, value) bool) {
 		some := func(name []byte, v value) bool { return !d.isObject(v) || yield(name, v) }
@@ -116,8 +116,8 @@ func (d *doc) records(p place) iter.Seq2[[]byte, value] {
 	}
 }
 
-// dictionary reports whether the records at a place have their ids only as names. Names from 0 on
-// are indexes of a list.
+// dictionary reports whether a place is an object whose records have their ids only as names. If
+// one of the names is 0, they are indexes of a list.
 func (d *doc) dictionary(p place) bool {
 	if p.form != formValues || d.get(p.value, "0").ok() {
 		return false

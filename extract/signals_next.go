@@ -47,8 +47,8 @@ func (r *signalReader) take(t string, at named) {
 	s.tokened, s.token, s.tokenName = true, t, at
 }
 
-// isLink reports whether a text is a URL, a path with a query, or a query. Links are followed and
-// never sent as tokens.
+// isLink reports whether a text is a URL, a path with a query, or a query. The parameters of a link
+// are used; the link itself is never sent as a token.
 func isLink(t string) bool {
 	if strings.Contains(t, "://") || strings.HasPrefix(t, "/") && !strings.ContainsAny(t, " ") && (strings.Contains(t, "?") || strings.Count(t, "/") > 1) || strings.HasPrefix(t, "?") {
 		return true

@@ -66,8 +66,8 @@ type breaker struct {
 	outages  int64 // failure closings since a request succeeded
 }
 
-// refused closes the gate after a 429 with this Retry-After. It returns false for late answers to requests that
-// were in flight when the gate closed.
+// refused closes the gate after a 429 with this Retry-After. It returns false for a late answer, whose request
+// was in flight when the gate closed. Such an answer can only make the wait longer.
 func (g *breaker) refused(epoch int64, now instant, retry time.Duration) bool {
 	if epoch != g.epoch {
 		g.extend(now.add(retry), tooMany)

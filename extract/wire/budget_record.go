@@ -96,8 +96,8 @@ func (b *budgetRecord) shared(id uint64, now instant) bool {
 	return false
 }
 
-// occupied returns how many requests the server may count at now, and the instant at which there will be one
-// less; zero if unknown.
+// occupied returns how many requests the server may count at the given instant, and the instant at which there
+// will be one less. The latter is zero if unknown.
 func (b *budgetRecord) occupied(window time.Duration, now instant) (int, instant) {
 	n, free := b.window.occupied(window)
 	for i := range b.members {

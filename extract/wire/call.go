@@ -179,8 +179,8 @@ func (k *call) renew(ctx context.Context, fault *Error) *Error {
 	return fault
 }
 
-// deadToken reports whether a 403 is about the token itself: its challenge says so, or the token is an OAuth
-// grant's and the message of the 403 says so.
+// deadToken reports whether a 403 of class Auth is about the token itself. That is so if its challenge says so,
+// or if the token is that of an OAuth grant.
 func (k *call) deadToken(fault *Error) bool {
 	_, grant := k.c.cred.(*OAuth)
 	return fault.Status == http.StatusForbidden && (fault.Challenge == ChallengeToken || grant)

@@ -77,7 +77,7 @@ func (k *call) judge(resp *http.Response, body []byte) *Error {
 	return nil
 }
 
-// judgeJSON checks the two ends of a body. The parser and Check see to the rest.
+// judgeJSON checks the two ends of a body. Request.Check and the parser check the rest.
 func (k *call) judgeJSON(resp *http.Response, body []byte) *Error {
 	switch {
 	case len(body) == 0:

@@ -15,8 +15,8 @@ var ErrSpent = errors.New("credential cannot be renewed")
 // is an [ErrSpent] too.
 var ErrSignIn = errors.New("sign in again")
 
-// Credential provides the bearer token of requests. Implementations are safe for concurrent use, and clients of
-// one account share one.
+// Credential provides the bearer token of requests. Implementations are safe for concurrent use, and the
+// clients of one account share one credential.
 type Credential interface {
 	// Token returns the token to send, or "" for none. The first call may sign in.
 	Token(ctx context.Context, s Session) (Secret, error)

@@ -28,8 +28,8 @@ const (
 	rotationUsed rotation = "used" // each is valid once, or for a moment longer
 )
 
-// margin returns how long before its end a token is renewed: less for a short-lived one, so that most of its
-// time is used.
+// margin returns how long before its expiry a token is renewed. It is less for a short-lived token, so that
+// most of its life is used.
 func (g grant) margin() time.Duration { return min(30*time.Second, g.expires.Sub(g.renewed)/4) }
 
 // due reports whether the token is about to expire. A token that had expired when it was issued is used until

@@ -111,8 +111,9 @@ type exchange struct {
 	n note
 }
 
-// replace returns a token other than spent. Concurrent callers, also of other processes, that replace the same
-// token get the same new one.
+// replace returns a token other than the spent one. If the spent token is still current, it gets a new one from
+// the function that the caller passes. Concurrent callers, also of other processes, that replace the same token
+// get the same new one.
 func (h *holder) replace(ctx context.Context, spent Secret, with func(context.Context, *exchange) error) (Secret, error) {
 	select {
 	case h.sem <- struct{}{}:
@@ -329,7 +330,7 @@ func outcomeOf(err error) renewalOutcome {
 	return lost
 }
 
-// wordsOf returns the server's message for a note. It has been redacted.
+// wordsOf returns the server's message for a note. The message has been redacted.
 func wordsOf(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok && e.Message != "" {
 		return e.Message

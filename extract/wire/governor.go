@@ -349,7 +349,7 @@ func (s *slot) done() {
 	g.poke()
 }
 
-// countSent counts the request as sent instead of waiting.
+// countSent counts the request as sent, and no longer as unsent.
 func (s *slot) countSent(b *budgetRecord, now instant) {
 	s.sent, s.noted = now, now.add(b.window.longest())
 	s.g.unsent--

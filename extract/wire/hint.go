@@ -170,7 +170,7 @@ func resetText(v string, at clock) (time.Duration, bool) {
 }
 
 // statedLimit reads the window's limit and, if stated, its length. Of several windows it takes the shortest,
-// which limits bursts; the longer ones show up when they are used up. Lists usually begin with the current
+// which limits bursts. Longer windows are noticed when they are used up. Lists usually begin with the current
 // window's limit, without a length.
 func statedLimit(h http.Header) Rate {
 	var bare, best Rate

@@ -90,8 +90,8 @@ func (c *limitEstimate) atMost(stated int) int {
 	return stated
 }
 
-// maxInFlight returns the most requests in flight: half a second's worth, enough for latencies up to that, or 16 while
-// the limit is unknown.
+// maxInFlight returns how many requests may be in flight: as many as the limit allows in half a second, at
+// least 32 and at most 1024. While the limit is unknown, it is 16.
 func (c *limitEstimate) maxInFlight() int {
 	if !c.known() {
 		return 16

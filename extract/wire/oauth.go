@@ -253,8 +253,8 @@ func Writes(scopes string) bool {
 	})
 }
 
-// isOutage returns the error of a token endpoint that did not answer properly: it is failing now, and may
-// recover.
+// isOutage returns the error of a token endpoint that is failing now and may recover. The bool is false for
+// other errors.
 func isOutage(err error) (*Error, bool) {
 	e, ok := errors.AsType[*Error](err)
 	return e, ok && e.outage

@@ -74,7 +74,7 @@ type outageWait struct {
 
 func newOutageWait(limit time.Duration) *outageWait { return &outageWait{limit: limit} }
 
-// personWait returns the wait while a person looks at the terminal.
+// personWait returns a shorter wait, for calls during which a person waits at the terminal.
 func (s Session) personWait() *outageWait { return newOutageWait(min(outagePerson, s.maxWait())) }
 
 // sleep waits until the next call is allowed, and reports whether to make it.
@@ -102,7 +102,8 @@ func (w *outageWait) sleep(ctx context.Context, err error) bool {
 	}
 }
 
-// retrySoon waits after the n-th call, without a note, and reports whether to make another.
+// retrySoon waits after the n-th call, and reports whether to make another. It does not record the outage in
+// the note.
 func (w *outageWait) retrySoon(ctx context.Context, err error, n int) bool {
 	e, ok := isOutage(err)
 	if !ok {

@@ -2,13 +2,13 @@ package wire
 
 import "time"
 
-// probeWait is how long other requests wait for the first one after the gate opens: its process may have died,
-// or its answer may never come.
+// probeWait is how long other requests wait for the first one after the gate opens. It is limited because the
+// process of the first request may have died, or the answer may never come.
 const probeWait = 5 * time.Second
 
-// probeDelay returns how long a request waits for the first one after the gate has opened, and for those sent
-// before it closed. After probeWait the next request goes first. If a ledger grants slots, only this process's
-// requests in flight count. g.mu is held.
+// probeDelay returns how long a request must still wait. After the gate has opened, it waits for the first
+// request, and for requests that were sent before the gate closed. After probeWait the next request goes first.
+// If a ledger grants slots, only this process's requests in flight count. g.mu is held.
 func (g *Governor) probeDelay(b *budgetRecord, now instant) time.Duration {
 	if !b.gate.probing || g.fleet != nil && g.inFlight == 0 {
 		return 0

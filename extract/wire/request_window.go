@@ -3,8 +3,8 @@ package wire
 import "time"
 
 // The guard is the extra time beyond the window for which a request counts. The server counts arrivals, and a
-// delayed request arrives closer to the next window's requests than it was sent. The delay is at most the
-// answer's time beyond the fastest answer's.
+// delayed request arrives closer to the next window's requests than it was sent. The delay is at most the time
+// that the answer took, minus the time of the fastest answer.
 //
 // A server that works long on some answers looks the same as a delay. So that this does not cost the whole
 // budget, guards are cut when their mean exceeds meanGuard. Rare long ones, as on a busy machine, are kept
@@ -58,7 +58,7 @@ func (l *requestWindow) end(b int64) instant { return instant((b + 1) * int64(l.
 
 func (l *requestWindow) bucket(i instant) int64 { return int64(i) / int64(l.width) }
 
-// advance drops the requests that no longer count at now, and prepares the buckets for new ones.
+// advance drops the requests that no longer count at the given instant, and prepares the buckets for new ones.
 func (l *requestWindow) advance(now instant, window time.Duration) {
 	if width := (window + mostGuard) / (buckets - 8); width != l.width {
 		l.rebuild(width, now, window)
@@ -88,7 +88,7 @@ func (l *requestWindow) rebuild(width time.Duration, now instant, window time.Du
 	}
 }
 
-// note counts n requests from i on, at the latest in the newest bucket.
+// note counts n requests from the instant i on, at the latest in the newest bucket.
 func (l *requestWindow) note(i instant, n uint32) {
 	b := min(l.bucket(i), l.newest)
 	if b < l.oldest {

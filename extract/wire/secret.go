@@ -42,8 +42,8 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 // minSecret is the length below which a secret is not redacted: it would match too much text.
 const minSecret = 4
 
-// Redactor replaces known secrets in text, also when encoded as base64, hex, or URL or JSON escapes. A secret
-// is never removed, since a rotated token may still be valid. It is safe for concurrent use.
+// Redactor replaces known secrets in text, also when encoded as base64, hex, or URL or JSON escapes. It never
+// forgets a secret, because a token may still be valid after it was replaced. It is safe for concurrent use.
 type Redactor struct {
 	mu       sync.RWMutex
 	known    map[string]bool // every form of every secret
@@ -123,8 +123,8 @@ func forms(s string) []string {
 	return append(all, jsonForms(s)...)
 }
 
-// base64Forms returns the part of a secret's base64 that does not depend on its neighbours. In an encoded
-// "user:password" it may start at any of three offsets.
+// base64Forms returns the parts of a secret's base64 that do not depend on the text around the secret. There is
+// one for each of the three offsets at which a secret can begin, for example in an encoded "user:password".
 func base64Forms(s string) []string {
 	var all []string
 	for offset := range 3 {

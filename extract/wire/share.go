@@ -29,8 +29,8 @@ func BookName(account Secret) string {
 
 // Share connects the governor with all processes on this machine that share the account's file in folder dir.
 // Together they keep the limit, stop when the server refuses one of them, and use what any of them has learned.
-// A gate that is closed when the last process ends stays closed. Requests of a process that dies count for as
-// long as the server may count them.
+// A gate that the last process leaves closed stays closed, unless it was closed because the server failed.
+// Requests of a process that dies count for as long as the server may count them.
 //
 // If Share fails, the governor must not be used: two processes that do not know of each other would spend the
 // budget twice. Call Share before the first request, and [Governor.Close] at the end.

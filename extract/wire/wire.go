@@ -1,4 +1,4 @@
-// Package wire makes penstock's HTTP requests to a source. No other package connects to one. It does not
+// Package wire makes penstock's HTTP requests to a source. No other package connects to a source. It does not
 // interpret the records of an answer.
 //
 // A [Client] sends requests to one origin with one [Credential]. [New] compiles the [Route] list into the only
