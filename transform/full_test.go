@@ -31,7 +31,7 @@ func wholly(rest []byte, err error) error {
 	return err
 }
 
-// flushWhenFull appends pages and flushes when the mapper is full. It calls each for every flush, and
+// flushWhenFull appends pages and flushes when the mapper is full. It calls the function each for every flush, and
 // returns the number of flushes.
 func flushWhenFull(t require.TestingT, m *Mapper, pages []string, each func([]TableBatch, []Reject)) (flushes int) {
 	for _, p := range pages {

@@ -101,7 +101,8 @@ func surfaceOf(path string) string {
 	return "app"
 }
 
-// requiredAuth returns the credential that a call requires if it is not in the endpoint tables.
+// requiredAuth returns the kind of credential that a request needs. It corrects want for addresses that are not in the
+// endpoint tables.
 func (s *Server) requiredAuth(t target, want auth) auth {
 	switch {
 	case t.template == "/api/login", t.template == "/api/widget/lead", t.template == "/api/refresh": // refresh accepts expired tokens
@@ -251,7 +252,7 @@ func (s *Server) payload(e *endpoint, p params) (served, error) {
 	return out, nil
 }
 
-// innerHost is the address that the application believes to have, behind its proxy.
+// innerHost is the application's address behind its proxy. Links contain it, although clients cannot reach it.
 const innerHost = "http://app.internal.example.test:8080"
 
 // items returns the endpoint's rendered records, cached until the data changes.

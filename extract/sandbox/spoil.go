@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// applyFault answers a request that a fault applies to. genuine returns the answer without the fault.
+// applyFault answers a request that a fault applies to. The function genuine returns the answer without the fault.
 func (s *Server) applyFault(r *http.Request, t target, f Fault, p params, genuine func() reply) reply {
 	d := s.dialectOf(t, s.endpoints[t.method+" "+t.template])
 	switch f.Kind {
@@ -140,8 +140,7 @@ func (s *Server) empty(t target) reply {
 	return s.read(&emptied, params{})
 }
 
-// shuffled returns the endpoint's own answer, with rows that the list's order does not separate in random
-// order.
+// shuffled returns the endpoint's own answer, in which rows that are equal in the list's order come in a random order.
 func (s *Server) shuffled(t target, p params, genuine func() reply) reply {
 	e := s.endpoints[t.method+" "+t.template]
 	if e == nil || e.from == "" {

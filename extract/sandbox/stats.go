@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Stats is what the server has received: evidence of whether a client kept the limits and the read list.
+// Stats is what the server has received. It shows whether a client kept the limits, and whether it called only
+// endpoints that read.
 type Stats struct {
 	Credentials map[string]CredentialStats `json:"credentials"`
 	Calls       []Call                     `json:"calls"`         // every endpoint called
@@ -22,7 +23,7 @@ type CredentialStats struct {
 	MaxPerSecond  int `json:"max_per_second"` // in the busiest second, at any offset
 	MaxConcurrent int `json:"max_concurrent"` // requests under way at once
 	Throttled     int `json:"throttled"`      // 429 answers
-	InsideGate    int `json:"inside_gate"`    // requests sent earlier than an answer had allowed
+	InsideGate    int `json:"inside_gate"`    // requests sent before the time that an earlier answer set
 	Unauthorized  int `json:"unauthorized"`   // 401 answers
 	ServerErrors  int `json:"server_errors"`  // 5xx answers
 	Bytes         int `json:"bytes"`          // of bodies, before compression
@@ -36,7 +37,7 @@ type Call struct {
 	Count  int    `json:"count"`
 }
 
-// gateGrace is how long after a 429 a request may still arrive that was sent before it.
+// gateGrace is the time after a 429 in which requests may still arrive that were sent before it.
 const gateGrace = 100 * time.Millisecond
 
 // counter collects the statistics.

@@ -71,8 +71,8 @@ type paramSet struct {
 	context object
 }
 
-// paramsOfAll returns each set of parameters that the stream is requested with: the values from its parent's
-// records, in their order.
+// paramsOfAll returns the sets of parameters that the stream is requested with. For a child stream they come from its
+// parent's records, in the order of the records.
 func (s *Server) paramsOfAll(st schemas.Stream) ([]paramSet, error) {
 	if st.Parent == "" {
 		one := paramSet{params: params{}}

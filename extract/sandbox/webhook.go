@@ -27,7 +27,7 @@ type Webhook struct {
 
 	Backoff     Duration `json:"backoff,omitempty"`     // before the first retry, doubled for each later one; 0 means 100ms
 	Timeout     Duration `json:"timeout,omitempty"`     // of one attempt; 0 means 30s, as on such platforms
-	Connections int      `json:"connections,omitempty"` // concurrent deliveries; 0 means 1, which keeps their order
+	Connections int      `json:"connections,omitempty"` // concurrent deliveries; 0 means 1, so that deliveries arrive in order
 }
 
 // MaxBackoff bounds the wait before a retry.
@@ -91,7 +91,8 @@ func (s *Server) Subscribe(w Webhook) (int, error) {
 	return h.made, nil
 }
 
-// Unsubscribe ends a subscription and waits for deliveries under way. The remaining ones are dropped.
+// Unsubscribe ends a subscription and waits for the deliveries that are being sent. It drops the deliveries that were
+// not sent yet.
 func (s *Server) Unsubscribe(number int) error {
 	sub, err := s.hub.take(number)
 	if err != nil {
@@ -148,7 +149,7 @@ func (h *hub) hasSubscribers() bool {
 	return len(h.subs) > 0
 }
 
-// id returns the next event's id; the seed determines the sequence.
+// id returns the id of the next event. The seed determines the ids.
 func (h *hub) id() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -13,8 +13,8 @@ type event struct {
 	body    []byte
 }
 
-// announcement describes the events of one table: flat, with names instead of ids, days as d-m-Y, and only some
-// of the columns.
+// announcement describes the events of one table. Their data has only some of the columns, names instead of ids, and
+// dates as d-m-Y.
 type announcement struct {
 	module string // first part of the event type
 	view   string
@@ -36,8 +36,8 @@ func announcements() map[string]*announcement {
 	return all
 }
 
-// announcementTable lists the tables with events. Each has created, updated and deleted, and the steps that
-// writes perform.
+// announcementTable lists the tables with events. Each table has events when a row is created, updated or deleted, and
+// for steps such as sending a document.
 func announcementTable() map[string]*announcement {
 	const document = " total_amount status created_at|dmyhm"
 	const staff = "id employee_id "

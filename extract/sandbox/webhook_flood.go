@@ -83,8 +83,8 @@ func (f *Flood) check() error {
 	return nil
 }
 
-// Flood announces events until its count is reached or ctx ends. It does not wait for the deliveries, see
-// Drain. The seed determines the records.
+// Flood announces events until its count is reached or ctx ends. It does not wait for the deliveries, see Drain. The
+// seed determines which records the events are about.
 func (s *Server) Flood(ctx context.Context, f Flood) (FloodReport, error) {
 	if err := f.check(); err != nil {
 		return FloodReport{}, err

@@ -15,8 +15,8 @@ import (
 // WebhookFaults are the probabilities of delivery faults, per event. The same seed and changes produce the same
 // faults.
 type WebhookFaults struct {
-	Duplicate float64 `json:"duplicate,omitempty"` // it is delivered twice or three times
-	Reorder   float64 `json:"reorder,omitempty"`   // up to Window later events overtake it
+	Duplicate float64 `json:"duplicate,omitempty"` // the event is delivered twice or three times
+	Reorder   float64 `json:"reorder,omitempty"`   // up to Window later events overtake the event
 	Delay     float64 `json:"delay,omitempty"`     // it is delayed by DelayFor
 	Loss      float64 `json:"loss,omitempty"`      // it is never sent
 	Conflict  float64 `json:"conflict,omitempty"`  // another body with the same id is sent too
@@ -106,7 +106,7 @@ const (
 type plannedDelivery struct {
 	Delivery
 	body  []byte
-	place int       // sent after this many events were announced
+	place int       // it is sent after this many events were announced
 	due   time.Time // but no later than this; zero: only place matters
 }
 

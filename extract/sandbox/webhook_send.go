@@ -82,7 +82,7 @@ func (s *subscription) announce(e event) {
 	s.wakeRun()
 }
 
-// release moves the held deliveries for which may is true to ready.
+// release moves to ready those held deliveries for which the function may returns true.
 func (s *subscription) release(may func(*plannedDelivery) bool) {
 	s.held = slices.DeleteFunc(s.held, func(p *plannedDelivery) bool {
 		if may(p) {

@@ -32,7 +32,7 @@ type arrival struct {
 	Data   json.RawMessage
 }
 
-// listener is a subscriber; answer returns the status for the n-th delivery.
+// listener is a subscriber. The function answer returns the status for the n-th delivery.
 type listener struct {
 	*httptest.Server
 	answer func(n int) int

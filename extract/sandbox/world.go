@@ -49,7 +49,7 @@ func (w *world) table(name string) *table {
 	return t
 }
 
-// truncate keeps the first rows of each table, at most so many; 0 keeps all. References to other rows may dangle,
+// truncate keeps the given number of first rows of each table; 0 keeps all rows. References to other rows may dangle,
 // as on real platforms.
 func (w *world) truncate(most int) {
 	for _, t := range w.tables {

@@ -11,7 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// newPair returns a pipeline of many streams into two destinations. The second calls at before each operation.
+// newPair returns a pipeline of many streams into two destinations. The second destination calls the function at
+// before each operation.
 func newPair(t *testing.T, at func(op string) error) *rig {
 	lists := map[string]*list{}
 	var streams []schemas.Stream

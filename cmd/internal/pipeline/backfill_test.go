@@ -96,7 +96,7 @@ func TestBackfillRange(t *testing.T) {
 	require.Zero(t, rep.Counts.Deleted)
 }
 
-// A completed backfill reports that, and runs again only if requested.
+// A completed backfill is reported as complete, and runs again only with the option Again.
 func TestBackfillOnce(t *testing.T) {
 	m := history(year)
 	r := newMoving(t, m, rangeFilter)
@@ -168,8 +168,8 @@ func TestBackfillDeletesNothing(t *testing.T) {
 	require.EqualValues(t, 10, r.once().Counts.Deleted)
 }
 
-// For any ranges and any order, with changes, scheduled runs and kills in between: the rows of a completed range
-// equal the source's records.
+// The rows of a completed range equal the source's records, for any ranges in any order, with changes, scheduled runs
+// and kills in between.
 func TestBackfillProperty(t *testing.T) {
 	for seed := range trials(12) {
 		random := rand.New(rand.NewPCG(uint64(seed), 8))

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Rows and reports use the clock that all processes with the same state share, whatever this machine's clock is:
-// versions are ordered by it, and a stream is retried when the source asks for it.
+// Rows and reports use the clock that all processes with the same state share, even if this machine's clock differs.
+// It orders the versions of rows, and sets when a stream is tried again.
 func TestTimesByTheSharedClock(t *testing.T) {
 	for _, apart := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		l := &list{records: records(0, 3), size: 10, total: true}

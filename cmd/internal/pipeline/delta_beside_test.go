@@ -34,7 +34,7 @@ func singles(t *testing.T, d load.Destination) map[string][3]string {
 	return out
 }
 
-// Records requested because of an event are also written to the detail table, at no further request, and the
+// Records that are requested because of an event are also written to the detail table, without further requests. The
 // next run finds them unchanged.
 func TestDeltasBesideTheList(t *testing.T) {
 	m := newModel(9)
@@ -70,8 +70,8 @@ func TestDeltasBesideTheList(t *testing.T) {
 	}
 }
 
-// While a pass over the details holds the lock, the records are left to the next run: that pass may have
-// requested them later.
+// While a pass over the details holds the lock, deltas do not write to the detail table, because the pass may have
+// requested the records later. The next run updates them.
 func TestDeltasBesideABusyStream(t *testing.T) {
 	m := newModel(5)
 	r := newBesideRig(t, m)

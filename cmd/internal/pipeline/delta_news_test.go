@@ -53,8 +53,8 @@ func (x *muteTx) Commit(ctx context.Context, next state.Cursor) error {
 	return err
 }
 
-// A commit of deltas between two commits of a pass, whose answer is lost, ends nothing: the cursor shows that it
-// succeeded, at once or before the pass commits again.
+// If the answer to a commit of deltas during a pass is lost, neither the deltas nor the pass end. The cursor shows
+// that the commit succeeded, at once or before the pass commits again.
 func TestDeltasWithoutAnAnswer(t *testing.T) {
 	for name, leaves := range map[string]bool{"reachable again at once": false, "reachable again later": true} {
 		t.Run(name, func(t *testing.T) {

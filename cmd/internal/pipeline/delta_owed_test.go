@@ -20,8 +20,8 @@ func (r *deltaRig) owed() bool {
 	return a.Refresh > 0
 }
 
-// A reading that an event requires must be able to see the event's record: an incremental pass, a pass that
-// skipped parents, or one that the list's own total contradicts does not count.
+// If an event requires a reading of the stream, that reading must cover all records. An incremental pass, a pass that
+// skipped parents, and a pass that the list's own total contradicts do not count.
 func TestDeltasOweAWholeReading(t *testing.T) {
 	for name, spoil := range map[string]func(e *extract.End){
 		"incremental":     func(e *extract.End) { e.Partial = true },

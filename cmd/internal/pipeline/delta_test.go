@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// scan calls each for every row of a table, with its values as text.
+// scan calls the function each for every row of a table, with the values of the row as text.
 func scan(t *testing.T, d load.Destination, table string, columns []string, each func(row []string)) {
 	t.Helper()
 	err := d.Scan(t.Context(), table, columns, func(b arrow.RecordBatch) error {

@@ -74,7 +74,6 @@ func TestDeltasReopenOnlyTheRecord(t *testing.T) {
 }
 
 // If a pass has read the stream after an event, the row keeps the pass's values until the stream is read again.
-// // W07
 func TestDeltasWriteNothingOlderThanAPass(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)

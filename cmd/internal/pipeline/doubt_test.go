@@ -58,8 +58,8 @@ next:
 	return "[" + strings.Join(all, ",") + "]"
 }
 
-// A doubt about an answer lowers the verdict: nothing is deleted, and the run names the signal. Without the
-// doubt the same list is proven, and rows are deleted.
+// A doubt about an answer lowers the verdict. Then nothing is deleted, and the run names the signal. Without the doubt
+// the same list is proven, and rows are deleted.
 func TestDoubtsHoldTheStream(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end    extract.End
@@ -212,8 +212,8 @@ func TestHalfOfASmallTableIsHeld(t *testing.T) {
 	}
 }
 
-// A list without a key that moves between two pages returns as many records as it states, but one of them twice
-// and another one never. Its count proves nothing: it is read until two readings agree.
+// A list without a key that moves between two pages returns as many records as it states, but one of them twice and
+// another one never. The number of its records proves nothing, so the list is read until two readings agree.
 func TestKeylessListThatMovesIsNotProvenByItsCount(t *testing.T) {
 	for _, moves := range []int{0, 1, 2, 1000} {
 		r := newReader(t)
@@ -245,7 +245,7 @@ func TestKeylessListThatMovesIsNotProvenByItsCount(t *testing.T) {
 	}
 }
 
-// If one answer for a parent lacks rows, none is deleted: a second reading must lack them too.
+// If one answer for a parent lacks rows, no row is deleted, because a second reading must lack the rows too.
 func TestOneWrongAnswerBelowAParentDeletesNothing(t *testing.T) {
 	e := newEstate(t, 12)
 	e.lists, e.reread = true, 1
@@ -293,8 +293,8 @@ func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
 	require.Empty(t, rep.Streams[0].Notices, "the filter is as it was")
 }
 
-// A source that starts to refuse the pages after a full one shows the same rows in each reading: the others are
-// kept until a person confirms. If an empty or short page ends the list, they are deleted.
+// A source that starts to refuse the pages after a full one shows the same rows in each reading. The rows that it does
+// not show are kept until a person confirms. If an empty or short page ends the list, they are deleted.
 func TestRowsAfterRefusedPagesAreKept(t *testing.T) {
 	for name, tt := range map[string]struct {
 		last   int // records in the second run

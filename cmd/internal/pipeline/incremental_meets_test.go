@@ -26,8 +26,8 @@ func TestIncrementalContinuesWhileThereAreChanges(t *testing.T) {
 	require.Empty(t, r.missing())
 }
 
-// If the rules change, rows change that no incremental pass returns: they are written again, and that does not
-// count as a sign of missed changes.
+// If the rules change, rows must change that no incremental pass returns. The next pass reads and writes them again,
+// and this does not count as a sign of missed changes.
 func TestIncrementalReadsAllAfterTheRulesChange(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)
@@ -47,7 +47,7 @@ func TestIncrementalReadsAllAfterTheRulesChange(t *testing.T) {
 	require.Less(t, m.requests-before, 5, "the next pass is incremental again")
 }
 
-// An incremental pass says nothing about the rejects of earlier passes: they are retried, unless it may have
+// An incremental pass does not decide about the rejects of earlier passes. They are retried, unless the pass may have
 // found the record unchanged.
 func TestRetryAfterAnIncrementalPass(t *testing.T) {
 	m := atRest(false)

@@ -38,8 +38,7 @@ type editedRecord struct {
 	versions []revision
 }
 
-// now returns the record's version at a moment: of the committed versions, the one with the latest time of
-// change.
+// now returns the record's version at a moment, which is the committed version with the latest time of change.
 func (e *editedRecord) now(at time.Time) revision {
 	v := e.versions[0]
 	for _, w := range e.versions[1:] {

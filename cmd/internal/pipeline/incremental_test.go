@@ -215,9 +215,9 @@ func trials(short int) int {
 	return short
 }
 
-// TestIncrementalMissesNothing changes a list while it is read, run after run. Once the list is at rest,
-// incremental passes have found every change: a change that one pass missed came with the next. A change that
-// two passes missed is rare, and comes with the next whole reading.
+// TestIncrementalMissesNothing changes a list while it is read, run after run. Once the list is at rest, incremental
+// passes have found every change, because the next pass loads a change that one pass missed. Rarely two passes miss a
+// change. Then the next whole pass loads it.
 func TestIncrementalMissesNothing(t *testing.T) {
 	seeds, missed, requests := trials(40), 0, 0
 	for seed := range seeds {
@@ -296,8 +296,8 @@ func TestIncrementalReadsLittle(t *testing.T) {
 	}
 }
 
-// TestIncrementalIsGivenUp reads a source that does not update the time of every change: the next whole reading
-// finds that and reports it, and no incremental reading follows.
+// TestIncrementalIsGivenUp reads a source that does not update the time of every change. The next whole pass finds
+// such a change and reports it, and no incremental pass follows.
 func TestIncrementalIsGivenUp(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)
@@ -333,7 +333,7 @@ func TestIncrementalIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestIncrementalNeedsAKey reads the whole list if its rows have no key: then missing rows count as gone.
+// TestIncrementalNeedsAKey reads the whole list if its rows have no key, because then missing rows count as gone.
 func TestIncrementalNeedsAKey(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)

@@ -21,8 +21,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// flaky is a destination that calls at before each operation, which may fail it, and after each commit, whose
-// answer it may lose.
+// flaky is a destination that calls the function at before each operation and after each commit. An error before an
+// operation makes it fail; an error after a commit loses the answer of the commit.
 type flaky struct {
 	load.Destination
 	at func(op string) error
@@ -103,7 +103,7 @@ func newTrio(t *testing.T) *trio {
 	return x
 }
 
-// into reopens the destinations as a new process does. One of them calls at.
+// into reopens the destinations as a new process does. One of them calls the function at.
 func (x *trio) into(at func(op string) error, which int) {
 	x.config.Destinations = nil
 	for i, m := range x.memories {
@@ -136,8 +136,8 @@ func (x *trio) steps() []string {
 	return ops
 }
 
-// One of three destinations fails once, at every operation of a run: the others continue, and it catches up in
-// the same run if possible, else in the next.
+// One of three destinations fails once; the test tries every operation of a run. The others continue, and the failed
+// one catches up in the same run if possible, else in the next.
 func TestOneOfThreeFailsOnce(t *testing.T) {
 	broken := errors.New("connection lost")
 	steps := newTrio(t).steps()

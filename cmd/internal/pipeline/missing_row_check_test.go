@@ -48,8 +48,8 @@ func detail() schemas.Stream {
 	}
 }
 
-// If a list proves nothing, the source's answer about each missing record decides. Without a clear answer the
-// row stays.
+// If a list does not prove that records are gone, the source's answer about each missing record decides. Without a
+// clear answer the row stays.
 func TestMissingRowsAreRequestedOneByOne(t *testing.T) {
 	gone := func(ids ...int) func(int) (bool, error) {
 		return func(id int) (bool, error) { return !slices.Contains(ids, id), nil }

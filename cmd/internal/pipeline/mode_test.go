@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// rows returns the rows of a table for which keep is true, as records.
+// rows returns the rows of a table for which the function keep returns true, as records.
 func (r *rig) rows(table string, keep func(loadtest.Row) bool) []record {
 	r.t.Helper()
 	var out []record

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// midway calls do once, before the nth request of the next run, when the earlier groups are committed and the
-// lock is released.
+// midway calls the function do once, before the nth request of the next run, when the earlier groups are committed and
+// the lock is released.
 func (r *deltaRig) midway(n int, do func()) {
 	asked := 0
 	r.model.between = func() {
@@ -120,8 +120,8 @@ func cursorOf(t *testing.T, r *deltaRig) state.Cursor {
 	return at
 }
 
-// A change after the event, without an event of its own, is on a later page. It is not lost because the record
-// was requested earlier.
+// A record changes again after its event was applied, without a second event, and a later page shows the change. The
+// change is loaded, although the record was requested before.
 func TestDeltasDoNotHideALaterPage(t *testing.T) {
 	m := newModel(20)
 	r := newDeltaRig(t, m)

@@ -42,8 +42,8 @@ var spoils = []spoil{
 	}, says: "was created after the last pass"},
 }
 
-// TestCursorKnowsItsTable changes the table manually between two runs of an incremental stream: the cursor is
-// not continued, the whole stream is read, and the report says why.
+// TestCursorKnowsItsTable changes the table manually between two runs of an incremental stream. Then the next run does
+// not continue at the cursor: it reads the whole stream, and reports why.
 func TestCursorKnowsItsTable(t *testing.T) {
 	for _, c := range spoils {
 		t.Run(c.name, func(t *testing.T) {

@@ -68,7 +68,7 @@ type parentTracker struct {
 
 	controls  int      // parents requested as controls
 	requested []uint64 // ids of requested parents, if others are skipped; sorted at the end
-	rowKeys   []uint64 // hashes of the keys of their rows, likewise
+	rowKeys   []uint64 // hashes of the keys of the requested parents' rows; sorted at the end
 	values    []uint64 // hashes of the values of all parents' tuples, if tuples have several
 	noted     []noted  // parents of the current group
 	records   int64    // records of all parents so far

@@ -110,9 +110,9 @@ type group struct {
 	ended   time.Time   // when the end of the list was reached; with end
 	digest  digest      // digest of the whole pass; with end
 	profile *Profile    // profile of the whole pass; with end; nil for a part of a pass
-	control string      // likewise
-	refused refused     // likewise
-	met     *metRejects // likewise
+	control string      // see pass; with end
+	refused refused     // see pass; with end
+	met     *metRejects // rejects of the pass; set in every group
 }
 
 // read gathers the pass's groups while a second goroutine commits the previous one, and returns when both are

@@ -53,7 +53,7 @@ func strict(s schemas.Stream) schemas.Stream {
 	return s
 }
 
-// newStrictRig returns a pipeline whose table has numbers in size; two records of its second run have words
+// newStrictRig returns a pipeline whose table has numbers in the column size. Two records of the second run have words
 // there.
 func newStrictRig(t *testing.T, mode schemas.Mode) *rig {
 	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 9), size: 3, total: true}}, strict(stream("crm_leads")))
@@ -120,7 +120,7 @@ func TestRetryWritesRecordsThatFitNow(t *testing.T) {
 	}
 }
 
-// A record's state in a later pass wins, whether the pass wrote it or not.
+// A retry does not replace the state of a record in a later pass, whether that pass wrote the record or not.
 func TestRetryDoesNotRestoreOldRecords(t *testing.T) {
 	for _, name := range []string{"7", ""} { // the source now has another value, or the earlier one again
 		r := newStrictRig(t, schemas.Merge)
@@ -137,7 +137,7 @@ func TestRetryDoesNotRestoreOldRecords(t *testing.T) {
 	}
 }
 
-// An interrupted pass may or may not have seen the records: nothing is decided before it ends.
+// An interrupted pass may or may not have seen the records: nothing is decided before the pass ends.
 func TestRetryDuringAnUnfinishedPass(t *testing.T) {
 	r := newStrictRig(t, schemas.Merge)
 	failingAt(r.source.lists["crm_leads"], 2)
@@ -177,7 +177,7 @@ func TestPassContinuesAfterARetry(t *testing.T) {
 	require.Equal(t, Equal, r.verify(VerifyOptions{}).Streams[0].Agreement)
 }
 
-// Every step of a retry fails once; nothing is half done.
+// Every step of a retry fails once. A retry is done completely or not at all.
 func TestRetryFailsAtEveryStep(t *testing.T) {
 	r, steps := newStrictRig(t, schemas.Merge), 0
 	r.evolve()

@@ -219,8 +219,8 @@ func TestResumedPassIsFollowedByAWholeOne(t *testing.T) {
 	require.EqualValues(t, 2, rep.Streams[0].Counts.Deleted)
 }
 
-// Records that an interrupted pass had yet to read moved to pages that it had read: the rest of the pass does
-// not make the table complete.
+// While a pass is interrupted, records that it had not read yet move to pages that it had read. The rest of the pass
+// does not make the table complete.
 func TestListMovesBeforeAPassIsResumed(t *testing.T) {
 	l := &list{records: records(0, 30), size: 10, fail: func(page int) error {
 		if page == 2 {
@@ -442,8 +442,7 @@ func TestWindowDeletesNothing(t *testing.T) {
 	require.Equal(t, records(0, 31), r.alive(s.Name))
 }
 
-// After the clock was set back, rows of the previous run must not look newer than this run's, as if this run had
-// written them.
+// After the clock was set back, rows of the previous run must not look as if this run had written them.
 func TestRunAfterTheClockWasSetBack(t *testing.T) {
 	l := &list{records: records(0, 20), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -459,8 +458,8 @@ func TestRunAfterTheClockWasSetBack(t *testing.T) {
 	require.Equal(t, records(2, 20), r.alive("crm_leads"))
 }
 
-// A list that is held in one destination proves nothing to its child streams there, whatever it proves
-// elsewhere.
+// A list that is held in one destination is not proven for its child streams there, even if it is proven in other
+// destinations.
 func TestHeldParentProvesNothingWhereItIsHeld(t *testing.T) {
 	child := stream("crm_lead_notes")
 	child.Parent = "crm_leads"

@@ -355,7 +355,7 @@ func readServers(t *testing.T, specs []servers.Spec, open func() load.Destinatio
 	return append(b.run(1), b.run(2)...)
 }
 
-// falseAlarms counts the correct lists, and how many of them were not read completely, by family.
+// falseAlarms counts the correct lists, and how many of them were not read completely, by way of paging.
 type falseAlarms struct {
 	plain, refused map[string]int
 	examples       []string

@@ -108,7 +108,7 @@ func TestRejectedRecordsWithoutAKeyKeepTheRows(t *testing.T) {
 	require.Len(t, r.alive("crm_leads"), 9)
 }
 
-// A table that was changed by others stops its stream in that destination, and nothing else. It is not tried
+// A table that was changed by others stops its stream in that destination, and nothing else. The stream is not tried
 // again.
 func TestForeignChangeStopsItsStreamInItsDestination(t *testing.T) {
 	x := newTrio(t)

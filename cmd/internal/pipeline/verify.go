@@ -59,8 +59,8 @@ type Verified struct {
 	Records     int64        `json:"records"`  // records from the source
 	Rows        int64        `json:"rows"`     // live rows in the destination; of several versions only the current one
 	Missing     int64        `json:"missing"`  // missing rows, also those not in List
-	Extra       int64        `json:"extra"`    // likewise
-	Differing   int64        `json:"differs"`  // likewise
+	Extra       int64        `json:"extra"`    // extra rows, also those not in List
+	Differing   int64        `json:"differs"`  // differing rows, also those not in List
 	Filtered    int64        `json:"filtered"` // records that the stream's rules leave out
 	Rejected    int64        `json:"rejected"` // records that no table can hold
 	List        []Difference `json:"list,omitempty"`

@@ -70,7 +70,7 @@ func (r *rig) cursor(stream string) string {
 	return string(at)
 }
 
-// The live rows of a table depend on its mode.
+// Verify compares the live rows of a table, which depend on its mode.
 func TestVerifyInEveryMode(t *testing.T) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schemas.History} {
 		for _, s := range []schemas.Stream{stream("crm_leads"), keyless("crm_leads")} {

@@ -89,7 +89,7 @@ func TestContradictedPassKeepsTheCursor(t *testing.T) {
 	require.NotEqual(t, before.at, at().at)
 }
 
-// An empty list without a total proves nothing about a table with rows: the stream is held until a person
+// An empty list without a total does not prove that the rows of a table are gone. The stream is held until a person
 // confirms that all rows are gone.
 func TestEmptyListIsHeldUntilConfirmed(t *testing.T) {
 	l := &list{records: records(0, 300), size: 100, end: extract.End{Rule: extract.RuleEmptyPage}}

@@ -14,7 +14,7 @@ func (l *List) detail(r row) row {
 	return row{n: details + n, id: details + n}
 }
 
-// details is the n of the first record's detail.
+// details is the row number of the first record's detail.
 const details = 100_000
 
 // Details returns a handler for the details; the last part of the path is the id.
@@ -42,7 +42,7 @@ func (l *List) takeDetail(id string) answer {
 	return refuse(http.StatusNotFound, "record not found")
 }
 
-// swap changes the first rows, and swaps their details with those of the last rows.
+// swap changes the first n rows, and swaps their details with those of the last n rows.
 func (l *List) swap(n int) {
 	for i := range min(n, len(l.rows)/2) {
 		l.change(i)

@@ -190,7 +190,7 @@ func (d *drawer) at(name string) string {
 	return place
 }
 
-// say adds a signal to the body, if there is room.
+// say adds a signal to the body. It returns false if the place is taken, or if the body has no object for signals.
 func (d *drawer) say(s Signal, word string) bool {
 	if d.meta == "header" {
 		return false

@@ -2,7 +2,7 @@ package servers
 
 import "slices"
 
-// families draw the ways of paging.
+// families are the ways of paging that Draw chooses from. A larger weight makes one more frequent.
 var families = []struct {
 	name   string
 	weight int
@@ -219,7 +219,7 @@ func (d *drawer) total() {
 	case 0:
 		says = "total here"
 	case 1:
-		says = "total rounded" // a total that is too low is believed once as many records have arrived
+		says = "total rounded" // "total low" is not drawn: it is believed when that many records have arrived
 	}
 	s := Signal{Says: says, As: pick(d, "", "", "", "", "text")}
 	switch {

@@ -112,7 +112,7 @@ func (l *List) read(r *http.Request) request {
 	return q
 }
 
-// flatten joins the names of nested members with dots.
+// flatten stores the values of nested members under their names, joined with dots.
 func (q request) flatten(prefix string, body map[string]any) {
 	for name, v := range body {
 		switch v := v.(type) {
@@ -218,7 +218,7 @@ func (l *List) answer(method string, q request) answer {
 	all = l.since(q, l.leaveOut(all))
 	partial, incomplete := l.partial()
 	if s.Records.Hidden > 0 && s.Paging.Kind != KindPage && s.Paging.Kind != KindOffset {
-		all = l.shown(all) // their position does not matter here
+		all = l.shown(all) // hidden records do not count for positions here
 	}
 	if incomplete {
 		all = slices.DeleteFunc(all, func(r row) bool { return r.n%3 == 2 })
@@ -334,7 +334,7 @@ func (l *List) envelope(path []string, rows []row, from int) any {
 	return body
 }
 
-// place sets a signal's value.
+// place puts a signal's value into a header or into the body.
 func (a *answer) place(body *any, at string, v any) {
 	if name, ok := strings.CutPrefix(at, "header "); ok {
 		if v != nil {

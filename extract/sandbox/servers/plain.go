@@ -51,8 +51,8 @@ func (s Spec) said() bool {
 	})
 }
 
-// Drifts reports whether the list changes under a reader that uses opaque tokens for positions, and states no
-// total: only a second reading shows it.
+// Drifts reports whether the list changes while it is read by opaque tokens, and states no total. Only a second
+// reading shows such a change.
 func (s Spec) Drifts() bool {
 	said := slices.ContainsFunc(s.Signals, func(g Signal) bool { return g.Says == "total" })
 	return len(s.Moves) > 0 && s.Paging.Kind == KindToken && s.Paging.Form != "id" && !said

@@ -8,7 +8,7 @@ import (
 // Lies reports whether all signals of a server agree with a shorter list than the real one:
 //
 //   - a total counts only the page, of a list whose parameter has an unusual name;
-//   - the first page is empty because its records are hidden, or is of no usual length because
+//   - the first page is empty because its records are hidden, or has an unusual length because
 //     some are, and the server refuses or filters by unknown parameters;
 //   - a page always fails with a status that servers use beyond the end.
 //

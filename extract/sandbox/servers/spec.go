@@ -3,8 +3,7 @@
 // one Spec over HTTP and knows the truth: the records that a complete reading must yield. [Draw] makes a Spec
 // from a seed.
 //
-// The sandbox serves named Specs, and the generator of servers those that it draws, so both use the same
-// protocols.
+// The sandbox serves the named Specs. Generated tests serve Specs that Draw makes.
 package servers
 
 import "encoding/json"

@@ -100,7 +100,7 @@ func (t *Table) spareOne() {
 	}
 }
 
-// enumerate calls each with every combination of the observations.
+// enumerate calls the function each with every combination of the observations.
 func enumerate(each func(Table)) (n int) {
 	every := 1
 	if testing.Short() {

@@ -148,8 +148,8 @@ var decisionProperties = []decisionProperty{
 	}},
 }
 
-// withDoubts calls each with every combination of the observations, unchanged and with each doubt in turn, until
-// each returns false.
+// withDoubts calls the function each with every combination of the observations, unchanged and with one doubt after
+// the other added, until the function returns false.
 func withDoubts(each func(*Table) bool) {
 	done := false
 	enumerate(func(t Table) {
