@@ -20,7 +20,7 @@ type Provenance string
 const (
 	Configured Provenance = "configured" // pipelines.yaml
 	Imported   Provenance = "imported"   // a published API description
-	Learned    Provenance = "learned"    // probes tried to refute it and could not
+	Learned    Provenance = "learned"    // found by probes that could have refuted it
 	Catalogued Provenance = "catalogue"  // a hint that ships with the program
 )
 
@@ -167,7 +167,7 @@ func (c Convention) Apply(s schemas.Stream) schemas.Stream {
 		s.Incremental = c.incremental(s.Incremental)
 	}
 	if s.Incremental.Set() && s.Incremental.Param == "" {
-		s.Pagination.Order = order // a learned order would contradict one by the latest change
+		s.Pagination.Order = order // the pass relies on the latest change coming first, so no learned order is requested
 	}
 	return s
 }
@@ -219,7 +219,7 @@ func (c Convention) paging(s schemas.Stream) schemas.Pagination {
 		return p
 	case s.Stated["pagination"] == "":
 		if p.Size != "" && c.Pagination.Size == "" {
-			c.Pagination.Size, c.Pagination.Limit = p.Size, p.Limit // sending it does no harm
+			c.Pagination.Size, c.Pagination.Limit = p.Size, p.Limit // to send the size parameter does no harm
 		}
 		return c.Pagination
 	case p.Type == "", p.Type == c.Pagination.Type && p.Page == "":

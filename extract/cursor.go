@@ -41,7 +41,7 @@ type passCursor struct {
 	Incomplete  []string `json:"incomplete,omitempty"`  // statements of pages that they are incomplete
 	Unexplained []string `json:"unexplained,omitempty"` // fan-out: signals without an explanation
 
-	Gaps []Gap `json:"gaps,omitempty"` // pages and parents that could not be read so far; maxIsolating bounds them
+	Gaps []Gap `json:"gaps,omitempty"` // pages and parents that could not be read so far; maxGaps and maxIsolating bound their number
 
 	recall
 	Plan windowPlan `json:"windows,omitzero"`

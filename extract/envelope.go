@@ -22,7 +22,7 @@ func judge(d *doc) (class wire.Class, message string, ok bool) {
 // flags is what an envelope says about success.
 type flags struct {
 	failed bool
-	bare   bool // it has a message and nothing else: {"message":"Unauthenticated."}
+	bare   bool // the answer has a message and nothing else: {"message":"Unauthenticated."}
 }
 
 // flags reads the members of the root. It ignores the status of a record: a record has an id and

@@ -37,7 +37,7 @@ type fanPass struct {
 	*pass
 	over    tuples
 	fed     []schemas.Param // the parameters that take a tuple's values
-	windows *windows        // over, if it holds time windows; else nil
+	windows *windows        // the value of over if the tuples are time windows; otherwise nil
 	traits  endpointTraits
 	done    uint64        // fingerprint of the tuples that are done
 	list    *ParentList   // how the parents were read; nil if their own pass provided them
@@ -47,7 +47,7 @@ type fanPass struct {
 	cuts     []int  // of records
 	size     int64  // bytes of the gathered files
 	files    []File
-	gaps     []Gap // of the next page; those of the whole pass are in its mark
+	gaps     []Gap // of the next page; mark has those of the whole pass
 	parents  []Parent
 	current  Parent   // the parent that is being read
 	answered bool     // at least one parent was answered

@@ -33,7 +33,7 @@ func (l *listReader) guard(st *step) error {
 			return malformed(l.s, st.at, l.early(err))
 		}
 		l.pager.rows -= int64(st.batch.n)
-		l.drift.Drift = signs // it is not a page of the list
+		l.drift.Drift = signs // this answer is not a page of the list
 		st.continuation, st.batch = continuation{rule: RuleRepeat}, batch{}
 		return nil
 	}

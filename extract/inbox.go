@@ -45,7 +45,7 @@ func (i *Inbox) Announces(stream string) bool { return i.read[stream] && i.known
 // Hint says that a record may have changed.
 type Hint struct {
 	Stream string
-	Key    string // of the record, a JSON scalar; "" if it may be any record of the stream
+	Key    string // of the record, a JSON scalar; "" if any record of the stream may have changed
 	Gone   bool   // the event says that the record was deleted
 	Data   []byte // what the event says about the record, a JSON object; nil for nothing
 }
@@ -54,8 +54,8 @@ type Hint struct {
 type Delivery struct {
 	state.Event
 	Hints    []Hint
-	Unmapped bool // no stream that is read belongs to its type
-	Unparsed bool // its body is not an event object
+	Unmapped bool // no stream that is read belongs to the event type
+	Unparsed bool // the body is not an event object
 }
 
 // After returns up to limit events after an ordinal.
@@ -94,7 +94,7 @@ func (i *Inbox) Read(e state.Event) Delivery {
 			d.Hints = append(d.Hints, Hint{Stream: s.Name, Key: key, Gone: gone, Data: object})
 		}
 	}
-	if d.Hints == nil { // it is about one of these streams, but the record is unknown
+	if d.Hints == nil { // the event is about one of these streams, but the record is unknown
 		for _, s := range of {
 			d.Hints = append(d.Hints, Hint{Stream: s.Name})
 		}

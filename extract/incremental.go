@@ -23,7 +23,7 @@ type recall struct {
 	By        string    `json:"by,omitempty"`        // identifies the bounds: field and parameter
 	Since     time.Time `json:"since,omitzero"`      // the request leaves out records changed before
 	Tail      bool      `json:"tail,omitempty"`      // the list has the latest change first: the pass ends at a page of records changed before Before
-	Before    time.Time `json:"before,omitzero"`     // the settled edge minus the lookback: no record changed before it can be new
+	Before    time.Time `json:"before,omitzero"`     // the settled edge minus the lookback: a record that was changed earlier cannot be new
 	Top       time.Time `json:"top,omitzero"`        // latest time of change, up to Began, in this pass or an earlier one
 	Began     time.Time `json:"began,omitzero"`      // changes made during this pass have no earlier time
 	ClockBack bool      `json:"behind,omitempty"`    // the source's clock was set back: the next pass is whole

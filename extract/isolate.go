@@ -373,7 +373,7 @@ func (i *isolation) explain(err error) *wire.Error {
 	if inner, ok := errors.AsType[*wire.Error](err); ok {
 		switch inner.Class {
 		case wire.Throttled, wire.Auth, wire.NotEntitled, wire.Transient:
-			return inner // it does not concern the page
+			return inner // this error does not concern the page
 		}
 	}
 	e.Message += fmt.Sprintf(" (%s in smaller pages: %v)", i.st.at, err)

@@ -17,7 +17,7 @@ const (
 	formList                // a list of records
 	formValues              // an object whose values are the records: {"10":{…},"11":{…}}
 	formOne                 // a single record
-	formEntries             // an object whose values are records or lists of records, each of them a place: see [found.all]
+	formEntries             // an object whose values are records or lists of records, each of which is a place: see [found.all]
 )
 
 // place is one value in a body that holds records.
