@@ -38,6 +38,7 @@ var line = map[string][]string{
 	"cmd/internal/signature":      {"extract/wire"},
 	"cmd/internal/config":         {"cmd/internal/serve/schedule", "cmd/internal/signature", "extract/wire", "schemas", "state"},
 	"cmd/internal/imports":        {"schemas"},
+	"cmd/internal/prose":          nil, // a separate program, for make prose
 	"cmd/internal/release":        nil, // a separate program, for make release
 	"cmd/internal/pipeline":       {"cmd/internal/pipeline/proof", "extract", "extract/wire", "transform", "load", "schemas", "state"},
 	"cmd/internal/pipeline/proof": nil, // facts in, verdict out

@@ -206,7 +206,7 @@ func (m *merge) writeHistory(t *target, n counts, written *ordinals) error {
 		if err := m.db.step("end"); err != nil {
 			return err
 		}
-		over := "s.stands AND NOT s.mine AND s.st = " + isChanged
+		over := "s.live AND NOT s.mine AND s.st = " + isChanged
 		done, err := m.s.affect(m.ctx, "UPDATE "+m.db.place(t.Name)+" AS t SET "+m.synced()+", "+t.ended()+" = s.f FROM "+status+" AS s WHERE t.ctid = s.tid AND "+over)
 		if err := checkCount(done, n.over, err); err != nil {
 			return err
