@@ -64,7 +64,7 @@ missing or in the future, or if the source cannot filter by an end.`,
 	return cmd
 }
 
-// rangeOf parses the bounds of a range. An end after now becomes open.
+// rangeOf parses the bounds of a range. A range that would end after now has no end.
 func rangeOf(from, to string, now time.Time) (b pipeline.Backfill, err error) {
 	if b.From, err = momentOf("--from", from); err != nil {
 		return b, err
@@ -140,8 +140,8 @@ func (r *openedRun) conventions(ctx context.Context) map[string]pipeline.Memory 
 	return nil
 }
 
-// canRange reports whether s can be read by range, as far as is known. A stream whose conventions are still to
-// be probed counts as one that can.
+// canRange reports whether s can be read by range, as far as this is known. A stream whose conventions
+// are not probed yet counts as one that can.
 func canRange(s config.Stream, known map[string]pipeline.Memory) bool {
 	if s.Table.Mode == schemas.Replace || s.Parent != "" {
 		return false
@@ -150,7 +150,7 @@ func canRange(s config.Stream, known map[string]pipeline.Memory) bool {
 	return m.Apply(s.Stream).Ranged() || s.Incremental.Auto && !(found && m.Fits(s.Stream))
 }
 
-// hintRange is the hint that makes a stream readable by range.
+// hintRange returns the hint that says how to make a stream readable by range.
 func hintRange(stream string) string {
 	if stream == "" {
 		stream = "NAME"

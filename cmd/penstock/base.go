@@ -16,8 +16,8 @@ import (
 
 const hintBase = "the server at base_url is not the platform's API; base_url is scheme and host, without /api or /v2"
 
-// misplaced reports whether a stream is missing because the base URL of its surface is wrong. The run's own
-// error then reports it.
+// misplaced reports whether a stream is missing because the base URL of its surface is wrong. The
+// error of the run reports this, so the stream's error need not.
 func misplaced(r pipeline.Report, s pipeline.StreamReport) bool {
 	return slices.ContainsFunc(r.BaseErrors(), func(e *pipeline.BaseError) bool { return slices.Contains(e.Streams, s.Stream) })
 }
@@ -43,8 +43,8 @@ func (a *app) locateBases(ctx context.Context, c *config.Config, p config.Pipeli
 	return locate(r.Err)
 }
 
-// locateBase adds to an error caused by a wrong base URL where that URL is configured and, if another path on
-// the same host works, which one.
+// locateBase adds to an error caused by a wrong base URL the position of that URL in the
+// configuration. If another path on the same host works, it adds that path.
 func (a *app) locateBase(ctx context.Context, c *config.Config, p config.Pipeline, src config.Source, surface schemas.Surface, err error) error {
 	at := src.Surface(surface)
 	hint := hintBase
@@ -55,8 +55,8 @@ func (a *app) locateBase(ctx context.Context, c *config.Config, p config.Pipelin
 	return &failure{err: fmt.Errorf("%w: %w", fault, err), hint: hint, code: exitUsage}
 }
 
-// answeringBase looks for another path on the same origin below which the platform has what is missing below
-// base. It requests the simplest stream, a few times at most. Invariants 9, 10
+// answeringBase looks for another base URL on the same origin under which the platform answers. It
+// requests the simplest stream, a few times at most. Invariants 9, 10
 func (a *app) answeringBase(ctx context.Context, c *config.Config, p config.Pipeline, surface schemas.Surface, base string) (found, stream string) {
 	s, own, ok := simplest(c, p, surface)
 	if !ok {
@@ -75,8 +75,8 @@ func (a *app) answeringBase(ctx context.Context, c *config.Config, p config.Pipe
 	return "", ""
 }
 
-// siblings returns base URLs that may be meant instead of base: its parent folders, and folders in which such
-// platforms are often installed.
+// siblings returns base URLs that may be meant instead of base: its parent folders, and folders in
+// which such platforms are often installed.
 func siblings(base string) []string {
 	u, err := url.Parse(base)
 	if err != nil {

@@ -56,7 +56,7 @@ func absentLake(d config.Destination) error {
 	return absentFile(d)
 }
 
-// checkBucket checks the rights that a commit needs.
+// checkBucket checks the rights to the bucket that a commit needs.
 func checkBucket(ctx context.Context, a *app, d config.Destination) error {
 	l, err := openParquet(ctx, a, d)
 	if err != nil {
@@ -71,8 +71,8 @@ func checkBucket(ctx context.Context, a *app, d config.Destination) error {
 	return errors.Join(err, l.Close())
 }
 
-// bucketAsker runs each query over the files of the tables that it names. It downloads them to the user's
-// cache, where the next query finds them.
+// bucketAsker runs queries over the files of the tables that they name. It downloads these files to
+// the user's cache, where the next query finds them.
 type bucketAsker struct{ r *reader }
 
 func askBucket(r *reader) (querier, error) { return bucketAsker{r}, nil }

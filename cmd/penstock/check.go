@@ -52,7 +52,7 @@ type finding struct {
 	Detail string `json:"detail"`
 	Hint   string `json:"hint,omitempty"`
 
-	cause error // nil where OK
+	cause error // nil if OK
 	code  int
 }
 
@@ -84,7 +84,7 @@ func (a *app) check(ctx context.Context, c *config.Config, pipelines []config.Pi
 	return a.printFindings(once(findings))
 }
 
-// once keeps only the first of several findings with the same state database fault.
+// once removes findings with a fault of the state database that an earlier finding has reported.
 func once(findings []finding) []finding {
 	reported := map[error]bool{}
 	return slices.DeleteFunc(findings, func(f finding) bool {
@@ -189,8 +189,8 @@ func (a *app) checkSource(ctx context.Context, c *config.Config, p config.Pipeli
 	return findings
 }
 
-// checkSignIns checks the stored sign-ins. broken has the surfaces whose credential does not work and that
-// need no request.
+// checkSignIns checks the stored sign-ins. broken has the surfaces whose credential does not work, so
+// that a request would be useless.
 func (a *app) checkSignIns(ctx context.Context, c *config.Config, source string) (all []finding, broken map[schemas.Surface]bool) {
 	broken = map[schemas.Surface]bool{}
 	some, err := a.signIns(c, source)
@@ -219,8 +219,8 @@ func (a *app) checkSignIns(ctx context.Context, c *config.Config, source string)
 	return all, broken
 }
 
-// simplest returns the stream to test a surface with: the cheapest of the platform or, if the pipeline reads
-// only the user's own streams there, the cheapest of these.
+// simplest returns the stream to test a surface with. It is the cheapest stream of the platform. If
+// the pipeline reads only the user's own streams there, it is the cheapest of these, and own is true.
 func simplest(c *config.Config, p config.Pipeline, surface schemas.Surface) (s config.Stream, own, ok bool) {
 	all := c.Streams
 	carried, err := c.Select(p, nil)
@@ -235,7 +235,8 @@ func simplest(c *config.Config, p config.Pipeline, surface schemas.Surface) (s c
 	return s, own, ok
 }
 
-// cheapest returns the stream of a surface that costs least: a single object, else a list without parameters.
+// cheapest returns the stream of a surface that costs the least: a single object, or else a list
+// without parameters.
 func cheapest(all []config.Stream, surface schemas.Surface) (config.Stream, bool) {
 	able := slices.DeleteFunc(slices.Clone(all), func(s config.Stream) bool {
 		return !s.Readable() || s.Surface != surface || s.Method != "GET" || s.Parent != "" || len(s.Params) > 0 ||
@@ -284,8 +285,8 @@ func (a *app) probe(ctx context.Context, c *config.Config, p config.Pipeline, s 
 	return detail, nil
 }
 
-// checkDestination opens a destination, checks that it can be written, and checks how much it keeps beyond the
-// column limit of its streams.
+// checkDestination opens a destination and checks that it can be written. It also reports members of
+// records that are beyond the column limit of their streams.
 func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.Destination) []finding {
 	part := "destination " + d.Name
 	if d.Apart() && len(c.Sources) > 0 {
@@ -321,8 +322,8 @@ func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.D
 	return append([]finding{found}, a.checkOverflow(ctx, c, d, dest)...)
 }
 
-// surfaceRemedy is the hint for a surface that does not answer the simplest request. If even that is missing,
-// base_url is not the platform.
+// surfaceRemedy returns the hint for a surface that does not answer the simplest request. If even that
+// stream is missing, base_url is not the address of the platform.
 func surfaceRemedy(err error, stream string) string {
 	if e, ok := errors.AsType[*wire.Error](err); ok && e.Class == wire.Malformed {
 		return hintBase
@@ -330,7 +331,7 @@ func surfaceRemedy(err error, stream string) string {
 	return remedyFor(err, stream)
 }
 
-// remedyFor is the hint for an error of the source, or for a full disk.
+// remedyFor returns the hint for an error of the source, or for a full disk.
 func remedyFor(err error, stream string) string {
 	if e, ok := errors.AsType[*wire.Error](err); ok {
 		return remedyOf(e, stream)

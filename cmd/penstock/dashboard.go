@@ -23,11 +23,11 @@ type dashboard struct {
 	a        *app
 	board    *board.Board
 	facts    *boardfacts.Facts
-	conf     atomic.Pointer[config.Config] // the current one
+	conf     atomic.Pointer[config.Config] // the current configuration
 	webhooks *webhookServer
 	guard    *access.Guard // for every route that takes a token
 
-	closed bool                     // there were tokens at start
+	closed bool                     // there were tokens when the daemon started
 	wrong  chan serve.AccessRefused // for the audit log
 }
 
@@ -53,8 +53,8 @@ func (a *app) openDashboard(c *config.Config, j state.Journal, h *webhookServer,
 	return d, err
 }
 
-// configure switches to another configuration. New tokens apply at once. A daemon that started with tokens
-// never drops them all.
+// configure switches to another configuration. New tokens are valid at once. A daemon that started
+// with tokens keeps the old ones if the new configuration has none.
 func (d *dashboard) configure(c *config.Config) {
 	d.conf.Store(c)
 	if len(c.Serve.Tokens) == 0 && d.closed {
@@ -101,8 +101,8 @@ func (d *dashboard) recordWrong(ctx context.Context) {
 // clock is the clock of the audit log: the state's.
 func (d *dashboard) clock() time.Time { return d.a.stateOf(d.conf.Load()).Now() }
 
-// maxSeparate is the largest number of per-source parts of a destination that are all shown. Of more, only the
-// source that a visitor selects is.
+// maxSeparate is the greatest number of per-source parts of a destination for which all are shown. If
+// there are more, only the part of the source that a visitor selects is shown.
 const maxSeparate = 20
 
 // places returns the destinations that pipelines write to.

@@ -16,9 +16,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// applier applies the webhook events of a source to one pipeline. For each application it takes the pipeline's
-// lock, as a run does, so that a manual sync gets its turn; within one process it shares the lock with a run.
-// It keeps what it has opened for the next application. Not safe for concurrent use.
+// applier applies the webhook events of a source to one pipeline. For each application it takes the
+// pipeline's lock, as a run does, so that a manual sync gets its turn. Within one process it shares
+// the lock with a run. The pipeline stays open for the next application. An applier is not safe for
+// concurrent use.
 type applier struct {
 	*app
 	conf     *config.Config
@@ -85,7 +86,7 @@ func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err erro
 
 func (x *applier) source() string { return x.pipeline.From[0].Text }
 
-// watch opens the pipeline, so that passes of this process that begin from now on let webhook deltas commit
+// watch opens the pipeline. Passes of this process that begin after that let webhook deltas commit
 // between their own commits.
 func (x *applier) watch(ctx context.Context) error {
 	ctx, unlock, err := x.locks.take(ctx, x.stateOf(x.conf), x.pipeline.Key())
@@ -124,7 +125,7 @@ func (x *applier) ready(ctx context.Context) error {
 	return nil
 }
 
-// close closes what is open. Committed data stays.
+// close closes what ready has opened. Committed data stays.
 func (x *applier) close() {
 	if x.open != nil {
 		x.open.close(x.app)

@@ -113,7 +113,8 @@ func (a *app) demoSetup(dir, url string) (*config.Config, error) {
 	return a.load()
 }
 
-// demoRun makes one run and prints its summary. With unchanged, it fails if the run has changed anything.
+// demoRun makes one run and prints its summary. If unchanged is true, it fails if the run has changed
+// anything.
 func (a *app) demoRun(ctx context.Context, c *config.Config, title string, unchanged bool) error {
 	start := time.Now()
 	r, err := a.sync(ctx, c, c.Pipelines[0], syncFlags{})

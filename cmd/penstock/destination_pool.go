@@ -10,8 +10,9 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// destinationPool shares a daemon's open destinations between its runs, webhook events and dashboard. Two
-// engines on one file would wait for each other, and a rare committer would starve behind a constant one.
+// destinationPool shares a daemon's open destinations between its runs, webhook events and dashboard.
+// Two engines on one file would wait for each other, and one that commits rarely might never get its
+// turn.
 //
 // It is safe for concurrent use. A nil *destinationPool shares nothing.
 type destinationPool struct {
@@ -30,8 +31,8 @@ func newDestinationPool() *destinationPool {
 	return &destinationPool{all: map[config.Destination]*pooledDestination{}}
 }
 
-// open returns the destination of d that is already open, or opens it with open. Each caller must close what
-// it gets.
+// open returns the destination of d that is already open, or calls its argument open. Each caller must
+// close the destination that it gets.
 func (l *destinationPool) open(d config.Destination, open func() (load.Destination, error)) (load.Destination, error) {
 	if l == nil {
 		return open()

@@ -22,11 +22,11 @@ type destinationKind struct {
 	missing string // why this build lacks it; "" if it has it
 	open    func(context.Context, *app, config.Destination) (load.Destination, error)
 	check   func(context.Context, *app, config.Destination) error             // the rights that opening does not test
-	warn    func(context.Context, *app, config.Destination) ([]string, error) // about rights larger than a run needs
-	memory  memoryPlan                                                        // for loads into it
+	warn    func(context.Context, *app, config.Destination) ([]string, error) // returns warnings about rights larger than a run needs
+	memory  memoryPlan                                                        // for loads into the destination
 	columns int                                                               // limit of a stream without max_columns; 0 means schemas.DefaultColumns
 
-	// onHost reports whether the URL is a path, which means something else on each host.
+	// onHost reports whether the URL is a path, which is a different place on each host.
 	onHost func(config.Destination) bool
 	// absent returns an error if there is nothing to read yet. It is called before open, which would create
 	// it.
@@ -40,17 +40,17 @@ type destinationKind struct {
 	folder func(d config.Destination) string
 	// asker answers SQL for a destination that does not implement load.Querier.
 	asker func(context.Context, *reader) (querier, error)
-	modes bool // it creates files, which take a mode
+	modes bool // the destination creates files, which have a mode
 	// publish gives readers a copy of what a run has loaded.
 	publish func(context.Context, config.Destination, load.Destination) error
 }
 
-// memoryPlan is the memory, in bytes, that a load may take. 0 means the default. // Invariant 6
+// memoryPlan is how much memory a load may take, in bytes except for rows. 0 means the default. // Invariant 6
 type memoryPlan struct {
 	heap   int64 // Go heap that the collector aims for
-	budget int64 // records between their page and their commit
-	group  int64 // rows in one commit
-	rows   int   // wanted in one commit; one page more may be added
+	budget int64 // of records that are read but not committed
+	group  int64 // of rows in one commit
+	rows   int   // number of rows wanted in one commit; one page more may be added
 }
 
 // with returns a plan that is large enough for r and for other.
@@ -125,8 +125,8 @@ func memoryFor(c *config.Config, p config.Pipeline) (all memoryPlan) {
 	return all
 }
 
-// limitColumns sets the column limit of streams that state none. The destination of the pipeline with the lowest
-// limit decides.
+// limitColumns sets the column limit of streams that have none. It is the lowest limit of the
+// pipeline's destinations, or the default limit if that is lower.
 func limitColumns(c *config.Config, p config.Pipeline, streams []config.Stream) {
 	most := schemas.DefaultColumns
 	for _, to := range p.To {
@@ -140,7 +140,8 @@ func limitColumns(c *config.Config, p config.Pipeline, streams []config.Stream) 
 	}
 }
 
-// options parses the part after the ? of a destination's URL. Each value goes to the reader of its name.
+// options parses the part after the ? of a destination's URL. It passes each value to the function in
+// readers with the option's name.
 func options(query string, readers map[string]func(string) error) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {

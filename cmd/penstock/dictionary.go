@@ -38,19 +38,19 @@ type docTable struct {
 	Stream  string      `json:"stream,omitempty"`
 	Request string      `json:"request,omitempty"` // METHOD path of the endpoint
 	Class   string      `json:"class,omitempty"`
-	Place   string      `json:"place,omitempty"` // of a child table's rows in the records
+	Place   string      `json:"place,omitempty"` // where the records have the rows of a child table
 	Parent  string      `json:"parent,omitempty"`
 	Mode    string      `json:"mode"`
 	Key     []string    `json:"key,omitempty"`
 	Rows    int64       `json:"rows"`
-	Current int64       `json:"standing"` // without tombstones and earlier versions
+	Current int64       `json:"standing"` // number of rows without tombstones and earlier versions
 	Run     string      `json:"run,omitempty"`
 	ReadAt  time.Time   `json:"read_at,omitzero"` // when the stream was last read to its end
 	Verdict string      `json:"verdict,omitempty"`
 	Files   string      `json:"files,omitempty"` // pattern for the table's files, if it has any
 	Columns []docColumn `json:"columns"`
 
-	certificates string // like Files, for the stream's certificates
+	certificates string // pattern for the files of the stream's certificates, if it has any
 }
 
 // docColumn is a column of a table.
@@ -59,7 +59,7 @@ type docColumn struct {
 	Type    string `json:"type"`
 	Source  string `json:"source,omitempty"`
 	Meaning string `json:"meaning"`
-	Mask    string `json:"mask,omitempty"` // how its values are masked before they are stored
+	Mask    string `json:"mask,omitempty"` // how the values are masked before they are stored
 	Key     bool   `json:"key,omitempty"`
 }
 
@@ -125,8 +125,8 @@ func (d *dictionary) add(group string, t docTable) {
 	d.Groups[i].Tables = append(d.Groups[i].Tables, t)
 }
 
-// streams returns the streams of the pipelines that load into this destination, with the pipeline's settings,
-// then all others.
+// streams returns the streams of the pipelines that load into this destination, with the settings of
+// the pipeline, and then all other streams.
 func (d *reader) streams() []config.Stream {
 	var all []config.Stream
 	for _, p := range d.conf.Pipelines {

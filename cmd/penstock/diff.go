@@ -85,7 +85,7 @@ func (a *app) diffRuns(ctx context.Context, d *reader, table, from, to string) e
 	return a.printDiff(log.net(len(t.Key) == 0))
 }
 
-// span is a stretch of time: after since, up to and including until.
+// span is a period of time: after since, up to and including until.
 type span struct{ since, until time.Time }
 
 func (s span) holds(t time.Time) bool { return t.After(s.since) && !t.After(s.until) }
@@ -109,13 +109,13 @@ type rowChange struct {
 
 // rowLog is the part of the log that a diff is made from.
 type rowLog struct {
-	stream  string      // that fills the table; "" if nothing was logged
+	stream  string      // the stream that fills the table; "" if nothing was logged
 	changes []rowChange // in the order in which they were made
 	of      span
 }
 
-// readLog reads the logged changes of a table in a stretch of time. It selects by time and not by run: a run
-// that continues an earlier run's pass logs its changes under that run.
+// readLog reads the logged changes of a table in a period. It does not select by run, because a run
+// that continues the pass of an earlier run logs its changes under that run's id.
 func readLog(ctx context.Context, d load.Destination, table string, of span) (rowLog, error) {
 	log := rowLog{of: of}
 	err := scan(ctx, d, load.RowChanges, func(r row) error {
@@ -134,8 +134,8 @@ func readLog(ctx context.Context, d load.Destination, table string, of span) (ro
 	return log, err
 }
 
-// warnUnlogged warns about runs in between that changed rows but logged no changes, because the pipeline did
-// not yet have changes: true.
+// warnUnlogged warns about runs in the period that changed rows but logged no changes, because the
+// pipeline did not have changes: true yet.
 func (a *app) warnUnlogged(ctx context.Context, d load.Destination, log rowLog, spans map[string]span) error {
 	return scan(ctx, d, load.Certificates, func(r row) error {
 		if r.text("stream") != log.stream || !log.of.holds(r.time("at")) || r.number("written")+r.number("deleted") == 0 {
@@ -165,7 +165,7 @@ type cellChange struct {
 	After  json.RawMessage `json:"after"`
 }
 
-// net folds the changes of each key into one.
+// net returns the net change of each key.
 func (l rowLog) net(keyless bool) []effect {
 	byKey := map[string][]rowChange{}
 	for _, c := range l.changes {
@@ -185,7 +185,7 @@ func (l rowLog) net(keyless bool) []effect {
 	return out
 }
 
-// netOfKey folds the changes of one key. ok is false if they cancel out.
+// netOfKey returns the net change of one key. ok is false if its changes cancel out.
 func netOfKey(changes []rowChange) (e effect, ok bool) {
 	first, last := changes[0], changes[len(changes)-1]
 	was := first.action == "update" || first.action == "delete"

@@ -82,7 +82,7 @@ type discovery struct {
 	*app
 	conf  *config.Config
 	flags discoverFlags
-	any   bool         // some pipeline has the named streams
+	any   bool         // at least one pipeline has the named streams
 	spent atomic.Int64 // requests
 
 	mu              sync.Mutex
@@ -90,8 +90,8 @@ type discovery struct {
 	settled, failed int
 }
 
-// pipelines returns the pipelines of the configuration, and one more for each named stream that is in none of
-// them.
+// pipelines returns the pipelines of the configuration, and a further pipeline for each named stream
+// that is in none of them.
 func (d *discovery) pipelines() []config.Pipeline {
 	all := slices.Clone(d.conf.Pipelines)
 	for _, name := range d.flags.streams {
@@ -138,8 +138,8 @@ func (d *discovery) pipeline(ctx context.Context, p config.Pipeline, streams []c
 	return pipeline.Remember(ctx, r.config(), found)
 }
 
-// open returns the streams to probe: the named ones, else those for which some destination has no fitting
-// convention.
+// open returns the streams to probe: the named ones, or else those for which a destination has no
+// convention that fits.
 func (d *discovery) open(ctx context.Context, r *openedRun) ([]config.Stream, error) {
 	if d.flags.all || len(d.flags.streams) > 0 {
 		return r.streams, nil
@@ -223,7 +223,7 @@ type discovered struct {
 	Hint     string         `json:"hint,omitempty"`
 }
 
-// print prints what was learned about a stream. The caller holds d.mu.
+// print prints what was learned about a stream. The caller must hold d.mu.
 func (d *discovery) print(r *openedRun, s config.Stream, c extract.Convention, err error) error {
 	known := errors.Is(err, errByParent) || errors.Is(err, errFile)
 	switch {

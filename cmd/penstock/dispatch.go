@@ -19,8 +19,8 @@ var errUnderWay = fmt.Errorf("another run of the pipeline has not ended: %w", st
 // endLook is how often dispatch checks whether units have ended.
 const endLook = time.Second
 
-// dispatch plans a run into units, which workers claim, and waits until they have ended. If a process that is
-// gone has already planned the run, dispatch only waits. // Invariant 18
+// dispatch plans a run into units, which workers claim, and waits until they have ended. If an earlier
+// process that has ended has already planned the run, dispatch only waits. // Invariant 18
 func (h *unitWorker) dispatch(ctx context.Context, c *config.Config, p config.Pipeline, o serve.Order) (r pipeline.Report, err error) {
 	began := h.db.Now()
 	if err := h.plan(ctx, c, p, o); err != nil {
@@ -82,8 +82,8 @@ func (h *unitWorker) await(ctx context.Context, run string) error {
 	}
 }
 
-// abandon ends the wait for a run. A run past its deadline is cancelled. If only the daemon stops, the run
-// goes on without it.
+// abandon ends the wait for a run. A run past its deadline is cancelled. If the daemon is stopping,
+// the run continues without it.
 func (h *unitWorker) abandon(ctx context.Context, run string) error {
 	if !serve.Overdue(ctx) {
 		return nil

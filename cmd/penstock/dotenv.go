@@ -10,8 +10,9 @@ import (
 	"sync"
 )
 
-// dotenv is the file .env beside the configuration. Environment variables take precedence. The file is read
-// when the environment lacks a variable, and again when it has changed. It is safe for concurrent use.
+// dotenv is the file .env beside the configuration. Environment variables take precedence over it. The
+// file is read when the environment lacks a variable, and again when the file has changed. A dotenv is
+// safe for concurrent use.
 type dotenv struct {
 	path string
 
@@ -20,7 +21,7 @@ type dotenv struct {
 	from   fs.FileInfo
 	err    error  // why the file is not used
 	text   string // content of an unused file, to know which variables it has
-	hides  bool   // it has a variable that was looked up
+	hides  bool   // the unused file has a variable that was looked up
 }
 
 func newDotenv(config string) *dotenv {
@@ -63,8 +64,9 @@ func (d *dotenv) read() {
 	}
 }
 
-// trouble returns why the file is not used; nil if it is used or was not needed. missed reports whether it has
-// a variable that was looked up, perhaps an optional one such as the key of the state.
+// trouble returns why the file is not used; nil if it is used or was not needed. missed reports
+// whether the unused file has a variable that was looked up. Such a variable may be optional, for
+// example the key of the state.
 func (d *dotenv) trouble() (err error, missed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// exclusiveGate limits which units run at the same time in this process. A unit that may have crashed an
-// earlier process runs alone. The zero value is an empty gate.
+// exclusiveGate limits which units run at the same time in this process. A unit during which an
+// earlier process may have crashed runs while no other unit runs. The zero value is an empty gate.
 type exclusiveGate struct {
 	mu      sync.Mutex
 	running int
@@ -52,7 +52,7 @@ func (q *exclusiveGate) enterAlone() bool {
 	return true
 }
 
-// leaveAlone ends what enterAlone began.
+// leaveAlone removes the unit that enterAlone admitted.
 func (q *exclusiveGate) leaveAlone() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

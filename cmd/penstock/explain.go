@@ -39,8 +39,8 @@ the last pass and the facts behind it. No request is sent to the source:
 	}
 }
 
-// knowledgeOf collects what is known about a stream. Of the destinations' stored conventions, it takes the newest one
-// that fits the stream's current request.
+// knowledgeOf collects what is known about a stream. If several destinations store conventions, it
+// uses the newest that fits the stream's current request.
 func (a *app) knowledgeOf(ctx context.Context, c *config.Config, name string) (knowledge, error) {
 	s, ok := c.Stream(name)
 	k := knowledge{stream: s}
@@ -82,8 +82,9 @@ func (a *app) knowledgeOf(ctx context.Context, c *config.Config, name string) (k
 	return k, nil
 }
 
-// storedKnowledge returns what a destination stores about a pipeline's streams, the newest certificate of each, and the
-// columns of one table beyond the column limit. It returns nothing if the destination does not exist yet.
+// storedKnowledge returns what a destination stores about a pipeline's streams: the conventions, the
+// newest certificate of each, and the members of one table that are beyond the column limit. If the
+// destination does not exist yet, it returns nothing.
 func (a *app) storedKnowledge(ctx context.Context, c *config.Config, d config.Destination, of string, t schemas.Table) (pipeline.Memories, map[string]proved, overflow, error) {
 	p, err := destinationKindOf(c, d)
 	if err != nil {
@@ -110,8 +111,8 @@ func (a *app) storedKnowledge(ctx context.Context, c *config.Config, d config.De
 type explanation struct {
 	Stream    string         `json:"stream"`
 	LearnedAt time.Time      `json:"learned_at,omitzero"`
-	Kept      string         `json:"destination,omitempty"` // which stores it
-	Requests  int            `json:"requests"`              // spent to learn it
+	Kept      string         `json:"destination,omitempty"` // the destination that stores the convention
+	Requests  int            `json:"requests"`              // requests that were needed to learn the convention
 	Facts     []extract.Fact `json:"facts"`
 	YAML      string         `json:"yaml"`
 	Proved    *proved        `json:"certificate,omitempty"` // of the last pass

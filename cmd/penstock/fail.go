@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// The exit codes of the contract. signalCode returns those of signals.
+// The exit codes that users may rely on. signalCode returns those of signals.
 const (
 	exitDone    = 0
 	exitFailed  = 1
@@ -28,8 +28,8 @@ const hintFull = "the disk is full: free some space and run again; the tables ar
 // hintSignIn is the hint for a sign-in that has ended.
 const hintSignIn = "sign in with `penstock login`; committed data is safe"
 
-// failure is an error as shown to the user: what went wrong, what to do next, and the exit code. Without err
-// it carries only the exit code, because everything has been printed.
+// failure is an error as shown to the user: what went wrong, what to do next, and the exit code. If
+// err is nil, it has only the exit code, because everything has been printed.
 type failure struct {
 	err  error
 	hint string
@@ -68,7 +68,8 @@ func exit(code int) error {
 	return &failure{code: code}
 }
 
-// stopped is the cause of a context that a signal ended. It wraps the cause that a run checks for.
+// stopped is the cause of the end of a context that a signal ended. It wraps the cause that a run
+// checks for.
 type stopped struct {
 	signal os.Signal
 	cause  error
@@ -145,8 +146,8 @@ func printHint(w io.Writer, indent, hint string) error {
 	return err
 }
 
-// printable makes text safe for a terminal and a log: control characters are escaped. With lines, newlines
-// stay.
+// printable makes text safe for a terminal and a log by escaping control characters. If lines is true,
+// it keeps newlines.
 func printable(s string, lines bool) string {
 	clean := func(r rune) bool {
 		return r < ' ' && !(lines && r == '\n') || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069

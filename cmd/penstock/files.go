@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// files returns, by destination, the folders in which a run keeps downloaded files. It warns about
-// destinations that keep none.
+// files returns the folders in which a run stores downloaded files, by destination. It warns about
+// destinations that have no such folder.
 func (a *app) files(r *openedRun) map[string]string {
 	i := slices.IndexFunc(r.streams, func(s config.Stream) bool { return s.Class == schemas.ClassFile })
 	if i < 0 {
@@ -27,8 +27,8 @@ func (a *app) files(r *openedRun) map[string]string {
 	return folders
 }
 
-// filesOf returns the folder in which a destination keeps files: the configured one, or the default of its
-// kind; "" if none.
+// filesOf returns the folder in which a destination stores files: the configured folder, or the
+// default of its kind; "" if there is none.
 func filesOf(c *config.Config, d config.Destination) string {
 	dir := d.Files
 	if p, err := destinationKindOf(c, d); dir == "" && err == nil && p.folder != nil {

@@ -34,7 +34,7 @@ func (s *signals) watchGrants(ctx context.Context) {
 	}
 }
 
-// grants returns the configured sign-ins that can be read before the next check.
+// grants returns the configured sign-ins. It omits those that cannot be read before the next check.
 func (s *signals) grants(ctx context.Context) serve.GrantsSeen {
 	ctx, cancel := context.WithTimeout(ctx, grantsEvery)
 	defer cancel()

@@ -59,8 +59,8 @@ func healthURL(s config.Serve) string {
 	return "http://" + loopback(s.Listen) + "/healthz"
 }
 
-// healthTransport connects to the daemon on this machine, without a proxy. Its certificate names its public
-// host, not localhost, so it is not verified; nothing secret is sent.
+// healthTransport connects to the daemon on this machine, without a proxy. The daemon's certificate
+// names its public host, not localhost. So the certificate is not verified; nothing secret is sent.
 func healthTransport(s config.Serve) http.RoundTripper {
 	t := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
 	if path := s.Socket(); path != "" {
@@ -71,8 +71,8 @@ func healthTransport(s config.Serve) http.RoundTripper {
 	return t
 }
 
-// loopback returns the local address of a listener: one that listens on all addresses also listens on
-// loopback.
+// loopback returns the local address of a listener. A listener on all addresses can be reached at the
+// loopback address, too.
 func loopback(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// readOnHint returns, by source, the streams of a pipeline that an unverified delivery may trigger a read of:
-// those that the source lists, each after its parents. Sources that list none are left out.
+// readOnHint returns the streams of a pipeline to read after an unverified delivery, by source. These
+// are the streams that the source lists, parents before their children. Sources that list none are
+// left out.
 func readOnHint(c *config.Config, p config.Pipeline) map[string][]string {
 	all := map[string][]string{}
 	for _, from := range p.From {
@@ -40,7 +41,7 @@ func withParents(streams []config.Stream, wanted []string) (names []string) {
 	return names
 }
 
-// checkHints refuses a refresh list with a stream that no pipeline reads from the source.
+// checkHints returns an error if a refresh list has a stream that no pipeline reads from the source.
 func checkHints(c *config.Config) error {
 	read := map[string]bool{}
 	for _, p := range c.Pipelines {

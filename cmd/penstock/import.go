@@ -168,7 +168,7 @@ func (a *app) finishImport(target string, out []byte, f importing, outcomes []im
 // importLine is one line of `import --json`.
 type importLine struct {
 	imports.Outcome
-	File string `json:"file,omitempty"` // what happened to the stream in the file: added, changed, same or kept
+	File string `json:"file,omitempty"` // what was done to the stream in the file: added, changed, same or kept
 }
 
 func importLines(outcomes []imports.Outcome, changes []imports.Change, f importing) []importLine {
@@ -214,7 +214,8 @@ func printJSON(w io.Writer, lines []importLine) error {
 	return nil
 }
 
-// existing returns the content of the file to merge into; nothing if the file is still to be created.
+// existing returns the content of the file to merge into. It returns nothing if the file does not
+// exist yet and needed is false.
 func existing(file string, needed bool) ([]byte, error) {
 	if file == "" {
 		return nil, nil

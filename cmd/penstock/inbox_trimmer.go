@@ -19,8 +19,8 @@ type trimmer interface {
 	Trim(ctx context.Context, source string, through int64) error
 }
 
-// inboxTrimmer removes events from the inbox once every pipeline of their source has them in every
-// destination. It knows the pipelines of one configuration. It is safe for concurrent use. // Invariant 3
+// inboxTrimmer removes events from the inbox once every pipeline that reads their source has applied
+// them in every destination. It has the pipelines of one configuration. It is safe for concurrent use. // Invariant 3
 type inboxTrimmer struct {
 	mu      sync.Mutex
 	through map[string]map[string]int64 // by source and pipeline
@@ -42,8 +42,8 @@ func newInboxTrimmer(c *config.Config) *inboxTrimmer {
 	return t
 }
 
-// end stops the removal of events: a new configuration applies, and its pipelines may need events that the old
-// ones do not.
+// end stops the removal of events, because a new configuration replaces this one. Its pipelines may
+// need events that the old pipelines do not need.
 func (t *inboxTrimmer) end() {
 	if t == nil {
 		return
@@ -53,8 +53,8 @@ func (t *inboxTrimmer) end() {
 	t.ended = true
 }
 
-// applied notes how far a pipeline has applied events, and removes those that no pipeline needs. If the
-// removal fails, the next call tries again.
+// applied records how far a pipeline has applied events, and removes the events that no pipeline
+// needs. If the removal fails, the next call tries again.
 func (t *inboxTrimmer) applied(ctx context.Context, inbox trimmer, source, pipeline string, through int64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

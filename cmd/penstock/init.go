@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// initFlags are the flags of init. Secrets have no flags: everyone on a machine can see command
-// lines. // Invariant 5
+// initFlags are the flags of init. There are no flags for secrets, because everyone on a machine can
+// see command lines. // Invariant 5
 type initFlags struct {
 	setup
 	force, noCheck bool

@@ -36,8 +36,8 @@ type conversation struct {
 	flagged bool // a flag has named a surface
 }
 
-// ask repeats a question until the answer makes a valid configuration. If a flag has answered it, ask only
-// checks that answer.
+// ask repeats a question until the answer makes a valid configuration. If a flag has already given the
+// answer, ask only checks it.
 func (c *conversation) ask(ctx context.Context, question, preset string, to *string) error {
 	given := *to
 	for {

@@ -19,7 +19,7 @@ type knowledge struct {
 	stream  config.Stream
 	learned extract.Convention // the zero value if nothing is stored
 	kept    string             // destination that stores it
-	proved  proved             // by the last pass; the zero value if there was none
+	proved  proved             // certificate of the last pass; the zero value if there was none
 	rest    []overflow         // columns beyond the stream's limit, by destination
 }
 
@@ -78,8 +78,8 @@ func filterOf(i schemas.Incremental) string {
 	return i.Param + ", by " + i.Field
 }
 
-// yaml returns the stream as it is read, for pasting under streams:. Other settings of the file are repeated
-// unchanged.
+// yaml returns the settings with which the stream is read, for pasting under streams:. Its other
+// settings in the file are repeated unchanged.
 func (k knowledge) yaml() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "streams:\n  %s:\n", k.stream.Name)
@@ -157,7 +157,7 @@ func flow(pairs ...pair) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// printFacts prints each fact with its origin and evidence, each line behind prefix.
+// printFacts prints each fact with its origin and evidence, with prefix before each line.
 func printFacts(w io.Writer, prefix string, facts []extract.Fact) {
 	for _, f := range facts {
 		fmt.Fprintf(w, "%s%-10s %s (%s)\n", prefix, f.About, printable(cmp.Or(f.Value, "unknown"), false), f.From)

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// row is a row of a batch, read by column name. A column that the table lacks, for instance one of an earlier
-// release, is null.
+// row is a row of a batch, read by column name. A column that the table does not have is null, for
+// example a column that an earlier release did not create.
 type row struct {
 	batch arrow.RecordBatch
 	at    int
@@ -44,7 +44,8 @@ func (r row) text(name string) string    { v, _ := r.value(name).(string); retur
 func (r row) number(name string) int64   { v, _ := r.value(name).(int64); return v }
 func (r row) time(name string) time.Time { v, _ := r.value(name).(time.Time); return v }
 
-// scan calls each with every row of one of penstock's own tables. A table that does not exist yet has no rows.
+// scan calls the function each once for every row of one of penstock's own tables. A table that does
+// not exist yet has no rows.
 func scan(ctx context.Context, d load.Destination, t schemas.Table, each func(row) error) error {
 	return d.Scan(ctx, t.Name, nil, func(b arrow.RecordBatch) error {
 		for i := range int(b.NumRows()) {
@@ -62,7 +63,7 @@ type answer struct {
 	rows    [][]any
 }
 
-// project reads columns of one of penstock's own tables, for the rows that keep accepts.
+// project returns columns of one of penstock's own tables, for the rows that keep accepts.
 func project(ctx context.Context, d load.Destination, t schemas.Table, columns []string, keep func(row) bool) (answer, error) {
 	out := answer{columns: fields(t, columns...)}
 	err := scan(ctx, d, t, func(r row) error {

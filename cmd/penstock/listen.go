@@ -79,8 +79,8 @@ func abandoned(path string) bool {
 // lookEvery is how often the certificate files are checked for changes.
 const lookEvery = 5 * time.Second
 
-// certificateFiles is a certificate that is read again when its files change. While the new files are
-// unusable, the previous certificate stays in use. It is safe for concurrent use.
+// certificateFiles is a certificate that is read again when its files change. While the new files
+// cannot be used, the previous certificate stays in use. It is safe for concurrent use.
 type certificateFiles struct {
 	cert, key string
 	log       *slog.Logger
@@ -89,7 +89,7 @@ type certificateFiles struct {
 	current *tls.Certificate
 	stamp   [2]stamp // of the files that current was read from
 	looked  time.Time
-	fault   string // why the last reload failed, as logged; "" if it did not
+	fault   string // why the last reload failed, as logged; "" if it did not fail
 }
 
 // stamp detects changes of a file.
@@ -121,8 +121,8 @@ func (f *certificateFiles) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return f.current, nil
 }
 
-// reload reads the files again. Unusable files are retried at each check, since a change of mode does not
-// change the file's times. Each reason is logged once.
+// reload reads the files again. Files that cannot be used are read again at each check, because a
+// change of their mode does not change their times. Each reason is logged once.
 func (f *certificateFiles) reload(now time.Time) {
 	err := f.load(now)
 	switch {

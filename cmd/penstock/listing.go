@@ -93,8 +93,8 @@ func csvRows(text []byte) (rows []config.Row, err error) {
 	return rows, nil
 }
 
-// jsonRows parses objects, in an array or one after the other, up to the end of the text. A truncated list is
-// an error: otherwise its last sources would be dropped unnoticed.
+// jsonRows parses objects, in an array or one after the other, up to the end of the text. A truncated
+// list is an error, because otherwise the sources at its end would be missing without a message.
 func jsonRows(text []byte) ([]config.Row, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

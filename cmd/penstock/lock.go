@@ -15,9 +15,9 @@ import (
 // it for moments, many times a minute.
 const lockWait = 3 * time.Second
 
-// lockPipeline prevents a second process on this machine from running the same pipeline until the lease is
-// released. The destination's own fence protects against other machines. The key is that of a pipeline, or of
-// one of its sources: see [config.Pipeline.Key]. Invariant 13
+// lockPipeline prevents a second process on this machine from running the same pipeline until the
+// lease is released. The fence in the destination protects against other machines. The key is that of
+// a pipeline, or of one of its sources: see [config.Pipeline.Key]. Invariant 13
 func lockPipeline(ctx context.Context, s state.Store, key string) (lease state.Lease, err error) {
 	name, source, _ := strings.Cut(key, "@")
 	l, err := s.Lease(ctx, name, source, lockWait)
@@ -48,8 +48,9 @@ func leased(ctx context.Context, l state.Lease) (context.Context, context.Cancel
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// pipelineLocks are the locks of the pipelines that a daemon works on. A run and the webhook events of a
-// pipeline share its lock, because they are under way together. Their turns keep them apart, stream by stream.
+// pipelineLocks are the locks of the pipelines that a daemon works on. A run and the webhook events of
+// a pipeline share its lock, because they are under way at the same time. Further locks, see turnsOf,
+// keep them apart for each stream.
 //
 // It is safe for concurrent use. A nil *pipelineLocks shares nothing.
 type pipelineLocks struct {
@@ -58,7 +59,8 @@ type pipelineLocks struct {
 	turns map[string]*pipeline.StreamLocks
 }
 
-// heldLock is a lock and the number of its users. To lock or release it, send on busy first.
+// heldLock is a lock and the number of its users. The channel busy guards both: send on it before
+// taking or releasing the lock.
 type heldLock struct {
 	busy  chan struct{}
 	n     int
@@ -69,8 +71,8 @@ func newPipelineLocks() *pipelineLocks {
 	return &pipelineLocks{locks: map[string]*heldLock{}, turns: map[string]*pipeline.StreamLocks{}}
 }
 
-// take locks a pipeline, or joins those that hold its lock in this process. Work under the lock must use the
-// context that take returns: it ends when the lock is lost.
+// take locks a pipeline, or joins the users in this process that already have its lock. Work under the
+// lock must use the context that take returns, which ends when the lock is lost.
 func (h *pipelineLocks) take(ctx context.Context, s state.Store, name string) (held context.Context, release func(), err error) {
 	if h == nil {
 		l, err := lockPipeline(ctx, s, name)

@@ -1,8 +1,8 @@
 // Penstock reads every readable endpoint of a business platform's REST API and loads it as typed tables into a
 // database. Data and cursor are committed together.
 //
-// Each verb of the command line is a file in this folder. The work is done by the packages in the other
-// folders; this package has what users see: flags, tables, progress, messages, exit codes.
+// Each verb of the command line is a file in this folder. The packages in the other folders do the
+// work. This package has what users see: flags, tables, progress, messages and exit codes.
 package main
 
 import (
@@ -16,9 +16,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// defaultHeap is the Go heap that the garbage collector aims for if neither GOMEMLIMIT nor a destination sets
-// another. The heap mostly has column buffers: large, short-lived, without pointers, so frequent collections
-// are cheap. // Invariant 6
+// defaultHeap is the Go heap that the garbage collector aims for if neither GOMEMLIMIT nor a
+// destination sets another. Most of the heap is column buffers. They are large, short-lived and
+// without pointers, so frequent collections are cheap. // Invariant 6
 const defaultHeap = 128 << 20
 
 func main() {

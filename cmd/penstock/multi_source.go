@@ -42,7 +42,7 @@ type multiSource struct {
 	conf     *config.Config
 	pipeline config.Pipeline
 	flags    syncFlags
-	each     func(fleet.Outcome, pipeline.Report) error // called once per ended source, never concurrently; may be nil
+	each     func(fleet.Outcome, pipeline.Report) error // called once for each source that has ended, never concurrently; may be nil
 	cancel   context.CancelCauseFunc                    // cancels the run; nil before it starts
 }
 

@@ -17,11 +17,11 @@ type ending struct {
 	source string
 	report pipeline.Report
 	err    error
-	silent bool // it did not answer, or was put off for not answering
+	silent bool // the source did not answer, or was put off because it did not
 }
 
-// job is the run of one source among others. An attempt that is put off reports nothing: it starts again
-// later, from its last commit.
+// job returns the run of one source among others, as a job. An attempt that is put off reports
+// nothing. It starts again later, from its last commit.
 func (m *multiSource) job(s orderedSource, f syncFlags, shown *sourcesShown, ended chan<- ending) fleet.Job {
 	silent := false // whether it was put off; attempts do not overlap
 	return fleet.Job{Source: s.name, Silent: s.silent, Run: func(ctx context.Context, beat func()) bool {

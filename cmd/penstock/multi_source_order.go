@@ -18,7 +18,8 @@ type sourceRecords struct {
 	records []state.SourceRecord
 }
 
-// readSources reads it for one pipeline, or for all (""). It is empty if nothing is stored yet.
+// readSources reads the records for one pipeline, or for all if pipeline is "". They are empty if
+// nothing is stored yet.
 func (a *app) readSources(ctx context.Context, c *config.Config, pipeline string) (b sourceRecords, err error) {
 	s, err := a.stateOf(c).ReadSources(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -50,7 +51,7 @@ func (a *app) readPauses(ctx context.Context, c *config.Config) (map[string]stat
 	return s.Paused(ctx)
 }
 
-// sourcesTrouble adds a hint to an error of reading what is stored about sources.
+// sourcesTrouble adds a hint to an error that occurred when the records of sources were read.
 func sourcesTrouble(err error) error {
 	if errors.Is(err, state.ErrLocked) {
 		return err
@@ -83,11 +84,12 @@ func (m *multiSource) record(run string, o fleet.Outcome, silent bool) state.Sou
 // orderedSource is a source in the order of a run.
 type orderedSource struct {
 	name   string
-	silent bool // it did not answer the last time
+	silent bool // the source did not answer the last time
 }
 
-// startOrder returns the sources that are not paused, in the order in which they start: first those with fewest
-// failures in a row, then those that have waited longest. No source waits behind one that is known to hang.
+// startOrder returns the sources that are not paused, in the order in which they start. Sources with
+// fewer failures in a row start first; among equals, those that were read the longest ago. So no
+// source waits for one that is known not to answer.
 func (m *multiSource) startOrder(ctx context.Context, sources []config.Ref) (turns []orderedSource, paused int, err error) {
 	stored, err := m.readSources(ctx, m.conf, m.pipeline.Name)
 	if err != nil {

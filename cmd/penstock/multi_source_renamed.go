@@ -17,9 +17,9 @@ import (
 // maxLost is the largest number of removed sources that are looked up before a run.
 const maxLost = 20
 
-// warnRenamed warns about new sources that read the address of a source which is no longer in the configuration:
-// the source may have been renamed, and its rows stay under the old name. Addresses that several configured
-// sources share are ignored.
+// warnRenamed warns about a new source with the address of a source that is no longer in the
+// configuration. The source may have been renamed, and its rows would stay under the old name.
+// Addresses that several configured sources share are ignored.
 func (m *multiSource) warnRenamed(ctx context.Context, sources []config.Ref) error {
 	stored, err := m.readSources(ctx, m.conf, m.pipeline.Name)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 )
 
-// serveMany makes a daemon's run over several sources. A list of sources outside the configuration is read
-// again; if that fails, the previous list is used.
+// serveMany makes a daemon's run over several sources. If the sources are listed outside the
+// configuration, it reads the list again. If that fails, it uses the previous list.
 func (a *app) serveMany(ctx context.Context, c *config.Config, p config.Pipeline, o serve.Order) (pipeline.Report, error) {
 	if c.Listing != nil {
 		if now, err := a.load(); err != nil {

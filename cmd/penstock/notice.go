@@ -14,8 +14,8 @@ import (
 // maxNotices is how many notices per stream are printed without -v.
 const maxNotices = 3
 
-// printNotices prints how the source differs from the previous run: what needs attention or, with -v,
-// everything.
+// printNotices prints how the source differs from the previous run. Without -v it prints only what
+// needs attention.
 func (a *app) printNotices(w io.Writer, streams []pipeline.StreamReport) {
 	printed := false
 	seen := map[string]bool{} // once for several destinations
@@ -74,7 +74,7 @@ func drift(ctx context.Context, d load.Destination) (map[[2]string]string, error
 	return all, err
 }
 
-// gravity orders reasons by the severity that they begin with.
+// gravity returns the rank of a reason by the severity at its beginning.
 func gravity(reason string) int {
 	severity, _, _ := strings.Cut(reason, ":")
 	switch pipeline.Severity(severity) {

@@ -130,8 +130,8 @@ func pickPipeline(c *config.Config, args []string) (config.Pipeline, error) {
 	return pick(c.File, "pipeline", "", c.Pipelines, func(p config.Pipeline) string { return p.Name }, name)
 }
 
-// pick returns the element with that name, or the only one. flag is the flag that chooses one, "" for the
-// argument.
+// pick returns the element named name, or the only one if name is "". flag is the flag that chooses
+// one in the message; "" if an argument does.
 func pick[T any](file, what, flag string, all []T, called func(T) string, name string) (T, error) {
 	names := make([]string, len(all))
 	for i, one := range all {
@@ -164,7 +164,8 @@ func (a *app) loadPipeline(args []string) (*config.Config, config.Pipeline, erro
 	return c, p, err
 }
 
-// loadOneSource is loadPipeline for a verb about one source. Of a pipeline over several, source selects it.
+// loadOneSource is loadPipeline for a verb about one source. If the pipeline has several sources,
+// source selects one.
 func (a *app) loadOneSource(args []string, source string) (*config.Config, config.Pipeline, error) {
 	c, p, err := a.loadPipeline(args)
 	if err != nil || !p.Many {
@@ -174,7 +175,7 @@ func (a *app) loadOneSource(args []string, source string) (*config.Config, confi
 	return c, p.Of(from.Text), err
 }
 
-// addSourceFlag adds the flag by which [app.loadOneSource] chooses.
+// addSourceFlag adds the flag that selects the source for [app.loadOneSource].
 func addSourceFlag(cmd *cobra.Command, source *string) {
 	cmd.Flags().StringVar(source, "source", "", "`name` of the source, if the pipeline reads several")
 }

@@ -9,8 +9,9 @@ import (
 	"path/filepath"
 )
 
-// writeTo lets write fill the named file, or stdout if name is "". An existing file keeps its content until
-// the new one is complete, and keeps its mode. A new file gets the mode of the user's umask.
+// writeTo calls write with the named file, or with stdout if name is "". An existing file keeps its
+// content until the new content is complete, and keeps its mode. The mode of a new file depends on the
+// user's umask.
 func (a *app) writeTo(name string, write func(io.Writer) error) error {
 	if name == "" {
 		return write(a.out)
@@ -18,8 +19,9 @@ func (a *app) writeTo(name string, write func(io.Writer) error) error {
 	return replaceWith(name, 0o666&^a.umask, write)
 }
 
-// replaceFile replaces the content of a configuration file atomically, and keeps its mode. A symbolic link
-// stays one. A new file is readable only by its owner, since it may contain secrets.
+// replaceFile replaces the content of a configuration file atomically, and keeps its mode. If it is a
+// symbolic link, the link stays and the file that it names is replaced. A new file is readable only by
+// its owner, because it may contain secrets.
 func replaceFile(name string, data []byte) error {
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real
@@ -30,8 +32,8 @@ func replaceFile(name string, data []byte) error {
 	})
 }
 
-// replaceWith lets write fill a temporary file beside name, and renames it to name when it is complete. The
-// mode is that of the replaced file, or mode if there is none.
+// replaceWith calls write with a temporary file in the folder of name, and renames the file to name
+// when it is complete. The mode is that of the replaced file, or mode if there is none.
 func replaceWith(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() {
 		mode = info.Mode().Perm()

@@ -30,8 +30,8 @@ const (
 type overflow struct {
 	Destination string    `json:"destination"`
 	Since       time.Time `json:"since"`   // when the table got the column
-	Records     int64     `json:"records"` // with such members
-	Fields      int       `json:"fields"`  // distinct ones; a nested member counts by itself
+	Records     int64     `json:"records"` // number of records with such members
+	Fields      int       `json:"fields"`  // number of distinct members; of a nested object, each member counts
 	Names       []string  `json:"names"`   // JSON pointers of the first few
 	Partial     bool      `json:"partial"` // there may be more: only part of the table was read
 
@@ -80,7 +80,7 @@ func readOverflow(ctx context.Context, d load.Destination, name string, t schema
 	return o, err
 }
 
-// count notes the members in one record's rest. A list is one member, whatever it contains.
+// count adds the members in the rest of one record. A list is one member, whatever it contains.
 func (o *overflow) count(rest string, seen map[string]bool) {
 	d := jsontext.NewDecoder(bytes.NewBufferString(rest), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for len(seen) <= maxRestFields {
@@ -128,14 +128,14 @@ func (o overflow) String() string {
 		plural(int(o.Records), "record"), schemas.ColRest, o.Destination, o.Since.Local().Format(time.DateTime), names)
 }
 
-// remedy returns how to give the members columns.
+// remedy returns a hint about how to get columns for the members.
 func (o overflow) remedy(s schemas.Stream) string {
 	columns, tables := s.Bounds()
 	return fmt.Sprintf("the limit of the stream is %s and %s; raise max_columns or max_tables to add columns in the next full pass, or leave out fields with `select` or `drop`",
 		plural(columns, "column"), plural(tables, "child table"))
 }
 
-// print writes it as one of the facts of a stream.
+// print writes the overflow as one of the facts of a stream.
 func (o overflow) print(w io.Writer) {
 	if o.Records == 0 {
 		return

@@ -106,7 +106,7 @@ func (a *app) checkHost(ctx context.Context, c *config.Config, d config.Destinat
 	return err
 }
 
-// checkOwner is checkHost, and also reports whether this host is the recorded owner.
+// checkOwner does what checkHost does, and also reports whether this host is the recorded owner.
 func (a *app) checkOwner(ctx context.Context, c *config.Config, d config.Destination, note string) (mine bool, text []byte, err error) {
 	o, text, err := a.ownerOf(ctx, c, note)
 	if err != nil || text == nil {
@@ -143,7 +143,7 @@ func (a *app) claim(ctx context.Context, c *config.Config, p config.Pipeline) er
 	return nil
 }
 
-// setOwner replaces the owner was by this host.
+// setOwner makes this host the owner of a path. was is the note of the previous owner.
 func (a *app) setOwner(ctx context.Context, c *config.Config, note string, was []byte) error {
 	text, err := json.Marshal(owner{a.host(), a.stateOf(c).Now().UTC().Truncate(time.Second)})
 	if err != nil {

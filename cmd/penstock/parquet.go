@@ -81,7 +81,7 @@ func askLake(ctx context.Context, r *reader) (querier, error) {
 	return over(ctx, files, views)
 }
 
-// over opens an engine over files and the views whose names no table has.
+// over opens an engine over files and over those views whose names are not names of tables.
 func over(ctx context.Context, files map[string][]string, views map[string]string) (querier, error) {
 	for name := range views {
 		if files[name] != nil {
@@ -98,8 +98,8 @@ func over(ctx context.Context, files map[string][]string, views map[string]strin
 	return v, nil
 }
 
-// lakeViews returns a view of the current rows of each table that also keeps others, and the ready views whose
-// tables exist.
+// lakeViews returns a view of the current rows for each table that also has other rows, and the
+// predefined views whose tables exist.
 func lakeViews(ctx context.Context, r *reader) (map[string]string, error) {
 	tables, err := r.tables(ctx)
 	if err != nil {

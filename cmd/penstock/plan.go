@@ -126,7 +126,7 @@ func (r *openedRun) forecastFromHistory(ctx context.Context) *pipeline.Forecast 
 	return &f
 }
 
-// lane returns the client that a stream uses, and its rate.
+// lane returns the lane of a stream: the client that the stream uses, and the client's rate.
 func (r *openedRun) lane(stream string) pipeline.Lane {
 	name := stream
 	if r.source.wires[name] == nil {
@@ -212,7 +212,7 @@ func lasting(seconds float64) time.Duration {
 	return time.Duration(min(seconds, (1000*time.Hour).Seconds()) * float64(time.Second))
 }
 
-// outlook compares a run with its forecast; "" without one.
+// outlook compares a run with its forecast; "" if there is no forecast.
 func outlook(r pipeline.Report) string {
 	o := r.Forecast
 	if o == nil {

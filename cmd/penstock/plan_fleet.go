@@ -54,7 +54,7 @@ type fleetRow struct {
 	DatabaseUse  float64                  `json:"database_use"`
 	Connections  int                      `json:"connections"`
 	Transactions float64                  `json:"state_transactions_per_second"`
-	Largest      int                      `json:"workspaces_within"` // that could be read in that time
+	Largest      int                      `json:"workspaces_within"` // workspaces that could be read in that time
 	Then         sizing.Limit             `json:"then"`              // what limits a larger number
 }
 
@@ -93,7 +93,8 @@ func rateOf(f pipeline.Forecast) float64 {
 	return float64(f.Requests) / last
 }
 
-// partsOf returns the units of one workspace. Small families are merged into one.
+// partsOf returns the units of one workspace. families are the names of the streams that a unit reads
+// together. Small families are merged into one unit.
 func partsOf(f pipeline.Forecast, families [][]string, records int64) []sizing.Part {
 	of := map[string]pipeline.StreamForecast{}
 	for _, s := range f.Streams {
@@ -126,7 +127,7 @@ func partsOf(f pipeline.Forecast, families [][]string, records int64) []sizing.P
 	return parts
 }
 
-// familiesOf returns the names of the streams that a unit reads together.
+// familiesOf returns the names of the streams of each family, which one unit reads together.
 func (r *openedRun) familiesOf() [][]string {
 	var all [][]string
 	for _, f := range fleet.Families(plain(r.streams)) {

@@ -71,7 +71,7 @@ func dialPostgres(ctx context.Context, a *app, d config.Destination) (*postgres.
 	return db, nil
 }
 
-// splitOptions separates our options, by name, from those of the server.
+// splitOptions separates the options with the given names, which are ours, from those of the server.
 func splitOptions(query string, names ...string) (theirs, ours string, err error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
@@ -100,7 +100,8 @@ func checkPostgres(ctx context.Context, a *app, d config.Destination) error {
 	return errors.Join(err, db.Close())
 }
 
-// warnPostgres returns which rights of the role, and of other roles, are larger than a run needs.
+// warnPostgres returns a warning for each right of the role, or of another role, that is larger than a
+// run needs.
 func warnPostgres(ctx context.Context, a *app, d config.Destination) ([]string, error) {
 	db, err := dialPostgres(ctx, a, d)
 	if err != nil {

@@ -45,8 +45,8 @@ pipeline that contains it would load it. Nothing is stored.`,
 	return cmd
 }
 
-// previewPipeline returns the pipeline that reads the stream from src, whose masks and filters then apply; a
-// new one if there is none.
+// previewPipeline returns the pipeline that reads the stream from src, so that its masks and filters
+// apply. If there is none, it returns a new pipeline.
 func previewPipeline(c *config.Config, src config.Source, name string) config.Pipeline {
 	for _, p := range c.Pipelines {
 		if !p.Reads(src.Name) {

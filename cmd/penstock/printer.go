@@ -237,7 +237,7 @@ func (p *printer) guard(s string) string {
 	return s
 }
 
-// A row group is written at this number of rows or bytes. Until then it is held in memory. // Invariant 6
+// A row group is written when it has this number of rows or bytes. Until then it is in memory. // Invariant 6
 const (
 	groupRows  = 128 << 10
 	groupBytes = 32 << 20

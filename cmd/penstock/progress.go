@@ -163,8 +163,8 @@ func (p *progress) figures() string {
 	return strings.Join(parts, " · ")
 }
 
-// left estimates the remaining time from the share of finished streams. A running stream counts in part if its
-// total is known.
+// left estimates the remaining time from the share of finished streams. A stream under way counts in
+// part if its total is known.
 func (p *progress) left(now time.Time) (time.Duration, bool) {
 	through := float64(p.ended)
 	for _, r := range p.running {

@@ -59,7 +59,7 @@ a formula gets a ' before it, unless --exact.`,
 	return cmd
 }
 
-// form returns how data is printed unless a verb's own flag says otherwise.
+// form returns the format of results, unless a verb's own flag says otherwise.
 func (a *app) form() form {
 	if a.json {
 		return formJSON

@@ -20,12 +20,12 @@ type reader struct {
 	of     config.Destination
 	kind   destinationKind
 	conf   *config.Config
-	source string // whose rows it shows; "" for all
+	source string // the source whose rows it shows; "" for all
 	shared bool   // several sources share its tables
 }
 
-// selection is where the command line wants to read: a destination, "" for the only one, optionally as
-// NAME@SOURCE; and a source, "" for all.
+// selection is what the command line selects. It has a destination, which is "" for the only one, or
+// NAME@SOURCE. It also has a source, which is "" for all.
 type selection struct {
 	to, source string
 	sources    bool // the verb needs sources as well
@@ -124,7 +124,7 @@ func (r *reader) ask(ctx context.Context, use func(load.Querier) error) error {
 // all reports whether the reader shows the rows of several sources.
 func (r *reader) all() bool { return r.shared && r.source == "" }
 
-// one returns an error if the reader shows the rows of several sources.
+// one returns an error if the reader shows the rows of several sources, for verbs that need one.
 func (r *reader) one() error {
 	if !r.all() {
 		return nil
@@ -140,7 +140,8 @@ func (r *reader) together(hint string) error {
 	return usage(hint, "several sources share the tables of destination %s", r.name)
 }
 
-// project is [project] with the source of each row first, if there are several.
+// project is like the function [project]. If there are several sources, the source of each row is the
+// first column.
 func (r *reader) project(ctx context.Context, t schemas.Table, columns []string, keep func(row) bool) (answer, error) {
 	if !r.all() || t.Name == load.Changes.Name { // all sources share this table
 		return project(ctx, r, t, columns, keep)

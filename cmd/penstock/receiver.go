@@ -46,14 +46,15 @@ func newReceiver(ctx context.Context, c *config.Config, notes state.Notes, o rec
 	return r, r.define(ctx, c)
 }
 
-// define accepts deliveries for the sources of c. With an error, nothing changes.
+// define makes the receiver accept deliveries for the sources of c. If it returns an error, nothing
+// has changed.
 func (r *receiver) define(ctx context.Context, c *config.Config) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.redefine(ctx, c)
 }
 
-// redefine does the work of define. The caller holds mu.
+// redefine does the work of define. The caller must hold mu.
 func (r *receiver) redefine(ctx context.Context, c *config.Config) error {
 	pins, err := readPins(ctx, c, r.notes)
 	if err != nil {
@@ -120,7 +121,8 @@ func (r *receiver) refresh(ctx context.Context) {
 	}
 }
 
-// adopt turns captured deliveries of verified sources into events. The next tick retries what fails.
+// adopt turns captured deliveries into events, for sources whose scheme is known. What fails is tried
+// again at the next tick.
 func (r *receiver) adopt(ctx context.Context) {
 	for _, source := range r.verified() {
 		n, err := r.Adopt(ctx, source)
@@ -218,7 +220,7 @@ func verifiers(c *config.Config, pins map[string][]byte) (receive.Sources, error
 // pinName is the key of the note with the scheme learned for a source.
 func pinName(source string) string { return "webhooks/" + source + ".yaml" }
 
-// pinPlace describes where that note is, for messages.
+// pinPlace describes where the note with the learned scheme is, for messages.
 func pinPlace(c *config.Config, source string) string {
 	if c.State.URL != "" {
 		return "note " + pinName(source) + " of the state"

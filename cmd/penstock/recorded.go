@@ -15,9 +15,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// recorded makes a run as one attempt at its units, for the source whose lease this process has. Other
-// processes can see its progress and cancel it, and a run that was put off continues with the rest. The units
-// hold no data: if they cannot be stored, the run is made without them.
+// recorded makes a run as one attempt at its units, for the source whose lease this process has. So
+// other processes can see its progress and cancel it, and a run that was put off continues with the
+// rest. The units have no data of the source: if they cannot be stored, the run is made without them.
 func (a *app) recorded(ctx context.Context, r *openedRun, f syncFlags) (report pipeline.Report, err error) {
 	if f.run == "" {
 		f.run = pipeline.NewRunID(r.now())

@@ -38,10 +38,10 @@ stores it, or until you accept the loss with "penstock rejects accept".`,
 type rejectCount struct {
 	Source   string `json:"source,omitempty"`
 	Stream   string `json:"stream"`
-	Records  int64  `json:"records"`  // not in the table
-	Values   int64  `json:"values"`   // of records that are in the table
+	Records  int64  `json:"records"`  // rejected records, which are not in the table
+	Values   int64  `json:"values"`   // rejected values of records that are in the table
 	Accepted int64  `json:"accepted"` // of both, accepted by a user
-	Resolved int64  `json:"resolved"` // not counted in the others: no longer rejects
+	Resolved int64  `json:"resolved"` // no longer rejects, and not counted in the other fields
 }
 
 func (a *app) countRejects(ctx context.Context, d *reader) error {
@@ -163,7 +163,7 @@ Exit codes: 0 no record is rejected any more, 75 some are, 1 a destination faile
 	})
 }
 
-// overRejects makes cmd a verb that calls do with a pipeline whose rejects it changes.
+// overRejects makes cmd a verb that calls the function do with a pipeline whose rejects it changes.
 func (a *app) overRejects(cmd *cobra.Command, do func(context.Context, pipeline.Config) error) *cobra.Command {
 	var streams []string
 	var source string
@@ -180,7 +180,8 @@ func (a *app) overRejects(cmd *cobra.Command, do func(context.Context, pipeline.
 	return cmd
 }
 
-// rejectsRun calls do with the pipeline's configuration, and locks out runs of it meanwhile.
+// rejectsRun calls the function do with the pipeline's configuration. Meanwhile no run of the pipeline
+// can begin.
 func (a *app) rejectsRun(ctx context.Context, c *config.Config, p config.Pipeline, streams []string, do func(context.Context, pipeline.Config) error) error {
 	ctx, unlock, err := (*pipelineLocks)(nil).take(ctx, a.stateOf(c), p.Key())
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// app is what all verbs share: the global flags and the outputs. Data goes to out, everything else to err.
+// app has what all verbs share: the global flags and the outputs. Data is written to out, everything
+// else to err.
 type app struct {
 	config     string
 	logFormat  string

@@ -27,7 +27,8 @@ func (f *hookFlags) register(fl *pflag.FlagSet) {
 	fl.StringVar(&f.flood, "webhook-flood", "", "many deliveries at once, such as `rate=1700,for=1m`")
 }
 
-// parse returns the subscription and the flood; nil for none.
+// parse returns the subscription and the flood of deliveries that the flags describe; nil if there is
+// none.
 func (f *hookFlags) parse() (*sandbox.Webhook, *sandbox.Flood, error) {
 	const see = "`penstock sandbox --help` lists the names"
 	if f.webhook.URL == "" {

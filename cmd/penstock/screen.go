@@ -52,8 +52,8 @@ func (s *screen) wipe() {
 	}
 }
 
-// outlet is the output of data. It keeps the first write error, so that callers need not check every line, and
-// a verb whose output was lost does not exit with 0. // Invariant 14
+// outlet is the output of data. It stores the first write error, so that callers need not check every
+// line. A verb whose output was lost then does not exit with 0. // Invariant 14
 type outlet struct {
 	io.Writer
 	err error

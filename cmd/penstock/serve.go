@@ -101,9 +101,10 @@ const (
 // the files of runs.
 const ownDescriptors = 48
 
-// connections returns the limits for a process with this limit of descriptors; 0 means no limit. A quarter of
-// them, and at least ownDescriptors, stay free for runs and files. One address gets two thirds of the rest, so
-// that other webhook senders can still connect.
+// connections returns the limits for a process that may have this number of open files and
+// connections; 0 means any number. A quarter of them, and at least ownDescriptors, stay free for runs
+// and files. One address gets at most two thirds of the rest, so that other webhook senders can still
+// connect.
 func connections(descriptors int) receive.Connections {
 	c := receive.Connections{PerAddress: connectionsEach, Total: connectionsAll}
 	if descriptors > 0 {
@@ -121,7 +122,8 @@ func stoppedBy(ctx context.Context) error {
 	return nil
 }
 
-// openJournal opens the journal of the state. Only one daemon at a time may use that of a folder.
+// openJournal opens the journal of the state. Only one daemon at a time may use the journal of a state
+// folder.
 func (a *app) openJournal(ctx context.Context, c *config.Config) (state.Journal, error) {
 	j, err := a.stateOf(c).OpenJournal(ctx)
 	switch {

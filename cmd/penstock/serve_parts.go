@@ -23,8 +23,8 @@ type parts struct {
 	dashboard *dashboard
 }
 
-// openParts opens the parts of a daemon, and returns its pipelines. The caller must call close, also after an
-// error.
+// openParts opens the parts of a daemon, and returns them and the pipelines. The caller must call
+// close, even after an error.
 func (a *app) openParts(ctx context.Context, c *config.Config, slots int) (p *parts, all []serve.Pipeline, err error) {
 	p = &parts{a: a, begun: *c}
 	if p.journal, err = a.openJournal(ctx, c); err != nil {
@@ -75,7 +75,7 @@ func (p *parts) run(ctx context.Context) (wait func()) {
 	}
 }
 
-// reload reads the configuration again. With an error, nothing changes.
+// reload reads the configuration again. If it returns an error, nothing has changed.
 func (p *parts) reload(ctx context.Context) ([]serve.Pipeline, error) {
 	c, err := p.a.load()
 	if err != nil {
@@ -125,7 +125,7 @@ func changedAtStart(was, is config.Config) (keys []string) {
 	return keys
 }
 
-// sameFiles reports whether both name the same certificate files.
+// sameFiles reports whether a and b name the same certificate files.
 func sameFiles(a, b *config.ServeTLS) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -133,7 +133,7 @@ func sameFiles(a, b *config.ServeTLS) bool {
 	return a.Cert == b.Cert && a.Key == b.Key
 }
 
-// sameCollector reports whether both send to the same place with the same token.
+// sameCollector reports whether a and b have the same address and the same token.
 func sameCollector(a, b *config.Collector) bool {
 	if a == nil || b == nil {
 		return a == b

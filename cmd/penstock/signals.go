@@ -56,7 +56,7 @@ func (a *app) openSignals(ctx context.Context, c *config.Config, pipelines []ser
 	return s, nil
 }
 
-// openCollectors creates traces and run events if they have a collector.
+// openCollectors creates the senders of traces and run events for which a collector is configured.
 func (a *app) openCollectors(ctx context.Context, c *config.Config, s *signals) (err error) {
 	if to := c.Serve.OpenLineage; to != nil {
 		s.lineage = signal.NewLineage(signal.LineageOptions{
@@ -73,7 +73,7 @@ func (a *app) openCollectors(ctx context.Context, c *config.Config, s *signals) 
 	return err
 }
 
-// configure switches to another configuration. Secrets of earlier ones stay redacted.
+// configure switches to another configuration. Secrets of earlier configurations stay redacted.
 func (s *signals) configure(c *config.Config, pipelines []serve.Pipeline) {
 	s.conf.Store(c)
 	s.redactor.Add(c.Secrets...)
@@ -121,7 +121,8 @@ func lineageOf(c *config.Config) map[string]signal.LineagePipeline {
 	return all
 }
 
-// lineagePlace returns scheme://host and a dotted path for a server, scheme and path for a file.
+// lineagePlace returns how OpenLineage names a destination: by scheme://host and a dotted path for a
+// server, by scheme and path for a file.
 func lineagePlace(d config.Destination) signal.LineagePlace {
 	u, err := url.Parse(d.Shown)
 	if err != nil || u.Host == "" {

@@ -64,9 +64,9 @@ func (a *app) openSource(c *config.Config, p config.Pipeline, streams []config.S
 // budgetDir is the folder, in the state folder, where requests are counted per credential.
 const budgetDir = "budget"
 
-// govern gives a client the governor that all sources of this process with its account share. Its budget is
-// shared by all processes with the same state. Without it no request may be sent: two processes would spend
-// the budget twice. // Invariant 4
+// govern gives a client the governor that all sources of this process with the same account share. All
+// processes with the same state share its budget. If that is not possible, no request may be sent,
+// because two processes would spend the budget twice. // Invariant 4
 func (s *sourceClient) govern(ctx context.Context, a *app, c *config.Config, cl *config.Client) error {
 	if g := s.governors[cl.Governor]; g != nil {
 		cl.Governor = g
@@ -143,7 +143,8 @@ func (s *sourceClient) limit() string {
 	return strings.Join(parts, ", ")
 }
 
-// waiting describes which surfaces may not be sent requests now, until when and why; "" if there is none.
+// waiting describes which surfaces must wait before the next request, until when and why; "" if there
+// is none.
 func (s *sourceClient) waiting() string {
 	var parts []string
 	for _, name := range s.names {

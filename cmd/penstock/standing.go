@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// printStanding prints a short table of all streams that fits a terminal, and below it the full text of what
-// needs attention.
+// printStanding prints a short table of all streams, narrow enough for a terminal. Below it, it prints
+// the full text about streams that need attention.
 func printStanding(w io.Writer, t answer, now time.Time) {
 	at := func(name string) int {
 		return slices.IndexFunc(t.columns, func(f arrow.Field) bool { return f.Name == name })

@@ -94,7 +94,8 @@ again, or never.`,
 	return cmd
 }
 
-// carrier returns the selected pipeline. It is an error if it lacks the streams or if the source is ambiguous.
+// carrier returns the selected pipeline. It returns an error if the pipeline does not have the
+// streams, or if it is not clear which source is meant.
 func (f *moveFlags) carrier(d *reader, streams []string) (p config.Pipeline, err error) {
 	if err := d.one(); err != nil {
 		return p, err

@@ -126,7 +126,7 @@ type adopted struct {
 	Owner load.Owner `json:"owner"`
 }
 
-// commitAdoption takes over one table, unless the stream's cursor was moved since it was read.
+// commitAdoption takes over one table, unless the stream's cursor has changed since it was read.
 func (a *app) commitAdoption(ctx context.Context, d *reader, t adoption) error {
 	now := a.stateOf(d.conf).Now
 	tx, err := d.Begin(ctx, t.Key, t.was, load.Pass{Run: pipeline.NewRunID(now()), Now: now, Claim: t.claim})

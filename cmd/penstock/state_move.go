@@ -32,8 +32,9 @@ type moved struct {
 	Backup   string `json:"backup"`
 }
 
-// moveCursors asks for confirmation, backs up all cursors of the destination, and changes those that differ,
-// each in its own commit. It locks the pipelines, so that no run of them is under way. // Invariants 2, 13
+// moveCursors asks for confirmation and backs up all cursors of the destination. Then it changes the
+// cursors that differ, each in its own commit. It locks the pipelines, so that no run of them is under
+// way. // Invariants 2, 13
 func (a *app) moveCursors(ctx context.Context, d *reader, moves []move, yes bool) error {
 	var todo []move
 	for _, m := range moves {
@@ -87,8 +88,8 @@ func (a *app) beginMoves(ctx context.Context, d *reader, todo []move, yes bool, 
 	return backup, unlock, nil
 }
 
-// lockAll takes the lock of every pipeline whose cursors are moved; for a multi-source pipeline, that of the
-// source.
+// lockAll takes the lock of every pipeline whose cursors are moved. For a pipeline with several
+// sources, it takes the lock of the source.
 func (a *app) lockAll(ctx context.Context, d *reader, moves []move) (unlock func(), err error) {
 	held := map[string]state.Lease{}
 	unlock = func() {
@@ -114,7 +115,7 @@ func (a *app) lockAll(ctx context.Context, d *reader, moves []move) (unlock func
 	return unlock, nil
 }
 
-// commitMove moves one cursor, unless it was moved since it was read.
+// commitMove moves one cursor, unless the cursor has changed since it was read.
 func (a *app) commitMove(ctx context.Context, d *reader, m move, backup string) error {
 	now := a.stateOf(d.conf).Now
 	tx, err := d.Begin(ctx, m.Key, m.was, load.Pass{Run: pipeline.NewRunID(now()), Now: now})

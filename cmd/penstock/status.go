@@ -112,7 +112,8 @@ func webhooksOf(cursor string) any {
 	return words
 }
 
-// statusRow returns the row of one stream. A problem counts until a later run has completed the stream.
+// statusRow returns the row of one stream. It shows a problem until a later run has completed the
+// stream.
 func statusRow(k state.Key, updated any, c certificate, changed map[[2]string]string, o openStream) []any {
 	standing, why := any(string(pipeline.StatusComplete)), any(nil)
 	counts := make([]any, len(statusColumns))

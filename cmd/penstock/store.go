@@ -147,7 +147,8 @@ func migrateQueue(ctx context.Context, db *postgres.Store) (steps int, err error
 	return queue.Migrate(ctx, pool, schema)
 }
 
-// inspectQueue returns [postgres.ErrUnmigrated] if these tables have another version.
+// inspectQueue returns [postgres.ErrUnmigrated] if the tables of the workers' queue have another
+// version.
 func inspectQueue(ctx context.Context, db *postgres.Store) error {
 	pool, schema, err := db.Queue(ctx)
 	if err != nil {
@@ -160,7 +161,8 @@ func inspectQueue(ctx context.Context, db *postgres.Store) error {
 	return err
 }
 
-// checkState checks the state database. Faults of a state folder show when it is used.
+// checkState checks the state database. A state folder is not checked here; its faults show when it is
+// used.
 func (a *app) checkState(ctx context.Context, c *config.Config) []finding {
 	db, ok := a.stateOf(c).(*postgres.Store)
 	if !ok {
@@ -190,8 +192,8 @@ func (a *app) checkState(ctx context.Context, c *config.Config) []finding {
 // clockSlack is the largest clock difference that is not reported.
 const clockSlack = 5 * time.Second
 
-// checkClock reports the difference between this machine's clock and that of the state database, which runs
-// use. It is not a fault: data is not affected.
+// checkClock reports the difference between this machine's clock and that of the state database, which
+// runs use. The difference is not a fault, because data is not affected.
 func checkClock(ahead time.Duration) []finding {
 	if ahead.Abs() <= clockSlack {
 		return nil

@@ -135,8 +135,8 @@ func problems(streams []pipeline.StreamReport) []problem {
 	return all
 }
 
-// root returns what streams with the same cause have in common: the innermost error, or the source's message
-// without the path.
+// root returns what the errors of streams with the same cause have in common: the innermost error, or
+// the source's message without the path.
 func root(s pipeline.StreamReport) string {
 	if e, ok := errors.AsType[*wire.Error](s.Err); ok {
 		text := e.Class.String()
@@ -151,7 +151,7 @@ func root(s pipeline.StreamReport) string {
 	return strings.TrimPrefix(innermost(s.Err).Error(), s.Stream+": ")
 }
 
-// innermost returns the innermost error; of joined errors, that of the first.
+// innermost returns the innermost error that err wraps; for joined errors, that of the first.
 func innermost(err error) error {
 	inner := errors.Unwrap(err)
 	if many, ok := err.(interface{ Unwrap() []error }); ok && len(many.Unwrap()) > 0 {
@@ -163,7 +163,8 @@ func innermost(err error) error {
 	return innermost(inner)
 }
 
-// maxProblems is how many problems are printed without -v. A run with more usually has one that explains them.
+// maxProblems is how many problems are printed without -v. If there are more, one of these usually
+// explains the others.
 const maxProblems = 12
 
 func (a *app) printProblems(w io.Writer, all []problem) {

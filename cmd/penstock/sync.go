@@ -28,7 +28,7 @@ type syncFlags struct {
 	run    string               // the run's id; "" to create one
 	ledger state.Ledger         // of the run's units, shared with other runs; nil to open one for this run
 	worker string               // name of the worker in the ledger; "" to create one
-	try    *fleet.Attempt       // at units that are already claimed; nil if the run plans its own units
+	try    *fleet.Attempt       // the attempt at units that are already claimed; nil if the run plans its own units
 	follow func(pipeline.Event) // called for each event, instead of the terminal
 	opened func(*sourceClient)  // called before the source is read
 }
@@ -118,7 +118,7 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 	return a.recorded(ctx, r, f)
 }
 
-// runPipeline makes a run of what was opened for it.
+// runPipeline makes a run of the opened pipeline.
 func (a *app) runPipeline(ctx context.Context, r *openedRun, f syncFlags) (pipeline.Report, error) {
 	p := r.pipeline
 	shown, hide := a.follow(r, f)
@@ -174,11 +174,12 @@ type openedRun struct {
 	streams  []config.Stream
 	source   *sourceClient
 	dests    opened
-	memory   memoryPlan       // that the run may use
+	memory   memoryPlan       // memory that the run may use
 	now      func() time.Time // the clock of the state
 }
 
-// openRun opens a pipeline with the streams that match the patterns in only; without destinations if dry.
+// openRun opens a pipeline with the streams that match the patterns in only. If dry is true, it does
+// not open the destinations.
 func (a *app) openRun(ctx context.Context, c *config.Config, p config.Pipeline, only []string, dry bool) (r *openedRun, err error) {
 	r = &openedRun{conf: c, pipeline: p, now: a.stateOf(c).Now}
 	if r.streams, err = a.choose(c, p, only); err != nil {
@@ -213,7 +214,8 @@ func (r *openedRun) config() pipeline.Config {
 	return cfg
 }
 
-// publish gives readers a copy of what was loaded, if configured. A stopped run skips it.
+// publish gives readers a copy of the loaded data, if the configuration says so. A stopped run
+// publishes nothing.
 func (r *openedRun) publish(ctx context.Context) error {
 	var errs []error
 	for _, d := range r.dests {

@@ -4,5 +4,5 @@ package main
 
 import "os/exec"
 
-// together does nothing: here only the command itself is killed.
+// together does nothing. On these systems, only the command itself is killed.
 func together(*exec.Cmd) {}

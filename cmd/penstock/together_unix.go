@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// together makes a command and its children be killed together. Otherwise each run of a daemon could leave
-// children behind.
+// together makes the children of a command end when it is killed. Otherwise each run of a daemon could
+// leave children behind.
 func together(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -20,13 +20,13 @@ type unitWorker struct {
 	db      *postgres.Store
 	claimer fleet.Claimer
 	slots   int
-	bytes   *pipeline.Budget // of all runs of this process // shared by all runs of this process // Invariant 6
+	bytes   *pipeline.Budget // shared by all runs of this process // Invariant 6
 
 	mu     sync.Mutex
 	conf   *config.Config
 	read   time.Time       // when conf was read
 	busy   map[string]bool // pipeline and source of each running job
-	logged map[string]bool // pipeline, source and host that a log line has named; see otherHostPause
+	logged map[string]bool // pipelines, sources and hosts that the log has already named; see otherHostPause
 	gate   exclusiveGate
 
 	slotsByQueue map[string]*fleet.Slots // by queue
@@ -72,7 +72,8 @@ func (h *unitWorker) configure(c *config.Config) {
 	h.conf, h.read = c, time.Now()
 }
 
-// work answers wakeup calls for units until ctx ends, and then gives up what is running, within ten seconds.
+// work answers wakeup calls for units until ctx ends. Then it stops the units under way, within ten
+// seconds.
 func (h *unitWorker) work(ctx context.Context) error {
 	pool, schema, err := h.db.Queue(ctx)
 	if err != nil {
@@ -128,8 +129,8 @@ func (h *unitWorker) suspects(ctx context.Context, call queue.Wakeup) (bool, err
 	return slices.ContainsFunc(units, func(u state.Unit) bool { return u.State != state.UnitRunning && u.Suspect() }), err
 }
 
-// known finds the pipeline of a call, for the call's source only. It reads the configuration again if the
-// source is unknown, since it may be new.
+// known finds the pipeline of a call, restricted to the call's source. If it does not know the source,
+// it reads the configuration again, because the source may be new.
 func (h *unitWorker) known(call queue.Wakeup) (*config.Config, config.Pipeline, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -172,8 +173,8 @@ func (h *unitWorker) end(key string) {
 	delete(h.busy, key)
 }
 
-// final reports whether err would repeat: it is about the configuration, not about an unavailable state
-// database.
+// final reports whether a retry would fail with err again, because err is about the configuration and
+// not about an unavailable state database.
 func (h *unitWorker) final(ctx context.Context, err error) bool {
 	return codeOf(ctx, err) == exitUsage && !h.db.Troubled(err)
 }

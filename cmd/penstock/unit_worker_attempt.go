@@ -58,8 +58,8 @@ func (w *claimedWork) attempt(ctx context.Context, units []state.Unit, settle fu
 	return settled
 }
 
-// paused reports whether a source is paused. If that cannot be read, it returns false: the planner of the run
-// has checked it too.
+// paused reports whether a source is paused. If that cannot be read, it returns false, because the
+// planner of the run has checked it too.
 func (m *multiSource) paused(ctx context.Context, source string) bool {
 	if source == "" {
 		return false

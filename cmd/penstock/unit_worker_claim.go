@@ -10,16 +10,16 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// How soon an unanswered call comes again.
+// Pauses before a call comes again that could not be answered.
 const (
-	unknownPause = time.Minute     // the configuration here lacks the pipeline
-	busyPause    = 2 * time.Second // another run of the source is under way here
+	unknownPause = time.Minute     // the configuration of this process does not have the pipeline
+	busyPause    = 2 * time.Second // another run of the source is under way in this process
 	rereadPause  = 10 * time.Second
 	ownerPause   = 3 * time.Second // another host owns the destination
 )
 
-// answer executes the waiting units of a call that can be executed here. If their source is silent, it may
-// return before they end.
+// answer executes the waiting units of a call, if this process can execute them. If their source is
+// silent, it may return before they end.
 func (h *unitWorker) answer(ctx context.Context, call queue.Wakeup) (did bool, pause time.Duration, err error) {
 	c, p, ok := h.known(call)
 	if !ok {

@@ -13,9 +13,9 @@ import (
 // applyEventsEvery is how often webhook events are applied during an attempt.
 const applyEventsEvery = time.Second
 
-// applyEvents applies the webhook events of the source while an attempt is under way, until stop is called: the
-// attempt has the lease, so serve cannot apply them. serve removes applied events from the inbox and starts
-// refreshes, since both are recorded in the destination.
+// applyEvents applies the webhook events of the source while an attempt is under way, until stop is
+// called. The attempt has the lease, so serve cannot apply them. But serve removes the applied events
+// from the inbox and starts refreshes, because the destination records what was applied.
 func (w *claimedWork) applyEvents(ctx context.Context) (stop func()) {
 	s, ok := w.conf.Source(w.pipeline.From[0].Text)
 	if !ok || s.Webhooks == nil {
@@ -50,7 +50,8 @@ func (w *claimedWork) applyEvents(ctx context.Context) (stop func()) {
 	}
 }
 
-// guard calls do, and recovers from a panic. Events that are not applied are left to serve.
+// guard calls the function do, and recovers from a panic. Events that are not applied are left to
+// serve.
 func (w *claimedWork) guard(ctx context.Context, do func() error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// otherHostPause returns when to try a unit again that another host owns the destination of; that host executes it.
-// If the path has no owner yet, this host becomes its owner. // Invariant 13
+// otherHostPause returns the pause before a unit is tried again whose destination belongs to another
+// host; that host executes the unit. If the path has no owner yet, this host becomes its owner. // Invariant 13
 func (h *unitWorker) otherHostPause(ctx context.Context, c *config.Config, p config.Pipeline) (time.Duration, error) {
 	err := h.claim(ctx, c, p)
 	e, ok := errors.AsType[*elsewhereError](err)

@@ -83,9 +83,9 @@ func versionNow() versionInfo {
 // commitLength is the number of commit digits in a pseudo-version.
 const commitLength = 12
 
-// versionOf reads the version, the commit and its date from the build information. A build in a clone records
-// the commit. A build by `go install …@version` does not: then a pseudo-version has the commit and its date,
-// and a tag has neither.
+// versionOf reads the version, the commit and its date from the build information. A build in a clone
+// records the commit. A build by `go install …@version` does not. In that case a pseudo-version has
+// the commit and its date, and a tag has neither.
 func versionOf(info *debug.BuildInfo) versionInfo {
 	v := versionInfo{Version: "(devel)", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Tags: []string{}, Engines: map[string]string{}, Places: []string{}}
 	if info.Main.Version != "" {

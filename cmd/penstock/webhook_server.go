@@ -21,7 +21,7 @@ type webhookServer struct {
 	trimmer  *inboxTrimmer // of the current configuration; nil before the first
 }
 
-// openWebhookServer opens the inbox. Only one daemon at a time may use that of a state folder.
+// openWebhookServer opens the inbox. Only one daemon at a time may use the inbox of a state folder.
 func (a *app) openWebhookServer(ctx context.Context, c *config.Config) (*webhookServer, error) {
 	in, err := a.stateOf(c).OpenInbox(ctx, state.InboxOptions{})
 	switch {

@@ -83,9 +83,9 @@ func learning(c *config.Config, args []string) (config.Source, error) {
 type learnReport struct {
 	Source   string `json:"source"`
 	Captured int    `json:"captured"` // deliveries
-	Judged   int    `json:"judged"`   // of the captured ones, those with the signature header
+	Judged   int    `json:"judged"`   // captured deliveries with the signature header
 	Bodies   int    `json:"bodies"`   // distinct bodies
-	Tried    int    `json:"tried"`    // schemes
+	Tried    int    `json:"tried"`    // schemes that were tried
 	Secret   string `json:"secret"`   // label of the secret that signs
 	Timed    bool   `json:"timed"`    // the signature covers a time
 	Replays  string `json:"replays"`  // the protection against replays
@@ -219,8 +219,8 @@ func indented(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
 }
 
-// adoptNow turns the captured deliveries into events. It returns nil if a running serve has the inbox and does
-// it.
+// adoptNow turns the captured deliveries into events. It returns nil if a running serve has the inbox,
+// because serve then does it.
 func (a *app) adoptNow(ctx context.Context, c *config.Config, source string) (*int, error) {
 	inbox, err := a.stateOf(c).OpenInbox(ctx, state.InboxOptions{})
 	if errors.Is(err, state.ErrLocked) {

@@ -139,7 +139,7 @@ func (a *app) keptEvents(ctx context.Context, c *config.Config, b state.Inbox, k
 	return all[:min(len(all), k.most)], nil
 }
 
-// readersOf returns, by source, what finds out which streams an event is about.
+// readersOf returns, by source, the reader that finds out which streams an event is about.
 func readersOf(c *config.Config, b state.Inbox) (map[string]*extract.Inbox, error) {
 	known, err := schemas.LoadEvents()
 	if err != nil {

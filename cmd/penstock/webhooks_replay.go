@@ -120,7 +120,7 @@ func (a *app) applyAll(ctx context.Context, c *config.Config, b state.Inbox, sou
 	return nil
 }
 
-// applyOne applies events until none is left that can be, and reports whether some wait.
+// applyOne applies events until the rest cannot be applied now, and reports whether such events wait.
 func (a *app) applyOne(ctx context.Context, x *applier) (waits bool, err error) {
 	defer x.close()
 	applied := 0

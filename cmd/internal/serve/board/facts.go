@@ -298,8 +298,8 @@ type Count struct {
 	N    int64  `json:"count"`
 }
 
-// Coverage compares events with regular runs. It has the number of changes in a stream that events
-// announced, and the number of those that only a run found.
+// Coverage compares events with regular runs. Announced is the number of changes in a stream that
+// events announced, Missed the number that only a run found.
 type Coverage struct {
 	Stream    string `json:"stream"`
 	Announced int64  `json:"announced"`
