@@ -159,7 +159,7 @@ func TestCatalogueNamesTables(t *testing.T) {
 	}
 }
 
-// Names that the configuration's documentation uses.
+// The documentation of the configuration uses these names, so they must exist.
 func TestCatalogueKeepsPublishedNames(t *testing.T) {
 	c := catalogue(t)
 	for _, name := range []string{
@@ -175,7 +175,7 @@ func TestCatalogueKeepsPublishedNames(t *testing.T) {
 
 var contextColumn = regexp.MustCompile(`^_context__([a-z0-9_]+)$`)
 
-// A context column in a key or parameter must be provided by the stream.
+// If a key or parameter uses a context column, the stream must have a context or a parameter of that name.
 func TestCatalogueContextsExist(t *testing.T) {
 	c := catalogue(t)
 	gives := func(s Stream, name string) bool {

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestContributeStream follows "Add a stream" of CONTRIBUTING.md: its entry, added to a file of the catalogue, is a
-// stream, and a wrong entry is an error with its line.
+// TestContributeStream follows "Add a stream" of CONTRIBUTING.md. The entry in that section, added to a file of the
+// catalogue, becomes a stream. A wrong entry is an error that names the line.
 func TestContributeStream(t *testing.T) {
 	guide, err := os.ReadFile("../CONTRIBUTING.md")
 	require.NoError(t, err)
@@ -44,8 +44,8 @@ func TestContributeStream(t *testing.T) {
 	require.ErrorContains(t, err, "crm.yaml:")
 }
 
-// TestContributePagingWord follows "Add a pager" of CONTRIBUTING.md: its word, added to the list of the vocabulary that
-// it names, has the role of that list.
+// TestContributePagingWord follows "Add a pager" of CONTRIBUTING.md. The word in that section, added to the list of the
+// vocabulary that the section names, has the role of that list.
 func TestContributePagingWord(t *testing.T) {
 	guide, err := os.ReadFile("../CONTRIBUTING.md")
 	require.NoError(t, err)

@@ -16,7 +16,7 @@ func scalars() *rapid.Generator[arrow.DataType] {
 	decimals := rapid.Custom(func(t *rapid.T) arrow.DataType {
 		d, ok := Decimal(rapid.Int32Range(0, 38).Draw(t, "digits"), rapid.Int32Range(0, 38).Draw(t, "scale"))
 		if !ok {
-			return Text // if 128 bits are not enough
+			return Text // 128 bits are not enough
 		}
 		return d
 	})
@@ -78,7 +78,7 @@ func ranks(of ...int) func(arrow.DataType) bool {
 	return func(t arrow.DataType) bool { return slices.Contains(of, rank(t)) }
 }
 
-// digits matches types that hold this many digits before and after the point.
+// digits returns a test of whether a type holds these numbers of digits before and after the point.
 func digits(before, after int32) func(arrow.DataType) bool {
 	return func(t arrow.DataType) bool {
 		if d, ok := t.(*arrow.Decimal128Type); ok {

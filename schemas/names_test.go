@@ -71,7 +71,7 @@ func TestColumnWithSuffix(t *testing.T) {
 	tests := map[string]string{ // without the eight digits
 		"/":                      "_",
 		" ":                      "_",
-		"a__b":                   "a_b_", // otherwise equal to b in a
+		"a__b":                   "a_b_", // otherwise equal to the member b of a
 		"a_":                     "a_",
 		"a-_b":                   "a_b_",
 		"e\u0301":                "e\u0301_", // decomposed
@@ -223,7 +223,7 @@ func name(n *Namer, sources []string) map[string]string {
 	return columns
 }
 
-// A name in canonical form is its own column, whatever other names follow.
+// A name in canonical form is the name of its column, whatever other names follow.
 func TestColumnKeepsCanonicalNames(t *testing.T) {
 	canonical := rapid.StringMatching(`[a-z][a-z0-9]{0,9}(_[a-z0-9]{1,9}){0,4}`)
 	rapid.Check(t, func(t *rapid.T) {

@@ -25,8 +25,8 @@ func (c *captures) come(from string, likely bool, size int) {
 
 func (c *captures) of(from string) int { return countOf(c.all, from) }
 
-// TestCaptureRoom checks that the real sender's deliveries stay whatever junk arrives before and after, and that the
-// limits hold.
+// TestCaptureRoom checks that deliveries of the real sender stay, whatever other deliveries arrive before and after
+// them, and that the limits hold.
 func TestCaptureRoom(t *testing.T) {
 	for name, junk := range map[string]func(i int) (from string, likely bool, size int){
 		"one address":                         func(int) (string, bool, int) { return "evil", true, 10 },

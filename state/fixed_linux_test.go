@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// as runs do as another user, on its own thread with these ids.
+// as calls the function do on a thread of its own, as the user and the group with these ids.
 func as(t *testing.T, uid, gid int, do func() error) error {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -47,8 +47,8 @@ func reachable(t *testing.T) string {
 	return dir
 }
 
-// TestReadOnlyMount checks that files of another user are safe on a read-only mount, such as a container's
-// configuration, and not safe on a writable one.
+// TestReadOnlyMount checks that files of another user are accepted on a read-only mount, such as a container's
+// configuration, and refused on a writable mount.
 func TestReadOnlyMount(t *testing.T) {
 	const theirs, ours = 65533, 65534
 	dir := reachable(t)
@@ -74,7 +74,7 @@ func TestReadOnlyMount(t *testing.T) {
 }
 
 // TestVolumeOfGroup checks a volume that belongs to root and to the process's group, as in Kubernetes. It is refused
-// with a remedy, and the remedy works.
+// with an error that names a remedy, and the remedy works.
 func TestVolumeOfGroup(t *testing.T) {
 	const user, group = 65534, 65533
 	volume := filepath.Join(reachable(t), "data")

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Only its owner may access a note: someone who can write there could forge it.
+// A note that other users can access is refused, because they could have forged it.
 func TestFolderNotesPrivate(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("only Unix has modes")

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rawLog is the minimum that can acknowledge: a log that is appended to and synced in groups. It detects no
+// rawLog is the least that can acknowledge deliveries: a log to which groups are appended and synced. It detects no
 // repetitions and cannot be queried.
 type rawLog struct {
 	file  *os.File
@@ -88,7 +88,7 @@ func payload(n int64) Event {
 	return Event{Source: "main", ID: id, Type: "crm.lead.created", Scheme: "stripe", Received: time.Unix(1764000000, 0), Body: body}
 }
 
-// senders lets 64 senders send each events, and returns the elapsed time. All events differ.
+// senders lets 64 senders send the given number of events each, and returns the elapsed time. All events differ.
 func senders(b *testing.B, sent *atomic.Int64, each int, send func(Event) error) time.Duration {
 	var all sync.WaitGroup
 	start := time.Now()
@@ -105,8 +105,8 @@ func senders(b *testing.B, sent *atomic.Int64, each int, send func(Event) error)
 	return time.Since(start)
 }
 
-// BenchmarkAcknowledge durably acknowledges deliveries of 900 bytes, 64 at a time. Baseline, run alternately: a
-// minimal log.
+// BenchmarkAcknowledge durably acknowledges deliveries of 900 bytes, 64 at a time. It alternates between the inbox and
+// rawLog, which is the baseline.
 func BenchmarkAcknowledge(b *testing.B) {
 	raw := openRawLog(b)
 	inbox, err := OpenInbox(b.Context(), b.TempDir(), InboxOptions{})

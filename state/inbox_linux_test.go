@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A disk is only found to be full during a write. Nothing of the group is stored, and the next group is, as soon as
+// If the disk turns out to be full during a write, nothing of the group is stored. Groups are stored again as soon as
 // there is space.
 func TestInboxDiskFullInTheMiddle(t *testing.T) {
 	dir := t.TempDir()

@@ -51,7 +51,7 @@ func memoryFolder(t *testing.T) string {
 	return dir
 }
 
-// Appends, trims and reopens in any order: the inbox must agree with the model.
+// After appends, trims and reopenings in any order, the inbox must agree with the model.
 func TestInboxModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir := memoryFolder(t)
@@ -105,8 +105,8 @@ func brief(e Event) string {
 	return fmt.Sprint(e.Ordinal, " ", e.Source, " ", e.ID, " ", string(e.Body), " ", e.Conflict)
 }
 
-// Queries that run while events arrive find their rows by an index, so their cost does not grow with the inbox.
-// Opening is quick however many events are stored.
+// Queries that run while events arrive find rows by an index, so their cost does not grow with the inbox. Opening is
+// quick however many events are stored.
 func TestInboxQueriesUseIndexes(t *testing.T) {
 	b := openInbox(t, t.TempDir(), InboxOptions{})
 	appended(t, b, event(1))

@@ -129,7 +129,7 @@ func TestInboxRepetitions(t *testing.T) {
 	check("after trimming and a restart")
 }
 
-// A conflict with a first delivery in the same group, which is not written yet.
+// A delivery conflicts with the first one even if that is in the same group and not yet written.
 func TestInboxConflictWithinAGroup(t *testing.T) {
 	b := openInbox(t, t.TempDir(), InboxOptions{})
 	var group []*Delivery
@@ -266,7 +266,7 @@ func TestInboxClosed(t *testing.T) {
 	require.ErrorIs(t, err, ErrInboxClosed)
 }
 
-// Ids are filed in bulk, and old ones are deleted at the same time.
+// When ids are filed, old ids are deleted.
 func TestInboxForgetsOldIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()

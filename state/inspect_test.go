@@ -66,8 +66,8 @@ func closed[C interface{ Close() error }](c C, err error) error {
 	return c.Close()
 }
 
-// TestOnlyOurs checks the files that may name a program to run: a file or folder of this user or of root that no one
-// else can write.
+// TestOnlyOurs checks which files may name a program to run. They must belong to this user or to root, and no other user
+// may write to them.
 func TestOnlyOurs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipelines.yaml")
 	require.NoError(t, os.WriteFile(path, nil, 0o644))

@@ -16,8 +16,8 @@ func newKey(t *testing.T) string {
 	return k.String()
 }
 
-// TestSecretsAreBound puts the file of one slot in place of another's, and reads a slot's secret for another origin.
-// Both fail. // Invariant 10
+// TestSecretsAreBound replaces the file of one slot by the file of another, and reads a slot's secret for another origin.
+// Both reads fail. // Invariant 10
 func TestSecretsAreBound(t *testing.T) {
 	for name, keys := range map[string]string{"plain": "", "encrypted": newKey(t)} {
 		t.Run(name, func(t *testing.T) {

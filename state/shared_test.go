@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// change makes a change as soon as the file is free.
+// change calls s.Change again until the file is free.
 func change(t testing.TB, s *LockedFile, mem []byte, f func() bool) {
 	t.Helper()
 	for {

@@ -101,7 +101,7 @@ func keepSomething(t *testing.T, dir string) {
 	require.NoError(t, l.Release())
 }
 
-// A place that others could have read or written is refused and not changed.
+// A file or folder that others could have read or written is refused and not changed.
 func TestVaultExposed(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, dir, file string){
 		"a state folder open to all": func(t *testing.T, dir, _ string) { require.NoError(t, os.Chmod(dir, 0o777)) },

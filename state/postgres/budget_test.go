@@ -20,8 +20,8 @@ import (
 
 var _ wire.Ledger = (*Store)(nil)
 
-// Workers with separate stores share one budget by the server's count. The budget is used, and not exceeded in any
-// window. // Invariant 4
+// Workers with separate stores share one budget, and the server counts their requests. They use the budget, and exceed
+// it in no window. // Invariant 4
 func TestBudgetShared(t *testing.T) {
 	if testing.Short() {
 		budgetShared(t, 4, 4*time.Second)

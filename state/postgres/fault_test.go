@@ -19,8 +19,8 @@ import (
 // steps are the steps of a change at which the server is killed.
 var steps = []string{"begun", "changed", "committed"}
 
-// Whatever is in progress when the server is killed: an acknowledged event is stored, an unacknowledged one at most
-// once, and a unit, a slot and a lease have one owner. // Invariant 3
+// At whatever step the server is killed, an acknowledged event is stored, an unacknowledged event is stored at most once,
+// and a unit, a slot and a lease have one owner. // Invariant 3
 func TestServerKilledAtEveryStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server again and again")
@@ -100,7 +100,7 @@ func unitsWhole(t *testing.T, l state.Ledger, step string, arm func()) {
 	require.Equal(t, []state.UnitState{state.UnitDone, state.UnitRunning}, []state.UnitState{all[0].State, all[1].State})
 }
 
-// slotOnce adds a slot, with a restart during that.
+// slotOnce adds a slot, with a restart of the server during that.
 func slotOnce(t *testing.T, j state.Journal, step string, arm func()) {
 	ctx := t.Context()
 	due := time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC)
@@ -224,8 +224,8 @@ func BenchmarkInboxAppend(b *testing.B) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")
 }
 
-// TestSecretsAreBound lets the owner of the database put the row of one slot in place of another's, and an unbound
-// text. Neither is used. // Invariant 10
+// TestSecretsAreBound lets the owner of the database replace the row of one slot, first by the row of another slot and
+// then by a text without a slot. Neither is used. // Invariant 10
 func TestSecretsAreBound(t *testing.T) {
 	server := pgtest.Start(t)
 	o := Options{URL: in(t, server.URL()), Keys: key(t)}

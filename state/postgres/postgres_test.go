@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // schemas counts the tests' schemas.
 var schemas atomic.Int64
 
-// in returns the URL of a new, migrated schema.
+// in returns the URL of a new schema that has been migrated.
 func in(t *testing.T, at string) string {
 	t.Helper()
 	u, err := url.Parse(at)

@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Rare interactions between several processes.
+// TestShared has the rare interactions between several processes.
 func TestShared(t *testing.T) {
 	server := pgtest.Start(t)
 	for name, test := range map[string]func(*testing.T, *pgtest.Server){
@@ -31,7 +31,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// A slow commit holds back later ones: no reader sees a later event before an earlier one and skips the earlier one.
+// A slow commit holds back later ones. So no reader sees a later event first and then misses the earlier one.
 // Invariant 3
 func laterCommitsWait(t *testing.T, server *pgtest.Server) {
 	url := in(t, server.URL())
@@ -86,7 +86,7 @@ func laterCommitsWait(t *testing.T, server *pgtest.Server) {
 	require.Equal(t, []string{"slow", "quick"}, ids)
 }
 
-// A slot that was taken over by a call whose answer was lost is run by its new owner. // Invariant 18
+// If the answer to a call that takes over a slot is lost, the new owner still runs the slot. // Invariant 18
 func slotTakeoverAnswerLost(t *testing.T, server *pgtest.Server) {
 	url := in(t, server.URL())
 	ctx, due := t.Context(), time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC)
