@@ -55,8 +55,8 @@ names, or a JSON file that describes a list. Each list is at /lists/NAME, for a 
 your own; "penstock sandbox --faults help" prints the names. Some lists show their fault
 only after POST /_sandbox/lists: send it between two syncs.
 
-With --webhook, the sandbox sends every change of its records to this URL as a signed POST.
---webhook-fault takes shares between 0 and 1 of duplicate, reorder, delay, loss,
+With --webhook, the sandbox sends every change of its records to this URL as a signed
+POST. --webhook-fault takes shares between 0 and 1 of duplicate, reorder, delay, loss,
 conflict, unknown and forged, and window=N and delay_for=TIME; --webhook-flood
 takes rate, for, count, match, subjects, change and bytes. GET
 /_sandbox/webhooks/log returns what was acknowledged.`,
