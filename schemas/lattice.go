@@ -10,12 +10,14 @@ import (
 
 // The lattice of column types, from the bottom up:
 //
-//	null < [] < bool | int64 < decimal | float64 | date | timestamp < text < json
+//	null < [] < int64 < decimal < text < json
+//	null < [] < bool | float64 | date | timestamp < text < json
+//	null < [] < list(T) < json
 //
-// with list(T) between [] and json. [] is the type of a list that was always empty. The platform also writes []
-// for "no such object", so it joins with any type. Two scalars of which neither is below the other join to text,
-// and a list and a scalar join to json. Join is associative, commutative and idempotent, so a column's type does
-// not depend on the order of its values. // Invariant 8
+// [] is the type of a list that was always empty. The platform also writes [] for "no such object", so it joins
+// with any type. Two scalars of which neither is below the other join to text. A list and a scalar join to json.
+// Join is associative, commutative and idempotent, so a column's type does not depend on the order of its
+// values. // Invariant 8
 var (
 	Null      arrow.DataType = arrow.Null
 	Bool      arrow.DataType = arrow.FixedWidthTypes.Boolean

@@ -115,8 +115,8 @@ type Stream struct {
 	Object   bool     // with Settled: the answer was a single object, not a list of one
 	Volatile []string // top-level fields that reading changes; not part of the row hash
 
-	// Reread is the greatest number of passes after which a parent is requested again, even if nothing about the
-	// parent has changed. 1 means that every pass requests all parents, and 0 that the caller decides.
+	// Reread is a number of passes. Each parent is requested at least once in so many passes, even if nothing about
+	// it has changed. 1 means that every pass requests all parents, and 0 that the caller decides.
 	Reread int
 
 	// Window says that the list shows only some of its records, such as those of the current month. A missing

@@ -24,8 +24,8 @@ func (v Verdict) Touched() bool { return v.Drop || v.Masked() || v.Rename != "" 
 func (v Verdict) Masked() bool { return v.Mask.Action != "" }
 
 // Verdict returns the verdict on the field at a JSON pointer into the record, without array indexes. A dropped
-// object is dropped with all its members. If several masks match the field or the objects around it, the innermost
-// applies.
+// object is dropped with all its members. If masks match both the field and an object around it, the mask of the
+// field applies.
 func (s Stream) Verdict(source string) Verdict {
 	p := pointer(source)
 	v := Verdict{}

@@ -23,11 +23,11 @@ type Captured struct {
 	Size    int
 }
 
-// CaptureRoom returns the numbers of a source's captures to delete for a new one. If the new one's sender has used its
-// share, captures of this sender go first. If there are still too many, captures without the signature header go, and
-// then those of the sender with the most captures. The oldest go first in each case. So neither a flood from few
-// addresses nor a flood without signatures prevents a scheme from being learned. The given captures must be sorted by
-// number.
+// CaptureRoom returns the numbers of a source's captures to delete for a new one. If the sender of the new one has used
+// its share, captures of this sender are deleted first. If there are still too many, captures without the signature
+// header are deleted, and then captures of the sender with the most. In each case, the oldest are deleted first. So
+// neither a flood from few addresses nor a flood without signatures prevents a scheme from being learned. The given
+// captures must be sorted by number.
 func CaptureRoom(all []Captured, more Captured) (gone []int64) {
 	drop := func(which func(Captured) bool) bool {
 		i := slices.IndexFunc(all, which)
