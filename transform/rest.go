@@ -106,7 +106,7 @@ type position struct {
 type restMember struct {
 	name  []byte // as written, with its quotes
 	text  string // the decoded name
-	value []byte // nil: nothing of it
+	value []byte // nil: no part of the value
 }
 
 // object splits the object at i, whose position is s. kept is nil if everything goes to the rest, rest

@@ -89,8 +89,8 @@ func Recall(ctx context.Context, d load.Destination, pipeline string) (Memories,
 	return all, nil
 }
 
-// recall reads the memories of every destination, once per run. A destination that fails is left out, because the run
-// would otherwise probe every stream again for it.
+// recall reads what every destination stores about the streams, once per run. A destination that fails is left out,
+// because the run would otherwise probe every stream again for it.
 func (r *run) recall(ctx context.Context) {
 	if r.Options.DryRun {
 		return
@@ -113,8 +113,8 @@ func (r *run) recall(ctx context.Context) {
 	}
 }
 
-// remembered returns the newest convention for s in any destination that fits its current request, and the
-// newest profile.
+// remembered returns the newest convention for s that fits the current request of s, and the newest profile, from all
+// destinations.
 func (r *run) remembered(s schemas.Stream) Memory {
 	var m Memory
 	for _, d := range r.Destinations {
@@ -186,8 +186,8 @@ func (st *streamRun) chooseConvention(ctx context.Context) error {
 	return st.adopt(ctx)
 }
 
-// lookAgain is the time between two probes for an order or a filter by the time of change, if the records could
-// not decide whether it works.
+// lookAgain is the time between two probes for an order or a filter by the time of change, if the records could not
+// show whether it works.
 const lookAgain = 24 * time.Hour
 
 // lookAgain probes again for an order or a filter by the time of change. The rest of the convention does not change.

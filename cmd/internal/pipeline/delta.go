@@ -134,7 +134,7 @@ type DeltaReport struct {
 	Through int64         // every event up to here is applied durably in every destination
 	Refresh []string      // streams that a normal run should read now, parents first
 	Again   time.Duration // call Apply after this time even if no event arrives; 0: only when an event arrives
-	Trouble error         // why some events could not be applied: they wait, and none is lost
+	Trouble error         // why some events could not be applied yet; none of them is lost
 }
 
 // Apply reads new events from the inbox, and applies those of streams that have been quiet for a short time.
@@ -304,7 +304,7 @@ func (d *Deltas) fail(q *queue) {
 	}
 }
 
-// errIdle is returned if there was nothing to do, so that the operation says nothing about the destination.
+// errIdle is returned if there was nothing to do, so that it is unknown whether the destination works.
 var errIdle = errors.New("nothing to do")
 
 // each calls the function do concurrently for every destination that is awake, and returns the joined errors.

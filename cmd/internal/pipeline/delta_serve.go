@@ -52,7 +52,7 @@ func (d *Deltas) serveSome(ctx context.Context, q *queue) (more bool, err error)
 	switch {
 	case ctx.Err() != nil:
 		return false, nil
-	case overlays != nil && (byList || len(all) == 0): // the running pass began before the event and does not count as a reading after it
+	case overlays != nil && (byList || len(all) == 0): // the running pass began before the event, so the stream must be read again after it
 		q.pause = d.now().Add(d.pace.busy)
 		return false, nil
 	case !byList && len(all) == 0:
@@ -133,8 +133,8 @@ func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool
 	return nil
 }
 
-// oneByOne reports whether to request the waiting records one by one: they can be requested, the answers match the
-// list, and there are not many more records than the list has pages.
+// oneByOne reports whether to request the waiting records one by one. They must have addresses of their own, the
+// answers must match the list, and there must not be many more of them than the list has pages.
 func (d *Deltas) oneByOne(ctx context.Context, q *queue) (bool, error) {
 	if !q.canRequest || len(q.lacking(d.awake())) > max(d.pace.listAbove, int(q.longest/50)) {
 		return false, nil
@@ -262,7 +262,7 @@ func (x *delta) refetch(ctx context.Context, all []*entity) error {
 	return x.confirmGone(ctx)
 }
 
-// request requests several records concurrently. It returns an error only if all records would meet it.
+// request requests several records concurrently. It returns an error only if the error affects all records.
 func (x *delta) request(ctx context.Context, all []*entity) ([]recordAnswer, error) {
 	answers := make([]recordAnswer, len(all))
 	asking, ctx := errgroup.WithContext(ctx)

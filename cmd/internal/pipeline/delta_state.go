@@ -15,7 +15,7 @@ import (
 // Invariants 2, 3
 type applied struct {
 	Through int64     `json:"through"`        // every event up to here is applied, in Open, or left to Refresh
-	At      time.Time `json:"at"`             // time of that commit: none of these events was received later
+	At      time.Time `json:"at"`             // time of the commit that set Through; none of these events was received later
 	Open    []open    `json:"open,omitempty"` // records that must be requested again
 
 	// Refresh is the last event that requires a reading of the whole stream, begun after it; 0 for none.
@@ -25,7 +25,7 @@ type applied struct {
 	Fresh int64  `json:"fresh,omitempty"` // rows written since the last pass ended
 	Dead  int64  `json:"dead,omitempty"`  // records that were given up
 
-	// Changes since the first event: those that events announced, and those that a pass found without an event.
+	// Numbers of changes since the first event: those that events announced, and those that only a pass found.
 	Announced int64 `json:"announced,omitempty"`
 	Found     int64 `json:"found,omitempty"`
 

@@ -150,8 +150,8 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	return err
 }
 
-// keep returns the position of a contradicted pass: that of the last pass that was not contradicted, because the
-// cursor must not cover records that did not arrive.
+// keep returns the position to store after a contradicted pass. It is the position of the last pass that was not
+// contradicted, because the cursor must not cover records that did not arrive.
 func (k *destinationRun) keep(p *pass) position {
 	pos := k.start
 	pos.touchedBy = p.id // changes the cursor, but not the position

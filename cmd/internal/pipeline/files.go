@@ -88,7 +88,7 @@ func (d folder) settle(files []extract.File) error {
 	}
 	err := syncFolder(filepath.Dir(string(d)))
 	if errors.Is(err, fs.ErrPermission) {
-		return nil // the parent folder may be unreadable: then d was made by someone else
+		return nil // the process may not read the parent folder; then it did not make d either
 	}
 	return err
 }

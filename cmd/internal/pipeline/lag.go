@@ -68,7 +68,7 @@ func (k *destinationRun) rejoin(ctx context.Context, r *run) {
 		k.fail(fmt.Errorf("%w: %w", state.ErrMoved, trouble))
 	}
 	if k.before != nil {
-		k.pos = position{} // part of a second reading proves nothing
+		k.pos = position{} // only a whole second reading can prove anything
 	}
 }
 

@@ -117,7 +117,7 @@ func (k *destinationRun) follow(ctx context.Context) error {
 		return nil
 	}
 	if l.doubt != nil {
-		if at, err := k.dest.Cursor(ctx, k.key); err == nil { // else the commit meets the same error
+		if at, err := k.dest.Cursor(ctx, k.key); err == nil { // otherwise the commit fails with the same error
 			l.settle(at)
 		}
 	}
@@ -198,7 +198,7 @@ func (x *delta) reshapes(ctx context.Context, positions []*destinationPosition, 
 			want.Columns = b.Batch.Schema()
 			plan, err := load.Fit(tables[i], want)
 			if err != nil || plan.Shapes() {
-				return true, nil // the pass meets the error and reports it
+				return true, nil // the pass fails with the same error and reports it
 			}
 		}
 	}

@@ -102,8 +102,8 @@ func (r refutation) of(s schemas.Stream) refutation {
 	return r
 }
 
-// requestsBy returns how incremental passes over s request changes. Ways found by probes count as equal, because
-// none is more reliable than another.
+// requestsBy returns how incremental passes over s request changes. All ways that probes have found have the same
+// result, because no way is more reliable than another.
 func requestsBy(s schemas.Stream) string {
 	i := s.Incremental
 	if i.Auto {

@@ -44,10 +44,10 @@ type remembered struct {
 type traits byte
 
 const (
-	listed traits = 1 << iota // the current pass has seen it
-	filled                    // it has live rows
-	stale                     // some of its rows must be written again
-	barren                    // it may have no rows
+	listed traits = 1 << iota // the current pass has seen the parent
+	filled                    // the parent has live rows
+	stale                     // some of the parent's rows must be written again
+	barren                    // the parent may have no rows
 )
 
 // recall reads the stored parents. They count only in a pass that starts or continues at the destination's position,

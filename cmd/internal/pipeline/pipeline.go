@@ -58,7 +58,7 @@ type Config struct {
 	Streams      []schemas.Stream // parents before their children
 	Log          map[string]bool  // streams whose row changes are recorded in _penstock_changes
 
-	// Apart names the streams that are not read from their surface: they have their own origin or credential.
+	// Apart names the streams that have an origin or a credential of their own, instead of those of their surface.
 	Apart map[string]bool
 
 	// Origins maps stream names to where they are read from. A destination records the origin with the tables,
@@ -69,8 +69,8 @@ type Config struct {
 	// files.
 	Files map[string]string
 
-	// Catalogue contains the streams that request one record of a list, for a Source that implements Asker: with
-	// them, missing rows can be deleted even if the list proves nothing. It may be nil.
+	// Catalogue contains the streams that request one record of a list, for a Source that implements Asker: with them,
+	// missing rows can be deleted even if the list does not prove that they are gone. It may be nil.
 	Catalogue []schemas.Stream
 
 	Workers    int     // streams read concurrently; 0: DefaultWorkers

@@ -636,7 +636,7 @@ func TestPanicInTheDestinationEndsOneStreamOnly(t *testing.T) {
 	require.Equal(t, 1, failed)
 }
 
-// While a pass is running, another process moves the cursor: this process must not overwrite it.
+// While a pass is running, another process moves the cursor: this process must not overwrite the other's cursor.
 func TestMovedCursorEndsTheStream(t *testing.T) {
 	l := &list{records: records(0, 30), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))

@@ -26,7 +26,7 @@ func (k *destinationRun) lastPass(p *pass, f *proof.Facts) bool {
 		return true
 	}
 	if k.whole < maxPasses || k.whole == maxPasses && f.OfParents() && k.before != nil && k.before.facts.Skipped > 0 {
-		return false // the previous pass did not request every parent: it cannot confirm this one's missing rows
+		return false // the previous pass did not request every parent, so it cannot confirm which rows of this pass are missing
 	}
 	return !f.Moves() || k.whole >= maxMoving || k.report.Requests+2*p.total.requests > rereading
 }

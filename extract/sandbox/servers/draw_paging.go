@@ -2,7 +2,7 @@ package servers
 
 import "slices"
 
-// families are the ways of paging that Draw chooses from. A larger weight makes one more frequent.
+// families are the ways of paging that Draw chooses from. Ways with a larger weight are drawn more often.
 var families = []struct {
 	name   string
 	weight int

@@ -34,7 +34,8 @@ func (s Spec) Plain() bool {
 	return s.said() || s.Unknown == "" && s.Records.Count%s.Size.Default != 0
 }
 
-// usualTokens are the usual parameters for a token, whatever the answer calls it.
+// usualTokens are the usual parameters for a token. A reader tries them even if the answer has another name for the
+// token.
 var usualTokens = []string{"cursor", "after", "page_token", "pageToken", "next_token", "starting_after", "start_cursor", "continuation_token", "marker"}
 
 // falseSignals are the sayings that are not true.

@@ -28,7 +28,7 @@ func (s Spec) Simpler() []Spec {
 		}
 	}
 	for i := range s.Signals {
-		if !strings.HasPrefix(s.Signals[i].Says, "next") { // without it, the list would belong to another family
+		if !strings.HasPrefix(s.Signals[i].Says, "next") { // without it, the list would have another way of paging
 			add(func(c *Spec) { c.Signals = slices.Delete(c.Signals, i, i+1) })
 		}
 		add(func(c *Spec) { c.Signals[i].As = "" })

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Doubt is a rule that lowers the verdict to d.Most, if the verdict is better, while the rule applies.
+// Doubt is a reason not to trust a pass. While it applies, the verdict is at best the field Most.
 type Doubt struct {
 	Name    string
 	Most    Verdict

@@ -68,7 +68,7 @@ type Facts struct {
 	without string // the disabled rule: see Without
 }
 
-// Total is a number of records that a source states; negative: it states none.
+// Total is a number of records that a source states; negative if it states none.
 type Total int64
 
 // None is the Total of a source that states no total.

@@ -36,7 +36,7 @@ func oneObject(f *Facts) bool { return f.object() && f.ObjectKind }
 
 // everyParent reports whether the list of parents is proven and each parent returned its records. If every parent is
 // gone, the whole module is probably gone, and that proves nothing. A parent may only be skipped if it has one record
-// of the stream. A whole list below a skipped parent may have changed.
+// of the stream. A list of several records below a skipped parent may have changed.
 func everyParent(f *Facts) bool {
 	return f.OfParents() && f.Parent == Proven && f.ShortLists == 0 &&
 		(f.Gone < f.Parents || f.Parents == 0) && (f.Skipped == 0 || f.OnePerItem)
