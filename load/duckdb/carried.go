@@ -13,15 +13,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// carried is a temporary table with the keys of rows that a pass has carried and left unchanged. Rows that the pass
-// wrote are recognized by their run. The table lives as long as the engine, can spill to disk, and takes part in the
-// file's transactions.
+// carried is a temporary table with the carried keys of a pass: those of the records that the pass has found
+// unchanged. Rows that the pass has written need no entry, because they have the run of the pass. The table exists as
+// long as the engine, can use disk space, and takes part in the file's transactions.
 type carried struct {
 	table string
 	types []arrow.DataType // of its columns k0, k1…
 }
 
-// dropLater leaves a table of carried keys for the next transaction to drop. The caller holds d.mu.
+// dropLater makes the next transaction drop a table of carried keys. The caller holds d.mu.
 func (d *DB) dropLater(c *carried) {
 	if c != nil {
 		d.droppable = append(d.droppable, c.table)
@@ -43,7 +43,7 @@ func (x *tx) dropCarried(ctx context.Context) error {
 	return nil
 }
 
-// newCarried creates a table of carried keys from a query that returns k0, k1….
+// newCarried creates a table of carried keys from a query with the columns k0, k1….
 func (m *merge) newCarried(t *target, from string) error {
 	m.db.mu.Lock()
 	m.db.tables++

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// catalog describes some tables: as penstock recorded making them, and as they are in the file.
+// catalog describes some tables, both as penstock has recorded them and as they are in the file.
 type catalog struct {
 	made  map[string]schemas.Table
 	views map[string]bool // names of the views that penstock made
@@ -54,8 +54,8 @@ func readCatalog(ctx context.Context, s *session, names []string, fresh bool) (*
 	return c, nil
 }
 
-// objects returns all tables and views of the file. No other process can change the file while it is attached, so the
-// committed state is read only once.
+// objects returns all tables and views of the file. They are read only once while the file is attached, because no
+// other process can change it then. If fresh is set, they are read again.
 func (e *engine) objects(ctx context.Context, s *session, fresh bool) (map[string]*object, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -118,7 +118,7 @@ func readChanges(ctx context.Context, s *session, names []string) (changes []loa
 	return changes, err
 }
 
-// family returns the condition that column is one of the names or the name of a child table.
+// family returns the condition that the column has one of the names, or the name of a child table of one of them.
 func family(column string, names []string) string {
 	or := make([]string, 0, 2*len(names))
 	for _, n := range names {
@@ -127,7 +127,7 @@ func family(column string, names []string) string {
 	return "(" + strings.Join(or, " OR ") + ")"
 }
 
-// userColumns returns the columns of a table that penstock did not add.
+// userColumns returns the names of the columns of a table that penstock did not make.
 func (c *catalog) userColumns(t schemas.Table) []string {
 	var out []string
 	if o := c.live[t.Name]; o != nil {
@@ -141,8 +141,8 @@ func (c *catalog) userColumns(t schemas.Table) []string {
 	return out
 }
 
-// checkNames returns an error if the plan adds a column whose name is taken by a column that penstock did not make. Names
-// are compared without case, as DuckDB does.
+// checkNames returns an error if the plan adds a column whose name a column has that penstock did not make. Like
+// DuckDB, it ignores case in names.
 // Invariant 16
 func (c *catalog) checkNames(p load.Plan) error {
 	return load.Vacant(p, func(column string) string {
@@ -155,8 +155,8 @@ func (c *catalog) checkNames(p load.Plan) error {
 	})
 }
 
-// table returns the named table as penstock recorded it, with no columns if it was never made. It returns an error if
-// the table was changed by hand. // Invariant 16
+// table returns the named table as penstock has recorded it, or a table without columns if penstock never made it. It
+// returns an error if the table was changed by hand. // Invariant 16
 func (c *catalog) table(name string) (schemas.Table, error) {
 	t, o := c.made[name], c.live[name]
 	if o == nil {
@@ -232,8 +232,8 @@ func createSQL(t schemas.Table) string {
 
 func definition(f arrow.Field) string { return ident(f.Name) + " " + sqlType(schemas.TypeOf(f)) }
 
-// changeRecorder records what one transaction does to tables. All its changes have one time, later than that of every
-// earlier change, because changes are replayed in the order of their times.
+// changeRecorder records what one transaction changes in tables. All these changes get one time, which is later than
+// those of earlier changes, because changes are replayed in the order of their times.
 type changeRecorder struct {
 	s  *session
 	of load.Pass

@@ -2,11 +2,12 @@
 //
 // The file is attached to an in-memory engine only during commits and reads, so that other processes can open it in
 // between. Rows arrive as Arrow batches, which the engine reads without copying. A commit deletes the rows that
-// changed, appends their new versions, and moves the cursor in the same transaction. Each table that keeps rows that
-// are no longer current has a view of the current ones, <table>_current. [DB.Publish] gives readers their own copy.
+// changed, appends their new versions, and moves the cursor in the same transaction. If a table keeps rows that are
+// no longer current, the view <table>_current shows the current rows. [DB.Publish] makes a copy of the file for
+// readers.
 //
-// Target tables have neither keys nor indexes: list columns, deletes followed by inserts, and the replay of the log
-// break with them, and an index must fit in memory. This package itself ensures that keys are unique.
+// The tables have neither primary keys nor indexes. With them, list columns, deletes followed by inserts, and the
+// replay of the log fail, and an index must fit in memory. This package itself ensures that keys are unique.
 //
 // The package needs cgo and the build tag duckdb_arrow. Without them, [Open] returns [ErrNotBuilt].
 package duckdb
@@ -48,11 +49,11 @@ const (
 	defaultWaitLock       = 30 * time.Second
 )
 
-// RowGroup is the number of rows per row group of the file. A commit of that many rows, or of one page more, fills
-// one row group, which is compressed while it is inserted. A smaller commit is compressed only at the commit, one
-// with a fraction more leaves a small remainder, and the next checkpoint rewrites both. RowGroup is two thirds of the
-// engine's default: this leaves memory to collect the next group while one is written, and lists in pages of 1000,
-// 500, 200 or 100 records leave remainders of 80 rows.
+// RowGroup is the number of rows per row group of the file. A commit of so many rows fills one row group, which is
+// compressed while it is inserted. A smaller commit is compressed only at the end, and a slightly larger one leaves a
+// small remainder; in both cases the next checkpoint rewrites the rows. RowGroup is two thirds of the engine's
+// default. This leaves memory to collect the next group while one is written, and with pages of 1000, 500, 200 or 100
+// records the remainder is only 80 rows.
 const RowGroup = 81_920
 
 // ErrNotBuilt is returned by [Open] in a binary that was built without DuckDB.

@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// DB is a destination in a DuckDB file. Its methods are safe for concurrent use. One transaction at a time is between
-// its first Apply and its end; the first Apply of others waits.
+// DB is a destination in a DuckDB file. Its methods are safe for concurrent use. From its first Apply to its end, a
+// transaction excludes others: their first Apply waits.
 type DB struct {
 	o Options
 
@@ -32,7 +32,7 @@ type DB struct {
 	claimed   map[state.Key]claimed  // as last committed
 	passes    map[state.Key]*pass
 	tables    int      // number of the next table of carried keys
-	droppable []string // such tables that are no longer needed
+	droppable []string // tables of carried keys that are no longer needed
 }
 
 var (
@@ -139,7 +139,8 @@ func whereKey(k state.Key) string {
 	return where
 }
 
-// exists reports whether the file exists. Other errors are left for the engine to report.
+// exists reports whether the file exists. It also returns true if this is unknown, so that the engine reports the
+// error.
 func (d *DB) exists() bool {
 	_, err := os.Stat(d.o.Path)
 	return !errors.Is(err, fs.ErrNotExist)

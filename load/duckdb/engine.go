@@ -58,11 +58,11 @@ func newEngine(ctx context.Context, o Options) (e *engine, err error) {
 	return e, nil
 }
 
-// engineDescriptors is the most descriptors that an engine and its files use while they start.
+// engineDescriptors is the greatest number of file descriptors that an engine needs to start and open its files.
 const engineDescriptors = 8
 
-// newConnector starts an in-memory engine. It returns an error if the process cannot open enough files: the library
-// ends the process (std::terminate) if it cannot open one while it starts.
+// newConnector starts an in-memory engine. It first checks that the process can open enough files, because otherwise
+// the library would end the process (std::terminate).
 func newConnector() (*duckdb.Connector, error) {
 	if err := reserve(engineDescriptors); err != nil {
 		return nil, err
@@ -82,8 +82,8 @@ func reserve(n int) error {
 	return nil
 }
 
-// settings restricts the engine: it may open only the destination's files, load no extensions and use a bounded share
-// of the machine, and these settings are locked.
+// settings returns the statements that restrict the engine. It may open only the destination's files, may load no
+// extensions, and has limits for memory and threads. These settings cannot be changed later.
 func settings(o Options, temp string) []string {
 	paths := []string{literal(filepath.Join(temp, freshName)), literal(filepath.Join(temp, freshName+".wal"))}
 	for _, suffix := range []string{"", ".wal", ".wal.checkpoint", ".wal.recovery"} {
@@ -158,7 +158,7 @@ func (s *session) affect(ctx context.Context, query string) (int64, error) {
 	return r.RowsAffected()
 }
 
-// query calls row with each row of the result. row must not keep its argument.
+// query calls the function row with each row of the result. The function must not keep its argument.
 func (s *session) query(ctx context.Context, query string, row func([]driver.Value) error) (err error) {
 	rows, err := s.conn.QueryContext(ctx, query, nil)
 	if err != nil {
@@ -197,7 +197,8 @@ func (s *session) numbers(ctx context.Context, query string, into ...*int64) err
 	})
 }
 
-// classify marks the engine as broken after fatal errors, and makes errors of a full disk recognizable.
+// classify marks the engine as broken if the error is fatal, and marks errors of a full disk so that callers can
+// recognize them.
 func (s *session) classify(err error) error {
 	e, ok := errors.AsType[*duckdb.Error](err)
 	if !ok {

@@ -80,7 +80,7 @@ func (f *fitting) run() error {
 	return nil
 }
 
-// one makes one table fit what was staged for it.
+// one changes a table so that the rows staged for it fit.
 func (f *fitting) one(p *load.Staged) error {
 	if found, ok := f.adopt(p.Table); ok {
 		if err := f.recorder.record(f.ctx, found.Changes()); err != nil {
@@ -171,8 +171,8 @@ func (f *fitting) carryOut(p load.Plan) error {
 	return f.recorder.record(f.ctx, p.Changes())
 }
 
-// copyBeforeAlter copies a table that is about to be altered, if an earlier Apply of the transaction has changed its rows: the
-// engine would refuse to commit the alteration. The copy takes the table's name.
+// copyBeforeAlter replaces a table that is about to be altered by a copy, if an earlier Apply of the transaction has
+// changed rows of the table. Otherwise the engine would refuse to commit.
 func (f *fitting) copyBeforeAlter(p load.Plan) (bool, error) {
 	if p.Create || len(p.Add)+len(p.Widen) == 0 || !f.changed[p.Table.Name] {
 		return false, nil
@@ -230,8 +230,8 @@ func (m *merge) rootOf(name string) *target {
 	return nil
 }
 
-// clearHashes clears the hashes of the records that have a row, in the root table or in a child, for which the condition
-// holds. They are then written again.
+// clearHashes clears the hashes of records, so that the next pass writes these records again. It finds the records by
+// their rows in the given root or child table for which the condition holds.
 func (m *merge) clearHashes(table, where string) error {
 	t := m.rootOf(table)
 	if t == nil || !t.has(schemas.ColHash) {

@@ -9,11 +9,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A table without a key is a multiset. Two rows with the same hash differ only in when they were written, so only the
-// number of rows per hash matters.
+// In a table without a key, two rows with the same hash differ only in the time at which they were written. So only
+// the number of rows per hash is compared.
 
-// keptRows is a temporary table with the number of times that the transaction, which is the whole pass, has carried
-// each hash h.
+// keptRows is a temporary table with the number of rows that the transaction has read for each hash h. The
+// transaction is the whole pass.
 const keptRows = "temp.main._penstock_kept"
 
 // createKeptRows creates the table of kept rows for this transaction if it has not done so yet.
@@ -25,7 +25,7 @@ func (m *merge) createKeptRows() error {
 	return m.s.exec(m.ctx, "CREATE OR REPLACE TEMP TABLE _penstock_kept (h VARCHAR, n BIGINT)")
 }
 
-// keyless appends the rows that the pass carried more often than the table has them.
+// keyless appends a row if the pass has more rows with its hash than the table.
 func (m *merge) keyless(t *target) error {
 	if err := m.db.step("stage"); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (m *merge) keyless(t *target) error {
 	return m.insertFamily(t, n)
 }
 
-// countByHash counts the rows of t by hash, in History only the current ones.
+// countByHash returns a query that counts the rows of t by hash, in History only the current ones.
 func (m *merge) countByHash(t *target) string {
 	where := ""
 	if t.Mode == schemas.History {
@@ -69,7 +69,7 @@ func (m *merge) countByHash(t *target) string {
 	return fmt.Sprintf("SELECT %s AS h, count(*) AS n FROM %s%s GROUP BY 1", schemas.ColHash, m.ownRelation(t), where)
 }
 
-// sweepKeyless finds rows beyond those that the pass carried.
+// sweepKeyless finds the surplus rows: of hashes for which the table has more rows than the pass.
 func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	if err := m.createKeptRows(); err != nil {
 		return err
@@ -98,10 +98,10 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	return nil
 }
 
-// trim deletes all rows of the hashes that have too many rows, and inserts as many again as there should be; in a
-// child table, the rows of as many parents. In History it deletes only the current rows and inserts all of them
-// again, the surplus ones as ended. Links of identical parents may be equal, as ordinals start again with each pass;
-// their rows are then distinguished by numbering.
+// trim deletes all rows of the hashes that have surplus rows, and inserts as many again as there should be; in a
+// child table, the rows of as many parents. In History it deletes only the current rows, and inserts all of them
+// again, the surplus ones with an end. Equal parents may have equal links, because ordinals start again with each
+// pass. Their child rows are then distinguished by numbers.
 func (m *merge) trim(t *target) error {
 	rank, twin := "row_number() OVER (PARTITION BY _penstock_h ORDER BY "+schemas.ColSyncedAt+")", "1"
 	if load.Child(t.Columns) {
@@ -141,6 +141,6 @@ func (m *merge) trim(t *target) error {
 	return nil
 }
 
-// surplusRows is a temporary table with all rows of the hashes that have too many. Rows whose _penstock_rank is above
-// _penstock_n are the surplus ones.
+// surplusRows is a temporary table with all rows of the hashes that have surplus rows. The rows whose _penstock_rank
+// is above _penstock_n are surplus.
 const surplusRows = "temp.main._penstock_spare"

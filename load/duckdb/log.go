@@ -17,13 +17,15 @@ const (
 	longLog  = 8 << 20
 	finalLog = 1 << 20
 
-	// A shorter log is merged too, once replays have read longReplay bytes. Replay time depends on the number of
-	// commits more than on the length: replaying a log of small commits may take longer than writing it.
+	// A shorter log is also merged when replays have read longReplay bytes since the last checkpoint. Replaying a log
+	// of many small commits may take longer than writing it, because the time depends on the number of commits more
+	// than on the length.
 	longReplay = longLog
 )
 
-// unreadableLog reports whether the file's log is damaged. It is false if the machine lacks memory or disk space to
-// replay it. A log that is cut off at the end is no error for the engine: it replays the complete part.
+// unreadableLog reports whether the error means that the file's log is damaged. It returns false if there is only a
+// lack of memory or disk space. If a log is cut off at the end, the engine reports no error, and replays the complete
+// commits.
 func unreadableLog(err error) bool {
 	text := err.Error()
 	for _, lack := range []string{"Out of Memory", "No space left", "INTERRUPT"} {
@@ -60,8 +62,8 @@ func (d *DB) withoutLog(ctx context.Context, m mode, cause error) error {
 	return nil
 }
 
-// checkpoint merges the log into the file if the log is long or holds changes to tables. The commits in the log are
-// durable either way.
+// checkpoint merges the log into the file if the log is long, has been replayed often, or holds changes to tables.
+// The commits in the log are durable in any case.
 func (d *DB) checkpoint() error {
 	long := int64(longLog)
 	if d.window.closed {

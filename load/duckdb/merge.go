@@ -28,8 +28,8 @@ type target struct {
 	userColumns []string // columns that penstock did not make
 }
 
-// currentSQL returns the condition that a row is current: as far as is known, it is what the source has now. of qualifies
-// the columns, as in "t.".
+// currentSQL returns the condition that a row is current: it has neither ended nor a tombstone. The parameter of is a
+// prefix for the column names, such as "t.".
 func (t *target) currentSQL(of string) string {
 	if t.Mode == schemas.History {
 		return of + schemas.ColValidTo + " IS NULL"
@@ -95,8 +95,7 @@ func (m *merge) keyed(t *target) error {
 	return m.insertFamily(t, n)
 }
 
-// supersede makes way for the rows that changed: it deletes or ends their previous versions and the child rows of
-// these.
+// supersede deletes or ends the previous versions of changed rows, and the child rows of these versions.
 func (m *merge) supersede(t *target, n counts) error {
 	if err := m.db.step("delete"); err != nil {
 		return err
@@ -115,8 +114,8 @@ func (m *merge) supersede(t *target, n counts) error {
 	return nil
 }
 
-// replaced returns a further condition on rows of t or of its children: the row belongs to the version of a record
-// that is replaced in place. of qualifies the columns.
+// replaced returns a further condition on rows of t or of a child table: that the row belongs to a version that is
+// replaced in place. The parameter of is a prefix for the column names.
 func (m *merge) replaced(t *target, of string) string {
 	ours := m.ownRowsSQL(t, of)
 	switch t.Mode {
@@ -149,8 +148,9 @@ func (m *merge) remove(t *target) error {
 	return nil
 }
 
-// advanceTime makes the commit's time later than the times of all rows in the tables. The stream's last commit has the
-// latest time, unless its row in _penstock_state is lost.
+// advanceTime makes the commit's time later than the times of all rows in the tables. It has to look at the rows only
+// if the stream's row in _penstock_state is lost. Otherwise that row has the time of the last commit, and no row is
+// later.
 func (m *merge) advanceTime(pending []*load.Staged) error {
 	if m.at.sequence > 0 || m.timed {
 		return nil
@@ -173,7 +173,7 @@ func (m *merge) advanceTime(pending []*load.Staged) error {
 // synced returns the assignment that gives a changed row the commit's time.
 func (m *merge) synced() string { return schemas.ColSyncedAt + " = " + timestamp(m.when) }
 
-// end closes the versions that have a successor, and their child rows.
+// end ends the versions that are followed by a new one, and their child rows.
 func (m *merge) end(t *target) error {
 	set := "SET " + m.synced() + ", " + schemas.ColValidTo + " = s.f"
 	err := m.change(m.ctx, t.Name, fmt.Sprintf("UPDATE %s AS t %s FROM %s AS s WHERE s.st = %s AND %s AND %s%s",
@@ -195,8 +195,8 @@ func (m *merge) end(t *target) error {
 	return nil
 }
 
-// foreignCells is a temporary table with the values of users' own columns in the rows that are about to be replaced;
-// o is the ordinal of the new row.
+// foreignCells is a temporary table with the values that users' own columns have in rows that are about to be
+// replaced. Its column o is the ordinal of the new row.
 const foreignCells = "temp.main._penstock_foreign"
 
 // saveUserColumns stores the values of users' own columns in the rows that are replaced. // Invariant 16
@@ -231,7 +231,7 @@ type chosen struct {
 	validFrom string
 }
 
-// insertFamily appends the written records and their child rows.
+// insertFamily appends the new and changed records and their child rows.
 func (m *merge) insertFamily(t *target, n counts) error {
 	if n.written() == 0 {
 		return nil

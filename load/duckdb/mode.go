@@ -25,8 +25,8 @@ func newMode(mode fs.FileMode) fileMode {
 	return fileMode{0o644, false}
 }
 
-// copyMode returns the mode of a published copy. If an earlier copy exists and no mode is configured, it keeps that
-// copy's mode, which may have been set by hand, without write access for others.
+// copyMode returns the mode for a published copy. If no mode is configured, and an earlier copy exists, it is that
+// copy's mode, which may have been set by hand. Group and others then never get the right to write.
 func (d *DB) copyMode(path string) fileMode {
 	if info, err := os.Stat(path); err == nil && d.o.Mode == 0 {
 		return fileMode{info.Mode().Perm() &^ 0o022, true}
@@ -34,9 +34,9 @@ func (d *DB) copyMode(path string) fileMode {
 	return newMode(d.o.Mode)
 }
 
-// setModes sets the configured mode on the file and its log, which the engine creates with the umask. If no mode is
-// configured, others may write to the log only if they may write to the file. Only the owner of a file can change its
-// mode.
+// setModes sets the configured mode on the file and its log, because the engine creates both with the mode of the
+// umask. If no mode is configured, it removes the right of others to write to the log, unless they may write to the
+// file. It works only if this process owns the files.
 func (d *DB) setModes() {
 	file, err := os.Stat(d.o.Path)
 	if err != nil {
@@ -66,9 +66,9 @@ func (d *DB) chmod(path string, info fs.FileInfo, mode fs.FileMode) {
 // maxLinks limits the length of a chain of symbolic links.
 const maxLinks = 40
 
-// resolvePath returns the absolute path of a file with all symbolic links resolved, even if the target does not exist.
-// The engine may open only the files of one name and writes its log beside the real file. A change of a folder's link
-// does not move a database that is open.
+// resolvePath returns the absolute path of a file with all symbolic links resolved, even if the target does not
+// exist. The engine needs it because it may open files of one name only, and writes its log beside the real file. An
+// open database also stays where it is when the link of a folder changes.
 func resolvePath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	for range maxLinks {

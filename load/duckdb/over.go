@@ -16,13 +16,13 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Views is an in-memory engine over Parquet files written by others. It is safe for concurrent use.
+// Views is an in-memory engine that reads Parquet files of another destination. It is safe for concurrent use.
 type Views struct{ engine *engine }
 
 var _ load.Querier = (*Views)(nil)
 
-// Over opens an engine with a view for each name in files, over the rows of its files, and a view for each name in
-// views, a SELECT over the former. It reads no other files. Close it after use.
+// Over opens an engine that can read the given files only. For each name in files there is a view of the rows of
+// these files, and for each name in views a view with that SELECT. The caller closes the engine.
 func Over(ctx context.Context, files map[string][]string, views map[string]string) (v *Views, err error) {
 	v = &Views{engine: &engine{}}
 	defer func() {

@@ -74,8 +74,8 @@ func lastChange(ctx context.Context, s *session, column, table, action string) (
 	return text, err
 }
 
-// claim checks that the stream may write its table. It skips the check if this process has made it at the stream's
-// current position. // Invariant 13
+// claim checks that the stream may write its table. The check is skipped if this process has already done it, and the
+// stream's position is still the same. // Invariant 13
 func (x *tx) claim(ctx context.Context) error {
 	c := x.of.Claim
 	x.db.mu.Lock()
@@ -96,7 +96,7 @@ func (x *tx) claim(ctx context.Context) error {
 	return nil
 }
 
-// claimed is a claim that was valid at a position of its stream.
+// claimed is a claim that was checked, and the stream's position at that time.
 type claimed struct {
 	load.Claim
 	at position

@@ -17,8 +17,8 @@ import (
 // previous copy: readers that have it open continue with it, and readers that open the path later get the whole new
 // copy. // Invariant 7
 //
-// Publish leaves a copy that is up to date. It returns an error if a log exists beside path, because the log of
-// another writer would be replayed into the copy.
+// Publish does nothing if the copy is up to date. It returns an error if a log exists beside path: another program
+// has written to the copy, and the engine would replay that log into the new copy.
 func (d *DB) Publish(ctx context.Context, path string) error {
 	if err := d.publish(ctx, path); err != nil {
 		return fmt.Errorf("publish %s: %w", path, err)
@@ -79,7 +79,8 @@ func (d *DB) published(path string) (same bool, err error) {
 	return d.logSize() == 0 && original.Size() == there.Size() && original.ModTime().Equal(there.ModTime()), nil
 }
 
-// replace copies the file, which no one writes meanwhile, and renames the copy to path once it is durable.
+// replace copies the file, and renames the copy to path once the copy is durable. Nothing writes to the file
+// meanwhile.
 func (d *DB) replace(ctx context.Context, path string) (err error) {
 	to, err := makeBeside(path, d.copyMode(path))
 	if err != nil {

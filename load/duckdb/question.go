@@ -20,8 +20,8 @@ const option = `\s*(?:ANALYZE|FORMAT\s+\w+)\s*`
 
 const blank = `(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*`
 
-// tableFunctions are the table functions that a query may call. All others read files or memory, change settings or
-// write; some end the process.
+// tableFunctions are the table functions that a query may call. All others read files or memory, change settings,
+// write, or even end the process.
 var tableFunctions = strings.Fields(`
 	duckdb_approx_database_count duckdb_columns duckdb_constraints duckdb_databases duckdb_dependencies duckdb_extensions duckdb_functions duckdb_indexes
 	duckdb_keywords duckdb_memory duckdb_optimizers duckdb_schemas duckdb_sequences duckdb_settings duckdb_table_sample duckdb_tables duckdb_types duckdb_variables

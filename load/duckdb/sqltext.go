@@ -32,8 +32,8 @@ func literal(s string) string {
 // place returns the qualified name of a table of the destination.
 func place(table string) string { return "db.main." + ident(table) }
 
-// sqlType returns the engine's name for the column type of a lattice type. JSON is stored as VARCHAR: the engine's
-// own JSON type would parse each value again, and an invalid one would fail the commit.
+// sqlType returns the engine's name for the column type that holds values of t. JSON is stored as VARCHAR, because
+// the engine's JSON type would parse each value again, and an invalid value would make the commit fail.
 func sqlType(t arrow.DataType) string {
 	switch t := t.(type) {
 	case *arrow.BooleanType:
@@ -113,8 +113,8 @@ func timestampText(expr string) string {
 		"ELSE strftime(" + utc + ", '%Y-%m-%dT%H:%M:%S.%fZ') END"
 }
 
-// keyText returns an expression for one value of a multi-column key, as transform writes it into the link of child
-// rows. JSON can spell a text in many ways; the spelling must equal transform's, so keyText escapes it itself.
+// keyText returns an expression for one value of a multi-column key, as package transform writes it into the link of
+// child rows. JSON can write a text in several ways, so keyText escapes it in the same way as transform.
 func keyText(expr string, from arrow.DataType) string {
 	if from.ID() != arrow.STRING || schemas.SameType(from, schemas.JSON) {
 		return jsonOf(expr, from)

@@ -11,8 +11,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// status is a temporary table with the outcome for each record of a merge: k0, k1… its key (or h, its hash), o the
-// ordinal of the winning row, st one of the constants below and, in History, f the start of its validity.
+// status is a temporary table with one row for each record of a merge. The columns k0, k1… are the record's key (or h
+// its hash), o is the ordinal of the row that is kept, and st one of the constants below. In History, f is the start
+// of the row's validity.
 const status = "temp.main._penstock_status"
 
 // Values of st.
@@ -23,7 +24,7 @@ const (
 	isUnchanged = "3"
 )
 
-// keyColumns returns the status table's key columns k0, k1…, qualified by of.
+// keyColumns returns the names of the status table's key columns k0, k1…, with the prefix of.
 func keyColumns(of string, key []string) []string {
 	out := make([]string, len(key))
 	for i := range key {
@@ -32,7 +33,8 @@ func keyColumns(of string, key []string) []string {
 	return out
 }
 
-// on returns the condition that the key of a, the status table or one like it, equals that of the target t.
+// on returns the condition that a row of a and a row of t have the same key. The key columns are k0, k1… in a, and
+// those of the target table in t.
 func on(a string, key []string) string {
 	and := make([]string, len(key))
 	for i, k := range key {
@@ -41,7 +43,7 @@ func on(a string, key []string) string {
 	return strings.Join(and, " AND ")
 }
 
-// equal returns the condition that the keys of a and b, both like the status table's, are equal.
+// equal returns the condition that rows of a and b have the same key. Both tables have the key columns k0, k1….
 func equal(a, b string, key []string) string {
 	and := make([]string, len(key))
 	for i := range key {
@@ -83,9 +85,9 @@ func winnersSQL(t *target, from string) string {
 		strings.Join(keys, ", "), schemas.ColOrdinal, hash, synced, from, strings.Join(group, ", "))
 }
 
-// statusSQL reads the staged rows once, and joins them with the keys and hashes in the table and with the keys that
-// the pass has already carried. It finds stored rows by an inner join first, which is a third cheaper than an outer
-// join would be: that materializes the hashes of the whole table.
+// statusSQL reads the staged rows once, and joins them with the keys and hashes in the table and with the carried
+// keys. It first finds stored rows by an inner join, which is a third cheaper than an outer join, because that would
+// materialize the hashes of the whole table.
 func (m *merge) statusSQL(t *target, from string) string {
 	with := "WITH s AS MATERIALIZED (" + winnersSQL(t, from) + ")"
 	if t.Mode == schemas.Append || t.Mode == schemas.History {
@@ -112,7 +114,8 @@ func (m *merge) statusSQL(t *target, from string) string {
 		"FROM s LEFT JOIN m ON %s%s", with, isNew, again, equal("m", "s", t.Key), carried)
 }
 
-// versionsSQL is the rest of statusSQL for a table with several rows per record. v is a record's last row.
+// versionsSQL is the rest of statusSQL for a table with several rows per record. In the query, v is a record's last
+// row.
 func (m *merge) versionsSQL(t *target) string {
 	last := fmt.Sprintf("'r': t.%s, 'y': t.%s, 'h': t.%s, 'c': %s", schemas.ColRun, schemas.ColSyncedAt, schemas.ColHash, t.currentSQL("t."))
 	run, from := literal(m.of.Run), ""

@@ -13,7 +13,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweep counts the rows that the pass did not carry, and deletes them if s.Delete is set. // Invariant 12
+// sweep counts the rows that the pass has neither written nor found unchanged, and deletes them if s.Delete is set.
+// Invariant 12
 func (m *merge) sweep(s load.Sweep) error {
 	if s.Table == "" {
 		return nil
@@ -42,8 +43,8 @@ func (m *merge) sweep(s load.Sweep) error {
 	return nil
 }
 
-// missingKeys is a temporary table with the keys, k0, k1…, of the current rows that the pass did not carry, or that the
-// sweep names.
+// missingKeys is a temporary table with the keys, k0, k1…, of the current rows that are missing, or that the sweep
+// names.
 const missingKeys = "temp.main._penstock_missing"
 
 func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
@@ -73,7 +74,7 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 	return m.markDeleted(t)
 }
 
-// findMissing finds the current rows that the pass did not carry.
+// findMissing finds the current rows that the pass has neither written nor found unchanged.
 func (m *merge) findMissing(t *target) error {
 	carried := ""
 	if m.carried != nil {
@@ -107,7 +108,7 @@ func (m *merge) findKeys(t *target, keys []arrow.RecordBatch) error {
 	return m.scan(named, t.Columns, t.Key, make)
 }
 
-// asKeys returns the columns of a key as k0, k1….
+// asKeys returns SQL that selects the columns of a key as k0, k1….
 func asKeys(of string, key []string) string {
 	out := make([]string, len(key))
 	for i, k := range key {
@@ -132,7 +133,7 @@ func (m *merge) list(t *target, n int) error {
 	})
 }
 
-// markDeleted deletes the found rows in the way of the table's mode.
+// markDeleted deletes the rows that were found, in the way that the table's mode requires.
 func (m *merge) markDeleted(t *target) error {
 	err := m.change(m.ctx, t.Name, fmt.Sprintf("%s %s AS s WHERE %s AND %s%s", m.deleteSQL(t), missingKeys, on("s", t.Key), t.currentSQL("t."), m.ownRowsSQL(t, "t.")))
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 type pass struct {
 	run     string
 	carried *carried // nil: none yet
-	lost    bool     // the carried keys are gone, with their engine or because another pass began
+	lost    bool     // the carried keys are lost, because the engine was closed or another pass began
 }
 
-// tx collects batches. It holds the file from its first Apply on.
+// tx is a transaction. It collects batches until its first Apply. From then on it keeps the file attached.
 type tx struct {
 	db   *DB
 	key  state.Key
@@ -66,7 +66,7 @@ func (d *DB) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.P
 		if ps != nil {
 			d.dropLater(ps.carried)
 			ps.lost, ps.carried = true, nil
-			next.lost = p.Run < ps.run // a later pass ran in between, so this pass's keys are gone
+			next.lost = p.Run < ps.run // a later pass ran in between, so the keys of this pass are lost
 		}
 		ps = next
 		d.passes[k] = ps
@@ -88,7 +88,8 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 	return nil
 }
 
-// start attaches the file, begins, and fails early if the stream has moved.
+// start attaches the file and begins the database transaction. It returns an error if the stream's cursor has
+// changed.
 func (x *tx) start(ctx context.Context) error {
 	if x.s != nil {
 		return nil
@@ -102,7 +103,7 @@ func (x *tx) start(ctx context.Context) error {
 	return x.checkPosition(ctx)
 }
 
-// take waits for other transactions, attaches the file and begins.
+// take waits until other transactions have ended, attaches the file and begins a database transaction.
 func (x *tx) take(ctx context.Context) error {
 	select {
 	case x.db.writer <- struct{}{}:
@@ -238,7 +239,7 @@ func (x *tx) finish() {
 	x.end()
 }
 
-// writePosition writes the stream's new position over the one it began from.
+// writePosition replaces the position with which the transaction began by the new one.
 func (x *tx) writePosition(ctx context.Context, to position) error {
 	if err := x.ownTables(ctx); err != nil {
 		return err

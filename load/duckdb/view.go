@@ -35,8 +35,9 @@ func groupsOf(s *load.Staged) []*group {
 	return out
 }
 
-// scan calls use with a FROM item for the named columns of the staged rows, in the types of want. The item can be
-// read once, and all its columns must be read: otherwise the engine returns the wrong columns.
+// scan calls the function use with a FROM item for the named columns of the staged rows, with the types of want. The
+// item can be read only once. A statement must read all columns of the item, otherwise the engine returns the wrong
+// columns.
 //
 // Registering a view of Arrow batches writes to the current database, and a transaction may write to only one. So
 // another session creates the views, in an in-memory database that exists during the scan.
@@ -69,7 +70,8 @@ func (m *merge) scan(s *load.Staged, want *arrow.Schema, names []string, use fun
 	return use("(" + strings.Join(selects, " UNION ALL ") + ")")
 }
 
-// bind registers the group's columns as a view. It returns a SELECT that casts them, up to the view's full name.
+// bind registers the group's columns as a view, and returns a SELECT that casts them and ends with the full name of
+// the view.
 func (g *group) bind(on *session, view string, want *arrow.Schema, names []string) (string, func(), error) {
 	var index []int
 	exprs := make([]string, len(names))

@@ -103,7 +103,7 @@ func (c *catalog) learn(name, at string, meta table.Metadata) {
 	c.seen[name] = known{at, meta}
 }
 
-// head is the state of a stream, as recorded in its head table.
+// head is the state of a stream, which its head table records.
 type head struct {
 	*parquet.Head                          // nil: no commit yet; in shared tables, none of this source
 	tables        map[string]int64         // current snapshot IDs of the stream's tables, by name
@@ -186,9 +186,8 @@ func (c *catalog) Head(ctx context.Context, stream, source string) (*parquet.Hea
 	return h.Head, nil
 }
 
-// Named implements [parquet.Catalog]. It lists all metadata files and manifest lists, but only the
-// oldest snapshot's manifests: a manifest older than every kept commit is needed only if the oldest
-// snapshot has it.
+// Named implements [parquet.Catalog]. It lists all metadata files and manifest lists, but only those
+// Iceberg manifests that the oldest snapshot uses. Later ones have a number above Names.Upto.
 func (c *catalog) Named(ctx context.Context, stream string) (map[string]parquet.Names, error) {
 	h, err := c.headOf(ctx, stream, "")
 	if err != nil || h.at == "" {

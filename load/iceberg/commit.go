@@ -47,7 +47,7 @@ func (c *catalog) Commit(ctx context.Context, of parquet.Commit) error {
 	return c.commitShared(ctx, of)
 }
 
-// commitLock returns the semaphore that commits of this process to a stream hold.
+// commitLock returns the semaphore that a commit of this process to the stream holds.
 func (c *catalog) commitLock(stream string) chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,8 +63,9 @@ const (
 	lastWait  = time.Second
 )
 
-// commitShared retries a commit as long as other sources commit first. Each attempt is based on the present
-// tables. It keeps its own source's data files, and everything that others have committed. // Invariant 15
+// commitShared repeats a commit as long as other sources commit first. Each attempt starts from the
+// present tables. It uses the data files that are already written, and keeps everything that others
+// have committed. // Invariant 15
 func (c *catalog) commitShared(ctx context.Context, of parquet.Commit) error {
 	begun := time.Now()
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
@@ -87,7 +88,8 @@ func (c *catalog) commitShared(ctx context.Context, of parquet.Commit) error {
 	}
 }
 
-// attempt tries to commit once. at is the location of the head table that it was based on.
+// attempt tries to commit once. It returns the location of the head table's metadata from which it
+// started.
 func (c *catalog) attempt(ctx context.Context, of parquet.Commit) (at string, err error) {
 	all, err := c.pointers.all(ctx)
 	if err != nil {
@@ -121,8 +123,8 @@ func (c *catalog) attempt(ctx context.Context, of parquet.Commit) (at string, er
 	return at, w.make(ctx, all)
 }
 
-// make writes the new metadata of the tables and then swaps all pointers. at has the present metadata
-// locations.
+// make writes the new metadata of the tables and then swaps all pointers. The map at has the present
+// locations of the metadata.
 func (w *commit) make(ctx context.Context, at map[string]string) error {
 	if err := load.Step(w.step, "metadata"); err != nil {
 		return err
@@ -182,7 +184,7 @@ func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*ed
 	return nextEdition(t, w.spec, at, meta)
 }
 
-// writeTable writes the new metadata of a table. The head table comes last.
+// writeTable writes the new metadata of a table. It is called for the head table last.
 func (w *commit) writeTable(ctx context.Context, e *edition, heads bool) error {
 	if e.base == nil || heads || len(e.t.Added)+len(e.t.Removed) > 0 {
 		if err := w.snapshot(ctx, e, heads); err != nil {

@@ -18,7 +18,7 @@ import (
 // formatVersion is the table format: version 2, which all engines can read.
 const formatVersion = 2
 
-// edition is the next metadata of a table in preparation.
+// edition is the next metadata of a table, in preparation.
 type edition struct {
 	t       parquet.TableFiles
 	base    table.Metadata // nil: the table is new
@@ -131,7 +131,7 @@ func (e *edition) evolve() error {
 	return nil
 }
 
-// keepComments keeps comments of columns that were not written by penstock. // Invariant 16
+// keepComments keeps the comments of columns that penstock has not written. // Invariant 16
 func (e *edition) keepComments(want *iceberg.Schema) *iceberg.Schema {
 	fields := want.Fields()
 	for i, f := range fields {

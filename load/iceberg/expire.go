@@ -31,7 +31,8 @@ func (w *commit) expire(e *edition) error {
 	return e.do(table.NewRemoveSnapshotsUpdate(gone, false))
 }
 
-// needed returns, for each kept commit, the last snapshot up to it.
+// needed returns the IDs of the snapshots that show the table as of the kept commits: for each commit,
+// the last snapshot that is not later.
 func (w *commit) needed(all []table.Snapshot) map[int64]bool {
 	out := map[int64]bool{}
 	for _, kept := range w.spec.Kept {
@@ -46,13 +47,13 @@ func (w *commit) needed(all []table.Snapshot) map[int64]bool {
 	return out
 }
 
-// manySnapshots limits the snapshots of a shared table. Every commit writes all of them to the
-// metadata, and a thousand sources soon make a thousand snapshots.
+// manySnapshots limits the number of snapshots of a shared table. Every commit writes all snapshots to
+// the metadata, and a thousand sources soon make a thousand of them.
 const manySnapshots = 100
 
-// neededOfAll returns the snapshots of a shared table whose files all exist. It starts with the last
-// snapshot that the commit's source made up to its oldest kept commit. Earlier snapshots may have files
-// that the source removes.
+// neededOfAll returns the IDs of the snapshots of a shared table whose files all exist. The first is
+// the last snapshot that the commit's source made up to its oldest kept commit. Earlier snapshots may
+// need files that the source removes.
 func (w *commit) neededOfAll(e *edition, all []table.Snapshot) map[int64]bool {
 	first := max(0, len(all)-manySnapshots)
 	switch {

@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// manyManifests is the number of manifests of a source in a snapshot from which they are merged into
-// one.
+// manyManifests is the number of manifests that a source may have in a snapshot. When it is reached,
+// they are merged into one.
 const manyManifests = 16
 
 // list reads the manifest list of a snapshot.
@@ -41,8 +41,8 @@ func (c *catalog) read(ctx context.Context, location string) ([]byte, error) {
 	return c.files.Read(ctx, name)
 }
 
-// newEntries collects entries for new manifests. Entries of different sources are never in one manifest,
-// so a commit of one source leaves the manifests of the others unchanged.
+// newEntries collects entries for new manifests. A manifest has entries of one source only, so a commit
+// leaves the manifests of other sources unchanged.
 type newEntries map[entryGroup][]iceberg.ManifestEntry
 
 // entryGroup is what the entries of one manifest have in common.
@@ -69,8 +69,8 @@ func (e *edition) sourceOf(m iceberg.ManifestFile) (string, error) {
 	return string(*of[0].LowerBound), nil
 }
 
-// manifestsOf returns the manifests of a table's next snapshot and the totals for its summary.
-// Manifests without removed files stay unchanged.
+// manifestsOf returns the manifests of a table's next snapshot, and the totals for the snapshot's
+// summary. A manifest stays unchanged if none of its files is removed.
 func (w *commit) manifestsOf(ctx context.Context, e *edition, parent *table.Snapshot, id int64) (out []iceberg.ManifestFile, says iceberg.Properties, err error) {
 	var list []iceberg.ManifestFile
 	if parent != nil {
@@ -122,7 +122,8 @@ func addRanges(b *iceberg.DataFileBuilder, f parquet.DataFile) {
 	b.ValueCounts(rows).NullValueCounts(nulls).LowerBoundValues(low).UpperBoundValues(high)
 }
 
-// carry keeps the manifests that stay unchanged, and adds the entries of the others to anew.
+// carry returns the manifests that stay unchanged, and adds the entries of the others to the parameter
+// anew.
 func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestFile, id int64, anew newEntries) (kept []iceberg.ManifestFile, err error) {
 	gone, losing := map[string]bool{}, map[string]bool{}
 	for _, f := range e.t.Removed {
@@ -163,8 +164,8 @@ func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestF
 	return kept, nil
 }
 
-// successors returns the entries of a manifest for its successor. n is the number of entries that are
-// marked as deleted.
+// successors returns the entries of a manifest for the manifest that replaces it. The number n is that
+// of the entries that are marked as deleted.
 func (w *commit) successors(ctx context.Context, m iceberg.ManifestFile, id int64, gone map[string]bool) (out []iceberg.ManifestEntry, n int, err error) {
 	text, err := w.read(ctx, m.FilePath())
 	if err != nil {

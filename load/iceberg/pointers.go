@@ -21,8 +21,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// pointers accesses the rows of a namespace in a SQL catalog with the layout of Iceberg's JDBC catalog:
-// the location of the metadata of each table.
+// pointers reads and changes the rows of one namespace in the catalog's database. Each row has the
+// location of a table's metadata. The layout is that of Iceberg's JDBC catalog.
 type pointers struct {
 	db        *sql.DB
 	dollars   bool // placeholders are $1, not ?
@@ -30,13 +30,15 @@ type pointers struct {
 	namespace string
 }
 
-// swap changes the pointer of a table, provided that it is still from.
+// swap is the change of a table's pointer from one location to another. It happens only if the pointer
+// is still the first one.
 type swap struct {
 	table    string
 	from, to string // "": the table does not exist, or is dropped
 }
 
-// layout creates the tables of the catalog like other Iceberg libraries.
+// layout has the statements that create the catalog's tables, in the same form as in other Iceberg
+// libraries.
 var layout = []string{
 	`CREATE TABLE IF NOT EXISTS iceberg_tables (
 		catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT NULL, table_name VARCHAR(255) NOT NULL,

@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A shared table has the columns of all sources. Its head table names the last commit of each source in
-// a property, which changes together with the snapshot of the commit. // Invariant 2
+// If sources share a stream's tables, properties of the head table hold the last commit of each source.
+// They change together with the snapshots of a commit. // Invariant 2
 
 // propSource is the prefix of those properties.
 const propSource = propPrefix + "source."
@@ -66,8 +66,8 @@ func (h *head) othersMoved(of parquet.Commit) bool {
 	return false
 }
 
-// combined returns the tables of a commit, combined with the commits beside it. The head table comes
-// last.
+// combined returns the tables of a commit, together with those of the commits in of.Beside. The head
+// table comes last.
 func combined(of parquet.Commit) []parquet.TableFiles {
 	if of.Beside == nil {
 		return of.Tables
@@ -91,9 +91,9 @@ func combined(of parquet.Commit) []parquet.TableFiles {
 	return out
 }
 
-// mergeColumns returns the columns of the table, and those of the commit that are new. If a column has a type
-// that cannot be combined with the table's, it returns a [parquet.Disagreement]; if t.Anew is set, the
-// commit's type is used.
+// mergeColumns returns the live columns of the table, followed by the new columns of the commit. If the
+// type of a column does not fit the table's type, the commit's type is used if t.Anew is set; otherwise
+// mergeColumns returns a [parquet.Disagreement].
 func mergeColumns(t parquet.TableFiles, live, want *iceberg.Schema) (*iceberg.Schema, error) {
 	fields := append([]iceberg.NestedField{}, live.Fields()...)
 	var apart []arrow.Field
@@ -133,8 +133,8 @@ func position(fields []iceberg.NestedField, name string) int {
 	return -1
 }
 
-// sameID finds two columns that have the same field ID. IDs are hashes: of tables with a hundred
-// columns, one in two hundred thousand has a collision.
+// sameID finds two columns that have the same field ID. This can happen because IDs are hashes, in one
+// of two hundred thousand tables with a hundred columns.
 func sameID(fields []iceberg.NestedField) (a, b string, ok bool) {
 	seen := map[int]string{}
 	for _, f := range fields {
@@ -152,7 +152,7 @@ func sameID(fields []iceberg.NestedField) (a, b string, ok bool) {
 	return "", "", false
 }
 
-// wider returns the one of two types with the same field ID that holds the values of both.
+// wider returns that type of the two that holds the values of both. Both belong to the same field ID.
 func wider(a, b iceberg.Type) iceberg.Type {
 	switch x := a.(type) {
 	case iceberg.DecimalType:
@@ -167,7 +167,7 @@ func wider(a, b iceberg.Type) iceberg.Type {
 	return b
 }
 
-// latticeOf returns the type of the lattice for an Iceberg type. It is the inverse of [typeOf].
+// latticeOf returns penstock's type for an Iceberg type. It is the inverse of [typeOf].
 func latticeOf(t iceberg.Type) (arrow.DataType, error) {
 	switch t := t.(type) {
 	case iceberg.BooleanType:
@@ -191,7 +191,8 @@ func latticeOf(t iceberg.Type) (arrow.DataType, error) {
 	return nil, fmt.Errorf("penstock does not write the type %s", t)
 }
 
-// expected returns the live types of the columns that a source knows, by name.
+// expected returns the live types of the source's columns, by name. For a decimal to which other
+// sources have added digits, it returns the type that the source knows.
 func expected(was, live *iceberg.Schema) map[string]string {
 	out := map[string]string{}
 	for _, f := range was.Fields() {
@@ -207,8 +208,7 @@ func expected(was, live *iceberg.Schema) map[string]string {
 	return out
 }
 
-// checkPlacement returns an error if the stream was loaded in the other way: shared instead of
-// unshared, or the reverse.
+// checkPlacement returns an error if source is set but the stream was loaded unshared, or the reverse.
 func (h *head) checkPlacement(source string) error {
 	if h.at == "" {
 		return nil

@@ -48,7 +48,7 @@ func (l *Lake) accept(ctx context.Context, name string) ([]load.Change, error) {
 	return changes, nil
 }
 
-// acceptIn accepts the present state of a table in one stream.
+// acceptIn accepts the present state of a table in the folder of one stream.
 func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string) (changes []load.Change, err error) {
 	x := &tx{
 		lake: l, folder: f, key: m.key(), from: cursorOf(m), base: m, bits: map[int64]bitset{}, internal: map[string]*load.Staged{},
@@ -81,7 +81,7 @@ func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string
 	return changes, x.commit(ctx, x.from)
 }
 
-// acceptSizes records the present sizes of changed files.
+// acceptSizes records the present sizes of changed files in the manifest.
 func (x *tx) acceptSizes(t *table, c condition) {
 	found := func(f *file) *file {
 		if f != nil {
@@ -201,7 +201,7 @@ func (f *file) columns(ctx context.Context, t *table) (*table, error) {
 	return &out, nil
 }
 
-// lattice returns the type of the lattice for a column of a file; nil where there is none.
+// lattice returns penstock's type for a column of a file, or nil if there is none.
 func lattice(t arrow.DataType) arrow.DataType {
 	switch t := t.(type) {
 	case *arrow.BooleanType, *arrow.Int64Type, *arrow.Float64Type, *arrow.Decimal128Type, *arrow.Date32Type, *arrow.StringType:
@@ -243,8 +243,8 @@ func (t *table) compare(live *table) ([]load.Change, error) {
 	return out, nil
 }
 
-// rewriteAccepted rewrites the table's files with the accepted columns, and clears the hashes of its records, so
-// that the next pass writes them again with the values that they have lost.
+// rewriteAccepted rewrites the table's files with the accepted columns, and clears the hashes of the
+// table's records. So the next pass writes the records again, with values that were lost.
 func (x *tx) rewriteAccepted(ctx context.Context, t, live *table, changes []load.Change, c condition) error {
 	var fields []arrow.Field
 	for _, f := range t.schema.Fields() {

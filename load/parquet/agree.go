@@ -13,12 +13,13 @@ import (
 )
 
 // Sources that share a table of a catalog infer their column types independently, but a column of the
-// table has one type. If the types differ, the column gets a type that holds both. The commit first
-// casts its own rows. If the table has a narrower type, the commit also rewrites the files of all other
-// sources, as commits of theirs with their present cursors. All of this is one atomic step. Another
-// source then finds a newer generation that it did not write, and continues from it.
+// table has one type. If the types differ, the column gets a type that holds the values of both. A
+// commit first casts its own rows to that type. If the type of the table is narrower, the commit also
+// rewrites the files of all other sources. This makes a new generation for each of them, with its
+// present cursor. All of this is one atomic step. The other sources continue from their new
+// generations.
 
-// agreements bounds how often a commit that changes other sources' columns is retried.
+// agreements limits how often a commit that changes columns of other sources is tried.
 const agreements = 100
 
 // publish makes the next generation the current one.
@@ -42,8 +43,8 @@ func (x *tx) publish(ctx context.Context) error {
 	return fmt.Errorf("cannot widen the columns of other sources, which keep committing: %w", state.ErrMoved)
 }
 
-// agree widens this source's columns to the table's types, and the other sources' columns where theirs
-// are narrower.
+// agree widens this source's columns to the table's types. If the table's types are narrower, it widens
+// the columns of the other sources.
 func (x *tx) agree(ctx context.Context, of *Disagreement) error {
 	t := x.next.table(of.Table)
 	if t == nil {
@@ -87,7 +88,8 @@ func (x *tx) widenTo(ctx context.Context, t *table, fields []arrow.Field) error 
 	return nil
 }
 
-// writeCommon writes the parts that every generation has.
+// writeCommon writes the files that every generation has: the rows of internal tables, and files
+// without rows for empty tables.
 func (x *tx) writeCommon(ctx context.Context, cursor string) error {
 	if err := x.writeInternal(ctx, cursor); err != nil {
 		return err
@@ -95,7 +97,8 @@ func (x *tx) writeCommon(ctx context.Context, cursor string) error {
 	return x.writeEmpty(ctx)
 }
 
-// widenOthers prepares a commit for each other source that gives its columns the types of this one's.
+// widenOthers prepares a commit for each of the other sources, which gives the columns of that source
+// the types of ours.
 func (x *tx) widenOthers(ctx context.Context, name string, ours []arrow.Field) error {
 	d := x.draft.(*tableGeneration)
 	sources, err := d.tables.parent.catalog.Sources(ctx, d.tables.stream)
@@ -122,7 +125,7 @@ func (x *tx) widenOthers(ctx context.Context, name string, ours []arrow.Field) e
 
 func (x *tx) widenOther(ctx context.Context, d *tableGeneration, source, name string, ours []arrow.Field) error {
 	at := folderIn(d.tables.stream, source)
-	f := newFolder(at, x.lake.storage.store(at)) // a folder of its own: a pass of the other source may be using the lake's
+	f := newFolder(at, x.lake.storage.store(at)) // not the lake's folder of that source, because a pass of the source may be using it
 	now, err := f.manifest(ctx)
 	if err != nil || now == nil {
 		return err

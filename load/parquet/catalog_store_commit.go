@@ -22,8 +22,8 @@ type tableGeneration struct {
 	parentID   *string // the ID of the previous commit, set by the first call of publish
 	parentLine []string
 
-	// Set if sources share the tables and this commit widens columns so that the others' rows must be
-	// rewritten: see [tx.agree].
+	// Set if sources share the tables, and this commit widens columns for which files of other sources
+	// must be rewritten: see [tx.agree].
 	otherCommits map[string]*tx    // commits of other sources in the same step, by source
 	lastCommits  map[string]string // the last commits of all other sources; nil: not read yet
 	widened      map[string]bool   // tables whose columns are widened for all sources
@@ -68,7 +68,7 @@ func (d *tableGeneration) publish(ctx context.Context, m *manifest) error {
 	return nil
 }
 
-// others returns the sources that commit in the same step.
+// others returns the names of the other sources that commit in the same step.
 func (d *tableGeneration) others() []string {
 	if d.lastCommits == nil {
 		return nil
@@ -76,8 +76,8 @@ func (d *tableGeneration) others() []string {
 	return sorted(d.otherCommits)
 }
 
-// commitAfter stores the manifest m and returns the commit of m, which must follow the current one.
-// moved, if not nil, may first change m to follow a later commit.
+// commitAfter stores the manifest m and returns a commit for it, which follows the current commit. If
+// another commit came first, the function moved, if not nil, may change m so that m follows that one.
 func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved func(base, m *manifest) bool) (Commit, error) {
 	m.store, m.dir = d.tables, d.key
 	if d.parentID == nil {

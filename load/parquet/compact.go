@@ -16,8 +16,8 @@ const (
 	mergeLargeCount = 512      // the same for segments that are not small
 )
 
-// compact merges small segments: eight segments of a size class become one. Each size class has eight
-// times as many rows as the one below, so a row is rewritten only a few times, and a table never has
+// compact merges small segments: eight segments of a size class become one segment of the next class,
+// which has eight times as many rows. So a row is rewritten only a few times, and a table never has
 // many small files.
 func (x *tx) compact(ctx context.Context) error {
 	tables := map[string]bool{}
@@ -49,9 +49,9 @@ func sizeOf(s *segment) int {
 	return bits.Len64(uint64(s.root().Rows)) / 3
 }
 
-// mergeable returns segments of one size class and one partition that are to be merged; nil if there are
-// none. In modes with versions only adjacent segments are merged, so that versions stay in the order in
-// which they were written.
+// mergeable returns segments of one size class and one partition that are to be merged, or nil if there
+// are none. If the table keeps versions, only adjacent segments are merged, so that versions stay in
+// the order in which they were written.
 func mergeable(t *table, segs []*segment) []*segment {
 	type class struct {
 		part string
@@ -135,7 +135,8 @@ func (x *tx) concatenate(ctx context.Context, t *table, files []*file, part stri
 	return w.finish(ctx)
 }
 
-// mergeBits transfers the marks of rows that the pass has seen to the merged segment.
+// mergeBits transfers the bits of rows that the pass has written or found unchanged to the merged
+// segment.
 func (x *tx) mergeBits(ctx context.Context, segs []*segment, out *segment) error {
 	if load.IsInternal(out.Table) {
 		return nil

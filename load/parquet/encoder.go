@@ -25,8 +25,8 @@ const (
 	sliceRows = 1024 // rows of a column that are encoded between checks of the page's size
 )
 
-// encoder writes a file with one row group, whose columns are all in memory, from Arrow buffers into
-// pages. It supports only the types of the lattice, and takes half the time of pqarrow: it writes
+// encoder writes a file with one row group. All columns are in memory, and are encoded from Arrow
+// buffers into pages. It supports only penstock's types, and takes half the time of pqarrow: it writes
 // levels as runs and integers as deltas, builds a dictionary once, and shares buffers between columns.
 type encoder struct {
 	out    *countingWriter
@@ -53,8 +53,8 @@ func (c *countingWriter) Write(b []byte) (int, error) {
 // Tell returns the number of bytes written. arrow-go requires it.
 func (c *countingWriter) Tell() int64 { return c.n }
 
-// tools are the buffers and the compressor that columns are encoded with, one after the other. The
-// compressor's tables take longer to build than a page takes to compress.
+// tools are the buffers and the compressor with which columns are encoded, one after the other. They
+// are used again, because building the compressor's tables takes longer than compressing a page.
 type tools struct {
 	zstd         *zstd.Encoder
 	reps, defs   []uint8 // levels of the current page
@@ -77,7 +77,7 @@ func toolsFrom(kept *sync.Pool) (*tools, error) {
 	return &tools{zstd: z}, err
 }
 
-// element returns the type of a column's values; for a list column, of the elements.
+// element returns the type of a column's values, which for a list column is the type of the elements.
 func element(t arrow.DataType) (of arrow.DataType, list bool) {
 	if l, ok := t.(*arrow.ListType); ok {
 		return l.Elem(), true

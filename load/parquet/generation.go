@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// dirGeneration is a generation in preparation: a folder that is renamed when it is complete.
+// dirGeneration is a generation in preparation. It is a folder that is renamed when it is complete.
 type dirGeneration struct {
 	*dirStore
 	work string // created with the first file; "" once the generation is published
@@ -71,7 +71,7 @@ func (d *dirGeneration) assemble(_ context.Context, m *manifest) error {
 	return d.disk.flushDir(d.work)
 }
 
-// keep takes over an unchanged file.
+// keep adds an unchanged file of an earlier generation.
 func (d *dirGeneration) keep(m *manifest, from, to string) error {
 	if err := errors.Join(unlinked(d.directory.path, from), d.disk.makeFolders(filepath.Dir(to))); err != nil {
 		return err
@@ -139,7 +139,7 @@ type diskFile struct {
 	dir  string
 }
 
-// create starts the file name in the folder dir.
+// create creates a file in the folder dir, with missing folders.
 func (d *disk) create(dir, name string) (*diskFile, error) {
 	path := filepath.Join(dir, name)
 	if err := d.makeFolders(filepath.Dir(path)); err != nil {

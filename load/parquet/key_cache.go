@@ -15,10 +15,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// keyCache caches the keys of a stream's rows, by the name of their file, so that a pass of many
-// transactions reads the key columns of each file once. Most passes visit files in order and need only
-// the last few lists. So long lists are evicted when others are added. A list that is needed again
-// after its eviction is kept in the scratch file. // Invariant 6
+// keyCache caches the keys of a stream's rows in one list per file, so that a pass of many transactions
+// reads the key columns of each file once. Most passes visit the files in order and need only the last
+// few lists. So adding a long list evicts the oldest ones. If an evicted list is needed again, it is
+// kept in the scratch file from then on. // Invariant 6
 type keyCache struct {
 	lists   map[string]*keylist
 	recent  []string        // names of the long lists in memory, oldest first
@@ -30,8 +30,8 @@ func newKeyCache() keyCache {
 	return keyCache{lists: map[string]*keylist{}, evicted: map[string]bool{}}
 }
 
-// keylist has three words for each row of a file, in the file's order: the fingerprint of its key, and
-// the mark of its hash. Long lists may be in the lake's scratch file.
+// keylist has three words for each row of a file, in the order of the rows: two for the fingerprint of
+// the row's key, and one for its mark, see [markOf]. Long lists may be in the lake's scratch file.
 type keylist struct {
 	rows    int
 	words   []uint64 // nil: they are in scratch
@@ -48,8 +48,8 @@ const (
 	wordsBytes = 8 * wordsRow
 )
 
-// markOf returns 63 bits of a row's hash, and one bit that says whether the row has a tombstone or has
-// ended.
+// markOf returns a row's mark: 63 bits of the row's hash, and one bit that is set if the row has a
+// tombstone or has ended.
 func markOf(hash string, dead bool) uint64 {
 	m := xxh3.HashString(hash) << 1
 	if dead {
@@ -85,8 +85,8 @@ func (x *tx) keysOf(ctx context.Context, t *table, f *file) (*keylist, error) {
 	return x.keep(f, words)
 }
 
-// markAt returns the mark of row i. b has the hash column, if the table has one, and the column that is
-// null in current rows.
+// markAt returns the mark of row i. The columns b are the hash column, if the table has one, and the
+// column that is null in current rows.
 func markAt(b []arrow.Array, i int) uint64 {
 	if len(b) == 0 {
 		return 0

@@ -49,8 +49,8 @@ func folderOf(name string) string {
 	return b.String()
 }
 
-// locationName returns a folder name for engines that find files by location: some of them decode %XX. No
-// other name contains a ~. // Invariant 17
+// locationName returns a folder name for engines that find files by location, because some of them
+// decode %XX. No other name contains a ~. // Invariant 17
 func locationName(folder string) string { return strings.ReplaceAll(folder, "%", "~") }
 
 func plain(c byte) bool {
@@ -70,8 +70,8 @@ func genNumber(name string) (sequence int64, ok bool) {
 	return sequence, err == nil && genName(sequence) == name
 }
 
-// fileName returns a new, unique name: a reader that has listed one generation must never open a file
-// of another by the same name.
+// fileName returns a name that no other file has. Otherwise a reader that has listed the files of one
+// generation could open a file of another.
 func fileName(sequence int64) string {
 	return fmt.Sprintf("%08d-%s%s", sequence, randomName(), suffix)
 }

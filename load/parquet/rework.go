@@ -155,8 +155,8 @@ func (p *patch) apply(ctx context.Context, first int64, columns []arrow.Array, r
 	return p.stamp(out, first, edits, order.place), len(order.rows), nil
 }
 
-// order has the source of each row of an edited batch: indexes below n are rows of the batch, the
-// others are staged rows, grouped by their batch.
+// order has, for each row of an edited batch, where the row comes from: an index below n is a row of
+// the old batch, a higher one a staged row. The staged rows are grouped by their batch.
 type order struct {
 	n       int
 	rows    []int32
@@ -165,7 +165,7 @@ type order struct {
 	batches []int32
 }
 
-// place returns the index of a row of the batch after the removals.
+// place returns the index that a row of the batch has after the removals.
 func (o *order) place(row int) int {
 	gone, _ := slices.BinarySearch(o.removed, int32(row))
 	return row - gone
@@ -236,7 +236,7 @@ func (p *patch) column(ctx context.Context, c int, old arrow.Array, o *order, pl
 	return out[0], nil
 }
 
-// stamp sets the times at which rows end, and the time of the commit, in the columns for them.
+// stamp sets the columns for the time at which a row ends, and for the time of the commit.
 func (p *patch) stamp(columns []arrow.Array, first int64, edits []edit, place func(int) int) []arrow.Array {
 	deleted, ended, synced := map[int]int64{}, map[int]int64{}, map[int]int64{}
 	begin := p.t.column(schemas.ColValidFrom)

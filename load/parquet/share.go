@@ -15,8 +15,8 @@ import (
 )
 
 // If sources share a stream's tables, each source has its own folder in the stream's folder, with its
-// own generations, so that sources commit independently. The folder is named like a Hive partition of
-// the source column. The files themselves have no source column.
+// own generations. So sources commit independently. The folder is named like a Hive partition of the
+// source column. Without a catalog, the files have no source column.
 const sourcePrefix = schemas.ColSource + "="
 
 var _ load.Sharer = (*Lake)(nil)
@@ -37,10 +37,10 @@ func (p ofSource) Tables(ctx context.Context, name string) ([]schemas.Table, err
 	return p.lake.tablesOf(ctx, p.Source, name)
 }
 
-// folderIn returns the folder of a source in that of a stream.
+// folderIn returns the name of a source's folder, which is in the folder of a stream.
 func folderIn(stream, source string) string { return stream + "/" + sourcePrefix + source }
 
-// shared reports whether the folder belongs to one of several sources of a stream.
+// shared reports whether the folder belongs to one source of a shared stream.
 func (f *folder) shared() bool { return strings.Contains(f.name, "/"+sourcePrefix) }
 
 // Scan implements [load.Destination].
@@ -59,8 +59,8 @@ func (l *Lake) Forget(pipeline, source string) {
 	}
 }
 
-// manifestFor returns the manifest of stream k in folder f; nil if nothing was committed yet. It returns an
-// error if the stream has been loaded in the other way: shared instead of unshared, or the reverse.
+// manifestFor returns the manifest of the stream k in the folder f, or nil if nothing was committed
+// yet. It returns an error if k has a source but the stream was loaded unshared, or the reverse.
 func (l *Lake) manifestFor(ctx context.Context, f *folder, k state.Key) (*manifest, error) {
 	m, err := f.manifestOf(ctx, k)
 	if err != nil || m != nil {
@@ -81,7 +81,8 @@ func (l *Lake) manifestFor(ctx context.Context, f *folder, k state.Key) (*manife
 	return nil, err
 }
 
-// scan reads columns of a table. The files have no source column; scan adds it if tell is set.
+// scan reads columns of a table. The source column, which the files do not have, is added if tell is
+// set.
 func (m *manifest) scan(ctx context.Context, t *table, columns []string, each func(arrow.RecordBatch) error, tell bool) error {
 	read := func(columns []string, each func(arrow.RecordBatch) error) error {
 		if t.Name == load.State.Name && m.Moves > 0 {
@@ -112,8 +113,8 @@ func (m *manifest) scan(ctx context.Context, t *table, columns []string, each fu
 	})
 }
 
-// internalPath returns a pattern for the files of an internal table, which exist in every stream, or in
-// every source of each stream.
+// internalPath returns a pattern for the files of an internal table. They are in the folder of every
+// stream, or of every source of each stream.
 func (l *Lake) internalPath(ctx context.Context, name string) (string, error) {
 	folders, err := l.folders(ctx)
 	if err != nil {
@@ -122,8 +123,8 @@ func (l *Lake) internalPath(ctx context.Context, name string) (string, error) {
 	return l.storage.pattern(name, slices.ContainsFunc(folders, (*folder).shared)), nil
 }
 
-// tablesOf returns the table of that name and its child tables, as one source has them; if source is
-// "", combined over all sources.
+// tablesOf returns the table of the given name and its child tables, as the source has them. If source
+// is "", the columns of all sources are combined.
 func (l *Lake) tablesOf(ctx context.Context, source, name string) ([]schemas.Table, error) {
 	all, err := l.each(ctx, source, (*folder).recentManifest)
 	if err != nil {
@@ -146,7 +147,7 @@ func (l *Lake) tablesOf(ctx context.Context, source, name string) ([]schemas.Tab
 				out = append(out, one)
 				continue
 			}
-			if p, err := load.Fit(out[i], one); err == nil { // if they do not fit together, the first one counts
+			if p, err := load.Fit(out[i], one); err == nil { // if the columns do not fit together, those found first are returned
 				out[i] = p.Table
 			}
 		}

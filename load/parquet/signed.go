@@ -14,12 +14,12 @@ import (
 // If sources share a table of a catalog, readers see one table. So its columns must have the same field
 // IDs for all writers, and its files have a source column.
 
-// byName marks tables whose field IDs are derived from the names and types of columns, so that two
-// sources that add a column at the same time give it the same ID without coordination.
+// byName marks a table whose field IDs are derived from the names and types of its columns. If two
+// sources add a column at the same time, both then give it the same ID.
 const byName = -1
 
-// numbersByName is the number of such IDs. Other engines assign IDs above the highest one; the limit
-// leaves room for them.
+// numbersByName is the number of such IDs. Other engines assign IDs above the highest ID, and the limit
+// leaves room for these.
 const numbersByName = 1 << 30
 
 func (t *table) numberByName() {
@@ -33,8 +33,8 @@ func (t *table) numberByName() {
 	}
 }
 
-// numberFor returns the ID of a column of that name, or of its elements. Types that a catalog can widen
-// into each other have the same ID: see [promotes].
+// numberFor returns the field ID for a name and a type. If a catalog can widen one type to another
+// without a rewrite, columns of both types get the same ID: see [promotes].
 func numberFor(name string, t arrow.DataType) int {
 	return 1 + int(xxh3.HashString(name+"\x00"+kindOf(t))%numbersByName)
 }
@@ -52,7 +52,7 @@ func kindOf(t arrow.DataType) string {
 	return schemas.TypeName(t)
 }
 
-// sourceField returns the column for the source of a row.
+// sourceField returns the column for the name of a row's source.
 func sourceField() arrow.Field {
 	return numbered(arrow.Field{Name: schemas.ColSource, Type: schemas.Text, Nullable: true}, numberFor(schemas.ColSource, schemas.Text))
 }
@@ -77,8 +77,8 @@ func (t *table) catalogSchema() *arrow.Schema {
 	return arrow.NewSchema(append([]arrow.Field{sourceField()}, s.Fields()...), &md)
 }
 
-// withSource returns the columns with the source column added, if the table's files have it. free releases
-// the added column.
+// withSource returns the columns, with the source column added if the table's files have one. The
+// function free releases the added column.
 func (w *writer) withSource(columns []arrow.Array, rows int) (all []arrow.Array, free func()) {
 	if w.t.owner == "" {
 		return columns, func() {}

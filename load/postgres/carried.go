@@ -15,13 +15,14 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// carried is a table with the keys, k0, k1…, of rows that a pass has carried and left unchanged. In the first
-// transaction of a pass, often the only one, it is a temporary table. If the pass continues, it becomes an unlogged
-// table in the schema, which any session can use: no pass needs a session between its commits, however many are
-// running. It changes only in transactions of its stream, which the row of the stream's cursor fences.
+// carried is a table with the carried keys of a pass, in columns k0, k1…: those of the records that the pass has
+// found unchanged. In the first transaction of a pass, often the only one, it is a temporary table. If the pass
+// continues, it becomes an unlogged table in the schema, which any session can use. So a pass needs no session
+// between its commits. The table changes only in transactions of its stream, which exclude each other by locking the
+// row of the stream's cursor.
 // Invariant 13
 //
-// An unlogged table is empty after a crash of the server. The number of its rows shows that.
+// An unlogged table is empty after a crash of the server. This is noticed because the number of rows is known.
 type carried struct {
 	table string // its SQL name
 	kept  bool   // it is a table in the schema
@@ -41,12 +42,12 @@ func carriedPrefixOf(k state.Key) string {
 	return carriedPrefix + hex.EncodeToString(sum[:8]) + "_"
 }
 
-// swept reports whether the transaction has swept for all rows that its pass did not carry.
+// swept reports whether the transaction has made a sweep without given keys, which is the end of its pass.
 func (x *tx) swept() bool {
 	return slices.ContainsFunc(x.log, func(a *applied) bool { return a.sweep.Table != "" && a.sweep.Keys == nil })
 }
 
-// keepCarried stores the keys that the first transaction of a pass has carried, for the next transaction.
+// keepCarried stores the carried keys of a pass's first transaction for the next transaction.
 func (x *tx) keepCarried(ctx context.Context) error {
 	c := x.carried
 	if c == nil || c.kept || x.swept() || x.of.Once {
@@ -64,7 +65,7 @@ func (x *tx) keepCarried(ctx context.Context) error {
 	return err
 }
 
-// complete reports whether the table still has every key that was inserted into it.
+// complete reports whether the table still has all keys that were inserted.
 func (m *merge) complete(c *carried) (bool, error) {
 	if !c.kept {
 		return true, nil
@@ -103,8 +104,9 @@ func (d *DB) isStale(k state.Key) bool {
 	return len(d.stale) > 0 && d.stale[carriedPrefixOf(k)]
 }
 
-// findLeftovers finds the tables that passes of dead processes have left for the stream. This process has just committed
-// the stream, so no earlier pass of another process can still commit or read its table. // Invariant 13
+// findLeftovers finds tables of carried keys that killed processes have left for the stream. This process has just
+// committed to the stream. So no earlier pass of another process can commit any more, and none needs its table.
+// Invariant 13
 func (d *DB) findLeftovers(ctx context.Context, s *session, k state.Key, own *carried) {
 	prefix := carriedPrefixOf(k)
 	names, err := s.strings(ctx, d.passTablesSQL(prefix))
@@ -122,8 +124,8 @@ func (d *DB) findLeftovers(ctx context.Context, s *session, k state.Key, own *ca
 	}
 }
 
-// dropGarbage drops the tables of finished passes that no session reads. It is not part of a commit: a later commit drops
-// the rest.
+// dropGarbage drops the tables of finished passes, except those that a session is reading. It is called after a
+// commit, and a later commit drops the others.
 func (d *DB) dropGarbage(ctx context.Context, s *session) {
 	d.mu.Lock()
 	tables := d.garbage

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// catalog describes some tables: as penstock recorded making them, and as they are in the database.
+// catalog describes some tables, both as penstock has recorded them and as they are in the database.
 type catalog struct {
 	db    *DB
 	made  map[string]schemas.Table
@@ -57,7 +57,8 @@ func (d *DB) readCatalog(ctx context.Context, s *session, names []string) (*cata
 	return c, nil
 }
 
-// family returns the condition that column is one of the names, a child table, or the view of either.
+// family returns the condition that the column has one of the names, or the name of a child table or of a view of
+// these tables.
 func family(column string, names []string) string {
 	or := make([]string, 0, 3*len(names))
 	for _, n := range names {
@@ -69,9 +70,9 @@ func family(column string, names []string) string {
 	return "(" + strings.Join(or, " OR ") + ")"
 }
 
-// relations is family for the names of the schema in pg_class c, in a form that the index on name and schema can
-// answer: a database may hold the schemas of thousands of sources. Names are sorted bytewise there, so those that
-// begin with n__ are between n__ and n_`.
+// relations returns the same condition for relations c of the schema in pg_class, in a form for which the server can
+// use the index on name and schema. This is needed because a database may have the schemas of thousands of sources.
+// The index sorts names by their bytes, so names that begin with n__ are between n__ and n_`.
 func (d *DB) relations(names []string) string {
 	or := make([]string, 0, 3*len(names))
 	for _, n := range names {
@@ -127,8 +128,8 @@ type relation struct {
 	columns map[string]string
 }
 
-// readKeys adds the unique keys to relations, which are indexed by OID. The query runs for each commit and reads only
-// one table, because planning a join takes the server longer than answering it.
+// readKeys adds the unique keys to the relations, which the map has by OID. Its query runs for each commit. It reads
+// only one table, because the server takes longer to plan a join than to answer it.
 func readKeys(ctx context.Context, s *session, relations map[string]relation) error {
 	if len(relations) == 0 {
 		return nil
@@ -171,8 +172,8 @@ func (d *DB) readChanges(ctx context.Context, s *session, names []string) (chang
 	return changes, err
 }
 
-// table returns the named table as penstock recorded it, with no columns if it was never made. It returns an error if
-// the table was changed by hand. // Invariant 16
+// table returns the named table as penstock has recorded it, or a table without columns if penstock never made it. It
+// returns an error if the table was changed by hand. // Invariant 16
 func (c *catalog) table(name string) (schemas.Table, error) {
 	t, known := c.made[name]
 	o := c.live[name]
@@ -205,7 +206,7 @@ func (c *catalog) altered(name string) bool {
 	return err != nil
 }
 
-// unique reports whether the rows of a table are unique by its key.
+// unique reports whether a table has at most one row per key.
 func unique(t schemas.Table) bool {
 	return len(t.Key) > 0 && t.Mode != schemas.Append && t.Mode != schemas.History
 }
@@ -237,7 +238,7 @@ func kindName(kind string) string {
 	return "an object that is not a table"
 }
 
-// checkNames returns an error if the plan adds a column whose name is taken by a column that penstock did not make.
+// checkNames returns an error if the plan adds a column whose name a column has that penstock did not make.
 // Invariant 16
 func (c *catalog) checkNames(p load.Plan) error {
 	return load.Vacant(p, func(column string) string {

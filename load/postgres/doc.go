@@ -1,13 +1,15 @@
 // Package postgres loads tables into a schema of a Postgres database.
 //
-// A commit is one transaction: rows, tables, own records and cursor become visible together. The transaction first
-// locks the stream's row in _penstock_state and updates it last, so that only one of two processes commits. If the
-// answer to a COMMIT is lost, its outcome is looked up under the same lock. Keys and hashes of the arriving rows are
-// copied into a temporary table and compared with the stored ones. Only new and changed rows are sent, by COPY in the
-// binary format, encoded from Arrow columns. A pass that finds no changes writes only to penstock's own tables.
+// A commit is one transaction: rows, tables, penstock's own records and the cursor become visible together. The
+// transaction first locks the stream's row in _penstock_state, and updates this row last, so that only one of two
+// processes can commit. If the answer to a COMMIT is lost, its outcome is looked up under the same lock. The keys and
+// hashes of arriving rows are copied into a temporary table and compared with the stored ones. Whole rows are sent
+// only if they are new or changed, by COPY in the binary format, encoded from Arrow columns. A pass that finds no
+// changes writes only to penstock's own tables.
 //
-// The database also belongs to others: tables are altered in place and never swapped or truncated, views that block a
-// change are recreated as they were, and if one cannot be recreated, the stream stops with nothing changed.
+// Other programs use the database too. So tables are altered in place, and never swapped or truncated. Views that
+// block a change are dropped and created again as they were. If this is impossible for a view, the stream stops and
+// nothing is changed.
 package postgres
 
 import (
@@ -23,8 +25,8 @@ type Options struct {
 	// may contain a password, so it is never logged.
 	URL string
 
-	// Schema is the schema of the tables, by default "public". The first commit creates it if it is missing, if the
-	// role may.
+	// Schema is the schema of the tables, by default "public". If it is missing, the first commit creates it, for
+	// which the role needs the right.
 	Schema string
 
 	// JSON is the type of new JSON columns: "jsonb" (the default), or "json", which keeps the source's spelling.
@@ -34,14 +36,14 @@ type Options struct {
 
 	LockTimeout time.Duration // how long one statement waits for a lock on a table or row; default 10 s
 	Wait        time.Duration // how long to retry while the server does not answer or is blocked; default 1 min
-	Silence     time.Duration // the server, or a waiting process, ends a transaction whose process is silent for this long; default 15 s
+	Silence     time.Duration // after how long the server, or a process that waits for its locks, ends a transaction that does nothing; default 15 s
 
 	// Step, if not nil, is called before each named step of a commit. An error makes the step fail. Tests use it to
 	// break commits at every step.
 	Step func(name string) error
 
-	// Warned holds the warnings about rights that were already logged. Destinations that share it, such as the
-	// schemas of many sources, log each warning once.
+	// Warned holds the warnings about rights that were already logged. If several destinations have the same Warned,
+	// such as those for the schemas of many sources, each warning is logged once.
 	Warned *sync.Map
 
 	Log *slog.Logger // for problems that were handled but should be known; nil: no log
@@ -50,7 +52,7 @@ type Options struct {
 const (
 	defaultLockTimeout = 10 * time.Second
 	defaultWait        = time.Minute
-	defaultSilence     = 15 * time.Second // shorter than it takes for the lease of its stream to go to another worker
+	defaultSilence     = 15 * time.Second // less than it takes until another worker gets the stream's lease
 )
 
 // ErrNotReadOnly is returned by Query for a statement that does more than read.

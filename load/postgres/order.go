@@ -14,27 +14,29 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// order describes the keys that a pass has carried, if the key is one integer column and the keys have only grown or
-// only shrunk, as in lists that are paged by key. No key can then occur twice, and the table's rows can be read
-// alongside the arriving rows in the same order. Unchanged rows are never sent, and a range of keys is remembered
-// instead of each key.
+// order describes the keys that a pass has read, if the key is one integer column, and keys have only increased or
+// only decreased, as in lists that are paged by key. Then no key can occur twice, and the rows of the table can be
+// read in the same order as they arrive. Unchanged rows need not be sent, and a range of keys is remembered instead
+// of each key.
 type order struct {
-	broken    bool // the keys are not in order: [carried] has them
-	direction int  // 1: they grow, -1: they shrink, 0: at most one key so far
+	broken    bool // the keys are not in order, so [carried] holds them
+	direction int  // 1: keys increase, -1: keys decrease, 0: at most one key so far
 	begun     bool
 	last      int64
 
-	// The pass has carried each current row with a key between first and to, except those in exceptions.
+	// The pass has written or found unchanged each current row with a key between first and to, except those in
+	// exceptions.
 	hasRange   bool
 	first, to  int64
 	exceptions []int64
 }
 
-// maxExcept is the greatest number of exceptions. Beyond it, the server keeps the keys one by one. // Invariant 6
+// maxExcept is the greatest number of exceptions. If there are more, the keys are stored one by one on the server.
+// Invariant 6
 const maxExcept = 1 << 14
 
-// maxBeside limits the rows of the table that are read alongside the arriving rows. Beyond it, looking up the
-// arriving rows would be cheaper.
+// maxBeside returns the greatest number of table rows to read in order for the given number of arriving rows. If
+// there are more, it is cheaper to look up each arriving row.
 func maxBeside(rows int64) int64 { return 2*rows + 1000 }
 
 // trackOrder tracks the order of the arriving keys.
@@ -80,7 +82,8 @@ func column(b arrow.RecordBatch, name string) arrow.Array {
 	return b.Column(b.Schema().FieldIndices(name)[0])
 }
 
-// skipUnchanged finds the staged rows that are in the table unchanged. The others, t.only, are compared afterwards.
+// skipUnchanged finds the staged rows that are in the table unchanged. It stores the others in t.only, and they are
+// compared afterwards.
 func (m *merge) skipUnchanged(t *target) error {
 	if m.order.broken || t.staged.Rows == 0 {
 		return nil
@@ -118,7 +121,7 @@ func (m *merge) untouchedSQL(t *target) string {
 	return "t." + t.ended() + " IS NULL AND NOT coalesce(t." + ident(schemas.ColRun) + ` COLLATE "C" >= ` + literal(m.of.Run) + ", false)"
 }
 
-// carriedRangeSQL returns the condition that a row t is in the range that the pass has carried.
+// carriedRangeSQL returns the condition that a row t is in the range of keys that the pass has read.
 func (m *merge) carriedRangeSQL(t *target) string {
 	if !m.order.hasRange {
 		return "false"
@@ -139,7 +142,8 @@ func (m *merge) carriedRangeSQL(t *target) string {
 	return cond + " AND " + key + " <> ALL ('{" + strings.Join(except, ",") + "}'::bigint[])"
 }
 
-// abandonOrder gives up the order for good. From now on, keys are stored one by one, starting with those of the range.
+// abandonOrder ends the use of the order for this pass. From now on, keys are stored one by one, beginning with those
+// of the range.
 func (m *merge) abandonOrder(t *target) error {
 	cond := m.carriedRangeSQL(t)
 	m.order = order{broken: true}
@@ -155,7 +159,7 @@ func (m *merge) abandonOrder(t *target) error {
 	return err
 }
 
-// checkOrder gives up the order if a plan changes the key to a type that sorts differently.
+// checkOrder calls abandonOrder if the plan changes the type of the key, because keys may then have another order.
 func (m *merge) checkOrder(t *target, p load.Plan) error {
 	key := slices.ContainsFunc(p.Widen, func(w load.Widening) bool { return slices.Contains(p.Table.Key, w.Column.Name) })
 	if !key || load.Child(t.Columns) || !m.order.hasRange {
@@ -164,7 +168,7 @@ func (m *merge) checkOrder(t *target, p load.Plan) error {
 	return m.abandonOrder(t)
 }
 
-// walk compares staged rows with the rows of the table in key order.
+// walk compares staged rows with rows of the table, both in the order of the key.
 type walk struct {
 	staged    *load.Staged
 	key       string
@@ -181,7 +185,7 @@ type walk struct {
 	rest   []int64 // ordinals of the staged rows that are new or changed
 }
 
-// open moves to the next batch, from the current one on, that has rows left.
+// open moves to the first batch that has rows left, beginning with the current batch.
 func (w *walk) open() {
 	for ; w.batch < len(w.staged.Batches); w.batch++ {
 		b := w.staged.Batches[w.batch]
@@ -206,7 +210,7 @@ func (w *walk) step() {
 	w.open()
 }
 
-// compareRow processes the next row of the table: its key and its hash.
+// compareRow compares the next row of the table, of which v has the key and the hash.
 func (w *walk) compareRow(v [][]byte) error {
 	k, err := strconv.ParseInt(string(v[0]), 10, 64)
 	if err != nil {
@@ -228,7 +232,7 @@ func (w *walk) compareRow(v [][]byte) error {
 	return nil
 }
 
-// keepForCompare marks a staged row for comparison.
+// keepForCompare adds the current staged row to those that are compared later.
 func (w *walk) keepForCompare() {
 	w.rest = append(w.rest, w.ordinals[w.row])
 	w.step()

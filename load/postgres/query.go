@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// stream runs f in a read-only transaction, with a function that passes batches on to each. If the connection is lost
-// before the first batch, it retries; after that it cannot.
+// stream runs the function f in a read-only transaction, and gives it a function that passes batches on to the
+// function each. If the connection is lost before the first batch, stream tries again. Later this is impossible.
 func (d *DB) stream(ctx context.Context, each func(arrow.RecordBatch) error, f func(*session, func(arrow.RecordBatch) error) error) error {
 	var failed error
 	begun := false
@@ -58,7 +58,7 @@ func (d *DB) Query(ctx context.Context, sql string, each func(arrow.RecordBatch)
 	return nil
 }
 
-// answer runs the statement prepared under name.
+// answer runs the prepared statement of the given name.
 func (s *session) answer(ctx context.Context, stmt *pgconn.StatementDescription, name string, each func(arrow.RecordBatch) error) error {
 	if len(stmt.ParamOIDs) > 0 {
 		return errors.New("statements with parameters are not supported")
@@ -82,8 +82,8 @@ func (s *session) answer(ctx context.Context, stmt *pgconn.StatementDescription,
 	return answer.end()
 }
 
-// answer converts a query's result into batches. If numerics have an unknown scale, it holds back the first rows,
-// possibly the whole result, until the scale is known: see [answer.decideTypes].
+// answer converts a query's result into batches. If numeric columns have an unknown scale, it keeps the first rows,
+// or the whole result, until their types are decided: see [answer.decideTypes].
 type answer struct {
 	each      func(arrow.RecordBatch) error
 	fields    []arrow.Field
@@ -144,8 +144,8 @@ func (a *answer) add(f pgconn.FieldDescription) {
 	a.fields, a.formats = append(a.fields, field), append(a.formats, format)
 }
 
-// decimalType returns the decimal type of a numeric with this modifier. It returns false for a numeric without fixed
-// precision.
+// decimalType returns the decimal type for a numeric column with the given type modifier. It returns false if the
+// modifier does not fix the precision, or if the precision is too great.
 func decimalType(modifier int32) (arrow.DataType, bool) {
 	m := modifier - 4
 	precision, scale := m>>16, m&0x7ff
@@ -177,8 +177,8 @@ func (a *answer) take(values [][]byte) {
 	}
 }
 
-// decideTypes decides the types of numerics of unknown scale: decimals of the greatest scale if all values are known and
-// fit, otherwise text, which loses nothing.
+// decideTypes decides the types of numeric columns of unknown scale. Such a column becomes a decimal of the greatest
+// scale found if all values are known and fit. Otherwise it becomes text, which loses nothing.
 func (a *answer) decideTypes(whole bool) {
 	for _, i := range a.undecided {
 		scale, digits := int32(0), int32(0)

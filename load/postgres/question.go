@@ -11,7 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// readsOnly matches the start of a statement that only reads. The server's parser decides later.
+// readsOnly matches the start of a statement that may be one that only reads. Whether it is one is decided later,
+// with the server's parser.
 var readsOnly = regexp.MustCompile(`(?is)^(?:\s|\(|` + comment + `)*(?:SELECT|WITH|VALUES|TABLE)\b`)
 
 // shows matches a whole SHOW statement. It calls no function.
@@ -58,9 +59,10 @@ var comments = regexp.MustCompile(`(?s)` + comment)
 // queryName is the name of the prepared query.
 const queryName = "penstock_query"
 
-// prepareQuery prepares a query. The server parses it, and ask checks which functions it calls before it runs. It runs as
-// parsed, so that no name can change its meaning in between. Other roles may have functions and operators in the
-// destination's schema with the names of built-in ones, and these would act with the rights of penstock's role.
+// prepareQuery prepares a query: the server parses it, and penstock checks which functions it calls. The server then
+// runs what it has parsed, so that no name can change its meaning in between. The check is needed because other roles
+// may have functions and operators in the destination's schema with the names of built-in ones. These would act with
+// the rights of penstock's role.
 func (s *session) prepareQuery(ctx context.Context, q readQuery) (_ *pgconn.StatementDescription, name string, err error) {
 	const plain = "SET LOCAL search_path = pg_catalog, pg_temp"
 	names := "SET LOCAL search_path = pg_catalog, " + ident(s.db.o.Schema) + ", pg_temp"
@@ -108,9 +110,9 @@ const checkedSQL = `WITH RECURSIVE checked(oid) AS (
 	UNION SELECT y.oid, proname FROM y JOIN pg_proc ON y.oid = prorettype OR y.oid = ANY (proargtypes) OR y.oid = ANY (proallargtypes)
 	UNION SELECT y.oid, oprname FROM y JOIN pg_operator ON y.oid IN (oprleft, oprright, oprresult)`
 
-// checkTypes returns an error for a statement that is not even safe to parse. While parsing, the server converts
-// literals, and for arrays, records and ranges it runs the checks of domains. A statement refers to such a type by
-// one of the type's names.
+// checkTypes returns an error for a statement that is not even safe to parse. While the server parses, it converts
+// literals, and for arrays, records and ranges this runs the checks of domains. A statement is refused if its text
+// contains a name of such a type, and the check may not be run.
 func (s *session) checkTypes(ctx context.Context, sql string) error {
 	text, types := strings.ToLower(strings.ReplaceAll(sql, `""`, `"`)), ""
 	err := s.query(ctx, checkedSQL, func(v [][]byte) error {
@@ -128,7 +130,7 @@ func (s *session) checkTypes(ctx context.Context, sql string) error {
 	return s.checkCalls(ctx, types)
 }
 
-// noticed is the key of a connection's data that collects notices while a parse tree is expected.
+// noticed is the key under which a connection's data has the collected notices while a parse tree is expected.
 const noticed = "penstock.tree"
 
 // notice collects the parse tree that the server sends. The server breaks its lines at spaces.
@@ -138,9 +140,9 @@ func notice(pg *pgconn.PgConn, n *pgconn.Notice) {
 	}
 }
 
-// showTrees makes the server send the parse tree of the next statement. The server also writes the tree to its log, unless
-// the role may prevent that: as a superuser, or with the right to set log_min_messages, which can be granted since
-// Postgres 15.
+// showTrees returns the settings that make the server send the parse tree of the next statement. The server also
+// writes the tree to its log, unless the role may set log_min_messages. A superuser may, and since Postgres 15 other
+// roles can get this right.
 func (s *session) showTrees() string {
 	may := "pg_catalog.current_setting('is_superuser') = 'on'"
 	if s.major() >= 15 {
@@ -150,7 +152,7 @@ func (s *session) showTrees() string {
 		"SELECT CASE WHEN " + may + " THEN pg_catalog.set_config('log_min_messages', 'fatal', true) END; SET LOCAL debug_print_rewritten = on"
 }
 
-// hideTrees reverts the settings of showTrees.
+// hideTrees reverts the settings that showTrees returns.
 const hideTrees = "SET LOCAL debug_print_rewritten = off; SET LOCAL client_min_messages = warning; SELECT pg_catalog.set_config('log_min_messages', reset_val, true) FROM pg_catalog.pg_settings WHERE name = 'log_min_messages' AND setting <> reset_val"
 
 // major returns the major version of the server, or 0 if it is unknown.
@@ -201,8 +203,8 @@ func (s *session) deallocateQuery() {
 // references holds the OIDs of the objects that a parse tree refers to.
 type references struct{ functions, operators, types, relations []string }
 
-// reference matches an OID in a parse tree, or a list of them, with its field name. Text in a tree has a backslash
-// before each space, so it cannot match.
+// reference matches a field of a parse tree that holds an OID or a list of OIDs. Text in a tree cannot match, because
+// it has a backslash before each space.
 var reference = regexp.MustCompile(`:(funcid|opfuncid|aggfnoid|winfnoid|tsmhandler|startInRangeFunc|endInRangeFunc|opno|opnos|eqop|sortop|relid|\w*types?|\w*type?[iI]d) (?:\(o ([\d ]+)\)|(\d+))`)
 
 // add adds the references of a tree.
@@ -225,8 +227,8 @@ func (r *references) add(tree string) {
 // oids formats OIDs for = ANY.
 func oids(numbers []string) string { return "'{" + strings.Join(numbers, ",") + "}'::oid[]" }
 
-// expressionsSQL selects the expressions that the server evaluates for the types of a query and their components, and
-// those that it evaluates while planning a query on tables of other roles and their partitions.
+// expressionsSQL selects expressions that the server evaluates although they are not in the query: for the query's
+// types and their components, and while it plans a query on tables of other roles and their partitions.
 func (r *references) expressionsSQL() string {
 	return `WITH RECURSIVE types(oid) AS (SELECT unnest(` + oids(r.types) + `) UNION SELECT part.oid FROM types JOIN pg_type y ON y.oid = types.oid, LATERAL (
 			SELECT unnest(ARRAY[y.typbasetype, y.typelem]) AS oid
@@ -241,8 +243,8 @@ func (r *references) expressionsSQL() string {
 		UNION SELECT concat(':funcid ', rngsubdiff::oid, ' :funcid ', rngcanonical::oid) FROM pg_range WHERE rngtypid IN (SELECT oid FROM types)`
 }
 
-// maxNested limits how often expressions may lead to further expressions, for example a domain's check to a type with
-// its own check.
+// maxNested limits how often expressions may refer to further expressions. For example, a domain's check may use a
+// type that has its own check.
 const maxNested = 16
 
 // addExpressions adds the references of the expressions that the server evaluates.
@@ -296,10 +298,10 @@ func (s *session) checkCalls(ctx context.Context, tree string) error {
 	return refused
 }
 
-// forbiddenSQL selects the first function of r that a query may not call. Functions used by built-in views are allowed,
-// as they only show what these views show. A trusted function that resolves names by the session's search_path might
-// call a function or operator of another role that has the name of a built-in one in the schema; the last column
-// names it.
+// forbiddenSQL selects the first function of r that a query may not call. Functions used by built-in views are
+// allowed, because they only show what these views show. A function of a trusted role may find names by the session's
+// search_path. It is forbidden if the schema has a function or operator of another role with the name of a built-in
+// one, which the last column names.
 func (r *references) forbiddenSQL(schema string) string {
 	return `WITH f AS (SELECT p.*, ` + trusted("p.proowner") + ` AS trusted,
 			EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e') AS extension,

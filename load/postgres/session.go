@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// session is one connection. Nothing in it is needed after its transaction.
+// session is one connection. After a transaction, nothing that belongs to the connection is needed any more.
 type session struct {
 	db   *DB
 	conn *pgxpool.Conn
@@ -34,8 +34,8 @@ func (d *DB) acquire(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// dialed shortens the error of a failed connection to its last attempt. The driver lists one line per address, and
-// per attempt with and without TLS.
+// dialed shortens the error of a failed connection to its last attempt. The driver's error has one line for each
+// attempt: for each address, with and without TLS.
 func dialed(err error) error {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); !ok {
 		return err
@@ -84,9 +84,10 @@ func (s *session) drop() {
 // usable reports whether the connection is open and in no transaction.
 func (s *session) usable() bool { return !s.pg.IsClosed() && s.pg.TxStatus() == 'I' }
 
-// settings returns the settings of each transaction, which override those of role, database and server: names are
-// resolved as written, texts and times are parsed as intended, and no row is silently hidden. Rows are looked up by
-// an index, a few thousand in a table of millions, and the planner's default cost for that assumes spinning disks.
+// settings returns the settings for each transaction, which override those of role, database and server. With them,
+// names mean what is written, texts and times are parsed as intended, and no row is silently hidden. random_page_cost
+// is lowered because its default is for spinning disks, and the planner would then not use an index to look up a few
+// thousand rows of millions.
 func (d *DB) settings() string {
 	return "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL standard_conforming_strings = on; SET LOCAL TimeZone = 'UTC'; " +
 		"SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL IntervalStyle = 'iso_8601'; SET LOCAL extra_float_digits = 1; " +
@@ -106,7 +107,8 @@ func (d *DB) beginSQL() string {
 	return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = on; " + d.settings()
 }
 
-// withReadTx runs f in a read-only transaction with one snapshot of the database. It retries after transient errors.
+// withReadTx runs the function f in a read-only transaction with one snapshot of the database. After a transient
+// error it runs f again.
 func (d *DB) withReadTx(ctx context.Context, f func(*session) error) error {
 	return d.retry(ctx, func() error {
 		s, err := d.acquire(ctx)
@@ -123,7 +125,7 @@ func (d *DB) withReadTx(ctx context.Context, f func(*session) error) error {
 	})
 }
 
-// rollbackGrace is the time limit of a rollback, which also runs after its context has ended.
+// rollbackGrace is the time limit of a rollback. A rollback also runs after its context has ended.
 const rollbackGrace = 5 * time.Second
 
 // rollback ends the transaction, or closes the connection if that fails.
@@ -152,19 +154,20 @@ func (s *session) exec(ctx context.Context, sql string) (tag pgconn.CommandTag, 
 	return tag, cause(ctx, err)
 }
 
-// run is exec without the result.
+// run runs statements.
 func (s *session) run(ctx context.Context, sql string) error {
 	_, err := s.exec(ctx, sql)
 	return err
 }
 
-// affect is exec that returns the number of changed rows.
+// affect runs statements and returns the number of rows that the last one has changed.
 func (s *session) affect(ctx context.Context, sql string) (int64, error) {
 	tag, err := s.exec(ctx, sql)
 	return tag.RowsAffected(), err
 }
 
-// query calls f with each row of a query's result, as text, nil for null. The values are valid until f returns.
+// query calls the function f with each row of a query's result. The values are texts, nil for null, and valid until f
+// returns.
 func (s *session) query(ctx context.Context, sql string, f func(values [][]byte) error) error {
 	r := s.pg.Exec(ctx, sql)
 	var failed error
@@ -220,8 +223,8 @@ func (s *session) copyIn(ctx context.Context, sql string, r io.Reader) (int64, e
 	return tag.RowsAffected(), cause(ctx, err)
 }
 
-// gate is a reader that can be closed. The driver reads in its own goroutine, and does not wait for it if the
-// connection is lost.
+// gate is a reader that can be closed. It is needed because the driver reads in a goroutine, for which it does not
+// wait if the connection is lost.
 type gate struct {
 	mu     sync.Mutex
 	r      io.Reader

@@ -9,10 +9,10 @@ import (
 )
 
 // A process that freezes or loses its network during a transaction keeps its locks: on the stream's row, and on
-// tables that other sources share. Between two statements the server itself ends such a session, by its
-// idle_in_transaction_session_timeout (https://www.postgresql.org/docs/current/runtime-config-client.html); a live
-// process keeps its session alive by short queries. During a COPY the server waits for more rows without limit, so a
-// process that waits for the locks terminates the session. // Invariant 13
+// tables that other sources share. Between two statements, the server ends such a session by
+// idle_in_transaction_session_timeout (https://www.postgresql.org/docs/current/runtime-config-client.html). A process
+// that still runs sends short queries so that this does not happen. During a COPY, the server waits for more rows
+// without limit. So another process that waits for the locks terminates the session. // Invariant 13
 
 // keepalive keeps the session alive while a transaction waits for its next call, which may take as long as the source
 // takes.
@@ -24,7 +24,7 @@ type keepalive struct {
 // pingsPerSilence is the number of keepalive queries per [Options].Silence.
 const pingsPerSilence = 3
 
-// reserveSession reserves the session for one call of x, until done is called.
+// reserveSession reserves the session for one call of a method of x, until the function done is called.
 func (x *tx) reserveSession() (done func()) {
 	x.keepalive.mu.Lock()
 	if x.keepalive.timer != nil {
@@ -38,8 +38,8 @@ func (x *tx) reserveSession() (done func()) {
 	}
 }
 
-// ping sends a keepalive query. If the connection is lost, the next call reports it, and waits at most
-// [rollbackGrace]. // Invariant 15
+// ping sends a keepalive query. If the connection is lost, ping takes at most [rollbackGrace], and the next call on
+// the transaction reports the loss. // Invariant 15
 func (x *tx) ping() {
 	if !x.keepalive.mu.TryLock() {
 		return // a call is running, and schedules the next query
@@ -61,8 +61,8 @@ type stalledCopy struct {
 	since time.Time
 }
 
-// runningCopies finds sessions of our role that are in a COPY and hold locks in the schema. Servers before 14 do not
-// provide this.
+// runningCopies finds sessions of penstock's role that run a COPY and hold locks in the schema. Postgres before
+// version 14 does not report them.
 func (d *DB) runningCopies(ctx context.Context, s *session) (map[string]string, error) {
 	found := map[string]string{}
 	err := s.query(ctx, "SELECT p.pid, a.query_start::text || ' ' || p.bytes_processed::text FROM pg_catalog.pg_stat_progress_copy p JOIN pg_catalog.pg_stat_activity a ON a.pid = p.pid "+
@@ -76,8 +76,8 @@ func (d *DB) runningCopies(ctx context.Context, s *session) (map[string]string, 
 	return found, err
 }
 
-// terminateStalled terminates sessions whose COPY has made no progress for [Options].Silence. Sessions that timed out waiting
-// for a lock call it. It must see a stalled session twice.
+// terminateStalled terminates sessions whose COPY has made no progress for [Options].Silence. It is called after a
+// session has waited too long for a lock. It terminates a session only when it sees the same progress in two calls.
 func (d *DB) terminateStalled(ctx context.Context) {
 	s, err := d.acquire(ctx)
 	if err != nil {
@@ -98,7 +98,7 @@ func (d *DB) terminateStalled(ctx context.Context) {
 	}
 }
 
-// stalled returns those of found that have made no progress for [Options].Silence.
+// stalled returns the process ids of the sessions in found that have made no progress for [Options].Silence.
 func (d *DB) stalled(found map[string]string, now time.Time) (pids []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

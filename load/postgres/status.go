@@ -17,18 +17,19 @@ const (
 	stagedIn   = "pg_temp.penstock_rows"   // whole rows on their way into their table
 )
 
-// The status table has one row per record: k0, k1… its key (or h, its hash), o the ordinal of the winning row, y that
-// row's synced_at, and st, one of the constants below. Further columns describe the record's stored row or its last
-// version: tid is its ctid, live whether it is current, again whether the pass has already carried the record, mine
-// whether this pass wrote the version. f is the start of validity of a new version.
+// The status table has one row per record. Its columns k0, k1… are the record's key (or h its hash), o is the ordinal
+// of the staged row that is kept, y that row's synced_at, and st one of the constants below. Further columns are
+// about the row, or last version, that is stored: tid is its ctid, live whether it is current, and mine whether this
+// pass wrote it. The column again is whether the pass has read the record before, and f is the start of validity of a
+// new version.
 const (
 	isNew       = "0"
 	isChanged   = "1"
 	isUnchanged = "2"
 )
 
-// temporary creates a temporary table that is dropped with the transaction. It first drops one that an earlier Apply
-// has left.
+// temporary returns SQL that creates a temporary table, which exists until the transaction ends. If an earlier Apply
+// has left a table of that name, the SQL drops it first.
 func temporary(name, columns string) string {
 	return "DROP TABLE IF EXISTS " + name + "; CREATE TEMP TABLE " + name + " " + columns
 }
@@ -36,7 +37,7 @@ func temporary(name, columns string) string {
 // keyColumn returns the name of the i-th key column in such tables.
 func keyColumn(i int) string { return "k" + strconv.Itoa(i) }
 
-// keyColumns returns the status table's key columns k0, k1…, qualified by of.
+// keyColumns returns the names of the status table's key columns k0, k1…, with the prefix of.
 func keyColumns(of string, key []string) []string {
 	out := make([]string, len(key))
 	for i := range key {
@@ -45,7 +46,8 @@ func keyColumns(of string, key []string) []string {
 	return out
 }
 
-// on returns the condition that the key of a, the status table or one like it, equals that of the target t.
+// on returns the condition that a row of a and a row of t have the same key. The key columns are k0, k1… in a, and
+// those of the target table in t.
 func on(a string, key []string) string {
 	and := make([]string, len(key))
 	for i, k := range key {
@@ -54,7 +56,7 @@ func on(a string, key []string) string {
 	return strings.Join(and, " AND ")
 }
 
-// equal returns the condition that the keys of a and b, both like the status table's, are equal.
+// equal returns the condition that rows of a and b have the same key. Both tables have the key columns k0, k1….
 func equal(a, b string, key []string) string {
 	and := make([]string, len(key))
 	for i := range key {
@@ -63,8 +65,8 @@ func equal(a, b string, key []string) string {
 	return strings.Join(and, " AND ")
 }
 
-// copyKeys copies the columns by which rows are compared, in their order. The rest of a row is sent only when it must be
-// written.
+// copyKeys sends the key columns and what else is needed to compare rows. The rest of a row is sent only if the row
+// must be written.
 func (m *merge) copyKeys(t *target, keys []string) error {
 	var defs []string
 	var sources []source
@@ -81,7 +83,7 @@ func (m *merge) copyKeys(t *target, keys []string) error {
 	return err
 }
 
-// compare joins the staged records with their rows in the table and with those that the pass has already carried.
+// compare joins the staged records with their rows in the table and with the carried keys.
 func (m *merge) compare(t *target) error {
 	if err := m.copyKeys(t, t.Key); err != nil {
 		return err
@@ -89,8 +91,8 @@ func (m *merge) compare(t *target) error {
 	return m.s.run(m.ctx, temporary(status, "ON COMMIT DROP AS "+m.compareSQL(t)))
 }
 
-// compareSQL is written so that the planner looks up each record by an index, both in the table and among the carried
-// keys: the planner assumes that few records are staged.
+// compareSQL looks up each record by an index, both in the table and among the carried keys. It is written so that
+// the planner assumes few staged records, because otherwise the planner may not use the indexes.
 func (m *merge) compareSQL(t *target) string {
 	keys := strings.Join(keyColumns("", t.Key), ", ")
 	handed := "SELECT DISTINCT ON (" + keys + ") * FROM " + stagedKeys + " ORDER BY " + keys + ", o DESC"
@@ -160,7 +162,8 @@ func (m *merge) count(t *target) (counts, error) {
 	return n, nil
 }
 
-// selectOrdinals returns the ordinals of the records for which a condition holds, or nil if that is every staged row.
+// selectOrdinals returns the ordinals of the n records for which a condition holds, or nil if these are all staged
+// rows.
 func (m *merge) selectOrdinals(t *target, where string, n int64) (*ordinals, error) {
 	if n == t.staged.Rows {
 		return nil, nil

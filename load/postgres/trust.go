@@ -21,8 +21,8 @@ func ownedBy(role string) string {
 	return "CASE WHEN (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user) THEN " + trusted(role) + " ELSE pg_catalog.pg_has_role(" + role + ", 'USAGE') END"
 }
 
-// suspect is the condition that the relation c belongs to another role or may have something attached. Then
-// foreignSQL checks it.
+// suspect is the condition that the relation c belongs to another role, or may have something attached. Only such
+// relations are checked by foreignSQL.
 var suspect = "(c.relhastriggers OR c.relhasrules OR NOT " + trusted("c.relowner") + " OR NOT " + ownedBy("c.relowner") + ")"
 
 // foreignSQL selects the relations c of the schema that are not safe to write to, as names and reasons: they belong
@@ -50,7 +50,7 @@ func (d *DB) foreignSQL(where string) string {
 		ORDER BY 1, 2`
 }
 
-// foreign returns those reasons by relation.
+// foreign returns the reasons that foreignSQL selects, by relation.
 func (d *DB) foreign(ctx context.Context, s *session, where string) (map[string][]string, error) {
 	found := map[string][]string{}
 	err := s.query(ctx, d.foreignSQL(where), func(v [][]byte) error {
@@ -72,8 +72,8 @@ func ownNames() string {
 	return "c.relname IN (" + literals(names) + ")"
 }
 
-// checkOwnNames returns an error if a view or similar has the name of one of penstock's own tables: reading it would run
-// its owner's code.
+// checkOwnNames returns an error if a view or something similar has the name of one of penstock's own tables, because
+// reading it would run code of its owner.
 func (d *DB) checkOwnNames(ctx context.Context, s *session) error {
 	return s.query(ctx, "SELECT c.relname, c.relkind FROM pg_catalog.pg_class c WHERE c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = "+literal(d.o.Schema)+
 		") AND "+ownNames()+" AND c.relkind NOT IN ('r', 'i', 'S')", func(v [][]byte) error {
@@ -96,7 +96,7 @@ func (d *DB) checkOwnTrust(ctx context.Context, s *session) error {
 	return nil
 }
 
-// checkTrust does the same for the tables that rows are written to.
+// checkTrust returns an error if this is so for one of the tables to which rows are written.
 // Invariant 16
 func (m *merge) checkTrust(c *catalog, staged []string) error {
 	var names []string
@@ -119,8 +119,8 @@ func (m *merge) checkTrust(c *catalog, staged []string) error {
 	return nil
 }
 
-// Warnings returns problems of the role and the schema that give others more rights than needed, one line each with a
-// remedy.
+// Warnings reports where the role or the schema gives others more rights than needed. Each warning is one line and
+// says what to do.
 func (d *DB) Warnings(ctx context.Context) (out []string, err error) {
 	err = d.withReadTx(ctx, func(s *session) error {
 		out, err = d.warnings(ctx, s)

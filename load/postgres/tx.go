@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// tx collects batches. It holds a session from its first Apply on. It keeps the applied batches until the commit, so
-// that it can repeat them on another connection if this one is lost.
+// tx is a transaction. It collects batches until its first Apply, and then holds a session. It keeps the applied
+// batches until the commit, so that it can repeat the work on another connection if the connection is lost.
 type tx struct {
 	db   *DB
 	key  state.Key
@@ -40,7 +40,7 @@ type attempt struct {
 	carried *carried // pass.carried plus this transaction's keys
 	keeps   bool     // it has created the table of carried keys for later transactions
 	order   order    // pass.order plus this transaction's keys
-	kept    bool     // the temporary table of kept rows was made
+	kept    bool     // the temporary table [keptRows] was made
 	fresh   map[string]bool
 	stamp   time.Time   // time of the changes to tables that it records
 	when    time.Time   // time of the commit
@@ -61,8 +61,8 @@ type applied struct {
 	released bool // the batches were released
 }
 
-// maxHeld limits the batches, in bytes, that a transaction keeps to be able to repeat. A larger transaction fails
-// with its connection, and the run continues from the cursor. // Invariant 6
+// maxHeld limits the bytes of batches that a transaction keeps to repeat its work. A larger transaction fails if its
+// connection is lost, and the run continues from the cursor. // Invariant 6
 const maxHeld = 48 << 20
 
 // Begin implements [load.Destination].
@@ -115,8 +115,8 @@ func (x *tx) applyAll(ctx context.Context, s load.Sweep) (out load.Outcome, err 
 	return a.out, nil
 }
 
-// retry calls f again, on another connection, after transient errors, if all batches are still there to repeat the
-// transaction.
+// retry calls the function f. After a transient error it calls f again on another connection, provided that the
+// transaction still has all its batches.
 func (x *tx) retry(ctx context.Context, f func() error) error {
 	return x.db.retryExcluding(ctx, &x.queued, func() error {
 		err := f()
@@ -133,13 +133,14 @@ func (x *tx) retry(ctx context.Context, f func() error) error {
 	})
 }
 
-// permanent hides the type of an error, so that retry does not repeat it.
+// permanent hides the type of an error, so that retry does not see it as transient.
 type permanent struct{ err error }
 
 // Error returns the text of the wrapped error.
 func (p permanent) Error() string { return p.err.Error() }
 
-// catchUp does the remaining work on this connection: everything, if the connection is new.
+// catchUp does the work that was not yet done on this connection. On a new connection this is all work of the
+// transaction.
 func (x *tx) catchUp(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -210,7 +211,7 @@ func (a *applied) release() {
 	a.staged = nil
 }
 
-// start acquires a session, begins, and fails early if the stream has moved.
+// start acquires a session and begins a database transaction. It returns an error if the stream's cursor has changed.
 func (x *tx) start(ctx context.Context) error {
 	if x.s != nil {
 		return nil
@@ -308,11 +309,11 @@ func (x *tx) commit(ctx context.Context, to position) error {
 	return x.db.step("committed")
 }
 
-// commitGrace is the time that a COMMIT may take after its context has ended. Its outcome is unknown until the server
-// answers.
+// commitGrace is how long a COMMIT may go on after its context has ended. Until the server answers, the outcome of a
+// COMMIT is unknown.
 const commitGrace = 5 * time.Second
 
-// sendCommit sends COMMIT. If its answer is lost, seal determines the outcome.
+// sendCommit sends COMMIT. If the answer is lost, it looks up the outcome.
 func (x *tx) sendCommit(ctx context.Context, to position) error {
 	late, release := withGrace(ctx, commitGrace)
 	defer release()

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// writeRows writes the new and changed records in the way of the table's mode.
+// writeRows writes the new and changed records in the way that the table's mode requires.
 func (m *merge) writeRows(t *target, n counts) error {
 	written, err := m.selectOrdinals(t, "st < "+isUnchanged, n.fresh+n.changed)
 	if err != nil {
@@ -56,8 +56,8 @@ func (m *merge) writeMerge(t *target, n counts, written *ordinals) error {
 	return m.insertChildren(t, written)
 }
 
-// deleteChildren deletes the child rows, restricted by the condition rows, of the records for which the condition records holds
-// on the status table.
+// deleteChildren deletes child rows. The parameter records is a condition on the status table, which selects the
+// records. The parameter rows is a further condition on their child rows.
 func (m *merge) deleteChildren(t *target, records, rows string) error {
 	for _, c := range m.children(t) {
 		if c.made {
@@ -73,7 +73,7 @@ func (m *merge) deleteChildren(t *target, records, rows string) error {
 	return nil
 }
 
-// update overwrites the rows with the keys of changed rows.
+// update replaces the stored rows of changed records.
 func (m *merge) update(t *target, n counts) error {
 	changed, err := m.selectOrdinals(t, "st = "+isChanged, n.changed)
 	if err != nil {
@@ -108,7 +108,7 @@ func (m *merge) stageRows(t *target, only *ordinals) error {
 	return err
 }
 
-// wholeRows returns the columns of rows on their way into t, with their ordinals last.
+// wholeRows returns all columns that are sent for rows of t. The last one is the ordinal.
 func wholeRows(t *target) []source {
 	var sources []source
 	for _, f := range t.Columns.Fields() {
@@ -117,7 +117,7 @@ func wholeRows(t *target) []source {
 	return append(sources, source{schemas.ColOrdinal, schemas.Int64})
 }
 
-// typeOf returns the type of such a column in the database's notation.
+// typeOf returns the database's type for a column that wholeRows returns.
 func (m *merge) typeOf(t *target, s source) string {
 	if typ := t.types[s.from]; typ != "" {
 		return typ
@@ -125,7 +125,8 @@ func (m *merge) typeOf(t *target, s source) string {
 	return m.db.sqlType(s.to)
 }
 
-// upsert writes the rows of that temporary table, the last one of each key, into their table.
+// upsert writes rows of the temporary table that stageRows has filled into their table. Of several rows with one key,
+// it writes the last.
 func (m *merge) upsert(t *target, where string) (int64, error) {
 	return m.s.affect(m.ctx, m.upsertSQL(t, stagedIn, where))
 }
@@ -140,8 +141,8 @@ func (m *merge) upsertSQL(t *target, from, where string) string {
 		m.db.place(t.Name), idents(names), idents(t.Key), idents(names), from, idents(t.Key), ident(schemas.ColOrdinal), idents(load.FullKey(t.Table)), strings.Join(set, ", "), where)
 }
 
-// fewRows is the most rows that are written without a temporary table. Creating and dropping one costs the server far
-// more than a few rows, and leaves dead rows in its catalog.
+// fewRows is the greatest number of rows that are written without a temporary table. Creating and dropping one costs
+// the server far more than a few rows do, and leaves dead rows in the server's catalog.
 const fewRows = 16
 
 // upsertFew does the work of stageRows and upsert for few rows.
@@ -173,8 +174,8 @@ func (m *merge) upsertFew(t *target) error {
 	return m.s.execParams(m.ctx, m.upsertSQL(t, "(VALUES "+strings.Join(rows, ", ")+") AS s ("+idents(names)+")", ""), values)
 }
 
-// deleteOwnVersions deletes the versions that this pass has already written of records that it now carries with other content,
-// and their child rows.
+// deleteOwnVersions deletes versions that this pass has already written, and their child rows, if the pass now has
+// the same records with other content.
 func (m *merge) deleteOwnVersions(t *target, n counts, rows string) error {
 	if n.mine == 0 {
 		return nil
@@ -245,8 +246,9 @@ func (m *merge) endChildren(t *target, records, at string, deleted bool) error {
 	return nil
 }
 
-// correctValidity corrects the start of validity of versions that were written as valid from their synced_at. A version that
-// replaced another in place keeps that one's start, and no version starts before the previous one has ended.
+// correctValidity corrects the start of validity of new versions, which were written as valid from their synced_at. A
+// version that replaces another one in place gets the start of that version. No version starts before the previous
+// version has ended.
 func (m *merge) correctValidity(t *target) error {
 	moved := "s.st < " + isUnchanged + " AND s.f <> s.y"
 	from := ident(schemas.ColValidFrom)
