@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCommandsRunOnce checks that a command that listed sources share runs once while the configuration
-// is read, and once more for all of them when servers refuse its output.
+// TestCommandsRunOnce checks that a command that several sources name runs once while the
+// configuration is read. When servers refuse its output, it runs once more for all of them.
 func TestCommandsRunOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const text = `version: 1
@@ -59,8 +59,8 @@ pipelines: {all: {from: "*", to: lake}}
 	})
 }
 
-// TestCommandsThatHang checks that of a thousand commands that hang only the first few are run.
-// Commands that succeed may take any time.
+// TestCommandsThatHang checks that only the first few of a thousand hanging commands are run. Commands
+// that succeed may take any time.
 func TestCommandsThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const text = `version: 1

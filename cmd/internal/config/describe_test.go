@@ -95,7 +95,8 @@ func parserFor(t *testing.T) func(text []byte) error {
 }
 
 // TestValidConfigurations validates every configuration in this repository, its README and its scripts
-// against the schema: configurations that the reader accepts are valid, and unknown keys are not.
+// against the schema. Configurations that the reader accepts must be valid; those with an unknown key
+// must not be.
 func TestValidConfigurations(t *testing.T) {
 	t.Parallel()
 	valid, parse := validator(t), parserFor(t)
@@ -146,8 +147,8 @@ func everyConfiguration(t *testing.T) map[string][]byte {
 	return all
 }
 
-// TestSchemaMatchesReader checks every key of the schema, together with an unknown key, with the schema
-// and the reader.
+// TestSchemaMatchesReader adds an unknown key to every mapping of the schema: both the schema and the
+// reader must refuse it. The reader must know every key that the schema has.
 func TestSchemaMatchesReader(t *testing.T) {
 	t.Parallel()
 	valid, parse := validator(t), parserFor(t)
@@ -205,8 +206,8 @@ func schemaOf(t *testing.T, v any) *jsonSchema {
 	return s
 }
 
-// TestListedSourcesAreValid validates a list of sources and its template: fields of a row are allowed
-// in place of words, unknown keys are not.
+// TestListedSourcesAreValid validates a list of sources and its template. In a template, fields of a
+// row are allowed in place of words; unknown keys are not allowed.
 func TestListedSourcesAreValid(t *testing.T) {
 	t.Parallel()
 	valid := validator(t)

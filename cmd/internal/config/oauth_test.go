@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// granting returns a configuration whose versioned surface has this oauth block.
+// granting returns a configuration whose surface v2 has this oauth block.
 func granting(oauth string) string {
 	return `version: 1
 sources:
@@ -109,8 +109,8 @@ func TestScopesAreTheLeast(t *testing.T) {
 	require.Nil(t, parsed(t, both).Scopes("main", schemas.SurfaceV2))
 }
 
-// TestClientsShareLogin checks that clients of one user share a credential: two would invalidate each
-// other's tokens.
+// TestClientsShareLogin checks that all clients of one user share a credential. Two credentials would
+// invalidate each other's tokens.
 func TestClientsShareLogin(t *testing.T) {
 	vault := state.NewVault(t.TempDir(), nil)
 	c := parsed(t, granting(oauthBlock)+`streams: {my.extra: {path: "https://app.example.com/api/extra"}}`)

@@ -114,8 +114,8 @@ func TestParsePinRoundTrip(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestWebhooksUnverified checks that unverified deliveries have no effect unless the file enables it
-// and names the streams.
+// TestWebhooksUnverified checks that unverified deliveries have no effect unless the file says
+// `unverified: hint` and names the streams.
 func TestWebhooksUnverified(t *testing.T) {
 	require.Empty(t, webhooksOf(t, "{secret: s}").Refresh)
 	require.Empty(t, webhooksOf(t, "{secret: s, unverified: ignore}").Refresh)

@@ -16,7 +16,7 @@ func reported(id int64, s state.UnitState, status pipeline.Status) state.Unit {
 	return state.Unit{ID: id, Part: name, State: s, Worker: "w", Report: fmt.Appendf(nil, `{"status":%q,"requests":3,"streams":[{"stream":%q,"status":%[1]q}]}`, status, name)}
 }
 
-// TestLast: unfinished units end, and stopped units keep waiting if they were put off.
+// TestLast checks that unfinished units end, and that stopped units keep waiting if they were put off.
 func TestLast(t *testing.T) {
 	for name, c := range map[string]struct {
 		u           state.Unit

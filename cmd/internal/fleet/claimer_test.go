@@ -122,8 +122,8 @@ func TestClaimerSettlesEarly(t *testing.T) {
 	})
 }
 
-// An attempt ends once another worker has one of its units. If the store does not answer, it ends
-// before another worker may claim them. // Invariant 13
+// An attempt ends once another worker has one of its units. If the store does not answer, the attempt
+// ends before another worker may claim its units. // Invariant 13
 func TestClaimerLosesUnits(t *testing.T) {
 	for name, lose := range map[string]func(*ledger){
 		"taken":     func(l *ledger) { l.taken[2] = true },

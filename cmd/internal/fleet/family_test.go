@@ -32,8 +32,8 @@ func TestFamilies(t *testing.T) {
 	require.Equal(t, [][]string{{"alone"}, {"a", "a.child", "b", "b.child", "b.child.child"}, {"orphan"}, {"z"}}, got)
 }
 
-// TestFamiliesOfTheCatalogue: a child stream is always in the family of its parent, and
-// the catalogue has many families.
+// TestFamiliesOfTheCatalogue checks that a child stream is always in the family of its parent, and
+// that the catalogue has many families.
 func TestFamiliesOfTheCatalogue(t *testing.T) {
 	cat, err := schemas.Load()
 	require.NoError(t, err)

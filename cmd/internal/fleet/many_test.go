@@ -29,7 +29,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // workspace simulates reading one of thousands of workspaces.
 type workspace func(ctx context.Context, beat func()) (again bool)
 
-// sound answers page after page.
+// sound simulates a source that answers page after page.
 func sound(_ context.Context, beat func()) bool {
 	for range 10 {
 		time.Sleep(200 * time.Millisecond)
@@ -66,13 +66,13 @@ var troubles = map[string]workspace{
 
 // jobSet is the result of a run over thousands of sources.
 type jobSet struct {
-	sound, whole time.Duration // until the last sound source is done; until all are
+	sound, whole time.Duration // time until the last sound source is done, and until all are
 	most         int           // most jobs at once
 	ends, tries  map[string]int
 }
 
-// together makes one run over 1,000 sound sources and 1,000 with the given troubles, in a random
-// order. known reports that the troubled sources were silent the last time, too.
+// together makes one run over 1,000 sound sources and 1,000 sources with the given troubles, in a
+// random order. known says that the troubled sources were silent the last time, too.
 func together(t *testing.T, p fleet.Pool, known bool, trouble ...string) (c jobSet) {
 	c.ends, c.tries = map[string]int{}, map[string]int{}
 	synctest.Test(t, func(t *testing.T) {
@@ -111,8 +111,8 @@ func together(t *testing.T, p fleet.Pool, known bool, trouble ...string) (c jobS
 	return c
 }
 
-// TestPoolThousands: 1,000 troubled sources among 2,000 slow the others down by at most a
-// tenth, whatever the trouble is, and whether it is known or new.
+// TestPoolThousands checks that 1,000 troubled sources slow 1,000 others down by at most a tenth,
+// whatever the trouble is, and whether it is known or new.
 func TestPoolThousands(t *testing.T) {
 	alone := together(t, fleet.Pool{}, false)
 	all := slices.Sorted(func(yield func(string) bool) {

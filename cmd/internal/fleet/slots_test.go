@@ -21,7 +21,7 @@ type call struct {
 	round int
 }
 
-// calls is the queue. A job that is put off returns to it after a pause.
+// calls is the queue of these jobs. A job that is put off returns to it after a pause.
 type calls struct {
 	mu    sync.Mutex
 	ready []*call
@@ -116,8 +116,8 @@ func called(t *testing.T, trouble ...string) (c jobSet) {
 	return c
 }
 
-// TestSlotsThousands: 1,000 troubled sources slow 1,000 others down no more than in a Pool,
-// when their jobs arrive one by one.
+// TestSlotsThousands checks that 1,000 troubled sources slow 1,000 others down no more than in a Pool,
+// if their jobs arrive one by one.
 func TestSlotsThousands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

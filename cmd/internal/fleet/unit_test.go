@@ -79,7 +79,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestLeft: units that are not to be read end with the reason, and their run is not complete.
+// TestLeft checks that units that are not to be read end with the reason, and that their run is not
+// complete.
 func TestLeft(t *testing.T) {
 	left := Left([]state.Unit{{ID: 1, Source: "x", Part: "a"}, {ID: 2, Source: "x", Part: "b"}}, "its source is paused")
 	require.Len(t, left, 2)
@@ -90,8 +91,8 @@ func TestLeft(t *testing.T) {
 	require.Equal(t, pipeline.StatusPartial, Joined("r", "p", left).Status)
 }
 
-// TestReportOfBroken: the report of a unit that killed its workers says so, whatever
-// the report of an earlier attempt was.
+// TestReportOfBroken checks that the report of a unit that killed its workers says so, whatever the
+// report of an earlier attempt was.
 func TestReportOfBroken(t *testing.T) {
 	u := state.Unit{State: state.UnitFailed, Part: "a", Broken: state.MostBroken, Worker: "host/1", Report: []byte(`{"status":"stopped","why":"x"}`)}
 	require.Contains(t, ReportOf(u).Why, fmt.Sprintf("%d times while it worked on this unit, last host/1", state.MostBroken))
@@ -100,7 +101,7 @@ func TestReportOfBroken(t *testing.T) {
 	require.ErrorContains(t, r.Err, "given up")
 }
 
-// TestJoined: the report of units is complete only if each unit is. // Invariant 14
+// TestJoined checks that the report of units is complete only if each unit is complete. // Invariant 14
 func TestJoined(t *testing.T) {
 	unit := func(source string, s state.UnitState, status pipeline.Status) state.Unit {
 		return state.Unit{Source: source, State: s, Report: fmt.Appendf(nil, `{"status":%q,"why":"so","requests":2,"streams":[{"stream":"a","status":%q}],"words":{"a":"it said no"}}`, status, status)}

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Events are applied when they arrive, again when Deltas requests it, and after an error. Streams that
-// only a list can refresh are read in a run of their own.
+// Events are applied when they arrive, again when Deltas asks for it, and again after an error.
+// Streams that only a list can refresh are read in their own run.
 func TestDeltas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -110,7 +110,8 @@ func TestDeltasBetweenRuns(t *testing.T) {
 	})
 }
 
-// Received does not wait for a worker that is writing, because the sender waits for it.
+// Received does not wait for a worker that is writing, because the sender of the event waits for
+// Received.
 func TestReceivedWaitsForNoWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -125,7 +126,7 @@ func TestReceivedWaitsForNoWorker(t *testing.T) {
 	})
 }
 
-// Records at a run's end have no deadline, except while the daemon is stopping.
+// Records at the end of a run are written without a deadline, except while the daemon is stopping.
 func TestOutlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

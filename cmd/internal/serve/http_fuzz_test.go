@@ -40,8 +40,8 @@ type surface struct {
 	effects atomic.Int64 // actions of visitors
 }
 
-// visitor is the sender of a request. Each process generates its own tokens and sessions, so that no
-// fuzz input contains one.
+// visitor is the sender of a request. Each process generates its own tokens and sessions, so no fuzz
+// input contains a valid one.
 type visitor struct {
 	name    string
 	role    access.Role // "" for none
@@ -256,8 +256,8 @@ var (
 	ownPath   = regexp.MustCompile(`^/([^/\\]|$)`)
 )
 
-// judge checks every response: it is not an internal error, shows data only to visitors who may see it,
-// repeats no markup, does not redirect to another site, and has the security headers.
+// judge checks every response. It is not an internal error, shows data only to visitors who may see
+// it, repeats no markup, does not redirect to another site, and has the security headers.
 func (s *surface) judge(t *testing.T, v visitor, r *http.Request, w *httptest.ResponseRecorder) {
 	t.Helper()
 	about := fmt.Sprintf("%s: %s %s: %d", v.name, r.Method, r.URL, w.Code)

@@ -173,7 +173,8 @@ func TestEventsGoOn(t *testing.T) {
 	require.ErrorIs(t, <-served, http.ErrServerClosed)
 }
 
-// A request for events that announces a body and does not send it is cut off like any other request.
+// A request for events that announces a body but does not send it is ended by the deadline, like any
+// other request.
 func TestEventsWithBody(t *testing.T) {
 	d := New(Config{Handlers: Handlers{Events: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "unauthorized", http.StatusUnauthorized)
@@ -237,8 +238,8 @@ func TestSupervised(t *testing.T) {
 	require.NoError(t, <-stopped)
 }
 
-// A stopped daemon ends without an error, whether it first sees the end of its context or of the
-// listener.
+// A stopped daemon ends without an error, whether the end of its context or the end of the listener is
+// noticed first.
 func TestStoppedWhileNobodyAsks(t *testing.T) {
 	d := New(Config{})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// If an error of a driver, a server or a panic has a secret, the journal's files, the hub and observers
-// do not get it, and errors.Is still works.
+// If an error of a driver, a server or a panic has a secret, then the journal's files, the hub and the
+// observers do not get the secret. errors.Is still works.
 func TestRunsTellNoSecrets(t *testing.T) {
 	const secret = "canary-4711-of-this-test"
 	cause := errors.New("refused")

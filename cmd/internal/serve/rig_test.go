@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rig is a daemon with a real journal, whose runs are functions of a test.
+// rig is a daemon with a real journal. Its runs are functions of a test.
 type rig struct {
 	t   *testing.T
 	dir string

@@ -217,7 +217,8 @@ func TestClockJumps(t *testing.T) {
 	})
 }
 
-// The same with a journal and a worker: recorded slots do not run again when the clock is set back.
+// TestClockSetBack does the same with a journal and a worker: slots that are recorded do not run again
+// when the clock is set back.
 func TestClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -243,8 +244,8 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// A machine whose clock is hours off keeps the schedule, and records times, by the shared clock of the
-// journal.
+// A machine whose clock is hours off uses the shared clock of the journal, both for the schedule and
+// for the times of records.
 func TestClockOfThisMachineWrong(t *testing.T) {
 	for _, apart := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -274,8 +275,8 @@ func TestClockOfThisMachineWrong(t *testing.T) {
 	}
 }
 
-// A process is killed before or during a slot's run: the next process performs the run, and there is
-// still one record. A run that kills every process is given up.
+// A process is killed before or during the run of a slot. The next process performs the run, and the
+// slot still has one record. A run during which every process is killed is given up.
 func TestKilled(t *testing.T) {
 	for _, tt := range []struct {
 		left state.SlotRecord
@@ -307,8 +308,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// While a pipeline is paused, its slots are recorded as skipped, also across restarts, and are not
-// caught up.
+// While a pipeline is paused, its slots are recorded as skipped, also across restarts. They are not
+// run later.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -330,8 +331,8 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// A run begins at most its jitter after the slot, at the same time after any restart, and ends at its
-// deadline.
+// A run begins after its slot by at most the jitter, at the same time after any restart. It ends at
+// its deadline.
 func TestJitterAndDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -380,7 +381,7 @@ func TestJitterAndDeadline(t *testing.T) {
 	})
 }
 
-// A slot is skipped if another process runs the pipeline. Its record says so.
+// A slot is skipped if another process runs the pipeline. The record of the slot says so.
 func TestLocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -27,7 +27,7 @@ func soakRuns() int {
 	return 500
 }
 
-// footing is the resources that a process holds.
+// footing is the resources that a process uses.
 type footing struct{ goroutines, files int }
 
 func stand(t *testing.T) footing {
@@ -47,7 +47,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// A daemon holds no more resources after many runs than after a few.
+// A daemon uses no more resources after many runs than after a few.
 func TestSoak(t *testing.T) {
 	j, err := state.OpenJournal(t.Context(), t.TempDir())
 	require.NoError(t, err)

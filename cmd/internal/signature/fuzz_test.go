@@ -72,8 +72,8 @@ var grammarsUnderTest = []Parse{
 	{Style: KV, Sig: []string{"v1"}, TS: "t", Ignore: []string{"v0"}},
 }
 
-// For any header and body, the parser agrees with the oracle, Verify accepts nothing that was
-// not signed, and nothing panics.
+// FuzzVerify checks, for any header and body, that the parser agrees with the oracle, that Verify
+// accepts only what was signed, and that nothing panics.
 func FuzzVerify(f *testing.F) {
 	at := seconds(received)
 	good := hexMAC(at, ".", "{}")
@@ -174,8 +174,8 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-// BenchmarkRefuse measures the time of a refusal by how many bytes of the
-// signature are right. The times must be equal, within the noise of the machine.
+// BenchmarkRefuse measures the time of a refusal for different numbers of correct bytes in the
+// signature. The times must be equal, apart from the noise of the machine.
 func BenchmarkRefuse(b *testing.B) {
 	v, d := benchmarked(b, "plain hex")
 	sig, _ := hex.DecodeString(d.Header[header][0])

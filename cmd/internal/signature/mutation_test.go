@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mutation alters a delivery. spoil returns false if it does not apply to the
-// family. Every mutation that applies must be refused.
+// mutation alters a delivery. spoil returns false if the mutation does not apply to the family. A
+// delivery altered by a mutation that applies must be refused.
 type mutation struct {
 	name  string
 	spoil func(f family, d *Delivery) bool
@@ -306,8 +306,8 @@ func TestTimestampText(t *testing.T) {
 	}
 }
 
-// While a sender rotates its secret, both secrets verify. The old one does not verify after its end,
-// and the reason shows the operator that it is still in use.
+// While a sender rotates its secret, both secrets verify. The old secret does not verify after its
+// end. The reason of the refusal then shows the operator that the old secret is still in use.
 func TestSecretsRotate(t *testing.T) {
 	end := received.Add(time.Hour)
 	keys := []Key{{Secret: "new", Label: "2026-11"}, {Secret: "old", Label: "2026-08", NotAfter: end}}
@@ -395,8 +395,8 @@ func mac256(key string, parts ...string) string {
 	return fmt.Sprintf("%x", mac(sha256.New, []byte(key), parts...))
 }
 
-// Random changes of one byte, in the body, the signature or the header before it: none is
-// accepted.
+// Deliveries with a random change of one byte, in the body, the signature or the header before the
+// signature, are all refused.
 func TestRandomMutationsAreRefused(t *testing.T) {
 	tried := 0
 	for i, f := range families() {

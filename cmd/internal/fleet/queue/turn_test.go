@@ -152,8 +152,8 @@ func (b *bench) release() {
 	b.end(b.under[0].name)
 }
 
-// A run of a few sources that is planned during a run of many gets the next
-// free slot, and then they take turns, although its wakeups are behind all others.
+// A run of a few sources that is planned during a run of many gets the next free slot, although its
+// wakeups are behind all others. After that, the two runs take turns.
 func TestTurns(t *testing.T) {
 	b := newBench(t)
 	b.plan("large", "schedule", 14)

@@ -82,7 +82,7 @@ func tab(t *testing.T) *visitor {
 	return v
 }
 
-// visitor is a person at a browser. It records the browser's complaints.
+// visitor is a person at a browser. It records the errors that the browser reports.
 type visitor struct {
 	ctx context.Context
 

@@ -23,7 +23,7 @@ const token = "tok_correct-horse-battery"
 
 var markOf = regexp.MustCompile(`name="mark" value="([^"]+)"`)
 
-// page loads a page and returns its form's CSRF mark and its cookies.
+// page loads a page and returns its body, the CSRF mark of its form, and its cookies.
 func (s *served) page(t *testing.T, path, cookies string) (body, mark, got string) {
 	t.Helper()
 	resp := s.do(t, "GET", path, "", "Cookie", cookies)
@@ -113,8 +113,9 @@ func TestSignInIsHeldBack(t *testing.T) {
 	require.Equal(t, 303, s.do(t, "POST", "/pipelines/nightly/run", "mark="+mark, "Cookie", session, "Content-Type", form).StatusCode)
 }
 
-// TestGuessesFromManyAddresses tries 10,000 wrong tokens from 100 addresses at every route that takes one.
-// Fewer than 100 are evaluated in a minute, and the session of the owner keeps working.
+// TestGuessesFromManyAddresses tries 10,000 wrong tokens from 100 addresses at every route that
+// accepts a token. Fewer than 100 are evaluated in a minute, and the session of the owner keeps
+// working.
 func TestGuessesFromManyAddresses(t *testing.T) {
 	var evaluated, all atomic.Int64
 	at := time.Now()
@@ -239,8 +240,8 @@ func TestAudit(t *testing.T) {
 	require.NotContains(t, strings.Join(all, ""), token)
 }
 
-// TestBehindProxy checks that behind TLS the cookies are bound to the host and to TLS, and that a board
-// without tokens refuses requests through a proxy.
+// TestBehindProxy checks that the cookies are bound to the host and to TLS if the proxy uses TLS, and
+// that a board without tokens refuses requests through a proxy.
 func TestBehindProxy(t *testing.T) {
 	s := boardOf(t, telling(1, plain), token)
 	const proto, secure = "X-Forwarded-Proto", "https"
@@ -320,8 +321,8 @@ func TestLeadsNowhereElse(t *testing.T) {
 	}
 }
 
-// TestLinkFromElsewhere checks links on other sites: the browser omits a strict cookie, but the visitor
-// still reaches the page signed in.
+// TestLinkFromElsewhere follows a link on another site. The browser omits a strict cookie, but the
+// visitor still reaches the page signed in.
 func TestLinkFromElsewhere(t *testing.T) {
 	s := boardOf(t, telling(1, plain), token)
 	resp := s.do(t, "GET", "/runs?pipeline=nightly", "", "Sec-Fetch-Site", "cross-site")

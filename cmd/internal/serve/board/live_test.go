@@ -102,8 +102,8 @@ func TestEventsManyFollow(t *testing.T) {
 	}
 }
 
-// TestFollowLive follows a run on an open page, without a reload, from its beginning to its end. The focus
-// of the visitor stays.
+// TestFollowLive follows a run on an open page, without a reload, from its beginning to its end. The
+// live updates do not move the visitor's focus.
 func TestFollowLive(t *testing.T) {
 	f := telling(4, plain)
 	f.now.Running = nil

@@ -64,7 +64,7 @@ func (w workspace) leave(t *testing.T, lake load.Destination) {
 	require.NoError(t, x.Commit(ctx, "c1"))
 }
 
-// shared is the board of a daemon whose pipeline reads several sources into one lake.
+// shared returns the board of a daemon whose pipeline reads several sources into one lake.
 func shared(t *testing.T) *served {
 	dir := t.TempDir()
 	lake, err := parquet.Open(t.Context(), parquet.Options{Path: dir})
@@ -136,7 +136,7 @@ func listOf[T any](t *testing.T, s *served, path string) []T {
 	return l.Items
 }
 
-// TestSourcesApart checks sources that share streams and tables: each has its own row with only its own
+// TestSourcesApart has sources that share streams and tables. Each has its own row with only its own
 // state, and a link to its own page. A run over both is one run, with a page for each source.
 func TestSourcesApart(t *testing.T) {
 	s := shared(t)

@@ -47,8 +47,8 @@ func payloads() []string {
 	return all
 }
 
-// odd counts what no page of ours has: elements that load or run something, event attributes, and URLs
-// that run code.
+// odd counts elements that load or run something, event attributes, and URLs that run code. No page of
+// ours has any.
 const odd = `(() => {
   const found = [];
   for (const el of document.querySelectorAll("*")) {
@@ -62,9 +62,9 @@ const odd = `(() => {
   return found;
 })()`
 
-// TestNothingRuns puts two hundred texts into every place of every view that shows text. With the content
-// security policy nothing runs and nothing is even tried; without it, so that only the escaping protects,
-// nothing runs either.
+// TestNothingRuns puts two hundred texts into every place of every view that shows text. With the
+// content security policy, no script runs, and the browser does not even have to block one. Without
+// it, only the escaping protects, and still no script runs.
 func TestNothingRuns(t *testing.T) {
 	all := payloads()
 	require.GreaterOrEqual(t, len(all), 200)

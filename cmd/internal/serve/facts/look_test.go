@@ -34,7 +34,7 @@ func (slow) Scan(_ context.Context, table string, _ []string, _ func(arrow.Recor
 func (slow) Close() error { return nil }
 
 // TestLooksTakeATenth checks that a slow destination is read for at most a tenth of the time, however
-// often a read is requested, and once more after the last request.
+// often a read is requested. It is read once more after the last request.
 func TestLooksTakeATenth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(Config{Log: slog.New(slog.DiscardHandler)}, &board.Feed{})

@@ -80,7 +80,7 @@ type sender struct {
 	client *http.Client
 	mu     sync.Mutex
 	acked  map[string]bool
-	tried  []string // not acknowledged; sent again, as real senders do
+	tried  []string // deliveries that were not acknowledged; they are sent again, as real senders do
 	odd    []string // unexpected responses
 	next   int
 	pad    int // bytes by which bodies are larger
@@ -192,9 +192,8 @@ func trials(t *testing.T, short int) int {
 	return n
 }
 
-// The receiver is killed again and again while 300 events a second come. What it
-// has acknowledged is there afterwards, what it has not is sent again, and
-// nothing is there twice. // Invariant 3
+// The receiver is killed again and again while 300 events arrive per second. Afterwards, the inbox has
+// every acknowledged event. Other events are sent again, and no event is there twice. // Invariant 3
 func TestKilledReceiver(t *testing.T) {
 	dir, s := t.TempDir(), newSender(t)
 	seed := uint64(time.Now().UnixNano())

@@ -55,7 +55,8 @@ func rigOn(t *testing.T, dir string, o state.InboxOptions) *rig {
 	return r
 }
 
-// While the disk is full, senders get only 503. With free space the receiver recovers by itself.
+// While the disk is full, senders get only 503. Once there is free space, the receiver recovers by
+// itself.
 func TestDiskFull(t *testing.T) {
 	r := rigOn(t, smallDisk(t, "8m"), state.InboxOptions{})
 	s := newSender(t)
@@ -86,7 +87,7 @@ func TestDiskFull(t *testing.T) {
 	requireAcked(t, s, r.dir)
 }
 
-// requireAcked is check without the bodies, whose sizes have changed.
+// requireAcked is like sender.check, without the bodies, whose sizes have changed.
 func requireAcked(t *testing.T, s *sender, dir string) {
 	t.Helper()
 	inbox, err := state.OpenInbox(t.Context(), dir, state.InboxOptions{})

@@ -152,8 +152,8 @@ func TestSlowBody(t *testing.T) {
 	})
 }
 
-// A client that announces much and sends little uses little memory. A client that sends much reaches
-// its share, and others are still served.
+// A client that announces a large body and sends little uses little memory. A client that sends much
+// reaches its share, and other clients are still served.
 func TestBudget(t *testing.T) {
 	b := newBudget(1000)
 	greedy, other := b.account(address("10.0.0.1:1")), b.account(address("10.0.0.2:1"))
@@ -192,7 +192,7 @@ func TestAddress(t *testing.T) {
 	require.Equal(t, netip.Addr{}, address("@"))
 }
 
-// The number of connections of one address is limited, and closed ones are freed.
+// The number of open connections of one address is limited. Closed connections no longer count.
 func TestListener(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -231,8 +231,8 @@ func TestListener(t *testing.T) {
 	require.ErrorIs(t, <-done, http.ErrServerClosed)
 }
 
-// TestListenerTotal checks that the total limit applies to many addresses that are each below their own,
-// and that a closed connection frees its place.
+// TestListenerTotal checks that the total limit applies to many addresses that are each below the
+// limit per address, and that a closed connection no longer counts.
 func TestListenerTotal(t *testing.T) {
 	var log strings.Builder
 	in := make(pipes, 30)

@@ -61,8 +61,8 @@ func readTrace(t *testing.T, path string) []call {
 	return calls
 }
 
-// finish parses the end of a call: arguments) = result. A call during which the process was killed has
-// none.
+// finish parses the end of a call: arguments) = result. A call has no end if the process was killed
+// during it.
 func (c *call) finish(text string, line int) bool {
 	at := strings.LastIndex(text, " = ")
 	if at < 0 {
@@ -129,8 +129,8 @@ func (c *call) number(t *testing.T, n int) int {
 	return v
 }
 
-// disk models the files of a folder after a power cut: what was synced, and as little of the rest as the
-// system may have written.
+// disk models the files of a folder after a power cut: what was synced, and as little of the rest as
+// the system may have written by that time.
 type disk struct {
 	dir   string
 	files map[string]*file
@@ -206,8 +206,8 @@ func put(data []byte, at int) func([]byte) []byte {
 	}
 }
 
-// cut writes the remaining data to a folder. With luck, some of the unsynced data is there, too, in any
-// order and torn.
+// cut writes the files that remain after a power cut to a folder. If luck is true, some of the
+// unsynced data is there, too, in any order and in parts.
 func (d *disk) cut(t *testing.T, dir string, luck bool) {
 	t.Helper()
 	for path, f := range d.files {

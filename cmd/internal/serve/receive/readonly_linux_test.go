@@ -11,9 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The file system of the inbox becomes read-only, as after a disk fault, while the receiver has its files
-// open. Senders get only 503; once it is writable again the receiver recovers by itself. strace injects
-// the errors, because a mount with files open for writing cannot be remounted read-only.
+// The file system of the inbox becomes read-only, as after a disk fault, while the receiver has its
+// files open. Senders get only 503. Once the file system is writable again, the receiver recovers by
+// itself. strace injects the errors, because a mount with files open for writing cannot be remounted
+// read-only.
 func TestReadOnly(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skip("strace is not installed")

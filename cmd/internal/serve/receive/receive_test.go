@@ -211,7 +211,7 @@ func TestRepetition(t *testing.T) {
 	require.Equal(t, map[string]int{"main stored": 1, "main duplicate": 99, "main conflict": 1}, r.verdicts())
 }
 
-// late is an inbox that stores an event after its sender has stopped waiting.
+// late is an inbox that stores an event only after its sender has stopped waiting.
 type late struct{ Inbox }
 
 func (l late) Append(ctx context.Context, e state.Event) (state.Appended, error) {
@@ -352,9 +352,9 @@ func TestLearning(t *testing.T) {
 	require.Equal(t, 1, r.verdicts()["learning duplicate"], "an adopted delivery is a duplicate")
 }
 
-// The number of captures is limited; beyond it senders get 503. Hints are sent only for forged or
-// unverified deliveries, with the name of an existing source; not for verified deliveries or other
-// requests.
+// The number of captures is limited; beyond the limit senders get 503. Hints are sent only for
+// deliveries to an existing source that are forged or not verified, with the name of the source. Other
+// requests and verified deliveries send none.
 func TestHints(t *testing.T) {
 	r := newRig(t)
 	hints := func(source string) int64 {

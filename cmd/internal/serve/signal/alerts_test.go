@@ -86,7 +86,7 @@ func newDesk(t *testing.T, path string, r Routing) *desk {
 	return &desk{a, p, func() { cancel(); done.Wait() }}
 }
 
-// after lets some time pass and returns the messages sent in it.
+// after waits for some time and returns the messages that were sent in it.
 func (d *desk) after(wait time.Duration) []string {
 	time.Sleep(wait)
 	synctest.Wait()

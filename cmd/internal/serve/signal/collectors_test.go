@@ -100,7 +100,8 @@ func TestTraces(t *testing.T) {
 	require.NotEqual(t, run.TraceId, spans["deltas"].TraceId)
 }
 
-// TestTracesWithoutCollector loses spans: that is logged once, and holds up nothing.
+// TestTracesWithoutCollector checks that spans are lost if there is no collector. The loss is logged
+// once, and no run waits.
 func TestTracesWithoutCollector(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
 	defer srv.Close()

@@ -249,8 +249,8 @@ func TestDashboard(t *testing.T) {
 	require.Greater(t, len(used), 20)
 }
 
-// TestMetricsCountASlotOnce has a slot whose run is stopped twice and resumed, and a slot whose
-// pipeline is just being run by another process.
+// TestMetricsCountASlotOnce has a slot whose run is stopped twice and resumed, and a slot that is
+// skipped because another process runs its pipeline.
 func TestMetricsCountASlotOnce(t *testing.T) {
 	m, due := newTestMetrics(nil), ended
 	stopped := serve.RunEnded{Pipeline: "nightly", Due: due, Report: pipeline.Report{Status: pipeline.StatusStopped}}
