@@ -19,7 +19,7 @@ var files embed.FS
 // file, line and column.
 func Load() (*Catalogue, error) { return load(files) }
 
-// group is one file: one documented group of endpoints.
+// group is one file of the catalogue. It contains one documented group of endpoints.
 type group struct {
 	Group    string
 	Module   string

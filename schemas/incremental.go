@@ -5,8 +5,8 @@ import "time"
 // Incremental says how to request only the changes since an earlier pass. The zero value reads the whole list
 // every time.
 type Incremental struct {
-	// Field is the top-level field with the time of a record's last change, and Format its form: one of the
-	// Moment constants.
+	// Field is the top-level field with the time of a record's last change. Format is the form of these times, one
+	// of the Moment constants.
 	Field, Format string
 
 	// Param is the request parameter that leaves out earlier changes. If it is empty, the list is ordered by
@@ -46,8 +46,8 @@ func MomentFormats() []string {
 // Set reports whether incremental passes are possible.
 func (i Incremental) Set() bool { return i.Field != "" }
 
-// Overlap returns how far before the latest change a pass begins: the lookback, but at least the resolution of
-// the source's times, so that records with the same time are read together.
+// Overlap returns how far before the latest change a pass begins. This is the lookback, but at least the resolution
+// of the source's times, so that records with the same time are read together.
 func (i Incremental) Overlap() time.Duration {
 	d := i.Lookback
 	if d == 0 {

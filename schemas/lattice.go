@@ -30,8 +30,8 @@ var (
 	Empty     arrow.DataType = arrow.ListOf(arrow.Null)
 )
 
-// JSONType is JSON text: any value of the source, verbatim. Its arrays are Arrow strings; in a batch's schema
-// it is a string field with the metadata [TypeKey] = json (see [Field] and [TypeOf]).
+// JSONType is the type of JSON text, which is any value of the source, verbatim. Its arrays are Arrow strings. In a
+// batch's schema, it is a string field with the metadata [TypeKey] = json (see [Field] and [TypeOf]).
 type JSONType struct{ arrow.StringType }
 
 // Name returns "json".
@@ -100,7 +100,7 @@ func joinDecimals(digits, scale int32, b arrow.DataType) arrow.DataType {
 	return Text
 }
 
-// Ranks order the types of the lattice; [same] compares types of equal rank.
+// Ranks order the types of the lattice. The function [same] compares types of equal rank.
 const (
 	rankNull = iota
 	rankEmpty

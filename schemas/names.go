@@ -153,8 +153,8 @@ func snake(b *strings.Builder, member string) (exact bool) {
 	return exact && words
 }
 
-// stable reports whether folding and normalizing keep a letter unchanged: it is composed, and no other letter
-// folds to it.
+// stable reports whether folding and normalizing keep the lower case of a letter unchanged and distinct from other
+// letters.
 func stable(r rune) bool {
 	switch {
 	case r < utf8.RuneSelf:

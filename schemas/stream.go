@@ -94,8 +94,8 @@ type Stream struct {
 	// all its places do.
 	Records []string
 
-	// Context is the name under which each record gets the container in which it was found: the board's column,
-	// the group, or the map key that the pointer's last * has matched.
+	// Context is the name under which each record gets the container in which it was found: the stage of a board,
+	// the group, or the key of the map entry that the last * of the pointer has matched.
 	Context string
 
 	// Twin is another stream with the same records and the same key. A record that only one of them has is

@@ -101,8 +101,8 @@ func OpenInbox(ctx context.Context, dir string, o InboxOptions) (*InboxFile, err
 	return b, nil
 }
 
-// ReadInbox opens the inbox of the state folder dir for reading; another process may be writing it. It returns
-// [fs.ErrNotExist], wrapped, if there is none. Methods that change the inbox fail.
+// ReadInbox opens the inbox of the state folder dir for reading. Another process may be writing it. ReadInbox returns
+// [fs.ErrNotExist], wrapped, if there is no inbox. Methods that change the inbox fail.
 func ReadInbox(ctx context.Context, dir string) (*InboxFile, error) {
 	f, err := readSQLite(ctx, inboxPath(dir), inboxSchema)
 	if err != nil {

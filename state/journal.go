@@ -14,7 +14,7 @@ import (
 // last runs. It has each slot of a schedule exactly once. It is a file in the state folder. For data, the destinations
 // are authoritative, not the journal. Writes are synced when a call returns.
 //
-// One process writes it; others can read it at the same time. It is safe for concurrent use.
+// One process writes the journal. Others can read it at the same time. A JournalFile is safe for concurrent use.
 type JournalFile struct {
 	file     *sqliteFile
 	runBytes int // keptRunBytes, except in tests
@@ -127,8 +127,8 @@ func OpenJournal(ctx context.Context, dir string) (*JournalFile, error) {
 	return &JournalFile{f, keptRunBytes}, nil
 }
 
-// ReadJournal opens the journal of a state folder for reading; another process may be writing it. It returns
-// [fs.ErrNotExist], wrapped, if there is none.
+// ReadJournal opens the journal of a state folder for reading. Another process may be writing it. ReadJournal returns
+// [fs.ErrNotExist], wrapped, if there is no journal.
 func ReadJournal(ctx context.Context, dir string) (*JournalFile, error) {
 	f, err := readSQLite(ctx, filepath.Join(dir, journalName), journalSteps)
 	if err != nil {

@@ -66,14 +66,14 @@ func Acquire(ctx context.Context, path string, wait time.Duration) (*Lock, error
 	return &Lock{file: f}, nil
 }
 
-// Token returns 0: the operating system tracks the lock.
+// Token returns 0, because the operating system tracks the lock.
 func (l *Lock) Token() int64 { return 0 }
 
-// Lost returns nil: the lock ends with the process.
+// Lost returns nil, because the lock ends with the process.
 func (l *Lock) Lost() <-chan struct{} { return nil }
 
-// Release releases the lock. It may be called twice. The file stays: removing it could break a process that is just
-// opening it.
+// Release releases the lock. It may be called twice. The file stays, because removing it could break a process that is
+// just opening it.
 func (l *Lock) Release() error {
 	if err := l.file.Unlock(); err != nil {
 		return fmt.Errorf("unlock %s: %w", l.file.Path(), err)

@@ -13,7 +13,7 @@ import (
 
 // LockedFile is a file of a few kilobytes that the processes of one machine read and change in turns, up to thousands
 // of times per second. It has an advisory lock that the operating system releases when a process ends. Writes are not
-// synced: the content is only valid for the moment, or can be determined again.
+// synced, because the content is only valid for the moment or can be determined again.
 //
 // It is safe for concurrent use.
 type LockedFile struct {

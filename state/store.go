@@ -27,8 +27,8 @@ type Store interface {
 	// ReadSources opens the state of sources for reading. It returns [fs.ErrNotExist], wrapped, if there is none.
 	ReadSources(ctx context.Context) (Sources, error)
 	// Lease gives this process the exclusive right to work on a source of a pipeline, or on the pipeline as a whole
-	// if source is "". If another process holds the lease longer than wait, it returns [ErrLocked], wrapped, with
-	// the holder's name.
+	// if source is "". If another process holds the lease longer than wait, Lease returns [ErrLocked], wrapped,
+	// with the holder's name.
 	// Invariant 13
 	Lease(ctx context.Context, pipeline, source string, wait time.Duration) (Lease, error)
 	// Notes returns the small texts.
@@ -43,8 +43,8 @@ type Store interface {
 	Close() error
 }
 
-// Lease is the exclusive right to work on something. A lease only saves work: the destination's fence decides whether
-// a commit is allowed. // Invariant 13
+// Lease is the exclusive right to work on something. A lease only avoids useless work, because the destination's fence
+// decides whether a commit is allowed. // Invariant 13
 type Lease interface {
 	// Token returns a number that grows with each holder of the same lease. The number is 0 if the operating system
 	// manages the lease, because then the lease ends with its process.

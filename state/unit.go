@@ -89,8 +89,8 @@ type Claim struct {
 	Suspect  bool          // one suspect unit, otherwise only other units; see [Unit.Suspect]
 }
 
-// ErrTaken is returned if a unit no longer belongs to the worker: it was cancelled, or another worker has taken it
-// over. The worker must stop working on it.
+// ErrTaken is returned if a unit no longer belongs to the worker, because the unit was cancelled or another worker has
+// taken it over. The worker must stop working on it.
 var ErrTaken = errors.New("unit is no longer this worker's")
 
 // Units manages the units of runs. Times are by the store's clock. Ended units are kept for the last runs of their

@@ -26,8 +26,8 @@ var migrations embed.FS
 const latest = 6
 
 // Migrate creates the schema or migrates it to this program's version. It returns the versions before and after. If
-// several processes migrate at the same time, one does the work and the others wait. It returns [state.ErrNewer],
-// wrapped, if the schema has a newer version; then nothing was changed.
+// several processes migrate at the same time, one does the work and the others wait. If the schema has a newer
+// version, Migrate changes nothing and returns [state.ErrNewer], wrapped.
 func (s *Store) Migrate(ctx context.Context) (from, to int64, err error) {
 	pool, err := s.connections()
 	if err != nil {

@@ -58,7 +58,7 @@ func (n notes) SetNote(ctx context.Context, name string, was, text []byte) error
 	return nil
 }
 
-// same reports whether two notes are equal; nil is a missing note.
+// same reports whether two notes are equal, where nil is a missing note.
 func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
 // NoteNames implements [state.Notes].

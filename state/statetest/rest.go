@@ -134,7 +134,7 @@ func vault(t *testing.T, _ Rig, open func() state.Store) {
 	_, err = a.Vault().Slot("../login-1").Lock(ctx, 0)
 	require.ErrorContains(t, err, "is not a valid slot name")
 
-	// Rotations exclude each other: a later one sees the result of the earlier one.
+	// Rotations exclude each other, so a later one sees the result of the earlier one.
 	var wg sync.WaitGroup
 	for i := range 4 {
 		slot := []state.Store{a, b}[i%2].Vault().Slot("rotated")

@@ -1,5 +1,5 @@
-// Package statetest defines what every [state.Store] must do. An implementation calls [Run] from one test. A bug
-// found in one implementation becomes a test for all.
+// Package statetest has the tests that every [state.Store] must pass. The package of an implementation calls [Run] from
+// one test. For a bug of one implementation, add a test here, so that it runs for all.
 package statetest
 
 import (
