@@ -118,8 +118,8 @@ func (c *constants) slice(hash arrow.Array, rows int) []arrow.Array {
 	return []arrow.Array{cut(c.synced), cut(c.run), hash, cut(c.deleted), cut(c.via)}
 }
 
-// ownFields returns penstock's own columns of a table that is level levels below the root table. key is
-// the type of the root table's key.
+// ownFields returns penstock's own columns of a table. The level is 0 for the root table, 1 for its child tables, and
+// so on. The type key is that of the root table's key.
 func ownFields(level int, key arrow.DataType) []arrow.Field {
 	field := func(name string, t arrow.DataType) arrow.Field {
 		return arrow.Field{Name: name, Type: t, Nullable: true}

@@ -25,8 +25,7 @@ func (w *work) realign() {
 	}
 }
 
-// rehash adds the sums to the hashes of the records, and copies the new hashes to the rows of child
-// tables.
+// rehash adds w.sums to the hashes of the records, and copies the new hashes to the rows of child tables.
 func (w *work) rehash() {
 	i := w.root.index[schemas.ColHash]
 	old := w.view(w.root, i)

@@ -16,8 +16,8 @@ import (
 // Refetcher is implemented by sources that can request one record, or the beginning of a list, now, such as
 // *extract.Client. With other sources, an event causes its whole stream to be read again.
 type Refetcher interface {
-	// Record requests the record of s that values identify: JSON scalars by parameter name. It returns nil if
-	// the source reports that the record does not exist.
+	// Record requests one record of s. The map values identifies it by the values of the parameters, as JSON scalars.
+	// It returns nil if the source reports that the record does not exist.
 	Record(ctx context.Context, s schemas.Stream, values map[string][]byte) (record []byte, requests int, err error)
 
 	// Sample requests the first page of a list. It is not a pass.
@@ -55,10 +55,10 @@ const maxRecordTries = 3
 
 // Deltas applies the webhook events of a source to the tables of a pipeline.
 //
-// An event is a hint that a record may have changed. Once a stream has had no events for a short time, Deltas
-// requests the records that its events name, each by its own address, and commits the answers together with the
-// ordinal of the events. A record that no longer exists gets a tombstone. If records have no such address, or it
-// does not return the same content as the list, the stream must be read again: see [DeltaReport].Refresh.
+// An event is a hint that a record may have changed. Once a stream has had no events for a short time, Deltas requests
+// the records that its events name, each by its own address, and commits the answers together with the ordinal of the
+// events. A record that no longer exists gets a tombstone. If the records have no addresses, or their addresses do not
+// return the same content as the list, the stream must be read again: see [DeltaReport].Refresh.
 //
 // Deltas shares its Config's Turns with the runs of the pipeline in the same process. It is for use by one
 // goroutine, and lives as long as the configuration.
@@ -73,7 +73,7 @@ type Deltas struct {
 	settles time.Time        // when to read the conventions of the streams again
 	read    int64            // the last event that was put into the queues
 	left    *leftBehind      // events dropped from memory; nil for none
-	upTo    int64            // the last event that was read before catchUp set read back
+	upTo    int64            // the last event that was read before catchUp moved d.read back
 	rep     DeltaReport      // report of the running Apply
 	looked  map[string]bool  // destinations whose positions were read
 	ledgers map[string]int64 // by destination, the last event in its table of events
@@ -81,7 +81,7 @@ type Deltas struct {
 	resting map[string]*rest // destinations that have failed
 	aside   func(ctx context.Context, ordinal int64, reason string) error
 	now     func() time.Time // the clock
-	made    time.Time        // when this Deltas was created; an earlier process may have read newer records than earlier events describe
+	made    time.Time        // when this Deltas was created; an earlier process may have read a newer state than the events before describe
 }
 
 // DeltaConfig configures a Deltas.

@@ -29,8 +29,7 @@ func (x *delta) markDeleted(ctx context.Context, tx load.Tx, m *mapped, out *loa
 	return nil
 }
 
-// leftOut returns the records that the stream's filter now leaves out: their rows no longer belong to the
-// stream.
+// leftOut returns the records that the stream's filter now leaves out. Their rows no longer belong to the table.
 func (x *delta) leftOut(m *mapped) []*entity {
 	if len(x.q.stream.Rules.Filter) == 0 {
 		return nil

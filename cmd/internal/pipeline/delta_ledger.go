@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// eventStream is the stream name under which the events of a source are committed. The first pipeline to reach
-// an event commits it, so each event is once in the table of events.
+// eventStream is the stream name under which the events of a source are committed. The first pipeline to reach an
+// event commits it, so the table of events contains each event once.
 const eventStream = "_events"
 
 // eventChunks is the number of commits of events per Apply and destination.

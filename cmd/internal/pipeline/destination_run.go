@@ -88,8 +88,8 @@ func newDestinationRuns(r *run, s schemas.Stream) []*destinationRun {
 	return destinations
 }
 
-// open reads k's position. A full reading starts at the beginning, wherever the last one stopped, and so does a
-// pass in one transaction.
+// open reads k's position. A full reading and a pass in one transaction start at the beginning, even if an earlier
+// pass was interrupted.
 func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	if k.dest.Destination == nil {
 		return nil
@@ -158,8 +158,8 @@ func (k *destinationRun) keep(p *pass) position {
 	return pos
 }
 
-// children reports whether the destination has rows of child streams. They can be deleted only if the list of
-// their parents is proven.
+// children reports whether the destination has rows of child streams. Rows of child streams can be deleted only if the
+// list of their parents is proven.
 func (k *destinationRun) children(ctx context.Context, r *run) (bool, error) {
 	for _, s := range r.Streams {
 		if s.Parent != k.key.Stream {

@@ -20,8 +20,9 @@ import (
 
 // Asker is implemented by sources that can request one record, such as *extract.Client.
 type Asker interface {
-	// Present reports whether the record of s exists that values identify: JSON scalars by parameter name. It
-	// returns false only if the source reports that the record does not exist; anything else is an error.
+	// Present reports whether a record of s exists. The map values identifies it by the values of the parameters, as
+	// JSON scalars. Present returns false only if the source reports that the record does not exist; anything else is
+	// an error.
 	Present(ctx context.Context, s schemas.Stream, values map[string][]byte) (present bool, requests int, err error)
 }
 

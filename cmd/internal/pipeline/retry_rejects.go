@@ -61,7 +61,8 @@ func (t *rejectRetry) resubmit(ctx context.Context, open []*reject) (*refitted, 
 	return t.fit(known, fit)
 }
 
-// fit maps records. It rejects a record at once if its stored JSON was cut or cannot be parsed.
+// fit maps records. It rejects a record at once if the stored text is not the original record, for example because it
+// was cut, or cannot be parsed.
 func (t *rejectRetry) fit(known []schemas.Table, records []*reject) (*refitted, error) {
 	m := transform.NewMapper(t.stream, transform.Stamp{Run: t.Run, SyncedAt: t.started.UTC(), Via: "poll"}, known)
 	defer m.Close()

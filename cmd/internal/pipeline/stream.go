@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// A run reads a stream from its beginning once for each destination, and once more if a second reading may prove what
+// For one destination, a run reads a stream from its beginning once, and once more if a second reading may prove what
 // the first could not. If the two readings found different records and both may have missed some, the run reads the
 // stream a few times more, within a limit of requests. // Invariant 15
 const (
