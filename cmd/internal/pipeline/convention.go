@@ -261,8 +261,8 @@ func (st *streamRun) unseen(page extract.Page) bool {
 	return !st.renegotiated && st.known.Of != "" && !st.known.Located && st.probed() && len(bytes.TrimSpace(page.Records)) > len("[]")
 }
 
-// renegotiate probes the endpoint again, at most once per run, if err shows that it no longer answers as
-// expected or returns its first records. It reports whether the destinations of p may start again.
+// renegotiate probes the endpoint again, at most once per run, if err shows that the endpoint no longer answers as
+// expected, or that an empty list has its first records. It reports whether the destinations of p may start again.
 func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool, error) {
 	n, able := st.Source.(Negotiator)
 	if st.renegotiated || !able || st.known.Of == "" || !errors.Is(err, extract.ErrShape) && !errors.Is(err, errFirst) {
@@ -336,8 +336,8 @@ func (k *destinationRun) learn(ctx context.Context, p *pass, m Memory) error {
 	return writeOwn(ctx, k.tx, load.Conventions, []any{p.Name, p.stream.Name, p.Run, p.Now(), text})
 }
 
-// Remember stores conventions that a person requested in the destinations of c. It replaces the stored ones, and
-// records no run.
+// Remember stores in the destinations of c the conventions that a person requested. They replace the stored ones.
+// Remember records no run.
 func Remember(ctx context.Context, c Config, found map[string]extract.Convention) error {
 	r, err := newRun(c)
 	if err != nil {

@@ -149,8 +149,8 @@ func (d *Deltas) oneByOne(ctx context.Context, q *queue) (bool, error) {
 	return q.likeness != nil, nil
 }
 
-// An endpoint for single records is tested with this many records of the list, and once more because they may
-// have changed in between.
+// An endpoint for single records is tested with testRecords records of the list, in up to testRounds rounds, because
+// records may change between the requests.
 const (
 	testRecords = 3
 	testRounds  = 2
@@ -311,8 +311,8 @@ func (x *delta) failed(e *entity, err error) {
 	x.again = append(x.again, e)
 }
 
-// notFound handles a record that the source reports as not found. If no event says that it is gone, it may not
-// exist yet.
+// notFound handles a record that the source reports as not found. If no event says that the record is gone, the record
+// may not exist yet.
 func (x *delta) notFound(e *entity) {
 	if !e.gone && e.tries < maxRecordTries-1 {
 		x.again = append(x.again, e)

@@ -206,9 +206,9 @@ func (p *pass) hold(cost int64) {
 	p.group.loose += cost
 }
 
-// settle returns the difference between the pages' bytes and the size of their batches to the budget: as JSON,
-// records are often twice as large. Otherwise a group and the next one would not fit into the budget together,
-// and gathering would wait for each commit.
+// settle gives bytes back to the budget when pages have become batches, because records are often twice as large as
+// JSON. Otherwise a group and the next one would not fit into the budget together, and gathering would wait for each
+// commit.
 //
 // In the middle of a page nothing is returned, because its body is still in memory.
 func (p *pass) settle() {

@@ -33,8 +33,8 @@ func (l *leftover) release() {
 	}
 }
 
-// review finds, at the end of a pass, the rows that it did not contain. It runs before the transaction of the
-// last rows begins, so it sees the rows committed before.
+// review finds, at the end of a pass, the rows that the pass did not contain. It must be called before the transaction
+// of the last rows begins, and sees the rows that were committed before.
 func (k *destinationRun) review(ctx context.Context, p *pass, g *group) error {
 	if g.end == nil || p.parents == nil || k.parentage == nil || p.resumes || k.left != nil {
 		return nil

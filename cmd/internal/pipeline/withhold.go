@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// withheld splits a group in one destination: rows of records that deltas have committed during the pass are not
-// written.
+// withheld holds the rows of a group to write to one destination, and what is known about the withheld rows. These are
+// rows of records that deltas have committed during the pass.
 type withheld struct {
 	batches  []transform.TableBatch // rows to write
 	own      bool                   // batches are copies that must be released
@@ -25,8 +25,8 @@ func (h *withheld) release() {
 	*h = withheld{}
 }
 
-// withhold removes the rows of records that deltas have committed meanwhile: a page that was requested earlier
-// never overwrites them. // Invariant 8
+// withhold removes the rows of records that deltas have committed meanwhile, so that a page that was requested earlier
+// never overwrites the deltas' rows. // Invariant 8
 func (k *destinationRun) withhold(s schemas.Stream, batches []transform.TableBatch) error {
 	k.held.release()
 	k.held.batches = batches
