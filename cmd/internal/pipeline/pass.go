@@ -214,8 +214,8 @@ func (p *pass) lost() bool {
 	return !slices.ContainsFunc(p.destinations, func(k *destinationRun) bool { return !k.out })
 }
 
-// stamp returns the run id of the rows written in this pass. The destination uses this id to tell them from the rows
-// of earlier passes. // Invariant 12
+// stamp returns the run id of the rows written in this pass. The destination uses this id to distinguish them from the
+// rows of earlier passes. // Invariant 12
 func (p *pass) stamp() string {
 	return max(p.id, p.Run) // for a resumed pass: later than its own id, and earlier than those of later passes
 }
