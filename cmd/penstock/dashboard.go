@@ -25,10 +25,10 @@ type dashboard struct {
 	facts    *boardfacts.Facts
 	conf     atomic.Pointer[config.Config] // the current configuration
 	webhooks *webhookServer
-	guard    *access.Guard // for every route that takes a token
+	guard    *access.Guard // checks access at every route that accepts a token
 
 	closed bool                     // there were tokens when the daemon started
-	wrong  chan serve.AccessRefused // for the audit log
+	wrong  chan serve.AccessRefused // wrong tokens to write to the audit log
 }
 
 // openDashboard returns the dashboard of a configuration.

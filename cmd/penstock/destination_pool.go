@@ -101,7 +101,7 @@ type sharedPart struct {
 // Close closes the destination.
 func (s *sharedPart) Close() error { return s.whole.Close() }
 
-// Whole returns the destination that it is a part of.
+// Whole returns the destination of which this is a part.
 func (s *sharedPart) Whole() load.Destination { return s.whole }
 
 // openPart opens the part of a source in a destination.

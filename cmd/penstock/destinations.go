@@ -23,7 +23,7 @@ type destinationKind struct {
 	open    func(context.Context, *app, config.Destination) (load.Destination, error)
 	check   func(context.Context, *app, config.Destination) error             // the rights that opening does not test
 	warn    func(context.Context, *app, config.Destination) ([]string, error) // returns warnings about rights larger than a run needs
-	memory  memoryPlan                                                        // for loads into the destination
+	memory  memoryPlan                                                        // memory for loads into the destination
 	columns int                                                               // limit of a stream without max_columns; 0 means schemas.DefaultColumns
 
 	// onHost reports whether the URL is a path, which is a different place on each host.
@@ -48,8 +48,8 @@ type destinationKind struct {
 // memoryPlan is how much memory a load may take, in bytes except for rows. 0 means the default. // Invariant 6
 type memoryPlan struct {
 	heap   int64 // Go heap that the collector aims for
-	budget int64 // of records that are read but not committed
-	group  int64 // of rows in one commit
+	budget int64 // bytes of records that are read but not committed
+	group  int64 // bytes of rows in one commit
 	rows   int   // number of rows wanted in one commit; one page more may be added
 }
 

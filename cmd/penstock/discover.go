@@ -86,7 +86,7 @@ type discovery struct {
 	spent atomic.Int64 // requests
 
 	mu              sync.Mutex
-	found           map[string]extract.Convention // by source and stream
+	found           map[string]extract.Convention // conventions by source and stream
 	settled, failed int
 }
 

@@ -10,7 +10,7 @@ import (
 type exclusiveGate struct {
 	mu      sync.Mutex
 	running int
-	alone   bool      // by a unit that runs alone
+	alone   bool      // a unit that runs alone has the gate
 	wanted  time.Time // when a unit began to wait to run alone; zero if none waits
 }
 

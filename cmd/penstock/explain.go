@@ -115,7 +115,7 @@ type explanation struct {
 	Requests  int            `json:"requests"`              // requests that were needed to learn the convention
 	Facts     []extract.Fact `json:"facts"`
 	YAML      string         `json:"yaml"`
-	Proved    *proved        `json:"certificate,omitempty"` // of the last pass
+	Proved    *proved        `json:"certificate,omitempty"` // certificate of the last pass
 	Rest      []overflow     `json:"rest,omitempty"`        // columns beyond the limit
 }
 

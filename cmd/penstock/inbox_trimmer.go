@@ -23,8 +23,8 @@ type trimmer interface {
 // them in every destination. It has the pipelines of one configuration. It is safe for concurrent use. // Invariant 3
 type inboxTrimmer struct {
 	mu      sync.Mutex
-	through map[string]map[string]int64 // by source and pipeline
-	trimmed map[string]int64            // by source
+	through map[string]map[string]int64 // last applied event, by source and pipeline
+	trimmed map[string]int64            // last removed event, by source
 	ended   bool
 }
 

@@ -87,7 +87,7 @@ type certificateFiles struct {
 
 	mu      sync.Mutex
 	current *tls.Certificate
-	stamp   [2]stamp // of the files that current was read from
+	stamp   [2]stamp // stamps of the files that current was read from
 	looked  time.Time
 	fault   string // why the last reload failed, as logged; "" if it did not fail
 }

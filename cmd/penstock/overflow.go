@@ -35,7 +35,7 @@ type overflow struct {
 	Names       []string  `json:"names"`   // JSON pointers of the first few
 	Partial     bool      `json:"partial"` // there may be more: only part of the table was read
 
-	limited schemas.Stream // with the limits of its pipeline
+	limited schemas.Stream // the stream with the limits of its pipeline
 }
 
 // overflows returns, by table, when tables of d got a [schemas.ColRest] column.

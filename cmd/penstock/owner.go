@@ -95,8 +95,8 @@ func (a *app) ownerOf(ctx context.Context, c *config.Config, note string) (o own
 	return o, text, nil
 }
 
-// checkHost refuses a destination that is a path on another host: the same path on this host is something else.
-// // Invariant 13
+// checkHost returns an error for a destination that is a path on another host, because the same path
+// on this host is something else. // Invariant 13
 func (a *app) checkHost(ctx context.Context, c *config.Config, d config.Destination) error {
 	note := a.ownerNote(c, d)
 	if note == "" {

@@ -18,7 +18,7 @@ import (
 type fleetFlags struct {
 	enabled    bool
 	workspaces int
-	records    int64 // of each; 0 means as in the forecast
+	records    int64 // records of each workspace; 0 means as in the forecast
 }
 
 // The assumed fleet: workers of two cores, on which the costs were measured, and a database of eight.
@@ -37,8 +37,8 @@ const (
 // fleetPlan is the output of `plan --fleet --json`.
 type fleetPlan struct {
 	Workspaces int        `json:"workspaces"`
-	Records    float64    `json:"records"`  // of all workspaces
-	Requests   float64    `json:"requests"` // of all workspaces
+	Records    float64    `json:"records"`  // records of all workspaces
+	Requests   float64    `json:"requests"` // requests of all workspaces
 	Rate       float64    `json:"rate"`     // requests per second that each key allows
 	Within     float64    `json:"within_seconds"`
 	Fleets     []fleetRow `json:"fleets"`
@@ -48,7 +48,7 @@ type fleetPlan struct {
 type fleetRow struct {
 	Workers      int                      `json:"workers"`
 	Seconds      float64                  `json:"seconds"`
-	Bound        sizing.Limit             `json:"waits_for"` // for most of the time
+	Bound        sizing.Limit             `json:"waits_for"` // what the units wait for during most of the time
 	Waits        map[sizing.Limit]float64 `json:"waits"`
 	WorkerUse    float64                  `json:"worker_use"`
 	DatabaseUse  float64                  `json:"database_use"`

@@ -151,7 +151,7 @@ func (a *app) printPreview(s schemas.Stream, batches []transform.TableBatch, rej
 	}
 	for _, r := range rejects {
 		if r.Ordinal > int64(n) {
-			break // of a record that was read ahead
+			break // this reject is of a record that was read ahead
 		}
 		fmt.Fprintf(a.out, "rejected: record %d%s: %s\n", r.Ordinal, r.Pointer, printable(r.Reason, false))
 	}

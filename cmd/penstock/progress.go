@@ -42,7 +42,7 @@ type reading struct {
 	rows  int64
 	total int64 // records in the list, as the API states; -1 if unknown
 
-	windows extract.Windows // of a list that is read window by window
+	windows extract.Windows // progress in a list that is read window by window
 }
 
 // sample is the number of requests at a point in time.

@@ -40,7 +40,7 @@ type rejectCount struct {
 	Stream   string `json:"stream"`
 	Records  int64  `json:"records"`  // rejected records, which are not in the table
 	Values   int64  `json:"values"`   // rejected values of records that are in the table
-	Accepted int64  `json:"accepted"` // of both, accepted by a user
+	Accepted int64  `json:"accepted"` // number of these records and values that a user has accepted
 	Resolved int64  `json:"resolved"` // no longer rejects, and not counted in the other fields
 }
 

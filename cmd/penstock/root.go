@@ -33,16 +33,16 @@ type app struct {
 	screen   *screen     // err, with progress below the messages
 	log      *slog.Logger
 	started  bool            // the command line was parsed
-	ctx      context.Context // of the process; see processContext
+	ctx      context.Context // context of the process; see processContext
 
-	redactor  *wire.Redactor                                               // of a daemon: it knows every secret of its configurations
+	redactor  *wire.Redactor                                               // redactor of a daemon, with every secret of its configurations
 	attempted func(source, surface string, status int, took time.Duration) // called after each request to a source; may be nil
 
-	locks        *pipelineLocks     // of the pipelines that this process works on concurrently; nil if it makes only one run
+	locks        *pipelineLocks     // locks of the pipelines that this process works on concurrently; nil if it makes only one run
 	destinations *destinationPool   // destinations that parts of this process share; nil if each opens its own
 	stores       stores             // open state stores
-	governors    wire.Governors     // of the accounts that sources are read with
-	byteBudget   int64              // of a run; 0 for the default
+	governors    wire.Governors     // governors of the accounts with which sources are read
+	byteBudget   int64              // byte budget of a run; 0 for the default
 	life         time.Duration      // how long leases and units live without renewal; 0 for the default
 	warned       sync.Map           // rights warnings that were already logged
 	heap         atomic.Int64       // largest heap limit that a run of this process has set; see raiseHeap

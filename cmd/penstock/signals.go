@@ -27,7 +27,7 @@ type signals struct {
 	lineage  *signal.Lineage // nil if not configured
 	traces   *signal.Traces  // nil if not configured
 
-	statuses func() []serve.Status // of the daemon; empty before mount
+	statuses func() []serve.Status // pipelines of the daemon; empty before mount
 	inbox    state.Inbox           // nil before mount
 	now      func() time.Time      // the clock of the inbox
 	log      *slog.Logger

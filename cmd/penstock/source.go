@@ -20,7 +20,7 @@ type sourceClient struct {
 	names  []string // keys of wires, in order of creation
 	wires  map[string]*wire.Client
 
-	governors map[*wire.Governor]*wire.Governor // from the configuration's governors to the shared ones of the process
+	governors map[*wire.Governor]*wire.Governor // the shared governors of the process, by those of the configuration
 	leave     []func() error                    // releases the shared governors
 }
 

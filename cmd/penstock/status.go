@@ -192,7 +192,7 @@ func openStreams(ctx context.Context, d load.Destination) (map[state.Key]openStr
 // certificate is the newest certificate of a stream.
 type certificate struct {
 	run, at any
-	values  []any // of the requested columns
+	values  []any // values of the requested columns
 }
 
 func newestCertificates(ctx context.Context, d load.Destination, columns []string) (map[state.Key]certificate, error) {

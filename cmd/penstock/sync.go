@@ -26,7 +26,7 @@ type syncFlags struct {
 	budget *pipeline.Budget // shared with other runs of this process; nil for a budget of its own
 
 	run    string               // the run's id; "" to create one
-	ledger state.Ledger         // of the run's units, shared with other runs; nil to open one for this run
+	ledger state.Ledger         // ledger of the run's units, shared with other runs; nil to open one for this run
 	worker string               // name of the worker in the ledger; "" to create one
 	try    *fleet.Attempt       // the attempt at units that are already claimed; nil if the run plans its own units
 	follow func(pipeline.Event) // called for each event, instead of the terminal

@@ -22,7 +22,7 @@ var engines = map[string]string{
 type versionInfo struct {
 	Version string            `json:"version"`
 	Commit  string            `json:"commit,omitempty"`
-	Date    string            `json:"date,omitempty"` // of the commit, not of the build: two builds of a commit are identical
+	Date    string            `json:"date,omitempty"` // date of the commit, not of the build, so that two builds of a commit are identical
 	Go      string            `json:"go"`
 	OS      string            `json:"os"`
 	Arch    string            `json:"arch"`

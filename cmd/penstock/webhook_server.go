@@ -18,7 +18,7 @@ type webhookServer struct {
 	a        *app
 	inbox    state.Inbox
 	receiver *receiver
-	trimmer  *inboxTrimmer // of the current configuration; nil before the first
+	trimmer  *inboxTrimmer // trimmer of the current configuration; nil before the first configuration
 }
 
 // openWebhookServer opens the inbox. Only one daemon at a time may use the inbox of a state folder.

@@ -22,7 +22,7 @@ type commands struct {
 	run func(argv []string) (string, error)
 
 	mu     sync.Mutex
-	all    map[string]*output // by the command's words
+	all    map[string]*output // outputs by the words of the command
 	failed time.Duration      // total time of commands that failed in once
 }
 

@@ -25,7 +25,7 @@ type Destination struct {
 	Mode    fs.FileMode // mode of created files; 0: as the umask allows, never writable by others
 	Files   string      // folder for files that rows refer to; "": the scheme's default
 
-	AccessKey, SecretKey wire.Secret // for an object store; "": the credentials that the tools of the store would use
+	AccessKey, SecretKey wire.Secret // credentials of an object store; "": those that the tools of the store would use
 }
 
 func (r *reader) destinations(n ast.Node) []Destination {

@@ -23,7 +23,7 @@ type OAuth struct {
 	RevokeURL    string
 	DeviceURL    string
 
-	AuthorizeParams map[string]string // for the authorization page, in addition to the standard ones
+	AuthorizeParams map[string]string // parameters of the authorization page, in addition to the standard ones
 	RedirectURI     string            // "": the default
 	Scopes          []string          // replaces the scopes that the selected streams need
 	RefreshGrace    time.Duration     // see [wire.OAuthOptions]

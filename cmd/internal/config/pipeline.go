@@ -23,7 +23,7 @@ type Pipeline struct {
 	Mode     Ref // default: merge
 	Schema   Contract
 	Mask     []Mask
-	MaskKey  wire.Secret // for masks with a key
+	MaskKey  wire.Secret // key of the masks that need one
 	Changes  bool        // keep a log of the changes of each row
 	Alerts   *Alerts     // nil: the alerts of the file apply
 }

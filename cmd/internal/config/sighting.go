@@ -13,15 +13,15 @@ import (
 // reader is the only definition of the file's format.
 type sighting struct {
 	mapping bool
-	keys    []string // of a mapping with known keys; nil if the user chooses the keys
+	keys    []string // keys of a mapping with known keys; nil if the user chooses the keys
 	needs   []string // required keys of a mapping
 	beside  []string // keys with a fixed meaning in a mapping whose other keys the user chooses
 	list    bool
 	single  bool
 	words   []string // the allowed words of a scalar
 	number  bool     // a scalar is a whole number
-	low     int      // of number
-	high    int      // of number
+	low     int      // least allowed number
+	high    int      // greatest allowed number
 	null    bool     // ~ is allowed
 	refused bool     // the value has the wrong kind
 }

@@ -20,8 +20,8 @@ type Attempt struct {
 
 	mu       sync.Mutex
 	left     []state.Unit
-	ends     map[string][]pipeline.StreamReport // by stream
-	requests int                                // that settled units report
+	ends     map[string][]pipeline.StreamReport // reports of streams that have ended, by stream
+	requests int                                // requests that settled units report
 }
 
 // NewAttempt begins an attempt at units. destinations is the number of destinations of each stream. It

@@ -23,7 +23,7 @@ var ErrUnitsLost = errors.New("the units were taken over by another worker, or c
 // Claimer claims units and makes attempts at them. It is safe for concurrent use.
 type Claimer struct {
 	Units state.Units
-	Name  string        // of the worker; unique
+	Name  string        // unique name of the worker
 	Life  time.Duration // how long the worker keeps units without a heartbeat; 0: DefaultLife
 	// Alone reports that something other than the store keeps other workers from taking over the units
 	// while this process lives. Then a store that does not answer ends no attempt.

@@ -3,8 +3,8 @@
 // sources in turn and runs a bounded number of jobs at the same time. A job that waits for its source
 // does not hold up the others.
 //
-// The package knows neither configurations nor destinations: the caller decides what
-// a job does, and keeps its result.
+// The package depends on neither configurations nor destinations. The caller decides what a job does,
+// and stores its result.
 package fleet
 
 import (
@@ -75,7 +75,7 @@ func (p Pool) Run(ctx context.Context, jobs []Job) int {
 // does not guard.
 type run struct {
 	*scheduler
-	lines [lastRound + 1]waitingTasks // by round: tasks that have not started, or are to start again
+	lines [lastRound + 1]waitingTasks // tasks that have not started, or are to start again, by round
 	left  int                         // tasks in lines
 	begun int
 	busy  map[string]int // jobs under way by source

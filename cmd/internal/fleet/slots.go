@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// Slots schedules jobs that arrive one by one, as a [Pool] schedules the jobs of a list. Each job takes a slot;
-// there are as many slots as the Pool's width. While its source is silent, a job continues without its slot, and
-// another job may take it. Slots are safe for concurrent use.
+// Slots schedules jobs that arrive one by one, as a [Pool] schedules the jobs of a list. Each job
+// takes a slot; there are as many slots as the Pool's width. While the source of a job is silent, the
+// job may continue without its slot, and another job takes the slot. Slots are safe for concurrent
+// use.
 type Slots struct {
 	mu        sync.Mutex // guards what the scheduler's lock does not
 	scheduler *scheduler
-	slots     int           // in use
+	slots     int           // number of slots in use
 	freed     chan struct{} // closed and replaced when a job leaves
 }
 

@@ -44,7 +44,7 @@ type UnitReport struct {
 	Round    int                     `json:"round,omitempty"` // round that the unit was put off into; units of earlier rounds start first
 	Started  time.Time               `json:"started_at,omitzero"`
 	Ended    time.Time               `json:"ended_at,omitzero"`
-	Requests int                     `json:"requests,omitempty"` // of the whole attempt; only in the report of its first unit
+	Requests int                     `json:"requests,omitempty"` // requests of the whole attempt; only in the report of the first unit
 	Streams  []pipeline.StreamReport `json:"streams,omitempty"`
 	Words    map[string]string       `json:"words,omitempty"` // errors of streams, by name
 }

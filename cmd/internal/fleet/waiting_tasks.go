@@ -4,7 +4,7 @@ import "slices"
 
 // waitingTasks holds the tasks that wait in one round. Their sources take turns.
 type waitingTasks struct {
-	queues []*queue // of sources with tasks
+	queues []*queue // queues of the sources with tasks
 	turn   int      // index of the next queue
 	of     map[string]*queue
 }

@@ -12,7 +12,7 @@ import (
 type reportingListener struct {
 	net.Listener
 	log  *slog.Logger
-	told time.Time // of the last log line; no lock, because one goroutine accepts
+	told time.Time // time of the last log line; it needs no lock, because one goroutine accepts
 }
 
 // tellEvery limits the log lines about a lasting shortage.

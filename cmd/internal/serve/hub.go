@@ -48,7 +48,7 @@ type Running struct {
 	Trigger Trigger
 	Due     time.Time // of its slot; zero: the run has no slot
 	Started time.Time
-	Streams []Reading // in the order they began; with several sources, only those in progress
+	Streams []Reading // in the order in which they began; for several sources, only those in progress
 	Past    Past      // sums of the finished streams
 	Rates   []Rate    // budgets of the surfaces that the run sends requests to
 

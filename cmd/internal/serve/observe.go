@@ -69,7 +69,7 @@ type RunLate struct {
 type WebhookSeen struct {
 	Source  string
 	Verdict string // stored, duplicate, conflict, captured, or the reason for the refusal
-	Status  int    // of the response
+	Status  int    // status of the response
 	Took    time.Duration
 }
 
@@ -92,7 +92,7 @@ type Reloaded struct {
 // AccessRefused reports that a request was refused because of its token.
 type AccessRefused struct {
 	From    string // address of the connection, and the address that a proxy reports
-	Path    string // of the request
+	Path    string // path of the request
 	Why     string
 	Limited bool // not evaluated, because there were too many wrong tokens
 }
@@ -109,7 +109,7 @@ type GrantsSeen struct {
 type Grant struct {
 	Source, Surface string
 	Renewed         time.Time // when the token was issued; zero: no sign-in yet
-	Expires         time.Time // of the token; zero: unknown
+	Expires         time.Time // when the token expires; zero: unknown
 	Failing         time.Time // since when renewals have failed; zero: they succeed
 	NoRefresh       bool      // there is no refresh token
 	Trouble         string    // why the sign-in cannot be used until a person signs in again; "" if it can be used

@@ -28,7 +28,7 @@ type Config struct {
 	Handlers  Handlers
 	Pipelines []Pipeline
 	Observers []Observer
-	Journal   state.Journal // of slots and runs; the caller closes it once Run has returned
+	Journal   state.Journal // stores slots and runs; the caller closes it once Run has returned
 	Log       *slog.Logger
 
 	// Now is the clock for slots and records. All daemons that share the journal must use the same

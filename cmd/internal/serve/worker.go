@@ -37,8 +37,8 @@ type worker struct {
 
 	turn    chan struct{}                       // held by a run or by Deltas, unless Pipeline.Beside is set
 	alive   atomic.Pointer[time.Time]           // time of the last look
-	sources atomic.Pointer[[]string]            // of p
-	hinted  atomic.Pointer[map[string][]string] // of p
+	sources atomic.Pointer[[]string]            // sources of p
+	hinted  atomic.Pointer[map[string][]string] // streams to read after unverified deliveries, of p
 	work    sync.WaitGroup                      // runs
 }
 

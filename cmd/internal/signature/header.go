@@ -11,7 +11,7 @@ const (
 // fields are the values of a signature header.
 type fields struct {
 	sigs          [maxSignatures]string
-	n             int // of sigs
+	n             int // number of sigs
 	ts, id, keyID string
 }
 

@@ -29,7 +29,7 @@ import (
 type Key struct {
 	Secret    wire.Secret // for a MAC
 	PublicKey string      // for ed25519, ECDSA or RSA
-	Label     string      // in verdicts and metrics, never a part of the secret
+	Label     string      // name in verdicts and metrics, never a part of the secret
 	NotAfter  time.Time   // the key is valid before this time; zero: it never expires
 }
 

@@ -17,7 +17,7 @@ type Scheme struct {
 	EventID     From        // the place of the event's id, which identifies duplicates if it is signed; "": none
 	Content     []Token     // what is signed, concatenated in this order
 	Algorithm   Algorithm   // "": HMACSHA256
-	Encoding    Encoding    // of the signature; "": Hex
+	Encoding    Encoding    // encoding of the signature; "": Hex
 	KeyEncoding KeyEncoding // "": Text for MACs, PEM for public keys
 	PublicURL   string      // this endpoint as the sender calls it, for the tokens url and path; never taken from a request
 	AllowWeak   bool        // HMACSHA1 is accepted

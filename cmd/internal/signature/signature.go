@@ -83,7 +83,7 @@ type Verifier struct {
 type scratch struct {
 	buf      []byte   // small parts of the content, decoded signatures, digests
 	segments [][]byte // the content, in order
-	sum      []byte   // of a MAC
+	sum      []byte   // result of a MAC
 }
 
 // Verify judges a delivery received at now. It tries all schemes in

@@ -23,7 +23,7 @@ type simulation struct {
 	Fleet
 	Costs
 
-	sizes   []float64 // of the workspaces; their mean is 1
+	sizes   []float64 // sizes of the workspaces; their mean is 1
 	next    int       // number of the next unit: first part of all workspaces, then the second, …
 	active  []*unit
 	ofKey   map[int]int // units under way, by workspace

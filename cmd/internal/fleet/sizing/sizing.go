@@ -38,7 +38,7 @@ type Workspaces struct {
 // Fleet describes the workers and the database that read the workspaces.
 type Fleet struct {
 	Workers     int
-	Cores       float64 // of each worker
+	Cores       float64 // cores of each worker
 	Slots       int     // units that a worker runs at once
 	Database    float64 // cores of the server that holds the tables
 	Connections int     // maximum that the server allows
@@ -55,7 +55,7 @@ type Costs struct {
 	State  float64 // of the database: claim, track and settle a unit
 	Lease  float64 // of the database: grant a batch of requests
 
-	Transactions int     // of the state per unit
+	Transactions int     // transactions of the state per unit
 	LeaseEvery   float64 // seconds that a batch of requests lasts
 	PerWorker    int     // connections of a worker besides one per unit under way
 }
@@ -78,7 +78,7 @@ type Limit string
 
 // The limits.
 const (
-	Answers  Limit = "answers"  // of the API
+	Answers  Limit = "answers"  // the answers of the API
 	Keys     Limit = "keys"     // the rate limit of each workspace's key
 	Workers  Limit = "workers"  // the workers' cores
 	Slots    Limit = "slots"    // units wait although the cores and the database have capacity

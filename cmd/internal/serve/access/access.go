@@ -42,7 +42,7 @@ type Token struct {
 
 // Identity is the authenticated sender of a request. The zero Identity may do nothing.
 type Identity struct {
-	Name string // of the token; "local" if there are no tokens
+	Name string // name of the token; "local" if there are no tokens
 	Role Role
 
 	key [sha256.Size]byte // hash of the secret

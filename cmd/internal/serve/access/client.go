@@ -74,7 +74,7 @@ func lastForwarded(r *http.Request) string {
 // client identifies the sender of a request for limits. All direct connections from this machine are
 // one client. All addresses of an IPv6 /64 network are one client, too.
 type client struct {
-	peer, behind netip.Prefix // of the connection, and of the requester that a proxy reports
+	peer, behind netip.Prefix // addresses of the connection, and of the sender that a proxy reports
 	forwarded    bool         // a proxy on this machine or on a private network sent the request
 }
 

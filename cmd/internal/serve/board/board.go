@@ -28,7 +28,7 @@ type Config struct {
 
 	Access  *access.Guard                      // checks access; nil: every local visitor may do everything
 	Record  func(context.Context, Audit) error // writes the audit log; nil: no audit log
-	Version string                             // of penstock
+	Version string                             // version of penstock
 	Log     *slog.Logger                       // gets sign-ins and actions; nil: discards them
 
 	Clock func() time.Time // clock of the facts; nil: time.Now
@@ -39,7 +39,7 @@ type Config struct {
 type Board struct {
 	Config
 	mux      *http.ServeMux
-	patterns []string // of mux
+	patterns []string // patterns of mux, in order of registration
 	guarded  http.Handler
 	pages    map[string]*template.Template
 	openapi  []byte

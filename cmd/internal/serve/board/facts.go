@@ -21,8 +21,8 @@ type Facts interface {
 // Live returns what happens at this moment.
 type Live interface {
 	Now(context.Context) (Now, error)
-	Rate(context.Context) ([]Budget, error)      // of each credential
-	Webhooks(context.Context) ([]Webhook, error) // of each source with webhooks
+	Rate(context.Context) ([]Budget, error)      // rate limit of each credential
+	Webhooks(context.Context) ([]Webhook, error) // state of each source with webhooks
 }
 
 // Health returns the current state.
@@ -35,7 +35,7 @@ type Health interface {
 // History returns past runs, rejects, changes and actions, newest first.
 type History interface {
 	Runs(context.Context, Query) (List[Run], error)
-	Run(ctx context.Context, id, source string) (RunDetail, error) // for one source, or all (""); or ErrUnknown
+	Run(ctx context.Context, id, source string) (RunDetail, error) // a run, limited to one source, or with all (""); ErrUnknown if there is none
 	Rejects(context.Context, Query) (List[Reject], error)
 	Schema(context.Context, Query) (List[Change], error)
 	Audit(context.Context, Query) (List[Audit], error)
@@ -71,8 +71,8 @@ type Query struct {
 // List is a page of a list.
 type List[T any] struct {
 	Items []T
-	Total int    // of the whole list
-	Hint  string // for a person: what the list omits; usually ""
+	Total int    // number of items in the whole list
+	Hint  string // text for a person about what the list omits; usually ""
 }
 
 // Now is the current activity of the daemon.

@@ -48,7 +48,7 @@ func (f *Feed) After(n uint64) (notes []Note, last uint64, lost bool, more <-cha
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if n > f.last || f.last-n > kept {
-		return nil, f.last, true, nil // from an earlier daemon, or too old
+		return nil, f.last, true, nil // n is from an earlier daemon, or too old
 	}
 	for i := n + 1; i <= f.last; i++ {
 		notes = append(notes, f.notes[i%kept])

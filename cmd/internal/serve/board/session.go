@@ -33,7 +33,7 @@ type sessions struct {
 	key []byte // signs the marks in forms
 
 	mu  sync.Mutex
-	all map[[32]byte]session // by the hash of the cookie's value
+	all map[[32]byte]session // sessions by the hash of the cookie's value
 }
 
 type session struct {

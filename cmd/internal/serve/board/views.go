@@ -190,7 +190,7 @@ func viewOf[T any](r *http.Request, q Query, l List[T]) listView[T] {
 type streamsView struct {
 	listView[Stream]
 	Tally StreamCounts
-	Names []string // of pipelines
+	Names []string // names of the pipelines
 }
 
 func (b *Board) streamsPage(r *http.Request) (any, error) {

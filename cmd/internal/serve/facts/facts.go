@@ -64,7 +64,7 @@ type Facts struct {
 	mu      sync.Mutex
 	ended   map[string]bool      // pipelines with runs that ended since the last read
 	books   map[string]*snapshot // last snapshots, by place
-	turns   map[string]readLock  // by place
+	turns   map[string]readLock  // read locks, by place
 	corners map[string]*sourceSnapshot
 	first   chan struct{} // closed once all destinations were read, or tried
 	budgets []budget

@@ -21,11 +21,11 @@ const (
 	mostRuns    = 10_000
 	mostRejects = 5_000
 	mostChanges = 20_000
-	mostStreams = 30_000  // of all sources together; those of one source are read on request
+	mostStreams = 30_000  // streams of all sources together; those of one source are read on request
 	mostBeats   = 24      // passes per stream
 	heldBeats   = 100_000 // passes of all streams together
 	mostProofs  = 20      // runs whose passes are in memory; those of other runs are read on request
-	mostPasses  = 20_000  // of all these runs together
+	mostPasses  = 20_000  // passes of all these runs together
 	mostRaw     = 500     // bytes of a rejected value
 )
 
@@ -40,7 +40,7 @@ type snapshot struct {
 	rejects []board.Reject
 	changes []board.Change
 
-	announced map[state.Key]board.Coverage // for streams with webhooks
+	announced map[state.Key]board.Coverage // counts of announced and missed changes, for streams with webhooks
 }
 
 // ended is the outcome of a stream that a run did not complete.

@@ -17,7 +17,7 @@ import (
 
 // Workspaces are the sources that pipelines read.
 type Workspaces struct {
-	Names func() []string // in the current configuration
+	Names func() []string // returns the names in the current configuration
 	State state.Store     // has the paused sources, and the last outcome of each source
 }
 

@@ -110,9 +110,9 @@ const minutes = 60
 type traffic struct {
 	last     time.Time
 	received int64
-	refused  map[string]int64 // by verdict; there are few verdicts
+	refused  map[string]int64 // number of refused deliveries by verdict; there are few verdicts
 	perMin   [minutes]int64
-	minute   int64 // of the newest count
+	minute   int64 // minute of the newest count
 }
 
 // seen counts a delivery.

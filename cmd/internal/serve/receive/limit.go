@@ -97,7 +97,7 @@ type listener struct {
 	mu    sync.Mutex
 	by    map[netip.Addr]int
 	total int
-	told  time.Time // of the last log line about too many connections
+	told  time.Time // time of the last log line about too many connections
 }
 
 // Accept returns the next connection within the limits. It closes the connections that exceed them.

@@ -47,7 +47,7 @@ type AlertOptions struct {
 	Redact func(string) string // removes secrets from messages
 	Count  func(Kind, string)  // counts outcomes: sent, failed; may be nil
 
-	send func(wire.Secret, string) error // for tests
+	send func(wire.Secret, string) error // replaces the delivery in tests
 }
 
 // Times between messages.
@@ -75,7 +75,7 @@ type target struct {
 
 // lastSent is the last message about a topic that a target received.
 type lastSent struct {
-	Signature string    `json:"signature"` // of the topic's troubles; "" if they were resolved
+	Signature string    `json:"signature"` // signature of the topic's troubles; "" if they were resolved
 	At        time.Time `json:"at"`
 }
 

@@ -35,7 +35,7 @@ type Lineage struct {
 
 // LineageOptions configure Lineage.
 type LineageOptions struct {
-	URL      string // of the collector; without a path, /api/v1/lineage is added
+	URL      string // address of the collector; if it has no path, /api/v1/lineage is added
 	Token    wire.Secret
 	Producer string // a URI of this program and its version
 	Log      *slog.Logger

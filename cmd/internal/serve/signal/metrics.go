@@ -56,7 +56,7 @@ type Inbox struct {
 	Source string
 	Bytes  int64
 	Dead   int64         // dead letters
-	Age    time.Duration // of the oldest event; 0 if there is none
+	Age    time.Duration // age of the oldest event; 0 if there is none
 }
 
 // Build identifies the running program.

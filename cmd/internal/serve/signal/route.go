@@ -13,7 +13,7 @@ import (
 
 // Routing maps alerts to targets.
 type Routing struct {
-	Route                        // for sources, and for pipelines without their own route
+	Route                        // the route for sources, and for pipelines without their own route
 	Pipelines map[string]Carried // by name
 	Sources   []string
 	Digest    time.Duration // 0: DefaultDigest

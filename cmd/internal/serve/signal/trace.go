@@ -30,7 +30,7 @@ type Traces struct {
 	redact   func(string) string
 
 	mu   sync.Mutex
-	runs map[string]*runTrace // in progress, by id
+	runs map[string]*runTrace // runs in progress, by id
 }
 
 // TraceOptions configure Traces.
@@ -56,7 +56,7 @@ type streamTrace struct {
 	span         trace.Span
 	since        time.Time // time of the last commit, or of the beginning
 	pages, bytes int64     // read after since
-	last         time.Time // of the last event
+	last         time.Time // time of the last event
 	began        time.Time
 }
 
