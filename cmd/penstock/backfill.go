@@ -64,7 +64,7 @@ missing or in the future, or if the source cannot filter by an end.`,
 	return cmd
 }
 
-// rangeOf parses the bounds of a range. A range that would end after now has no end.
+// rangeOf parses the bounds of a range. If the end is later than now, the range gets no end.
 func rangeOf(from, to string, now time.Time) (b pipeline.Backfill, err error) {
 	if b.From, err = momentOf("--from", from); err != nil {
 		return b, err
@@ -100,8 +100,8 @@ func momentOf(flag, text string) (time.Time, error) {
 // maxLeftOut limits how many of the skipped streams a message names.
 const maxLeftOut = 4
 
-// skipUnranged removes from a ranged backfill the streams that cannot be filtered by a range. It is an error if the
-// command line names one of them.
+// skipUnranged removes the streams that cannot be filtered by a range from a backfill with a range. It
+// returns an error if the command line names one of them.
 func (a *app) skipUnranged(ctx context.Context, r *openedRun, named []string) error {
 	known := r.conventions(ctx)
 	var left []string

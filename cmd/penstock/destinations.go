@@ -75,8 +75,8 @@ func destinationKinds() []destinationKind {
 	}
 }
 
-// destinationKindOf returns the kind of a destination, or a fault with its position if this build does not support what
-// it configures.
+// destinationKindOf returns the kind of a destination. If this build does not support what the
+// destination configures, it returns a fault with the position.
 func destinationKindOf(c *config.Config, d config.Destination) (destinationKind, error) {
 	all := destinationKinds()
 	i := slices.IndexFunc(all, func(p destinationKind) bool { return p.scheme == d.Scheme })
@@ -165,7 +165,8 @@ func filePath(d config.Destination) (path, query string) {
 	return path, query
 }
 
-// pathCause is a file system error without the path, which the message already has.
+// pathCause returns the error of the file system without the path, because the message already has the
+// path.
 func pathCause(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err

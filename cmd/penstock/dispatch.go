@@ -112,7 +112,7 @@ func allUnits(ctx context.Context, from state.Units, run string) (all []state.Un
 	}
 }
 
-// planned makes sp plan its runs for workers instead of executing them here.
+// planned changes sp.Run: it plans runs for workers instead of executing them in this process.
 func (h *unitWorker) planned(c *config.Config, p config.Pipeline, sp *serve.Pipeline) {
 	here := sp.Run
 	sp.Planned = true

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// lockWait is how long a process waits for the lock of a pipeline. A daemon that applies webhook events takes
-// it for moments, many times a minute.
+// lockWait is how long a process waits for the lock of a pipeline. A daemon that applies webhook
+// events has the lock for moments, many times a minute.
 const lockWait = 3 * time.Second
 
 // lockPipeline prevents a second process on this machine from running the same pipeline until the

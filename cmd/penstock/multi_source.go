@@ -129,7 +129,7 @@ func (m *multiSource) collect(ctx context.Context, t *fleet.Outcomes, shown *sou
 	return errors.Join(errs...)
 }
 
-// reported returns the report of a source's run. If the run did not start, it makes one with the reason.
+// reported returns the report of a source's run. If the run did not start, the report has the reason.
 func reported(p config.Pipeline, t *fleet.Outcomes, e ending) pipeline.Report {
 	r := e.report
 	if r.Run == "" {

@@ -152,7 +152,7 @@ func (a *app) setOwner(ctx context.Context, c *config.Config, note string, was [
 	return a.stateOf(c).Notes().SetNote(ctx, note, was, text)
 }
 
-// host returns the host that this process runs on, or the one it was configured as.
+// host returns the host that this process runs on, or a.as if it is set.
 func (a *app) host() host {
 	if a.as != (host{}) {
 		return a.as

@@ -169,7 +169,8 @@ func (r *receiver) scheme(s config.Source) string {
 	return pinned.Name
 }
 
-// readPins reads the learned schemes of the sources without a configured one. A configured scheme always wins.
+// readPins reads the learned schemes of the sources that have no configured scheme. A configured
+// scheme always has priority.
 func readPins(ctx context.Context, c *config.Config, notes state.Notes) (map[string][]byte, error) {
 	pins := map[string][]byte{}
 	for _, s := range c.Sources {

@@ -59,7 +59,7 @@ func (a *app) recorded(ctx context.Context, r *openedRun, f syncFlags) (report p
 	return report, err
 }
 
-// errCancelled ends a run whose units were cancelled.
+// errCancelled is the cause that ends a run whose units were cancelled.
 var errCancelled = &failure{err: errors.New("cancelled by `penstock runs cancel`"), hint: "committed data is safe; the next run continues from there", code: exitPartial}
 
 // attempt makes one attempt at the units, and returns their outcome. The outcome is final unless the source

@@ -155,7 +155,8 @@ func (a *app) runPipeline(ctx context.Context, r *openedRun, f syncFlags) (pipel
 	return report, nil
 }
 
-// follow reports the events of a run to the caller of the run, else to the terminal, until hide is called.
+// follow reports the events of a run to f.follow, or to the terminal if f.follow is nil, until hide is
+// called.
 func (a *app) follow(r *openedRun, f syncFlags) (event func(pipeline.Event), hide func()) {
 	if f.opened != nil {
 		f.opened(r.source)
@@ -236,7 +237,8 @@ func (r *openedRun) publish(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// forget releases what the destinations cache for the run's source, which is one of many. // Invariant 6
+// forget releases what the destinations store in memory for the run's source, because the process
+// reads many sources. // Invariant 6
 func (r *openedRun) forget() {
 	for _, d := range r.dests {
 		if s, ok := whole(d.Destination).(load.Sharer); ok {

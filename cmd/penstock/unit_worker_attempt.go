@@ -12,9 +12,9 @@ import (
 // errPaused is the outcome of units whose source was paused after they were planned.
 const errPaused = "its source is paused; `penstock sources resume` includes it again"
 
-// attempt makes one run over the streams of units, under the lease of the pipeline and source, as a `sync`
-// would. If its source is silent for too long, the attempt is put off for others; what it has committed stays.
-// // Invariant 13
+// attempt makes one run over the streams of units, under the lease of the pipeline and source, as
+// `sync` would. If the source is silent for too long, the attempt is put off so that others can run.
+// What it has committed stays. // Invariant 13
 func (w *claimedWork) attempt(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit {
 	h, c, p := w.unitWorker, w.conf, w.pipeline
 	m := &multiSource{app: h.app, conf: c, pipeline: p}

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Pauses before a call comes again that could not be answered.
+// Pauses before a call that could not be answered is tried again.
 const (
 	unknownPause = time.Minute     // the configuration of this process does not have the pipeline
 	busyPause    = 2 * time.Second // another run of the source is under way in this process
