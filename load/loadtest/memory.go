@@ -18,7 +18,7 @@ import (
 )
 
 // Memory is the reference destination. It keeps its tables in maps, does everything in the simplest way, and is lost
-// with the process. Drivers are compared with it, and tests of packages that use load write to it.
+// when the process ends. Other destinations are compared with it, and tests of packages that use load write to it.
 type Memory struct {
 	*store
 	step   func(string) error
@@ -45,16 +45,16 @@ type position struct {
 	moved    time.Time
 }
 
-// pass is what one process remembers of a pass: the keys of rows that it carried and left unchanged. Rows that it
-// wrote are recognized by their run.
+// pass is what one process remembers of a pass: the carried keys, which are those of the records that the pass has
+// found unchanged. Rows that the pass has written are recognized by their run.
 type pass struct {
 	run     string
 	carried map[string]bool
 	lost    bool // a later pass ran in between
 }
 
-// NewMemory returns an empty destination. Each named step of a commit calls step, if not nil, and fails with its
-// error.
+// NewMemory returns an empty destination. If step is not nil, it is called before each named step of a commit, and an
+// error makes the step fail.
 func NewMemory(step func(string) error) *Memory {
 	s := &store{
 		busy: make(chan struct{}, 1), tables: map[string]*table{}, states: map[state.Key]position{},
@@ -63,8 +63,8 @@ func NewMemory(step func(string) error) *Memory {
 	return &Memory{store: s, step: step, passes: map[state.Key]*pass{}}
 }
 
-// Reopen returns the destination as another process would find it: with the same tables and cursors, but without
-// knowledge of running passes.
+// Reopen returns the destination as another process would find it: with the same tables and cursors, but without what
+// a process remembers of running passes.
 func (m *Memory) Reopen(step func(string) error) *Memory {
 	return &Memory{store: m.store, step: step, passes: map[state.Key]*pass{}}
 }
@@ -155,8 +155,8 @@ type tx struct {
 	moved    bool
 	pass     load.Pass
 
-	carried   map[string]bool // carried by earlier transactions of the pass
-	unchanged map[string]bool // carried by this transaction
+	carried   map[string]bool // found unchanged by earlier transactions of the pass
+	unchanged map[string]bool // found unchanged by this transaction
 	kept      map[string]int  // rows of a table without a key, by hash
 
 	writes  []write

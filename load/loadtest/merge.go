@@ -142,7 +142,7 @@ func (m *merge) end(t *table, i int, at, deleted string) {
 	t.rows[i] = ended(t.rows[i])
 }
 
-// keyless adds the row unless the table already has as many equal rows as the pass has carried so far.
+// keyless adds the row unless the table already has as many equal rows as the pass has read so far.
 func (m *merge) keyless(t *table, h stagedRow) {
 	hash := h.row[schemas.ColHash]
 	m.kept[t.Name+hash]++

@@ -28,7 +28,7 @@ type story struct {
 type step struct {
 	run   int    // number of the pass; 0: the same as before
 	rows  string // records, or names of records without a key
-	sweep bool   // the pass ends, and rows that it did not carry are deleted
+	sweep bool   // the pass ends, and rows that it has neither written nor found unchanged are deleted
 	again bool   // another process continues the pass
 	late  int    // minutes by which the clock is late
 	as    int    // the run in the rows, if not the one that the pass began in

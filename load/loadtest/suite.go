@@ -1,7 +1,7 @@
 // Package loadtest checks that destinations fulfil the contract of package load.
 //
-// [Run] is the suite that every destination passes. [Memory] is the simplest destination that passes it: the
-// reference, and a stand-in for a destination in tests of packages that use load.
+// [Run] runs the suite that every destination must pass. [Memory] is the simplest destination that passes it. It is
+// the reference for others, and replaces a real destination in tests of packages that use load.
 package loadtest
 
 import (
@@ -15,12 +15,12 @@ import (
 
 // Driver gives the suite access to the destination under test.
 type Driver struct {
-	// Open opens the destination of t. A further call with the same t opens what the first call filled, as another
-	// process would. Each named step of a commit calls step, which is never nil, and fails with its error. The suite
-	// closes what it opens.
+	// Open opens the destination that belongs to the test t. A further call with the same t opens the same
+	// destination, as another process would. The function step, which is never nil, is called before each named step
+	// of a commit, and an error makes the step fail. The suite closes what it opens.
 	Open func(t testing.TB, step func(name string) error) load.Destination
 
-	// Rows reads a table or a view. It returns no rows if it does not exist.
+	// Rows reads a table or a view. If there is none of that name, it returns no rows.
 	Rows func(t testing.TB, d load.Destination, table string) []Row
 
 	// Alter changes a table by hand, as a user would: it drops the column if to is nil, otherwise gives it that type.

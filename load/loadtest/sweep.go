@@ -5,7 +5,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweep counts the rows of a table that the pass did not carry, and deletes them if s.Delete is set. // Invariant 12
+// sweep counts the rows of a table that the pass has neither written nor found unchanged, and deletes them if
+// s.Delete is set. // Invariant 12
 func (m *merge) sweep(s load.Sweep) error {
 	if s.Table == "" {
 		return nil
@@ -31,8 +32,8 @@ func (m *merge) sweep(s load.Sweep) error {
 	return nil
 }
 
-// missing returns the places of the current rows that the pass did not carry or, if the sweep names keys, that have
-// one of these keys.
+// missing returns the indexes of the missing rows: the current rows that the pass has not read. If the sweep has
+// keys, it returns the indexes of the current rows with one of these keys.
 func (m *merge) missing(t *table, s load.Sweep) map[int]bool {
 	named := map[string]bool{}
 	for _, b := range s.Keys {
@@ -58,7 +59,7 @@ func (m *merge) missing(t *table, s load.Sweep) map[int]bool {
 	return out
 }
 
-// has reports whether the pass carried the row r. left counts the equal rows seen so far of a table without a key.
+// has reports whether the pass has read the row r. For a table without a key, left counts the equal rows so far.
 func (m *merge) has(t *table, r Row, left map[string]int) bool {
 	if len(t.Key) == 0 {
 		hash := r[schemas.ColHash]

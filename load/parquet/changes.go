@@ -21,7 +21,7 @@ const (
 	actionRevive = "revive"
 )
 
-// logRows is how many rows of the log are collected before they are written.
+// logRows is the number of rows of the log that are collected before they are written.
 const logRows = 16 << 10
 
 // changeLog collects rows of [load.RowChanges].

@@ -40,8 +40,8 @@ func (x *chunk) useDictionary(t arrow.DataType, parts []arrow.Array) error {
 	return err
 }
 
-// spans calls each with the ranges of the arrays that hold the values of the rows. There is one range,
-// except for lists: a null list may have values that must be skipped.
+// spans calls the function each with the ranges of values that belong to the given rows. There is one
+// range, unless a is a list column, in which the values of null lists must be skipped.
 func spans(a arrow.Array, from, to int, each func(values arrow.Array, from, to int)) {
 	l, ok := a.(*array.List)
 	if !ok {
@@ -81,7 +81,7 @@ func (x *chunk) write(parts []arrow.Array) error {
 	return x.flush()
 }
 
-// level appends the definition and repetition levels of the rows.
+// level appends the rows' definition and repetition levels to the page.
 func (x *chunk) level(a arrow.Array, from, to int) {
 	l, ok := a.(*array.List)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// effects derives, from the edits of a segment's root rows, the edits of their child rows.
+// effects finds the edits of child rows that follow from the edits of the root rows in a segment.
 type effects struct {
 	m *merge
 	f *family
@@ -65,7 +65,7 @@ func (x *effects) release() {
 	}
 }
 
-// childEdits returns the resulting edits for the rows of a child table's file.
+// childEdits returns the edits that result for rows of a child table's file.
 func (x *effects) childEdits(ctx context.Context, c *table, old *file) ([]edit, error) {
 	if len(x.batches) == 0 {
 		return nil, nil
@@ -107,9 +107,9 @@ func (e edit) forChild(first int64, i int) edit {
 	return out
 }
 
-// duplicateEdits does the same as childEdits for records without a key. Several of them may have one
-// hash and are then identical, so it does not matter which records' children are edited, only how many.
-// It takes those with the last links.
+// duplicateEdits does the same as childEdits for records without a key. Records with the same hash are
+// equal, so the children of any of them can be edited, if the number is right. It takes the records
+// with the last links.
 func (x *effects) duplicateEdits(ctx context.Context, c *table, old *file) ([]edit, error) {
 	if x.duplicates == nil {
 		x.duplicates = map[uint64][]edit{}
@@ -139,8 +139,9 @@ func (x *effects) duplicateEdits(ctx context.Context, c *table, old *file) ([]ed
 	return out, nil
 }
 
-// duplicateRow identifies one of several records with the same hash: by the link of its child rows and,
-// because ordinals restart with each pass, a count among the records with that link.
+// duplicateRow identifies one of several records with the same hash by the link of its child rows.
+// Because ordinals start again with each pass, several records can have the same link, and count
+// distinguishes these.
 type duplicateRow struct {
 	link  string
 	count int

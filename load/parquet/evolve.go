@@ -13,8 +13,8 @@ import (
 )
 
 // evolves reports whether existing files can be read with the table's new columns without a rewrite.
-// That requires columns with field IDs: a column that a file does not have is read as null, and a
-// decimal may gain digits.
+// This is so if the columns have field IDs, and the plan only adds columns or adds digits to decimals.
+// A column that a file does not have is read as null.
 func (t *table) evolves(p load.Plan) bool {
 	if t.Numbered == 0 || p.Turns() {
 		return false
@@ -28,8 +28,8 @@ func (t *table) evolves(p load.Plan) bool {
 	return true
 }
 
-// inFile returns, for each column of the table, its index in the file; -1 if the file was written
-// without it.
+// inFile returns, for each column of the table, the column's index in the file, or -1 if the file does
+// not have it.
 func (t *table) inFile(r *pqfile.Reader) ([]int, error) {
 	schema := r.MetaData().Schema
 	out := make([]int, len(t.Columns))

@@ -62,7 +62,7 @@ func (m *merge) fitOne(ctx context.Context, want schemas.Table) error {
 	return nil
 }
 
-// carryOut creates or changes a table as planned; t is nil if the table is new.
+// carryOut creates or changes a table as planned. If the table is new, t is nil.
 func (x *tx) carryOut(ctx context.Context, t *table, p load.Plan) error {
 	if p.Empty() {
 		return nil
@@ -98,8 +98,8 @@ func (x *tx) carryOut(ctx context.Context, t *table, p load.Plan) error {
 	return nil
 }
 
-// each calls f for every segment that has a file of the table, several at the same time, and replaces
-// the segment by the result.
+// each calls the function f for every segment that has a file of the table, and replaces the segment by
+// the result. Several calls run at the same time.
 func (x *tx) each(ctx context.Context, t *table, f func(context.Context, *segment) (*segment, error)) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(x.lake.o.Writers)
@@ -151,7 +151,7 @@ func (x *tx) reshape(ctx context.Context, old, t *table) error {
 	return err
 }
 
-// recount gives new IDs to segments that have lost rows.
+// recount gives new IDs to segments from which rows were removed.
 func (x *tx) recount(before []*segment) {
 	old := map[int64]*segment{}
 	for _, s := range before {

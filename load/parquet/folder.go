@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// folder is a stream of the lake, or one source's part of it, with the state that this process keeps
-// about it.
+// folder is a stream of the lake, or one source's part of a shared stream, with what this process
+// remembers about it.
 type folder struct {
 	name     string
 	pipeline string // for the folder of a source: the pipeline that loads it
@@ -27,8 +27,8 @@ func newFolder(name string, s streamStore) *folder {
 	return &folder{name: name, store: s, writer: make(chan struct{}, 1), keys: newKeyCache()}
 }
 
-// manifest returns the manifest of the current generation, with the stream's present cursor; nil if
-// there is none.
+// manifest returns the manifest of the current generation, with the stream's present cursor, or nil if
+// nothing was committed yet.
 func (f *folder) manifest(ctx context.Context) (*manifest, error) {
 	return f.store.head(ctx)
 }
@@ -43,9 +43,9 @@ func (f *folder) recentManifest(ctx context.Context) (*manifest, error) {
 	return f.manifest(ctx)
 }
 
-// manifestOf returns the manifest of the stream k; nil if nothing was committed yet. If the folder belongs to
-// another stream, the error is a [*load.OwnerError]: two pipelines that read the same stream need
-// different roots.
+// manifestOf returns the manifest of the stream k, or nil if nothing was committed yet. If the folder
+// belongs to another pipeline's stream, it returns a [*load.OwnerError], because two pipelines that
+// read the same stream need different root folders.
 func (f *folder) manifestOf(ctx context.Context, k state.Key) (*manifest, error) {
 	m, err := f.manifest(ctx)
 	if err == nil && m != nil && m.key() != k {
@@ -54,12 +54,12 @@ func (f *folder) manifestOf(ctx context.Context, k state.Key) (*manifest, error)
 	return m, err
 }
 
-// cleaner is implemented by stores that are tidied up as soon as the lake is opened.
+// cleaner is implemented by stores from which outdated files are removed as soon as the lake is opened.
 type cleaner interface {
 	clean(ctx context.Context, m *manifest) error
 }
 
-// tidy tidies up all folders that no other process is committing to.
+// tidy removes outdated files from all folders to which no other process is committing.
 func (l *Lake) tidy(ctx context.Context) error {
 	folders, err := l.folders(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func (l *Lake) tidy(ctx context.Context) error {
 	}
 	for _, f := range folders {
 		c, ok := f.store.(cleaner)
-		if !ok || f.shared() { // there may be very many of those; each is tidied up before its next commit
+		if !ok || f.shared() { // there may be thousands of these; tidy is called for each before its next commit
 			continue
 		}
 		m, err := f.manifest(ctx)

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// condition is how a table's files differ from the manifest.
+// condition lists the differences between a table's files and the manifest.
 type condition struct {
 	dropped bool             // the table's folder is missing
 	lost    map[string]bool  // names of missing files

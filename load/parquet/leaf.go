@@ -25,7 +25,7 @@ type leaf interface {
 	bounds(s *metadata.EncodedStatistics)
 }
 
-// leafOf returns the leaf for a type; nil if there is none.
+// leafOf returns a leaf for values of a type, or nil if there is none.
 func leafOf(t arrow.DataType, with *tools) leaf {
 	switch t := t.(type) {
 	case *arrow.StringType:

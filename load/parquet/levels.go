@@ -24,7 +24,7 @@ func pack[T uint8 | uint32 | uint64](dst []byte, values []T, width uint) []byte 
 	return dst
 }
 
-// longRun is the number of equal values from which a run is written as a run.
+// longRun is the least number of equal values that are written as a run.
 const longRun = 8
 
 // appendHybrid appends values in Parquet's hybrid encoding of runs and packed bits.

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// localFiles uses a local folder like a bucket: a file never changes until it is removed.
+// localFiles uses a local folder like a bucket: a file does not change until it is removed.
 type localFiles struct {
 	root string
 	disk *disk

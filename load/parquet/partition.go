@@ -16,7 +16,8 @@ import (
 // such folders know.
 const noDate = "__HIVE_DEFAULT_PARTITION__"
 
-// partitioned returns how a new table is partitioned; "": not at all.
+// partitioned returns how a new table is partitioned, as in [Options].PartitionBy, or "" if it is not
+// partitioned.
 func (l *Lake) partitioned(t schemas.Table) string {
 	column, _ := partitionColumn(l.o.PartitionBy)
 	f, ok := t.Columns.FieldsByName(column)
@@ -36,8 +37,9 @@ func partitionColumn(spec string) (column string, month bool) {
 
 func dated(t arrow.DataType) bool { return t.ID() == arrow.DATE32 || t.ID() == arrow.TIMESTAMP }
 
-// parts returns the partition folder of each row; nil if the table is not partitioned. The folder's
-// name differs from the column's, because readers would otherwise take it as the column's value.
+// parts returns the partition folder of each row, or nil if the table is not partitioned. The name in
+// front of the = is not that of the column, because readers would otherwise take the folder's value as
+// the column's value.
 func (t *table) parts(columns []arrow.Array, rows int) []string {
 	if t.Partition == "" {
 		return nil

@@ -10,15 +10,17 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pass is this process's state of one pass: a bit for each row that the pass has seen.
+// pass is what this process remembers of a pass: a bit for each row that the pass has seen, which means
+// that the pass has written the row or found it unchanged.
 type pass struct {
 	run         string
 	bits        map[int64]bitset // by segment ID
 	lastSegment map[string]int64 // by table: the segment in which rows were found last
-	interrupted bool             // another pass came in between, so the earlier bits are gone
+	interrupted bool             // another pass came in between, so the earlier bits are lost
 }
 
-// passOf returns the state of the pass of that run, or a new one.
+// passOf returns what this process remembers of the pass with the given id. If this is nothing, it
+// returns a new pass.
 func (f *folder) passOf(run string) *pass {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -29,9 +31,10 @@ func (f *folder) passOf(run string) *pass {
 	return f.pass
 }
 
-// carried returns the rows of a segment that the pass has seen so far, including this transaction. Rows
-// that the pass wrote before this process started are recognized by their run ID. A pass over records
-// without a key is one transaction, and each staged row marks one of several equal rows.
+// carried returns a bit for each row of a segment that the pass has seen so far, including this
+// transaction. Rows that the pass wrote before this process started are recognized by their run ID. In
+// a table without a key, each staged row sets the bit of one of the equal rows, and the pass is one
+// transaction.
 func (x *tx) carried(ctx context.Context, s *segment) (bitset, error) {
 	if b := x.bits[s.ID]; b != nil {
 		return b, nil
@@ -69,8 +72,8 @@ func (x *tx) full(ctx context.Context, s *segment) (bool, error) {
 	return b.count()+s.root().Dead >= s.root().Rows, nil
 }
 
-// renumber gives a segment a new ID after rows were removed from it, and transfers the marks of the
-// remaining rows.
+// renumber gives a segment a new ID after rows were removed from it, and copies the bits of the other
+// rows to their new indexes.
 func (x *tx) renumber(ctx context.Context, old, s *segment, removed func(row uint32) bool) error {
 	before, err := x.carried(ctx, old)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// position is the progress of a stream since its current generation was made, by commits that had no
-// rows to write. Such a commit has only a cursor. It is stored in a file beside the link, and is valid
-// only for that generation. So no reader ever sees a cursor beside rows that it was not committed with. // Invariant 2
+// position is the cursor of a stream after commits that wrote no rows, since the current generation was
+// made. It is stored in a file beside the link, and is valid for that generation only. So no reader
+// ever sees the cursor together with rows of another generation. // Invariant 2
 type position struct {
 	Of     generation `json:"of"`
 	Moves  int64      `json:"moves"` // number of such commits
@@ -70,7 +70,7 @@ func (m *manifest) content() ([]byte, error) {
 	return json.Marshal(manifest{Changed: m.Changed, Counter: m.Counter, Tables: m.Tables, Segments: m.Segments})
 }
 
-// moved returns the manifest that the transaction began from, with the new cursor.
+// moved returns the manifest with which the transaction began, with the new cursor.
 func (x *tx) moved() *manifest {
 	out := *x.base
 	out.Cursor, out.Run, out.Moves, out.MovedAt = x.next.Cursor, x.next.Run, x.base.Moves+1, x.next.At
@@ -101,8 +101,8 @@ func (d *dirGeneration) move(_ context.Context, m *manifest) error {
 	return d.disk.flushDir(d.root)
 }
 
-// scanState calls each with the stream's row of [load.State], for a stream whose cursor has moved since
-// the row was written to the files of its generation.
+// scanState passes the stream's row of [load.State] to the function each. It is used if the cursor has
+// changed since the generation's files were written, because these still have the old row.
 func (m *manifest) scanState(columns []string, each func(arrow.RecordBatch) error) error {
 	row := []any{m.Pipeline, m.Stream, m.Cursor, m.Sequence, m.MovedAt}
 	schema, err := load.Select(load.State.Columns, columns)

@@ -46,8 +46,8 @@ func (m *merge) sweep(ctx context.Context, s load.Sweep) error {
 	return nil
 }
 
-// collectMissing counts and collects the current rows that the pass has not seen; if the sweep has keys, the rows
-// with these keys.
+// collectMissing counts and collects the current rows that the pass has not seen. If the sweep has
+// keys, it collects the rows with these keys instead.
 func (m *merge) collectMissing(ctx context.Context, f *family, s load.Sweep) error {
 	kind := markDead
 	if f.t.Mode == schemas.Replace || len(f.t.Key) == 0 && f.t.Mode != schemas.History {
@@ -149,7 +149,7 @@ func keyFields(t *table) []arrow.Field {
 	return out
 }
 
-// list returns the keys of up to n of the collected rows in the outcome.
+// list adds the keys of up to n of the collected rows to the outcome.
 func (m *merge) list(ctx context.Context, f *family, n int) error {
 	if len(f.t.Key) == 0 || n == 0 {
 		return nil

@@ -97,7 +97,8 @@ func (w *writer) begin(columns []arrow.Array) (err error) {
 	return err
 }
 
-// fileWriter keeps the encoder from closing the file, which must be synced first.
+// fileWriter hides the file's Close method from the encoder, because the file must be synced before it
+// is closed.
 type fileWriter struct{ *bufio.Writer }
 
 // repeats reports whether the beginning of a column has few distinct values.
@@ -143,7 +144,7 @@ func few[T comparable](a arrow.Array, n, limit int, value func(int) T) bool {
 	return true
 }
 
-// add writes rows. columns are in the table's order.
+// add writes rows. The columns are in the order of the table's columns.
 func (w *writer) add(columns []arrow.Array, rows int) error {
 	if rows == 0 {
 		return nil

@@ -53,7 +53,7 @@ func (m *merge) create(t schemas.Table) error {
 	return m.index(t)
 }
 
-// index creates the indexes, beside the primary key, that a merge uses to look up rows.
+// index creates the indexes that a merge uses to look up rows, in addition to the primary key.
 func (m *merge) index(t schemas.Table) error {
 	table, owner := m.db.place(t.Name), ""
 	if load.Shared(t.Columns) {
@@ -159,8 +159,8 @@ func (m *merge) dropKey(t schemas.Table) error {
 	return nil
 }
 
-// comment sets the comments on a new table and on new columns, which name their origin, and on any that have a new
-// description. Comments that users have written stay.
+// comment sets the comments on a new table, on new columns, and on columns with a new description. A comment names
+// the origin of its table or column. Comments that users have written are not changed.
 func (m *merge) comment(p load.Plan) error {
 	table := m.db.place(p.Table.Name)
 	theirs, err := m.comments(p)
@@ -211,8 +211,8 @@ func (m *merge) comments(p load.Plan) (map[string]string, error) {
 	return all, err
 }
 
-// record stores changes where [DB.readChanges] finds them. All changes of a transaction have one time, later than any
-// recorded before.
+// record stores changes in the table that [DB.readChanges] reads. All changes of a transaction get one time, which is
+// later than those of earlier changes.
 func (x *tx) record(ctx context.Context, changes []load.Change) error {
 	if len(changes) == 0 {
 		return nil

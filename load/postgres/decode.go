@@ -34,8 +34,8 @@ var errValue = errors.New("invalid value for its type")
 // decode appends one non-null value to a builder.
 type decode func(v []byte) error
 
-// typed runs a query whose columns are those of s, and calls each with batches of its rows. It does not call each if
-// there are no rows.
+// typed runs a query whose result has the columns of schema, and passes the result to the function each in batches.
+// If there are no rows, it does not call the function.
 func (s *session) typed(ctx context.Context, query string, schema *arrow.Schema, each func(arrow.RecordBatch) error) error {
 	formats := make([]int16, schema.NumFields())
 	for i, f := range schema.Fields() {
@@ -121,7 +121,8 @@ func (c *collector) flush(each func(arrow.RecordBatch) error) {
 	c.err = each(b)
 }
 
-// decoderFor returns a decoder that appends values of the lattice type t, in the form of the encoders, to a builder.
+// decoderFor returns a decoder for values of penstock's type t in the form that an [encoder] writes. The decoder
+// appends them to the builder b.
 func decoderFor(b array.Builder, t arrow.DataType) decode {
 	switch b := b.(type) {
 	case *array.BooleanBuilder:

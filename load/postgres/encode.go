@@ -17,7 +17,7 @@ import (
 // payload appends the binary form of one non-null value, without its length.
 type payload func(b []byte, row int) []byte
 
-// valueNote reports a value that a column cannot hold as it is. The reason says what is stored instead.
+// valueNote is called for a value that a column cannot hold as it is. The reason says what is stored instead.
 // Invariant 11
 type valueNote func(row int, raw, reason string)
 
@@ -53,8 +53,8 @@ func (f format) reportValue(row int, raw, reason string) {
 	}
 }
 
-// encoderFor returns the encoder of the array a, a column of the lattice type from, for a column of type to.
-// [DB.cast] does the same casts in SQL.
+// encoderFor returns an encoder that casts the values of the array a, which have penstock's type from, to the type
+// to. [DB.cast] does the same casts in SQL.
 func (f format) encoderFor(a arrow.Array, from, to arrow.DataType) (*encoder, error) {
 	put, err := f.payloadFor(a, from, to)
 	if err != nil {

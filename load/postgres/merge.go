@@ -44,7 +44,7 @@ func (t *target) rowsStaged() int64 {
 	return t.staged.Rows
 }
 
-// ended returns the column that is not null in rows that are no longer current.
+// ended returns the name of the column that is null in current rows only.
 func (t *target) ended() string {
 	if t.Mode == schemas.History {
 		return ident(schemas.ColValidTo)
@@ -139,8 +139,8 @@ func (m *merge) keyed(t *target) error {
 	return m.after(t)
 }
 
-// copyDirectly copies rows into a table that probably has none of them: if its primary key accepts all, they are new and
-// need no comparison. It reports whether that succeeded.
+// copyDirectly copies rows into a table that probably has none of them. If the table's primary key accepts all, they
+// are new and need not be compared. It reports whether this was so.
 func (m *merge) copyDirectly(t *target) (bool, error) {
 	likely, known := m.fresh[t.Name]
 	if !known {
@@ -223,8 +223,8 @@ func (m *merge) copy(t *target, sql string, sources []source, only *ordinals, fi
 	return n, err
 }
 
-// copier returns an encoder for columns of staged rows. If final is set, it records values that the columns cannot
-// hold.
+// copier returns an encoder for columns of staged rows. If final is set, the encoder records values that the columns
+// cannot hold.
 func (m *merge) copier(t *target, sources []source, only *ordinals, final bool) *copier {
 	c := &copier{staged: t.staged, columns: sources, only: only, jsonb: func(column string) bool { return t.types[column] == "jsonb" }}
 	if final {

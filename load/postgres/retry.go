@@ -38,8 +38,9 @@ func code(err error) string {
 	return ""
 }
 
-// markDiskFull makes errors of a full server disk recognizable. The server even writes a file when it opens a session, and
-// reports only that this failed.
+// markDiskFull marks errors of a full disk on the server, so that callers can recognize them. A full disk can even
+// make it impossible to open a session, for which the server writes a file. The server's error then says only that
+// this failed.
 func markDiskFull(err error) error {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	if ok && (e.Code == codeDiskFull || e.Code == codeInternal && strings.Contains(e.Message, "could not write init file")) {
@@ -57,8 +58,8 @@ func explainWideRow(err error) error {
 	return err
 }
 
-// passing lists errors that resolve themselves: too many connections, a server that stops or starts, a conflict with
-// another transaction, a lock timeout, a table that another session is creating.
+// passing lists errors whose causes pass without help: too many connections, a server that stops or starts, a
+// conflict with another transaction, a lock timeout, or a table that another session is creating.
 var passing = []string{
 	"53300", "57P01", "57P02", "57P03", "57P05", "40001", "40P01", codeLockTimeout, "08", "25P03", "25P04", codeInternal,
 }
@@ -81,7 +82,7 @@ func connectionLost(err error) bool {
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || pgconn.SafeToRetry(err)
 }
 
-// retryable is an error whose cause has been fixed: an immediate retry may succeed.
+// retryable is an error after which an immediate retry may succeed, because the cause is gone.
 type retryable struct{ error }
 
 // Unwrap returns the error.
@@ -109,12 +110,14 @@ const (
 	attempts = 20
 )
 
-// retry calls f again after transient errors, for up to [Options].Wait, with growing pauses. // Invariant 15
+// retry calls the function f, and calls it again after transient errors, for up to [Options].Wait, with growing
+// pauses. // Invariant 15
 func (d *DB) retry(ctx context.Context, f func() error) error {
 	return d.retryExcluding(ctx, new(time.Duration), f)
 }
 
-// retryExcluding is retry, but the time that f adds to queued, which it spent waiting in line, does not count.
+// retryExcluding is like retry, but does not count the time that f has waited for tables that other sources change.
+// The function f adds this time to queued.
 func (d *DB) retryExcluding(ctx context.Context, queued *time.Duration, f func() error) error {
 	begun, before := time.Now(), *queued
 	pause := minPause
@@ -139,7 +142,7 @@ func (d *DB) retryExcluding(ctx context.Context, queued *time.Duration, f func()
 	}
 }
 
-// withGrace returns a context that ends d after ctx.
+// withGrace returns a context that ends when the duration d has passed after the end of ctx.
 func withGrace(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

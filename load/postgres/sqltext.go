@@ -49,7 +49,7 @@ func timestamp(t time.Time) string {
 // place returns the qualified name of a table of the destination.
 func (d *DB) place(table string) string { return ident(d.o.Schema) + "." + ident(table) }
 
-// sqlType returns Postgres's name for the column type of a lattice type.
+// sqlType returns Postgres's name for the column type that holds values of t.
 func (d *DB) sqlType(t arrow.DataType) string {
 	switch t := t.(type) {
 	case *schemas.JSONType:

@@ -49,8 +49,8 @@ func (d *DB) position(ctx context.Context, k state.Key) (p position, err error) 
 	return p, err
 }
 
-// positionAt returns the position of a stream that should be at from. It uses what this process has read or committed
-// without a query. If another process has moved the cursor since, the fence detects it. // Invariant 13
+// positionAt returns the position of a stream whose cursor should be from. If this process knows that position,
+// positionAt sends no query. If another process has changed the cursor since, [DB.fence] finds out. // Invariant 13
 func (d *DB) positionAt(ctx context.Context, k state.Key, from state.Cursor) (position, error) {
 	d.mu.Lock()
 	p, known := d.positions[k]
@@ -68,7 +68,7 @@ func (d *DB) cachePosition(k state.Key, p position) {
 	d.positions[k] = p
 }
 
-// cacheClaim caches a claim that was valid at a position.
+// cacheClaim caches a claim that was checked, with the stream's position at that time.
 func (d *DB) cacheClaim(k state.Key, c claimed) {
 	if c.Table == "" {
 		return
@@ -103,10 +103,10 @@ func (s *session) position(ctx context.Context, sql string) (p position, err err
 	return p, err
 }
 
-// fence begins a transaction, locks the row of a stream until it ends, and returns the stream's position. If the row
-// does not exist, fence inserts an empty one, because there would be nothing to lock: the process that commits the
-// stream first holds the lock. All this is one request, to save round trips. Each of its statements sees what was
-// committed before it began. // Invariant 13
+// fence begins a transaction, locks the stream's row until the transaction ends, and returns the stream's position.
+// If there is no row to lock, fence first inserts an empty one, so that only one process can make the stream's first
+// commit. All this is one request, to save time. Each statement sees what was committed before the statement began.
+// Invariant 13
 func (d *DB) fence(ctx context.Context, s *session, k state.Key) (position, error) {
 	column, owner := "", ""
 	if k.Source != "" {
@@ -116,7 +116,7 @@ func (d *DB) fence(ctx context.Context, s *session, k state.Key) (position, erro
 		d.beginSQL(), d.place(load.State.Name), column, owner, literal(k.Pipeline), literal(k.Stream), d.positionSQL(k)))
 }
 
-// writePosition updates the stream's row from the position that the transaction began from to the new one.
+// writePosition changes the stream's row from the position with which the transaction began to the new one.
 func (d *DB) writePosition(ctx context.Context, s *session, k state.Key, from, to position) error {
 	n, err := s.affect(ctx, fmt.Sprintf("UPDATE %s SET cursor = %s, sequence = %d, updated_at = %s WHERE %s AND cursor = %s AND sequence = %d",
 		d.place(load.State.Name), literal(string(to.cursor)), to.sequence, timestamp(to.moved), whereKey(k), literal(string(from.cursor)), from.sequence))

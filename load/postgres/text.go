@@ -95,8 +95,8 @@ func fits(doc []byte, binary bool) bool {
 	return fitsSlowly(doc, binary)
 }
 
-// plain reports whether a document can contain nothing beyond the limits and no zero character. Then only its syntax
-// must be checked.
+// plain reports whether a document certainly has no zero character and keeps the limits. Then only its syntax must be
+// checked.
 func plain(doc []byte) bool {
 	if len(doc) > mostDigits {
 		return false
