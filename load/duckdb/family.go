@@ -60,8 +60,9 @@ func (m *merge) children(t *target) []*target {
 	return out
 }
 
-// repairFamily repairs a family of tables after one of them was dropped by hand. If the root was dropped, it deletes the
-// rows of the children. If a child was dropped, it clears the hashes of the records, so that they are written again.
+// repairFamily repairs a root table and its child tables after one of them was dropped by hand. If the root was
+// dropped, it deletes the rows of the children. If a child was dropped, it clears the hashes of the records, so that
+// they are written again.
 func (m *merge) repairFamily(c *catalog, t *target) error {
 	if _, dropped := c.made[t.Name]; !dropped || !t.empty || load.IsInternal(t.Name) {
 		return nil

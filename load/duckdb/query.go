@@ -46,7 +46,7 @@ func (e *engine) query(ctx context.Context, sql string, each func(arrow.RecordBa
 	return s.stream(ctx, sql, each)
 }
 
-// stream calls each with the result's batches as they arrive.
+// stream passes the result's batches to the function each as they arrive.
 func (s *session) stream(ctx context.Context, sql string, each func(arrow.RecordBatch) error) error {
 	r, err := s.arrow.QueryContext(ctx, sql)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *session) stream(ctx context.Context, sql string, each func(arrow.Record
 	return emptyBatch(r.Schema(), each)
 }
 
-// emptyBatch calls each with a batch without rows.
+// emptyBatch passes a batch without rows to the function each.
 func emptyBatch(schema *arrow.Schema, each func(arrow.RecordBatch) error) error {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	defer b.Release()

@@ -54,8 +54,8 @@ func relationOf(t schemas.Table, source string) string {
 	return fmt.Sprintf("(FROM %s WHERE %s = %s)", place(t.Name), schemas.ColSource, literal(source))
 }
 
-// ownRowsSQL returns a further condition that a row of t belongs to the transaction's source. of qualifies the columns, as
-// in "t.".
+// ownRowsSQL returns a further condition: that a row of t belongs to the transaction's source. The parameter of is a
+// prefix for the column names, such as "t.".
 func (x *tx) ownRowsSQL(t *target, of string) string {
 	if x.key.Source == "" || !load.Shared(t.Columns) {
 		return ""

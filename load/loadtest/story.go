@@ -247,7 +247,7 @@ func inOrder(records string) []string {
 	return rows
 }
 
-// all returns the rows of the family's tables, sorted as text.
+// all returns the rows of the three tables, sorted as text.
 func (b *fixture) all(f family) map[string][]string {
 	out := map[string][]string{}
 	for _, t := range []schemas.Table{f.root, f.items, f.parts} {

@@ -63,7 +63,7 @@ func (x *tx) create(t *table, part string) (*writer, error) {
 	return newWriter(t, &file{Name: name, store: x.folder.store}, out, &x.lake.kept), nil
 }
 
-// pieces calls each with the staged rows in their order, in batches.
+// pieces passes the staged rows to the function each in batches, in their order.
 func (s *staged) pieces(ctx context.Context, refs []ref, each func([]arrow.Array, int) error) error {
 	for len(refs) > 0 {
 		n := 1

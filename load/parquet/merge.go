@@ -80,7 +80,7 @@ func (m *merge) rows(ctx context.Context, pending []*load.Staged) error {
 	return nil
 }
 
-// familyOf returns the family of a root table, with its pending rows.
+// familyOf returns the [family] of a root table, with the pending rows of these tables.
 func (m *merge) familyOf(t *table, p *load.Staged, pending []*load.Staged) *family {
 	f := &family{t: t, staged: &staged{Staged: p}, edits: map[int64]*segmentEdits{}}
 	for _, c := range m.next.children(t.Name) {

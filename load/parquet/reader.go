@@ -19,9 +19,9 @@ const (
 	readBytes = 16 << 20 // approximate size of the rows read at once
 )
 
-// read calls each with batches of a file's rows in order, and the index of the first row of the batch.
-// It passes the named columns in that order, or all columns if columns is nil. The callee must not use
-// a batch after it returns.
+// read passes a file's rows to the function each, in batches and in order, with the index of the first
+// row of the batch. It passes the named columns in that order, or all columns if columns is nil. The
+// callee must not use a batch after it returns.
 func (f *file) read(ctx context.Context, t *table, columns []string, each func(first int64, b []arrow.Array, rows int) error) error {
 	if f.Rows == 0 {
 		return nil

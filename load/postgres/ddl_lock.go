@@ -9,17 +9,18 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// lockWaitFactor limits how long a source waits in line for a table: this many times [Options].Wait. Waiting there blocks
-// no reader.
+// lockWaitFactor limits how long a source waits for other sources that change the same table: this many times
+// [Options].Wait. This waiting blocks no reader.
 const lockWaitFactor = 10
 
-// serializeDDL makes sources change the shape of a shared table one after another, so that each change is made once. A
-// waiting source holds no table lock, and waits longer than for other locks: the last of many sources waits for the
-// commits of all before it. There is one line per stream's tables. A source that finds nothing left to change leaves
-// the line at once, not with its commit. serializeDDL returns the catalog as it is then.
+// serializeDDL makes sources change the columns of a shared table one after another, so that each change is made
+// once. For this there is one advisory lock per root table. A source that waits for it holds no table lock, and waits
+// longer than for other locks, because the last of many sources waits for the commits of all others. A source that
+// finds nothing left to change releases the lock at once, not with its commit. serializeDDL returns the catalog as it
+// is after the waiting.
 //
 // The catalog is read by several queries, and another source may commit a change between them. So a table that seems
-// to have been changed by hand is also checked again from within the line. // Invariants 15, 16
+// to have been changed by hand is checked again under the lock. // Invariants 15, 16
 func (m *merge) serializeDDL(c *catalog, pending []*load.Staged, swept string, names []string) (*catalog, error) {
 	if m.key.Source == "" {
 		return c, nil // no other source changes the tables
@@ -48,7 +49,7 @@ func (m *merge) serializeDDL(c *catalog, pending []*load.Staged, swept string, n
 	return c, m.s.run(m.ctx, leave)
 }
 
-// advisoryLockSQL waits in the named lines until it is first in each.
+// advisoryLockSQL returns SQL that waits for the advisory locks of the named root tables.
 func (d *DB) advisoryLockSQL(names ...string) string {
 	sql := "SET LOCAL lock_timeout = " + millis(lockWaitFactor*d.o.Wait)
 	for _, name := range names {
@@ -57,8 +58,9 @@ func (d *DB) advisoryLockSQL(names ...string) string {
 	return sql + "; SET LOCAL lock_timeout = " + millis(d.o.LockTimeout)
 }
 
-// rootsToChange returns the root tables that must change for the staged rows, or that seem to have been changed by hand,
-// or whose children do. They are sorted: all sources wait for them in the same order.
+// rootsToChange returns the names of root tables that must change for the staged rows, or seem to have been changed
+// by hand. This includes root tables of which a child table is so. The names are sorted, so that all sources wait in
+// the same order.
 func rootsToChange(c *catalog, pending []*load.Staged, swept string) (roots []string) {
 	for _, p := range pending {
 		plan, err := load.Fit(c.made[p.Name], p.Table)

@@ -23,9 +23,9 @@ func (m *merge) children(t *target) []*target {
 	return out
 }
 
-// linkOf returns two expressions that are equal if row t of the child table c belongs to a record: one over the
-// record's k0, k1…, and one over the row. The link is the key if that is one column, otherwise the JSON array of its
-// values. If a type of the key was widened, older links keep the format of the old type.
+// linkOf returns two expressions, one for a record with the key k0, k1…, and one for a row of the child table c. They
+// are equal if the row belongs to the record. A link is the key if that is one column, otherwise the JSON array of
+// the key's values. If the type of a key column was widened, older links keep the format of the old type.
 func (m *merge) linkOf(t, c *target) (key, link string) {
 	column := load.Link(c.Columns)
 	link = "t." + ident(column)
@@ -54,8 +54,8 @@ func (m *merge) linkOf(t, c *target) (key, link string) {
 	return "pg_catalog.unnest(ARRAY[" + strings.Join(links, " || ']', ") + " || ']'])", link
 }
 
-// spellings returns the forms that a key's value may have in links. A text that looks like a number or a boolean may
-// have been one before its column was widened. The replacement of a zero byte has its JSON form in links.
+// spellings returns the forms that a value of a key may have in links. A text that looks like a number or a boolean
+// may have been one before the column was widened. In a link, a zero byte is replaced as in JSON.
 func spellings(expr string, t arrow.DataType) []string {
 	text := jsonOf(expr, t)
 	if !schemas.SameType(t, schemas.Text) {
@@ -84,8 +84,8 @@ func (m *merge) insertChildren(t *target, only *ordinals) error {
 	return nil
 }
 
-// clearHashes clears the hashes of the records that have a row, in the root table or in a child, for which the condition
-// holds. They are then written again.
+// clearHashes clears the hashes of records, so that the next pass writes these records again. It finds the records by
+// their rows in the given root or child table for which the condition holds.
 func (m *merge) clearHashes(table, where string) error {
 	root := rootOf(table)
 	t := m.tables[root]
@@ -116,8 +116,9 @@ func (m *merge) clearHashes(table, where string) error {
 	return nil
 }
 
-// repairFamily repairs a family of tables after one of them was dropped by hand. If the root was dropped, it deletes the
-// rows of the children. If a child was dropped, it clears the hashes of the records, so that they are written again.
+// repairFamily repairs a root table and its child tables after one of them was dropped by hand. If the root table was
+// dropped, it deletes the rows of the child tables. If a child table was dropped, it clears the hashes of the
+// records, so that they are written again.
 func (m *merge) repairFamily(t *target) error {
 	if !m.dropped[t.Name] || load.IsInternal(t.Name) {
 		return nil
@@ -136,13 +137,13 @@ func (m *merge) repairFamily(t *target) error {
 	return nil
 }
 
-// rootOf returns the root table of a family.
+// rootOf returns the name of a table's root table.
 func rootOf(table string) string {
 	root, _, _ := strings.Cut(table, "__")
 	return root
 }
 
-// clearAllHashes clears the hashes of all records in the family of a table.
+// clearAllHashes clears the hashes of all records of a table's root table.
 func (m *merge) clearAllHashes(table string) error {
 	root := rootOf(table)
 	if m.tables[root] == nil {

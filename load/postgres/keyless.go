@@ -7,11 +7,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A table without a key is a multiset. Two rows with the same hash differ only in when they were written, so only the
-// number of rows per hash matters.
+// In a table without a key, two rows with the same hash differ only in the time at which they were written. So only
+// the number of rows per hash is compared.
 
-// keptRows is a temporary table with the number of times that the transaction, which is the whole pass, has carried
-// each hash h.
+// keptRows is a temporary table with the number of rows that the transaction has read for each hash h. The
+// transaction is the whole pass.
 const keptRows = "pg_temp.penstock_kept"
 
 // createKeptRows creates the table of kept rows for this transaction if it has not done so yet.
@@ -23,7 +23,8 @@ func (m *merge) createKeptRows() error {
 	return m.s.run(m.ctx, temporary(keptRows, "(h text, n bigint) ON COMMIT DROP"))
 }
 
-// countedSQL returns the condition that a row t of a table counts: in History only current rows count.
+// countedSQL returns the condition that a row t is compared with the rows of the pass. In History these are only the
+// current rows.
 func (m *merge) countedSQL(t *target) string {
 	if t.Mode == schemas.History {
 		return "t." + t.ended() + " IS NULL" + m.ownRowsSQL(t)
@@ -31,7 +32,7 @@ func (m *merge) countedSQL(t *target) string {
 	return "true" + m.ownRowsSQL(t)
 }
 
-// keyless appends the rows that the pass carried more often than the table has them.
+// keyless appends a row if the pass has more rows with its hash than the table.
 func (m *merge) keyless(t *target) error {
 	if err := m.db.step("stage"); err != nil {
 		return err
@@ -77,7 +78,7 @@ func (m *merge) keyless(t *target) error {
 	return m.logKeyless(t)
 }
 
-// sweepKeyless finds rows beyond those that the pass carried.
+// sweepKeyless finds the surplus rows: of hashes for which the table has more rows than the pass.
 func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	if err := m.createKeptRows(); err != nil {
 		return err
@@ -113,8 +114,7 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	return m.trim(t, "")
 }
 
-// trim deletes the surplus rows of the hashes that have too many; in a child table, the rows of as many parents. In
-// History it ends them.
+// trim deletes the surplus rows, and in a child table the rows of as many parents. In History it ends them.
 func (m *merge) trim(t *target, parent string) error {
 	spare := m.surplusSQL(t, parent)
 	if t.Mode == schemas.History {
@@ -125,8 +125,8 @@ func (m *merge) trim(t *target, parent string) error {
 	return m.s.run(m.ctx, "DELETE FROM "+m.db.place(t.Name)+" AS t WHERE t.ctid = ANY (ARRAY("+spare+"))")
 }
 
-// surplusSQL returns a query for the ctids of the surplus rows. Links of identical parents may be equal, as ordinals start
-// again with each pass; their rows are then distinguished by numbering.
+// surplusSQL returns a query for the ctids of the surplus rows. Equal parents may have equal links, because ordinals
+// start again with each pass. Their child rows are then distinguished by numbers.
 func (m *merge) surplusSQL(t *target, parent string) string {
 	hash := "t." + ident(schemas.ColHash)
 	rank, link, twin := "row_number() OVER (PARTITION BY h ORDER BY y, tid)", "NULL", "1"

@@ -56,14 +56,15 @@ func (d *DB) ownerOf(ctx context.Context, s *session, table string) (o *load.Own
 	return o, made, err
 }
 
-// claimed is a claim that was valid at a position of its stream.
+// claimed is a claim that was checked, and the stream's position at that time.
 type claimed struct {
 	load.Claim
 	at position
 }
 
-// claim checks that the stream may write its table. It skips the check if this process has made it at the stream's
-// current position. Streams that claim a table without an owner check again one after another. // Invariant 13
+// claim checks that the stream may write its table. The check is skipped if this process has already done it, and the
+// stream's position is still the same. If the table has no owner, streams repeat the check one after another.
+// Invariant 13
 func (x *tx) claim(ctx context.Context) error {
 	c := x.of.Claim
 	x.db.mu.Lock()

@@ -4,9 +4,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// pass is what this process remembers of one pass over a stream. Rows that the pass has written have its run. The
-// keys of rows that it has carried and left unchanged are in a server-side table, see [carried]: nothing is written
-// to the rows, and the keys use the server's memory and disk. // Invariant 6
+// pass is what this process remembers of one pass over a stream. Rows that the pass has written have the run of the
+// pass. The keys of records that the pass has found unchanged are in a table on the server; see [carried]. So
+// unchanged rows are not written, and the keys need no memory of this process. // Invariant 6
 type pass struct {
 	run string
 
@@ -17,7 +17,7 @@ type pass struct {
 	fresh   map[string]bool
 }
 
-// passOf returns the pass of the run. It starts a new one if the stream's last pass has another run.
+// passOf returns the pass with the given id. If the stream's last pass has another id, it starts a new pass.
 func (d *DB) passOf(k state.Key, run string) *pass {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -25,14 +25,14 @@ func (d *DB) passOf(k state.Key, run string) *pass {
 	if p != nil && p.run == run {
 		return p
 	}
-	// If a later pass ran in between, this one was forgotten. // Invariant 12
+	// If a later pass ran in between, what was known of this pass is lost. // Invariant 12
 	fresh := &pass{run: run, fresh: map[string]bool{}, lost: p != nil && run < p.run}
 	d.passes[k] = fresh
 	d.discard(p)
 	return fresh
 }
 
-// discard leaves the table of an ended pass for dropGarbage to drop. The caller holds d.mu.
+// discard makes dropGarbage drop the table of an ended pass. The caller holds d.mu.
 func (d *DB) discard(p *pass) {
 	if p != nil && p.carried != nil {
 		d.garbage = append(d.garbage, p.carried.table)
@@ -40,7 +40,7 @@ func (d *DB) discard(p *pass) {
 	}
 }
 
-// resume returns what a pass has carried so far, and in which order.
+// resume returns the carried keys of a pass so far, and the order of the keys.
 func (d *DB) resume(p *pass) (*carried, order) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,7 +51,7 @@ func (d *DB) resume(p *pass) (*carried, order) {
 	return &c, p.order
 }
 
-// markLost records that some keys carried by the pass are no longer known.
+// markLost records that some carried keys of the pass are no longer known.
 func (d *DB) markLost(p *pass) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -72,7 +72,7 @@ func (d *DB) advance(p *pass, o order, c *carried, swept bool) {
 	}
 }
 
-// recordFresh records the tables that have received only new rows.
+// recordFresh records the tables into which the pass has inserted only new rows.
 func (d *DB) recordFresh(p *pass, fresh map[string]bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

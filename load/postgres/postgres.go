@@ -31,7 +31,7 @@ type DB struct {
 	passes            map[state.Key]*pass
 	garbage           []string        // tables of finished passes, to be dropped
 	cleaned           time.Time       // time of the last attempt that left some
-	stale             map[string]bool // streams, by [carriedPrefixOf], that have such tables from before this process started
+	stale             map[string]bool // streams, by [carriedPrefixOf], that have tables of passes from before this process started
 	active            map[*session]bool
 	written, analyzed map[string]int64       // rows written to each table; rows at its last ANALYZE
 	lastCopies        map[string]stalledCopy // by server process; see terminateStalled
@@ -50,8 +50,8 @@ const (
 	poolerPatience = 2 * time.Second
 )
 
-// Open connects to the database, and waits a while for a server that is starting. It creates nothing; the first
-// commit does. Close the destination after use.
+// Open connects to the database, and waits a while for a server that is starting. Only the first commit creates
+// anything. The caller closes the destination.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Schema == "" {
 		o.Schema = "public"
@@ -124,8 +124,9 @@ func configure(url string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// checkPooler checks that each connection is one server session. A pooler reports its own process number. A pooler that
-// assigns each transaction to another session is detected by two connections in turn.
+// checkPooler checks that each connection is one server session. A pooler is noticed because it reports another
+// process number than the server. Two connections in turn show whether it assigns each transaction to another
+// session.
 func (d *DB) checkPooler(ctx context.Context) error {
 	return d.retry(ctx, func() error {
 		a, err := d.acquire(ctx)
@@ -163,7 +164,7 @@ func (d *DB) checkPooler(ctx context.Context) error {
 	})
 }
 
-// backend returns the server process of the session, queried after a statement.
+// backend runs the statement after, and then returns the number of the server process.
 func (s *session) backend(ctx context.Context, after string) (pid int64, err error) {
 	err = s.numbers(ctx, after+"SELECT pg_catalog.pg_backend_pid()", &pid)
 	return pid, err

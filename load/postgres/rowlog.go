@@ -16,8 +16,8 @@ const (
 	actionRevive = "revive"
 )
 
-// beforeRows is a temporary table with the previous state of changed records: o, the ordinal of the record, and the
-// row as JSON.
+// beforeRows is a temporary table with the previous rows of changed records: the ordinal o of the record, and the row
+// as JSON.
 const beforeRows = "pg_temp.penstock_before"
 
 // before stores the records before they change, for a pass with a log.
@@ -63,7 +63,7 @@ func (m *merge) logMissing(t *target) error {
 		missingRows+" AS s JOIN "+m.db.place(t.Name)+" AS t ON t.ctid = s.tid")
 }
 
-// logTrimmed does the same for a table without a key.
+// logTrimmed logs the rows that are about to be deleted from a table without a key.
 func (m *merge) logTrimmed(t *target) error {
 	if !m.of.Log {
 		return nil

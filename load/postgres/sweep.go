@@ -10,11 +10,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// missingRows is a temporary table with the rows that the pass did not carry: k0, k1… or h, the row's ctid tid, and
-// since, the start of its validity.
+// missingRows is a temporary table with the missing rows: their key k0, k1… or hash h, their ctid tid, and since, the
+// start of their validity.
 const missingRows = "pg_temp.penstock_missing"
 
-// sweep counts the rows that the pass did not carry, and deletes them if s.Delete is set. // Invariant 12
+// sweep counts the rows that the pass has neither written nor found unchanged, and deletes them if s.Delete is set.
+// Invariant 12
 func (m *merge) sweep(s load.Sweep) error {
 	if s.Table == "" {
 		return nil
@@ -76,8 +77,8 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 	return m.markDeleted(t)
 }
 
-// missingSQL returns the table joined with the keys that the pass has carried, or with those that the sweep names, and
-// the condition that a row is missing.
+// missingSQL returns a FROM item and the condition that a row is missing. The item joins the table with the carried
+// keys, or with the keys of the sweep if it has some.
 func (m *merge) missingSQL(t *target, s load.Sweep) (from, gone string, err error) {
 	from = m.db.place(t.Name) + " AS t"
 	if s.Keys != nil {
@@ -149,7 +150,7 @@ func (m *merge) list(t *target, n int) error {
 	})
 }
 
-// markDeleted deletes the missing rows and their child rows in the way of the table's mode.
+// markDeleted deletes the missing rows and their child rows, in the way that the table's mode requires.
 func (m *merge) markDeleted(t *target) error {
 	table, at := m.db.place(t.Name), timestamp(m.when)
 	deleted := ident(schemas.ColDeletedAt)
@@ -177,8 +178,8 @@ func (m *merge) markDeleted(t *target) error {
 	return checkCount(done, m.out.Missing, err)
 }
 
-// execOnChildren runs a statement on the child rows of the missing rows. Its placeholders are the child table, a query for
-// the links, l, and the row's link.
+// execOnChildren runs a statement on the child rows of the missing rows. The statement has placeholders for the child
+// table, a query whose column l has the links, and the expression for a child row's link.
 func (m *merge) execOnChildren(t *target, sql string) error {
 	for _, c := range m.children(t) {
 		key, link := m.linkOf(t, c)

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxRaw is the most bytes of a value that a reject keeps.
+// maxRaw is the greatest number of bytes of a value that a reject keeps.
 const maxRaw = 64 << 10
 
 // rejectValue records a value that could not be stored as it is. // Invariant 11

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// view is a user's view or one of our own, with all its properties.
+// view is a view that a user or penstock has made, with all its properties.
 type view struct {
 	oid        string
 	name       string // quoted and qualified
@@ -20,9 +20,10 @@ type view struct {
 	print      string   // what must be equal after the view was recreated
 }
 
-// withoutViews runs f, which changes the types of columns of table. It first drops the views that depend on them, directly
-// or not, because Postgres refuses the change otherwise. It recreates them in the same transaction, with their
-// owners, grants, options and comments. If one cannot be recreated, the transaction fails. // Invariant 16
+// withoutViews runs the function f, which changes the types of the given columns. It first drops the views that
+// depend on the columns, directly or not, because otherwise Postgres refuses the change. Afterwards it recreates the
+// views in the same transaction, with their owners, grants, options and comments. If a view cannot be recreated, the
+// transaction fails. // Invariant 16
 func (m *merge) withoutViews(table string, columns []string, f func() error) error {
 	if len(columns) == 0 {
 		return f()
@@ -47,7 +48,7 @@ func (m *merge) withoutViews(table string, columns []string, f func() error) err
 	return nil
 }
 
-// dependents returns the views that depend on columns of a table. A view comes before those that depend on it.
+// dependents returns the views that depend on columns of a table. Each view comes before the views that depend on it.
 func (m *merge) dependents(table string, columns []string) ([]view, error) {
 	oids, err := m.s.strings(m.ctx, `WITH RECURSIVE v (oid, depth) AS (
 		SELECT r.ev_class, 1 FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_rewrite r ON r.oid = d.objid
@@ -136,8 +137,8 @@ func commentsSQL(oid, name string) string {
 		WHERE d.classoid = 'pg_class'::regclass AND d.objoid = ` + oid
 }
 
-// fingerprint returns all properties of a view except its definition, which Postgres spells differently after the
-// type of a column has changed.
+// fingerprint returns all properties of a view except the definition, which Postgres shows differently after the type
+// of a column has changed.
 func (m *merge) fingerprint(oid string) (string, error) {
 	out, err := m.s.strings(m.ctx, `SELECT pg_catalog.json_build_array(c.relname, c.relnamespace, c.relowner, c.reloptions, pg_catalog.obj_description(c.oid, 'pg_class'),
 		(SELECT pg_catalog.array_agg(x::text ORDER BY x::text) FROM pg_catalog.unnest(c.relacl) AS x),
@@ -160,7 +161,8 @@ func (m *merge) recreateView(v view) error {
 	if err := m.s.run(m.ctx, strings.Join(append(statements, v.comments...), "; ")); err != nil {
 		return err
 	}
-	// Revoke what default privileges have granted. If there were explicit grants, also revoke the owner's defaults.
+	// Revoke the rights that were granted by default. If there were explicit grants, also revoke the owner's default
+	// rights.
 	acl := "c.relacl"
 	if v.granted {
 		acl = "coalesce(c.relacl, pg_catalog.acldefault('r', c.relowner))"
