@@ -11,9 +11,9 @@ import (
 // object it is for.
 const abandonedAfter = 24 * time.Hour
 
-// unfinishedUploads returns the unfinished multipart uploads: those that some process is still sending, and those
-// that killed processes left behind. Stores charge for this listing, so a process lists once and then
-// once a day.
+// unfinishedUploads returns the unfinished multipart uploads: those that a process is still sending,
+// and those that killed processes have left behind. Stores charge for this listing, so a process makes
+// it once at the start, and then once a day.
 func (b *bucket) unfinishedUploads(ctx context.Context) []unfinishedUpload {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -37,9 +37,9 @@ func (b *bucket) knownUploads() []unfinishedUpload {
 	return b.unfinished
 }
 
-// abortUploads aborts uploads that no commit can use. As with files, an upload of an existing
-// generation is useless, because no later manifest names it, even if a process is still sending it. An
-// upload for the next generation may be in progress, and is kept for a day at most.
+// abortUploads aborts uploads that no commit can use. If the generation of an upload exists already, no
+// later manifest will name the file, even if a process is still sending it. An upload for the next
+// generation may be in progress, and is kept for at most a day.
 func (s *bucketStore) abortUploads(ctx context.Context, all []unfinishedUpload, sequence int64) {
 	n := 0
 	for _, p := range all {

@@ -37,9 +37,9 @@ func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 	return nil
 }
 
-// tidyTables removes files that the catalog has written for shared tables and that no reader needs. The
-// number in a file's name is that of the commit of any source. A commit in progress uses a higher
-// number than all finished ones, so its files are kept.
+// tidyTables removes files that the catalog has written for shared tables and that no reader needs.
+// Commits of all sources are numbered together, and the name of a file begins with the number of its
+// commit. A commit in progress has a higher number than all finished commits, so its files are kept.
 func (t *catalogStore) tidyTables(ctx context.Context, stream string) error {
 	if !t.tidyDue(stream) {
 		return nil
@@ -67,8 +67,8 @@ func (t *catalogStore) tidyTables(ctx context.Context, stream string) error {
 	return t.removeAll(ctx, old)
 }
 
-// tidyEvery is how often a process tidies the catalog's files of a stream. Without it, each of a
-// thousand sources would do so.
+// tidyEvery is the least time between two calls of tidyTables that do something for a stream. Without
+// it, each of a thousand sources would list the same files.
 const tidyEvery = time.Minute
 
 func (t *catalogStore) tidyDue(stream string) bool {

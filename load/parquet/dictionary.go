@@ -11,7 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 )
 
-// A dictionary holds at most this many values, and bytes of values.
+// A dictionary holds at most so many values, with at most so many bytes.
 const (
 	dictionaryValues = 1 << 14
 	dictionaryBytes  = 512 << 10
@@ -28,7 +28,8 @@ type dictionary struct {
 	fill   func(a arrow.Array, from, to int) bool
 }
 
-// newDictionary returns a dictionary for values of type t; nil if the type has none.
+// newDictionary returns a dictionary for values of type t, or nil if such values are not encoded with a
+// dictionary.
 func newDictionary(t arrow.DataType, with *tools) *dictionary {
 	with.places = with.places[:0]
 	d := &dictionary{tools: with, plain: leafOf(t, with)}

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// disk makes files durable and generations current. Tests inject faults through it.
+// disk makes files durable, and creates links. Tests replace its functions to make them fail.
 type disk struct {
 	mode fs.FileMode // exact mode of files; 0: as the umask allows
 

@@ -95,7 +95,7 @@ func (r *remote) readAhead(p []byte, off int64) (int, error) {
 
 // Fetch makes the files of the wanted tables available in the file system, and returns their paths by
 // table. Files of a bucket are downloaded into the folder dir. A file that is already there is used
-// again: names are never reused for other content.
+// again, because a name never gets other content.
 func (l *Lake) Fetch(ctx context.Context, dir string, want func(table string) bool) (map[string][]string, error) {
 	all, err := l.manifests(ctx)
 	if err != nil {

@@ -39,7 +39,7 @@ type response struct {
 	body   []byte
 }
 
-// newStoreClient returns a client that uses t; nil for a transport of its own.
+// newStoreClient returns a client that uses the transport t, or a new transport if t is nil.
 func newStoreClient(name string, t http.RoundTripper) *storeClient {
 	if t == nil {
 		own := http.DefaultTransport.(*http.Transport).Clone()
@@ -52,8 +52,8 @@ func newStoreClient(name string, t http.RoundTripper) *storeClient {
 	}}
 }
 
-// do sends the request and returns the answer. Errors name the operation, doing, and the object, key.
-// The error for a 404 wraps fs.ErrNotExist.
+// do sends the request and returns the answer. Errors have the name of the operation in doing, and that
+// of the object in key. The error for a 404 wraps fs.ErrNotExist.
 func (e *storeClient) do(ctx context.Context, doing, key string, a request) (*response, error) {
 	ctx, cancel := limited(ctx, a.size+a.get)
 	defer cancel()

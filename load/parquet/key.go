@@ -18,7 +18,7 @@ import (
 // negligible.
 type fingerprint = xxh3.Uint128
 
-// identity returns the columns that identify a row.
+// identity returns the names of the columns that identify a row.
 func (t *table) identity() []string {
 	if len(t.Key) > 0 {
 		return t.Key
@@ -74,9 +74,9 @@ func appendCell(dst []byte, c arrow.Array, i int) []byte {
 	return appendText(dst, c, i)
 }
 
-// links returns the fingerprints of all values that children of the records may have as their link: the
-// key if it is one column, else the JSON array of its values, in every spelling in which it may have
-// been written. of has the index of the record of each fingerprint.
+// links returns the fingerprints of all links that child rows of the records may have. A link is the
+// key if that is one column, else the JSON array of the key's values, and may have been written in
+// several forms. The result of has, for each fingerprint, the index of the record.
 func links(keys []arrow.Array, types []arrow.DataType, link arrow.DataType, rows int) (prints []fingerprint, of []int32) {
 	if len(keys) == 1 {
 		wide := cast(keys[0], types[0], schemas.Join(types[0], link))
@@ -135,8 +135,8 @@ func looksBare(text string) bool {
 	return err == nil && strings.Trim(text, "-.0123456789") == ""
 }
 
-// linkPrints returns the fingerprints of children's links. key has the lattice's types of the record's
-// key.
+// linkPrints returns the fingerprints of the links in a column of a child table. The parameter key has
+// penstock's types of the record's key columns.
 func linkPrints(column arrow.Array, link arrow.DataType, key []arrow.DataType, rows int) []fingerprint {
 	if len(key) != 1 {
 		return fingerprints([]arrow.Array{column}, rows)

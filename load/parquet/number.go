@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// number assigns field IDs to the columns of a table in a catalog. A column keeps its ID if its type in
-// the catalog is the same or only wider; otherwise it gets a new one. An ID is never reused.
+// number assigns field IDs to the columns of a table in a catalog. A column keeps its ID if [stays]
+// allows it; otherwise it gets a new ID. An ID is never given to another column.
 func (t *table) number(before []columnEntry) {
 	if t.Numbered == byName {
 		t.numberByName()

@@ -16,7 +16,7 @@ func (m *manifest) owner() load.Owner {
 	return load.Owner{Pipeline: m.Pipeline, Stream: m.Stream, Origin: m.Origin}
 }
 
-// rootTable returns the name of the stream's root table; the stream's name if there is none yet.
+// rootTable returns the name of the stream's root table, or the stream's name if there is no table yet.
 func (m *manifest) rootTable() string {
 	for _, t := range m.Tables {
 		if !load.IsInternal(t.Name) && !load.Child(t.schema) {
@@ -59,8 +59,8 @@ func (l *Lake) Standing(ctx context.Context, k state.Key, table string) (s load.
 	return s, nil
 }
 
-// head returns the manifest that the transaction follows. If the stream is being adopted, that may be
-// another pipeline's manifest.
+// head returns the current manifest, from which the transaction starts. If the transaction takes over
+// another pipeline's table, it is that pipeline's manifest.
 func (x *tx) head(ctx context.Context) (*manifest, error) {
 	m, err := x.lake.manifestFor(ctx, x.folder, x.key)
 	if _, another := errors.AsType[*load.OwnerError](err); another && x.spec.Claim.Adopt {
@@ -69,7 +69,7 @@ func (x *tx) head(ctx context.Context) (*manifest, error) {
 	return m, err
 }
 
-// cursorFor returns the cursor of stream k; "" if the manifest belongs to another pipeline.
+// cursorFor returns the cursor of the stream k, or "" if the manifest belongs to another pipeline.
 func cursorFor(m *manifest, k state.Key) state.Cursor {
 	if m == nil || m.key() != k {
 		return ""

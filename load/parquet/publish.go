@@ -54,7 +54,7 @@ func (x *tx) generation(ctx context.Context) []func() error {
 }
 
 // outdate removes generations that are no longer kept from the next manifest. A reader that has opened
-// one of their files can still read it.
+// a file of such a generation can still read it.
 func (x *tx) outdate() {
 	m := x.next
 	all := append(slices.Clone(m.Kept), generation{Sequence: m.Sequence, At: m.At})

@@ -10,8 +10,9 @@ const (
 	thinParts  = 64
 )
 
-// expired returns the generations to list, including the first one. It causes no file to be removed,
-// because tidying depends only on the oldest generation. A reader of an omitted generation can finish.
+// expired returns the generations that stay listed, including the first one. If a generation is
+// omitted, its files stay, because only the oldest listed generation determines which files are
+// removed. So a reader of an omitted generation can finish.
 func expired(all []generation, keepFor time.Duration) []generation {
 	part := max(keepFor/thinParts, time.Second)
 	var out []generation

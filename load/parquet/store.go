@@ -17,11 +17,12 @@ type Store struct {
 	Region   string // of S3; "": found by a request
 	Path     bool   // of S3: the bucket is in the path of requests, not in the host name
 
-	// AccessKey and SecretKey are the credentials, which occur in no error and no
-	// // log. // Invariant 5. For S3 they are a pair of keys. For Azure they are the account, and
-	// its key or a shared access signature (SAS). For Google, SecretKey is the JSON text of a service
-	// account's key. If SecretKey is empty, the machine's own account is used; for S3, after the
-	// sources that AWS tools use: the environment and the profile file.
+	// AccessKey and SecretKey are the credentials, which occur in no error and no log. // Invariant 5
+	//
+	// For S3 they are a pair of keys. For Azure they are the account, and its key or a shared access
+	// signature (SAS). For Google, SecretKey is the JSON text of a service account's key. If SecretKey is
+	// empty, the machine's own account is used; for S3, only if neither the environment nor the profile
+	// file of the AWS tools has keys.
 	AccessKey, SecretKey string
 
 	Transport http.RoundTripper // nil: a default transport

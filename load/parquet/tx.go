@@ -60,7 +60,7 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 	return nil
 }
 
-// start locks the stream's folder for this transaction, and checks early whether another commit came
+// start locks the stream's folder for this transaction. It returns an error if another commit came
 // first.
 func (x *tx) start(ctx context.Context) error {
 	if x.next != nil {
@@ -80,8 +80,9 @@ func (x *tx) start(ctx context.Context) error {
 	return nil
 }
 
-// prepare tidies up, opens the next generation, and checks that no other program has changed the files. If
-// listing files is expensive, only the first transaction of a run tidies and checks.
+// prepare removes outdated files, opens the next generation, and checks that no other program has
+// changed the files. If listing files is expensive, only the first transaction of a run removes and
+// checks files.
 func (x *tx) prepare(ctx context.Context) error {
 	f := x.folder
 	known := f.store.costly() && f.checkedRun == x.spec.Run
@@ -118,8 +119,8 @@ func (x *tx) lock(ctx context.Context) error {
 	return nil
 }
 
-// checkFence checks the fence: the folder's generation is still the one that the transaction began
-// from. // Invariant 13
+// checkFence checks that the current generation is still the one with which the transaction began.
+// Invariant 13
 func (x *tx) checkFence(ctx context.Context) error {
 	now, err := x.head(ctx)
 	if err != nil {
