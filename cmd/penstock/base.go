@@ -35,7 +35,7 @@ func (a *app) locateBases(ctx context.Context, c *config.Config, p config.Pipeli
 			}
 			return errors.Join(all...)
 		}
-		if e, ok := err.(*pipeline.BaseError); ok { //nolint:errorlint // ditto
+		if e, ok := err.(*pipeline.BaseError); ok { //nolint:errorlint // only the outermost error is replaced
 			return a.locateBase(ctx, c, p, src, e.Surface, e)
 		}
 		return err

@@ -52,7 +52,7 @@ type runTrace struct {
 }
 
 type streamTrace struct {
-	ctx          context.Context //nolint:containedctx // ditto
+	ctx          context.Context //nolint:containedctx // as in runTrace: the parent span
 	span         trace.Span
 	since        time.Time // time of the last commit, or of the beginning
 	pages, bytes int64     // read after since
