@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +30,8 @@ func clock(t *testing.T, answer func(month, year int) string) (*fixture, schemas
 // Two months with the same answer refute the parameters only if a month without data has that
 // answer, too.
 func TestMonthsCanBeRefuted(t *testing.T) {
-	this, answers := month(time.Now()), 0
+	this := month(time.Now())
+	var answers atomic.Int64
 	for _, tt := range []struct {
 		name    string
 		answer  func(month, year int) string
@@ -38,8 +40,8 @@ func TestMonthsCanBeRefuted(t *testing.T) {
 	}{
 		{"the server ignores the month", func(int, int) string { return `[{"id":1,"a":2},{"id":2}]` }, false, true},
 		{"the server ignores the month, and answers have a timestamp", func(int, int) string {
-			answers++
-			return fmt.Sprintf(`[{"id":1,"a":2,"asked":%d},{"id":2,"asked":%d}]`, answers, answers)
+			n := answers.Add(1)
+			return fmt.Sprintf(`[{"id":1,"a":2,"asked":%d},{"id":2,"asked":%d}]`, n, n)
 		}, false, true},
 		{"the user states the months", func(int, int) string { return `[{"id":1,"a":2},{"id":2}]` }, true, false},
 		{"each month has its records", func(m, y int) string { return fmt.Sprintf(`[{"id":%d}]`, 100*y+m) }, false, false},

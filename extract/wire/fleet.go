@@ -235,8 +235,8 @@ func (g *Governor) exchange(ctx context.Context, want int) error {
 func (g *Governor) setClock(at time.Time, asked time.Time) {
 	lowest := instant(at.UnixNano()).add(-time.Since(g.base)) // if the ledger read its clock just now
 	highest := instant(at.UnixNano()).add(-asked.Sub(g.base)) // if it read it as soon as the request arrived
-	if g.origin < lowest || g.origin > highest {
-		g.origin = lowest
+	if now := instant(g.origin.Load()); now < lowest || now > highest {
+		g.origin.Store(int64(lowest))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/penstock-data/penstock/state"
@@ -28,7 +29,7 @@ type Governor struct {
 	record     *budgetRecord
 	file       *state.LockedFile // where the record is stored; nil: this governor does not share it
 	fleet      *fleet            // grants slots of a shared ledger; nil: the record decides
-	origin     instant           // the instant of base on the record's clock
+	origin     atomic.Int64      // the instant of base on the record's clock
 	joined     time.Time         // when this governor first read the file; zero: not yet
 	broken     error             // the file could not be written, so the record is no longer true
 	inFlight   int
@@ -53,14 +54,14 @@ func NewGovernor(b Budget) *Governor {
 		id:    rand.Uint64() | 1,
 		base:  time.Now(),
 	}
-	g.origin = instant(g.base.UnixNano())
+	g.origin.Store(g.base.UnixNano())
 	fresh := newBudgetRecord(b)
 	g.record = &fresh
 	return g
 }
 
 // now returns the time on the record's clock, which does not jump with the machine's.
-func (g *Governor) now() instant { return g.origin.add(time.Since(g.base)) }
+func (g *Governor) now() instant { return instant(g.origin.Load()).add(time.Since(g.base)) }
 
 // time converts i to the time of day.
 func (g *Governor) time(i instant) time.Time {

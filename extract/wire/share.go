@@ -197,7 +197,8 @@ func (g *Governor) restore() bool {
 // join sets the governor's clock by the record's.
 func (g *Governor) join(wall time.Time, ahead time.Duration, joined bool) {
 	if !joined {
-		g.base, g.origin, g.joined = wall, instant(wall.UnixNano()).add(ahead), wall
+		g.base, g.joined = wall, wall
+		g.origin.Store(int64(instant(wall.UnixNano()).add(ahead)))
 	}
 }
 
@@ -211,7 +212,7 @@ func (g *Governor) syncClock(b *budgetRecord, wall time.Time) bool {
 	own, theirs := g.now(), instant(wall.UnixNano()).add(b.ahead)
 	switch behind := b.stamp.sub(own); {
 	case behind > clockSlack:
-		g.origin = g.origin.add(max(behind, theirs.sub(own)))
+		g.origin.Add(int64(max(behind, theirs.sub(own))))
 	case own.sub(theirs).Abs() <= clockSlack:
 		return false
 	}

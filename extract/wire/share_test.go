@@ -290,7 +290,7 @@ func TestShareClockSetBack(t *testing.T) {
 				b.gate.until = now.add(time.Hour)
 				return true
 			}))
-			g.origin = g.origin.add(by)
+			g.origin.Add(int64(by))
 			g.record.ahead = 0
 			g.record.written = g.record.checksum()
 			require.NoError(t, os.WriteFile(filepath.Join(dir, BookName(account)), g.record.image(), 0o600))
@@ -314,7 +314,7 @@ func TestShareClocksApart(t *testing.T) {
 			old := join(t, dir, Budget{Rate: rate})
 			time.Sleep(time.Minute)
 			young := join(t, dir, Budget{Rate: rate})
-			young.origin = young.origin.add(by) // as if it had read another clock
+			young.origin.Add(int64(by)) // as if it had read another clock
 			begun := time.Now()
 			for i := range 30 {
 				g := []*Governor{old, young}[i%2]
