@@ -235,7 +235,7 @@ func (g *Governor) exchange(ctx context.Context, want int) error {
 func (g *Governor) setClock(at time.Time, asked time.Time) {
 	lowest := instant(at.UnixNano()).add(-time.Since(g.base)) // if the ledger read its clock just now
 	highest := instant(at.UnixNano()).add(-asked.Sub(g.base)) // if it read it as soon as the request arrived
-	if now := instant(g.origin.Load()); now < lowest || now > highest {
+	if origin := instant(g.origin.Load()); origin < lowest || origin > highest {
 		g.origin.Store(int64(lowest))
 	}
 }

@@ -129,7 +129,7 @@ type DeltaReport struct {
 
 	Lags []time.Duration // for each record that every destination now has: time since its first event was received
 
-	Behind  int           // waiting records, and streams of which any record may have changed
+	Behind  int           // waiting records, plus streams in which any record may have changed
 	Oldest  time.Time     // receipt of the oldest waiting event; zero: none waits
 	Through int64         // every event up to here is applied durably in every destination
 	Refresh []string      // streams that a normal run should read now, parents first

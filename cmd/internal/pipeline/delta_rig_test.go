@@ -40,7 +40,7 @@ type model struct {
 	from    state.Cursor // cursor at which the last pass began
 
 	events []state.Event
-	lost   map[int]bool // records of which an event was lost, so only a run finds the change
+	lost   map[int]bool // records whose event was lost: only a run finds the change
 }
 
 func newModel(n int) *model {

@@ -31,7 +31,7 @@ type overlay struct {
 type deltaRow struct {
 	requestKey string // the requested key, a JSON scalar
 	hash       string // hash of its row; "" if the record is gone
-	event      int64  // the event because of which it was requested
+	event      int64  // the event that caused the request
 	inPass     bool   // the pass has read the record too
 }
 

@@ -212,7 +212,7 @@ func (e *estate) equal() {
 	require.Equal(e.t, want, e.rows("x_detail", "secret"))
 }
 
-// Of 5,000 parents of which 50 have changed, those 50 and a tenth of the others are requested.
+// If 50 of 5,000 parents have changed, those 50 and a tenth of the others are requested.
 func TestUnchangedParentsAreSkipped(t *testing.T) {
 	e := newEstate(t, 5000)
 	first, child := e.complete(Options{})

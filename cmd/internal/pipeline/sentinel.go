@@ -22,7 +22,7 @@ type TableProfile struct {
 	Columns map[string]ColumnProfile `json:"columns"`
 }
 
-// ColumnProfile is how often a column had a value, and of which type.
+// ColumnProfile has the number of values of a column, and their type.
 type ColumnProfile struct {
 	Filled int64  `json:"filled"`
 	Type   string `json:"type"` // see [schemas.TypeName]

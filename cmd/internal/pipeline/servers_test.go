@@ -30,8 +30,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// serverBatch is a batch of generated servers on one address, and the pipeline that reads each of them as a
-// stream of which only the path is configured.
+// serverBatch is a batch of generated servers on one address. Its pipeline reads each server as a stream. Only
+// the path of each stream is configured.
 type serverBatch struct {
 	t       *testing.T
 	specs   []servers.Spec

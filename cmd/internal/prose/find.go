@@ -13,6 +13,7 @@ type finding struct {
 	text string
 }
 
+// String returns the finding as file:line: text, which editors can open.
 func (f finding) String() string { return fmt.Sprintf("%s:%d: %s", f.file, f.line, f.text) }
 
 // findings returns the places of a file to rewrite, in its order of blocks.
