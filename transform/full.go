@@ -10,6 +10,7 @@ const (
 	fullBytes      = 32 << 20  // size of the columns at which a batch ends
 	maxColumnBytes = 128 << 20 // size of the columns that one record may take
 	measuredRows   = 256       // rows between two measurements
+	childRowBytes  = 40        // size of penstock's own columns in a row of a child table, about
 )
 
 // capacity limits the columns of a mapper.
@@ -35,9 +36,13 @@ func (m *Mapper) overflows() bool {
 }
 
 // columnBytes returns the size of the columns. It includes rows without a value, which take space in a
-// batch. A column whose type was widened counts with its new size.
+// batch. A column whose type was widened counts with its new size. The rows of child tables count with penstock's
+// own columns, because one short record may have thousands of them.
 func (m *Mapper) columnBytes() (n int64) {
 	m.root.each(func(t *table) {
+		if t.parent != nil {
+			n += int64(t.rows) * childRowBytes
+		}
 		for _, c := range t.columns {
 			switch {
 			case c.n == 0:

@@ -78,7 +78,8 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 		p.met.add(gapReject(gap))
 	}
 	g.end = page.End
-	g.files, g.bytes = append(g.files, page.Files...), g.bytes+int64(files)
+	g.files = append(g.files, page.Files...)
+	g.size.bytes += int64(files)
 	if g.end != nil {
 		g.ended = p.Now().UTC()
 	}
@@ -102,14 +103,15 @@ const largePage = 16 << 20
 // mostMapped is the maximum size of the rows of one page in columns. In a table of many columns, short records
 // can take a thousand times the memory of their JSON. // Invariant 6
 const (
-	mostMapped  = 160 << 20
+	mostMapped  = 112 << 20
 	mostCells   = 128 << 20 // values and nulls of a page: a null takes time in every destination
-	mostRejects = 250_000   // per page
+	mostRows    = 1_250_000 // of a page in all tables: the destination needs memory to merge them
+	mostRejects = 125_000   // per page
 )
 
 // mapPage maps the page's records into batches, part by part. // Invariants 6 and 15
 func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
-	mapped, cells, rejects := p.group.bytes, p.group.cells, len(p.group.rejects)
+	before, rejects := p.group.size, len(p.group.rejects)
 	p.inPage = true
 	defer func() { p.inPage = false }()
 	for full, err := range appendPage(p.mapper, page) {
@@ -127,8 +129,12 @@ func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
 		if len(p.group.rejects)-rejects > mostRejects {
 			return fmt.Errorf("%s: map page %d: more than %d of its records and values fit no column; set a smaller page size (pagination.limit of the stream)", p.stream.Name, p.total.pages+1, mostRejects)
 		}
-		if p.group.bytes-mapped > mostMapped || p.group.cells-cells > mostCells {
-			return fmt.Errorf("%s: map page %d: its rows take more than %d MB or %d million cells in columns, most of them without a value; set a smaller page size (pagination.limit of the stream) or a lower max_columns, which keeps more of each record in %s", p.stream.Name, p.total.pages+1, mostMapped>>20, mostCells>>20, schemas.ColRest)
+		size := p.group.size
+		if size.rows-before.rows > mostRows {
+			return fmt.Errorf("%s: map page %d: more than %d rows; set a smaller page size (pagination.limit of the stream)", p.stream.Name, p.total.pages+1, mostRows)
+		}
+		if size.bytes-before.bytes > mostMapped || size.cells-before.cells > mostCells {
+			return fmt.Errorf("%s: map page %d: its rows take more than %d MB or %d million cells in columns; set a smaller page size (pagination.limit of the stream) or, if most columns of its rows are empty, a lower max_columns, which keeps more of each record in %s", p.stream.Name, p.total.pages+1, mostMapped>>20, mostCells>>20, schemas.ColRest)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -167,7 +173,7 @@ func appendPage(m *transform.Mapper, page extract.Page) iter.Seq2[bool, error] {
 func (p *pass) full() bool {
 	g := p.group
 	return g.rows+int64(p.mapper.Rows()) >= int64(p.limits.groupRows) ||
-		g.bytes+p.mapper.Bytes() >= p.limits.groupBytes ||
+		g.size.bytes+p.mapper.Bytes() >= p.limits.groupBytes ||
 		time.Since(g.begun) >= p.limits.groupAge
 }
 

@@ -61,7 +61,22 @@ func TestPageOfTooManyRejects(t *testing.T) {
 		fmt.Fprint(w, `[{"id":1,"name":"n1"}`+strings.Repeat(",null", mostRejects+5000)+"]")
 	})
 	s := r.inSmallBatches(t)
-	require.ErrorContains(t, s.Err, "more than 250000 of its records and values fit no column")
+	require.ErrorContains(t, s.Err, "more than 125000 of its records and values fit no column")
+	require.Empty(t, r.memory.Rows("x_things"))
+}
+
+// A page with more rows than a destination merges in bounded memory ends the stream and leaves nothing. The rows of
+// child tables count. // Invariant 6
+func TestPageOfTooManyRows(t *testing.T) {
+	const n = 2_000
+	var page strings.Builder
+	for i := range n {
+		fmt.Fprintf(&page, `,{"id":%d,"lines":[{"x":1}%s]}`, i+1, strings.Repeat(`,{"x":1}`, mostRows/n))
+	}
+	r := newReader(t)
+	r.begin(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "["+page.String()[1:]+"]") })
+	s := r.inSmallBatches(t)
+	require.ErrorContains(t, s.Err, "map page 1: more than 1250000 rows")
 	require.Empty(t, r.memory.Rows("x_things"))
 }
 
@@ -83,7 +98,7 @@ func TestPageOfTooManyColumns(t *testing.T) {
 	r := newReader(t)
 	r.begin(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "["+page.String()[1:]+"]") })
 	s := r.inSmallBatches(t)
-	require.ErrorContains(t, s.Err, "its rows take more than 160 MB or 128 million cells in columns")
+	require.ErrorContains(t, s.Err, "its rows take more than 112 MB or 128 million cells in columns")
 	require.Empty(t, r.memory.Rows("x_things"))
 
 	r.stream.MaxColumns = 200

@@ -97,8 +97,7 @@ type group struct {
 	left    []transform.TableBatch // keys of records that the filter leaves out
 	begun   time.Time
 	rows    int64 // rows of the root table in the batches
-	cells   int64 // values and nulls in the batches
-	bytes   int64 // bytes of the batches
+	size    groupSize
 	held    int64 // bytes reserved from the budget
 	loose   int64 // the part of held for pages whose records are in no batch yet
 	batched int64 // bytes of the batches cut since the last settle
@@ -113,6 +112,13 @@ type group struct {
 	control string      // see pass; with end
 	refused refused     // see pass; with end
 	met     *metRejects // rejects of the pass; set in every group
+}
+
+// groupSize is the size of a group's batches, those of all tables together.
+type groupSize struct {
+	rows  int64
+	cells int64 // values and nulls
+	bytes int64 // of the columns and of the kept files
 }
 
 // read gathers the pass's groups while a second goroutine commits the previous one, and returns when both are

@@ -14,11 +14,13 @@ import (
 func (p *pass) flush() error {
 	g := p.group
 	bytes := p.mapper.Bytes()
-	g.bytes, g.batched = g.bytes+bytes, g.batched+bytes
+	g.size.bytes += bytes
+	g.batched += bytes
 	defer p.settle()
 	batches, rejects := p.mapper.Flush()
 	for _, b := range batches {
-		g.cells += b.Batch.NumRows() * b.Batch.NumCols()
+		g.size.rows += b.Batch.NumRows()
+		g.size.cells += b.Batch.NumRows() * b.Batch.NumCols()
 		p.profile.add(b.Table, b.Batch)
 		if b.Table.Name == p.stream.Table.Name {
 			p.hasher.add(&p.digest, b.Table, b.Batch)
