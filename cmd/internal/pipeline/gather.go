@@ -105,7 +105,7 @@ const largePage = 16 << 20
 const (
 	mostMapped  = 112 << 20
 	mostCells   = 128 << 20 // values and nulls of a page: a null takes time in every destination
-	mostRows    = 1_250_000 // of a page in all tables: the destination needs memory to merge them
+	mostRows    = 1_000_000 // of a page in all tables: the destination needs memory to merge them
 	mostRejects = 125_000   // per page
 )
 

@@ -76,7 +76,7 @@ func TestPageOfTooManyRows(t *testing.T) {
 	r := newReader(t)
 	r.begin(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "["+page.String()[1:]+"]") })
 	s := r.inSmallBatches(t)
-	require.ErrorContains(t, s.Err, "map page 1: more than 1250000 rows")
+	require.ErrorContains(t, s.Err, "map page 1: more than 1000000 rows")
 	require.Empty(t, r.memory.Rows("x_things"))
 }
 
