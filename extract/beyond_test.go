@@ -93,7 +93,7 @@ func TestFirstPageInTheMiddle(t *testing.T) {
 // A connection that breaks while the end of a list is tested shows nothing about the list.
 func TestBrokenConnectionAfterTheEnd(t *testing.T) {
 	s := own("x.things")
-	s.Key, s.Settled, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "page", Page: "page"}
+	s.Key, s.RecordsKnown, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "page", Page: "page"}
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		p := number(r, "page", 1)
 		if p > 4 {

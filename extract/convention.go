@@ -69,9 +69,9 @@ type Convention struct {
 
 	Volatile []string `json:"volatile,omitempty"` // top-level fields that differ on every reading
 
-	// Waiting reports that the list seems to have an order or a filter by the time of change, but
+	// WaitsForChange reports that the list seems to have an order or a filter by the time of change, but
 	// no record has shown yet that it does not go by the time of creation.
-	Waiting bool `json:"waiting,omitempty"`
+	WaitsForChange bool `json:"waiting,omitempty"`
 
 	Dropped     []string   `json:"dropped,omitempty"`      // hypotheses that the source has refuted: see the Hypothesis constants
 	RefutedKeys [][]string `json:"refuted_keys,omitempty"` // keys that two different records shared
@@ -120,12 +120,12 @@ func (c Convention) Undecided() bool {
 	if f != nil && f.ByChange || f == nil && o != nil && o.ByChange {
 		return false
 	}
-	return c.Waiting || f != nil && !f.ByChange || f == nil && o != nil && o.Desc && ofChange(o.Field) && !o.ByChange
+	return c.WaitsForChange || f != nil && !f.ByChange || f == nil && o != nil && o.Desc && ofChange(o.Field) && !o.ByChange
 }
 
 // Renew returns c with the order and the filters that a later negotiation found.
 func (c Convention) Renew(later Convention) Convention {
-	c.Order, c.Filter, c.Waiting, c.LearnedAt = later.Order, later.Filter, later.Waiting, later.LearnedAt
+	c.Order, c.Filter, c.WaitsForChange, c.LearnedAt = later.Order, later.Filter, later.WaitsForChange, later.LearnedAt
 	c.Requests += later.Requests
 	about := func(f Fact) bool { return f.About == FactSort || f.About == FactFilter }
 	c.Facts = slices.DeleteFunc(slices.Clone(c.Facts), about)
@@ -146,11 +146,11 @@ func (c Convention) About(s schemas.Stream) Convention {
 // Apply fills in what s leaves open and replaces hints of the catalogue. What the user or an API
 // description states is kept.
 func (c Convention) Apply(s schemas.Stream) schemas.Stream {
-	s = c.Drop(s)
+	s = c.WithoutRefuted(s)
 	if c.Located && s.Stated["records"] == "" {
 		others := slices.DeleteFunc(slices.Clone(s.Records), func(p string) bool { return p == c.Records })
 		s.Records = append([]string{c.Records}, others...)
-		s.Settled, s.Object = true, c.Object()
+		s.RecordsKnown, s.Object = true, c.Object()
 	}
 	s.Context = cmp.Or(s.Context, c.Context)
 	if len(s.Key) == 0 || c.Refuted(s.Key) && s.Stated["key"] == "" {

@@ -324,7 +324,7 @@ func TestUsualSizeOfAPage(t *testing.T) {
 		s := own("x.things")
 		f := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, rows(0, n, n)) }, s)
 		_, r := learn(t, f, s)
-		require.True(t, r.end.Guessed)
+		require.True(t, r.end.PathOnly)
 		require.Equal(t, doubt, r.end.Round, n)
 	}
 }

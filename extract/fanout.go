@@ -147,7 +147,7 @@ func (f *fanPass) run(ctx context.Context, yield func(Page, error) bool) (more b
 	defer q.stop()
 	w := &lookahead{next: next, size: f.reach(), sum: f.done}
 	if f.selects != nil {
-		w.selects = func(t tuple) bool { return f.selects(Parent{Tuple: t.line, Print: t.print}, f.over.count()) }
+		w.selects = func(t tuple) bool { return f.selects(Parent{Tuple: t.line, Fingerprint: t.print}, f.over.count()) }
 	}
 	for {
 		if err := w.fill(); err != nil {
@@ -230,7 +230,7 @@ func (f *fanPass) passOver(n int, sum uint64) {
 // parent takes the records of one tuple, given its first answer. A parent that no longer exists has
 // no records.
 func (f *fanPass) parent(ctx context.Context, t tupleRequest, w *lookahead, a *answer, err error, yield func(Page, error) bool) (more bool, _ error) {
-	f.current = Parent{Tuple: []byte(t.line), Print: t.print}
+	f.current = Parent{Tuple: []byte(t.line), Fingerprint: t.print}
 	pages := f.mark.Pages
 	if err == nil {
 		if more, err = f.gather(ctx, t.line, a, yield); err == nil && !more {
@@ -279,7 +279,7 @@ func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func
 		if st.rule != "" {
 			unexplained := l.unexplained(st)
 			f.mark.Incomplete, f.mark.Unexplained = someOf(f.mark.Incomplete, l.incomplete), someOf(f.mark.Unexplained, unexplained)
-			f.current.Sure = !l.short(st) && len(l.gaps.all)+len(l.incomplete)+len(unexplained) == 0
+			f.current.Complete = !l.short(st) && len(l.gaps.all)+len(l.incomplete)+len(unexplained) == 0
 		}
 		if st.rule != "" && l.short(st) {
 			f.mark.Short++

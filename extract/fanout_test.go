@@ -367,7 +367,7 @@ func TestFanOutParentEnded(t *testing.T) {
 		f.parent500 = refused
 		_, err := f.Negotiate(t.Context(), f.parent, Convention{})
 		require.Equal(t, refused, err != nil)
-		f.Ended(f.parent.Name)
+		f.NoMorePasses(f.parent.Name)
 		records, err := f.beforePatienceEnds(t)
 		require.Equal(t, refused, err != nil, "%v", err)
 		if refused {

@@ -106,7 +106,7 @@ func TestAnswersThatAreNotFiles(t *testing.T) {
 	require.Equal(t, "parent [4]: 200: JSON instead of application/pdf", r.end.Gaps[1].String())
 	require.Equal(t, "parent [6]: 200: text/plain instead of application/pdf", r.end.Gaps[2].String())
 	for _, p := range r.parents {
-		require.Equal(t, string(p.Tuple) == "[1]" || string(p.Tuple) == "[3]", p.Sure, "%s", p.Tuple)
+		require.Equal(t, string(p.Tuple) == "[1]" || string(p.Tuple) == "[3]", p.Complete, "%s", p.Tuple)
 	}
 }
 

@@ -110,7 +110,7 @@ func (t *trial) reacts(ctx context.Context, names []string, bound string) (bool,
 // with two records: the one created earlier was changed after a given time, the other one before
 // that time. The filter must return the first and leave out the second.
 func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
-	t.n.out.Waiting = true
+	t.n.out.WaitsForChange = true
 	if !t.h.complete(t.n.rows) {
 		t.f.Refuted = append(t.f.Refuted, fmt.Sprintf("%s: some records have no %s, and the filter may always leave them out", name, t.h.changed))
 		return nil, nil
@@ -142,7 +142,7 @@ func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
 		t.refuse(name, bound, why)
 		return nil, nil
 	}
-	t.n.out.Waiting = false
+	t.n.out.WaitsForChange = false
 	t.f.Value = fmt.Sprintf("%s by %s", name, t.h.changed)
 	t.f.Evidence = append(t.f.Evidence, fmt.Sprintf("%s=%s returned the record that was changed then, but not one that was created later and changed earlier; a time in the future returned none", name, t.h.text(bound)))
 	return &Filter{Param: name, Field: t.h.changed, Format: t.h.unit, ByChange: true}, nil

@@ -78,7 +78,7 @@ func TestHostileIDs(t *testing.T) {
 		require.Less(t, len(c), 64<<10)
 	}
 	for _, p := range r.parents {
-		require.Equal(t, p.Records == 1, p.Sure, "%.40s", p.Tuple)
+		require.Equal(t, p.Records == 1, p.Complete, "%.40s", p.Tuple)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestHostileAnswers(t *testing.T) {
 					require.Len(t, r.records, 9)
 					require.Len(t, r.end.Gaps, 1)
 					for _, p := range r.parents {
-						require.Equal(t, string(p.Tuple) != "["+ids[place]+"]", p.Sure, "%s", p.Tuple)
+						require.Equal(t, string(p.Tuple) != "["+ids[place]+"]", p.Complete, "%s", p.Tuple)
 					}
 				})
 			}

@@ -21,23 +21,23 @@ const (
 )
 
 // RefutedError reports that a source ignores parameters with which the catalogue reads a stream.
-// [Client.Pages] returns it. The stream can be read without the parameters: see [Convention.Drop].
+// [Client.Pages] returns it. The stream can be read without the parameters: see [Convention.WithoutRefuted].
 type RefutedError struct {
-	Stream string
-	About  string // one of the Hypothesis constants
-	Seen   string // the evidence
+	Stream     string
+	Hypothesis string // one of the Hypothesis constants
+	Seen       string // the evidence
 
-	// ForNow reports that the hypothesis may hold in a later pass: at present no parent has a value
+	// Temporary reports that the hypothesis may hold in a later pass: at present no parent has a value
 	// for the parameters.
-	ForNow bool
+	Temporary bool
 }
 
 // Error returns the evidence.
 func (e *RefutedError) Error() string { return e.Seen }
 
-// Drop returns s without the hypotheses that c has refuted. It keeps what the user or an API
+// WithoutRefuted returns s without the hypotheses that c has refuted. It keeps what the user or an API
 // description states.
-func (c Convention) Drop(s schemas.Stream) schemas.Stream {
+func (c Convention) WithoutRefuted(s schemas.Stream) schemas.Stream {
 	for _, about := range c.Dropped {
 		switch {
 		case s.Stated[about] != "":
@@ -79,7 +79,7 @@ func ContextColumns(s schemas.Stream) []string {
 // dropped: the stream fails, and the message says what to change.
 func refute(s schemas.Stream, about, seen string) error {
 	if s.Stated[about] == "" {
-		return &RefutedError{Stream: s.Name, About: about, Seen: seen}
+		return &RefutedError{Stream: s.Name, Hypothesis: about, Seen: seen}
 	}
 	remove := "remove `parent` and the parameters with `from`"
 	if about == HypothesisMonths {
@@ -335,7 +335,7 @@ func (p *pass) valueless(ctx context.Context) error {
 	if p.s.Stated[HypothesisParent] != "" {
 		return nil
 	}
-	simple := Convention{Dropped: []string{HypothesisParent}}.Drop(p.s)
+	simple := Convention{Dropped: []string{HypothesisParent}}.WithoutRefuted(p.s)
 	params, err := constants(simple)
 	if err != nil || slices.ContainsFunc(fedOf(p.s), func(p schemas.Param) bool { return p.In == "path" }) {
 		return nil
@@ -353,6 +353,6 @@ func (p *pass) valueless(ctx context.Context) error {
 	if err != nil || len(rowsOf(a.d, at)) == 0 {
 		return nil
 	}
-	return &RefutedError{Stream: p.s.Name, About: HypothesisParent, ForNow: true,
+	return &RefutedError{Stream: p.s.Name, Hypothesis: HypothesisParent, Temporary: true,
 		Seen: fmt.Sprintf("no record of %s has a value for the parameters, and the list returns records without them", p.s.Parent)}
 }

@@ -80,8 +80,8 @@ func TestMonthsCanBeRefuted(t *testing.T) {
 				require.ErrorContains(t, err, "ignores month and year")
 				require.ErrorContains(t, err, "remove `months`")
 			case tt.refuted:
-				require.Equal(t, HypothesisMonths, refuted.About)
-				simple := Convention{Dropped: []string{refuted.About}}.Drop(s)
+				require.Equal(t, HypothesisMonths, refuted.Hypothesis)
+				simple := Convention{Dropped: []string{refuted.Hypothesis}}.WithoutRefuted(s)
 				r, err := read(c.Client, simple, "")
 				require.NoError(t, err)
 				require.Equal(t, "1,2", r.ids())
@@ -180,9 +180,9 @@ func TestParentParameterCanBeRefuted(t *testing.T) {
 				require.ErrorContains(t, err, "remove `parent`")
 				return
 			case tt.refuted:
-				require.Equal(t, HypothesisParent, refuted.About)
-				require.Equal(t, tt.forNow, refuted.ForNow)
-				simple := Convention{Dropped: []string{refuted.About}}.Drop(child)
+				require.Equal(t, HypothesisParent, refuted.Hypothesis)
+				require.Equal(t, tt.forNow, refuted.Temporary)
+				simple := Convention{Dropped: []string{refuted.Hypothesis}}.WithoutRefuted(child)
 				require.Equal(t, []string{"id"}, simple.Key)
 				r, err = read(c.Client, simple, "")
 			}

@@ -11,9 +11,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Deliveries is a queue of webhook events in the order of their arrival. [state.Inbox] implements
+// EventQueue is a queue of webhook events in the order of their arrival. [state.Inbox] implements
 // it.
-type Deliveries interface {
+type EventQueue interface {
 	// Events returns up to limit events of a source after an ordinal.
 	Events(ctx context.Context, source string, after int64, limit int) ([]state.Event, error)
 }
@@ -21,14 +21,14 @@ type Deliveries interface {
 // Inbox reads the webhook events of one source as hints that records may have changed. What an
 // event says about a record is only passed on, as [Hint].Data. It is safe for concurrent use.
 type Inbox struct {
-	waiting Deliveries
+	waiting EventQueue
 	source  string
 	known   *schemas.Events
 	read    map[string]bool // names of the streams that are read
 }
 
 // NewInbox returns the inbox of one source. The argument streams holds the streams that are read.
-func NewInbox(waiting Deliveries, source string, known *schemas.Events, streams []schemas.Stream) *Inbox {
+func NewInbox(waiting EventQueue, source string, known *schemas.Events, streams []schemas.Stream) *Inbox {
 	i := &Inbox{waiting: waiting, source: source, known: known, read: map[string]bool{}}
 	for _, s := range streams {
 		i.read[s.Name] = true
@@ -39,8 +39,8 @@ func NewInbox(waiting Deliveries, source string, known *schemas.Events, streams 
 // Source returns the name of the source.
 func (i *Inbox) Source() string { return i.source }
 
-// Announces reports whether a stream is read and has webhook events.
-func (i *Inbox) Announces(stream string) bool { return i.read[stream] && i.known.Announces(stream) }
+// HasEvents reports whether a stream is read and has webhook events.
+func (i *Inbox) HasEvents(stream string) bool { return i.read[stream] && i.known.HasEvents(stream) }
 
 // Hint says that a record may have changed.
 type Hint struct {

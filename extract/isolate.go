@@ -17,13 +17,13 @@ import (
 // Gap is a run of records in a list that the server cannot return in any way, because one of them
 // breaks the code that writes the answer.
 type Gap struct {
-	At     string `json:"at"`   // the page that failed; of a fan-out, the parent
-	From   int64  `json:"from"` // index of the first record in the list, from 0
-	Rows   int64  `json:"rows"` // number of records
-	After  string `json:"after,omitempty"`
-	Before string `json:"before,omitempty"` // keys of the records before and after it, as JSON
-	Status int    `json:"status"`
-	Words  string `json:"words,omitempty"` // the server's message
+	At      string `json:"at"`   // the page that failed; of a fan-out, the parent
+	First   int64  `json:"from"` // index of the first record in the list, from 0
+	Rows    int64  `json:"rows"` // number of records
+	After   string `json:"after,omitempty"`
+	Before  string `json:"before,omitempty"` // keys of the records before and after it, as JSON
+	Status  int    `json:"status"`
+	Message string `json:"words,omitempty"` // the server's message
 }
 
 // String returns a text like: record 17 of the list (page 2), after 4711 and before 4713: 500:
@@ -36,9 +36,9 @@ func (g Gap) String() string {
 			fmt.Fprintf(&b, " and %d after it", g.Rows-1)
 		}
 	} else if g.Rows == 1 {
-		fmt.Fprintf(&b, "record %d of the list (%s)", g.From+1, g.At)
+		fmt.Fprintf(&b, "record %d of the list (%s)", g.First+1, g.At)
 	} else {
-		fmt.Fprintf(&b, "records %d to %d of the list (%s)", g.From+1, g.From+g.Rows, g.At)
+		fmt.Fprintf(&b, "records %d to %d of the list (%s)", g.First+1, g.First+g.Rows, g.At)
 	}
 	if g.After != "" {
 		b.WriteString(", after " + g.After)
@@ -47,8 +47,8 @@ func (g Gap) String() string {
 		b.WriteString(", before " + g.Before)
 	}
 	fmt.Fprintf(&b, ": %d", g.Status)
-	if g.Words != "" {
-		b.WriteString(": " + g.Words)
+	if g.Message != "" {
+		b.WriteString(": " + g.Message)
 	}
 	return b.String()
 }
@@ -316,14 +316,14 @@ func (i *isolation) take(a *answer, p part) error {
 func (i *isolation) gap(p part, fault *wire.Error) {
 	i.open = true
 	if n := len(i.st.gaps); n > 0 {
-		if g := &i.st.gaps[n-1]; g.From+g.Rows == p.from && g.Words == fault.Message && g.Status == fault.Status {
+		if g := &i.st.gaps[n-1]; g.First+g.Rows == p.from && g.Message == fault.Message && g.Status == fault.Status {
 			g.Rows += p.rows
 			return
 		}
 	}
 	i.st.gaps = append(i.st.gaps, Gap{
-		At: i.st.at.String(), From: p.from, Rows: p.rows, After: i.tail,
-		Status: fault.Status, Words: fault.Message,
+		At: i.st.at.String(), First: p.from, Rows: p.rows, After: i.tail,
+		Status: fault.Status, Message: fault.Message,
 	})
 }
 

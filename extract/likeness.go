@@ -10,11 +10,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Likeness describes the records of a list. It converts a record that was read by itself into the
+// RecordForm describes the records of a list. It converts a record that was read by itself into the
 // form of the list: it removes members that the list does not show, and refuses a record that lacks
 // a member of all listed records. If the result equals the listed record byte by byte, the row is
 // the same whichever way its record was read.
-type Likeness struct {
+type RecordForm struct {
 	key      string
 	volatile []string
 	shown    map[string]bool        // members of at least one record
@@ -33,14 +33,14 @@ type attribute struct {
 // errUnlike is the error for a record that does not have the form of the list.
 var errUnlike = errors.New("the single record differs from the list")
 
-// NewLikeness analyses some records of a list, a JSON array. The member that key names identifies
+// NewRecordForm analyses some records of a list, a JSON array. The member that key names identifies
 // them. Members in volatile may differ.
-func NewLikeness(records []byte, key string, volatile []string) (*Likeness, error) {
+func NewRecordForm(records []byte, key string, volatile []string) (*RecordForm, error) {
 	all, err := elements(records)
 	if err != nil {
 		return nil, err
 	}
-	l := &Likeness{key: key, volatile: volatile, shown: map[string]bool{}, sample: map[string][]attribute{}}
+	l := &RecordForm{key: key, volatile: volatile, shown: map[string]bool{}, sample: map[string][]attribute{}}
 	seen := map[string]int{}
 	for _, r := range all {
 		ms, err := attributes(r)
@@ -67,7 +67,7 @@ func NewLikeness(records []byte, key string, volatile []string) (*Likeness, erro
 
 // Keys returns the keys of the analysed records as JSON scalars, records with the most members
 // first.
-func (l *Likeness) Keys() []string {
+func (l *RecordForm) Keys() []string {
 	keys := slices.Clone(l.order)
 	slices.SortStableFunc(keys, func(a, b string) int { return len(l.sample[b]) - len(l.sample[a]) })
 	return keys
@@ -75,7 +75,7 @@ func (l *Likeness) Keys() []string {
 
 // Same reports whether a record that was read by itself, after Fit, equals the analysed record with
 // the same key.
-func (l *Likeness) Same(record []byte) bool {
+func (l *RecordForm) Same(record []byte) bool {
 	fit, err := l.Fit(record)
 	if err != nil {
 		return false
@@ -101,7 +101,7 @@ func (l *Likeness) Same(record []byte) bool {
 
 // Fit converts a record that was read by itself into the form of the list. The remaining members
 // are unchanged byte by byte.
-func (l *Likeness) Fit(record []byte) ([]byte, error) {
+func (l *RecordForm) Fit(record []byte) ([]byte, error) {
 	ms, err := attributes(record)
 	if err != nil {
 		return nil, err
@@ -203,8 +203,8 @@ func elements(array []byte) ([]json.RawMessage, error) {
 	return all, nil
 }
 
-// Disagree returns the names of members that are in both objects with different scalars.
-func Disagree(a, b []byte) []string {
+// DifferingMembers returns the names of members that are in both objects with different scalars.
+func DifferingMembers(a, b []byte) []string {
 	as, err1 := attributes(a)
 	bs, err2 := attributes(b)
 	if err1 != nil || err2 != nil {

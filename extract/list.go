@@ -76,12 +76,12 @@ type listReader struct {
 
 func (c *Client) newListReader(s schemas.Stream, params []bound, h *endpointTraits) *listReader {
 	if h.paging != nil {
-		s.Pagination, s.Settled = *h.paging, true
+		s.Pagination, s.RecordsKnown = *h.paging, true
 	}
 	return &listReader{
 		c: c, s: s, params: params, traits: h,
 		asm:        assembler{stream: s, params: contextMembers(s, params), seed: c.seed},
-		pager:      pager{stated: stated(s), hint: s.Pagination, settled: s.Settled && s.Pagination.Type != "", announces: h.announces, cautious: s.Parent != "", total: -1},
+		pager:      pager{stated: stated(s), hint: s.Pagination, settled: s.RecordsKnown && s.Pagination.Type != "", announces: h.announces, cautious: s.Parent != "", total: -1},
 		firstTotal: -1, lastTotal: -1, clampedTo: -1, echoed: -1, misplaced: -1, lastSignals: noSignals,
 		seen: make(map[uint64]bool), visited: make(map[uint64]bool),
 		drift: drift{total: -1},
@@ -329,7 +329,7 @@ func (l *listReader) idOf(d *doc, record value) string {
 // changed wraps an error with [ErrShape] if the endpoint was settled, so that it is negotiated
 // again.
 func (l *listReader) changed(err error) error {
-	if !l.s.Settled || errors.Is(err, ErrShape) {
+	if !l.s.RecordsKnown || errors.Is(err, ErrShape) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrShape, err)

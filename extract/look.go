@@ -76,10 +76,10 @@ func (l *listReader) locate(d *doc) (found, error) {
 		return f, l.changed(err)
 	case f.form == formNone:
 		return f, nil
-	case l.s.Settled && len(l.s.Records) > 0 && f.pointer != l.s.Records[0] && !empty(d, f):
+	case l.s.RecordsKnown && len(l.s.Records) > 0 && f.pointer != l.s.Records[0] && !empty(d, f):
 		return f, fmt.Errorf("%w: the records were at %q, now they are at %q", ErrShape, l.s.Records[0], f.pointer)
 	}
-	if l.s.Settled && !singleClass(l.s.Class) && l.s.Object != (f.form == formOne) && !empty(d, f) {
+	if l.s.RecordsKnown && !singleClass(l.s.Class) && l.s.Object != (f.form == formOne) && !empty(d, f) {
 		return f, fmt.Errorf("%w: %s", ErrShape, map[bool]string{true: "it was one object, now it is a list", false: "it was a list, now it is one object"}[l.s.Object])
 	}
 	l.traits.layout = found{pointer: f.pointer, form: f.form}

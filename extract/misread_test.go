@@ -345,7 +345,7 @@ func TestObjectBesideNull(t *testing.T) {
 // has the first number: that is not the end.
 func TestEmptyPageByUnknownParameter(t *testing.T) {
 	s := own("x.things")
-	s.Key, s.Settled, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "page", Page: "page"}
+	s.Key, s.RecordsKnown, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "page", Page: "page"}
 	for i := range 4 {
 		known, more := i%2 == 1, []string{`"has_more":%t`, `"last_page":2,"full":%t`}[i/2]
 		f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -402,7 +402,7 @@ func TestPagesThatOverlapByOneRecordWithoutAKey(t *testing.T) {
 // A page that is not found once is not the end if the page before it was full.
 func TestPageThatIsNotFoundOnce(t *testing.T) {
 	s := own("x.things")
-	s.Key, s.Settled, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "offset", Page: "offset"}
+	s.Key, s.RecordsKnown, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "offset", Page: "offset"}
 	for _, often := range []int{1, 99} {
 		refused := 0
 		f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -459,7 +459,7 @@ func TestSharedKeysAreNotRereadings(t *testing.T) {
 // more.
 func TestRefusedPageOfAListThatHasMore(t *testing.T) {
 	s := own("x.things")
-	s.Key, s.Settled, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "cursor", Page: "cursor"}
+	s.Key, s.RecordsKnown, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "cursor", Page: "cursor"}
 	for _, more := range []bool{true, false} {
 		f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.FormValue("cursor") != "" {
@@ -478,7 +478,7 @@ func TestRefusedPageOfAListThatHasMore(t *testing.T) {
 func TestPageNumberEqualsPageCount(t *testing.T) {
 	for base, uneven := range map[int]int{0: 0, 1: 1} {
 		s := own("x.things")
-		s.Key, s.Settled, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "page", Page: "page", Zero: base == 0}
+		s.Key, s.RecordsKnown, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "page", Page: "page", Zero: base == 0}
 		f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			from := 10 * (number(r, "page", base) - base)
 			var out []string

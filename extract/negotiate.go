@@ -123,7 +123,7 @@ func (n *negotiation) run(ctx context.Context) error {
 	}
 	params = append(params, present...)
 	s := n.s
-	s.Settled = false
+	s.RecordsKnown = false
 	n.l = n.c.newListReader(s, params, &endpointTraits{})
 	n.l.pager.cautious, n.l.budget, n.l.asm.deep = true, maxProbes, true
 	n.l.volatility = newVolatility()
@@ -198,7 +198,7 @@ func (n *negotiation) recordsNotFound(d *doc, err error) error {
 	if len(places) <= 1 {
 		yaml = strings.Replace(yaml, " # or ", "", 1)
 	}
-	return &UnsettledError{Stream: n.s.Name, About: FactRecords, Seen: err.Error(), YAML: yaml}
+	return &UnsettledError{Stream: n.s.Name, Fact: FactRecords, Seen: err.Error(), YAML: yaml}
 }
 
 // envelope notes the place of the records and how the body reports success.

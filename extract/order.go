@@ -32,7 +32,7 @@ func (n *negotiation) order() {
 			n.out.Order.ByChange = true
 			f.Evidence = append(f.Evidence, fmt.Sprintf("a record changed at %s comes before one changed at %s that was created later", edited[name], other[name]))
 		} else {
-			n.out.Waiting = true
+			n.out.WaitsForChange = true
 			f.Refuted = append(f.Refuted, fmt.Sprintf("the latest change first: of %d records, no edited one shows that it is not the newest first", len(n.rows)))
 		}
 		return

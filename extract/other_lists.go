@@ -93,7 +93,7 @@ func (n *negotiation) otherList(ctx context.Context, doubt error) error {
 // whichList returns the error for an answer with two lists that may be the records.
 func (n *negotiation) whichList(a, b, seen string) error {
 	return &UnsettledError{
-		Stream: n.s.Name, About: FactRecords, Seen: seen,
+		Stream: n.s.Name, Fact: FactRecords, Seen: seen,
 		YAML: fmt.Sprintf("streams:\n  %s:\n    records: %s # or %s\n", n.s.Name, quoted(b), quoted(a)),
 	}
 }

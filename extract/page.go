@@ -77,21 +77,21 @@ type End struct {
 	// "/errors: [...]", "status 206".
 	Incomplete []string
 
-	// Guessed reports that the user configured only the list's path, so how it is paged is known
+	// PathOnly reports that the user configured only the list's path, so how it is paged is known
 	// only from probes.
-	Guessed bool
+	PathOnly bool
 
-	// Unshown reports that only the first page held records, so nothing shows that further pages
+	// OnePageOnly reports that only the first page held records, so nothing shows that further pages
 	// are requested correctly.
-	Unshown bool
+	OnePageOnly bool
 }
 
 // ParentList is a reading of a stream that was made only for its children.
 type ParentList struct {
-	End     End
-	Records int64 // number of records read
-	Repeats int64 // of these, records that came twice
-	Again   bool  // a second reading found the same records
+	End      End
+	Records  int64 // number of records read
+	Repeats  int64 // of these, records that came twice
+	Repeated bool  // a second reading found the same records
 }
 
 // The rules by which a pass may end. A pass that stops for any other reason, such as an exhausted

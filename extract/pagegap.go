@@ -43,7 +43,7 @@ func (l *listReader) skip(ctx context.Context, at position, cause error) *step {
 	if rows <= 0 {
 		return nil // the page is beyond the end
 	}
-	gap := Gap{At: at.String(), From: from, Rows: rows, After: l.gaps.tail, Status: fault.Status, Words: fault.Message}
+	gap := Gap{At: at.String(), First: from, Rows: rows, After: l.gaps.tail, Status: fault.Status, Message: fault.Message}
 	l.gaps.all, l.gaps.open = append(l.gaps.all, gap), true
 	l.gaps.pages++
 	l.pager.rows += rows

@@ -33,7 +33,7 @@ func TestOneRecordOfAServerThatFiltersByUnknownParameters(t *testing.T) {
 		r, err := read(f.Client, c.Apply(s), "")
 		require.NoError(t, err)
 		if param == "blatt" {
-			require.True(t, r.end.Unshown, "%+v", r.end)
+			require.True(t, r.end.OnePageOnly, "%+v", r.end)
 			continue
 		}
 		require.Equal(t, wanted(15), r.ids())

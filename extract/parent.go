@@ -11,12 +11,12 @@ type Parent struct {
 	// returns.
 	Tuple []byte
 
-	// Print is a fingerprint of the records without their volatile members. It is the same in every
+	// Fingerprint is a fingerprint of the records without their volatile members. It is the same in every
 	// process and does not depend on the order of members.
-	Print uint64
+	Fingerprint uint64
 
-	Records int64 // records of its answers so far, with this page
-	Sure    bool  // all answers were read, and nothing indicates missing records
+	Records  int64 // records of its answers so far, with this page
+	Complete bool  // all answers were read, and nothing indicates missing records
 }
 
 // print returns a record's part of [Parent].Print: a sum over the members, so that their order does

@@ -211,10 +211,10 @@ func (f *parentFeed) finish(ctx context.Context, err error, list *ParentList) {
 	f.change()
 }
 
-// Ended reports that no further pass over the stream will begin. Child streams then stop waiting
+// NoMorePasses reports that no further pass over the stream will begin. Child streams then stop waiting
 // for one and read the list themselves if necessary; without this call they do so after half a
 // minute. It may be called at any time.
-func (c *Client) Ended(stream string) {
+func (c *Client) NoMorePasses(stream string) {
 	if f := c.fedBy(stream); f != nil {
 		f.giveUp()
 	}
@@ -302,7 +302,7 @@ func (f *parentFeed) read(ctx context.Context) {
 	if err == nil {
 		again := second.Records == first.Records && second.sum == first.sum
 		list = &second.ParentList
-		list.Again = again
+		list.Repeated = again
 	}
 }
 

@@ -42,7 +42,7 @@ func (f *fanPass) continueWithout(ctx context.Context, t tupleRequest, w *lookah
 	default:
 		return err
 	}
-	f.current.Sure = false
+	f.current.Complete = false
 	f.requests += requestsOf(err)
 	return nil
 }
@@ -61,7 +61,7 @@ func (f *fanPass) gap(t tupleRequest, fault *wire.Error) {
 	if len(shown) > maxShown {
 		shown = strings.ToValidUTF8(shown[:maxShown], "") + "…"
 	}
-	g := Gap{At: parentAt + shown, From: int64(f.mark.Parents + t.after), Rows: 1, Status: fault.Status, Words: fault.Message}
+	g := Gap{At: parentAt + shown, First: int64(f.mark.Parents + t.after), Rows: 1, Status: fault.Status, Message: fault.Message}
 	f.gaps = append(f.gaps, g)
 	if n := len(f.mark.Gaps); n >= maxGaps && f.mark.Gaps[n-1].ofParent() {
 		f.mark.Gaps[n-1].Rows++

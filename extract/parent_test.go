@@ -21,7 +21,7 @@ func TestFanOutOfSomeParents(t *testing.T) {
 	prints := map[string]uint64{}
 	quarter := func(p Parent, of int) bool {
 		require.Equal(t, 900, of)
-		prints[string(p.Tuple)] = p.Print
+		prints[string(p.Tuple)] = p.Fingerprint
 		var id int
 		_, err := fmt.Sscanf(string(p.Tuple), "[%d]", &id)
 		require.NoError(t, err)
@@ -39,9 +39,9 @@ func TestFanOutOfSomeParents(t *testing.T) {
 	require.Len(t, prints, 900)
 	for i, p := range r.parents {
 		require.Equal(t, fmt.Sprintf("[%d]", 4*i+4), string(p.Tuple))
-		require.Equal(t, prints[string(p.Tuple)], p.Print)
+		require.Equal(t, prints[string(p.Tuple)], p.Fingerprint)
 		gone := i == 1
-		require.Equal(t, !gone, p.Sure)
+		require.Equal(t, !gone, p.Complete)
 		require.Equal(t, gone, p.Records == 0)
 	}
 	require.Greater(t, r.pages, 1)

@@ -108,7 +108,7 @@ func (p *pass) page(l *listReader, st *step) Page {
 			FirstTotal: l.firstTotal, LastTotal: l.lastTotal,
 			Reread: st.reread, Round: l.round(st), Refused: l.capped && st.signals.total < 0, Counted: l.drift.counted, Drift: l.drift.Drift, Gaps: l.gaps.all,
 			Note:        notes(notes(p.note, st.note), l.drift.note()),
-			Unexplained: l.unexplained(st), Incomplete: l.incomplete, Guessed: l.guessed(), Unshown: l.pages == 1 && l.unproved && st.signals.total < 0,
+			Unexplained: l.unexplained(st), Incomplete: l.incomplete, PathOnly: l.guessed(), OnePageOnly: l.pages == 1 && l.unproved && st.signals.total < 0,
 		}
 	}
 	return out

@@ -26,7 +26,7 @@ func TestPresentAsksForOneRecord(t *testing.T) {
 		require.True(t, ok)
 		c := p.client(t)
 		for value, want := range map[string]bool{tt.there: true, tt.gone: false} {
-			there, requests, err := c.Present(context.Background(), s, map[string][]byte{tt.param: []byte(value)})
+			there, requests, err := c.RecordExists(context.Background(), s, map[string][]byte{tt.param: []byte(value)})
 			require.NoError(t, err, tt.stream)
 			require.Equal(t, want, there, "%s %s", tt.stream, value)
 			require.Equal(t, 1, requests)
@@ -34,7 +34,7 @@ func TestPresentAsksForOneRecord(t *testing.T) {
 	}
 	s, _ := p.catalogue.Find("crm.deal")
 	require.NoError(t, p.SetFaults(sandbox.Fault{Match: "crm.*", Kind: sandbox.FaultModuleOff}))
-	there, _, err := p.client(t).Present(context.Background(), s, map[string][]byte{"id": []byte("1")})
+	there, _, err := p.client(t).RecordExists(context.Background(), s, map[string][]byte{"id": []byte("1")})
 	require.Error(t, err, "a module that is switched off does not mean that the record is gone")
 	require.False(t, there)
 }
@@ -76,7 +76,7 @@ func TestPresentNeedsAnExplicitNo(t *testing.T) {
 			c, err := extract.New(extract.Config{App: w})
 			require.NoError(t, err)
 			defer c.Close()
-			there, _, err := c.Present(context.Background(), s, map[string][]byte{"id": []byte("5")})
+			there, _, err := c.RecordExists(context.Background(), s, map[string][]byte{"id": []byte("5")})
 			require.Equal(t, tt.answered, err == nil, "%v", err)
 			require.Equal(t, tt.there, there)
 		})

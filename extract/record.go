@@ -15,15 +15,15 @@ import (
 // missing.
 var errNoRecord = errors.New("the answer neither holds the record nor says that it does not exist")
 
-// Present requests one record of s and reports whether the source has it. The argument values holds
+// RecordExists requests one record of s and reports whether the source has it. The argument values holds
 // JSON scalars by parameter name. present is false only if the answer says that there is no such
 // record; any other answer without the record is an error. It takes one request, plus retries.
-func (c *Client) Present(ctx context.Context, s schemas.Stream, values map[string][]byte) (present bool, requests int, err error) {
+func (c *Client) RecordExists(ctx context.Context, s schemas.Stream, values map[string][]byte) (present bool, requests int, err error) {
 	record, requests, err := c.Record(ctx, s, values)
 	return record != nil, requests, err
 }
 
-// Record returns the current state of the record that [Client.Present] requests, as one JSON
+// Record returns the current state of the record that [Client.RecordExists] requests, as one JSON
 // object; nil if the source says that it does not exist.
 func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string][]byte) (record []byte, requests int, err error) {
 	params, err := constants(s)
@@ -59,9 +59,9 @@ func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string
 	return slices.Clone(all[0]), a.requests, nil
 }
 
-// Asked adds to a record of [Client.Record] the context that a pass adds: the parameter that
+// WithContext adds to a record of [Client.Record] the context that a pass adds: the parameter that
 // requested it. The argument value is a JSON scalar.
-func Asked(record []byte, param string, value []byte) []byte {
+func WithContext(record []byte, param string, value []byte) []byte {
 	name, _ := json.Marshal(param) // a string always marshals
 	body := bytes.TrimRight(record, " \t\r\n")
 	out := append(slices.Clone(body[:len(body)-1]), `,"`+contextKey+`":{`...)

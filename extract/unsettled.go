@@ -12,7 +12,7 @@ func (p *pagerProbe) noteTried(what, result string) {
 // unexplained returns the error for a list that the probe cannot read completely. // Invariant 14
 func (p *pagerProbe) unexplained(what string) error {
 	return malformed(p.l.s, position{}, &UnsettledError{
-		Stream: p.l.s.Name, About: FactPager, Seen: what, Tried: p.tried,
+		Stream: p.l.s.Name, Fact: FactPager, Seen: what, Tried: p.tried,
 		YAML: fmt.Sprintf("streams:\n  %s:\n    pagination: {type: page, page: PARAMETER, size: PARAMETER, limit: 100} # or {type: none} if the list has one page\n", p.l.s.Name),
 	})
 }
@@ -21,7 +21,7 @@ func (p *pagerProbe) unexplained(what string) error {
 // [*wire.Error].
 type UnsettledError struct {
 	Stream string
-	About  string   // one of the Fact constants
+	Fact   string   // one of the Fact constants
 	Seen   string   // what the probes saw
 	Tried  []string // rejected hypotheses, each with the reason
 	YAML   string   // for pipelines.yaml, with placeholders to fill in

@@ -25,9 +25,9 @@ func Views(changes []Change) map[string]bool {
 	return views
 }
 
-// Present returns those tables that penstock made and that still exist in the database, sorted by name. The parameter
+// ExistingTables returns those tables that penstock made and that still exist in the database, sorted by name. The parameter
 // made has the tables computed from the recorded changes, and live those that exist.
-func Present[O any](made map[string]schemas.Table, live map[string]O) []schemas.Table {
+func ExistingTables[O any](made map[string]schemas.Table, live map[string]O) []schemas.Table {
 	var out []schemas.Table
 	for _, name := range slices.Sorted(maps.Keys(made)) {
 		if _, there := live[name]; there {
@@ -37,10 +37,10 @@ func Present[O any](made map[string]schemas.Table, live map[string]O) []schemas.
 	return out
 }
 
-// Vacant returns an error if the plan adds a column whose name a column has that penstock did not make. The function
+// ErrIfTaken returns an error if the plan adds a column whose name a column has that penstock did not make. The function
 // theirs returns the name of that column, or "" if there is none.
 // Invariant 16
-func Vacant(p Plan, theirs func(column string) string) error {
+func ErrIfTaken(p Plan, theirs func(column string) string) error {
 	if p.Create {
 		return nil
 	}
@@ -73,13 +73,13 @@ func Adopt(want schemas.Table, mode schemas.Mode, live map[string]string, lattic
 		mode = schemas.History
 	}
 	t := schemas.Table{Name: want.Name, Key: want.Key, Mode: mode, Columns: want.Columns}
-	p := Plan{Create: true, From: mode, Table: t}
+	p := Plan{Create: true, OldMode: mode, Table: t}
 	for _, f := range wanted(t) {
 		if typ, ok := lattice(f, live[f.Name]); ok {
 			p.Add = append(p.Add, schemas.Field(f.Name, typ, schemas.Source(f)))
 		}
 	}
-	p.Table.Columns = newSchema(p.Add, Place(want.Columns), About(want.Columns))
+	p.Table.Columns = newSchema(p.Add, SourcePointer(want.Columns), TableDescription(want.Columns))
 	return p, true
 }
 

@@ -30,8 +30,8 @@ func TestAdopt(t *testing.T) {
 	require.Equal(t, schemas.Merge, p.Table.Mode)
 	require.Equal(t, []string{"id"}, Names(p.Table.Columns), "without columns that do not exist or that no value fits into")
 	require.Equal(t, "text", schemas.TypeName(TypeOf(p.Table.Columns, "id")), "as it is in the database")
-	require.Equal(t, "/notes", Place(p.Table.Columns))
-	require.Equal(t, "what was said", About(p.Table.Columns))
+	require.Equal(t, "/notes", SourcePointer(p.Table.Columns))
+	require.Equal(t, "what was said", TableDescription(p.Table.Columns))
 
 	live[schemas.ColValidFrom], live[schemas.ColValidTo] = "timestamp", "timestamp"
 	p, ok = Adopt(want, schemas.Merge, live, named)
@@ -66,10 +66,10 @@ func TestAccept(t *testing.T) {
 
 func TestVacant(t *testing.T) {
 	p := Plan{Table: schemas.Table{Name: "leads"}, Add: []arrow.Field{schemas.Field("a", schemas.Text, "/a"), schemas.Field("b", schemas.Text, "/b")}}
-	require.NoError(t, Vacant(p, func(string) string { return "" }))
-	err := Vacant(p, func(column string) string { return map[string]string{"b": "B"}[column] })
+	require.NoError(t, ErrIfTaken(p, func(string) string { return "" }))
+	err := ErrIfTaken(p, func(column string) string { return map[string]string{"b": "B"}[column] })
 	require.ErrorIs(t, err, ErrForeignChange)
 	require.ErrorContains(t, err, `column "B" was not made by penstock, and takes the name needed for /b`)
 	p.Create = true
-	require.NoError(t, Vacant(p, func(column string) string { return column }))
+	require.NoError(t, ErrIfTaken(p, func(column string) string { return column }))
 }

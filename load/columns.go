@@ -47,14 +47,14 @@ func TypeOf(s *arrow.Schema, column string) arrow.DataType {
 // Child reports whether the columns are those of a child table. It returns false if s is nil.
 func Child(s *arrow.Schema) bool { return s != nil && s.HasField(schemas.ColParent) }
 
-// Hangs reports whether t is a child table, at any depth, of the table root.
-func Hangs(t schemas.Table, root string) bool {
+// IsChildOf reports whether t is a child table, at any depth, of the table root.
+func IsChildOf(t schemas.Table, root string) bool {
 	return Child(t.Columns) && strings.HasPrefix(t.Name, root+"__")
 }
 
-// Link returns the name of the column of a child table that holds the key of the record: [schemas.ColRoot] if other
+// RootKeyColumn returns the name of the column of a child table that holds the key of the record: [schemas.ColRoot] if other
 // child tables are in between, else [schemas.ColParent].
-func Link(s *arrow.Schema) string {
+func RootKeyColumn(s *arrow.Schema) string {
 	if s.HasField(schemas.ColRoot) {
 		return schemas.ColRoot
 	}

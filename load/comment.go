@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// About returns the description of a table, or "" if there is none.
-func About(s *arrow.Schema) string {
+// TableDescription returns the description of a table, or "" if there is none.
+func TableDescription(s *arrow.Schema) string {
 	if s == nil {
 		return ""
 	}
@@ -20,9 +20,9 @@ func About(s *arrow.Schema) string {
 
 // describe copies the description of w to f, if w has one and it differs.
 func (p *Plan) describe(f *arrow.Field, w arrow.Field) {
-	if text := schemas.Described(w); text != "" && text != schemas.Described(*f) {
-		*f = schemas.Describe(*f, text)
-		p.Tell = append(p.Tell, *f)
+	if text := schemas.DescriptionOf(w); text != "" && text != schemas.DescriptionOf(*f) {
+		*f = schemas.WithDescription(*f, text)
+		p.Describe = append(p.Describe, *f)
 	}
 }
 

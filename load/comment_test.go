@@ -21,14 +21,14 @@ func TestOwnComment(t *testing.T) {
 // The changes of a table include its description.
 func TestReplayDescriptions(t *testing.T) {
 	md := arrow.MetadataFrom(map[string]string{schemas.DescriptionKey: "all of them"})
-	want := schemas.Table{Name: "t", Columns: arrow.NewSchema([]arrow.Field{schemas.Describe(schemas.Field("a", schemas.Int64, "/a"), "the first")}, &md)}
+	want := schemas.Table{Name: "t", Columns: arrow.NewSchema([]arrow.Field{schemas.WithDescription(schemas.Field("a", schemas.Int64, "/a"), "the first")}, &md)}
 	p, err := Fit(schemas.Table{Name: "t"}, want)
 	require.NoError(t, err)
 	tables, err := Replay(p.Changes())
 	require.NoError(t, err)
 	have := tables["t"]
-	require.Equal(t, "all of them", About(have.Columns))
-	require.Equal(t, "the first", schemas.Described(have.Columns.Field(0)))
+	require.Equal(t, "all of them", TableDescription(have.Columns))
+	require.Equal(t, "the first", schemas.DescriptionOf(have.Columns.Field(0)))
 	p, err = Fit(have, want)
 	require.NoError(t, err)
 	require.True(t, p.Empty())

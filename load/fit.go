@@ -15,14 +15,14 @@ import (
 // Plan lists the changes that a table needs so that arriving rows fit. No column is removed or narrowed.
 // Invariant 16
 type Plan struct {
-	Table  schemas.Table // after the plan is carried out
-	Create bool          // the table does not exist yet
-	From   schemas.Mode  // the table's mode before the plan; see Turns
-	Add    []arrow.Field // columns to add; all columns where Create is set
-	Widen  []Widening
+	Table   schemas.Table // after the plan is carried out
+	Create  bool          // the table does not exist yet
+	OldMode schemas.Mode  // the table's mode before the plan; see Turns
+	Add     []arrow.Field // columns to add; all columns where Create is set
+	Widen   []Widening
 
-	Tell  []arrow.Field // columns whose description changes, without those of Add
-	About string        // the table's new description, if it changes
+	Describe    []arrow.Field // columns whose description changes, without those of Add
+	Description string        // the table's new description, if it changes
 }
 
 // Widening is the change of a column's type to a wider type.
@@ -32,32 +32,32 @@ type Widening struct {
 }
 
 // Empty reports whether the plan changes nothing.
-func (p Plan) Empty() bool { return !p.Shapes() && len(p.Tell) == 0 && p.About == "" }
+func (p Plan) Empty() bool { return !p.ChangesShape() && len(p.Describe) == 0 && p.Description == "" }
 
-// Shapes reports whether the plan does more than change descriptions.
-func (p Plan) Shapes() bool {
-	return p.Create || p.Turns() || len(p.Add) > 0 || len(p.Widen) > 0
+// ChangesShape reports whether the plan does more than change descriptions.
+func (p Plan) ChangesShape() bool {
+	return p.Create || p.ChangesMode() || len(p.Add) > 0 || len(p.Widen) > 0
 }
 
-// Turns reports whether the table changes its mode. The destination then changes the child tables too, even if no
+// ChangesMode reports whether the table changes its mode. The destination then changes the child tables too, even if no
 // rows arrive for them; see [Turn]. A change to History adds the validity columns, and existing rows become valid
 // from their [schemas.ColSyncedAt]. A row with a tombstone also ends at that time, because the commit that deleted
 // the row set both. A change to Replace removes rows with a tombstone.
-func (p Plan) Turns() bool { return p.From != p.Table.Mode }
+func (p Plan) ChangesMode() bool { return p.OldMode != p.Table.Mode }
 
 // Fit plans the changes that the table have needs for rows with the columns of want. If the table does not exist,
 // have.Columns is nil. A column that has had only nulls is not created until its first value arrives. No column is
 // created for [schemas.ColOrdinal]. In mode History the plan adds the validity columns, which the destination fills.
 func Fit(have, want schemas.Table) (Plan, error) {
 	want.Mode = want.Mode.Or(schemas.Merge)
-	p := Plan{Table: have, From: have.Mode.Or(schemas.Merge)}
+	p := Plan{Table: have, OldMode: have.Mode.Or(schemas.Merge)}
 	if have.Columns == nil {
-		p = Plan{Create: true, From: want.Mode, Table: schemas.Table{Name: want.Name, Key: want.Key}}
+		p = Plan{Create: true, OldMode: want.Mode, Table: schemas.Table{Name: want.Name, Key: want.Key}}
 	} else if !slices.Equal(have.Key, want.Key) {
 		return Plan{}, fmt.Errorf("fit table %s: its rows are identified by %q, not by %q", want.Name, have.Key, want.Key)
 	}
-	if !turnable(p.From, want.Mode) {
-		return Plan{}, fmt.Errorf("fit table %s: it holds versions of mode %s and cannot change to mode %s", want.Name, p.From, want.Mode)
+	if !turnable(p.OldMode, want.Mode) {
+		return Plan{}, fmt.Errorf("fit table %s: it holds versions of mode %s and cannot change to mode %s", want.Name, p.OldMode, want.Mode)
 	}
 	p.Table.Mode = want.Mode
 	fields := fieldsOf(have.Columns)
@@ -80,12 +80,12 @@ func Fit(have, want schemas.Table) (Plan, error) {
 			p.describe(&fields[i], w)
 		}
 	}
-	place, about := Place(have.Columns), About(have.Columns)
+	place, about := SourcePointer(have.Columns), TableDescription(have.Columns)
 	if place == "" {
-		place = Place(want.Columns)
+		place = SourcePointer(want.Columns)
 	}
-	if text := About(want.Columns); text != "" && text != about {
-		p.About, about = text, text
+	if text := TableDescription(want.Columns); text != "" && text != about {
+		p.Description, about = text, text
 	}
 	p.Table.Columns = newSchema(fields, place, about)
 	return p, nil
@@ -100,9 +100,9 @@ func wanted(t schemas.Table) []arrow.Field {
 	return fields
 }
 
-// Turn plans the change of mode for a child table that gets no rows when the root table changes its mode. It returns
+// PlanModeChange plans the change of mode for a child table that gets no rows when the root table changes its mode. It returns
 // an error if this change of mode is impossible.
-func Turn(have schemas.Table, to schemas.Mode) (Plan, error) {
+func PlanModeChange(have schemas.Table, to schemas.Mode) (Plan, error) {
 	return Fit(have, schemas.Table{Name: have.Name, Key: have.Key, Columns: have.Columns, Mode: to})
 }
 
@@ -112,10 +112,10 @@ func turnable(from, to schemas.Mode) bool {
 	return from == to || from == schemas.Merge || from == schemas.Replace
 }
 
-// Place returns the JSON pointer, without array indices, to the field of a record from which a child table's rows
+// SourcePointer returns the JSON pointer, without array indices, to the field of a record from which a child table's rows
 // come. It is stored in the schema's metadata. For a root table it is "". If fields with similar names lead to the
 // same table name, their places distinguish the tables. // Invariant 17
-func Place(s *arrow.Schema) string {
+func SourcePointer(s *arrow.Schema) string {
 	if s == nil {
 		return ""
 	}
@@ -149,7 +149,7 @@ func (p *Plan) widen(f *arrow.Field, w arrow.Field) error {
 	if schemas.SameType(from, to) {
 		return nil
 	}
-	*f = schemas.Describe(schemas.Field(f.Name, to, schemas.Source(*f)), schemas.Described(*f))
+	*f = schemas.WithDescription(schemas.Field(f.Name, to, schemas.Source(*f)), schemas.DescriptionOf(*f))
 	p.Widen = append(p.Widen, Widening{Column: *f, From: from})
 	return nil
 }
@@ -184,19 +184,19 @@ func exact(from, to arrow.DataType) bool {
 
 // Actions of a [Change].
 const (
-	ActionCreate = "create_table"
-	ActionAdd    = "add_column"
-	ActionWiden  = "widen"
-	ActionTurn   = "turn"        // the table's mode is now To
-	ActionForget = "drop_column" // a user dropped the column, and the change was accepted
-	ActionRetype = "retype"      // a user changed the type to To, and the change was accepted
-	ActionTell   = "describe"    // To is the new description of the column or, without a column, of the table
-	ActionView   = "create_view" // Table is a view that penstock created
-	ActionOwner  = "owner"       // the table now belongs to To, and before that to From; each is an [Owner] as JSON
-	ActionDrift  = "drift"       // the source has changed as Reason says, but the table has not
+	ActionCreate     = "create_table"
+	ActionAdd        = "add_column"
+	ActionWiden      = "widen"
+	ActionChangeMode = "turn"        // the table's mode is now To
+	ActionForget     = "drop_column" // a user dropped the column, and the change was accepted
+	ActionRetype     = "retype"      // a user changed the type to To, and the change was accepted
+	ActionDescribe   = "describe"    // To is the new description of the column or, without a column, of the table
+	ActionView       = "create_view" // Table is a view that penstock created
+	ActionOwner      = "owner"       // the table now belongs to To, and before that to From; each is an [Owner] as JSON
+	ActionDrift      = "drift"       // the source has changed as Reason says, but the table has not
 )
 
-// Change is one row of the table [Changes]. For a new table, To holds its key (see [KeyName]) and Source its [Place].
+// Change is one row of the table [Changes]. For a new table, To holds its key (see [KeyName]) and Source its [SourcePointer].
 type Change struct {
 	At                    time.Time // when a destination has recorded the change
 	Table, Column, Source string
@@ -209,10 +209,10 @@ type Change struct {
 func (p Plan) Changes() []Change {
 	var out []Change
 	if p.Create {
-		out = append(out, Change{Table: p.Table.Name, Source: Place(p.Table.Columns), Action: ActionCreate, To: KeyName(p.Table.Key), Reason: "first rows"})
+		out = append(out, Change{Table: p.Table.Name, Source: SourcePointer(p.Table.Columns), Action: ActionCreate, To: KeyName(p.Table.Key), Reason: "first rows"})
 	}
-	if p.Turns() || p.Create && p.Table.Mode != schemas.Merge {
-		out = append(out, Change{Table: p.Table.Name, Action: ActionTurn, From: string(p.From), To: string(p.Table.Mode), Reason: "mode of the pipeline"})
+	if p.ChangesMode() || p.Create && p.Table.Mode != schemas.Merge {
+		out = append(out, Change{Table: p.Table.Name, Action: ActionChangeMode, From: string(p.OldMode), To: string(p.Table.Mode), Reason: "mode of the pipeline"})
 	}
 	reason := "first value"
 	if p.Create {
@@ -226,13 +226,13 @@ func (p Plan) Changes() []Change {
 		out = append(out, Change{Table: p.Table.Name, Column: w.Column.Name, Source: schemas.Source(w.Column),
 			Action: ActionWiden, From: schemas.TypeName(w.From), To: schemas.TypeName(schemas.TypeOf(w.Column)), Reason: "a value did not fit"})
 	}
-	for _, f := range slices.Concat(p.Add, p.Tell) {
-		if text := schemas.Described(f); text != "" {
-			out = append(out, Change{Table: p.Table.Name, Column: f.Name, Action: ActionTell, To: text, Reason: "the stream's description"})
+	for _, f := range slices.Concat(p.Add, p.Describe) {
+		if text := schemas.DescriptionOf(f); text != "" {
+			out = append(out, Change{Table: p.Table.Name, Column: f.Name, Action: ActionDescribe, To: text, Reason: "the stream's description"})
 		}
 	}
-	if p.About != "" {
-		out = append(out, Change{Table: p.Table.Name, Action: ActionTell, To: p.About, Reason: "the stream's description"})
+	if p.Description != "" {
+		out = append(out, Change{Table: p.Table.Name, Action: ActionDescribe, To: p.Description, Reason: "the stream's description"})
 	}
 	return out
 }
@@ -250,9 +250,9 @@ func Replay(changes []Change) (map[string]schemas.Table, error) {
 		t := tables[c.Table]
 		t.Name, t.Mode = c.Table, t.Mode.Or(schemas.Merge)
 		switch {
-		case c.Action == ActionTurn:
+		case c.Action == ActionChangeMode:
 			t.Mode = schemas.Mode(c.To)
-		case c.Action == ActionTell && c.Column == "":
+		case c.Action == ActionDescribe && c.Column == "":
 			about[c.Table] = c.To
 		case c.Column == "":
 			t.Key, places[c.Table] = ParseKeyName(c.To), c.Source
@@ -273,9 +273,9 @@ func Replay(changes []Change) (map[string]schemas.Table, error) {
 
 func replayColumn(fields []arrow.Field, c Change) ([]arrow.Field, error) {
 	i := slices.IndexFunc(fields, func(f arrow.Field) bool { return f.Name == c.Column })
-	if c.Action == ActionTell {
+	if c.Action == ActionDescribe {
 		if i >= 0 {
-			fields[i] = schemas.Describe(fields[i], c.To)
+			fields[i] = schemas.WithDescription(fields[i], c.To)
 		}
 		return fields, nil
 	}
@@ -295,7 +295,7 @@ func replayColumn(fields []arrow.Field, c Change) ([]arrow.Field, error) {
 	if c.Action != ActionRetype {
 		to = schemas.Join(schemas.TypeOf(fields[i]), to)
 	}
-	fields[i] = schemas.Describe(schemas.Field(c.Column, to, c.Source), schemas.Described(fields[i]))
+	fields[i] = schemas.WithDescription(schemas.Field(c.Column, to, c.Source), schemas.DescriptionOf(fields[i]))
 	return fields, nil
 }
 

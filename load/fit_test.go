@@ -177,27 +177,27 @@ func TestFitTurns(t *testing.T) {
 			made, err := Fit(schemas.Table{}, first)
 			require.NoError(t, err)
 			require.True(t, made.Create)
-			require.False(t, made.Turns())
+			require.False(t, made.ChangesMode())
 			require.Equal(t, from == schemas.History, made.Table.Columns.HasField(schemas.ColValidTo))
-			p, err := Turn(made.Table, to)
+			p, err := PlanModeChange(made.Table, to)
 			if from != to && (from == schemas.Append || from == schemas.History) {
 				require.ErrorContains(t, err, "mode "+string(from))
 				continue
 			}
 			require.NoError(t, err)
-			require.Equal(t, from != to, p.Turns())
+			require.Equal(t, from != to, p.ChangesMode())
 			require.Equal(t, from == to, p.Empty())
 			require.Equal(t, to, p.Table.Mode)
 			require.Equal(t, to == schemas.History, p.Table.Columns.HasField(schemas.ColValidTo))
 			require.Equal(t, from != to && to == schemas.History, len(p.Add) == 2)
-			again, err := Turn(p.Table, to)
+			again, err := PlanModeChange(p.Table, to)
 			require.NoError(t, err)
 			require.True(t, again.Empty(), "the mode has changed")
 		}
 	}
 	p, err := Fit(table("t", nil, field("id", schemas.Int64)), schemas.Table{Name: "t", Columns: Runs.Columns, Mode: schemas.Append})
 	require.NoError(t, err)
-	require.Equal(t, Change{Table: "t", Action: ActionTurn, From: "merge", To: "append", Reason: "mode of the pipeline"}, p.Changes()[0], "a table without a mode is in mode merge")
+	require.Equal(t, Change{Table: "t", Action: ActionChangeMode, From: "merge", To: "append", Reason: "mode of the pipeline"}, p.Changes()[0], "a table without a mode is in mode merge")
 	own, err := Fit(schemas.Table{}, schemas.Table{Name: Runs.Name, Key: Runs.Key, Columns: Runs.Columns, Mode: schemas.History})
 	require.NoError(t, err)
 	require.False(t, own.Table.Columns.HasField(schemas.ColValidTo), "penstock's own tables have no versions")

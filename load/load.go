@@ -29,9 +29,9 @@ type Destination interface {
 	// transaction holds no resources before its first Apply.
 	Begin(ctx context.Context, k state.Key, from state.Cursor, p Pass) (Tx, error)
 
-	// Standing returns the state of the stream's table, including the table's owner. If sources share the table,
+	// StreamState returns the state of the stream's table, including the table's owner. If sources share the table,
 	// Empty is about the rows of k.Source only.
-	Standing(ctx context.Context, k state.Key, table string) (StreamState, error)
+	StreamState(ctx context.Context, k state.Key, table string) (StreamState, error)
 
 	// Scan reads all committed rows of a table, including tombstones and earlier versions, and passes them to the
 	// function each in batches. The batches have the named columns in that order, or all columns if columns is nil,
@@ -91,7 +91,7 @@ func (p Pass) Time() time.Time {
 // content, the new content replaces the first, and valid_from stays. A version never ends before it begins, and never
 // begins before the previous version has ended; if the clocks disagree, the later time is used.
 //
-// All changes of a transaction get the time of its commit; see [After]. Each row that the transaction inserts,
+// All changes of a transaction get the time of its commit; see [CommitTime]. Each row that the transaction inserts,
 // changes, ends or marks as deleted gets this time as [schemas.ColSyncedAt], and the time given to Write is ignored.
 // Other rows keep their time, even if they move to other files. Versions begin and end at the time of the commit, and
 // tombstones hold it.

@@ -39,9 +39,9 @@ func Share(d Destination, source string) (Destination, error) {
 	return s.Share(source), nil
 }
 
-// Part is a destination restricted to the rows of one source. A [Sharer] can return it from Share if its methods read
+// SourcePart is a destination restricted to the rows of one source. A [Sharer] can return it from Share if its methods read
 // the source from their [state.Key].
-type Part struct {
+type SourcePart struct {
 	Destination
 	Source string
 
@@ -50,10 +50,10 @@ type Part struct {
 }
 
 // Close does nothing: the destination stays open for others.
-func (p Part) Close() error { return nil }
+func (p SourcePart) Close() error { return nil }
 
 // Tables implements [Destination].
-func (p Part) Tables(ctx context.Context, name string) ([]schemas.Table, error) {
+func (p SourcePart) Tables(ctx context.Context, name string) ([]schemas.Table, error) {
 	tables, err := p.Destination.Tables(ctx, name)
 	for i := range tables {
 		tables[i].Columns = unshared(tables[i].Columns)
@@ -62,25 +62,25 @@ func (p Part) Tables(ctx context.Context, name string) ([]schemas.Table, error) 
 }
 
 // Cursor implements [Destination].
-func (p Part) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
+func (p SourcePart) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
 	k.Source = p.Source
 	return p.Destination.Cursor(ctx, k)
 }
 
-// Standing implements [Destination].
-func (p Part) Standing(ctx context.Context, k state.Key, table string) (StreamState, error) {
+// StreamState implements [Destination].
+func (p SourcePart) StreamState(ctx context.Context, k state.Key, table string) (StreamState, error) {
 	k.Source = p.Source
-	return p.Destination.Standing(ctx, k, table)
+	return p.Destination.StreamState(ctx, k, table)
 }
 
 // Begin implements [Destination].
-func (p Part) Begin(ctx context.Context, k state.Key, from state.Cursor, of Pass) (Tx, error) {
+func (p SourcePart) Begin(ctx context.Context, k state.Key, from state.Cursor, of Pass) (Tx, error) {
 	k.Source = p.Source
 	return p.Destination.Begin(ctx, k, from, of)
 }
 
 // Scan implements [Destination].
-func (p Part) Scan(ctx context.Context, table string, columns []string, each func(arrow.RecordBatch) error) error {
+func (p SourcePart) Scan(ctx context.Context, table string, columns []string, each func(arrow.RecordBatch) error) error {
 	return p.ScanOf(ctx, p.Source, table, columns, each)
 }
 
@@ -119,9 +119,9 @@ func ShareTable(t schemas.Table) schemas.Table {
 	return t
 }
 
-// Stamp returns the rows b of the table t with a column that names their source. If source is "", or t is [Changes],
+// WithSource returns the rows b of the table t with a column that names their source. If source is "", or t is [Changes],
 // it returns b itself. The caller releases the result, and still has to release b.
-func Stamp(t schemas.Table, b arrow.RecordBatch, source string) arrow.RecordBatch {
+func WithSource(t schemas.Table, b arrow.RecordBatch, source string) arrow.RecordBatch {
 	if source == "" || t.Name == Changes.Name {
 		b.Retain()
 		return b
@@ -143,9 +143,9 @@ func Stamp(t schemas.Table, b arrow.RecordBatch, source string) arrow.RecordBatc
 // ErrUnshared reports an attempt to mix tables of one source with shared tables in one place.
 var ErrUnshared = errors.New("one place cannot hold both tables of one source and shared tables")
 
-// Sharing returns an error if existing tables are shared and source is "", or if they are not shared and source is
+// CheckSharing returns an error if existing tables are shared and source is "", or if they are not shared and source is
 // set. The parameter have reports whether penstock's table of cursors, which exists, is shared.
-func Sharing(have bool, source string) error {
+func CheckSharing(have bool, source string) error {
 	switch {
 	case have == (source != ""):
 		return nil

@@ -11,19 +11,19 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// After returns the time for a commit: now, or one microsecond after last if now is not later. The parameter last is
+// CommitTime returns the time for a commit: now, or one microsecond after last if now is not later. The parameter last is
 // the time of the stream's previous commit. A destination calls After while it holds the stream's lock. Later commits
 // to a table then have later times, even if the clock goes back. // Invariant 8
-func After(now, last time.Time) time.Time {
+func CommitTime(now, last time.Time) time.Time {
 	if now.After(last) {
 		return now
 	}
 	return last.Add(time.Microsecond)
 }
 
-// Synced sets [schemas.ColSyncedAt] of all rows to the time of the commit that writes them. Penstock's own tables
+// SetSyncedAt sets [schemas.ColSyncedAt] of all rows to the time of the commit that writes them. Penstock's own tables
 // have no such column. Synced may be called again with another time.
-func Synced(pending []*Staged, at time.Time) {
+func SetSyncedAt(pending []*Staged, at time.Time) {
 	longest := int64(0)
 	for _, s := range pending {
 		for _, b := range s.Batches {

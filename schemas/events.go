@@ -87,8 +87,8 @@ func (e *Events) Of(eventType string) []EventStream {
 	return nil
 }
 
-// Announces reports whether events of some type are about the stream.
-func (e *Events) Announces(stream string) bool {
+// HasEvents reports whether events of some type are about the stream.
+func (e *Events) HasEvents(stream string) bool {
 	for _, of := range e.words {
 		if slices.ContainsFunc(of, func(s EventStream) bool { return s.Name == stream }) {
 			return true

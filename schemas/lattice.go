@@ -182,14 +182,14 @@ func Source(f arrow.Field) string {
 	return v
 }
 
-// Described returns f's description, or "".
-func Described(f arrow.Field) string {
+// DescriptionOf returns f's description, or "".
+func DescriptionOf(f arrow.Field) string {
 	v, _ := f.Metadata.GetValue(DescriptionKey)
 	return v
 }
 
-// Describe returns f with a description.
-func Describe(f arrow.Field, text string) arrow.Field {
+// WithDescription returns f with a description.
+func WithDescription(f arrow.Field, text string) arrow.Field {
 	if text == "" {
 		return f
 	}

@@ -37,7 +37,7 @@ type Namer struct {
 	taken   map[string]bool   // columns in lower case
 }
 
-// NewNamer returns a Namer that knows a table's existing columns by source (see [Source]). Use [Namer.Take] for
+// NewNamer returns a Namer that knows a table's existing columns by source (see [Source]). Use [Namer.Reserve] for
 // columns that hold no field of the source.
 func NewNamer(known map[string]string) *Namer {
 	n := &Namer{columns: make(map[string]string, len(known)), taken: make(map[string]bool, len(known))}
@@ -56,8 +56,8 @@ func NewTableNamer(root string, known map[string]string) *Namer {
 	return n
 }
 
-// Take reserves a name that no field of the source may use, such as that of a column that a person has added.
-func (n *Namer) Take(name string) { n.taken[strings.ToLower(name)] = true }
+// Reserve reserves a name that no field of the source may use, such as that of a column that a person has added.
+func (n *Namer) Reserve(name string) { n.taken[strings.ToLower(name)] = true }
 
 // Name returns the column of the field at source, always the same one.
 func (n *Namer) Name(source string) string {

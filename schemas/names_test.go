@@ -148,7 +148,7 @@ func TestNamerKeepsExistingColumns(t *testing.T) {
 	n := NewNamer(map[string]string{"/Total": "total", "/total": "total_1"})
 	require.Equal(t, "total_1", n.Name("total"))
 	require.Equal(t, "total", n.Name("Total"))
-	n.Take("Note")
+	n.Reserve("Note")
 	require.Regexp(t, `^note_[0-9a-f]{8}$`, n.Name("note"), "there is a column Note")
 }
 

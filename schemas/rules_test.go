@@ -47,20 +47,20 @@ func TestVerdict(t *testing.T) {
 	s.Rules.Select = []string{"name", "items__price", "billing"}
 	for source, want := range map[string]Verdict{
 		"/id":                {},
-		"/_context":          {Drop: true, Outer: true},
-		"/_context/stage":    {Drop: true, Outer: true},
+		"/_context":          {Drop: true, Partial: true},
+		"/_context/stage":    {Drop: true, Partial: true},
 		"/_context/stage/id": {},
 		"/_context/other":    {Drop: true},
 		"/name":              {},
 		"/name/of":           {},
-		"/items":             {Drop: true, Outer: true},
+		"/items":             {Drop: true, Partial: true},
 		"/items/price":       {},
 		"/items/name":        {Drop: true},
 		"/billing/city":      {},
 		"/other":             {Drop: true},
 	} {
 		got := s.Verdict(source)
-		require.Equal(t, want, Verdict{Drop: got.Drop, Outer: got.Outer, Mask: got.Mask, Rename: got.Rename}, source)
+		require.Equal(t, want, Verdict{Drop: got.Drop, Partial: got.Partial, Mask: got.Mask, Rename: got.Rename}, source)
 	}
 }
 

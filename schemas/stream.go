@@ -109,15 +109,15 @@ type Stream struct {
 	// but never overruled.
 	Stated map[string]string
 
-	// Settled says that the first of Records is where an earlier run found the records. Records in another
+	// RecordsKnown says that the first of Records is where an earlier run found the records. Records in another
 	// place, or another way of paging, are then an error.
-	Settled  bool
-	Object   bool     // with Settled: the answer was a single object, not a list of one
-	Volatile []string // top-level fields that reading changes; not part of the row hash
+	RecordsKnown bool
+	Object       bool     // with Settled: the answer was a single object, not a list of one
+	Volatile     []string // top-level fields that reading changes; not part of the row hash
 
-	// Reread is a number of passes. Each parent is requested at least once in so many passes, even if nothing about
+	// RereadPasses is a number of passes. Each parent is requested at least once in so many passes, even if nothing about
 	// it has changed. 1 means that every pass requests all parents, and 0 that the caller decides.
-	Reread int
+	RereadPasses int
 
 	// Window says that the list shows only some of its records, such as those of the current month. A missing
 	// row is not gone, and is never deleted.

@@ -8,10 +8,10 @@ import (
 
 // Verdict is the effect of a stream's rules on one column.
 type Verdict struct {
-	Drop   bool   // the column is not loaded
-	Outer  bool   // with Drop: some members of the object or list of objects are loaded
-	Mask   Mask   // Action is "" if the value is stored unchanged
-	Rename string // name of the column in its table; "" if it is not renamed
+	Drop    bool   // the column is not loaded
+	Partial bool   // with Drop: some members of the object or list of objects are loaded
+	Mask    Mask   // Action is "" if the value is stored unchanged
+	Rename  string // name of the column in its table; "" if it is not renamed
 
 	allSelected bool // it is selected, with all its members
 	memberMask  Mask // with Outer: mask of members without another rule
@@ -41,12 +41,12 @@ func (s Stream) Verdict(source string) Verdict {
 // a member of the record, around is the zero value. The cost of Below does not depend on the field's depth.
 func (s Stream) Below(around Verdict, source string) Verdict {
 	r := &s.Rules
-	if around.Drop && !around.Outer {
+	if around.Drop && !around.Partial {
 		return Verdict{Drop: true}
 	}
 	l := namesOf(pointer(source))
 	v := Verdict{Mask: around.Mask, allSelected: around.allSelected}
-	if around.Outer {
+	if around.Partial {
 		v.Mask = around.memberMask
 	}
 	m, ok := r.mask(l)
@@ -62,7 +62,7 @@ func (s Stream) Below(around Verdict, source string) Verdict {
 	if r.Select != nil && !v.allSelected {
 		switch s.selected(l.path) {
 		case selectedPart:
-			return Verdict{Drop: true, Outer: true, memberMask: v.Mask}
+			return Verdict{Drop: true, Partial: true, memberMask: v.Mask}
 		case selectedNone:
 			return Verdict{Drop: true}
 		}

@@ -51,8 +51,8 @@ func (k Kind) Fits(t arrow.DataType) bool {
 	return k == KindAny
 }
 
-// Views returns the embedded views, by name.
-func Views() ([]View, error) { return loadViews(viewFiles) }
+// LoadViews returns the embedded views, by name.
+func LoadViews() ([]View, error) { return loadViews(viewFiles) }
 
 func loadViews(fsys fs.FS) ([]View, error) {
 	names, err := fs.Glob(fsys, "views/*.yaml")

@@ -10,7 +10,7 @@ import (
 )
 
 func TestViewsLoad(t *testing.T) {
-	views, err := Views()
+	views, err := LoadViews()
 	require.NoError(t, err)
 	cat, err := Load()
 	require.NoError(t, err)

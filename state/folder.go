@@ -51,7 +51,7 @@ func (f *Folder) OpenJournal(ctx context.Context) (Journal, error) {
 }
 
 // OpenUnits implements [Store]: see [OpenUnits].
-func (f *Folder) OpenUnits(ctx context.Context) (Ledger, error) {
+func (f *Folder) OpenUnits(ctx context.Context) (UnitStore, error) {
 	l, err := OpenUnits(ctx, f.Dir)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (f *Folder) OpenUnits(ctx context.Context) (Ledger, error) {
 }
 
 // ReadUnits implements [Store]: see [ReadUnits].
-func (f *Folder) ReadUnits(ctx context.Context) (Ledger, error) {
+func (f *Folder) ReadUnits(ctx context.Context) (UnitStore, error) {
 	l, err := ReadUnits(ctx, f.Dir)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 
 // conflictOf returns the value for the column conflict.
 func conflictOf(d *Delivery) int {
-	if d.Was == Conflicting {
+	if d.Previous == Conflicting {
 		return conflictLater
 	}
 	return conflictNone
@@ -35,7 +35,7 @@ func (b *InboxFile) commit(group []*Delivery) {
 		return
 	}
 	for _, d := range group {
-		d.Was, d.Err = "", err
+		d.Previous, d.Err = "", err
 	}
 }
 

@@ -26,8 +26,8 @@ type Delivery struct {
 	Size   int64    // bytes counted by the quota
 
 	// The outcome, set by the function that writes the group.
-	Was Appended
-	Err error
+	Previous Appended
+	Err      error
 
 	done chan struct{} // closed when the outcome is known
 }
@@ -87,7 +87,7 @@ func (g *Groups) Append(ctx context.Context, e Event) (Appended, error) {
 	if d.Err != nil {
 		return "", fmt.Errorf("append to inbox: %w", d.Err)
 	}
-	return d.Was, nil
+	return d.Previous, nil
 }
 
 // Close waits for the groups that are being written, and stops accepting deliveries. It may be called twice.

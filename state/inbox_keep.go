@@ -106,9 +106,9 @@ func requireOneRow(done sql.Result, err error) error {
 	return nil
 }
 
-// Again appends a stored event to the inbox again, so that it is applied once more, and returns its new ordinal. A
+// AppendAgain appends a stored event to the inbox again, so that it is applied once more, and returns its new ordinal. A
 // dead letter becomes a normal event.
-func (b *InboxFile) Again(ctx context.Context, ordinal int64) (int64, error) {
+func (b *InboxFile) AppendAgain(ctx context.Context, ordinal int64) (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var next int64

@@ -47,23 +47,23 @@ func (g *grouping) classify(ctx context.Context, d *Delivery, filed map[identity
 	}
 	switch {
 	case d.Event.ID == "" || !again:
-		d.Was = Stored
+		d.Previous = Stored
 	case first.digest == d.Digest:
-		d.Was = Duplicate
+		d.Previous = Duplicate
 		return nil
 	default:
-		d.Was = Conflicting
+		d.Previous = Conflicting
 		if seen, err := g.variant(ctx, d); err != nil || seen {
-			d.Was = Duplicate
+			d.Previous = Duplicate
 			return err
 		}
 	}
 	if g.account.bytes+d.Size > g.quota {
-		d.Was, d.Err = "", fmt.Errorf("%w: %d bytes are kept, and the quota is %d", ErrInboxFull, g.account.bytes, g.quota)
+		d.Previous, d.Err = "", fmt.Errorf("%w: %d bytes are kept, and the quota is %d", ErrInboxFull, g.account.bytes, g.quota)
 		return nil
 	}
 	g.take(d)
-	if d.Was == Conflicting {
+	if d.Previous == Conflicting {
 		return g.conflict(ctx, d, first)
 	}
 	return nil
@@ -74,7 +74,7 @@ func (g *grouping) take(d *Delivery) {
 	g.account.last++
 	g.account.bytes += d.Size
 	d.Event.Ordinal = g.account.last
-	if d.Was == Stored && d.Event.ID != "" {
+	if d.Previous == Stored && d.Event.ID != "" {
 		g.account.remember(d.Key, known{d.Digest, d.Event.Ordinal})
 	}
 	g.heads[d.Event.Source] = head{d.Event.Ordinal, g.heads[d.Event.Source].bytes + d.Size}

@@ -94,9 +94,9 @@ type SourceBacklog struct {
 	Oldest      time.Time // when the oldest stored event was received; zero if there is none
 }
 
-// Standings returns the backlog of each source that ever had an event. It reads a few rows per source, and the keys
+// Backlogs returns the backlog of each source that ever had an event. It reads a few rows per source, and the keys
 // of the dead letters.
-func (b *InboxFile) Standings(ctx context.Context) (all []SourceBacklog, err error) {
+func (b *InboxFile) Backlogs(ctx context.Context) (all []SourceBacklog, err error) {
 	err = forEachQuery(ctx, b.file.read, func(scan func(...any) error) error {
 		var s SourceBacklog
 		var name []byte

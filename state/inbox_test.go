@@ -62,7 +62,7 @@ func TestInboxAppend(t *testing.T) {
 		require.Equal(t, []Event{second}, events(t, b, "main", 1, 10))
 		require.Equal(t, []Event{odd}, events(t, b, odd.Source, 0, 10))
 		require.Empty(t, events(t, b, "nobody", 0, 10))
-		all, err := b.Standings(t.Context())
+		all, err := b.Backlogs(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, int64(3), all[0].Head)
 		require.NoError(t, b.Close())
@@ -142,7 +142,7 @@ func TestInboxConflictWithinAGroup(t *testing.T) {
 	var was []Appended
 	for _, d := range group {
 		require.NoError(t, d.Err)
-		was = append(was, d.Was)
+		was = append(was, d.Previous)
 	}
 	require.Equal(t, []Appended{Stored, Conflicting, Duplicate, Duplicate, Conflicting}, was)
 	for _, e := range events(t, b, "main", 0, 10) {
@@ -170,7 +170,7 @@ func TestInboxQuota(t *testing.T) {
 	require.NoError(t, b.Trim(t.Context(), "main", 1))
 	require.Equal(t, Stored, appended(t, b, event(100)), "there is room again")
 	require.NoError(t, b.Trim(t.Context(), "main", 1e9))
-	all, err := b.Standings(t.Context())
+	all, err := b.Backlogs(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, all[0].Bytes, "trimmed events are not counted")
 }
@@ -191,19 +191,19 @@ func TestInboxDeadLetters(t *testing.T) {
 	require.Equal(t, "evt_2", dead[0].ID)
 	require.Equal(t, Duplicate, appended(t, b, event(2)))
 
-	next, err := b.Again(ctx, 2)
+	next, err := b.AppendAgain(ctx, 2)
 	require.NoError(t, err)
 	require.Equal(t, int64(4), next)
 	require.Equal(t, int64(4), events(t, b, "main", 3, 10)[0].Ordinal)
-	next, err = b.Again(ctx, 4)
+	next, err = b.AppendAgain(ctx, 4)
 	require.NoError(t, err)
 	require.Len(t, events(t, b, "main", 3, 10), 2, "a queued event is applied once more")
 	require.Equal(t, int64(5), next)
-	_, err = b.Again(ctx, 1)
+	_, err = b.AppendAgain(ctx, 1)
 	require.ErrorIs(t, err, ErrNoEvent, "the event was trimmed")
 	require.Equal(t, Stored, appended(t, b, event(9)))
 	require.NoError(t, b.Trim(ctx, "main", 1e9))
-	all, err := b.Standings(ctx)
+	all, err := b.Backlogs(ctx)
 	require.NoError(t, err)
 	require.Equal(t, []SourceBacklog{{Source: "main", Head: 6, Trimmed: 6}}, all)
 }

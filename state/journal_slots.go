@@ -61,7 +61,7 @@ func (j *JournalFile) AddSlots(ctx context.Context, pipeline string, through tim
 	return added, err
 }
 
-// SetSlot implements [SlotBook].
+// SetSlot implements [SlotStore].
 func (j *JournalFile) SetSlot(ctx context.Context, s SlotRecord, runs ...RunRecord) error {
 	return j.change(ctx, "slot", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `REPLACE INTO slots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, s.values()...)
@@ -77,7 +77,7 @@ func (j *JournalFile) OpenSlots(ctx context.Context, pipeline string) ([]SlotRec
 	return j.slots(ctx, `WHERE pipeline = ? AND state IN ('waiting', 'running') ORDER BY due`, pipeline)
 }
 
-// Orphans implements [SlotBook]. It returns no slots, because only one process has the file.
+// Orphans implements [SlotStore]. It returns no slots, because only one process has the file.
 func (j *JournalFile) Orphans(context.Context, string) ([]SlotRecord, error) { return nil, nil }
 
 // Slots returns the last records of a pipeline, newest first.

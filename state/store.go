@@ -18,9 +18,9 @@ type Store interface {
 	// OpenJournal opens the journal for writing, with the errors of OpenInbox.
 	OpenJournal(ctx context.Context) (Journal, error)
 	// OpenUnits opens the store of units for writing.
-	OpenUnits(ctx context.Context) (Ledger, error)
+	OpenUnits(ctx context.Context) (UnitStore, error)
 	// ReadUnits opens the store of units for reading. It returns [fs.ErrNotExist], wrapped, if there is none.
-	ReadUnits(ctx context.Context) (Ledger, error)
+	ReadUnits(ctx context.Context) (UnitStore, error)
 	// OpenSources opens the state of sources for writing. It returns [ErrLocked], wrapped, if only one process can
 	// hold it and another one does for long.
 	OpenSources(ctx context.Context) (Sources, error)
@@ -80,14 +80,14 @@ type EventReader interface {
 	Events(ctx context.Context, source string, after int64, limit int) ([]Event, error)
 	DeadLetters(ctx context.Context, source string, after int64, limit int) ([]DeadLetter, error)
 	Event(ctx context.Context, ordinal int64) (DeadLetter, error)
-	Standings(ctx context.Context) ([]SourceBacklog, error)
+	Backlogs(ctx context.Context) ([]SourceBacklog, error)
 }
 
 // EventKeeper is the side of an inbox for the process that applies its events.
 type EventKeeper interface {
 	Trim(ctx context.Context, source string, through int64) error
 	Quarantine(ctx context.Context, ordinal int64, reason string) error
-	Again(ctx context.Context, ordinal int64) (int64, error)
+	AppendAgain(ctx context.Context, ordinal int64) (int64, error)
 	Quota() int64
 }
 
@@ -96,9 +96,9 @@ type EventKeeper interface {
 // Writes are durable when a call returns. A Journal is safe for concurrent use.
 type Journal interface {
 	Schedule
-	SlotBook
-	RunBook
-	AuditBook
+	SlotStore
+	RunStore
+	AuditStore
 	Close() error
 }
 
@@ -109,8 +109,8 @@ type Schedule interface {
 	Paused(ctx context.Context, pipeline string) (time.Time, error)
 }
 
-// SlotBook has one record for each slot. // Invariant 18
-type SlotBook interface {
+// SlotStore has one record for each slot. // Invariant 18
+type SlotStore interface {
 	AddSlots(ctx context.Context, pipeline string, through time.Time, slots []SlotRecord) (added []SlotRecord, err error)
 	// SetSlot replaces the record of an existing slot and records its runs, in one transaction.
 	SetSlot(ctx context.Context, s SlotRecord, runs ...RunRecord) error
@@ -121,8 +121,8 @@ type SlotBook interface {
 	Slots(ctx context.Context, pipeline string, limit int) ([]SlotRecord, error)
 }
 
-// RunBook has the reports of the last runs.
-type RunBook interface {
+// RunStore has the reports of the last runs.
+type RunStore interface {
 	// KeepRun records a run or its outcome. It changes nothing if another process has continued the run.
 	KeepRun(ctx context.Context, r RunRecord) error
 	BreakRuns(ctx context.Context, why string) error
@@ -130,8 +130,8 @@ type RunBook interface {
 	Run(ctx context.Context, run string) (RunRecord, bool, error)
 }
 
-// AuditBook has the last actions of users on daemons: see [AuditRecord].
-type AuditBook interface {
+// AuditStore has the last actions of users on daemons: see [AuditRecord].
+type AuditStore interface {
 	KeepAudit(ctx context.Context, r AuditRecord) error
 	Audit(ctx context.Context, offset, limit int) (all []AuditRecord, total int, err error)
 }
@@ -149,8 +149,8 @@ type Notes interface {
 }
 
 var (
-	_ Inbox   = (*InboxFile)(nil)
-	_ Journal = (*JournalFile)(nil)
-	_ Ledger  = (*UnitsFile)(nil)
-	_ Lease   = (*Lock)(nil)
+	_ Inbox     = (*InboxFile)(nil)
+	_ Journal   = (*JournalFile)(nil)
+	_ UnitStore = (*UnitsFile)(nil)
+	_ Lease     = (*Lock)(nil)
 )

@@ -80,7 +80,7 @@ type UnitFilter struct {
 // Claim says which units a worker wants.
 type Claim struct {
 	Worker   string        // its unique name
-	For      time.Duration // how long the worker keeps the units without BeatUnits
+	For      time.Duration // how long the worker keeps the units without ExtendClaims
 	Pipeline string        // only of this pipeline; "" for any
 	Run      string        // only of this run; "" for any
 	Source   *string       // only of this source; nil for any
@@ -104,22 +104,22 @@ type Units interface {
 	// pipeline and source that may start. There may be none. A running unit becomes waiting again if its worker has
 	// sent no sign of life for the duration of its claim. It fails after [MostBroken] such attempts in a row.
 	ClaimUnits(ctx context.Context, c Claim) ([]Unit, error)
-	// BeatUnits reports that the worker is alive, and extends its claims by d. It returns the IDs of the units that
+	// ExtendClaims reports that the worker is alive, and extends its claims by d. It returns the IDs of the units that
 	// still belong to the worker.
-	BeatUnits(ctx context.Context, worker string, ids []int64, d time.Duration) ([]int64, error)
-	// SettleUnits ends the worker's attempts at units. In each unit, State is the outcome, Report the reason, and
+	ExtendClaims(ctx context.Context, worker string, ids []int64, d time.Duration) ([]int64, error)
+	// EndAttempts ends the worker's attempts at units. In each unit, State is the outcome, Report the reason, and
 	// NotBefore the earliest restart if the unit waits or is parked. A unit that has a newer Attempt or does not
-	// belong to Worker stays unchanged. The others are settled, and SettleUnits returns [ErrTaken], wrapped.
-	SettleUnits(ctx context.Context, units []Unit) error
+	// belong to Worker stays unchanged. The others are settled, and EndAttempts returns [ErrTaken], wrapped.
+	EndAttempts(ctx context.Context, units []Unit) error
 	// CancelUnits ends the selected units that have not ended, and returns their number. A worker learns from
-	// BeatUnits that its unit was cancelled.
+	// ExtendClaims that its unit was cancelled.
 	CancelUnits(ctx context.Context, f UnitFilter) (int, error)
 	// Units returns the selected units in the order of their IDs, oldest first.
 	Units(ctx context.Context, f UnitFilter) ([]Unit, error)
 }
 
-// Ledger is an open store of units.
-type Ledger interface {
+// UnitStore is an open store of units.
+type UnitStore interface {
 	Units
 	Close() error
 }

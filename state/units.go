@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// UnitsFile is the [Ledger] of a state folder, for runs by processes of one machine. All of them may write it at the
+// UnitsFile is the [UnitStore] of a state folder, for runs by processes of one machine. All of them may write it at the
 // same time.
 type UnitsFile struct{ file *sqliteFile }
 
@@ -60,7 +60,7 @@ func ReadUnits(ctx context.Context, dir string) (*UnitsFile, error) {
 	return &UnitsFile{f}, nil
 }
 
-// Close implements [Ledger].
+// Close implements [UnitStore].
 func (l *UnitsFile) Close() error { return l.file.Close() }
 
 func (l *UnitsFile) change(ctx context.Context, what string, do func(*sql.Tx) error) error {
@@ -176,8 +176,8 @@ func orAll(n int) int {
 	return n
 }
 
-// BeatUnits implements [Units].
-func (l *UnitsFile) BeatUnits(ctx context.Context, worker string, ids []int64, d time.Duration) (kept []int64, err error) {
+// ExtendClaims implements [Units].
+func (l *UnitsFile) ExtendClaims(ctx context.Context, worker string, ids []int64, d time.Duration) (kept []int64, err error) {
 	err = l.change(ctx, "beat units", func(tx *sql.Tx) error {
 		kept = nil
 		for _, id := range ids {
@@ -195,8 +195,8 @@ func (l *UnitsFile) BeatUnits(ctx context.Context, worker string, ids []int64, d
 	return kept, err
 }
 
-// SettleUnits implements [Units].
-func (l *UnitsFile) SettleUnits(ctx context.Context, units []Unit) error {
+// EndAttempts implements [Units].
+func (l *UnitsFile) EndAttempts(ctx context.Context, units []Unit) error {
 	taken := 0
 	err := l.change(ctx, "settle units", func(tx *sql.Tx) error {
 		taken = 0

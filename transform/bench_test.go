@@ -29,7 +29,7 @@ func BenchmarkMapper(b *testing.B) {
 			m := NewMapper(contactStream(), testStamp, nil)
 			defer m.Close()
 			if tt.compared {
-				m.CompareKeys(func(Clash) Judgement { return Open }, MostKeySlots)
+				m.CompareKeys(func(Clash) ClashVerdict { return ClashOpen }, MostKeySlots)
 			}
 			perRecord(b, pages, size, func(page []byte) {
 				if err := appendAll(m, page); err != nil {

@@ -165,7 +165,7 @@ func (m *Mapper) always(t *table, pointer string) bool {
 	return name == contextName || m.volatile[name] || slices.Contains(m.stream.Key, path)
 }
 
-// Beyond returns the pointers of some fields that have neither a column nor a child table because the
+// BeyondLimit returns the pointers of some fields that have neither a column nor a child table because the
 // stream has reached its limit. Their values are in [schemas.ColRest]. It returns none while everything
 // fits.
-func (m *Mapper) Beyond() []string { return m.bound.beyond }
+func (m *Mapper) BeyondLimit() []string { return m.bound.beyond }

@@ -246,7 +246,7 @@ func TestUnlimitedNamesAreBounded(t *testing.T) {
 			require.Less(t, tables, 50+spareFields)
 			require.Len(t, m.Tables()[1:], min(5, len(m.Tables())-1))
 			if name != "nulls" {
-				require.NotEmpty(t, m.Beyond())
+				require.NotEmpty(t, m.BeyondLimit())
 			}
 		})
 	}

@@ -29,21 +29,21 @@ type Repeats struct {
 // Compared returns how many of the kept records were compared.
 func (r Repeats) Compared() int64 { return r.Same + r.Changed + r.Open }
 
-// Judgement says what a Clash means.
-type Judgement int
+// ClashVerdict says what a Clash means.
+type ClashVerdict int
 
 // The record is kept as the later version, unless it is Refuted.
 const (
-	Open    Judgement = iota // not known yet
-	Changed                  // the same record, which changed while the list was read
-	Refuted                  // a different record: it is rejected
+	ClashOpen    ClashVerdict = iota // not known yet
+	ClashChanged                     // the same record, which changed while the list was read
+	ClashRefuted                     // a different record: it is rejected
 )
 
 // CompareKeys makes m compare records with the same key. The function judge decides about each record whose content
 // differs from the first record with its key. m may call judge more than once for a record, because it may read a page
 // more than once. CompareKeys must be called before the first Append. The last argument is the maximum number of slots
 // for keys, a power of two: use [MostKeySlots] unless memory is scarce.
-func (m *Mapper) CompareKeys(judge func(Clash) Judgement, most int) {
+func (m *Mapper) CompareKeys(judge func(Clash) ClashVerdict, most int) {
 	m.clashes = &clashes{judge: judge, seen: keyTable{most: most}}
 }
 
@@ -57,7 +57,7 @@ func (m *Mapper) Repeats() Repeats {
 
 // clashes finds records with the same key and different content.
 type clashes struct {
-	judge func(Clash) Judgement
+	judge func(Clash) ClashVerdict
 	seen  keyTable
 	key   []byte // of the current record
 	page  uint32 // ordinal of the first record of the current page
@@ -120,10 +120,10 @@ func (m *Mapper) clashing(begin, end, row int) bool {
 		return false
 	}
 	switch c.judge(Clash{Hash: hash, Key: m.keyOf(row), SamePage: first.ordinal >= c.page, Record: m.raw[begin:end]}) {
-	case Refuted:
+	case ClashRefuted:
 		c.repeats.Rejected++
 		return true
-	case Changed:
+	case ClashChanged:
 		c.repeats.Changed++
 	default:
 		c.repeats.Open++

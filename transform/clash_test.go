@@ -11,7 +11,7 @@ import (
 )
 
 // compared maps pages and returns the ids in the flushed batches.
-func compared(t *testing.T, s schemas.Stream, judge func(Clash) Judgement, flush bool, pages ...string) (ids string, rejects []Reject, r Repeats) {
+func compared(t *testing.T, s schemas.Stream, judge func(Clash) ClashVerdict, flush bool, pages ...string) (ids string, rejects []Reject, r Repeats) {
 	t.Helper()
 	m := NewMapper(s, Stamp{Run: "r"}, nil)
 	defer m.Close()
@@ -41,18 +41,18 @@ func compared(t *testing.T, s schemas.Stream, judge func(Clash) Judgement, flush
 }
 
 func TestCompareKeys(t *testing.T) {
-	all := func(Clash) Judgement { return Refuted }
-	none := func(Clash) Judgement { return Open }
-	changed := func(Clash) Judgement { return Changed }
-	samePage := func(c Clash) Judgement {
+	all := func(Clash) ClashVerdict { return ClashRefuted }
+	none := func(Clash) ClashVerdict { return ClashOpen }
+	changed := func(Clash) ClashVerdict { return ClashChanged }
+	samePage := func(c Clash) ClashVerdict {
 		if c.SamePage {
-			return Refuted
+			return ClashRefuted
 		}
-		return Open
+		return ClashOpen
 	}
 	for _, tt := range []struct {
 		name  string
-		judge func(Clash) Judgement
+		judge func(Clash) ClashVerdict
 		pages []string
 		ids   string
 		want  Repeats
@@ -79,7 +79,7 @@ func TestCompareKeys(t *testing.T) {
 				require.Len(t, rejects, int(tt.want.Rejected))
 				for _, j := range rejects {
 					require.True(t, j.Record)
-					require.True(t, Whole(j.Reason))
+					require.True(t, HasWholeRecord(j.Reason))
 					require.NotEmpty(t, j.Raw)
 				}
 			})
@@ -94,7 +94,7 @@ func TestCompareKeysAppendMore(t *testing.T) {
 	for _, flush := range []bool{false, true} {
 		var same []bool
 		m := NewMapper(s, Stamp{Run: "r"}, nil)
-		m.CompareKeys(func(c Clash) Judgement { same = append(same, c.SamePage); return Open }, MostKeySlots)
+		m.CompareKeys(func(c Clash) ClashVerdict { same = append(same, c.SamePage); return ClashOpen }, MostKeySlots)
 		for i, part := range []string{`[{"id":1,"a":1}]`, `[{"id":2}]`, `[{"id":1,"a":2}]`, `[{"id":1,"a":3,"b":4}]`, `[{"id":3,"b":"text"}]`} {
 			add := m.AppendMore
 			if i == 0 || i == 3 {
@@ -125,12 +125,12 @@ func TestCompareKeysAfterFlush(t *testing.T) {
 	var same []bool
 	m := NewMapper(schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}, Stamp{Run: "r"}, nil)
 	defer m.Close()
-	m.CompareKeys(func(c Clash) Judgement {
+	m.CompareKeys(func(c Clash) ClashVerdict {
 		same = append(same, c.SamePage)
 		if c.SamePage {
-			return Refuted
+			return ClashRefuted
 		}
-		return Open
+		return ClashOpen
 	}, MostKeySlots)
 	require.NoError(t, appendAll(m, []byte(`[{"id":9,"a":0}]`)))
 	batches, _ := m.Flush()

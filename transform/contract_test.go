@@ -209,7 +209,7 @@ func TestContractWithFilterAndMasks(t *testing.T) {
 	s.Rules = schemas.Rules{Contract: schemas.Contract{Columns: discardRow}, Masks: masks("phone", "drop", "email", "hash")}
 	out = shape(t, s, known, `[{"id":1,"extra":5,"phone":"0123","o":{"email":"a@b","x":1}}]`)
 	require.Equal(t, []string{` {"id":1,"extra":5,"o":{"email":"[masked]","x":1}}`}, pointers(out.rejects))
-	require.False(t, Whole(out.rejects[0].Reason))
+	require.False(t, HasWholeRecord(out.rejects[0].Reason))
 }
 
 // TestRejectsOfRecordsCanBeReadAgain checks that a record that a contract excluded can be loaded
@@ -218,7 +218,7 @@ func TestRejectsOfRecordsCanBeReadAgain(t *testing.T) {
 	s, known := contracted(t, schemas.Contract{Columns: discardRow})
 	const record = `{"id":1, "extra" : [1,{"ü":"\u00fc"}],"d":1.50}`
 	out := shape(t, s, known, "["+record+"]")
-	require.True(t, Whole(out.rejects[0].Reason))
+	require.True(t, HasWholeRecord(out.rejects[0].Reason))
 	require.Equal(t, record, out.rejects[0].Raw)
 	s.Rules.Contract = schemas.Contract{}
 	require.Equal(t, "1", shape(t, s, known, "["+out.rejects[0].Raw+"]").column("t", "id"))
@@ -227,7 +227,7 @@ func TestRejectsOfRecordsCanBeReadAgain(t *testing.T) {
 		`[{"s":"` + strings.Repeat("x", 1<<20) + `"}]`: false, `[{"s":"` + strings.Repeat("x", 1<<19) + `"}]`: true} {
 		out := shape(t, s, nil, page)
 		require.Len(t, out.rejects, 1)
-		require.Equal(t, whole, Whole(out.rejects[0].Reason), out.rejects[0].Reason)
+		require.Equal(t, whole, HasWholeRecord(out.rejects[0].Reason), out.rejects[0].Reason)
 		if whole {
 			require.Equal(t, page, "["+out.rejects[0].Raw+"]")
 		}

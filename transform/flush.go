@@ -30,7 +30,7 @@ func (m *Mapper) schemaOf(t *table) *arrow.Schema {
 	for _, c := range t.columns {
 		if c.kind != kindNone {
 			f := schemas.Field(c.name, c.typ, c.source)
-			fields = append(fields, schemas.Describe(f, m.stream.Descriptions[schemas.Column(t.path+c.source)]))
+			fields = append(fields, schemas.WithDescription(f, m.stream.Descriptions[schemas.Column(t.path+c.source)]))
 		}
 	}
 	return m.withOwnColumns(t, fields)
@@ -54,7 +54,7 @@ func (m *Mapper) declaredTable() schemas.Table {
 	for _, path := range slices.Sorted(maps.Keys(m.declared)) {
 		if !strings.Contains(path, "__") {
 			f := schemas.Field(path, m.declared[path], "/"+path)
-			fields = append(fields, schemas.Describe(f, m.stream.Descriptions[path]))
+			fields = append(fields, schemas.WithDescription(f, m.stream.Descriptions[path]))
 		}
 	}
 	return schemas.Table{Name: m.root.name, Key: m.stream.Key, Columns: m.withOwnColumns(m.root, fields), Mode: m.stream.Mode}

@@ -89,7 +89,7 @@ func TestFullColumnsChangeNoRow(t *testing.T) {
 			m := NewMapper(s, Stamp{Run: "r"}, nil)
 			m.SetAllocator(mem)
 			m.capacity = c
-			m.CompareKeys(func(Clash) Judgement { return Changed }, MostKeySlots)
+			m.CompareKeys(func(Clash) ClashVerdict { return ClashChanged }, MostKeySlots)
 			var all []string
 			flushes = flushWhenFull(t, m, pages, identities(&all))
 			out = byKind(all)

@@ -7,13 +7,13 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// TrackLeft makes s keep the keys of the records that the filter excludes, for [Shaper.Left]. The
+// TrackFiltered makes s keep the keys of the records that the filter excludes, for [Shaper.FilteredKeys]. The
 // stream's key must not be masked or renamed.
-func (s *Shaper) TrackLeft() { s.trackLeft = true }
+func (s *Shaper) TrackFiltered() { s.trackLeft = true }
 
-// Left returns the keys of the records that the filter has excluded since the last call, as batches
+// FilteredKeys returns the keys of the records that the filter has excluded since the last call, as batches
 // with the key columns and the ordinal. The caller releases them.
-func (s *Shaper) Left() []TableBatch {
+func (s *Shaper) FilteredKeys() []TableBatch {
 	left := s.left
 	s.left = nil
 	return left

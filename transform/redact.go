@@ -149,7 +149,7 @@ func (x *redactor) object(dst, b []byte, i int, p *place, depth int) (out []byte
 		named := b[begin:i]
 		c := x.rules.member(p, x.plain(b, begin, i))
 		i = space(b, space(b, i)+1)
-		if k := c.rule; k != nil && k.Drop && !k.Outer {
+		if k := c.rule; k != nil && k.Drop && !k.Partial {
 			x.touched = true
 			i, _, _ = x.walk.value(b, i)
 		} else {

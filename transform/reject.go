@@ -29,9 +29,9 @@ const (
 	notText   = `; kept with \xNN for bytes that are not UTF-8` + lost
 )
 
-// Whole reports whether a record-level reject with this reason has the original record, so that
+// HasWholeRecord reports whether a record-level reject with this reason has the original record, so that
 // appending the record to a mapper again can repair it.
-func Whole(reason string) bool { return !strings.HasSuffix(reason, lost) }
+func HasWholeRecord(reason string) bool { return !strings.HasSuffix(reason, lost) }
 
 // reasons has the texts for refusal codes.
 var reasons = map[int]string{

@@ -164,7 +164,7 @@ func (m *Mapper) valueWithRule(f *field, begin, i, row int) (end int) {
 
 // leavesOut reports whether a rule drops the value at i completely.
 func (m *Mapper) leavesOut(k *fieldRule, i int) bool {
-	return k != nil && k.Drop && !k.needed && !(k.Outer && m.contains(i))
+	return k != nil && k.Drop && !k.needed && !(k.Partial && m.contains(i))
 }
 
 // isNull reports whether the value at i is null, an empty object, or an array of nulls. Such a value needs no mask,

@@ -189,7 +189,7 @@ func TestShaperProperties(t *testing.T) {
 		require.Equal(t, out.hashesByOrdinal(), together.hashesByOrdinal(), "however the pages are cut into batches")
 
 		for _, r := range out.rejects {
-			if r.Record && Whole(r.Reason) {
+			if r.Record && HasWholeRecord(r.Reason) {
 				require.Contains(t, strings.Join(pages, ""), r.Raw)
 			}
 		}

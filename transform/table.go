@@ -54,7 +54,7 @@ func (m *Mapper) newTable(name, path string, parent *table) *table {
 	}
 	t.namer = schemas.NewNamer(names)
 	for _, f := range fields {
-		t.namer.Take(f.Name)
+		t.namer.Reserve(f.Name)
 	}
 	for _, f := range fields {
 		if source, _ := sourceOf(f); known[source].Name == f.Name {

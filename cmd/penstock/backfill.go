@@ -39,13 +39,13 @@ missing or in the future, or if the source cannot filter by an end.`,
 			if err != nil {
 				return err
 			}
-			b.Again = again
+			b.StartOver = again
 			f.options.Backfill = &b
 			c, p, err := a.loadPipeline(args)
 			if err != nil {
 				return err
 			}
-			if p.Many {
+			if p.MultiSource {
 				return a.syncAll(cmd.Context(), c, p, f)
 			}
 			r, err := a.sync(cmd.Context(), c, p, f)
@@ -169,7 +169,7 @@ func printDone(w io.Writer, streams []pipeline.StreamReport) {
 		if n++; n > maxProblems {
 			continue
 		}
-		name := s.Called()
+		name := s.Title()
 		if severalDestinations(streams) {
 			name += " → " + s.Destination
 		}

@@ -201,13 +201,13 @@ func (a *app) checkSignIns(ctx context.Context, c *config.Config, source string)
 	for _, s := range some {
 		part := fmt.Sprintf("credential %s %s", s.Name, s.Surface)
 		login := fmt.Sprintf("`penstock login %s %s`", s.Name, s.Surface)
-		st, err := s.Credential.(wire.Keeper).Standing()
+		st, err := s.Credential.(wire.Keeper).State()
 		switch {
 		case err != nil:
 			all = append(all, failed(ctx, part, err, ""))
 		case st.Trouble != "":
 			all = append(all, failed(ctx, part, errors.New(standing(st)), login+" signs in again"))
-		case len(st.Lacking) > 0:
+		case len(st.MissingScopes) > 0:
 			all = append(all, failed(ctx, part, errors.New(standing(st)), login+" requests it; streams that need it cannot be read"))
 			continue
 		default:
@@ -289,7 +289,7 @@ func (a *app) probe(ctx context.Context, c *config.Config, p config.Pipeline, s 
 // records that are beyond the column limit of their streams.
 func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.Destination) []finding {
 	part := "destination " + d.Name
-	if d.Apart() && len(c.Sources) > 0 {
+	if d.PerSource() && len(c.Sources) > 0 {
 		d = d.For(c.Sources[0].Name) // one source's part stands for all
 	}
 	p, err := destinationKindOf(c, d)

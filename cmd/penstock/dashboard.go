@@ -45,7 +45,7 @@ func (a *app) openDashboard(c *config.Config, j state.Journal, h *webhookServer,
 	}})
 	d.configure(c)
 	feed := &board.Feed{}
-	d.facts = boardfacts.New(boardfacts.Config{Places: d.places, Webhooks: d.receivers, Workspaces: boardfacts.Workspaces{Names: d.sources, State: a.stateOf(c)}, Journal: j, Inbox: h.inbox, Log: a.log, Clock: a.stateOf(c).Now}, feed)
+	d.facts = boardfacts.New(boardfacts.Config{Destinations: d.places, Webhooks: d.receivers, Workspaces: boardfacts.Workspaces{Names: d.sources, State: a.stateOf(c)}, Journal: j, Inbox: h.inbox, Log: a.log, Clock: a.stateOf(c).Now}, feed)
 	var err error
 	d.board, err = board.New(board.Config{
 		Facts: d.facts, Control: d.facts, Feed: feed, Access: d.guard, Record: d.facts.Record, Version: versionNow().Version, Log: a.log, Clock: a.stateOf(c).Now,
@@ -78,7 +78,7 @@ func (d *dashboard) mount(to *serve.Daemon) {
 func (d *dashboard) run(ctx context.Context) (wait func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
-	all.Go(func() { d.facts.Work(ctx) })
+	all.Go(func() { d.facts.Refresh(ctx) })
 	all.Go(func() { d.recordWrong(ctx) })
 	return func() { cancel(); d.board.Close(); all.Wait() }
 }
@@ -106,23 +106,23 @@ func (d *dashboard) clock() time.Time { return d.a.stateOf(d.conf.Load()).Now() 
 const maxSeparate = 20
 
 // places returns the destinations that pipelines write to.
-func (d *dashboard) places() []boardfacts.Place {
+func (d *dashboard) places() []boardfacts.DestinationPart {
 	c := d.conf.Load()
-	var all []boardfacts.Place
+	var all []boardfacts.DestinationPart
 	for _, to := range c.Destinations {
 		of := func(ctx context.Context, source string) (load.Destination, error) { return d.open(ctx, c, to, source) }
 		whole := func(ctx context.Context) (load.Destination, error) { return of(ctx, "") }
-		sources := c.From(to)
+		sources := c.SourcesOf(to)
 		switch {
 		case c.Shared(to):
-			all = append(all, boardfacts.Place{Name: to.Name, Open: whole, Of: of})
-		case !to.Apart():
-			all = append(all, boardfacts.Place{Name: to.Name, Open: whole})
+			all = append(all, boardfacts.DestinationPart{Name: to.Name, Open: whole, OpenPart: of})
+		case !to.PerSource():
+			all = append(all, boardfacts.DestinationPart{Name: to.Name, Open: whole})
 		case len(sources) > maxSeparate:
-			all = append(all, boardfacts.Place{Name: to.Name, Of: of})
+			all = append(all, boardfacts.DestinationPart{Name: to.Name, OpenPart: of})
 		default:
 			for _, source := range sources {
-				all = append(all, boardfacts.Place{Name: to.Name, Source: source, Open: func(ctx context.Context) (load.Destination, error) { return of(ctx, source) }})
+				all = append(all, boardfacts.DestinationPart{Name: to.Name, Source: source, Open: func(ctx context.Context) (load.Destination, error) { return of(ctx, source) }})
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func (d *dashboard) sources() []string {
 	c, seen := d.conf.Load(), map[string]bool{}
 	for _, p := range c.Pipelines {
 		for _, from := range p.From {
-			seen[from.Text] = seen[from.Text] || p.Many
+			seen[from.Text] = seen[from.Text] || p.MultiSource
 		}
 	}
 	var names []string

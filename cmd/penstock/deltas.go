@@ -46,7 +46,7 @@ func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
 	}
 	switch {
 	case errors.Is(err, state.ErrLocked), isElsewhere(err):
-		return serve.Deltas{Again: lockedAgain}, nil
+		return serve.Deltas{ApplyAfter: lockedAgain}, nil
 	case err != nil:
 		return serve.Deltas{}, err
 	}
@@ -54,8 +54,8 @@ func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
 		x.log.Warn("some webhook events wait", "pipeline", x.pipeline.Name, "error", rep.Trouble)
 	}
 	return serve.Deltas{
-		Applied: rep.Applied, Behind: rep.Behind, Oldest: rep.Oldest, Refresh: rep.Refresh,
-		Again: rep.Again, Unmapped: rep.Unmapped, Dead: rep.Dead, Lags: rep.Lags,
+		Applied: rep.Applied, Waiting: rep.Waiting, Oldest: rep.Oldest, Refresh: rep.Refresh,
+		ApplyAfter: rep.ApplyAfter, Unmapped: rep.Unmapped, Dead: rep.Dead, Lags: rep.Lags,
 	}, nil
 }
 
@@ -79,7 +79,7 @@ func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err erro
 	}
 	if err := x.trimmer.applied(ctx, x.inbox, x.source(), x.pipeline.Name, rep.Through); err != nil {
 		rep.Trouble = errors.Join(rep.Trouble, err)
-		rep.Again = min(cmp.Or(rep.Again, trimAgain), trimAgain) // even if no event arrives
+		rep.ApplyAfter = min(cmp.Or(rep.ApplyAfter, trimAgain), trimAgain) // even if no event arrives
 	}
 	return rep, nil
 }
@@ -111,7 +111,7 @@ func (x *applier) ready(ctx context.Context) error {
 		return err
 	}
 	cfg := r.config()
-	cfg.Turns = x.locks.turnsOf(x.pipeline.Key())
+	cfg.Locks = x.locks.turnsOf(x.pipeline.Key())
 	d, err := pipeline.NewDeltas(pipeline.DeltaConfig{
 		Config:     cfg,
 		Inbox:      extract.NewInbox(x.inbox, x.source(), known, plain(r.streams)),

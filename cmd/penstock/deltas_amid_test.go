@@ -62,7 +62,7 @@ func testWebhooksDuringARun(t *testing.T, to target) {
 		require.Eventually(t, func() bool {
 			got, err := x.apply(t.Context())
 			require.NoError(t, err)
-			return got.Behind == 0 && got.Again == 0
+			return got.Waiting == 0 && got.ApplyAfter == 0
 		}, time.Minute, 100*time.Millisecond)
 	}
 	settled() // it watches the stream from now on
@@ -73,7 +73,7 @@ func testWebhooksDuringARun(t *testing.T, to target) {
 	ids := p.ids(t, "v2.contacts")
 	first, last := ids[0], ids[len(ids)-1]
 	cfg := r.config()
-	cfg.Turns, cfg.GroupBytes = a.locks.turnsOf("all"), 1 // each page is a commit
+	cfg.Locks, cfg.GroupBytes = a.locks.turnsOf("all"), 1 // each page is a commit
 	cfg.Source = &slowSource{r.source.client, func() {
 		for _, id := range []string{first, last} {
 			p.write(t, "PUT", "/v2/contacts/"+id, `{"name":"Amid"}`)
@@ -86,7 +86,7 @@ func testWebhooksDuringARun(t *testing.T, to target) {
 			got, err := x.apply(t.Context())
 			require.NoError(t, err)
 			applied += got.Applied
-			return got.Behind == 0 && applied >= 3
+			return got.Waiting == 0 && applied >= 3
 		}, time.Minute, 100*time.Millisecond)
 	}}
 	rep, err := pipeline.Run(t.Context(), cfg)

@@ -80,13 +80,13 @@ func (b *sharedDestination) Close() (err error) {
 	return err
 }
 
-// Whole returns the pooled destination.
-func (b *sharedDestination) Whole() load.Destination { return b.Destination }
+// Pooled returns the pooled destination.
+func (b *sharedDestination) Pooled() load.Destination { return b.Destination }
 
 // whole returns the destination without the handles around it.
 func whole(d load.Destination) load.Destination {
-	if in, ok := d.(interface{ Whole() load.Destination }); ok {
-		return whole(in.Whole())
+	if in, ok := d.(interface{ Pooled() load.Destination }); ok {
+		return whole(in.Pooled())
 	}
 	return d
 }
@@ -101,8 +101,8 @@ type sharedPart struct {
 // Close closes the destination.
 func (s *sharedPart) Close() error { return s.whole.Close() }
 
-// Whole returns the destination of which this is a part.
-func (s *sharedPart) Whole() load.Destination { return s.whole }
+// Pooled returns the destination of which this is a part.
+func (s *sharedPart) Pooled() load.Destination { return s.whole }
 
 // openPart opens the part of a source in a destination.
 func (a *app) openPart(ctx context.Context, c *config.Config, d config.Destination, source string) (load.Destination, error) {

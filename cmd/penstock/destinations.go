@@ -97,7 +97,7 @@ func destinationKindOf(c *config.Config, d config.Destination) (destinationKind,
 
 // openDestination opens a configured destination.
 func (a *app) openDestination(ctx context.Context, c *config.Config, d config.Destination) (load.Destination, error) {
-	if d.Apart() {
+	if d.PerSource() {
 		return nil, usage("name one as NAME@SOURCE", "destination %s has a separate part for each source", d.Name)
 	}
 	p, err := destinationKindOf(c, d)

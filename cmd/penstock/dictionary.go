@@ -153,7 +153,7 @@ func streamOf(streams []config.Stream, table string) (config.Stream, bool) {
 }
 
 func tableDoc(t schemas.Table, s config.Stream, known bool) docTable {
-	doc := docTable{Name: t.Name, Mode: string(t.Mode), Key: load.FullKey(t), Place: load.Place(t.Columns)}
+	doc := docTable{Name: t.Name, Mode: string(t.Mode), Key: load.FullKey(t), Place: load.SourcePointer(t.Columns)}
 	if known {
 		doc.Stream, doc.Request, doc.Class = s.Name, s.Method+" "+s.Origin+s.Path, string(s.Class)
 		if i := strings.LastIndex(t.Name, "__"); t.Name != s.Table.Name && i > 0 {
@@ -188,7 +188,7 @@ func countRows(ctx context.Context, d load.Destination, t schemas.Table) (rows, 
 
 // viewDocs returns the views that penstock has created, with their titles.
 func viewDocs(changes []load.Change) ([]docView, error) {
-	kit, err := schemas.Views()
+	kit, err := schemas.LoadViews()
 	if err != nil {
 		return nil, err
 	}

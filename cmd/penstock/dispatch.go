@@ -21,7 +21,7 @@ const endLook = time.Second
 
 // dispatch plans a run into units, which workers claim, and waits until they have ended. If an earlier
 // process that has ended has already planned the run, dispatch only waits. // Invariant 18
-func (h *unitWorker) dispatch(ctx context.Context, c *config.Config, p config.Pipeline, o serve.Order) (r pipeline.Report, err error) {
+func (h *unitWorker) dispatch(ctx context.Context, c *config.Config, p config.Pipeline, o serve.RunRequest) (r pipeline.Report, err error) {
 	began := h.db.Now()
 	if err := h.plan(ctx, c, p, o); err != nil {
 		return r, err
@@ -37,7 +37,7 @@ func (h *unitWorker) dispatch(ctx context.Context, c *config.Config, p config.Pi
 }
 
 // plan stores the units of a run, and the wakeup calls for workers, in one transaction.
-func (h *unitWorker) plan(ctx context.Context, c *config.Config, p config.Pipeline, o serve.Order) error {
+func (h *unitWorker) plan(ctx context.Context, c *config.Config, p config.Pipeline, o serve.RunRequest) error {
 	before, err := h.claimer.Units.Units(ctx, state.UnitFilter{Run: o.Run, Limit: 1})
 	if err != nil || len(before) > 0 {
 		return err
@@ -47,7 +47,7 @@ func (h *unitWorker) plan(ctx context.Context, c *config.Config, p config.Pipeli
 		return err
 	}
 	var units []state.Unit
-	if !p.Many {
+	if !p.MultiSource {
 		units = fleet.Plan(o.Run, p.Name, "", plain(streams))
 	} else {
 		turns, _, err := (&multiSource{app: h.app, conf: c, pipeline: p}).startOrder(ctx, p.From)
@@ -116,7 +116,7 @@ func allUnits(ctx context.Context, from state.Units, run string) (all []state.Un
 func (h *unitWorker) planned(c *config.Config, p config.Pipeline, sp *serve.Pipeline) {
 	here := sp.Run
 	sp.Planned = true
-	sp.Run = func(ctx context.Context, o serve.Order) (pipeline.Report, error) {
+	sp.Run = func(ctx context.Context, o serve.RunRequest) (pipeline.Report, error) {
 		if o.Options != (pipeline.Options{}) {
 			return here(ctx, o) // units carry no options
 		}

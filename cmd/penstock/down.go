@@ -32,8 +32,8 @@ func (d unavailable) Scan(context.Context, string, []string, func(arrow.RecordBa
 	return d.err
 }
 
-// Standing returns the same error.
-func (d unavailable) Standing(context.Context, state.Key, string) (load.StreamState, error) {
+// StreamState returns the same error.
+func (d unavailable) StreamState(context.Context, state.Key, string) (load.StreamState, error) {
 	return load.StreamState{}, d.err
 }
 

@@ -34,7 +34,7 @@ const fewRecords = 4
 func newSweep(t *testing.T, workspaces int) *sweepRig {
 	t.Helper()
 	server := pgtest.Start(t, "max_connections=400")
-	r := &sweepRig{fleetRig: &fleetRig{worlds: newWorldsOf(t, workspaces, sandbox.Options{NoLimits: true, Most: fewRecords}), t: t}}
+	r := &sweepRig{fleetRig: &fleetRig{worlds: newWorldsOf(t, workspaces, sandbox.Options{NoLimits: true, MaxRows: fewRecords}), t: t}}
 	r.to = postgresTarget{server: server, name: "postgres"}
 	var err error
 	r.db, err = pgx.Connect(t.Context(), server.URL()+"&search_path=fleet,lake")

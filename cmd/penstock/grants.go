@@ -60,7 +60,7 @@ func (a *app) grantsOf(ctx context.Context, c *config.Config) (seen serve.Grants
 			continue
 		}
 		for _, in := range all {
-			st, err := in.Credential.(wire.Keeper).Standing()
+			st, err := in.Credential.(wire.Keeper).State()
 			if err != nil {
 				failed, seen.Unread = err, append(seen.Unread, src.Name)
 				continue

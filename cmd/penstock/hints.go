@@ -17,7 +17,7 @@ func readOnHint(c *config.Config, p config.Pipeline) map[string][]string {
 		if !ok || s.Webhooks == nil || len(s.Webhooks.Refresh) == 0 {
 			continue
 		}
-		streams, err := c.Select(p.Of(from.Text), nil)
+		streams, err := c.Select(p.ForSource(from.Text), nil)
 		if err != nil {
 			continue // load refuses the pipeline for it
 		}

@@ -84,7 +84,7 @@ func (k knowledge) yaml() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "streams:\n  %s:\n", k.stream.Name)
 	start := len(b.String())
-	for _, w := range k.stream.Written {
+	for _, w := range k.stream.Settings {
 		switch w.Key {
 		case "records", "key", "pagination", "context":
 		default:

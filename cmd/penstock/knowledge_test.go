@@ -28,7 +28,7 @@ pipelines: {p: {from: main, to: w}}
 
 // asRead keeps only the fields that determine how a stream is read and loaded.
 func asRead(s schemas.Stream) schemas.Stream {
-	s.Stated, s.Settled = nil, false // the origin of settings
+	s.Stated, s.RecordsKnown = nil, false // the origin of settings
 	return s
 }
 

@@ -193,7 +193,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 // listedByQuery reads the result of a query of a destination, or of a database.
 func (a *app) listedByQuery(ctx context.Context, l config.Listing) (rows []config.Row, err error) {
-	d := l.Of
+	d := l.Destination
 	if l.URL != "" {
 		d = config.Destination{Name: "sources", Scheme: "postgres", URL: l.URL}
 	}

@@ -113,12 +113,12 @@ func (a *app) login(ctx context.Context, at *config.Config, s config.SignIn, f l
 	if err != nil {
 		return hinted(fmt.Errorf("login %s: %w", name, err), loginRemedy(err))
 	}
-	st, err := s.Credential.(wire.Keeper).Standing()
+	st, err := s.Credential.(wire.Keeper).State()
 	if err != nil {
 		return err
 	}
-	if len(st.Lacking) > 0 {
-		a.log.Warn("the server did not grant all requested scopes", "source", name, "missing", strings.Join(st.Lacking, " "))
+	if len(st.MissingScopes) > 0 {
+		a.log.Warn("the server did not grant all requested scopes", "source", name, "missing", strings.Join(st.MissingScopes, " "))
 	}
 	if st.NoRefresh {
 		a.log.Warn("the server issued no refresh token", "source", name, "ends", endOf(st), "remedy", noRefreshRemedy)
@@ -154,8 +154,8 @@ func (a *app) signInClient(ctx context.Context, at *config.Config, s config.Sign
 }
 
 // signInBy returns how the user takes part in a sign-in.
-func (a *app) signInBy(ctx context.Context, s config.SignIn, f loginFlags) wire.SignInBy {
-	by := wire.SignInBy{Show: func(address string) error { return a.show(ctx, s, address, f) }}
+func (a *app) signInBy(ctx context.Context, s config.SignIn, f loginFlags) wire.SignInMethod {
+	by := wire.SignInMethod{Show: func(address string) error { return a.show(ctx, s, address, f) }}
 	switch {
 	case f.device:
 		by.Device = a.showCode
@@ -172,7 +172,7 @@ func (a *app) show(ctx context.Context, s config.SignIn, address string, f login
 		where = "a browser on any machine"
 	}
 	fmt.Fprintf(a.err, "open this address in %s to sign in:\n\n%s\n\n", where, address)
-	if st, err := s.Credential.(wire.Keeper).Standing(); err == nil && st.Redirect != "" {
+	if st, err := s.Credential.(wire.Keeper).State(); err == nil && st.Redirect != "" {
 		fmt.Fprintf(a.err, "redirect address to register with the server: %s\n", st.Redirect)
 	}
 	if f.noBrowser || f.paste {
@@ -269,14 +269,14 @@ type loginState struct {
 }
 
 func statusOf(s config.SignIn, st wire.CredentialState) loginState {
-	return loginState{s.Name, string(s.Surface), st.Account, st.Where, st.SignedIn, st.Renewed, st.Expires, st.Lacking, st.Failing, !st.SignedIn.IsZero() && !st.NoRefresh, st.Redirect, st.Trouble}
+	return loginState{s.Name, string(s.Surface), st.Account, st.Where, st.SignedIn, st.Renewed, st.Expires, st.MissingScopes, st.Failing, !st.SignedIn.IsZero() && !st.NoRefresh, st.Redirect, st.Trouble}
 }
 
 // loginStatus prints the stored sign-ins.
 func (a *app) loginStatus(all []config.SignIn) error {
 	code := exitDone
 	for _, s := range all {
-		st, err := s.Credential.(wire.Keeper).Standing()
+		st, err := s.Credential.(wire.Keeper).State()
 		if err != nil {
 			return err
 		}
@@ -315,8 +315,8 @@ func standing(st wire.CredentialState) string {
 	if !st.Failing.IsZero() {
 		text += ", renewals have failed since " + st.Failing.Local().Format(time.DateTime)
 	}
-	if len(st.Lacking) > 0 {
-		text += ", not granted: " + strings.Join(st.Lacking, " ")
+	if len(st.MissingScopes) > 0 {
+		text += ", not granted: " + strings.Join(st.MissingScopes, " ")
 	}
 	return text
 }

@@ -56,7 +56,7 @@ func (a *app) logout(ctx context.Context, at *config.Config, s config.SignIn, lo
 		hint := "the tokens were not removed; try again, or only remove them with `penstock logout --local`"
 		return hinted(fmt.Errorf("logout %s: %w", name, err), hint)
 	}
-	st, err := s.Credential.(wire.Keeper).Standing()
+	st, err := s.Credential.(wire.Keeper).State()
 	if err != nil {
 		return err
 	}

@@ -52,5 +52,5 @@ func maskOf(s config.Stream, t schemas.Table, f arrow.Field) string {
 	if schemas.Source(f) == "" {
 		return ""
 	}
-	return s.Verdict(load.Place(t.Columns) + schemas.Source(f)).Mask.Action
+	return s.Verdict(load.SourcePointer(t.Columns) + schemas.Source(f)).Mask.Action
 }

@@ -57,7 +57,7 @@ func (m *multiSource) run(ctx context.Context, sources []config.Ref) (t *fleet.O
 	if run == "" {
 		run = pipeline.NewRunID(m.stateOf(m.conf).Now())
 	}
-	t = fleet.NewTally(run, m.pipeline.Name)
+	t = fleet.NewOutcomes(run, m.pipeline.Name)
 	done, err := m.keepOpen(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -155,7 +155,7 @@ func (m *multiSource) keepOpen(ctx context.Context) (done func(), err error) {
 	}
 	for _, to := range m.pipeline.To {
 		d, _ := m.conf.Destination(to.Text)
-		if d.Apart() {
+		if d.PerSource() {
 			continue
 		}
 		dest, err := m.openDestination(ctx, m.conf, d)
@@ -172,7 +172,7 @@ func (m *multiSource) keepOpen(ctx context.Context) (done func(), err error) {
 }
 
 // openLedger opens the unit store for all sources; nil if the run has none.
-func (m *multiSource) openLedger(ctx context.Context) (state.Ledger, error) {
+func (m *multiSource) openLedger(ctx context.Context) (state.UnitStore, error) {
 	if m.flags.options.DryRun || m.conf.State.URL != "" {
 		return nil, nil
 	}
@@ -241,7 +241,7 @@ func (a *app) summariseAll(w io.Writer, t *fleet.Outcomes, r pipeline.Report, pa
 		fmt.Fprintf(w, "            and %s more; `penstock sources list` shows all\n", plural(more, "source"))
 	}
 	total := r.Totals()
-	fmt.Fprintf(w, "\nrun %s of %s: %s in %s, %d of %s complete%s, %s requests, %s written\n", r.Run, r.Called(), r.Status,
+	fmt.Fprintf(w, "\nrun %s of %s: %s in %s, %d of %s complete%s, %s requests, %s written\n", r.Run, r.Title(), r.Status,
 		brief(r.Ended.Sub(r.Started)), complete, plural(len(outcomes), "source"), pausedWords(paused), grouped(int64(r.Requests)), plural(int(total.Counts.Written), "row"))
 }
 

@@ -34,7 +34,7 @@ func (m *multiSource) job(s orderedSource, f syncFlags, shown *sourcesShown, end
 			}
 			shown.event(e)
 		}
-		r, err := m.one(ctx, m.pipeline.Of(s.name), f)
+		r, err := m.one(ctx, m.pipeline.ForSource(s.name), f)
 		if errors.Is(errors.Join(err, r.Err), errCancelled) {
 			m.cancel(errCancelled) // the whole run was cancelled
 		}

@@ -12,11 +12,11 @@ import (
 
 // serveMany makes a daemon's run over several sources. If the sources are listed outside the
 // configuration, it reads the list again. If that fails, it uses the previous list.
-func (a *app) serveMany(ctx context.Context, c *config.Config, p config.Pipeline, o serve.Order) (pipeline.Report, error) {
+func (a *app) serveMany(ctx context.Context, c *config.Config, p config.Pipeline, o serve.RunRequest) (pipeline.Report, error) {
 	if c.Listing != nil {
 		if now, err := a.load(); err != nil {
 			a.log.Warn("cannot read the list of sources; using the previous list", "pipeline", p.Name, "error", err)
-		} else if q, ok := now.Pipeline(p.Name); ok && q.Many {
+		} else if q, ok := now.Pipeline(p.Name); ok && q.MultiSource {
 			c, p = now, q
 			a.redactor.Add(c.Secrets...) // Invariant 5
 		}
@@ -43,12 +43,12 @@ func (as appliers) apply(ctx context.Context) (all serve.Deltas, err error) {
 		}
 		errs = append(errs, err)
 		all.Applied += d.Applied
-		all.Behind += d.Behind
+		all.Waiting += d.Waiting
 		all.Unmapped += d.Unmapped
 		all.Dead += d.Dead
 		all.Lags = append(all.Lags, d.Lags...)
 		all.Refresh = append(all.Refresh, d.Refresh...)
-		all.Oldest, all.Again = earlier(all.Oldest, d.Oldest), sooner(all.Again, d.Again)
+		all.Oldest, all.ApplyAfter = earlier(all.Oldest, d.Oldest), sooner(all.ApplyAfter, d.ApplyAfter)
 		if ctx.Err() != nil {
 			break
 		}

@@ -67,14 +67,14 @@ func (a *app) parse(data []byte, env func(string) (string, bool), onlyPlaces boo
 		schemes = append(schemes, p.scheme)
 	}
 	return config.Parse(data, config.Input{
-		File:      a.config,
-		Env:       env,
-		Read:      readSecret,
-		Run:       a.printed,
-		Places:    onlyPlaces,
-		Rows:      rows,
-		Catalogue: cat.Streams(),
-		Schemes:   schemes,
+		File:             a.config,
+		Env:              env,
+		Read:             readSecret,
+		Run:              a.printed,
+		DestinationsOnly: onlyPlaces,
+		Rows:             rows,
+		Catalogue:        cat.Streams(),
+		Schemes:          schemes,
 	})
 }
 
@@ -168,11 +168,11 @@ func (a *app) loadPipeline(args []string) (*config.Config, config.Pipeline, erro
 // source selects one.
 func (a *app) loadOneSource(args []string, source string) (*config.Config, config.Pipeline, error) {
 	c, p, err := a.loadPipeline(args)
-	if err != nil || !p.Many {
+	if err != nil || !p.MultiSource {
 		return c, p, err
 	}
 	from, err := pick(c.File, "source", "--source", p.From, func(r config.Ref) string { return r.Text }, source)
-	return c, p.Of(from.Text), err
+	return c, p.ForSource(from.Text), err
 }
 
 // addSourceFlag adds the flag that selects the source for [app.loadOneSource].

@@ -88,7 +88,7 @@ func over(ctx context.Context, files map[string][]string, views map[string]strin
 			delete(views, name)
 		}
 	}
-	v, err := duckdb.Over(ctx, files, views)
+	v, err := duckdb.OpenParquet(ctx, files, views)
 	if errors.Is(err, duckdb.ErrNotBuilt) {
 		return nil, hinted(fmt.Errorf("query a lake in SQL: %w", err), "`penstock path TABLE` prints where the files are, for use with another engine")
 	}
@@ -105,7 +105,7 @@ func lakeViews(ctx context.Context, r *reader) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	kit, err := schemas.Views()
+	kit, err := schemas.LoadViews()
 	if err != nil {
 		return nil, err
 	}

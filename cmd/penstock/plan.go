@@ -75,7 +75,7 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 	var past history
 	to, _ := c.Destination(p.To[0].Text)
 	q, source := selection{to: to.Name}, p.From[0].Text
-	if to.Apart() || c.Shared(to) {
+	if to.PerSource() || c.Shared(to) {
 		q.source = source
 	}
 	if a.hasData(c, to.For(source)) {

@@ -95,7 +95,7 @@ func rateOf(f pipeline.Forecast) float64 {
 
 // partsOf returns the units of one workspace. families are the names of the streams that a unit reads
 // together. Small families are merged into one unit.
-func partsOf(f pipeline.Forecast, families [][]string, records int64) []sizing.Part {
+func partsOf(f pipeline.Forecast, families [][]string, records int64) []sizing.UnitWork {
 	of := map[string]pipeline.StreamForecast{}
 	for _, s := range f.Streams {
 		of[s.Stream] = s
@@ -104,10 +104,10 @@ func partsOf(f pipeline.Forecast, families [][]string, records int64) []sizing.P
 	if records > 0 && f.Records > 0 {
 		grow = float64(records) / float64(f.Records)
 	}
-	var parts []sizing.Part
-	var rest sizing.Part
+	var parts []sizing.UnitWork
+	var rest sizing.UnitWork
 	for _, names := range families {
-		p := sizing.Part{Streams: float64(len(names)), Lists: float64(min(len(names), pipeline.DefaultWorkers))}
+		p := sizing.UnitWork{Streams: float64(len(names)), Lists: float64(min(len(names), pipeline.DefaultWorkers))}
 		for _, name := range names {
 			p.Requests += max(1, float64(of[name].Requests)*grow)
 			p.Records += float64(of[name].Records) * grow

@@ -39,7 +39,7 @@ func openPostgres(ctx context.Context, a *app, d config.Destination) (load.Desti
 }
 
 func dialPostgres(ctx context.Context, a *app, d config.Destination) (*postgres.DB, error) {
-	o := postgres.Options{Schema: d.Schema, Log: a.log, Step: a.step, Silence: a.life / 2, Warned: &a.warned}
+	o := postgres.Options{Schema: d.Schema, Log: a.log, Step: a.step, IdleTimeout: a.life / 2, LoggedWarnings: &a.warned}
 	base, query, _ := strings.Cut(d.URL.Reveal(), "?")
 	theirs, ours, err := splitOptions(query, "json", "wait", "wait_lock")
 	if err != nil {
@@ -94,7 +94,7 @@ func checkPostgres(ctx context.Context, a *app, d config.Destination) error {
 		return err
 	}
 	err = db.Check(ctx)
-	if _, lacking := errors.AsType[postgres.Lacking](err); lacking {
+	if _, lacking := errors.AsType[postgres.Problems](err); lacking {
 		err = hinted(err, "let an administrator run the statements above, or use another role in the destination's url")
 	}
 	return errors.Join(err, db.Close())

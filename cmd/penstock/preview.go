@@ -52,7 +52,7 @@ func previewPipeline(c *config.Config, src config.Source, name string) config.Pi
 		if !p.Reads(src.Name) {
 			continue
 		}
-		p = p.Of(src.Name)
+		p = p.ForSource(src.Name)
 		if streams, err := c.Select(p, []string{name}); err == nil && len(streams) == 1 {
 			return p
 		}

@@ -53,9 +53,9 @@ func (q selection) find(c *config.Config) (d config.Destination, source string, 
 		return d, "", usage("`penstock sources list` lists them", "no source %q in %s", source, c.File)
 	}
 	switch {
-	case d.Apart() && source == "":
+	case d.PerSource() && source == "":
 		err = usage(fmt.Sprintf("choose one with --source NAME, or --to %s@SOURCE", d.Name), "destination %s has a separate part for each source", d.Name)
-	case source != "" && !d.Apart() && !c.Shared(d):
+	case source != "" && !d.PerSource() && !c.Shared(d):
 		err = usage(fmt.Sprintf("--to %s", d.Name), "destination %s has the rows of only one source", d.Name)
 	}
 	return d, source, err

@@ -34,7 +34,7 @@ func (a *app) recorded(ctx context.Context, r *openedRun, f syncFlags) (report p
 		defer ledger.Close() // every write to it was durable
 	}
 	units := fleet.Plan(f.run, r.pipeline.Name, r.unitSource(), plain(r.streams))
-	if err := fleet.Begin(ctx, ledger, f.worker, units); err != nil {
+	if err := fleet.AddSourceUnits(ctx, ledger, f.worker, units); err != nil {
 		a.unrecorded(ctx, r, err)
 		return a.runPipeline(ctx, r, f)
 	}
@@ -54,7 +54,7 @@ func (a *app) recorded(ctx context.Context, r *openedRun, f syncFlags) (report p
 		return a.runPipeline(ctx, r, f)
 	}
 	if all, lerr := ledger.Units(ctx, state.UnitFilter{Run: f.run, Source: &source}); lerr == nil {
-		report = fleet.WithBefore(report, f.worker, all, last)
+		report = fleet.WithEarlierAttempts(report, f.worker, all, last)
 	}
 	return report, err
 }
@@ -74,7 +74,7 @@ func (a *app) attempt(ctx context.Context, r *openedRun, f syncFlags, units []st
 	if ctx.Err() != nil && len(report.Streams) == 0 {
 		report.Status = pipeline.StatusStopped
 	}
-	units = fleet.Last(f.try.Settle(report, err, false), errors.Is(cause, fleet.ErrPutOff))
+	units = fleet.EndLastAttempt(f.try.Settle(report, err, false), errors.Is(cause, fleet.ErrPutOff))
 	switch {
 	case !errors.Is(cause, fleet.ErrUnitsLost) || report.Status == pipeline.StatusComplete:
 	case len(report.Streams) == 0:
@@ -87,7 +87,7 @@ func (a *app) attempt(ctx context.Context, r *openedRun, f syncFlags, units []st
 
 // unitSource returns the source of the run's units.
 func (r *openedRun) unitSource() string {
-	if r.pipeline.Many {
+	if r.pipeline.MultiSource {
 		return r.pipeline.From[0].Text
 	}
 	return ""

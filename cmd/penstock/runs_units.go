@@ -55,7 +55,7 @@ func (a *app) showUnits(ctx context.Context, run string) error {
 	}}
 	for _, u := range units {
 		out.rows = append(out.rows, []any{
-			u.Source, u.Part, string(u.State), int64(u.Attempt), u.Worker, unlessZero(u.NotBefore), unlessZero(u.Started), unlessZero(u.Ended), fleet.ReportOf(u).Why,
+			u.Source, u.Part, string(u.State), int64(u.Attempt), u.Worker, unlessZero(u.NotBefore), unlessZero(u.Started), unlessZero(u.Ended), fleet.ReportOf(u).Reason,
 		})
 	}
 	return a.print(printer{form: a.form()}, out)

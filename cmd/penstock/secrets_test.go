@@ -296,7 +296,7 @@ func allow(t *testing.T, s config.SignIn) error {
 	client, err := wire.New(s.Options)
 	require.NoError(t, err)
 	defer client.Close()
-	return client.SignIn(t.Context(), wire.SignInBy{Show: func(address string) error {
+	return client.SignIn(t.Context(), wire.SignInMethod{Show: func(address string) error {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			if resp, err := http.Get(address); err == nil {

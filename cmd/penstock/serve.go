@@ -186,11 +186,13 @@ func (a *app) servedPipeline(c *config.Config, p config.Pipeline, streams []conf
 	for _, s := range streams {
 		sp.Streams = append(sp.Streams, s.Name)
 	}
-	if p.Many {
-		sp.Run = func(ctx context.Context, o serve.Order) (pipeline.Report, error) { return a.serveMany(ctx, c, p, o) }
+	if p.MultiSource {
+		sp.Run = func(ctx context.Context, o serve.RunRequest) (pipeline.Report, error) {
+			return a.serveMany(ctx, c, p, o)
+		}
 		return sp
 	}
-	sp.Run = func(ctx context.Context, o serve.Order) (pipeline.Report, error) {
+	sp.Run = func(ctx context.Context, o serve.RunRequest) (pipeline.Report, error) {
 		return a.sync(ctx, c, p, syncFlags{
 			streams: o.Streams, options: o.Options, run: o.Run, follow: o.Progress,
 			opened: func(s *sourceClient) { o.Rates(s.rates) },
@@ -206,7 +208,7 @@ func (s *sourceClient) rates() []serve.Rate {
 		g := s.wires[name].Governor().Stats()
 		all = append(all, serve.Rate{
 			Surface: name, Limit: g.Limit.String(), Allowed: g.Allowed, Used: g.Used, Sent: g.Sent, Refused: g.Refused,
-			InFlight: g.InFlight, Waiting: g.Waiting, Until: g.GateUntil,
+			InFlight: g.InFlight, WaitsFor: g.WaitsFor, Until: g.GateUntil,
 		})
 	}
 	return all

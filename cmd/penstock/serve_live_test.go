@@ -51,7 +51,7 @@ func TestServeGoverned(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, p := range all {
 		wg.Go(func() {
-			o := serve.Order{Run: pipeline.NewRunID(time.Now()), Progress: func(pipeline.Event) {}, Rates: func(func() []serve.Rate) {}}
+			o := serve.RunRequest{Run: pipeline.NewRunID(time.Now()), Progress: func(pipeline.Event) {}, Rates: func(func() []serve.Rate) {}}
 			if testing.Short() {
 				o.Streams = []string{"crm.leads", "crm.deals"}
 			}

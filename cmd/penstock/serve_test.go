@@ -234,7 +234,7 @@ func TestServeSoak(t *testing.T) {
 	pipelines, err := a.served(c, nil)
 	require.NoError(t, err)
 	once := func() {
-		o := serve.Order{Run: pipeline.NewRunID(time.Now()), Progress: func(pipeline.Event) {}, Rates: func(func() []serve.Rate) {}}
+		o := serve.RunRequest{Run: pipeline.NewRunID(time.Now()), Progress: func(pipeline.Event) {}, Rates: func(func() []serve.Rate) {}}
 		r, err := pipelines[0].Run(context.WithoutCancel(t.Context()), o)
 		require.NoError(t, err)
 		require.Equal(t, pipeline.StatusComplete, r.Status)

@@ -77,14 +77,14 @@ func (a *app) openCollectors(ctx context.Context, c *config.Config, s *signals) 
 func (s *signals) configure(c *config.Config, pipelines []serve.Pipeline) {
 	s.conf.Store(c)
 	s.redactor.Add(c.Secrets...)
-	r := signal.Routing{Route: routeOf(c.Alerts), Digest: c.Alerts.Digest, Pipelines: map[string]signal.Carried{}}
+	r := signal.Routing{Route: routeOf(c.Alerts), Digest: c.Alerts.Digest, Pipelines: map[string]signal.PipelineRoute{}}
 	for _, src := range c.Sources {
 		r.Sources = append(r.Sources, src.Name)
 	}
 	streams := map[string][]string{}
 	for _, p := range pipelines {
 		streams[p.Name] = p.Streams
-		carried := signal.Carried{Streams: p.Streams}
+		carried := signal.PipelineRoute{Streams: p.Streams}
 		if own, ok := c.Pipeline(p.Name); ok && own.Alerts != nil {
 			route := routeOf(*own.Alerts)
 			carried.Route = &route
@@ -162,12 +162,12 @@ func (s *signals) mount(d *serve.Daemon, c *config.Config, j state.Journal, in s
 	s.statuses, s.inbox, s.log = d.Hub().Statuses, in, d.Log
 	health := signal.NewHealth(d.Alive, d.Log)
 	checks := []signal.Check{
-		{Name: "configuration", Ask: func(context.Context) error { return nil }}, // a daemon always has one
-		{Name: "journal", Ask: func(ctx context.Context) error { _, err := j.Paused(ctx, ""); return err }},
-		{Name: "inbox", Ask: func(ctx context.Context) error { _, err := in.Standings(ctx); return err }},
+		{Name: "configuration", Ready: func(context.Context) error { return nil }}, // a daemon always has one
+		{Name: "journal", Ready: func(ctx context.Context) error { _, err := j.Paused(ctx, ""); return err }},
+		{Name: "inbox", Ready: func(ctx context.Context) error { _, err := in.Backlogs(ctx); return err }},
 	}
 	if c.State.Dir != "" {
-		checks = append(checks, signal.Check{Name: "state", Ask: func(context.Context) error { return writable(c.State.Dir) }})
+		checks = append(checks, signal.Check{Name: "state", Ready: func(context.Context) error { return writable(c.State.Dir) }})
 	}
 	health.Ready(checks...)
 	d.Handlers.Health = health
@@ -228,7 +228,7 @@ func (s *signals) standings() []signal.Inbox {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readTime)
 	defer cancel()
-	standings, err := s.inbox.Standings(ctx)
+	standings, err := s.inbox.Backlogs(ctx)
 	if err != nil {
 		s.log.Warn("read inbox for metrics", "error", err)
 	}

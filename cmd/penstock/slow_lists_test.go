@@ -94,7 +94,7 @@ func TestSlowLists(t *testing.T) {
 						written += report.Totals().Counts.Written
 						for _, s := range report.Streams {
 							if s.Status != pipeline.StatusComplete || s.Verdict != pipeline.Proven {
-								held = append(held, fmt.Sprint(s.Stream, " ", s.Status, " ", s.Verdict, " ", s.Why, " ", s.Err))
+								held = append(held, fmt.Sprint(s.Stream, " ", s.Status, " ", s.Verdict, " ", s.Reasons, " ", s.Err))
 							}
 						}
 					})

@@ -72,7 +72,7 @@ func (s *sourceClient) govern(ctx context.Context, a *app, c *config.Config, cl 
 		cl.Governor = g
 		return nil
 	}
-	name := c.State.Dir + c.State.URL.Reveal() + " " + wire.BookName(cl.Account)
+	name := c.State.Dir + c.State.URL.Reveal() + " " + wire.BudgetName(cl.Account)
 	g, leave, err := a.governors.Open(name, cl.Governor, func(g *wire.Governor) error { return a.share(ctx, c, g, cl.Account) })
 	if err != nil {
 		return fmt.Errorf("open source %s: %w", cl.Options.Name, err)
@@ -88,7 +88,7 @@ func (s *sourceClient) govern(ctx context.Context, a *app, c *config.Config, cl 
 // share shares the budget of a governor with other processes, through a ledger in the state database or a file
 // in the state folder.
 func (a *app) share(ctx context.Context, c *config.Config, g *wire.Governor, account wire.Secret) error {
-	if ledger, many := a.stateOf(c).(wire.Ledger); many {
+	if ledger, many := a.stateOf(c).(wire.BudgetStore); many {
 		if err := g.ShareIn(ctx, ledger, account); err != nil {
 			return stateTrouble(err)
 		}
@@ -149,8 +149,8 @@ func (s *sourceClient) waiting() string {
 	var parts []string
 	for _, name := range s.names {
 		g := s.wires[name].Governor().Stats()
-		if g.Waiting != "" && time.Until(g.GateUntil) > time.Second {
-			parts = append(parts, fmt.Sprintf("%s waits until %s: %s", name, g.GateUntil.Local().Format(time.TimeOnly), g.Waiting))
+		if g.WaitsFor != "" && time.Until(g.GateUntil) > time.Second {
+			parts = append(parts, fmt.Sprintf("%s waits until %s: %s", name, g.GateUntil.Local().Format(time.TimeOnly), g.WaitsFor))
 		}
 	}
 	return strings.Join(parts, ", ")

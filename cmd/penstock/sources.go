@@ -55,7 +55,7 @@ func (a *app) listSources(ctx context.Context, c *config.Config, only []string) 
 	if err != nil {
 		return err
 	}
-	all := config.Pipeline{Name: "sources", Many: true}
+	all := config.Pipeline{Name: "sources", MultiSource: true}
 	for _, s := range c.Sources {
 		all.From = append(all.From, config.Ref{Text: s.Name})
 	}

@@ -97,7 +97,7 @@ func (a *app) adoptions(ctx context.Context, d *reader, f moveFlags) (todo []ado
 		if t.was, err = d.Cursor(ctx, t.Key); err != nil {
 			return nil, err
 		}
-		at, err := d.Standing(ctx, t.Key, s.Table.Name)
+		at, err := d.StreamState(ctx, t.Key, s.Table.Name)
 		if err != nil {
 			return nil, err
 		}

@@ -99,8 +99,8 @@ func (a *app) lockAll(ctx context.Context, d *reader, moves []move) (unlock func
 	}
 	for _, m := range moves {
 		key := m.Pipeline
-		if p, _ := d.conf.Pipeline(m.Pipeline); p.Many {
-			key = p.Of(cmp.Or(m.Source, d.source)).Key()
+		if p, _ := d.conf.Pipeline(m.Pipeline); p.MultiSource {
+			key = p.ForSource(cmp.Or(m.Source, d.source)).Key()
 		}
 		if held[key] != nil {
 			continue

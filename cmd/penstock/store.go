@@ -177,9 +177,9 @@ func (a *app) checkState(ctx context.Context, c *config.Config) []finding {
 		return []finding{failed(ctx, "state", stateTrouble(err), "")}
 	case err != nil:
 		return []finding{failed(ctx, "state", err, "`state:` in the configuration sets the database")}
-	case len(h.Lacking) > 0:
-		return []finding{failed(ctx, "state", usage("ask its owner to run: GRANT USAGE ON SCHEMA "+sqlName(h.Schema)+" TO …; GRANT "+h.Lacking[0]+" TO …; and so on",
-			"the role lacks %s", strings.Join(h.Lacking, ", ")), "")}
+	case len(h.MissingRights) > 0:
+		return []finding{failed(ctx, "state", usage("ask its owner to run: GRANT USAGE ON SCHEMA "+sqlName(h.Schema)+" TO …; GRANT "+h.MissingRights[0]+" TO …; and so on",
+			"the role lacks %s", strings.Join(h.MissingRights, ", ")), "")}
 	}
 	f := finding{Part: "state", OK: true, Detail: fmt.Sprintf("%s, schema %s, version %d, Postgres %s", stateHost(c), h.Schema, h.Version, h.Server)}
 	if db.Vault().Check() != nil {

@@ -63,7 +63,7 @@ func (a *app) summarise(w io.Writer, r pipeline.Report) {
 		printSums(w, r.Streams)
 	}
 	printDone(w, r.Streams)
-	fmt.Fprintf(w, "\nrun %s of %s: %s in %s, %s requests, %s\n", r.Run, r.Called(), r.Status,
+	fmt.Fprintf(w, "\nrun %s of %s: %s in %s, %s requests, %s\n", r.Run, r.Title(), r.Status,
 		brief(r.Ended.Sub(r.Started)), grouped(int64(r.Requests)), verdicts(r.Streams))
 	if o := outlook(r); o != "" {
 		fmt.Fprintln(w, o)
@@ -273,12 +273,12 @@ func printWhys(w io.Writer, streams []pipeline.StreamReport) {
 	g := newGrid("stream", "verdict", "because")
 	printed := map[string]bool{}
 	for _, s := range streams {
-		line := fmt.Sprint(s.Stream, s.Verdict, s.Why)
+		line := fmt.Sprint(s.Stream, s.Verdict, s.Reasons)
 		if s.Verdict == "" || s.Verdict == pipeline.Proven || printed[line] {
 			continue
 		}
 		printed[line] = true
-		g.add(s.Stream, string(s.Verdict), printable(s.Why, false))
+		g.add(s.Stream, string(s.Verdict), printable(s.Reasons, false))
 	}
 	if len(printed) > 0 {
 		fmt.Fprintln(w)

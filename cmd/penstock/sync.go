@@ -26,7 +26,7 @@ type syncFlags struct {
 	budget *pipeline.Budget // shared with other runs of this process; nil for a budget of its own
 
 	run    string               // the run's id; "" to create one
-	ledger state.Ledger         // ledger of the run's units, shared with other runs; nil to open one for this run
+	ledger state.UnitStore      // ledger of the run's units, shared with other runs; nil to open one for this run
 	worker string               // name of the worker in the ledger; "" to create one
 	try    *fleet.Attempt       // the attempt at units that are already claimed; nil if the run plans its own units
 	follow func(pipeline.Event) // called for each event, instead of the terminal
@@ -52,7 +52,7 @@ deferred with safe progress, 130 and 143 stopped by a signal.`,
 			if err != nil {
 				return err
 			}
-			if p.Many {
+			if p.MultiSource {
 				return a.syncAll(cmd.Context(), c, p, f)
 			}
 			if len(f.sources) > 0 {
@@ -111,7 +111,7 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 			return none, err
 		}
 	}
-	unrecorded := p.Many && f.ledger == nil // the run over all sources has already logged it
+	unrecorded := p.MultiSource && f.ledger == nil // the run over all sources has already logged it
 	if f.options.DryRun || f.try != nil || c.State.URL != "" || unrecorded {
 		return a.runPipeline(ctx, r, f)
 	}
@@ -126,7 +126,7 @@ func (a *app) runPipeline(ctx context.Context, r *openedRun, f syncFlags) (pipel
 	if f.options.Backfill == nil {
 		cfg.Forecast = r.forecastFromHistory(ctx)
 	}
-	cfg.Files, cfg.Turns = a.files(r), a.locks.turnsOf(p.Key())
+	cfg.Files, cfg.Locks = a.files(r), a.locks.turnsOf(p.Key())
 	cfg.Run, cfg.Options, cfg.Progress, cfg.ByteBudget = f.run, f.options, shown, cmp.Or(a.byteBudget, cfg.ByteBudget)
 	cfg.Budget = f.budget
 	if f.try != nil {
@@ -134,7 +134,7 @@ func (a *app) runPipeline(ctx context.Context, r *openedRun, f syncFlags) (pipel
 	}
 	report, err := pipeline.Run(ctx, cfg)
 	hide()
-	if p.Many {
+	if p.MultiSource {
 		report.Source = p.From[0].Text
 		r.forget()
 	}
@@ -204,13 +204,13 @@ func (a *app) openRun(ctx context.Context, c *config.Config, p config.Pipeline, 
 func (r *openedRun) config() pipeline.Config {
 	cfg := pipeline.Config{
 		Name: r.pipeline.Name, Source: r.source.client, Destinations: r.dests, Streams: plain(r.streams),
-		Log: map[string]bool{}, Apart: map[string]bool{}, Catalogue: plain(r.conf.Streams), Now: r.now, ByteBudget: r.memory.budget, GroupBytes: r.memory.group, GroupRows: r.memory.rows,
+		Log: map[string]bool{}, OwnOrigin: map[string]bool{}, Catalogue: plain(r.conf.Streams), Now: r.now, ByteBudget: r.memory.budget, GroupBytes: r.memory.group, GroupRows: r.memory.rows,
 	}
 	if from, ok := r.conf.Source(r.pipeline.From[0].Text); ok {
 		cfg.Origins = originsOf(from, r.streams)
 	}
 	for _, s := range r.streams {
-		cfg.Log[s.Name], cfg.Apart[s.Name] = s.Log, s.Apart()
+		cfg.Log[s.Name], cfg.OwnOrigin[s.Name] = s.Log, s.NeedsClient()
 	}
 	return cfg
 }

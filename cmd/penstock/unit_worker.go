@@ -52,7 +52,7 @@ func (a *app) openUnitWorker(ctx context.Context, c *config.Config, slots int) (
 	}
 	h.slotsByQueue = map[string]*fleet.Slots{}
 	for name, width := range queue.Widths(slots) {
-		h.slotsByQueue[name] = fleet.NewPlaces(fleet.Pool{Width: width})
+		h.slotsByQueue[name] = fleet.NewSlots(fleet.Pool{Width: width})
 	}
 	var room int64
 	for _, p := range c.Pipelines {
@@ -136,14 +136,14 @@ func (h *unitWorker) known(call queue.Wakeup) (*config.Config, config.Pipeline, 
 	defer h.mu.Unlock()
 	find := func() (config.Pipeline, bool) {
 		p, ok := h.conf.Pipeline(call.Pipeline)
-		if !ok || p.Many == (call.Source == "") {
+		if !ok || p.MultiSource == (call.Source == "") {
 			return p, false
 		}
-		if !p.Many {
+		if !p.MultiSource {
 			return p, true
 		}
 		_, ok = h.conf.Source(call.Source)
-		return p.Of(call.Source), ok
+		return p.ForSource(call.Source), ok
 	}
 	p, ok := find()
 	if !ok && time.Since(h.read) > rereadPause {

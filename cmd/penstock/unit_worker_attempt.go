@@ -20,7 +20,7 @@ func (w *claimedWork) attempt(ctx context.Context, units []state.Unit, settle fu
 	m := &multiSource{app: h.app, conf: c, pipeline: p}
 	u := units[0]
 	if m.paused(ctx, u.Source) {
-		return fleet.Left(units, errPaused)
+		return fleet.EndUnread(units, errPaused)
 	}
 	h.log.Info("units begun", "run", u.Run, "pipeline", u.Pipeline, "source", u.Source, "units", len(units))
 	var answered atomic.Bool
@@ -28,13 +28,13 @@ func (w *claimedWork) attempt(ctx context.Context, units []state.Unit, settle fu
 	if u.Suspect() {
 		round = fleet.LastRound
 	}
-	asking, end := w.slot.Begin(ctx, round)
+	asking, end := w.slot.StartWait(ctx, round)
 	stop := w.applyEvents(asking)
 	try := fleet.NewAttempt(units, len(p.To), h.db.Now, h.redactor.Redact, settle)
 	r, err := m.one(asking, p, syncFlags{streams: fleet.StreamsOf(units), run: u.Run, budget: h.bytes, try: try, follow: func(e pipeline.Event) {
 		if e.Kind != pipeline.EventStart {
 			answered.Store(true)
-			w.slot.Beat()
+			w.slot.RecordAnswer()
 		}
 	}})
 	stop()
@@ -46,7 +46,7 @@ func (w *claimedWork) attempt(ctx context.Context, units []state.Unit, settle fu
 		r.Status = pipeline.StatusStopped
 	}
 	h.log.Info("units ended", "run", u.Run, "pipeline", u.Pipeline, "source", u.Source, "status", r.Status, "requests", r.Requests, "written", r.Totals().Counts.Written)
-	if o := fleet.NewTally(u.Run, p.Name).Add(u.Source, r, err); u.Source != "" && o.Status != pipeline.StatusStopped {
+	if o := fleet.NewOutcomes(u.Run, p.Name).Add(u.Source, r, err); u.Source != "" && o.Status != pipeline.StatusStopped {
 		if err := h.keepSources(ctx, c, []state.SourceRecord{m.record(u.Run, o, round > 0 || !answered.Load())}); err != nil {
 			h.log.Warn("outcome of a source is not recorded", "source", u.Source, "error", err)
 		}

@@ -33,7 +33,7 @@ func (h *unitWorker) answer(ctx context.Context, call queue.Wakeup) (did bool, p
 	if !h.begin(p.Key()) {
 		return false, busyPause, nil
 	}
-	place := h.slotsByQueue[call.Queue].Take(ctx)
+	place := h.slotsByQueue[call.Queue].Acquire(ctx)
 	if place == nil {
 		h.end(p.Key())
 		return false, busyPause, nil

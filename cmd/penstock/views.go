@@ -44,7 +44,7 @@ type viewLine struct {
 }
 
 func (a *app) views(ctx context.Context, d *reader, apply bool) error {
-	kit, err := schemas.Views()
+	kit, err := schemas.LoadViews()
 	if err != nil {
 		return fmt.Errorf("load views: %w", err)
 	}

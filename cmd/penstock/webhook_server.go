@@ -65,12 +65,12 @@ func (h *webhookServer) applies(c *config.Config, all []serve.Pipeline) {
 		var each appliers
 		for _, from := range p.From {
 			if s, ok := c.Source(from.Text); ok && s.Webhooks != nil {
-				each = append(each, h.a.newApplier(c, p.Of(from.Text), h.inbox, t))
+				each = append(each, h.a.newApplier(c, p.ForSource(from.Text), h.inbox, t))
 			}
 		}
 		all[i].Hinted = readOnHint(c, p)
 		if each != nil {
-			all[i].Deltas, all[i].Close, all[i].Beside = each.apply, each.close, true
+			all[i].Deltas, all[i].Close, all[i].Concurrent = each.apply, each.close, true
 		}
 	}
 }

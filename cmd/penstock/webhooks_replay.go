@@ -69,7 +69,7 @@ func (a *app) replay(ctx context.Context, k eventFilter, args []string) error {
 			return hinted(err, "it was applied everywhere, or never arrived; _penstock_events has applied events")
 		}
 		if err == nil {
-			_, err = b.Again(ctx, n)
+			_, err = b.AppendAgain(ctx, n)
 		}
 		if err != nil {
 			return fmt.Errorf("replay: %w", err)
@@ -107,7 +107,7 @@ func (a *app) applyAll(ctx context.Context, c *config.Config, b state.Inbox, sou
 			if !sources[from.Text] {
 				continue
 			}
-			left, err := a.applyOne(ctx, a.newApplier(c, p.Of(from.Text), b, t))
+			left, err := a.applyOne(ctx, a.newApplier(c, p.ForSource(from.Text), b, t))
 			if err != nil {
 				return err
 			}
@@ -130,13 +130,13 @@ func (a *app) applyOne(ctx context.Context, x *applier) (waits bool, err error) 
 			return false, err
 		}
 		applied += rep.Applied
-		if rep.Applied > 0 && rep.Behind > 0 {
+		if rep.Applied > 0 && rep.Waiting > 0 {
 			continue
 		}
-		fmt.Fprintf(a.out, "%s: %d applied, %d waiting\n", x.pipeline.Name, applied, rep.Behind)
+		fmt.Fprintf(a.out, "%s: %d applied, %d waiting\n", x.pipeline.Name, applied, rep.Waiting)
 		if len(rep.Refresh) > 0 {
 			fmt.Fprintf(a.out, "%s: streams must be read: penstock sync %[1]s --stream %s\n", x.pipeline.Name, strings.Join(rep.Refresh, " --stream "))
 		}
-		return rep.Behind > 0 || len(rep.Refresh) > 0, errors.Join(rep.Trouble)
+		return rep.Waiting > 0 || len(rep.Refresh) > 0, errors.Join(rep.Trouble)
 	}
 }

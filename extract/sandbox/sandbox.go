@@ -26,7 +26,7 @@ import (
 type Options struct {
 	Seed     uint64 // of all data; 0 means 1
 	Scale    int    // multiplies the lists that grow with a company; 0 means 1
-	Most     int    // rows per table at most; 0: no limit
+	MaxRows  int    // rows per table at most; 0: no limit
 	Contacts int    // serves this many contacts of the benchmark's shape instead; see WriteContactsNDJSON
 
 	Plan     string    // of the versioned surface: free, pro (default), business, agency
@@ -144,7 +144,7 @@ func (s *Server) register() {
 // Reset restores the seeded data. Tokens, limits and statistics stay.
 func (s *Server) Reset() {
 	w := newWorld(s.options.Seed, s.options.Scale)
-	w.truncate(s.options.Most)
+	w.truncate(s.options.MaxRows)
 	w.onChange = func(table, action string, row object) { s.notify(w, table, action, row) }
 	s.mu.Lock()
 	defer s.mu.Unlock()

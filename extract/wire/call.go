@@ -166,9 +166,9 @@ func (k *call) renew(ctx context.Context, fault *Error) *Error {
 	case err == nil && token != k.token:
 		k.renewed = true
 		return nil
-	case err == nil, err == ErrSpent: //nolint:errorlint // bare: there is nothing to add
+	case err == nil, err == ErrNotRenewable: //nolint:errorlint // bare: there is nothing to add
 		return fault
-	case errors.Is(err, ErrSpent):
+	case errors.Is(err, ErrNotRenewable):
 		return k.withSpentReason(fault, err)
 	}
 	if e, ok := errors.AsType[*Error](err); ok {
@@ -234,7 +234,7 @@ func (k *call) authorizedTry(ctx context.Context) (*Response, *Error) {
 }
 
 func (k *call) signInFault(err error) *Error {
-	if e, ok := errors.AsType[*Error](err); ok && !errors.Is(err, ErrSpent) {
+	if e, ok := errors.AsType[*Error](err); ok && !errors.Is(err, ErrNotRenewable) {
 		return e
 	}
 	return k.withSpentReason(k.fault(Auth, nil, ""), err)

@@ -9,10 +9,10 @@ import (
 
 // ErrSpent is returned by a [Credential] that cannot be renewed: a revoked key, a refused login. A person has
 // to act.
-var ErrSpent = errors.New("credential cannot be renewed")
+var ErrNotRenewable = errors.New("credential cannot be renewed")
 
 // ErrSignIn is returned by a [Credential] that is unusable until a person signs in, with `penstock login`. It
-// is an [ErrSpent] too.
+// is an [ErrNotRenewable] too.
 var ErrSignIn = errors.New("sign in again")
 
 // Credential provides the bearer token of requests. Implementations are safe for concurrent use, and the
@@ -22,7 +22,7 @@ type Credential interface {
 	Token(ctx context.Context, s Session) (Secret, error)
 
 	// Renew is called after the server has answered 401 to a request. The argument spent is the token that the
-	// request carried. Renew returns another token, or an error wrapping [ErrSpent] if there is none.
+	// request carried. Renew returns another token, or an error wrapping [ErrNotRenewable] if there is none.
 	// Concurrent calls with the same spent token renew it once.
 	Renew(ctx context.Context, s Session, spent Secret) (Secret, error)
 
@@ -35,18 +35,18 @@ type Credential interface {
 type Keeper interface {
 	Credential
 
-	// Standing returns the stored state, without a request.
-	Standing() (CredentialState, error)
+	// State returns the stored state, without a request.
+	State() (CredentialState, error)
 }
 
 // CredentialState describes a credential as stored, without asking its server.
 type CredentialState struct {
-	Account  string    // who has signed in, if the configuration says so
-	Where    string    // where the tokens are stored
-	SignedIn time.Time // zero: not signed in
-	Renewed  time.Time // when the token was issued
-	Expires  time.Time // when the token expires; zero if the server has not said
-	Lacking  []string  // required scopes that were not granted
+	Account       string    // who has signed in, if the configuration says so
+	Where         string    // where the tokens are stored
+	SignedIn      time.Time // zero: not signed in
+	Renewed       time.Time // when the token was issued
+	Expires       time.Time // when the token expires; zero if the server has not said
+	MissingScopes []string  // required scopes that were not granted
 
 	NoRefresh bool      // the token cannot be renewed: a person has to sign in when it expires
 	Failing   time.Time // since when renewals fail; zero: they work
@@ -69,7 +69,7 @@ type bearer struct{ token Secret }
 func (b bearer) Token(context.Context, Session) (Secret, error) { return b.token, nil }
 
 // Renew fails: only the owner can create another token.
-func (b bearer) Renew(context.Context, Session, Secret) (Secret, error) { return "", ErrSpent }
+func (b bearer) Renew(context.Context, Session, Secret) (Secret, error) { return "", ErrNotRenewable }
 
 // Secrets returns the token.
 func (b bearer) Secrets() []Secret { return []Secret{b.token} }
@@ -90,4 +90,4 @@ func (e *spentError) Error() string { return e.why }
 func (e *spentError) Unwrap() error { return e.err }
 
 // Is reports that it is both an ErrSpent and an ErrSignIn.
-func (e *spentError) Is(target error) bool { return target == ErrSpent || target == ErrSignIn }
+func (e *spentError) Is(target error) bool { return target == ErrNotRenewable || target == ErrSignIn }

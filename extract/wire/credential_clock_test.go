@@ -61,7 +61,7 @@ func TestTokensByTheSharedClock(t *testing.T) {
 		}
 		first := open()
 		signedIn(t, first, base)
-		st, err := first.Standing()
+		st, err := first.State()
 		require.NoError(t, err)
 		require.WithinRange(t, st.Expires, place.Now().Add(time.Hour-time.Minute), place.Now().Add(time.Hour))
 		require.WithinRange(t, st.SignedIn, place.Now().Add(-time.Minute), place.Now())

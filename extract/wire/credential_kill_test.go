@@ -49,7 +49,7 @@ func (v killTask) run(t *testing.T) {
 	}
 	var err error
 	if v.act == "authorize" {
-		err = clientWith(t, k, v.base).SignIn(t.Context(), SignInBy{Show: browser(t, func(q url.Values) {})})
+		err = clientWith(t, k, v.base).SignIn(t.Context(), SignInMethod{Show: browser(t, func(q url.Values) {})})
 	} else {
 		_, err = clientWith(t, k, v.base).Read(t.Context(), contacts)
 	}
@@ -233,5 +233,5 @@ func (s scenario) signInAgain(t *testing.T, base, dir string) {
 		signedIn(t, k, base)
 		return
 	}
-	require.NoError(t, clientWith(t, k, base).SignIn(t.Context(), SignInBy{}))
+	require.NoError(t, clientWith(t, k, base).SignIn(t.Context(), SignInMethod{}))
 }

@@ -103,13 +103,13 @@ func (l *Login) tooSoon(x *exchange) error {
 }
 
 // signIn signs in for a person, whatever is stored.
-func (l *Login) signIn(ctx context.Context, s Session, _ SignInBy) error {
+func (l *Login) signIn(ctx context.Context, s Session, _ SignInMethod) error {
 	_, err := l.hold.locked(ctx, func(ctx context.Context, x *exchange) error { return l.call(ctx, s, x) })
 	return err
 }
 
-// Standing returns the stored state.
-func (l *Login) Standing() (CredentialState, error) {
+// State returns the stored state.
+func (l *Login) State() (CredentialState, error) {
 	return l.hold.standing(l.email, func(x *exchange) error {
 		if !x.n.maySignIn(x.h.stamp()) && (x.g.access == "" || x.n.dead(x.g)) {
 			return l.tooSoon(x)

@@ -179,7 +179,7 @@ func keeper(t *testing.T, kind, base, dir string, step func(string)) Keeper {
 func signedIn(t *testing.T, k Keeper, base string) {
 	t.Helper()
 	if o, ok := k.(*OAuth); ok {
-		require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
+		require.NoError(t, o.signIn(t.Context(), Session{}, SignInMethod{Show: browser(t, nil)}))
 		return
 	}
 	_, err := clientWith(t, k, base).Read(t.Context(), contacts)

@@ -42,7 +42,7 @@ func (r *rotating) Token(context.Context, Session) (Secret, error) {
 	return r.tokens[len(r.tokens)-1], nil
 }
 
-// Renew reads the token again. It returns [ErrSpent] if the token has not changed, or was read a moment ago.
+// Renew reads the token again. It returns [ErrNotRenewable] if the token has not changed, or was read a moment ago.
 // Reading may run a slow command: meanwhile, requests with another token go on, and waiting ones end with their
 // contexts.
 func (r *rotating) Renew(ctx context.Context, _ Session, spent Secret) (Secret, error) {
@@ -59,9 +59,9 @@ func (r *rotating) Renew(ctx context.Context, _ Session, spent Secret) (Secret, 
 		case current != spent:
 			return current, nil
 		case reading == nil && err != nil:
-			return "", fmt.Errorf("%w: read it again: %w", ErrSpent, err)
+			return "", fmt.Errorf("%w: read it again: %w", ErrNotRenewable, err)
 		case reading == nil:
-			return "", ErrSpent
+			return "", ErrNotRenewable
 		}
 		select {
 		case <-reading:

@@ -21,9 +21,9 @@ func TestRotating(t *testing.T) {
 		renew := func(spent Secret) (Secret, error) { return c.Renew(t.Context(), Session{}, spent) }
 
 		_, err := renew("old")
-		require.Equal(t, ErrSpent, err)
+		require.Equal(t, ErrNotRenewable, err)
 		_, err = renew("old")
-		require.Equal(t, ErrSpent, err)
+		require.Equal(t, ErrNotRenewable, err)
 		require.Equal(t, 1, reads, "it was read a moment ago")
 
 		kept = "new"
@@ -46,7 +46,7 @@ func TestRotating(t *testing.T) {
 		time.Sleep(rereadEvery)
 		fault = errors.New("vault is sealed")
 		_, err = renew("new")
-		require.ErrorIs(t, err, ErrSpent)
+		require.ErrorIs(t, err, ErrNotRenewable)
 		require.ErrorContains(t, err, "vault is sealed")
 		require.Equal(t, Bearer("x"), Rotating("x", nil), "control: a token from a file stays the same")
 	})
@@ -86,7 +86,7 @@ func TestRotatingAlwaysNew(t *testing.T) {
 		require.NoError(t, err)
 		for range 100 {
 			_, err = c.Renew(t.Context(), Session{}, spent)
-			require.Equal(t, ErrSpent, err)
+			require.Equal(t, ErrNotRenewable, err)
 		}
 		require.Equal(t, 1, reads)
 		for range 2 * mostTokens {

@@ -64,9 +64,9 @@ func (s Session) inSlot(ctx context.Context, path string, ask func() error) erro
 
 // SignIn signs in now, whether or not a token is stored. A person has requested it. It may end other
 // tokens of the same user.
-func (c *Client) SignIn(ctx context.Context, by SignInBy) error {
+func (c *Client) SignIn(ctx context.Context, by SignInMethod) error {
 	k, ok := c.cred.(interface {
-		signIn(context.Context, Session, SignInBy) error
+		signIn(context.Context, Session, SignInMethod) error
 	})
 	if !ok {
 		return errors.New("cannot sign in: the credential is a key or token")

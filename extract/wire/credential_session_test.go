@@ -19,7 +19,7 @@ func TestTokenCallsCount(t *testing.T) {
 			c := client(t, base, func(o *Options) {
 				o.Credential, o.Rate = keeper(t, kind, base, t.TempDir(), nil), Rate{100_000, time.Hour}
 			})
-			require.NoError(t, c.SignIn(t.Context(), SignInBy{Show: browser(t, nil)}))
+			require.NoError(t, c.SignIn(t.Context(), SignInMethod{Show: browser(t, nil)}))
 			require.EqualValues(t, 1, c.gov.record.window.total, "the sign-in")
 			r.expire()
 			_, err := c.Read(t.Context(), contacts)

@@ -139,7 +139,7 @@ func TestLoginRefused(t *testing.T) {
 		for range 3 {
 			_, err := c.Read(t.Context(), contacts)
 			e := faultOf(t, err, Auth)
-			require.ErrorIs(t, e, ErrSpent)
+			require.ErrorIs(t, e, ErrNotRenewable)
 			require.EqualError(t, err, "read /v2/contacts: sign in: read /api/login: 401 unauthorized: These credentials do not match our records.")
 		}
 		require.EqualValues(t, 1, c.Governor().Stats().Sent)

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Ledger stores the budgets that processes on several hosts share: one text for each credential, changed by one
+// BudgetStore stores the budgets that processes on several hosts share: one text for each credential, changed by one
 // process at a time.
-type Ledger interface {
+type BudgetStore interface {
 	// ChangeBudget calls change, exclusively, with the text stored under name, and durably stores the text that
 	// change returns. If change returns nil, the stored text stays. The argument at of change is the ledger's
 	// own time, read under the lock. The function change may be called again after a failure.
@@ -35,7 +35,7 @@ const (
 
 // fleet is a governor's connection to a ledger. The governor's lock guards it.
 type fleet struct {
-	ledger  Ledger
+	ledger  BudgetStore
 	name    string
 	busy    bool // an exchange is under way
 	work    sync.WaitGroup
@@ -70,8 +70,8 @@ type answer struct {
 
 // ShareIn connects the governor with all processes, on any host, that share the ledger: see [Governor.Share].
 // While the ledger does not answer, no request is sent. // Invariant 4
-func (g *Governor) ShareIn(ctx context.Context, ledger Ledger, account Secret) error {
-	f := &fleet{ledger: ledger, name: BookName(account)}
+func (g *Governor) ShareIn(ctx context.Context, ledger BudgetStore, account Secret) error {
+	f := &fleet{ledger: ledger, name: BudgetName(account)}
 	f.ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
 	g.mu.Lock()
 	g.fleet = f

@@ -10,7 +10,7 @@ type Stats struct {
 	Allowed   float64       // requests a second allowed at present
 	Used      float64       // share of Allowed used in the last seconds, 0 to about 1
 	InFlight  int           // requests of this process in flight
-	Waiting   string        // what the next request waits for; "" for nothing
+	WaitsFor  string        // what the next request waits for; "" for nothing
 	GateUntil time.Time     // closed until then; zero or past if open
 	Guard     time.Duration // mean time that a request counts beyond its window
 }
@@ -24,7 +24,7 @@ func (g *Governor) Stats() Stats {
 	s := Stats{
 		Sent: b.sent, Refused: b.refused, Limit: b.limit.rate,
 		Allowed: n / window.Seconds(), InFlight: g.inFlight,
-		Waiting: g.waiting, GateUntil: g.time(b.gate.until), Guard: b.window.guard,
+		WaitsFor: g.waiting, GateUntil: g.time(b.gate.until), Guard: b.window.guard,
 	}
 	s.Used = b.limit.history.mean(g.now()) / s.Allowed
 	return s

@@ -100,7 +100,7 @@ func TestDeadMembersAreRemoved(t *testing.T) {
 func changeRecord(t *testing.T, dir string, f func(*budgetRecord)) {
 	t.Helper()
 	g := NewGovernor(Budget{})
-	file, err := state.OpenShared(filepath.Join(dir, BookName(account)))
+	file, err := state.OpenShared(filepath.Join(dir, BudgetName(account)))
 	require.NoError(t, err)
 	done, err := file.Change(g.record.image(), func() bool {
 		f(g.record)

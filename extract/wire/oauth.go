@@ -90,7 +90,7 @@ func NewOAuth(o OAuthOptions) (*OAuth, error) {
 			return nil, err
 		}
 	}
-	if i := slices.IndexFunc(o.Scopes, Writes); i >= 0 {
+	if i := slices.IndexFunc(o.Scopes, ScopePermitsWriting); i >= 0 {
 		return nil, fmt.Errorf("open oauth: scope %q is not read-only", o.Scopes[i])
 	}
 	o.RedirectURI = orDefault(o.RedirectURI, DefaultRedirect)
@@ -193,8 +193,8 @@ func (o *OAuth) refresh(ctx context.Context, s Session, x *exchange) error {
 	})
 }
 
-// Standing returns the stored state.
-func (o *OAuth) Standing() (CredentialState, error) {
+// State returns the stored state.
+func (o *OAuth) State() (CredentialState, error) {
 	var g grant
 	st, err := o.hold.standing("client "+o.opts.ClientID, func(x *exchange) error {
 		g = x.g
@@ -208,7 +208,7 @@ func (o *OAuth) Standing() (CredentialState, error) {
 	if err != nil || g.access == "" {
 		return st, err
 	}
-	st.Lacking, st.NoRefresh = g.lacking(o.opts.Scopes), g.refresh == ""
+	st.MissingScopes, st.NoRefresh = g.lacking(o.opts.Scopes), g.refresh == ""
 	return st, err
 }
 
@@ -244,8 +244,8 @@ func ScopeWords(texts ...string) []string {
 	return all
 }
 
-// Writes reports whether a scope's name suggests that it permits changes. // Invariant 9
-func Writes(scopes string) bool {
+// ScopePermitsWriting reports whether a scope's name suggests that it permits changes. // Invariant 9
+func ScopePermitsWriting(scopes string) bool {
 	return slices.ContainsFunc(ScopeWords(strings.ToLower(scopes)), func(scope string) bool {
 		return scope == "*" || slices.ContainsFunc([]string{"write", "admin", "manage", "delete"}, func(verb string) bool {
 			return scope == verb || strings.HasSuffix(scope, "."+verb) || strings.HasSuffix(scope, ":"+verb)

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// SignInBy says how a person takes part in a sign-in. Show is required for a credential with a sign-in page. At
+// SignInMethod says how a person takes part in a sign-in. Show is required for a credential with a sign-in page. At
 // most one of Paste and Device may be set.
-type SignInBy struct {
+type SignInMethod struct {
 	// Show opens the server's page for the person, and should return at once. The address contains no secret
 	// except this sign-in's one-time state.
 	Show func(address string) error
@@ -27,7 +27,7 @@ type SignInBy struct {
 
 // signIn gets a grant from a person: it shows the server's page, waits for the code that the browser brings
 // back, exchanges it for tokens, and stores them. It gives up after OAuthOptions.Patience.
-func (o *OAuth) signIn(ctx context.Context, s Session, by SignInBy) error {
+func (o *OAuth) signIn(ctx context.Context, s Session, by SignInMethod) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.opts.Patience, fmt.Errorf("no sign-in within %s", o.opts.Patience))
 	defer cancel()
 	if by.Device != nil {
@@ -70,7 +70,7 @@ func (o *OAuth) configSoon(ctx context.Context, s Session) (conf oauth2.Config, 
 }
 
 // awaits returns the receiver of the browser's answer.
-func (o *OAuth) awaits(by SignInBy, nonce string) (*callback, error) {
+func (o *OAuth) awaits(by SignInMethod, nonce string) (*callback, error) {
 	issuer := o.namedIssuer()
 	if by.Paste != nil {
 		return &callback{nonce: nonce, issuer: issuer, redirect: o.redirect}, nil

@@ -120,7 +120,7 @@ func TestDiscovery(t *testing.T) {
 		i := newIssuer(t)
 		i.at = at
 		o := i.grant(t, nil)
-		require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, func(q url.Values) { q.Del("iss") })}))
+		require.NoError(t, o.signIn(t.Context(), Session{}, SignInMethod{Show: browser(t, func(q url.Values) { q.Del("iss") })}))
 		i.expire()
 		_, err := clientWith(t, o, i.url).Read(t.Context(), contacts)
 		require.NoError(t, err)
@@ -151,7 +151,7 @@ func TestDiscoveryRefuses(t *testing.T) {
 				i.metadata[key] = value
 			}
 			o := i.grant(t, nil)
-			err := o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)})
+			err := o.signIn(t.Context(), Session{}, SignInMethod{Show: browser(t, nil)})
 			require.ErrorContains(t, err, tt.want)
 			_, n := i.counts()
 			require.Zero(t, n, "requests for a token")
@@ -161,7 +161,7 @@ func TestDiscoveryRefuses(t *testing.T) {
 	i := newIssuer(t)
 	i.metadata["token_endpoint"] = other.url + "/oauth/token"
 	o := i.grant(t, func(o *OAuthOptions) { o.TokenURL = other.url + "/oauth/token" })
-	require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
+	require.NoError(t, o.signIn(t.Context(), Session{}, SignInMethod{Show: browser(t, nil)}))
 }
 
 // The server's metadata or the configuration says that the secret goes in the body.
@@ -182,8 +182,8 @@ func TestClientAuth(t *testing.T) {
 			i.metadata["token_endpoint_auth_methods_supported"] = tt.methods
 		}
 		o := i.grant(t, func(o *OAuthOptions) { o.ClientSecret, o.ClientAuth = "client-secret", tt.auth })
-		require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
-		require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Device: func(DeviceCode) error { return nil }}))
+		require.NoError(t, o.signIn(t.Context(), Session{}, SignInMethod{Show: browser(t, nil)}))
+		require.NoError(t, o.signIn(t.Context(), Session{}, SignInMethod{Device: func(DeviceCode) error { return nil }}))
 		_, err := clientWith(t, o, i.url).SignOut(t.Context(), false)
 		require.NoError(t, err)
 		for _, how := range i.auths {
@@ -198,21 +198,21 @@ func TestRedirectAddress(t *testing.T) {
 	i := newIssuer(t)
 	o := i.grant(t, func(o *OAuthOptions) { o.RedirectURI = "http://localhost/oauth/back" })
 	var asked *url.URL
-	require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: func(address string) error {
+	require.NoError(t, o.signIn(t.Context(), Session{}, SignInMethod{Show: func(address string) error {
 		asked, _ = url.Parse(address)
 		return browser(t, nil)(address)
 	}}))
 	require.Regexp(t, `^http://localhost:\d+/oauth/back$`, asked.Query().Get("redirect_uri"))
-	st, err := o.Standing()
+	st, err := o.State()
 	require.NoError(t, err)
 	require.Equal(t, "http://localhost/oauth/back (with any port)", st.Redirect)
 
 	o = i.grant(t, func(o *OAuthOptions) { o.Patience = 100 * time.Millisecond })
-	err = o.signIn(t.Context(), Session{}, SignInBy{Show: func(string) error { return nil }})
+	err = o.signIn(t.Context(), Session{}, SignInMethod{Show: func(string) error { return nil }})
 	require.ErrorContains(t, err, "no sign-in within 100ms; the redirect address to register for client penstock is http://127.0.0.1/callback (with any port)")
 
 	o = i.grant(t, func(o *OAuthOptions) { o.RedirectURI = "https://app.example.com/back" })
-	err = o.signIn(t.Context(), Session{}, SignInBy{Show: func(string) error { return nil }})
+	err = o.signIn(t.Context(), Session{}, SignInMethod{Show: func(string) error { return nil }})
 	require.ErrorContains(t, err, "paste the address that the browser ends on (--paste)")
 }
 
@@ -239,7 +239,7 @@ func TestPaste(t *testing.T) {
 			i := newIssuer(t)
 			o := i.grant(t, nil)
 			var asked *url.URL
-			err := o.signIn(t.Context(), Session{}, SignInBy{
+			err := o.signIn(t.Context(), Session{}, SignInMethod{
 				Show: func(address string) error { asked, _ = url.Parse(address); return nil },
 				Paste: func(context.Context) (string, error) {
 					return strings.Replace(tt.end, "STATE", asked.Query().Get("state"), 1), nil
@@ -282,7 +282,7 @@ func TestDeviceCode(t *testing.T) {
 			o := i.grant(t, nil)
 			var shown DeviceCode
 			start := time.Now()
-			err := o.signIn(t.Context(), Session{}, SignInBy{Device: func(c DeviceCode) error { shown = c; return nil }})
+			err := o.signIn(t.Context(), Session{}, SignInMethod{Device: func(c DeviceCode) error { shown = c; return nil }})
 			require.GreaterOrEqual(t, time.Since(start), tt.least-100*time.Millisecond)
 			require.Equal(t, "ABCD-EFGH", shown.Code)
 			require.Equal(t, i.url+"/device", shown.Address)
@@ -297,7 +297,7 @@ func TestDeviceCode(t *testing.T) {
 	}
 	i := newIssuer(t)
 	i.metadata["device_authorization_endpoint"] = ""
-	err := i.grant(t, nil).signIn(t.Context(), Session{}, SignInBy{Device: func(DeviceCode) error { return nil }})
+	err := i.grant(t, nil).signIn(t.Context(), Session{}, SignInMethod{Device: func(DeviceCode) error { return nil }})
 	require.ErrorContains(t, err, "set device_url, or sign in with --paste")
 }
 
@@ -309,7 +309,7 @@ func TestSignOut(t *testing.T) {
 	done, err := clientWith(t, o, i.url).SignOut(t.Context(), false)
 	require.NoError(t, err)
 	require.True(t, done.Nothing)
-	require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
+	require.NoError(t, o.signIn(t.Context(), Session{}, SignInMethod{Show: browser(t, nil)}))
 	before := kept(t, o)
 	i.down = true
 	_, err = clientWith(t, o, i.url).SignOut(t.Context(), false)
@@ -327,13 +327,13 @@ func TestSignOut(t *testing.T) {
 	require.ErrorContains(t, err, "signed out at")
 	_, after := i.counts()
 	require.Equal(t, asked, after)
-	require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
+	require.NoError(t, o.signIn(t.Context(), Session{}, SignInMethod{Show: browser(t, nil)}))
 	_, err = clientWith(t, o, i.url).Read(t.Context(), contacts)
 	require.NoError(t, err, "after another sign-in")
 
 	i.metadata["revocation_endpoint"] = ""
 	o = i.grant(t, nil)
-	require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
+	require.NoError(t, o.signIn(t.Context(), Session{}, SignInMethod{Show: browser(t, nil)}))
 	_, err = clientWith(t, o, i.url).SignOut(t.Context(), false)
 	require.ErrorIs(t, err, ErrNotRevocable)
 	done, err = clientWith(t, o, i.url).SignOut(t.Context(), true)
@@ -348,7 +348,7 @@ func TestSignOutRefreshTokenOnly(t *testing.T) {
 		i := newIssuer(t)
 		i.refuses = kind
 		o := i.grant(t, nil)
-		require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
+		require.NoError(t, o.signIn(t.Context(), Session{}, SignInMethod{Show: browser(t, nil)}))
 		done, err := clientWith(t, o, i.url).SignOut(t.Context(), false)
 		require.Equal(t, want, done)
 		require.Equal(t, want.Revoked, err == nil, "%v", err)
@@ -381,10 +381,10 @@ func TestFailedSignInKeepsGrant(t *testing.T) {
 		i := newIssuer(t)
 		o := i.grant(t, nil)
 		c := client(t, i.url, func(opts *Options) { opts.Credential, opts.MaxWait = o, time.Millisecond })
-		require.NoError(t, c.SignIn(t.Context(), SignInBy{Show: browser(t, nil)}))
+		require.NoError(t, c.SignIn(t.Context(), SignInMethod{Show: browser(t, nil)}))
 		i.respond(answer)
-		require.Error(t, c.SignIn(t.Context(), SignInBy{Show: browser(t, nil)}), name)
-		st, err := o.Standing()
+		require.Error(t, c.SignIn(t.Context(), SignInMethod{Show: browser(t, nil)}), name)
+		st, err := o.State()
 		require.NoError(t, err)
 		require.Zero(t, st.Failing, name)
 		require.Empty(t, st.Trouble, name)
@@ -400,14 +400,14 @@ func TestNoRefreshToken(t *testing.T) {
 	i := newIssuer(t)
 	o := i.grant(t, nil)
 	i.respond(jsonText(200, `{"access_token":"a-token","expires_in":3600}`))
-	require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
-	st, err := o.Standing()
+	require.NoError(t, o.signIn(t.Context(), Session{}, SignInMethod{Show: browser(t, nil)}))
+	st, err := o.State()
 	require.NoError(t, err)
 	require.True(t, st.NoRefresh)
 	require.Empty(t, st.Trouble, "the token still works")
 	i.respond(nil)
-	require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
-	st, err = o.Standing()
+	require.NoError(t, o.signIn(t.Context(), Session{}, SignInMethod{Show: browser(t, nil)}))
+	st, err = o.State()
 	require.NoError(t, err)
 	require.False(t, st.NoRefresh)
 }
@@ -421,7 +421,7 @@ func TestOfflineAccess(t *testing.T) {
 		}
 		o := i.grant(t, func(o *OAuthOptions) { o.AuthorizeParams = map[string]string{"access_type": "offline"} })
 		var asked *url.URL
-		_ = o.signIn(t.Context(), Session{}, SignInBy{Show: func(address string) error {
+		_ = o.signIn(t.Context(), Session{}, SignInMethod{Show: func(address string) error {
 			asked, _ = url.Parse(address)
 			return errors.New("seen")
 		}})
@@ -444,16 +444,16 @@ func TestScopesAreSets(t *testing.T) {
 		i := newIssuer(t)
 		o := i.grant(t, func(o *OAuthOptions) { o.Scopes = []string{"crm.read", "helpdesk.read", "offline_access"} })
 		i.respond(jsonText(200, `{"access_token":"a","refresh_token":"r","scope":"`+given+`"}`))
-		require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
-		st, err := o.Standing()
+		require.NoError(t, o.signIn(t.Context(), Session{}, SignInMethod{Show: browser(t, nil)}))
+		st, err := o.State()
 		require.NoError(t, err)
-		require.Equal(t, lacking, st.Lacking, given)
+		require.Equal(t, lacking, st.MissingScopes, given)
 	}
 	for scopes, writes := range map[string]bool{
 		"crm.read": false, "crm.write": true, "crm.write crm.read": true, "crm.write,crm.read": true, "crm:admin": true, "*": true,
 		"crm.read helpdesk.read": false, "rewrite": false, "Contacts.Manage": true,
 	} {
-		require.Equal(t, writes, Writes(scopes), scopes)
+		require.Equal(t, writes, ScopePermitsWriting(scopes), scopes)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestTokenEndpointIsWaitedFor(t *testing.T) {
 			require.GreaterOrEqual(t, time.Since(start), 900*time.Millisecond)
 			_, after := r.counts()
 			require.Equal(t, 2, after-before, "one failed, one returned the token")
-			st, err := k.Standing()
+			st, err := k.State()
 			require.NoError(t, err)
 			require.Zero(t, st.Failing, "it is over")
 		})
@@ -72,7 +72,7 @@ func TestTokenEndpointStaysDown(t *testing.T) {
 	_, after := r.counts()
 	require.Equal(t, 1, after-asked, "requests for a token")
 	require.Equal(t, before, kept(t, k))
-	st, err := k.Standing()
+	st, err := k.State()
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), st.Failing, time.Minute)
 	require.Empty(t, st.Trouble, "the grant still works")
@@ -135,7 +135,7 @@ func TestWaitSendsNothing(t *testing.T) {
 		dir := t.TempDir()
 		slot := func(o *OAuthOptions) { o.Slot = state.NewVault(dir, nil).Slot("oauth") }
 		o := i.grant(t, slot)
-		require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
+		require.NoError(t, o.signIn(t.Context(), Session{}, SignInMethod{Show: browser(t, nil)}))
 		o = i.grant(t, slot) // the next process
 		asked := false
 		i.note = func() { asked = true; require.False(t, open(t, o)) }
@@ -255,7 +255,7 @@ func TestSpentRefreshToken(t *testing.T) {
 			default:
 				require.Equal(t, 1, presented, "a spent refresh token is not sent again")
 			}
-			st, err := open().Standing()
+			st, err := open().State()
 			require.NoError(t, err)
 			require.Equal(t, tt.works, st.Trouble == "", st.Trouble)
 			require.Equal(t, tt.works, st.Failing.IsZero())

@@ -57,7 +57,7 @@ func TestAuthorize(t *testing.T) {
 	dir := t.TempDir()
 	o := keeper(t, "oauth", base, dir, nil).(*OAuth)
 	var asked *url.URL
-	require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: func(address string) error {
+	require.NoError(t, o.signIn(t.Context(), Session{}, SignInMethod{Show: func(address string) error {
 		asked, _ = url.Parse(address)
 		return browser(t, nil)(address)
 	}}))
@@ -77,10 +77,10 @@ func TestAuthorize(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, 1, r.refreshes, "the code, once")
-	st, err := o.Standing()
+	st, err := o.State()
 	require.NoError(t, err)
 	require.Empty(t, st.Trouble)
-	require.Empty(t, st.Lacking)
+	require.Empty(t, st.MissingScopes)
 	require.WithinDuration(t, time.Now().Add(time.Hour), st.Expires, time.Minute)
 }
 
@@ -115,7 +115,7 @@ func TestAuthorizeRefuses(t *testing.T) {
 			base := r.serve(t)
 			o := keeper(t, "oauth", base, t.TempDir(), nil).(*OAuth)
 			o.opts.Issuer, o.opts.Patience = tt.issuer, 200*time.Millisecond
-			err := o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, tt.change)})
+			err := o.signIn(t.Context(), Session{}, SignInMethod{Show: browser(t, tt.change)})
 			require.ErrorContains(t, err, tt.want)
 			_, n := r.counts()
 			require.Zero(t, n, "requests for a token")
@@ -190,7 +190,7 @@ func TestAuthorizeTwice(t *testing.T) {
 	ready := make(chan struct{})
 	go func() {
 		defer wg.Done()
-		_ = o.signIn(t.Context(), Session{}, SignInBy{Show: func(address string) error {
+		_ = o.signIn(t.Context(), Session{}, SignInMethod{Show: func(address string) error {
 			first = address
 			close(ready)
 			return errors.New("left open")
@@ -200,7 +200,7 @@ func TestAuthorizeTwice(t *testing.T) {
 	wg.Wait()
 	u, _ := url.Parse(first)
 	o.opts.Patience = 200 * time.Millisecond
-	err := o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, func(q url.Values) { q.Set("state", u.Query().Get("state")) })})
+	err := o.signIn(t.Context(), Session{}, SignInMethod{Show: browser(t, func(q url.Values) { q.Set("state", u.Query().Get("state")) })})
 	require.ErrorContains(t, err, "no sign-in")
 	_, n := r.counts()
 	require.Zero(t, n)
@@ -359,9 +359,9 @@ func TestGrantLacksScopes(t *testing.T) {
 	r.respond(jsonText(200, `{"access_token":"a-token","refresh_token":"r-token","scope":"crm.read"}`))
 	signedIn(t, o, base)
 	o.opts.Scopes = []string{"crm.read", "helpdesk.read"} // another stream was selected in the meantime
-	st, err := o.Standing()
+	st, err := o.State()
 	require.NoError(t, err)
-	require.Equal(t, []string{"helpdesk.read"}, st.Lacking)
+	require.Equal(t, []string{"helpdesk.read"}, st.MissingScopes)
 	require.Empty(t, st.Trouble)
 }
 

@@ -20,9 +20,9 @@ var errTooManyMembers = fmt.Errorf("more than %d processes use this credential a
 // errOtherRelease says that another release has replaced the file while this process was running.
 var errOtherRelease = errors.New("another release of penstock now uses this credential")
 
-// BookName returns the name of the file that counts an account's requests. It does not reveal the account,
+// BudgetName returns the name of the file that counts an account's requests. It does not reveal the account,
 // which is often a secret.
-func BookName(account Secret) string {
+func BudgetName(account Secret) string {
 	sum := sha256.Sum256([]byte("penstock budget\x00" + account.Reveal()))
 	return hex.EncodeToString(sum[:12])
 }
@@ -35,7 +35,7 @@ func BookName(account Secret) string {
 // If Share fails, the governor must not be used: two processes that do not know of each other would spend the
 // budget twice. Call Share before the first request, and [Governor.Close] at the end.
 func (g *Governor) Share(dir string, account Secret) error {
-	file, err := state.OpenShared(filepath.Join(dir, BookName(account)))
+	file, err := state.OpenShared(filepath.Join(dir, BudgetName(account)))
 	if err != nil {
 		return fmt.Errorf("share the rate limit: %w", err)
 	}

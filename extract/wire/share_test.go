@@ -253,7 +253,7 @@ func TestShareDamaged(t *testing.T) {
 				dir := t.TempDir()
 				g := join(t, dir, Budget{Rate: Rate{10, time.Second}})
 				require.NoError(t, g.Close())
-				file := filepath.Join(dir, BookName(account))
+				file := filepath.Join(dir, BudgetName(account))
 				held, err := os.ReadFile(file)
 				require.NoError(t, err)
 				require.NotContains(t, string(held), account.Reveal())
@@ -293,7 +293,7 @@ func TestShareClockSetBack(t *testing.T) {
 			g.origin.Add(int64(by))
 			g.record.ahead = 0
 			g.record.written = g.record.checksum()
-			require.NoError(t, os.WriteFile(filepath.Join(dir, BookName(account)), g.record.image(), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, BudgetName(account)), g.record.image(), 0o600))
 			later := join(t, dir, Budget{Rate: Rate{10, time.Second}})
 			_, err := later.acquire(t.Context(), time.Minute)
 			var parked *blockedError

@@ -38,7 +38,7 @@ func (x *tx) accept(ctx context.Context, table string) ([]load.Change, error) {
 		return nil, err
 	}
 	m := &merge{tx: x, ctx: ctx, tables: map[string]*target{}}
-	for _, t := range load.Present(c.made, c.live) {
+	for _, t := range load.ExistingTables(c.made, c.live) {
 		m.tables[t.Name] = &target{Table: t}
 	}
 	for _, step := range []func() error{
@@ -62,7 +62,7 @@ func (m *merge) recreateView(table string) error {
 		return err
 	}
 	t := c.made[table]
-	f := &fitting{merge: m, catalog: c, altered: map[string]load.Plan{table: {Table: t, From: t.Mode}}}
+	f := &fitting{merge: m, catalog: c, altered: map[string]load.Plan{table: {Table: t, OldMode: t.Mode}}}
 	return f.createCurrentView(&target{Table: t})
 }
 

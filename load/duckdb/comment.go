@@ -15,14 +15,14 @@ import (
 // comment writes the descriptions of a table and its columns as comments in the database. A copied table has lost all
 // its comments, a widened column its own. Comments that users have written stay.
 func (f *fitting) comment(p load.Plan, copied bool) error {
-	about, columns := p.About, slices.Concat(p.Add, p.Tell)
+	about, columns := p.Description, slices.Concat(p.Add, p.Describe)
 	for _, w := range p.Widen {
 		columns = append(columns, w.Column)
 	}
 	if copied {
-		about, columns = load.About(p.Table.Columns), p.Table.Columns.Fields()
+		about, columns = load.TableDescription(p.Table.Columns), p.Table.Columns.Fields()
 	}
-	columns = slices.DeleteFunc(slices.Clone(columns), func(c arrow.Field) bool { return schemas.Described(c) == "" })
+	columns = slices.DeleteFunc(slices.Clone(columns), func(c arrow.Field) bool { return schemas.DescriptionOf(c) == "" })
 	if about == "" && len(columns) == 0 {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (f *fitting) comment(p load.Plan, copied bool) error {
 		if !load.OwnComment(theirs[c.Name], from) {
 			continue
 		}
-		q := "COMMENT ON COLUMN " + table + "." + ident(c.Name) + " IS " + literal(load.Comment(schemas.Described(c), from))
+		q := "COMMENT ON COLUMN " + table + "." + ident(c.Name) + " IS " + literal(load.Comment(schemas.DescriptionOf(c), from))
 		if err := f.s.exec(f.ctx, q); err != nil {
 			return err
 		}

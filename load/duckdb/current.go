@@ -31,7 +31,7 @@ func (f *fitting) createCurrentView(t *target) error {
 	case there != nil && !(ours && there.view), f.altered[name].Create, len(name) > schemas.MaxName, load.IsInternal(t.Name):
 		return nil // the name is taken, or the table gets no view
 	case !f.needsCurrentView(t):
-		if there == nil || !plan.Turns() {
+		if there == nil || !plan.ChangesMode() {
 			return nil
 		}
 		f.ddl = true

@@ -168,7 +168,7 @@ func (d *DB) Tables(ctx context.Context, name string) (tables []schemas.Table, e
 		if err != nil {
 			return err
 		}
-		tables = load.Present(c.made, c.live)
+		tables = load.ExistingTables(c.made, c.live)
 		return nil
 	})
 	if err != nil {

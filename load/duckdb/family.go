@@ -16,9 +16,9 @@ import (
 // record's k0, k1…, and one over the row. The link is the key if that is one column, otherwise the JSON array of its
 // values. If a type of the key was widened, older links keep the format of the old type.
 func linkOf(t, c *target) (key, link string) {
-	link = "t." + load.Link(c.Columns)
+	link = "t." + load.RootKeyColumn(c.Columns)
 	if len(t.Key) == 1 {
-		from, to := load.TypeOf(t.Columns, t.Key[0]), load.TypeOf(c.Columns, load.Link(c.Columns))
+		from, to := load.TypeOf(t.Columns, t.Key[0]), load.TypeOf(c.Columns, load.RootKeyColumn(c.Columns))
 		wide := schemas.Join(from, to)
 		return cast("k0", from, wide), cast(link, to, wide)
 	}
@@ -53,7 +53,7 @@ func spellings(expr string, t arrow.DataType) []string {
 func (m *merge) children(t *target) []*target {
 	var out []*target
 	for _, c := range m.tables {
-		if load.Hangs(c.Table, t.Name) {
+		if load.IsChildOf(c.Table, t.Name) {
 			out = append(out, c)
 		}
 	}

@@ -46,7 +46,7 @@ func (m *merge) fit(pending []*load.Staged, s load.Sweep) error {
 		return err
 	}
 	m.tables = map[string]*target{}
-	for _, t := range load.Present(c.made, c.live) {
+	for _, t := range load.ExistingTables(c.made, c.live) {
 		m.tables[t.Name] = &target{Table: t}
 	}
 	if m.tables[s.Table] != nil {
@@ -111,7 +111,7 @@ func (f *fitting) one(p *load.Staged) error {
 		return err
 	}
 	f.merge.tables[p.Name] = &target{Table: plan.Table, staged: p, empty: plan.Create, userColumns: f.userColumns(plan.Table)}
-	if plan.Turns() && !load.Child(plan.Table.Columns) {
+	if plan.ChangesMode() && !load.Child(plan.Table.Columns) {
 		return f.turnChildren(plan.Table)
 	}
 	return nil
@@ -128,7 +128,7 @@ func (f *fitting) turnChildren(t schemas.Table) error {
 		if err != nil {
 			return err
 		}
-		plan, err := load.Turn(have, t.Mode)
+		plan, err := load.PlanModeChange(have, t.Mode)
 		if err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (f *fitting) carryOut(p load.Plan) error {
 	if p.Empty() {
 		return nil
 	}
-	if !p.Shapes() && f.changed[p.Table.Name] {
+	if !p.ChangesShape() && f.changed[p.Table.Name] {
 		return nil // the engine would refuse; the next pass writes the description
 	}
 	copied, err := f.copyBeforeAlter(p)
@@ -165,7 +165,7 @@ func (f *fitting) carryOut(p load.Plan) error {
 			f.after = append(f.after, func() error { return f.clearHashes(p.Table.Name, ident(w.Column.Name)+" IS NOT NULL") })
 		}
 	}
-	if p.Turns() && !p.Create {
+	if p.ChangesMode() && !p.Create {
 		f.after = append(f.after, func() error { return f.turn(p.Table) })
 	}
 	return f.recorder.record(f.ctx, p.Changes())

@@ -105,8 +105,8 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 func (m *merge) trim(t *target) error {
 	rank, twin := "row_number() OVER (PARTITION BY _penstock_h ORDER BY "+schemas.ColSyncedAt+")", "1"
 	if load.Child(t.Columns) {
-		rank = "dense_rank() OVER (PARTITION BY _penstock_h ORDER BY " + load.Link(t.Columns) + ", _penstock_twin)"
-		twin = fmt.Sprintf("row_number() OVER (PARTITION BY t.%s, t.%s, t.%s, t.%s)", schemas.ColHash, load.Link(t.Columns), schemas.ColParent, schemas.ColIndex)
+		rank = "dense_rank() OVER (PARTITION BY _penstock_h ORDER BY " + load.RootKeyColumn(t.Columns) + ", _penstock_twin)"
+		twin = fmt.Sprintf("row_number() OVER (PARTITION BY t.%s, t.%s, t.%s, t.%s)", schemas.ColHash, load.RootKeyColumn(t.Columns), schemas.ColParent, schemas.ColIndex)
 	}
 	these := "s.h = t." + schemas.ColHash
 	if t.Mode == schemas.History {

@@ -165,7 +165,7 @@ func (m *merge) advanceTime(pending []*load.Staged) error {
 		if err := m.s.numbers(m.ctx, fmt.Sprintf("SELECT epoch_us(max(%s)) FROM %s", schemas.ColSyncedAt, m.ownRelation(t)), &last); err != nil {
 			return fmt.Errorf("read times of %s: %w", p.Name, err)
 		}
-		m.when = load.After(m.when, time.UnixMicro(last))
+		m.when = load.CommitTime(m.when, time.UnixMicro(last))
 	}
 	return nil
 }

@@ -16,15 +16,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Views is an in-memory engine that reads Parquet files of another destination. It is safe for concurrent use.
-type Views struct{ engine *engine }
+// ParquetViews is an in-memory engine that reads Parquet files of another destination. It is safe for concurrent use.
+type ParquetViews struct{ engine *engine }
 
-var _ load.Querier = (*Views)(nil)
+var _ load.Querier = (*ParquetViews)(nil)
 
-// Over opens an engine that can read the given files only. For each name in files there is a view of the rows of
+// OpenParquet opens an engine that can read the given files only. For each name in files there is a view of the rows of
 // these files, and for each name in views a view with that SELECT. The caller closes the engine.
-func Over(ctx context.Context, files map[string][]string, views map[string]string) (v *Views, err error) {
-	v = &Views{engine: &engine{}}
+func OpenParquet(ctx context.Context, files map[string][]string, views map[string]string) (v *ParquetViews, err error) {
+	v = &ParquetViews{engine: &engine{}}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("open parquet files: %w", errors.Join(err, v.Close()))
@@ -89,7 +89,7 @@ func overSQL(files map[string][]string, views map[string]string, temp string) []
 }
 
 // Query implements [load.Querier].
-func (v *Views) Query(ctx context.Context, sql string, each func(arrow.RecordBatch) error) (err error) {
+func (v *ParquetViews) Query(ctx context.Context, sql string, each func(arrow.RecordBatch) error) (err error) {
 	s, err := v.engine.connect(ctx)
 	if err != nil {
 		return fmt.Errorf("query: %w", err)
@@ -105,4 +105,4 @@ func (v *Views) Query(ctx context.Context, sql string, each func(arrow.RecordBat
 }
 
 // Close closes the engine.
-func (v *Views) Close() error { return v.engine.close() }
+func (v *ParquetViews) Close() error { return v.engine.close() }

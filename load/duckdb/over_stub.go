@@ -9,13 +9,13 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// Views is not available in this build.
-type Views struct{ load.Querier }
+// ParquetViews is not available in this build.
+type ParquetViews struct{ load.Querier }
 
-// Over returns [ErrNotBuilt].
-func Over(context.Context, map[string][]string, map[string]string) (*Views, error) {
+// OpenParquet returns [ErrNotBuilt].
+func OpenParquet(context.Context, map[string][]string, map[string]string) (*ParquetViews, error) {
 	return nil, fmt.Errorf("open parquet files: %w", ErrNotBuilt)
 }
 
 // Close does nothing.
-func (*Views) Close() error { return nil }
+func (*ParquetViews) Close() error { return nil }

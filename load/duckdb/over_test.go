@@ -19,7 +19,7 @@ func TestOver(t *testing.T) {
 	writeParquet(t, a, "SELECT 1 AS id, 'x' AS name")
 	writeParquet(t, b, "SELECT 2 AS id, 1.50::DECIMAL(16,2) AS price, 'y' AS name")
 	writeParquet(t, c, "SELECT 3 AS id")
-	v, err := Over(t.Context(), map[string][]string{"select": {a, b}}, map[string]string{"dear": `SELECT id FROM "select" WHERE price > 1`})
+	v, err := OpenParquet(t.Context(), map[string][]string{"select": {a, b}}, map[string]string{"dear": `SELECT id FROM "select" WHERE price > 1`})
 	require.NoError(t, err)
 	defer v.Close()
 

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Standing implements [load.Destination].
-func (d *DB) Standing(ctx context.Context, k state.Key, table string) (s load.StreamState, err error) {
+// StreamState implements [load.Destination].
+func (d *DB) StreamState(ctx context.Context, k state.Key, table string) (s load.StreamState, err error) {
 	err = d.withReader(ctx, func(x *session) error {
 		c, err := readCatalog(ctx, x, []string{table}, false)
 		if err != nil || c.live[load.Changes.Name] == nil {

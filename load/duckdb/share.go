@@ -17,7 +17,7 @@ var _ load.Sharer = (*DB)(nil)
 
 // Share implements [load.Sharer].
 func (d *DB) Share(source string) load.Destination {
-	return load.Part{Destination: d, Source: source, ScanOf: d.scanOf}
+	return load.SourcePart{Destination: d, Source: source, ScanOf: d.scanOf}
 }
 
 // Forget implements [load.Sharer].
@@ -70,7 +70,7 @@ func sharing(live map[string]*object, k state.Key) error {
 		return nil
 	}
 	_, shared := o.types[schemas.ColSource]
-	return load.Sharing(shared, k.Source)
+	return load.CheckSharing(shared, k.Source)
 }
 
 // ownTable returns one of penstock's own tables as the transaction's source needs it.

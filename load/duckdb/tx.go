@@ -80,7 +80,7 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 		return fmt.Errorf("write %s: transaction is over", t.Name)
 	}
 	var err error
-	b = load.Stamp(t, b, x.key.Source)
+	b = load.WithSource(t, b, x.key.Source)
 	defer b.Release()
 	if x.pending, err = load.Stage(x.pending, t, b); err != nil {
 		return fmt.Errorf("write %s: %w", t.Name, err)
@@ -142,7 +142,7 @@ func (x *tx) checkPosition(ctx context.Context) error {
 	if now != x.at || x.at.cursor != x.from {
 		return state.ErrMoved
 	}
-	x.when = load.After(x.of.Time(), time.UnixMicro(now.moved))
+	x.when = load.CommitTime(x.of.Time(), time.UnixMicro(now.moved))
 	return x.claim(ctx)
 }
 
@@ -180,7 +180,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 	if err := m.advanceTime(pending); err != nil {
 		return out, err
 	}
-	load.Synced(pending, x.when)
+	load.SetSyncedAt(pending, x.when)
 	if err := m.rows(pending); err != nil {
 		return out, err
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// Properties in the summary of a snapshot, besides those of [parquet.Commit].Says.
+// Properties in the summary of a snapshot, besides those of [parquet.Commit].Properties.
 const (
 	propPrefix     = "penstock."
 	propCommit     = propPrefix + "commit"   // ID of the commit

@@ -113,7 +113,7 @@ func (c *catalog) attempt(ctx context.Context, of parquet.Commit) (at string, er
 	case last.ID != of.Parent:
 		return at, fmt.Errorf("%w: another process has committed to %s", state.ErrMoved, of.Stream)
 	case h.othersMoved(of):
-		return at, parquet.ErrBeside
+		return at, parquet.ErrConcurrentSource
 	}
 	w := &commit{catalog: c, spec: of, head: h, number: of.Sequence, snapshots: map[string]int64{}}
 	if of.Source != "" {
@@ -167,7 +167,7 @@ func (w *commit) make(ctx context.Context, at map[string]string) error {
 func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*edition, error) {
 	want, ours := w.head.tables[t.Name]
 	switch {
-	case at == "" && t.Was != nil:
+	case at == "" && t.PreviousColumns != nil:
 		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{"it is no longer in the catalog"}}
 	case at != "" && !ours:
 		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{"another table of that name is in the catalog"}}
@@ -269,7 +269,7 @@ func (w *commit) summary(e *edition, totals iceberg.Properties, heads bool) (*ta
 		op = table.OpDelete
 	}
 	props := iceberg.Properties{propCommit: w.spec.ID, propManifest: w.spec.Manifest, "engine-name": "penstock"}
-	for name, text := range w.spec.Says {
+	for name, text := range w.spec.Properties {
 		props[propPrefix+name] = text
 	}
 	maps.Copy(props, totals)

@@ -43,9 +43,9 @@ const commentKey = "comment"
 // about returns the comment of a table.
 func about(t parquet.TableFiles, stream string) string {
 	if load.IsInternal(t.Table) || load.Child(t.Columns) {
-		return load.About(t.Columns)
+		return load.TableDescription(t.Columns)
 	}
-	return load.Comment(load.About(t.Columns), "records of "+stream)
+	return load.Comment(load.TableDescription(t.Columns), "records of "+stream)
 }
 
 // newEdition returns the metadata of a new table.
@@ -64,7 +64,7 @@ func newEdition(c *catalog, t parquet.TableFiles, of parquet.Commit) (*edition, 
 		table.MetadataPreviousVersionsMaxKey: keepMetadata,
 		"write.parquet.compression-codec":    "zstd",
 	}
-	if text := about(t, of.Says["stream"]); text != "" {
+	if text := about(t, of.Properties["stream"]); text != "" {
 		props[commentKey] = text
 	}
 	var all error
@@ -97,7 +97,7 @@ func nextEdition(t parquet.TableFiles, of parquet.Commit, at string, base table.
 	if err := e.evolve(); err != nil {
 		return nil, err
 	}
-	stream := of.Says["stream"]
+	stream := of.Properties["stream"]
 	now, text := base.Properties()[commentKey], about(t, stream)
 	if now == text || text == "" || !load.OwnComment(now, "records of "+stream) {
 		return e, nil

@@ -57,7 +57,7 @@ const manySnapshots = 100
 func (w *commit) neededOfAll(e *edition, all []table.Snapshot) map[int64]bool {
 	first := max(0, len(all)-manySnapshots)
 	switch {
-	case e.t.Anew, len(w.spec.Kept) == 0 && w.spec.Sequence > 1:
+	case e.t.Reset, len(w.spec.Kept) == 0 && w.spec.Sequence > 1:
 		first = len(all)
 	case len(w.spec.Kept) > 0 && w.spec.Kept[0] > 1: // otherwise no files were removed yet
 		for i, s := range all {

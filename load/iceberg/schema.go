@@ -21,7 +21,7 @@ func schemaOf(columns *arrow.Schema) (*iceberg.Schema, error) {
 		if err != nil {
 			return nil, fmt.Errorf("column %q: %w", f.Name, err)
 		}
-		fields[i] = iceberg.NestedField{ID: parquet.FieldNumber(f), Name: f.Name, Type: t, Doc: load.Comment(schemas.Described(f), schemas.Source(f))}
+		fields[i] = iceberg.NestedField{ID: parquet.FieldNumber(f), Name: f.Name, Type: t, Doc: load.Comment(schemas.DescriptionOf(f), schemas.Source(f))}
 	}
 	return iceberg.NewSchema(0, fields...), nil
 }
@@ -52,10 +52,10 @@ func typeOf(t arrow.DataType) (iceberg.Type, error) {
 
 // compare returns an error if another program has changed the columns. // Invariant 16
 func (e *edition) compare() error {
-	if e.t.Was == nil {
+	if e.t.PreviousColumns == nil {
 		return nil // this source's first commit to the table
 	}
-	was, err := schemaOf(e.t.Was)
+	was, err := schemaOf(e.t.PreviousColumns)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func sourcesOf(meta table.Metadata) (map[string]*parquet.Head, error) {
 // headsOf returns the properties that a commit sets.
 func headsOf(of parquet.Commit) (iceberg.Properties, error) {
 	out := iceberg.Properties{}
-	for _, c := range append([]parquet.Commit{of}, of.Beside...) {
+	for _, c := range append([]parquet.Commit{of}, of.OtherSources...) {
 		text, err := json.Marshal(parquet.Head{ID: c.ID, Manifest: c.Manifest})
 		if err != nil {
 			return nil, err
@@ -53,23 +53,23 @@ func headsOf(of parquet.Commit) (iceberg.Properties, error) {
 	return out, nil
 }
 
-// othersMoved reports whether another source has committed since of.Among was read. // Invariant 13
+// othersMoved reports whether another source has committed since of.LastCommits was read. // Invariant 13
 func (h *head) othersMoved(of parquet.Commit) bool {
-	if of.Among == nil {
+	if of.LastCommits == nil {
 		return false
 	}
 	for source, last := range h.sources {
-		if source != of.Source && of.Among[source] != last.ID {
+		if source != of.Source && of.LastCommits[source] != last.ID {
 			return true
 		}
 	}
 	return false
 }
 
-// combined returns the tables of a commit, together with those of the commits in of.Beside. The head
+// combined returns the tables of a commit, together with those of the commits in of.OtherSources. The head
 // table comes last.
 func combined(of parquet.Commit) []parquet.TableFiles {
-	if of.Beside == nil {
+	if of.OtherSources == nil {
 		return of.Tables
 	}
 	out := append([]parquet.TableFiles{}, of.Tables...)
@@ -77,7 +77,7 @@ func combined(of parquet.Commit) []parquet.TableFiles {
 	for i, t := range out {
 		at[t.Name] = i
 	}
-	for _, c := range of.Beside {
+	for _, c := range of.OtherSources {
 		for _, t := range c.Tables {
 			i, ok := at[t.Name]
 			if !ok {
@@ -85,14 +85,14 @@ func combined(of parquet.Commit) []parquet.TableFiles {
 			}
 			out[i].Added = append(out[i].Added[:len(out[i].Added):len(out[i].Added)], t.Added...)
 			out[i].Removed = append(out[i].Removed[:len(out[i].Removed):len(out[i].Removed)], t.Removed...)
-			out[i].Anew = out[i].Anew || len(t.Removed) > 0
+			out[i].Reset = out[i].Reset || len(t.Removed) > 0
 		}
 	}
 	return out
 }
 
 // mergeColumns returns the live columns of the table, followed by the new columns of the commit. If the
-// type of a column does not fit the table's type, the commit's type is used if t.Anew is set; otherwise
+// type of a column does not fit the table's type, the commit's type is used if t.Reset is set; otherwise
 // mergeColumns returns a [parquet.Disagreement].
 func mergeColumns(t parquet.TableFiles, live, want *iceberg.Schema) (*iceberg.Schema, error) {
 	fields := append([]iceberg.NestedField{}, live.Fields()...)
@@ -105,7 +105,7 @@ func mergeColumns(t parquet.TableFiles, live, want *iceberg.Schema) (*iceberg.Sc
 		case fields[i].ID == w.ID:
 			w.Type, w.Doc = wider(fields[i].Type, w.Type), cmp.Or(w.Doc, fields[i].Doc)
 			fields[i] = w
-		case t.Anew:
+		case t.Reset:
 			fields[i] = w
 		default:
 			of, err := latticeOf(fields[i].Type)
@@ -213,5 +213,5 @@ func (h *head) checkPlacement(source string) error {
 	if h.at == "" {
 		return nil
 	}
-	return load.Sharing(h.sources != nil, source)
+	return load.CheckSharing(h.sources != nil, source)
 }

@@ -76,9 +76,9 @@ func (m *merge) fitOne(w write) error {
 		return err
 	}
 	m.carryOut(p)
-	if p.Turns() && !load.Child(p.Table.Columns) {
+	if p.ChangesMode() && !load.Child(p.Table.Columns) {
 		for _, c := range m.descendants(p.Table.Name) {
-			p, err := load.Turn(c.Table, p.Table.Mode)
+			p, err := load.PlanModeChange(c.Table, p.Table.Mode)
 			if err != nil {
 				return err
 			}
@@ -138,7 +138,7 @@ func (m *merge) carryOut(p load.Plan) {
 			}
 		}
 	}
-	if p.Turns() {
+	if p.ChangesMode() {
 		t.turn()
 	}
 	m.record(p.Changes())

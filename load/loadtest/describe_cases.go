@@ -22,19 +22,19 @@ func (m *Memory) Comment(name, column string) string {
 	if i == nil {
 		return ""
 	}
-	return load.Comment(schemas.Described(t.Columns.Field(i[0])), schemas.Source(t.Columns.Field(i[0])))
+	return load.Comment(schemas.DescriptionOf(t.Columns.Field(i[0])), schemas.Source(t.Columns.Field(i[0])))
 }
 
 func commentOf(t *table) string {
 	if t == nil {
 		return ""
 	}
-	return load.Comment(load.About(t.Columns), "records of "+orders.Stream)
+	return load.Comment(load.TableDescription(t.Columns), "records of "+orders.Stream)
 }
 
 // described returns the table people with descriptions.
 func described(about, name string, columns ...arrow.Field) schemas.Table {
-	t := root("people", []string{"id"}, append(columns, column("id", schemas.Int64), schemas.Describe(column("name", schemas.Text), name))...)
+	t := root("people", []string{"id"}, append(columns, column("id", schemas.Int64), schemas.WithDescription(column("name", schemas.Text), name))...)
 	if about != "" {
 		md := arrow.MetadataFrom(map[string]string{schemas.DescriptionKey: about})
 		t.Columns = arrow.NewSchema(t.Columns.Fields(), &md)
@@ -52,7 +52,7 @@ func testDescriptions(t *testing.T, d Driver) {
 	}
 	tells := func() (n int) {
 		for _, r := range b.driver.Rows(b, b.dest, load.Changes.Name) {
-			if r["action"] == load.ActionTell {
+			if r["action"] == load.ActionDescribe {
 				n++
 			}
 		}
@@ -62,7 +62,7 @@ func testDescriptions(t *testing.T, d Driver) {
 	require.Zero(t, tells())
 
 	b.run(2)
-	people := described("It's everybody", "what \"they\" are called", schemas.Describe(column("age", schemas.Int64), "in years"))
+	people := described("It's everybody", "what \"they\" are called", schemas.WithDescription(column("age", schemas.Int64), "in years"))
 	row := func(ordinal int, id, name, age string) Row {
 		r := person(b.pass.Run, ordinal, id, name)
 		r["age"] = age
@@ -81,7 +81,7 @@ func testDescriptions(t *testing.T, d Driver) {
 
 	// A widened column keeps its description. A changed description is recorded.
 	b.run(4)
-	wide := described("It's everybody", "their name", schemas.Describe(column("age", schemas.Text), "in years"))
+	wide := described("It's everybody", "their name", schemas.WithDescription(column("age", schemas.Text), "in years"))
 	b.commit(load.Sweep{}, put{wide, []Row{row(0, "4", "dan", "old")}})
 	says("age", "in years (/age)")
 	says("name", "their name (/name)")

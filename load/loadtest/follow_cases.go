@@ -34,7 +34,7 @@ func newFollower(f family) *follower {
 func (f *follower) place(t schemas.Table, r Row) string {
 	key := r["id"]
 	if load.Child(t.Columns) {
-		key = r[load.Link(t.Columns)] + " " + r[schemas.ColParent] + " " + r[schemas.ColIndex]
+		key = r[load.RootKeyColumn(t.Columns)] + " " + r[schemas.ColParent] + " " + r[schemas.ColIndex]
 	}
 	switch f.root.Mode {
 	case schemas.History:
@@ -66,7 +66,7 @@ func (f *follower) read(b *fixture) {
 			}
 		}
 		if load.Child(t.Columns) && f.root.Mode == schemas.Merge { // a record's child rows are all written again with it
-			maps.DeleteFunc(f.copy[t.Name], func(_ string, r Row) bool { return changed[r[load.Link(t.Columns)]] })
+			maps.DeleteFunc(f.copy[t.Name], func(_ string, r Row) bool { return changed[r[load.RootKeyColumn(t.Columns)]] })
 		}
 		for _, r := range fresh {
 			f.copy[t.Name][f.place(t, r)] = r

@@ -208,7 +208,7 @@ func (x *tx) begin(ctx context.Context) error {
 		x.tables[n] = t.copy()
 	}
 	x.stamp = x.m.later(x.pass.Time())
-	x.when = load.After(x.pass.Time(), x.m.states[x.key].moved)
+	x.when = load.CommitTime(x.pass.Time(), x.m.states[x.key].moved)
 	x.refused = x.claim()
 	return x.refused
 }
@@ -251,8 +251,8 @@ func (m *Memory) Drop(name string, rowsAlone bool) {
 	m.tables[name] = t
 }
 
-// Standing implements [load.Destination].
-func (m *Memory) Standing(_ context.Context, _ state.Key, name string) (load.StreamState, error) {
+// StreamState implements [load.Destination].
+func (m *Memory) StreamState(_ context.Context, _ state.Key, name string) (load.StreamState, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := load.StreamState{Made: m.made[name]}
@@ -282,7 +282,7 @@ func (s *store) acquire(ctx context.Context) error {
 
 // later returns now, or a time just after the last change if that is not before now. The caller holds s.mu.
 func (s *store) later(now time.Time) time.Time {
-	return load.After(now, s.stamp)
+	return load.CommitTime(now, s.stamp)
 }
 
 // Commit implements [load.Tx].

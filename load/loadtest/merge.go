@@ -164,7 +164,7 @@ func (m *merge) hanging(t *table, r Row) func(func(*table, int) bool) {
 	return func(yield func(*table, int) bool) {
 		for _, c := range m.descendants(t.Name) {
 			for i, cr := range c.rows {
-				mine := t.plain(cr[load.Link(c.Columns)]) == link
+				mine := t.plain(cr[load.RootKeyColumn(c.Columns)]) == link
 				switch t.Mode {
 				case schemas.Append:
 					mine = mine && cr[schemas.ColRun] == r[schemas.ColRun]
@@ -208,7 +208,7 @@ func (t *table) remove(places map[int]bool) {
 func (x *tx) descendants(name string) []*table {
 	var out []*table
 	for _, t := range x.tables {
-		if load.Hangs(t.Table, name) {
+		if load.IsChildOf(t.Table, name) {
 			out = append(out, t)
 		}
 	}

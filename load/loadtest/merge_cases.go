@@ -378,6 +378,6 @@ func testPlace(t *testing.T, d Driver) {
 	tables, err := b.dest.Tables(t.Context(), "people")
 	require.NoError(t, err)
 	require.Len(t, tables, 2)
-	require.Empty(t, load.Place(tables[0].Columns))
-	require.Equal(t, "/Items", load.Place(tables[1].Columns), "the place distinguishes it from the table of /items")
+	require.Empty(t, load.SourcePointer(tables[0].Columns))
+	require.Equal(t, "/Items", load.SourcePointer(tables[1].Columns), "the place distinguishes it from the table of /items")
 }

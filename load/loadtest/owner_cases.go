@@ -84,7 +84,7 @@ func testOwner(t *testing.T, d Driver) {
 // owned checks the owner of people.
 func (b *fixture) owned(o load.Origin) {
 	b.Helper()
-	s, err := b.dest.Standing(b.Context(), b.key, "people")
+	s, err := b.dest.StreamState(b.Context(), b.key, "people")
 	require.NoError(b, err)
 	require.NotNil(b, s.Owner)
 	require.Equal(b, load.Owner{Pipeline: b.key.Pipeline, Stream: b.key.Stream, Origin: o}, *s.Owner)
@@ -195,7 +195,7 @@ func testStanding(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	b.claims(berlin)
 	at := func() load.StreamState {
-		s, err := b.dest.Standing(t.Context(), b.key, "people")
+		s, err := b.dest.StreamState(t.Context(), b.key, "people")
 		require.NoError(t, err)
 		return s
 	}

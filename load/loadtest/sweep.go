@@ -135,7 +135,7 @@ func (m *merge) deleteEqual(t *table, i int, at string) {
 		twin := map[[2]string]bool{} // rows of another pass may have the same links
 		for j, r := range c.rows {
 			id := [2]string{r[schemas.ColParent], r[schemas.ColIndex]}
-			if !c.isCurrent(r) || r[schemas.ColHash] != hash || r[load.Link(c.Columns)] != last || twin[id] {
+			if !c.isCurrent(r) || r[schemas.ColHash] != hash || r[load.RootKeyColumn(c.Columns)] != last || twin[id] {
 				continue
 			}
 			twin[id] = true
@@ -156,7 +156,7 @@ func (m *merge) deleteEqual(t *table, i int, at string) {
 func (t *table) lastLink(hash string) (last string) {
 	for _, r := range t.rows {
 		if t.isCurrent(r) && r[schemas.ColHash] == hash {
-			last = max(last, r[load.Link(t.Columns)])
+			last = max(last, r[load.RootKeyColumn(t.Columns)])
 		}
 	}
 	return last

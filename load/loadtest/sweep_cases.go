@@ -178,7 +178,7 @@ func testTurns(t *testing.T, d Driver) {
 			b.reopen()
 			b.play(after, step{rows: "1:art 3:cid", sweep: true})
 			require.Equal(t, c.want, b.content(after))
-			turns := slices.DeleteFunc(b.driver.Rows(b, b.dest, load.Changes.Name), func(r Row) bool { return r["action"] != load.ActionTurn || r["to_type"] != string(c.to) })
+			turns := slices.DeleteFunc(b.driver.Rows(b, b.dest, load.Changes.Name), func(r Row) bool { return r["action"] != load.ActionChangeMode || r["to_type"] != string(c.to) })
 			require.GreaterOrEqual(t, len(turns), 3, "changes of mode are recorded")
 			b.chronological(after)
 			b.unchanged(after, []step{{run: 3, rows: "1:art 3:cid", sweep: true}})

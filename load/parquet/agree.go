@@ -29,7 +29,7 @@ func (x *tx) publish(ctx context.Context) error {
 		err = x.draft.publish(ctx, x.next)
 		if of, ok := errors.AsType[*Disagreement](err); ok {
 			err = x.agree(ctx, of)
-		} else if errors.Is(err, ErrBeside) {
+		} else if errors.Is(err, ErrConcurrentSource) {
 			d := x.draft.(*tableGeneration)
 			d.lastCommits, d.widened = nil, nil // read every source again; commits prepared for sources that have not moved are kept
 			err = nil

@@ -31,7 +31,7 @@ type Catalog interface {
 	// is not c.Parent, and a [*load.ForeignChange] if another program has written to one of the tables.
 	// If sources share the tables, c becomes the last commit of c.Source only, and does not conflict
 	// with concurrent commits of other sources. In that case Commit may return a [*Disagreement] or
-	// [ErrBeside]. After these four errors nothing has changed; after any other error the outcome is
+	// [ErrConcurrentSource]. After these four errors nothing has changed; after any other error the outcome is
 	// unknown. // Invariants 1, 2, 13
 	Commit(ctx context.Context, c Commit) error
 
@@ -74,22 +74,22 @@ type Head struct {
 
 // Commit describes one change of the tables of a stream.
 type Commit struct {
-	Stream   string
-	Source   string            // the source that commits, if sources share the tables; else ""
-	ID       string            // of this commit; unique
-	Parent   string            // ID of the previous commit; "" for the first
-	Sequence int64             // number of this commit, from 1. Names of files that are written for the commit begin with this number
-	Manifest string            // name of the file that lists the stream's tables and files
-	Says     map[string]string // properties for people: cursor, run and so on
-	Tables   []TableFiles      // all tables of the stream, the head table last
-	Dropped  []string          // tables that the stream no longer has
-	Kept     []int64           // sequence numbers of earlier commits whose tables can still be read, ascending
+	Stream     string
+	Source     string            // the source that commits, if sources share the tables; else ""
+	ID         string            // of this commit; unique
+	Parent     string            // ID of the previous commit; "" for the first
+	Sequence   int64             // number of this commit, from 1. Names of files that are written for the commit begin with this number
+	Manifest   string            // name of the file that lists the stream's tables and files
+	Properties map[string]string // properties for people: cursor, run and so on
+	Tables     []TableFiles      // all tables of the stream, the head table last
+	Dropped    []string          // tables that the stream no longer has
+	Kept       []int64           // sequence numbers of earlier commits whose tables can still be read, ascending
 
-	// Beside has commits of other sources that are made in the same step, because this commit widens
+	// OtherSources has commits of other sources that are made in the same step, because this commit widens
 	// columns of shared tables. Among has the ID of the last commit of each of the other sources. If
-	// one of them has committed since, the commit fails with [ErrBeside].
-	Beside []Commit
-	Among  map[string]string
+	// one of them has committed since, the commit fails with [ErrConcurrentSource].
+	OtherSources []Commit
+	LastCommits  map[string]string
 }
 
 // Disagreement is the error for a commit with column types that do not fit the present columns of a
@@ -104,23 +104,23 @@ func (d *Disagreement) Error() string {
 	return "table " + d.Table + ": other sources have other types in the columns " + strings.Join(load.Names(d.Columns), ", ")
 }
 
-// ErrBeside is returned by [Catalog].Commit if a source in [Commit].Among has committed since.
-var ErrBeside = errors.New("another source committed at the same time")
+// ErrConcurrentSource is returned by [Catalog].Commit if a source in [Commit].LastCommits has committed since.
+var ErrConcurrentSource = errors.New("another source committed at the same time")
 
 // TableFiles describes a table, and what a commit changes in it.
 type TableFiles struct {
-	Name    string        // name in the catalog
-	Table   string        // name in penstock
-	Folder  string        // where its files are
-	Columns *arrow.Schema // each with its field ID: see [FieldNumber]
-	Was     *arrow.Schema // the previous columns; nil: the table is new
+	Name            string        // name in the catalog
+	Table           string        // name in penstock
+	Folder          string        // where its files are
+	Columns         *arrow.Schema // each with its field ID: see [FieldNumber]
+	PreviousColumns *arrow.Schema // the previous columns; nil: the table is new
 
 	PartitionBy string // the date column that partitions the table; "": not partitioned
 	Months      bool   // partitioned by months, not by days
 
-	// Anew reports that earlier snapshots of the table cannot be kept, because files of several sources
+	// Reset reports that earlier snapshots of the table cannot be kept, because files of several sources
 	// were replaced or removed. Columns then has the types that all sources have now.
-	Anew bool
+	Reset bool
 
 	Added, Removed []DataFile
 }

@@ -280,7 +280,7 @@ func (s *tableStore) tableFiles(base, m *manifest, t *table) TableFiles {
 		was := base.table(t.Name)
 		before = base.dataFiles(s.prefix, was)
 		if was != nil {
-			out.Was = was.catalogSchema()
+			out.PreviousColumns = was.catalogSchema()
 		}
 	}
 	after := m.dataFiles(s.prefix, t)
@@ -301,12 +301,12 @@ func (s *tableStore) tableFiles(base, m *manifest, t *table) TableFiles {
 func (s *tableStore) commitOf(base, m *manifest) Commit {
 	c := Commit{
 		Stream: s.stream, Source: s.source, ID: m.id(), Parent: base.id(), Sequence: m.Sequence, Manifest: m.name,
-		Says: map[string]string{
+		Properties: map[string]string{
 			"pipeline": m.Pipeline, "stream": m.Stream, "cursor": m.Cursor, "run": m.Run, "sequence": fmt.Sprint(m.Sequence),
 		},
 	}
 	if s.source != "" {
-		c.Says["source"] = s.source
+		c.Properties["source"] = s.source
 	}
 	for _, g := range m.Kept {
 		c.Kept = append(c.Kept, g.Sequence)
@@ -337,7 +337,7 @@ func (s *tableStore) addDropped(c *Commit, base, m *manifest) {
 			c.Dropped = append(c.Dropped, s.catalogName(t.Name))
 		default:
 			gone := s.tableFiles(base, m, t)
-			gone.Anew = true
+			gone.Reset = true
 			c.Tables = append(c.Tables, gone)
 		}
 	}

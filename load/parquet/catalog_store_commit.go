@@ -30,7 +30,7 @@ type tableGeneration struct {
 }
 
 // publish implements [pendingGeneration]. It may be called again after a [*Disagreement] or
-// [ErrBeside]. // Invariants 1, 2, 13
+// [ErrConcurrentSource]. // Invariants 1, 2, 13
 func (d *tableGeneration) publish(ctx context.Context, m *manifest) error {
 	c, err := d.commitAfter(ctx, m, d.rebase)
 	if err != nil {
@@ -40,13 +40,13 @@ func (d *tableGeneration) publish(ctx context.Context, m *manifest) error {
 		y := d.otherCommits[source]
 		one, err := y.draft.(*tableGeneration).commitAfter(ctx, y.next, nil)
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrBeside, err)
+			return fmt.Errorf("%w: %w", ErrConcurrentSource, err)
 		}
-		c.Beside = append(c.Beside, one)
+		c.OtherSources = append(c.OtherSources, one)
 	}
-	c.Among = d.lastCommits
+	c.LastCommits = d.lastCommits
 	for i, t := range c.Tables {
-		c.Tables[i].Anew = t.Anew || d.widened[t.Table]
+		c.Tables[i].Reset = t.Reset || d.widened[t.Table]
 	}
 	if err := d.step("publish"); err != nil {
 		return err
@@ -157,7 +157,7 @@ func (d *tableGeneration) storeManifest(ctx context.Context, m *manifest) error 
 
 // resolve finds out whether a commit took effect after its answer was an error or was lost. // Invariant 13
 func (d *tableGeneration) resolve(ctx context.Context, m *manifest, cause error) error {
-	if _, ok := errors.AsType[*Disagreement](cause); ok || errors.Is(cause, ErrBeside) {
+	if _, ok := errors.AsType[*Disagreement](cause); ok || errors.Is(cause, ErrConcurrentSource) {
 		d.outcomeUnknown = false
 		return cause
 	}
@@ -171,7 +171,7 @@ func (d *tableGeneration) resolve(ctx context.Context, m *manifest, cause error)
 		return nil // the commit succeeded; only the answer was lost
 	case d.rebase(now, m):
 		d.outcomeUnknown = false
-		return fmt.Errorf("%w: %w", ErrBeside, cause)
+		return fmt.Errorf("%w: %w", ErrConcurrentSource, cause)
 	case sequenceOf(now) >= m.Sequence:
 		d.outcomeUnknown = false
 		return fmt.Errorf("%w: %w", state.ErrMoved, cause)

@@ -73,7 +73,7 @@ func (x *effects) childEdits(ctx context.Context, c *table, old *file) ([]edit, 
 	if len(x.f.t.Key) == 0 {
 		return x.duplicateEdits(ctx, c, old)
 	}
-	types, link := x.f.t.keyTypes(), c.typeOf(load.Link(c.schema))
+	types, link := x.f.t.keyTypes(), c.typeOf(load.RootKeyColumn(c.schema))
 	causes := map[fingerprint]edit{}
 	for _, a := range x.batches {
 		prints, of := links(a.keys, types, link, len(a.edits))
@@ -82,7 +82,7 @@ func (x *effects) childEdits(ctx context.Context, c *table, old *file) ([]edit, 
 		}
 	}
 	var out []edit
-	columns := []string{load.Link(c.schema), schemas.ColRun, c.ended()}
+	columns := []string{load.RootKeyColumn(c.schema), schemas.ColRun, c.ended()}
 	err := old.read(ctx, c, columns, func(first int64, b []arrow.Array, rows int) error {
 		run, _ := b[1].(*array.String)
 		for i, p := range linkPrints(b[0], link, types, rows) {
@@ -155,7 +155,7 @@ func (x *effects) duplicateChildren(ctx context.Context, c *table, old *file) (m
 		index        int64
 	}
 	out, seen := map[uint64]map[duplicateRow][]uint32{}, map[place]int{}
-	columns := []string{schemas.ColHash, load.Link(c.schema), schemas.ColParent, schemas.ColIndex, c.ended()}
+	columns := []string{schemas.ColHash, load.RootKeyColumn(c.schema), schemas.ColParent, schemas.ColIndex, c.ended()}
 	err := old.read(ctx, c, columns, func(first int64, b []arrow.Array, rows int) error {
 		link, _ := b[1].(*array.String)
 		parent, _ := b[2].(*array.String)

@@ -131,7 +131,7 @@ func drawn(r *rapid.T) (*table, []column) {
 		fields = append(fields, schemas.Field(name, c.typ, "/"+name))
 	}
 	if rapid.Bool().Draw(r, "described") {
-		fields[0] = schemas.Describe(fields[0], "the first")
+		fields[0] = schemas.WithDescription(fields[0], "the first")
 	}
 	return newTable(schemas.Table{Name: "t", Columns: arrow.NewSchema(fields, nil)}, ""), of
 }

@@ -16,7 +16,7 @@ import (
 // This is so if the columns have field IDs, and the plan only adds columns or adds digits to decimals.
 // A column that a file does not have is read as null.
 func (t *table) evolves(p load.Plan) bool {
-	if t.Numbered == 0 || p.Turns() {
+	if t.Numbered == 0 || p.ChangesMode() {
 		return false
 	}
 	for _, w := range p.Widen {

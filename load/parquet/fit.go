@@ -47,11 +47,11 @@ func (m *merge) fitOne(ctx context.Context, want schemas.Table) error {
 	if err := m.carryOut(ctx, t, plan); err != nil {
 		return fmt.Errorf("change table %s: %w", want.Name, err)
 	}
-	if !plan.Turns() || t == nil || load.Child(t.schema) {
+	if !plan.ChangesMode() || t == nil || load.Child(t.schema) {
 		return nil
 	}
 	for _, c := range m.next.children(t.Name) {
-		plan, err := load.Turn(c.as(), plan.Table.Mode)
+		plan, err := load.PlanModeChange(c.as(), plan.Table.Mode)
 		if err == nil {
 			err = m.carryOut(ctx, c, plan)
 		}
@@ -78,7 +78,7 @@ func (x *tx) carryOut(ctx context.Context, t *table, p load.Plan) error {
 	}
 	old := *t
 	t.become(p.Table)
-	if !p.Shapes() {
+	if !p.ChangesShape() {
 		return nil // only their meaning changes; files keep the descriptions they were written with
 	}
 	if t.evolves(p) {

@@ -162,11 +162,11 @@ func (x *tx) newTable(t schemas.Table, partition string) *table {
 
 // become gives the table the definition to.
 func (t *table) become(to schemas.Table) {
-	t.Key, t.Mode, t.Place, t.schema = to.Key, to.Mode.Or(schemas.Merge), load.Place(to.Columns), to.Columns
+	t.Key, t.Mode, t.Place, t.schema = to.Key, to.Mode.Or(schemas.Merge), load.SourcePointer(to.Columns), to.Columns
 	before := t.Columns
-	t.About, t.Columns = load.About(to.Columns), nil
+	t.About, t.Columns = load.TableDescription(to.Columns), nil
 	for _, f := range to.Columns.Fields() {
-		t.Columns = append(t.Columns, columnEntry{Name: f.Name, Type: schemas.TypeName(schemas.TypeOf(f)), Source: schemas.Source(f), Means: schemas.Described(f)})
+		t.Columns = append(t.Columns, columnEntry{Name: f.Name, Type: schemas.TypeName(schemas.TypeOf(f)), Source: schemas.Source(f), Means: schemas.DescriptionOf(f)})
 	}
 	if t.Numbered != 0 {
 		t.number(before)
@@ -186,7 +186,7 @@ func (t *table) read() error {
 		if err != nil {
 			return fmt.Errorf("column %q of %s: %w", c.Name, t.Name, err)
 		}
-		fields[i] = schemas.Describe(schemas.Field(c.Name, typ, c.Source), c.Means)
+		fields[i] = schemas.WithDescription(schemas.Field(c.Name, typ, c.Source), c.Means)
 	}
 	md := map[string]string{}
 	if t.Place != "" {
@@ -243,7 +243,7 @@ func (m *manifest) table(name string) *table {
 func (m *manifest) children(root string) []*table {
 	var out []*table
 	for _, t := range m.Tables {
-		if load.Hangs(t.as(), root) {
+		if load.IsChildOf(t.as(), root) {
 			out = append(out, t)
 		}
 	}

@@ -295,7 +295,7 @@ func (g *segmentEdits) sort() {
 func (m *manifest) rootOf(t *table) string {
 	best := t.Name
 	for _, r := range m.Tables {
-		if !load.Child(r.schema) && load.Hangs(t.as(), r.Name) {
+		if !load.Child(r.schema) && load.IsChildOf(t.as(), r.Name) {
 			best = r.Name
 		}
 	}

@@ -26,8 +26,8 @@ func (m *manifest) rootTable() string {
 	return m.Stream
 }
 
-// Standing implements [load.Destination].
-func (l *Lake) Standing(ctx context.Context, k state.Key, table string) (s load.StreamState, err error) {
+// StreamState implements [load.Destination].
+func (l *Lake) StreamState(ctx context.Context, k state.Key, table string) (s load.StreamState, err error) {
 	m, err := l.folder(k).manifest(ctx)
 	if err != nil {
 		return s, fmt.Errorf("look at table %s: %w", table, err)

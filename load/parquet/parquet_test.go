@@ -49,11 +49,11 @@ func comment(t testing.TB, d load.Destination, name, column string) string {
 			continue
 		}
 		if column == "" {
-			return load.Comment(load.About(table.schema), "records of "+m.key().Stream)
+			return load.Comment(load.TableDescription(table.schema), "records of "+m.key().Stream)
 		}
 		f := table.schema.Field(table.column(column))
-		require.Contains(t, inFiles(t, m.files(table), column), schemas.Described(f), "in the files as well")
-		return load.Comment(schemas.Described(f), schemas.Source(f))
+		require.Contains(t, inFiles(t, m.files(table), column), schemas.DescriptionOf(f), "in the files as well")
+		return load.Comment(schemas.DescriptionOf(f), schemas.Source(f))
 	}
 	return ""
 }
@@ -69,7 +69,7 @@ func inFiles(t testing.TB, files []*file, column string) (all []string) {
 		schema, err := pq.Schema()
 		require.NoError(t, err)
 		if i := schema.FieldIndices(column); i != nil {
-			all = append(all, schemas.Described(schema.Field(i[0])))
+			all = append(all, schemas.DescriptionOf(schema.Field(i[0])))
 		}
 		require.NoError(t, r.Close())
 	}

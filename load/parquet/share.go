@@ -23,12 +23,12 @@ var _ load.Sharer = (*Lake)(nil)
 
 // Share implements [load.Sharer].
 func (l *Lake) Share(source string) load.Destination {
-	return ofSource{Part: load.Part{Destination: l, Source: source, ScanOf: l.scanOf}, lake: l}
+	return ofSource{SourcePart: load.SourcePart{Destination: l, Source: source, ScanOf: l.scanOf}, lake: l}
 }
 
 // ofSource is the part of a lake that belongs to one of the sources that share it.
 type ofSource struct {
-	load.Part
+	load.SourcePart
 	lake *Lake
 }
 
@@ -72,11 +72,11 @@ func (l *Lake) manifestFor(ctx context.Context, f *folder, k state.Key) (*manife
 		if m, err := l.folder(alone).manifest(ctx); err != nil || m == nil {
 			return nil, err
 		}
-		return nil, load.Sharing(false, k.Source)
+		return nil, load.CheckSharing(false, k.Source)
 	}
 	names, err := l.storage.streams(ctx, "")
 	if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, folderIn(f.name, "")) }) {
-		return nil, load.Sharing(true, "")
+		return nil, load.CheckSharing(true, "")
 	}
 	return nil, err
 }
@@ -101,7 +101,7 @@ func (m *manifest) scan(ctx context.Context, t *table, columns []string, each fu
 		return read(columns, each)
 	}
 	return read(slices.Delete(slices.Clone(columns), at, at+1), func(b arrow.RecordBatch) error {
-		stamped := load.Stamp(t.as(), b, m.Source)
+		stamped := load.WithSource(t.as(), b, m.Source)
 		defer stamped.Release()
 		fields, arrays := stamped.Schema().Fields(), slices.Clone(stamped.Columns())
 		copy(fields, fields[1:at+1])

@@ -188,8 +188,8 @@ func (x *tx) open(ctx context.Context) (err error) {
 		next.Kept = append(next.Kept, generation{Sequence: x.base.Sequence, At: x.base.At, Name: x.base.name})
 	}
 	next.Sequence, next.Parent = sequenceOf(x.base)+1, sequenceOf(x.base)
-	x.when = load.After(x.spec.Time(), committed(x.base))
-	x.stamp = load.After(x.when, next.Changed)
+	x.when = load.CommitTime(x.spec.Time(), committed(x.base))
+	x.stamp = load.CommitTime(x.when, next.Changed)
 	if x.draft, err = x.folder.store.draft(ctx); err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 	if err := m.fit(ctx, pending, s.Table); err != nil {
 		return out, err
 	}
-	load.Synced(pending, x.when)
+	load.SetSyncedAt(pending, x.when)
 	if err := m.rows(ctx, pending); err != nil {
 		return out, err
 	}

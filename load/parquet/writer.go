@@ -57,9 +57,9 @@ func newWriter(t *table, f *file, out output, kept *sync.Pool) *writer {
 func withoutMetadata(s *arrow.Schema) *arrow.Schema {
 	fields := make([]arrow.Field, s.NumFields())
 	for i, f := range s.Fields() {
-		fields[i] = schemas.Describe(arrow.Field{Name: f.Name, Type: f.Type, Nullable: true}, schemas.Described(f))
+		fields[i] = schemas.WithDescription(arrow.Field{Name: f.Name, Type: f.Type, Nullable: true}, schemas.DescriptionOf(f))
 	}
-	if about := load.About(s); about != "" {
+	if about := load.TableDescription(s); about != "" {
 		md := arrow.MetadataFrom(map[string]string{schemas.DescriptionKey: about})
 		return arrow.NewSchema(fields, &md)
 	}
@@ -68,7 +68,7 @@ func withoutMetadata(s *arrow.Schema) *arrow.Schema {
 
 // described reports whether the schema has any descriptions.
 func described(s *arrow.Schema) bool {
-	return load.About(s) != "" || slices.ContainsFunc(s.Fields(), func(f arrow.Field) bool { return schemas.Described(f) != "" })
+	return load.TableDescription(s) != "" || slices.ContainsFunc(s.Fields(), func(f arrow.Field) bool { return schemas.DescriptionOf(f) != "" })
 }
 
 // Write writes encoded bytes to the file.

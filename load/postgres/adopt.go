@@ -82,7 +82,7 @@ func (m *merge) accept(table string) ([]load.Change, error) {
 		_, err := c.table(table) // the remaining difference cannot be accepted
 		return nil, err
 	}
-	for _, t := range load.Present(c.made, c.live) {
+	for _, t := range load.ExistingTables(c.made, c.live) {
 		m.tables[t.Name] = c.target(t)
 	}
 	if err := m.clearAllHashes(table); err != nil {

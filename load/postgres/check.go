@@ -14,12 +14,12 @@ import (
 // minVersion is the oldest supported server version, as server_version_num.
 const minVersion = 120000
 
-// Lacking lists missing rights of the role and other problems of the database. Each line includes the statement that
+// Problems lists missing rights of the role and other problems of the database. Each line includes the statement that
 // fixes it, if there is one.
-type Lacking []string
+type Problems []string
 
 // Error returns the first problems and the number of further ones.
-func (l Lacking) Error() string {
+func (l Problems) Error() string {
 	const most = 8
 	if len(l) <= most {
 		return strings.Join(l, "; ")
@@ -27,9 +27,9 @@ func (l Lacking) Error() string {
 	return fmt.Sprintf("%s; and %d more", strings.Join(l[:most], "; "), len(l)-most)
 }
 
-// Check returns a [Lacking] if the role lacks rights that a run needs, or nil. It changes nothing.
+// Check returns a [Problems] if the role lacks rights that a run needs, or nil. It changes nothing.
 func (d *DB) Check(ctx context.Context) error {
-	var lacking Lacking
+	var lacking Problems
 	err := d.withReadTx(ctx, func(s *session) (err error) {
 		lacking, err = d.lacking(ctx, s)
 		return err
@@ -43,7 +43,7 @@ func (d *DB) Check(ctx context.Context) error {
 	return nil
 }
 
-func (d *DB) lacking(ctx context.Context, s *session) (Lacking, error) {
+func (d *DB) lacking(ctx context.Context, s *session) (Problems, error) {
 	schema, role, database := ident(d.o.Schema), "", ""
 	var version, utf8, replica, temp, exists, creator, usage, create int64
 	err := s.query(ctx, "SELECT pg_catalog.quote_ident(current_user), pg_catalog.quote_ident(pg_catalog.current_database())", func(v [][]byte) error {
@@ -61,7 +61,7 @@ func (d *DB) lacking(ctx context.Context, s *session) (Lacking, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out Lacking
+	var out Problems
 	for _, c := range []struct {
 		bad bool
 		say string
@@ -84,7 +84,7 @@ func (d *DB) lacking(ctx context.Context, s *session) (Lacking, error) {
 
 // lackingTables checks the tables that penstock has made: the role must own them and see all of their rows, and
 // nothing attached by other roles may receive its writes.
-func (d *DB) lackingTables(ctx context.Context, s *session) (out Lacking, err error) {
+func (d *DB) lackingTables(ctx context.Context, s *session) (out Problems, err error) {
 	found, err := d.foreign(ctx, s, `NOT pg_catalog.starts_with(c.relname::text, `+literal(carriedPrefix)+`) AND (pg_catalog.starts_with(c.relname::text, `+literal(load.Prefix)+
 		`) OR EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = `+literal(schemas.ColHash)+`))`)
 	for _, name := range slices.Sorted(maps.Keys(found)) {

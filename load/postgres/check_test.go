@@ -22,7 +22,7 @@ func TestDialErrorIsOneLine(t *testing.T) {
 }
 
 func TestLackingFitsAScreen(t *testing.T) {
-	var l Lacking
+	var l Problems
 	for i := range 200 {
 		l = append(l, fmt.Sprintf("table t%d belongs to another role", i))
 	}

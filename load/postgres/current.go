@@ -83,7 +83,7 @@ func (m *merge) keyedFamily(t schemas.Table) bool {
 		return len(t.Key) > 0
 	}
 	for name, root := range m.tables {
-		if !load.Child(root.Columns) && load.Hangs(t, name) {
+		if !load.Child(root.Columns) && load.IsChildOf(t, name) {
 			return len(root.Key) > 0
 		}
 	}

@@ -65,7 +65,7 @@ func (m *merge) index(t schemas.Table) error {
 	case load.Child(t.Columns) && keyLinks(t):
 		return nil
 	case load.Child(t.Columns):
-		return m.s.run(m.ctx, "CREATE INDEX ON "+table+" ("+owner+ident(load.Link(t.Columns))+")")
+		return m.s.run(m.ctx, "CREATE INDEX ON "+table+" ("+owner+ident(load.RootKeyColumn(t.Columns))+")")
 	case len(t.Key) == 0:
 		return m.s.run(m.ctx, "CREATE INDEX ON "+table+" ("+owner+ident(schemas.ColHash)+")")
 	case unique(t):
@@ -78,7 +78,7 @@ func (m *merge) index(t schemas.Table) error {
 }
 
 // keyLinks reports whether the index of the primary key finds the rows of a parent.
-func keyLinks(t schemas.Table) bool { return unique(t) && t.Key[0] == load.Link(t.Columns) }
+func keyLinks(t schemas.Table) bool { return unique(t) && t.Key[0] == load.RootKeyColumn(t.Columns) }
 
 // definition returns a column definition for CREATE or ALTER TABLE. JSON in penstock's own tables has type json,
 // which keeps its spelling.
@@ -110,7 +110,7 @@ func (m *merge) alter(c *catalog, p load.Plan) error {
 			return err
 		}
 	}
-	if p.Turns() {
+	if p.ChangesMode() {
 		return m.turn(c, p)
 	}
 	return nil
@@ -121,7 +121,7 @@ func (m *merge) turn(c *catalog, p load.Plan) error {
 	t := p.Table
 	table := m.db.place(t.Name)
 	was := t
-	was.Mode = p.From
+	was.Mode = p.OldMode
 	if unique(was) && !unique(t) {
 		if err := m.dropKey(t); err != nil {
 			return err
@@ -168,15 +168,15 @@ func (m *merge) comment(p load.Plan) error {
 		return err
 	}
 	var all []string
-	if of := m.recordsOf(p.Table); (p.Create || p.About != "") && load.OwnComment(theirs[""], of) {
-		all = append(all, "COMMENT ON TABLE "+table+" IS "+literal(load.Comment(load.About(p.Table.Columns), of)))
+	if of := m.recordsOf(p.Table); (p.Create || p.Description != "") && load.OwnComment(theirs[""], of) {
+		all = append(all, "COMMENT ON TABLE "+table+" IS "+literal(load.Comment(load.TableDescription(p.Table.Columns), of)))
 	}
-	for _, f := range slices.Concat(p.Add, p.Tell) {
+	for _, f := range slices.Concat(p.Add, p.Describe) {
 		from := schemas.Source(f)
 		if from == "" {
 			from = schemas.Meaning(f.Name)
 		}
-		if text := load.Comment(schemas.Described(f), from); text != "" && load.OwnComment(theirs[f.Name], from) {
+		if text := load.Comment(schemas.DescriptionOf(f), from); text != "" && load.OwnComment(theirs[f.Name], from) {
 			all = append(all, "COMMENT ON COLUMN "+table+"."+ident(f.Name)+" IS "+literal(text))
 		}
 	}
@@ -186,7 +186,7 @@ func (m *merge) comment(p load.Plan) error {
 // recordsOf describes what a table's rows are part of.
 func (m *merge) recordsOf(t schemas.Table) string {
 	of := "records of " + m.key.Stream
-	if at := load.Place(t.Columns); at != "" {
+	if at := load.SourcePointer(t.Columns); at != "" {
 		return at + " of the " + of
 	} else if load.Child(t.Columns) {
 		return "part of the " + of
@@ -197,7 +197,7 @@ func (m *merge) recordsOf(t schemas.Table) string {
 // comments returns a table's comments by column, if the plan changes descriptions. The key "" holds the comment on
 // the table itself.
 func (m *merge) comments(p load.Plan) (map[string]string, error) {
-	if p.Create || len(p.Tell) == 0 && p.About == "" {
+	if p.Create || len(p.Describe) == 0 && p.Description == "" {
 		return nil, nil
 	}
 	all := map[string]string{}

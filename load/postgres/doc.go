@@ -36,15 +36,15 @@ type Options struct {
 
 	LockTimeout time.Duration // how long one statement waits for a lock on a table or row; default 10 s
 	Wait        time.Duration // how long to retry while the server does not answer or is blocked; default 1 min
-	Silence     time.Duration // after how long the server, or a process that waits for its locks, ends a transaction that does nothing; default 15 s
+	IdleTimeout time.Duration // after how long the server, or a process that waits for its locks, ends a transaction that does nothing; default 15 s
 
 	// Step, if not nil, is called before each named step of a commit. An error makes the step fail. Tests use it to
 	// break commits at every step.
 	Step func(name string) error
 
-	// Warned holds the warnings about rights that were already logged. If several destinations have the same Warned,
+	// LoggedWarnings holds the warnings about rights that were already logged. If several destinations have the same Warned,
 	// such as those for the schemas of many sources, each warning is logged once.
-	Warned *sync.Map
+	LoggedWarnings *sync.Map
 
 	Log *slog.Logger // for problems that were handled but should be known; nil: no log
 }

@@ -15,7 +15,7 @@ import (
 func (m *merge) children(t *target) []*target {
 	var out []*target
 	for _, c := range m.tables {
-		if load.Hangs(c.Table, t.Name) {
+		if load.IsChildOf(c.Table, t.Name) {
 			out = append(out, c)
 		}
 	}
@@ -27,7 +27,7 @@ func (m *merge) children(t *target) []*target {
 // are equal if the row belongs to the record. A link is the key if that is one column, otherwise the JSON array of
 // the key's values. If the type of a key column was widened, older links keep the format of the old type.
 func (m *merge) linkOf(t, c *target) (key, link string) {
-	column := load.Link(c.Columns)
+	column := load.RootKeyColumn(c.Columns)
 	link = "t." + ident(column)
 	if len(t.Key) == 1 {
 		from, to := load.TypeOf(t.Columns, t.Key[0]), load.TypeOf(c.Columns, column)

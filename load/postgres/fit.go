@@ -32,7 +32,7 @@ func (m *merge) fit(pending []*load.Staged, swept string) error {
 		return err
 	}
 	m.tables, m.dropped = map[string]*target{}, map[string]bool{}
-	for _, t := range load.Present(c.made, c.live) {
+	for _, t := range load.ExistingTables(c.made, c.live) {
 		m.tables[t.Name] = c.target(t)
 	}
 	for name := range c.made {
@@ -120,11 +120,11 @@ func (m *merge) fitOne(c *catalog, p *load.Staged) ([]load.Plan, error) {
 		return nil, err
 	}
 	m.tables[p.Name].staged, m.tables[p.Name].toCompare = p, p.Rows
-	if !plan.Turns() || load.Child(plan.Table.Columns) || plan.Create {
+	if !plan.ChangesMode() || load.Child(plan.Table.Columns) || plan.Create {
 		return plans, nil
 	}
 	for _, hanging := range m.children(m.tables[p.Name]) {
-		turn, err := load.Turn(hanging.Table, plan.Table.Mode)
+		turn, err := load.PlanModeChange(hanging.Table, plan.Table.Mode)
 		if err != nil {
 			return nil, err
 		}

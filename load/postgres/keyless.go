@@ -104,7 +104,7 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	}
 	m.out.Deleted = m.out.Missing
 	for _, c := range m.children(t) {
-		if err := m.trim(c, "t."+ident(load.Link(c.Columns))); err != nil {
+		if err := m.trim(c, "t."+ident(load.RootKeyColumn(c.Columns))); err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
 	}

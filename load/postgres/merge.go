@@ -70,7 +70,7 @@ func (m *merge) advanceTime(staged []*load.Staged) error {
 		if err != nil {
 			return fmt.Errorf("read times of %s: %w", p.Name, err)
 		}
-		m.when = load.After(m.when, time.UnixMicro(last))
+		m.when = load.CommitTime(m.when, time.UnixMicro(last))
 	}
 	return nil
 }

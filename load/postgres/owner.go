@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Standing implements [load.Destination].
-func (d *DB) Standing(ctx context.Context, k state.Key, table string) (s load.StreamState, err error) {
+// StreamState implements [load.Destination].
+func (d *DB) StreamState(ctx context.Context, k state.Key, table string) (s load.StreamState, err error) {
 	err = d.withReadTx(ctx, func(x *session) error {
 		s = load.StreamState{}
 		c, err := d.readCatalog(ctx, x, []string{table})

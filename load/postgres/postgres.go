@@ -71,11 +71,11 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Wait == 0 {
 		o.Wait = defaultWait
 	}
-	if o.Silence == 0 {
-		o.Silence = defaultSilence
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = defaultSilence
 	}
-	if o.Warned == nil {
-		o.Warned = &sync.Map{}
+	if o.LoggedWarnings == nil {
+		o.LoggedWarnings = &sync.Map{}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -186,7 +186,7 @@ func (d *DB) Tables(ctx context.Context, name string) (tables []schemas.Table, e
 		if err != nil {
 			return err
 		}
-		tables = load.Present(c.made, c.live)
+		tables = load.ExistingTables(c.made, c.live)
 		return nil
 	})
 	if err != nil {

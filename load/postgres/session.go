@@ -93,7 +93,7 @@ func (d *DB) settings() string {
 		"SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL IntervalStyle = 'iso_8601'; SET LOCAL extra_float_digits = 1; " +
 		"SET LOCAL bytea_output = 'hex'; SET LOCAL client_min_messages = 'warning'; SET LOCAL row_security = off; " +
 		"SET LOCAL quote_all_identifiers = off; SET LOCAL array_nulls = on; SET LOCAL jit = off; SET LOCAL random_page_cost = 1.1; SET LOCAL default_tablespace = ''; SET LOCAL statement_timeout = 0; " +
-		"SET LOCAL idle_in_transaction_session_timeout = " + millis(d.o.Silence) + "; SET LOCAL lock_timeout = " + millis(d.o.LockTimeout)
+		"SET LOCAL idle_in_transaction_session_timeout = " + millis(d.o.IdleTimeout) + "; SET LOCAL lock_timeout = " + millis(d.o.LockTimeout)
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

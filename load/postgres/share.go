@@ -15,7 +15,7 @@ var _ load.Sharer = (*DB)(nil)
 
 // Share implements [load.Sharer].
 func (d *DB) Share(source string) load.Destination {
-	return load.Part{Destination: d, Source: source, ScanOf: d.scanOf}
+	return load.SourcePart{Destination: d, Source: source, ScanOf: d.scanOf}
 }
 
 // Forget implements [load.Sharer].
@@ -83,5 +83,5 @@ func (d *DB) sharing(ctx context.Context, s *session, source string) error {
 	if err != nil || tables == 0 {
 		return err
 	}
-	return load.Sharing(shared > 0, source)
+	return load.CheckSharing(shared > 0, source)
 }

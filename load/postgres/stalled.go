@@ -33,7 +33,7 @@ func (x *tx) reserveSession() (done func()) {
 	return func() {
 		defer x.keepalive.mu.Unlock()
 		if x.s != nil && !x.over {
-			x.keepalive.timer = time.AfterFunc(x.db.o.Silence/pingsPerSilence, x.ping)
+			x.keepalive.timer = time.AfterFunc(x.db.o.IdleTimeout/pingsPerSilence, x.ping)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func (x *tx) ping() {
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackGrace)
 	defer cancel()
 	if x.s.run(ctx, "SELECT 1") == nil {
-		x.keepalive.timer.Reset(x.db.o.Silence / pingsPerSilence)
+		x.keepalive.timer.Reset(x.db.o.IdleTimeout / pingsPerSilence)
 	}
 }
 
@@ -94,7 +94,7 @@ func (d *DB) terminateStalled(ctx context.Context) {
 			d.o.Log.Warn("postgres: cannot terminate a session that stalled in a COPY and blocks others", "pid", pid, "error", err)
 			continue
 		}
-		d.o.Log.Warn("postgres: terminated a session that stalled in a COPY and blocked others; its process is frozen or disconnected", "pid", pid, "silence", d.o.Silence)
+		d.o.Log.Warn("postgres: terminated a session that stalled in a COPY and blocked others; its process is frozen or disconnected", "pid", pid, "silence", d.o.IdleTimeout)
 	}
 }
 
@@ -108,7 +108,7 @@ func (d *DB) stalled(found map[string]string, now time.Time) (pids []string) {
 		if was.at != at {
 			was = stalledCopy{at, now}
 		}
-		if seen[pid] = was; now.Sub(was.since) >= d.o.Silence {
+		if seen[pid] = was; now.Sub(was.since) >= d.o.IdleTimeout {
 			pids = append(pids, pid)
 		}
 	}

@@ -48,7 +48,7 @@ func zombie(t *testing.T, server *pgtest.Server, schema string, n int) {
 	wake := sync.OnceFunc(func() { close(awake) })
 	defer wake()
 	left := n
-	frozen := open(t, Options{URL: server.URL(), Schema: schema, Silence: 300 * time.Millisecond, Step: func(string) error {
+	frozen := open(t, Options{URL: server.URL(), Schema: schema, IdleTimeout: 300 * time.Millisecond, Step: func(string) error {
 		if left--; left == -1 {
 			close(asleep)
 			<-awake
@@ -74,7 +74,7 @@ func TestZombieInCopy(t *testing.T) {
 	if server.Text("SELECT current_setting('server_version_num')::int >= 140000") != "t" {
 		t.Skip("servers before Postgres 14 do not show the progress of a COPY")
 	}
-	o := Options{URL: server.URL(), Schema: "s", LockTimeout: 100 * time.Millisecond, Silence: 300 * time.Millisecond}
+	o := Options{URL: server.URL(), Schema: "s", LockTimeout: 100 * time.Millisecond, IdleTimeout: 300 * time.Millisecond}
 	d := open(t, o)
 	loadRows(t, d, 1, faultParts(1, 10)...)
 	s, err := d.acquire(t.Context())
@@ -99,7 +99,7 @@ func TestZombieInCopy(t *testing.T) {
 
 // TestStalled distinguishes a COPY that makes progress from one that does not.
 func TestStalled(t *testing.T) {
-	d := &DB{o: Options{Silence: 10 * time.Second}}
+	d := &DB{o: Options{IdleTimeout: 10 * time.Second}}
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 	require.Empty(t, d.stalled(map[string]string{"1": "q 5", "2": "q 5"}, at(0)))
 	require.Empty(t, d.stalled(map[string]string{"1": "q 5", "2": "q 6"}, at(9)))
@@ -111,7 +111,7 @@ func TestStalled(t *testing.T) {
 // In TestKeepalive, a transaction waits for its source and keeps its session alive meanwhile.
 func TestKeepalive(t *testing.T) {
 	server := pgtest.Start(t)
-	d := open(t, Options{URL: server.URL(), Schema: "s", Silence: 3 * time.Second})
+	d := open(t, Options{URL: server.URL(), Schema: "s", IdleTimeout: 3 * time.Second})
 	x, err := d.Begin(t.Context(), leads, "", load.Pass{Run: runID(1), Whole: true})
 	require.NoError(t, err)
 	defer x.Rollback()

@@ -136,7 +136,7 @@ func (d *DB) Warnings(ctx context.Context) (out []string, err error) {
 func (d *DB) warn(ctx context.Context, s *session) error {
 	warnings, err := d.warnings(ctx, s)
 	for _, w := range warnings {
-		if _, logged := d.o.Warned.LoadOrStore(w, true); !logged {
+		if _, logged := d.o.LoggedWarnings.LoadOrStore(w, true); !logged {
 			d.o.Log.Warn("postgres: " + w)
 		}
 	}

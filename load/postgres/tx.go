@@ -79,7 +79,7 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) (err
 	if x.over {
 		return fmt.Errorf("write %s: transaction is over", t.Name)
 	}
-	b = load.Stamp(t, b, x.key.Source)
+	b = load.WithSource(t, b, x.key.Source)
 	defer b.Release()
 	if x.pending, err = load.Stage(x.pending, t, b); err != nil {
 		return fmt.Errorf("write %s: %w", t.Name, err)
@@ -238,7 +238,7 @@ func (x *tx) start(ctx context.Context) error {
 	if !now.at(x.at) || x.at.cursor != x.from {
 		return state.ErrMoved
 	}
-	x.when = load.After(x.of.Time(), now.moved)
+	x.when = load.CommitTime(x.of.Time(), now.moved)
 	return x.claim(ctx)
 }
 
@@ -251,7 +251,7 @@ func (x *tx) apply(ctx context.Context, a *applied) (out load.Outcome, err error
 	for _, step := range []func() error{
 		func() error { return m.fit(a.staged, a.sweep.Table) },
 		func() error { return m.advanceTime(a.staged) },
-		func() error { load.Synced(a.staged, x.when); return nil },
+		func() error { load.SetSyncedAt(a.staged, x.when); return nil },
 		func() error { return m.rows(a.staged) },
 		func() error { return m.sweep(a.sweep) },
 		m.writeRejects,

@@ -77,7 +77,7 @@ func elementOf(t *target, b arrow.RecordBatch, row int) string {
 	if !load.Child(t.Columns) {
 		return ""
 	}
-	place := load.Place(t.Columns)
+	place := load.SourcePointer(t.Columns)
 	if place == "" {
 		_, name, _ := strings.Cut(t.Name, "__")
 		place = "/" + strings.ReplaceAll(name, "__", "/")
@@ -116,7 +116,7 @@ func (m *merge) writeRejects() error {
 	}
 	defer b.Release()
 	m.rejects = nil
-	stamped := load.Stamp(load.Rejects, b, m.key.Source)
+	stamped := load.WithSource(load.Rejects, b, m.key.Source)
 	defer stamped.Release()
 	rejects := ownTable(load.Rejects, m.key.Source)
 	t := &target{Table: rejects, staged: &load.Staged{Table: rejects}, types: map[string]string{}}

@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-var _ wire.Ledger = (*Store)(nil)
+var _ wire.BudgetStore = (*Store)(nil)
 
 // Workers with separate stores share one budget, and the server counts their requests. They use the budget, and exceed
 // it in no window. // Invariant 4

@@ -79,7 +79,7 @@ func appendsWhole(t *testing.T, b state.Inbox, step string, arm func()) {
 }
 
 // unitsWhole adds, claims and settles a unit, with a restart during each step.
-func unitsWhole(t *testing.T, l state.Ledger, step string, arm func()) {
+func unitsWhole(t *testing.T, l state.UnitStore, step string, arm func()) {
 	ctx := t.Context()
 	arm()
 	added, err := l.AddUnits(ctx, []state.Unit{{Run: step, Pipeline: step, Part: "a"}, {Run: step, Pipeline: step, Part: "b"}})
@@ -94,7 +94,7 @@ func unitsWhole(t *testing.T, l state.Ledger, step string, arm func()) {
 	}, time.Minute, 10*time.Millisecond)
 	arm()
 	mine[0].State = state.UnitDone
-	require.NoError(t, l.SettleUnits(ctx, mine[:1]))
+	require.NoError(t, l.EndAttempts(ctx, mine[:1]))
 	all, err := l.Units(ctx, state.UnitFilter{Run: step})
 	require.NoError(t, err)
 	require.Equal(t, []state.UnitState{state.UnitDone, state.UnitRunning}, []state.UnitState{all[0].State, all[1].State})

@@ -89,8 +89,8 @@ func (b *inbox) Quarantine(ctx context.Context, ordinal int64, reason string) er
 	return nil
 }
 
-// Again implements [state.EventKeeper]: see [state.InboxFile.Again].
-func (b *inbox) Again(ctx context.Context, ordinal int64) (next int64, err error) {
+// AppendAgain implements [state.EventKeeper]: see [state.InboxFile.AppendAgain].
+func (b *inbox) AppendAgain(ctx context.Context, ordinal int64) (next int64, err error) {
 	err = b.change(ctx, b.s.changeOnce, func(tx pgx.Tx) error {
 		next, err = b.appendAgain(ctx, tx, ordinal)
 		return err

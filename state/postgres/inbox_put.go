@@ -25,7 +25,7 @@ func (b *inbox) commit(group []*state.Delivery) {
 		return
 	}
 	for _, d := range group {
-		d.Was, d.Err = "", err
+		d.Previous, d.Err = "", err
 	}
 }
 
@@ -62,7 +62,7 @@ func (g *grouping) put(ctx context.Context, group []*state.Delivery) error {
 		return err
 	}
 	for _, d := range group {
-		d.Was, d.Err = "", nil
+		d.Previous, d.Err = "", nil
 		g.classify(d)
 	}
 	if len(g.rows) == 0 {
@@ -123,15 +123,15 @@ func (g *grouping) classify(d *state.Delivery) {
 	first, again := g.first[d.Key]
 	switch {
 	case d.Event.ID == "" || !again:
-		d.Was = state.Stored
+		d.Previous = state.Stored
 	case first.digest == d.Digest, g.variants[variant{d.Key, d.Digest}]:
-		d.Was = state.Duplicate
+		d.Previous = state.Duplicate
 		return
 	default:
-		d.Was = state.Conflicting
+		d.Previous = state.Conflicting
 	}
 	if g.bytes+g.added+d.Size > g.quota {
-		d.Was, d.Err = "", fmt.Errorf("%w: %d bytes are kept, and the quota is %d", state.ErrInboxFull, g.bytes+g.added, g.quota)
+		d.Previous, d.Err = "", fmt.Errorf("%w: %d bytes are kept, and the quota is %d", state.ErrInboxFull, g.bytes+g.added, g.quota)
 		return
 	}
 	g.last++
@@ -140,7 +140,7 @@ func (g *grouping) classify(d *state.Delivery) {
 	g.heads[d.Event.Source] = head{g.last, g.heads[d.Event.Source].bytes + d.Size}
 	g.rows = append(g.rows, d)
 	switch {
-	case d.Was == state.Conflicting:
+	case d.Previous == state.Conflicting:
 		g.conflicts = append(g.conflicts, first.ordinal)
 		g.variants[variant{d.Key, d.Digest}] = true
 		g.others = append(g.others, variant{d.Key, d.Digest})
@@ -216,7 +216,7 @@ func (c *columns) add(source int32, d *state.Delivery) {
 	c.ids, c.types, c.schemes = append(c.ids, []byte(e.ID)), append(c.types, []byte(e.Type)), append(c.schemes, []byte(e.Scheme))
 	c.headers, c.bodies, c.digests = append(c.headers, d.Header), append(c.bodies, blob(e.Body)), append(c.digests, d.Digest[:])
 	c.received = append(c.received, e.Received)
-	c.conflicts = append(c.conflicts, d.Was == state.Conflicting)
+	c.conflicts = append(c.conflicts, d.Previous == state.Conflicting)
 }
 
 // blob returns b, or an empty slice for nil, so that the value is not null.

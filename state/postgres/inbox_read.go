@@ -97,8 +97,8 @@ func (b *inbox) letters(ctx context.Context, query string, args ...any) (letters
 	return letters, err
 }
 
-// Standings implements [state.EventReader].
-func (b *inbox) Standings(ctx context.Context) (all []state.SourceBacklog, err error) {
+// Backlogs implements [state.EventReader].
+func (b *inbox) Backlogs(ctx context.Context) (all []state.SourceBacklog, err error) {
 	err = b.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, `SELECT name, head, trimmed, bytes,
 				(SELECT count(*) FROM events WHERE source = s.source AND reason IS NOT NULL),

@@ -18,7 +18,7 @@ const slotColumns = "pipeline, due, state, why, cause, run, status, started, end
 // nonce returns a random string that identifies one call.
 func nonce() string { return rand.Text()[:16] }
 
-// AddSlots implements [state.SlotBook]. If several processes add the same slot, one of them gets it. If any process has
+// AddSlots implements [state.SlotStore]. If several processes add the same slot, one of them gets it. If any process has
 // paused the pipeline, the slot is skipped.
 // Invariant 18
 func (j *journal) AddSlots(ctx context.Context, pipeline string, through time.Time, slots []state.SlotRecord) (added []state.SlotRecord, err error) {
@@ -55,7 +55,7 @@ func (j *journal) AddSlots(ctx context.Context, pipeline string, through time.Ti
 	return added, err
 }
 
-// SetSlot implements [state.SlotBook]. If another process has taken over the slot, SetSlot returns [state.ErrTaken],
+// SetSlot implements [state.SlotStore]. If another process has taken over the slot, SetSlot returns [state.ErrTaken],
 // wrapped, and records neither the slot nor the runs.
 func (j *journal) SetSlot(ctx context.Context, s state.SlotRecord, runs ...state.RunRecord) error {
 	return j.change(ctx, "slot", func(tx pgx.Tx) error {
@@ -71,12 +71,12 @@ func (j *journal) SetSlot(ctx context.Context, s state.SlotRecord, runs ...state
 	})
 }
 
-// OpenSlots implements [state.SlotBook]. It returns this process's own slots and takes over those of dead processes.
+// OpenSlots implements [state.SlotStore]. It returns this process's own slots and takes over those of dead processes.
 func (j *journal) OpenSlots(ctx context.Context, pipeline string) ([]state.SlotRecord, error) {
 	return j.adopt(ctx, pipeline, "owner = $2 OR "+orphaned)
 }
 
-// Orphans implements [state.SlotBook].
+// Orphans implements [state.SlotStore].
 func (j *journal) Orphans(ctx context.Context, pipeline string) ([]state.SlotRecord, error) {
 	return j.adopt(ctx, pipeline, "owner <> $2 AND "+orphaned)
 }
@@ -97,7 +97,7 @@ func (j *journal) adopt(ctx context.Context, pipeline, whose string) (slots []st
 	return slots, err
 }
 
-// Slots implements [state.SlotBook].
+// Slots implements [state.SlotStore].
 func (j *journal) Slots(ctx context.Context, pipeline string, limit int) (slots []state.SlotRecord, err error) {
 	err = j.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, "SELECT "+slotColumns+" FROM slots WHERE pipeline = $1 ORDER BY due DESC LIMIT $2", pipeline, limit)

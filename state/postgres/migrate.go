@@ -115,11 +115,11 @@ func (s *Store) inspect(ctx context.Context, pool *pgxpool.Pool) error {
 
 // Health describes the database, for `check`.
 type Health struct {
-	Schema  string
-	Version int64         // of the schema
-	Server  string        // version of the server
-	Lacking []string      // rights that the role lacks, in the syntax of GRANT
-	Ahead   time.Duration // the database's clock minus this machine's
+	Schema        string
+	Version       int64         // of the schema
+	Server        string        // version of the server
+	MissingRights []string      // rights that the role lacks, in the syntax of GRANT
+	Ahead         time.Duration // the database's clock minus this machine's
 }
 
 // Health checks the schema and the rights of the role. It returns [ErrUnmigrated] or [state.ErrNewer], wrapped, if
@@ -138,7 +138,7 @@ func (s *Store) Health(ctx context.Context) (h Health, err error) {
 		if err != nil {
 			return err
 		}
-		if h.Lacking, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+		if h.MissingRights, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
 			return err
 		}
 		err = s.queryClock(ctx, pool, "SELECT clock_timestamp()") // the first answer may have taken long

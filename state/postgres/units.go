@@ -14,21 +14,21 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// ledger is the [state.Ledger] of all processes that share the database.
-type ledger struct{ s *Store }
+// unitStore is the [state.UnitStore] of all processes that share the database.
+type unitStore struct{ s *Store }
 
-var _ state.Ledger = ledger{}
+var _ state.UnitStore = unitStore{}
 
 // OpenUnits implements [state.Store].
-func (s *Store) OpenUnits(context.Context) (state.Ledger, error) { return ledger{s}, nil }
+func (s *Store) OpenUnits(context.Context) (state.UnitStore, error) { return unitStore{s}, nil }
 
 // ReadUnits implements [state.Store].
-func (s *Store) ReadUnits(context.Context) (state.Ledger, error) { return ledger{s}, nil }
+func (s *Store) ReadUnits(context.Context) (state.UnitStore, error) { return unitStore{s}, nil }
 
-// Close implements [state.Ledger].
-func (ledger) Close() error { return nil }
+// Close implements [state.UnitStore].
+func (unitStore) Close() error { return nil }
 
-func (l ledger) change(ctx context.Context, what string, do func(pgx.Tx) error) error {
+func (l unitStore) change(ctx context.Context, what string, do func(pgx.Tx) error) error {
 	if err := l.s.change(ctx, do); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -42,7 +42,7 @@ const unitColumns = "id, run, pipeline, source, part, state, attempt, broken, wo
 const activeUnits = "state IN ('waiting', 'running', 'parked')"
 
 // AddUnits implements [state.Units].
-func (l ledger) AddUnits(ctx context.Context, units []state.Unit) (added []state.Unit, err error) {
+func (l unitStore) AddUnits(ctx context.Context, units []state.Unit) (added []state.Unit, err error) {
 	var runs, pipelines, sources, parts []string
 	var notBefore []time.Time
 	for _, u := range state.DistinctUnits(units) {
@@ -86,7 +86,7 @@ const dueUnits = "state IN ('waiting', 'parked') AND not_before <= clock_timesta
 // ClaimUnits implements [state.Units]. Units that are claimed together expire together, because statement_timestamp is
 // constant within a statement. Two workers never wait for each other, because each skips the rows that the other has
 // locked.
-func (l ledger) ClaimUnits(ctx context.Context, c state.Claim) (units []state.Unit, err error) {
+func (l unitStore) ClaimUnits(ctx context.Context, c state.Claim) (units []state.Unit, err error) {
 	err = l.change(ctx, "claim units", func(tx pgx.Tx) error {
 		units = nil
 		if _, err := l.s.revive(ctx, tx); err != nil {
@@ -132,8 +132,8 @@ func tryLockSource(ctx context.Context, tx pgx.Tx, c state.Claim) (free bool, er
 	return free, err
 }
 
-// BeatUnits implements [state.Units].
-func (l ledger) BeatUnits(ctx context.Context, worker string, ids []int64, d time.Duration) (kept []int64, err error) {
+// ExtendClaims implements [state.Units].
+func (l unitStore) ExtendClaims(ctx context.Context, worker string, ids []int64, d time.Duration) (kept []int64, err error) {
 	err = l.change(ctx, "beat units", func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, "UPDATE units SET beat = statement_timestamp() + $1 WHERE id = ANY($2) AND worker = $3 AND state = 'running' RETURNING id", d, ids, worker)
 		if err == nil {
@@ -145,9 +145,9 @@ func (l ledger) BeatUnits(ctx context.Context, worker string, ids []int64, d tim
 	return kept, err
 }
 
-// SettleUnits implements [state.Units]. Settling a unit twice in the same way is allowed, because the first answer may
+// EndAttempts implements [state.Units]. Settling a unit twice in the same way is allowed, because the first answer may
 // have been lost.
-func (l ledger) SettleUnits(ctx context.Context, units []state.Unit) error {
+func (l unitStore) EndAttempts(ctx context.Context, units []state.Unit) error {
 	var ids, attempts []int64
 	var states, workers []string
 	var notBefore []*time.Time
@@ -191,7 +191,7 @@ const ofFilter = "($1 = '' OR run = $1) AND ($2 = '' OR pipeline = $2) AND ($3::
 func valuesOf(f state.UnitFilter) []any { return []any{f.Run, f.Pipeline, f.Source, f.Active, f.After} }
 
 // CancelUnits implements [state.Units].
-func (l ledger) CancelUnits(ctx context.Context, f state.UnitFilter) (n int, err error) {
+func (l unitStore) CancelUnits(ctx context.Context, f state.UnitFilter) (n int, err error) {
 	f.Active = true
 	err = l.change(ctx, "cancel units", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, "UPDATE units SET state = 'cancelled', ended = clock_timestamp() WHERE "+ofFilter, valuesOf(f)...)
@@ -205,7 +205,7 @@ func (l ledger) CancelUnits(ctx context.Context, f state.UnitFilter) (n int, err
 const mostUnits = 1000
 
 // Units implements [state.Units].
-func (l ledger) Units(ctx context.Context, f state.UnitFilter) (units []state.Unit, err error) {
+func (l unitStore) Units(ctx context.Context, f state.UnitFilter) (units []state.Unit, err error) {
 	err = l.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, "SELECT "+unitColumns+" FROM units WHERE "+ofFilter+" ORDER BY id LIMIT $6", append(valuesOf(f), cmp.Or(f.Limit, mostUnits))...)
 		if err == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-func unitsOf(t *testing.T, s state.Store) state.Ledger {
+func unitsOf(t *testing.T, s state.Store) state.UnitStore {
 	t.Helper()
 	l, err := s.OpenUnits(t.Context())
 	require.NoError(t, err)
@@ -24,14 +24,14 @@ func unit(source, part string) state.Unit {
 	return state.Unit{Run: "run1", Pipeline: "p", Source: source, Part: part}
 }
 
-func add(t *testing.T, j state.Ledger, units ...state.Unit) []state.Unit {
+func add(t *testing.T, j state.UnitStore, units ...state.Unit) []state.Unit {
 	t.Helper()
 	added, err := j.AddUnits(t.Context(), units)
 	require.NoError(t, err)
 	return added
 }
 
-func claim(t require.TestingT, j state.Ledger, c state.Claim) []state.Unit {
+func claim(t require.TestingT, j state.UnitStore, c state.Claim) []state.Unit {
 	if c.For == 0 {
 		c.For = time.Minute
 	}
@@ -68,7 +68,7 @@ func unitsClaim(t *testing.T, _ Rig, open func() state.Store) {
 	foreign := got[1]
 	foreign.Worker, foreign.State = "w2", state.UnitDone
 	got[0].State, got[0].Report = state.UnitDone, json.RawMessage(`{"rows":1}`)
-	require.ErrorIs(t, j.SettleUnits(ctx, []state.Unit{foreign, got[0]}), state.ErrTaken, "one of them belongs to another worker")
+	require.ErrorIs(t, j.EndAttempts(ctx, []state.Unit{foreign, got[0]}), state.ErrTaken, "one of them belongs to another worker")
 	all, err := j.Units(ctx, state.UnitFilter{Run: "run1"})
 	require.NoError(t, err)
 	require.Len(t, all, 4)
@@ -114,7 +114,7 @@ func unitsClaimRace(t *testing.T, _ Rig, open func() state.Store) {
 				mu.Unlock()
 				for _, u := range got {
 					u.State = state.UnitDone
-					require.NoError(t, own.SettleUnits(t.Context(), []state.Unit{u}))
+					require.NoError(t, own.EndAttempts(t.Context(), []state.Unit{u}))
 				}
 			}
 		})
@@ -132,12 +132,12 @@ func unitsTakenOver(t *testing.T, _ Rig, open func() state.Store) {
 	got := claim(t, j, state.Claim{Worker: "frozen", For: time.Millisecond})
 	require.Len(t, got, 2)
 	require.Eventually(t, func() bool { return len(claim(t, j, state.Claim{Worker: "heir", Unit: got[0].ID})) == 1 }, 5*time.Minute, 5*time.Millisecond)
-	kept, err := j.BeatUnits(ctx, "frozen", []int64{got[0].ID, got[1].ID}, time.Minute)
+	kept, err := j.ExtendClaims(ctx, "frozen", []int64{got[0].ID, got[1].ID}, time.Minute)
 	require.NoError(t, err)
 	require.Empty(t, kept, "the other unit waits too")
 	u := got[0]
 	u.State = state.UnitDone
-	require.ErrorIs(t, j.SettleUnits(ctx, []state.Unit{u}), state.ErrTaken)
+	require.ErrorIs(t, j.EndAttempts(ctx, []state.Unit{u}), state.ErrTaken)
 	require.Len(t, claim(t, j, state.Claim{Worker: "heir"}), 1, "the other unit")
 	require.Empty(t, claim(t, j, state.Claim{Worker: "heir"}), "its worker has sent a sign of life")
 	all, err := j.Units(ctx, state.UnitFilter{})
@@ -178,7 +178,7 @@ func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
 		require.Equal(t, want, units[0].Part)
 		require.Equal(t, state.SuspectBroken, units[0].Broken)
 		units[0].State = next
-		require.NoError(t, j.SettleUnits(ctx, []state.Unit{units[0]}))
+		require.NoError(t, j.EndAttempts(ctx, []state.Unit{units[0]}))
 	}
 	parts, units := claimed(time.Hour, false)
 	require.Equal(t, []string{"other"}, parts, "its worker has reported")
@@ -204,7 +204,7 @@ func unitsParkAndCancel(t *testing.T, _ Rig, open func() state.Store) {
 	add(t, j, unit("s1", "a"), unit("s2", "a"))
 	u := claim(t, j, state.Claim{Worker: "w"})[0]
 	u.State, u.NotBefore = state.UnitParked, time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()
-	require.NoError(t, j.SettleUnits(ctx, []state.Unit{u}))
+	require.NoError(t, j.EndAttempts(ctx, []state.Unit{u}))
 	require.Empty(t, claim(t, j, state.Claim{Worker: "w", Unit: u.ID}), "not yet")
 	all, err := j.Units(ctx, state.UnitFilter{Source: &u.Source})
 	require.NoError(t, err)
@@ -215,11 +215,11 @@ func unitsParkAndCancel(t *testing.T, _ Rig, open func() state.Store) {
 	n, err := j.CancelUnits(ctx, state.UnitFilter{Run: "run1"})
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
-	kept, err := j.BeatUnits(ctx, "w", []int64{running[0].ID}, time.Minute)
+	kept, err := j.ExtendClaims(ctx, "w", []int64{running[0].ID}, time.Minute)
 	require.NoError(t, err)
 	require.Empty(t, kept, "the worker learns of the cancellation")
 	running[0].State = state.UnitDone
-	require.ErrorIs(t, j.SettleUnits(ctx, []state.Unit{running[0]}), state.ErrTaken)
+	require.ErrorIs(t, j.EndAttempts(ctx, []state.Unit{running[0]}), state.ErrTaken)
 	parked := u
 	parked.Run = "run2"
 	added := add(t, j, parked)
@@ -238,7 +238,7 @@ func unitsForgotten(t *testing.T, _ Rig, open func() state.Store) {
 		got := claim(t, j, state.Claim{Worker: "w"})
 		require.Len(t, got, 1)
 		got[0].State = state.UnitFailed
-		require.NoError(t, j.SettleUnits(ctx, []state.Unit{got[0]}))
+		require.NoError(t, j.EndAttempts(ctx, []state.Unit{got[0]}))
 	}
 	all, err := j.Units(ctx, state.UnitFilter{})
 	require.NoError(t, err)

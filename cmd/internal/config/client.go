@@ -37,7 +37,7 @@ func (c *Config) Clients(source string, streams []Stream, vault *state.Vault) ([
 	var clients []Client
 	for _, surface := range []schemas.Surface{schemas.SurfaceV2, schemas.SurfaceApp} {
 		from := src.Surface(surface)
-		own := routes(append(c.details(streams), all...), func(s Stream) bool { return s.Surface == surface && !s.Apart() })
+		own := routes(append(c.details(streams), all...), func(s Stream) bool { return s.Surface == surface && !s.NeedsClient() })
 		if from == nil || len(own) == 0 {
 			continue
 		}
@@ -51,7 +51,7 @@ func (c *Config) Clients(source string, streams []Stream, vault *state.Vault) ([
 		}})
 	}
 	for _, s := range all {
-		if !s.Apart() {
+		if !s.NeedsClient() {
 			continue
 		}
 		cl, err := src.client(s, shared)
@@ -226,9 +226,9 @@ func (s Source) Surface(which schemas.Surface) *Surface {
 	return s.App
 }
 
-// Apart reports whether a stream needs a client of its own, because it has its own origin, credential
+// NeedsClient reports whether a stream needs a client of its own, because it has its own origin, credential
 // or headers.
-func (s Stream) Apart() bool { return s.Origin != "" || s.Credential.set() || s.Headers != nil }
+func (s Stream) NeedsClient() bool { return s.Origin != "" || s.Credential.set() || s.Headers != nil }
 
 func (a Auth) set() bool { return a.APIKey != "" || a.Token != "" || a.Login != nil || a.OAuth != nil }
 

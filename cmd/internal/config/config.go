@@ -16,14 +16,14 @@ import (
 
 // Input is what Parse needs besides the file's bytes.
 type Input struct {
-	File      string                              // file name for messages
-	Env       func(name string) (string, bool)    // os.LookupEnv, or a substitute in tests
-	Read      func(path string) (string, error)   // returns the content for ${file:…}
-	Run       func(argv []string) (string, error) // runs the command of ${cmd:…} and returns its output
-	Places    bool                                // only destinations and state are needed, so commands for other secrets are not run
-	Rows      func(Listing) ([]Row, error)        // returns the rows of a listing; nil: listings yield no sources
-	Catalogue []schemas.Stream                    // all endpoints, including writes
-	Schemes   []string                            // URL schemes of the destinations
+	File             string                              // file name for messages
+	Env              func(name string) (string, bool)    // os.LookupEnv, or a substitute in tests
+	Read             func(path string) (string, error)   // returns the content for ${file:…}
+	Run              func(argv []string) (string, error) // runs the command of ${cmd:…} and returns its output
+	DestinationsOnly bool                                // only destinations and state are needed, so commands for other secrets are not run
+	Rows             func(Listing) ([]Row, error)        // returns the rows of a listing; nil: listings yield no sources
+	Catalogue        []schemas.Stream                    // all endpoints, including writes
+	Schemes          []string                            // URL schemes of the destinations
 }
 
 // Config is a valid configuration. It must not be modified.

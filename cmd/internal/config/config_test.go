@@ -125,7 +125,7 @@ func TestParseReread(t *testing.T) {
 	require.NoError(t, err)
 	s, ok := c.Stream("blog.posts")
 	require.True(t, ok)
-	require.Equal(t, 30, s.Reread)
+	require.Equal(t, 30, s.RereadPasses)
 	for _, text := range []string{"0", "-1", "10001", "often"} {
 		_, err := Parse([]byte(stream(text)), input())
 		require.ErrorContains(t, err, "blog.posts reread")

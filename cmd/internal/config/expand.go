@@ -87,7 +87,7 @@ func (r *reader) printed(command string, at Pos) (string, bool) {
 	case !r.asSecret && !r.readingPlace:
 		r.fault(at, "${cmd:…} is for credentials, destinations and the state; here, want ${NAME} or ${file:PATH}")
 		return "", false
-	case r.Run == nil, r.Places && r.asSecret && !r.readingPlace:
+	case r.Run == nil, r.DestinationsOnly && r.asSecret && !r.readingPlace:
 		return unread, true
 	}
 	v, err := r.Run(argv)

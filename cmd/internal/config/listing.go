@@ -16,14 +16,14 @@ import (
 // query, or in the output of a command. One source is made from the template for each row. Exactly one
 // of File, Query and Command is set.
 type Listing struct {
-	At      Pos
-	File    string      // path of a .csv, .yaml or .json file
-	Query   string      // a SELECT, which runs in Of or in the database at URL
-	To      Ref         // names the destination of the file in which Query runs
-	Of      Destination // the destination that To names
-	URL     wire.Secret // of the database in which Query runs, if that is no destination
-	Command []string    // program and arguments, run without a shell
-	Timeout time.Duration
+	At          Pos
+	File        string      // path of a .csv, .yaml or .json file
+	Query       string      // a SELECT, which runs in Of or in the database at URL
+	To          Ref         // names the destination of the file in which Query runs
+	Destination Destination // the destination that To names
+	URL         wire.Secret // of the database in which Query runs, if that is no destination
+	Command     []string    // program and arguments, run without a shell
+	Timeout     time.Duration
 
 	Name   string   // the field of a row that has the name of the source
 	Unread bool     // the command was not run, because the verb needs no sources
@@ -164,7 +164,7 @@ func (r *reader) listingOf(l *Listing, n ast.Node, what string, c *Config) {
 		r.secrets = append(r.secrets, l.URL)
 	case slices.Contains(destinationNames(c), s.value):
 		l.To = Ref{s.at, s.value}
-		l.Of, _ = c.Destination(s.value)
+		l.Destination, _ = c.Destination(s.value)
 	default:
 		r.fault(s.at, "%s: no destination %q%s", what, s.raw, suggestion(s.raw, destinationNames(c)))
 	}

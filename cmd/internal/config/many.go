@@ -24,7 +24,7 @@ func (r *reader) readsFrom(p *Pipeline, n ast.Node, what string, c *Config) {
 		case strings.ContainsAny(name, `?[]\`):
 			r.fault(s.at, "%s: %q: only * is a wildcard", what, s.raw)
 		case strings.Contains(name, "*") || name != s.value:
-			p.Many = true
+			p.MultiSource = true
 		case !slices.Contains(known, name):
 			r.fault(s.at, "%s: no source %q%s", what, s.raw, suggestion(s.raw, known))
 		case slices.ContainsFunc(patterns, func(o Ref) bool { return o.Text == s.value }):
@@ -32,7 +32,7 @@ func (r *reader) readsFrom(p *Pipeline, n ast.Node, what string, c *Config) {
 		}
 		patterns = append(patterns, Ref{s.at, s.value})
 	}
-	p.Many = p.Many || len(patterns) > 1
+	p.MultiSource = p.MultiSource || len(patterns) > 1
 	if patterns == nil && len(r.faults) == 0 {
 		r.fault(posOf(n), "%s is empty", what)
 	}
@@ -67,8 +67,8 @@ func chosenSources(names []string, patterns []Ref) []Ref {
 	return chosen
 }
 
-// Of returns the pipeline restricted to one of its sources.
-func (p Pipeline) Of(source string) Pipeline {
+// ForSource returns the pipeline restricted to one of its sources.
+func (p Pipeline) ForSource(source string) Pipeline {
 	i := slices.IndexFunc(p.From, func(r Ref) bool { return r.Text == source })
 	if i < 0 {
 		p.From = []Ref{{At: p.At, Text: source}}
@@ -84,16 +84,16 @@ func (p Pipeline) Reads(source string) bool {
 }
 
 // Key returns the name of the lock under which only one process at a time runs: of the pipeline, or of
-// one of its sources as returned by [Pipeline.Of].
+// one of its sources as returned by [Pipeline.ForSource].
 func (p Pipeline) Key() string {
-	if !p.Many || len(p.From) != 1 {
+	if !p.MultiSource || len(p.From) != 1 {
 		return p.Name
 	}
 	return p.Name + "@" + p.From[0].Text
 }
 
-// Apart reports whether each source has its own place in d.
-func (d Destination) Apart() bool {
+// PerSource reports whether each source has its own place in d.
+func (d Destination) PerSource() bool {
 	return strings.Contains(d.URL.Reveal(), ofSource) || strings.Contains(d.Schema, ofSource)
 }
 
@@ -110,13 +110,13 @@ func (d Destination) For(source string) Destination {
 // source.
 func (c *Config) Shared(d Destination) bool {
 	d, _ = c.Destination(d.Name)
-	return !d.Apart() && slices.ContainsFunc(c.Pipelines, func(p Pipeline) bool {
-		return p.Many && slices.ContainsFunc(p.To, func(to Ref) bool { return to.Text == d.Name })
+	return !d.PerSource() && slices.ContainsFunc(c.Pipelines, func(p Pipeline) bool {
+		return p.MultiSource && slices.ContainsFunc(p.To, func(to Ref) bool { return to.Text == d.Name })
 	})
 }
 
-// From returns the names of the sources that pipelines load into a destination.
-func (c *Config) From(d Destination) (names []string) {
+// SourcesOf returns the names of the sources that pipelines load into a destination.
+func (c *Config) SourcesOf(d Destination) (names []string) {
 	seen := map[string]bool{}
 	for _, p := range c.Pipelines {
 		if !slices.ContainsFunc(p.To, func(to Ref) bool { return to.Text == d.Name }) {
@@ -156,7 +156,7 @@ func (r *reader) checkPlaces(c *Config) {
 					r.fault(d.At, "destination %s: schema %s has more than 63 bytes", d.Name, place)
 				}
 			}
-			if p.Many && d.Apart() && d.Publish != "" && !strings.Contains(d.Publish, ofSource) {
+			if p.MultiSource && d.PerSource() && d.Publish != "" && !strings.Contains(d.Publish, ofSource) {
 				r.fault(d.At, "destination %s: each source has its own place, but publish is the same for all; put {source} in it", d.Name)
 			}
 		}
@@ -165,7 +165,7 @@ func (r *reader) checkPlaces(c *Config) {
 
 // overlap reports whether two pipelines can write to the same place of a destination.
 func (c *Config) overlap(d Destination, p, q Pipeline) bool {
-	if !d.Apart() && !c.Shared(d) {
+	if !d.PerSource() && !c.Shared(d) {
 		return true
 	}
 	return slices.ContainsFunc(p.From, func(a Ref) bool {

@@ -135,7 +135,7 @@ func (r *reader) address(n ast.Node, what string) string {
 func (r *reader) scopes(n ast.Node, what string) []string {
 	var all []string
 	for _, s := range r.texts(n, what) {
-		if wire.Writes(s.value) {
+		if wire.ScopePermitsWriting(s.value) {
 			r.fault(s.at, "%s: %q allows more than reading; penstock only reads", what, s.raw)
 			continue
 		}
@@ -166,7 +166,7 @@ func (c *Config) Scopes(source string, surface schemas.Surface) []string {
 			continue // reported where the pipeline is used
 		}
 		for _, s := range append(c.details(streams), c.withParents(streams)...) {
-			if s.Surface == schemas.SurfaceV2 && !s.Apart() {
+			if s.Surface == schemas.SurfaceV2 && !s.NeedsClient() {
 				all = append(all, s.scope())
 			}
 		}

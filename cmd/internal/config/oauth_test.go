@@ -101,7 +101,7 @@ func TestScopesAreTheLeast(t *testing.T) {
 		got := c.Scopes("main", schemas.SurfaceV2)
 		require.Equal(t, want, got, streams)
 		for _, scope := range got {
-			require.False(t, wire.Writes(scope))
+			require.False(t, wire.ScopePermitsWriting(scope))
 		}
 	}
 	c := parsed(t, granting(strings.TrimSuffix(oauthBlock, "}")+`, scopes: [everything.read]}`))
@@ -163,7 +163,7 @@ pipelines: {all: {from: main, to: warehouse}}
 	require.Len(t, all, 2)
 	kept := map[string]bool{}
 	for _, s := range all {
-		st, err := s.Credential.(wire.Keeper).Standing()
+		st, err := s.Credential.(wire.Keeper).State()
 		require.NoError(t, err)
 		kept[st.Where] = true
 	}

@@ -13,19 +13,19 @@ import (
 
 // Pipeline says what is loaded where, and when.
 type Pipeline struct {
-	At       Pos
-	Name     string
-	From     []Ref // the sources; patterns are resolved
-	Many     bool  // the pipeline can read several sources, even if it has only one now
-	To       []Ref
-	Streams  []Ref // patterns: a name, a name with *, or either after !
-	Schedule *Schedule
-	Mode     Ref // default: merge
-	Schema   Contract
-	Mask     []Mask
-	MaskKey  wire.Secret // key of the masks that need one
-	Changes  bool        // keep a log of the changes of each row
-	Alerts   *Alerts     // nil: the alerts of the file apply
+	At          Pos
+	Name        string
+	From        []Ref // the sources; patterns are resolved
+	MultiSource bool  // the pipeline can read several sources, even if it has only one now
+	To          []Ref
+	Streams     []Ref // patterns: a name, a name with *, or either after !
+	Schedule    *Schedule
+	Mode        Ref // default: merge
+	Schema      Contract
+	Mask        []Mask
+	MaskKey     wire.Secret // key of the masks that need one
+	Changes     bool        // keep a log of the changes of each row
+	Alerts      *Alerts     // nil: the alerts of the file apply
 }
 
 // Ref is a word of the file and its position.

@@ -92,7 +92,7 @@ func (c *Config) choose(p Pipeline, patterns []Ref, faults *Faults) []Stream {
 		if by == nil {
 			continue
 		}
-		if need := c.unmet(p, s); need != "" && p.Many && len(p.From) == 1 {
+		if need := c.unmet(p, s); need != "" && p.MultiSource && len(p.From) == 1 {
 			continue // other sources of the pipeline meet the need
 		} else if need != "" {
 			*faults = append(*faults, Fault{File: c.File, Pos: by.At, Message: fmt.Sprintf("stream %s %s", s.Name, need)})
@@ -119,13 +119,13 @@ func (c *Config) unmet(p Pipeline, s Stream) string {
 	for _, from := range p.From {
 		src, _ := c.Source(from.Text)
 		switch has := src.Surface(s.Surface) != nil; {
-		case has && p.Many:
+		case has && p.MultiSource:
 			return "" // some of several sources may lack a surface
-		case !has && !p.Many:
+		case !has && !p.MultiSource:
 			return fmt.Sprintf("belongs to the surface %s, which source %s does not configure", s.Surface, from.Text)
 		}
 	}
-	if p.Many && len(p.From) > 0 {
+	if p.MultiSource && len(p.From) > 0 {
 		return fmt.Sprintf("belongs to the surface %s, which no source of the pipeline configures", s.Surface)
 	}
 	return ""

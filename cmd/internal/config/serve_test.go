@@ -80,12 +80,12 @@ serve: {auth: {token: "${cmd:op owner}", tokens: [{name: ann, token: "${cmd:op a
 	}
 	ran := map[string]bool{}
 	in.Run = func(argv []string) (string, error) { ran[argv[1]] = true; return printed[argv[1]], nil }
-	in.Places = true
+	in.DestinationsOnly = true
 	_, err := Parse([]byte(text), in)
 	require.NoError(t, err)
 	require.Empty(t, ran)
 
-	in.Places = false
+	in.DestinationsOnly = false
 	c, err := Parse([]byte(text), in)
 	require.NoError(t, err)
 	require.Len(t, ran, len(printed))

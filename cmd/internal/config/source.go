@@ -175,7 +175,7 @@ func (r *reader) again(n ast.Node, what string) func() (wire.Secret, error) {
 	plain.Env = func(string) (string, bool) { plain.resolved = true; return "x", true }
 	plain.Read = func(string) (string, error) { plain.resolved = true; return "x", nil }
 	plain.Run = func([]string) (string, error) { plain.resolved = true; return "x", nil }
-	plain.Places = false
+	plain.DestinationsOnly = false
 	if plain.secret(n, what); !plain.resolved {
 		return nil
 	}

@@ -26,7 +26,7 @@ type Stream struct {
 	Schema     Contract               // overrides the pipeline's
 	Changes    *bool                  // nil: the pipeline's
 	Columns    []ColumnMask           // the stream's own masks, which override those of the pipeline
-	Written    []Setting              // the stream's entry in the file, for display
+	Settings   []Setting              // the stream's entry in the file, for display
 }
 
 var (
@@ -130,7 +130,7 @@ func (r *reader) override(s *Stream, e entry, known bool) {
 	ok = r.streamMapping(s, e.value, f, what) && ok
 	r.checkHeaders(e.value, what, s.Headers, s.Credential)
 	if len(r.faults) == 0 {
-		s.Written = r.settings(e.value)
+		s.Settings = r.settings(e.value)
 	}
 	if ok && !known && !pathSet {
 		r.fault(e.at, "%s is not in the catalogue and has no path%s", what, didYouMean(e.key, r.catalogueNames()))
@@ -174,7 +174,7 @@ func (r *reader) streamFields(s *Stream, what, by string, pathSet *bool) fields 
 				s.Description = v.value
 			}
 		},
-		"reread":  func(n ast.Node) { s.Reread = r.number(n, what+" reread", 1, 10_000) },
+		"reread":  func(n ast.Node) { s.RereadPasses = r.number(n, what+" reread", 1, 10_000) },
 		"columns": func(n ast.Node) { r.columns(s, n, what+" columns") },
 		"auth":    func(n ast.Node) { r.streamAuth(s, n, what+" auth") },
 	}

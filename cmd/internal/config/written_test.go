@@ -34,16 +34,16 @@ pipelines: {p: {from: main, to: w}}
     columns: {mail: {mask: hmac}}
     mode: append
 `)
-	require.NotEmpty(t, s.Written)
+	require.NotEmpty(t, s.Settings)
 	text := "streams:\n  blog.posts:\n"
-	for _, w := range s.Written {
+	for _, w := range s.Settings {
 		text += "    " + w.Key + ": " + w.Value + "\n"
 	}
 	require.NotContains(t, text, "hush")
 	again := stream(text)
-	require.ElementsMatch(t, s.Written, again.Written)
+	require.ElementsMatch(t, s.Settings, again.Settings)
 	for _, s := range []*Stream{&s, &again} {
-		s.At, s.Written, s.Columns = Pos{}, nil, nil // positions in the file
+		s.At, s.Settings, s.Columns = Pos{}, nil, nil // positions in the file
 	}
 	require.Equal(t, s, again)
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Begin adds the units of one source in a run to l, unless worker already has units of that source in
+// AddSourceUnits adds the units of one source in a run to l, unless worker already has units of that source in
 // the run. Only one process can work on a source at a time. So unfinished units of other processes are
 // cancelled first: those processes ended before their run did.
-func Begin(ctx context.Context, l state.Units, worker string, units []state.Unit) error {
+func AddSourceUnits(ctx context.Context, l state.Units, worker string, units []state.Unit) error {
 	if len(units) == 0 {
 		return nil
 	}
@@ -27,10 +27,10 @@ func Begin(ctx context.Context, l state.Units, worker string, units []state.Unit
 	return err
 }
 
-// Last ends units after the last attempt of their run. Units that would be retried end as failed,
+// EndLastAttempt ends units after the last attempt of their run. Units that would be retried end as failed,
 // stopped units as cancelled, and parked units as done; the next run continues from the last commit.
 // If putOff is true, stopped units keep waiting instead.
-func Last(units []state.Unit, putOff bool) []state.Unit {
+func EndLastAttempt(units []state.Unit, putOff bool) []state.Unit {
 	last := make([]state.Unit, len(units))
 	for i, u := range units {
 		stopped := ReportOf(u).Status == pipeline.StatusStopped
@@ -48,9 +48,9 @@ func Last(units []state.Unit, putOff bool) []state.Unit {
 	return last
 }
 
-// WithBefore returns r, the report of a run's last attempt at a source, with what earlier attempts of
+// WithEarlierAttempts returns r, the report of a run's last attempt at a source, with what earlier attempts of
 // the worker completed. That is in the ended units of the worker that are not in last. // Invariant 14
-func WithBefore(r pipeline.Report, worker string, units, last []state.Unit) pipeline.Report {
+func WithEarlierAttempts(r pipeline.Report, worker string, units, last []state.Unit) pipeline.Report {
 	for _, u := range units {
 		if !u.State.Ended() || u.Worker != worker || slices.ContainsFunc(last, func(l state.Unit) bool { return l.ID == u.ID }) {
 			continue

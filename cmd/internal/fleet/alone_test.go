@@ -29,8 +29,8 @@ func TestLast(t *testing.T) {
 		"failed permanently": {reported(1, state.UnitFailed, pipeline.StatusFailed), state.UnitFailed, state.UnitFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.want, Last([]state.Unit{c.u}, false)[0].State)
-			require.Equal(t, c.again, Last([]state.Unit{c.u}, true)[0].State)
+			require.Equal(t, c.want, EndLastAttempt([]state.Unit{c.u}, false)[0].State)
+			require.Equal(t, c.again, EndLastAttempt([]state.Unit{c.u}, true)[0].State)
 		})
 	}
 }
@@ -39,12 +39,12 @@ func TestLast(t *testing.T) {
 func TestWithBefore(t *testing.T) {
 	last := pipeline.Report{Status: pipeline.StatusComplete, Requests: 5, Streams: []pipeline.StreamReport{{Stream: "s3", Status: pipeline.StatusComplete}}}
 	done, failed, mine := reported(1, state.UnitDone, pipeline.StatusComplete), reported(2, state.UnitFailed, pipeline.StatusFailed), reported(3, state.UnitDone, pipeline.StatusComplete)
-	r := WithBefore(last, "w", []state.Unit{done, mine}, []state.Unit{mine})
+	r := WithEarlierAttempts(last, "w", []state.Unit{done, mine}, []state.Unit{mine})
 	require.Equal(t, pipeline.StatusComplete, r.Status)
 	require.Equal(t, 8, r.Requests)
 	require.Len(t, r.Streams, 2)
-	require.Len(t, WithBefore(last, "another", []state.Unit{done, mine}, []state.Unit{mine}).Streams, 1, "units of another worker, which was killed")
-	r = WithBefore(last, "w", []state.Unit{done, failed, mine}, []state.Unit{mine})
+	require.Len(t, WithEarlierAttempts(last, "another", []state.Unit{done, mine}, []state.Unit{mine}).Streams, 1, "units of another worker, which was killed")
+	r = WithEarlierAttempts(last, "w", []state.Unit{done, failed, mine}, []state.Unit{mine})
 	require.Equal(t, pipeline.StatusPartial, r.Status, "a stream of an earlier attempt failed")
 	require.Len(t, r.Streams, 3)
 }

@@ -109,7 +109,7 @@ func (g *heldUnits) write(ctx context.Context) error {
 	}
 	late, done := pipeline.WithGrace(ctx, settleGrace)
 	defer done()
-	if err := g.claimer.Units.SettleUnits(late, units); err != nil && !errors.Is(err, state.ErrTaken) {
+	if err := g.claimer.Units.EndAttempts(late, units); err != nil && !errors.Is(err, state.ErrTaken) {
 		return err
 	}
 	g.mu.Lock()
@@ -148,7 +148,7 @@ func (g *heldUnits) beat(ctx context.Context, last time.Time, lost context.Cance
 		}
 		now := time.Now()
 		limited, cancel := context.WithDeadline(ctx, end)
-		kept, err := g.claimer.Units.BeatUnits(limited, g.claimer.Name, g.held(), life)
+		kept, err := g.claimer.Units.ExtendClaims(limited, g.claimer.Name, g.held(), life)
 		cancel()
 		switch {
 		case ctx.Err() != nil:

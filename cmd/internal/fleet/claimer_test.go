@@ -39,7 +39,7 @@ func (l *ledger) ClaimUnits(_ context.Context, c state.Claim) ([]state.Unit, err
 	return slices.Clone(l.units), nil
 }
 
-func (l *ledger) BeatUnits(_ context.Context, _ string, ids []int64, _ time.Duration) (kept []int64, err error) {
+func (l *ledger) ExtendClaims(_ context.Context, _ string, ids []int64, _ time.Duration) (kept []int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.down != nil {
@@ -54,7 +54,7 @@ func (l *ledger) BeatUnits(_ context.Context, _ string, ids []int64, _ time.Dura
 	return kept, nil
 }
 
-func (l *ledger) SettleUnits(_ context.Context, units []state.Unit) (err error) {
+func (l *ledger) EndAttempts(_ context.Context, units []state.Unit) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.down != nil {

@@ -22,7 +22,7 @@ func Joined(run, name string, units []state.Unit) pipeline.Report {
 	if len(sources) == 1 && sources[0] == "" {
 		return joined(run, name, units)
 	}
-	t := NewTally(run, name)
+	t := NewOutcomes(run, name)
 	var started, ended time.Time // by the ledger's clock
 	for _, s := range sources {
 		r := joined(run, name, of[s])
@@ -56,7 +56,7 @@ func joined(run, name string, units []state.Unit) pipeline.Report {
 			failed++
 		}
 		if u.State == state.UnitFailed && len(rep.Streams) == 0 {
-			r.Err = errors.New(rep.Why) // units of a source begin together and fail for the same reason
+			r.Err = errors.New(rep.Reason) // units of a source begin together and fail for the same reason
 		}
 	}
 	if failed > 0 && r.Status == pipeline.StatusPartial {

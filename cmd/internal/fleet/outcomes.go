@@ -40,8 +40,8 @@ type Outcomes struct {
 	requests int
 }
 
-// NewTally returns empty Outcomes of a run of the pipeline name.
-func NewTally(run, name string) *Outcomes {
+// NewOutcomes returns empty Outcomes of a run of the pipeline name.
+func NewOutcomes(run, name string) *Outcomes {
 	return &Outcomes{run: run, pipeline: name, started: time.Now(), at: map[[2]string]int{}}
 }
 
@@ -100,7 +100,7 @@ func (t *Outcomes) add(s pipeline.StreamReport) {
 	sum.Bytes += s.Bytes
 	sum.Duration = max(sum.Duration, s.Duration)
 	if sum.Status == pipeline.StatusComplete && s.Status != pipeline.StatusComplete {
-		sum.Status, sum.Verdict, sum.Why, sum.Err, sum.NotBefore = s.Status, s.Verdict, s.Why, s.Err, s.NotBefore
+		sum.Status, sum.Verdict, sum.Reasons, sum.Err, sum.NotBefore = s.Status, s.Verdict, s.Reasons, s.Err, s.NotBefore
 	}
 }
 

@@ -32,7 +32,7 @@ func PutOff(units []state.Unit, round int, now time.Time) []state.Unit {
 			continue
 		}
 		rep := ReportOf(u)
-		rep.Status, rep.Why, rep.Round = pipeline.StatusStopped, ErrPutOff.Error(), round
+		rep.Status, rep.Reason, rep.Round = pipeline.StatusStopped, ErrPutOff.Error(), round
 		off[i].State, off[i].NotBefore = state.UnitWaiting, now.Add(offPause)
 		off[i].Report, _ = json.Marshal(rep) // cannot fail: rep was read from JSON
 	}

@@ -17,8 +17,8 @@ type Slots struct {
 	freed     chan struct{} // closed and replaced when a job leaves
 }
 
-// NewPlaces returns Slots for the width of p. It ignores p.Each.
-func NewPlaces(p Pool) *Slots {
+// NewSlots returns Slots for the width of p. It ignores p.Each.
+func NewSlots(p Pool) *Slots {
 	return &Slots{scheduler: newScheduler(p), freed: make(chan struct{})}
 }
 
@@ -32,9 +32,9 @@ type Slot struct {
 // takeLooks is how often Take checks for a free slot before it gives up.
 const takeLooks = 32
 
-// Take returns a slot for a job. It returns nil if no slot is free for some seconds, or if ctx ends.
+// Acquire returns a slot for a job. It returns nil if no slot is free for some seconds, or if ctx ends.
 // If all slots are in use, it puts off a job whose source stays silent.
-func (ps *Slots) Take(ctx context.Context) *Slot {
+func (ps *Slots) Acquire(ctx context.Context) *Slot {
 	look := time.NewTicker(ps.scheduler.look())
 	defer look.Stop()
 	for range takeLooks {
@@ -66,11 +66,11 @@ func (ps *Slots) take() (*Slot, <-chan struct{}) {
 	return p, nil
 }
 
-// Begin starts to measure how long the job waits for its source, until end is called. round is the
+// StartWait starts to measure how long the job waits for its source, until end is called. round is the
 // round into which an earlier attempt at the job was put off, or 0; in the last round, a job is not
 // put off again. If the job is put off, the context that Begin returns ends with [ErrPutOff] as its
 // cause, and end returns the new round.
-func (p *Slot) Begin(ctx context.Context, round int) (limited context.Context, end func() (round int, off bool)) {
+func (p *Slot) StartWait(ctx context.Context, round int) (limited context.Context, end func() (round int, off bool)) {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
 	p.round = min(max(round, 0), lastRound)
@@ -87,8 +87,8 @@ func (p *Slot) Begin(ctx context.Context, round int) (limited context.Context, e
 	}
 }
 
-// Beat records that the source has answered.
-func (p *Slot) Beat() { p.of.scheduler.beat(&p.runningJob) }
+// RecordAnswer records that the source has answered.
+func (p *Slot) RecordAnswer() { p.of.scheduler.beat(&p.runningJob) }
 
 // Wait returns true when done is closed. If the source is silent before, and another job needs the
 // slot, it returns false: the job then continues without a slot.

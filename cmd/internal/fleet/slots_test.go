@@ -61,7 +61,7 @@ func called(t *testing.T, trouble ...string) (c jobSet) {
 		}
 		rand.New(rand.NewPCG(7, 7)).Shuffle(len(q.ready), func(i, j int) { q.ready[i], q.ready[j] = q.ready[j], q.ready[i] })
 		q.left = len(q.ready)
-		places := fleet.NewPlaces(fleet.Pool{Width: width})
+		places := fleet.NewSlots(fleet.Pool{Width: width})
 		attempt := func(one *call, p *fleet.Slot) {
 			defer p.Leave()
 			q.mu.Lock()
@@ -69,8 +69,8 @@ func called(t *testing.T, trouble ...string) (c jobSet) {
 			c.tries[one.name]++
 			c.most = max(c.most, at)
 			q.mu.Unlock()
-			ctx, end := p.Begin(t.Context(), one.round)
-			one.do(ctx, p.Beat)
+			ctx, end := p.StartWait(t.Context(), one.round)
+			one.do(ctx, p.RecordAnswer)
 			round, off := end()
 			q.mu.Lock()
 			defer q.mu.Unlock()
@@ -93,7 +93,7 @@ func called(t *testing.T, trouble ...string) (c jobSet) {
 					one := q.next()
 					if one == nil {
 						time.Sleep(100 * time.Millisecond)
-					} else if p := places.Take(t.Context()); p == nil {
+					} else if p := places.Acquire(t.Context()); p == nil {
 						q.add(one)
 					} else {
 						done := make(chan struct{})
@@ -140,12 +140,12 @@ func TestSlotsThousands(t *testing.T) {
 // another.
 func TestSlotsPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ps := fleet.NewPlaces(fleet.Pool{Width: 1, Most: 2})
+		ps := fleet.NewSlots(fleet.Pool{Width: 1, Most: 2})
 		var ended []string
 		hang := func(name string, round int) (*fleet.Slot, chan struct{}) {
-			p := ps.Take(t.Context())
+			p := ps.Acquire(t.Context())
 			require.NotNil(t, p, name)
-			ctx, end := p.Begin(t.Context(), round)
+			ctx, end := p.StartWait(t.Context(), round)
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
@@ -167,7 +167,7 @@ func TestSlotsPutOff(t *testing.T) {
 		d, ddone := hang("d", 2)
 		<-cdone
 		require.False(t, d.Wait(ddone))
-		require.Nil(t, ps.Take(t.Context()), "no job may be put off")
+		require.Nil(t, ps.Acquire(t.Context()), "no job may be put off")
 		<-bdone
 		<-ddone
 		require.NoError(t, ps.Drain(t.Context()))

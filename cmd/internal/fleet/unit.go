@@ -39,26 +39,26 @@ func StreamsOf(units []state.Unit) []string {
 // UnitReport is the stored report of a unit: about its last attempt, and how many attempts failed.
 type UnitReport struct {
 	Status   pipeline.Status         `json:"status,omitempty"`
-	Why      string                  `json:"why,omitempty"` // why the unit is not complete
+	Reason   string                  `json:"why,omitempty"` // why the unit is not complete
 	Failures int                     `json:"failures,omitempty"`
 	Round    int                     `json:"round,omitempty"` // round that the unit was put off into; units of earlier rounds start first
 	Started  time.Time               `json:"started_at,omitzero"`
 	Ended    time.Time               `json:"ended_at,omitzero"`
 	Requests int                     `json:"requests,omitempty"` // requests of the whole attempt; only in the report of the first unit
 	Streams  []pipeline.StreamReport `json:"streams,omitempty"`
-	Words    map[string]string       `json:"words,omitempty"` // errors of streams, by name
+	Errors   map[string]string       `json:"words,omitempty"` // errors of streams, by name
 }
 
 // ReportOf returns a unit's report; the zero UnitReport if it has none.
 func ReportOf(u state.Unit) (r UnitReport) {
 	if len(u.Report) > 0 && json.Unmarshal(u.Report, &r) != nil {
-		return UnitReport{Why: "cannot read the report of the unit"}
+		return UnitReport{Reason: "cannot read the report of the unit"}
 	}
 	if u.State == state.UnitFailed && u.Broken >= state.MostBroken {
-		r.Status, r.Why = pipeline.StatusFailed, fmt.Sprintf("given up: its worker died %d times while it worked on this unit, last %s. The system log may say why (out of memory?)", u.Broken, u.Worker)
+		r.Status, r.Reason = pipeline.StatusFailed, fmt.Sprintf("given up: its worker died %d times while it worked on this unit, last %s. The system log may say why (out of memory?)", u.Broken, u.Worker)
 	}
-	if u.State == state.UnitCancelled && r.Why == "" {
-		r.Why = "cancelled, or its process ended unexpectedly"
+	if u.State == state.UnitCancelled && r.Reason == "" {
+		r.Reason = "cancelled, or its process ended unexpectedly"
 	}
 	return r
 }
@@ -67,7 +67,7 @@ func ReportOf(u state.Unit) (r UnitReport) {
 func (rep UnitReport) streams() []pipeline.StreamReport {
 	all := slices.Clone(rep.Streams)
 	for i, s := range all {
-		if text := rep.Words[s.Stream]; text != "" {
+		if text := rep.Errors[s.Stream]; text != "" {
 			all[i].Err = errors.New(text)
 		}
 	}
@@ -98,7 +98,7 @@ func Settle(units []state.Unit, r pipeline.Report, err error, final bool, now ti
 	}
 	settled := make([]state.Unit, len(units))
 	for i, u := range units {
-		rep := UnitReport{Failures: ReportOf(u).Failures, Round: ReportOf(u).Round, Started: r.Started, Ended: r.Ended, Words: map[string]string{}}
+		rep := UnitReport{Failures: ReportOf(u).Failures, Round: ReportOf(u).Round, Started: r.Started, Ended: r.Ended, Errors: map[string]string{}}
 		if i == 0 {
 			rep.Requests = r.Requests
 		}
@@ -106,7 +106,7 @@ func Settle(units []state.Unit, r pipeline.Report, err error, final bool, now ti
 			for _, s := range of[name] {
 				rep.Streams = append(rep.Streams, s)
 				if s.Err != nil {
-					rep.Words[name] = redact(s.Err.Error()) // Invariant 5
+					rep.Errors[name] = redact(s.Err.Error()) // Invariant 5
 				}
 			}
 		}
@@ -115,12 +115,12 @@ func Settle(units []state.Unit, r pipeline.Report, err error, final bool, now ti
 	return settled
 }
 
-// Left ends units that are not to be read, with the reason why.
-func Left(units []state.Unit, why string) []state.Unit {
+// EndUnread ends units that are not to be read, with the reason why.
+func EndUnread(units []state.Unit, why string) []state.Unit {
 	left := make([]state.Unit, len(units))
 	for i, u := range units {
 		u.State, u.NotBefore = state.UnitDone, time.Time{}
-		u.Report, _ = json.Marshal(UnitReport{Status: pipeline.StatusUnavailable, Why: why}) // cannot fail: strings only
+		u.Report, _ = json.Marshal(UnitReport{Status: pipeline.StatusUnavailable, Reason: why}) // cannot fail: strings only
 		left[i] = u
 	}
 	return left
@@ -135,16 +135,16 @@ func (rep *UnitReport) settle(u state.Unit, r pipeline.Report, err error, final 
 	u.NotBefore = time.Time{}
 	switch {
 	case r.Status == pipeline.StatusStopped || rep.Status == pipeline.StatusStopped:
-		u.State, rep.Status, rep.Why = state.UnitWaiting, pipeline.StatusStopped, "its worker was stopped before the unit was complete"
+		u.State, rep.Status, rep.Reason = state.UnitWaiting, pipeline.StatusStopped, "its worker was stopped before the unit was complete"
 	case errors.Is(err, state.ErrLocked) || errors.Is(err, state.ErrMoved):
-		u.State, rep.Status, rep.Why, u.NotBefore = state.UnitParked, pipeline.StatusParked, redact(err.Error()), now.Add(lockedPause*time.Duration(min(u.Attempt, lockedPauses)))
-	case err != nil && (final || pipeline.Final(err)):
-		u.State, rep.Status, rep.Why = state.UnitFailed, pipeline.StatusFailed, redact(err.Error())
+		u.State, rep.Status, rep.Reason, u.NotBefore = state.UnitParked, pipeline.StatusParked, redact(err.Error()), now.Add(lockedPause*time.Duration(min(u.Attempt, lockedPauses)))
+	case err != nil && (final || pipeline.Permanent(err)):
+		u.State, rep.Status, rep.Reason = state.UnitFailed, pipeline.StatusFailed, redact(err.Error())
 	case err != nil:
-		rep.Why = redact(err.Error())
+		rep.Reason = redact(err.Error())
 		u = rep.again(u, now)
 	case rep.Status == pipeline.StatusFailed && rep.final():
-		u.State, rep.Why = state.UnitFailed, "the source refuses the requests; see the streams"
+		u.State, rep.Reason = state.UnitFailed, "the source refuses the requests; see the streams"
 	case rep.Status == pipeline.StatusFailed:
 		u = rep.again(u, now)
 	case rep.Status == pipeline.StatusParked:
@@ -152,8 +152,8 @@ func (rep *UnitReport) settle(u state.Unit, r pipeline.Report, err error, final 
 	default: // complete, or another attempt in this run would change nothing
 		u.State = state.UnitDone
 	}
-	if u.State == state.UnitDone && rep.Status != pipeline.StatusComplete && rep.Why == "" {
-		rep.Why = "see the streams"
+	if u.State == state.UnitDone && rep.Status != pipeline.StatusComplete && rep.Reason == "" {
+		rep.Reason = "see the streams"
 	}
 	text, merr := json.Marshal(rep)
 	if merr != nil {
@@ -166,7 +166,7 @@ func (rep *UnitReport) settle(u state.Unit, r pipeline.Report, err error, final 
 // final reports whether every failed stream would fail again.
 func (rep *UnitReport) final() bool {
 	return !slices.ContainsFunc(rep.Streams, func(s pipeline.StreamReport) bool {
-		return s.Status == pipeline.StatusFailed && !pipeline.Final(s.Err)
+		return s.Status == pipeline.StatusFailed && !pipeline.Permanent(s.Err)
 	})
 }
 

@@ -82,11 +82,11 @@ func TestSettle(t *testing.T) {
 // TestLeft checks that units that are not to be read end with the reason, and that their run is not
 // complete.
 func TestLeft(t *testing.T) {
-	left := Left([]state.Unit{{ID: 1, Source: "x", Part: "a"}, {ID: 2, Source: "x", Part: "b"}}, "its source is paused")
+	left := EndUnread([]state.Unit{{ID: 1, Source: "x", Part: "a"}, {ID: 2, Source: "x", Part: "b"}}, "its source is paused")
 	require.Len(t, left, 2)
 	for _, u := range left {
 		require.Equal(t, state.UnitDone, u.State)
-		require.Equal(t, "its source is paused", ReportOf(u).Why)
+		require.Equal(t, "its source is paused", ReportOf(u).Reason)
 	}
 	require.Equal(t, pipeline.StatusPartial, Joined("r", "p", left).Status)
 }
@@ -95,7 +95,7 @@ func TestLeft(t *testing.T) {
 // report of an earlier attempt was.
 func TestReportOfBroken(t *testing.T) {
 	u := state.Unit{State: state.UnitFailed, Part: "a", Broken: state.MostBroken, Worker: "host/1", Report: []byte(`{"status":"stopped","why":"x"}`)}
-	require.Contains(t, ReportOf(u).Why, fmt.Sprintf("%d times while it worked on this unit, last host/1", state.MostBroken))
+	require.Contains(t, ReportOf(u).Reason, fmt.Sprintf("%d times while it worked on this unit, last host/1", state.MostBroken))
 	r := Joined("r", "p", []state.Unit{u})
 	require.Equal(t, pipeline.StatusFailed, r.Status)
 	require.ErrorContains(t, r.Err, "given up")

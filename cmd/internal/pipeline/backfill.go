@@ -15,7 +15,7 @@ import (
 // deletes no rows, except where it replaces a whole table in one transaction.
 type Backfill struct {
 	From, Until time.Time // see [schemas.Range]; zero From: everything
-	Again       bool      // start over, even if it was begun or completed before
+	StartOver   bool      // start over, even if it was begun or completed before
 }
 
 // Ranged reports whether b covers only a range of each stream.
@@ -47,11 +47,11 @@ func called(stream, backfill string) string {
 	return stream + " backfill " + backfill
 }
 
-// Called returns the name of the stream and the backfill's range, as certificates and runs show it.
-func (s StreamReport) Called() string { return called(s.Stream, s.Backfill) }
+// Title returns the name of the stream and the backfill's range, as certificates and runs show it.
+func (s StreamReport) Title() string { return called(s.Stream, s.Backfill) }
 
-// Called returns the name of the pipeline and the backfill's range.
-func (r Report) Called() string {
+// Title returns the name of the pipeline and the backfill's range.
+func (r Report) Title() string {
 	if len(r.Streams) == 0 {
 		return r.Pipeline
 	}

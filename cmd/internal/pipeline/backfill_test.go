@@ -67,15 +67,15 @@ func TestBackfillRange(t *testing.T) {
 	from, until := year.AddDate(0, 1, 14), year.AddDate(0, 5, 0)
 	rep := r.backfill(Backfill{From: from, Until: until})
 	require.Equal(t, StatusComplete, rep.Status, rep.Err)
-	require.Equal(t, Consistent, rep.Verdict, rep.Why)
-	require.Contains(t, rep.Why, "only 4 time windows")
-	require.Equal(t, "crm.items backfill 2024-02-15..2024-06-01", rep.Called())
+	require.Equal(t, Consistent, rep.Verdict, rep.Reasons)
+	require.Contains(t, rep.Reasons, "only 4 time windows")
+	require.Equal(t, "crm.items backfill 2024-02-15..2024-06-01", rep.Title())
 	r.holds(t, from, until)
 	require.InDelta(t, len(m.in(from, until)), len(r.memory.Rows("items")), 1, "hardly any other record is read")
 	for _, row := range r.memory.Rows("items") {
 		require.Equal(t, "backfill", row[schemas.ColVia])
 	}
-	certificates := r.certificates(rep.Called())
+	certificates := r.certificates(rep.Title())
 	require.Len(t, certificates, 1)
 	require.Contains(t, certificates[0]["witnesses"], `"rule":"windows"`)
 	require.Contains(t, certificates[0]["witnesses"], `"windows":4`)
@@ -111,7 +111,7 @@ func TestBackfillOnce(t *testing.T) {
 	require.Equal(t, before, m.requests)
 	other := r.backfill(Backfill{From: year, Until: year.AddDate(0, 2, 0)})
 	require.Zero(t, other.Done, "another range is another backfill")
-	b.Again = true
+	b.StartOver = true
 	again = r.backfill(b)
 	require.Zero(t, again.Done)
 	require.Equal(t, first.Counts.Fetched, again.Counts.Fetched)
@@ -187,10 +187,10 @@ func TestBackfillProperty(t *testing.T) {
 				m.change()
 			}
 			from := year.AddDate(0, 0, random.IntN(300))
-			b := Backfill{From: from, Until: from.AddDate(0, 0, 1+random.IntN(150)), Again: true}
+			b := Backfill{From: from, Until: from.AddDate(0, 0, 1+random.IntN(150)), StartOver: true}
 			if kill := random.IntN(60); kill > 0 {
 				r.killed(b, kill)
-				b.Again = false
+				b.StartOver = false
 			}
 			if random.IntN(2) == 0 {
 				r.once()
@@ -228,6 +228,6 @@ func TestBackfillMonths(t *testing.T) {
 	r.config.Options.Backfill = &Backfill{From: year}
 	rep := r.must(StatusComplete)
 	require.Equal(t, Consistent, rep.Streams[0].Verdict)
-	require.Equal(t, "items backfill 2024-01-01..", rep.Streams[0].Called())
+	require.Equal(t, "items backfill 2024-01-01..", rep.Streams[0].Title())
 	require.Len(t, r.alive("items"), 9)
 }

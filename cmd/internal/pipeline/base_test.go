@@ -37,7 +37,7 @@ func TestBaseError(t *testing.T) {
 			r.gateOf(b).saw(b, &wire.Error{Class: wire.NotEntitled, Status: http.StatusForbidden, Path: "/c"})
 		}, false},
 		"another origin": {func(r *run) {
-			r.Apart = map[string]bool{"crm.b": true}
+			r.OwnOrigin = map[string]bool{"crm.b": true}
 			r.gateOf(a).saw(a, missing("/a"))
 			r.gateOf(b).saw(b, missing("/b"))
 			r.gateOf(b).answered(b)

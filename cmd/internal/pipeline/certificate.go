@@ -65,7 +65,7 @@ func (k *destinationRun) writeCertificate(ctx context.Context, p *pass, g *group
 	}
 	c := w.counts
 	return writeOwn(ctx, k.tx, load.Certificates, []any{
-		p.Run, p.Name, k.report.Called(), p.Now(), string(w.verdict), string(text),
+		p.Run, p.Name, k.report.Title(), p.Now(), string(w.verdict), string(text),
 		c.Fetched, w.Distinct, c.Written, c.Unchanged,
 		c.Deduplicated, c.Rejected, c.Deleted, g.total.pages, g.total.requests,
 	})
@@ -103,9 +103,9 @@ const rejectsAtOnce = 4096
 // gapReject returns a gap as a reject without a record. Its negative ordinal cannot collide with a record's.
 func gapReject(g extract.Gap) transform.Reject {
 	return transform.Reject{
-		Stage: transform.StageExtract, ID: fmt.Sprintf("gap at %s, from %d", g.At, g.From),
-		Ordinal: -1 - g.From, Pointer: "", Wanted: "an answer",
-		Raw: g.Words, Reason: "the server did not return " + g.String(),
+		Stage: transform.StageExtract, ID: fmt.Sprintf("gap at %s, from %d", g.At, g.First),
+		Ordinal: -1 - g.First, Pointer: "", Wanted: "an answer",
+		Raw: g.Message, Reason: "the server did not return " + g.String(),
 	}
 }
 

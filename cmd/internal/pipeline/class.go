@@ -128,7 +128,7 @@ func (g *surfaceGate) closed() error {
 
 // gateOf returns the gate of a stream's surface; nil if the stream has its own origin.
 func (r *run) gateOf(s schemas.Stream) *surfaceGate {
-	if r.Apart[s.Name] {
+	if r.OwnOrigin[s.Name] {
 		return nil
 	}
 	return r.gates[s.Surface]

@@ -241,7 +241,7 @@ func (k *destinationRun) sort(e *ending, g *group, out load.Outcome) {
 // settle records in k how a pass ended.
 func (k *destinationRun) settle(p *pass, e *ending) {
 	f, d := &e.facts, e.decision
-	k.report.Verdict, k.report.Why = e.verdict, e.why()
+	k.report.Verdict, k.report.Reasons = e.verdict, e.why()
 	if k.report.Missing = e.table.Missing - e.swept; e.table.Subset || e.table.AppendTo {
 		k.report.Missing = 0 // rows that the pass did not read are not missing
 	}
@@ -284,7 +284,7 @@ func (k *destinationRun) settle(p *pass, e *ending) {
 		k.report.Status = StatusHeld
 		k.report.Err = fmt.Errorf("%s: %w", k.key.Stream, &HeldError{Reason: d.Held, Confirm: d.Confirm, Doubts: proof.Doubts(*f)})
 		if e.givesUp() && k.report.Verdict == Proven {
-			k.report.Verdict, k.report.Why = Unproven, "the whole pass was rolled back: "+d.Held // the table is unchanged
+			k.report.Verdict, k.report.Reasons = Unproven, "the whole pass was rolled back: "+d.Held // the table is unchanged
 		}
 	}
 }

@@ -26,9 +26,9 @@ type Negotiator interface {
 	Negotiate(ctx context.Context, s schemas.Stream, known extract.Convention) (extract.Convention, error)
 }
 
-// Settler is implemented by sources that read streams on their own, as parents of other streams, such as
+// StreamCompleter is implemented by sources that read streams on their own, as parents of other streams, such as
 // *extract.Client.
-type Settler interface {
+type StreamCompleter interface {
 	// Settle sets how those streams are read. It is called once, before the first pass.
 	Settle(settle func(schemas.Stream) schemas.Stream)
 }
@@ -108,7 +108,7 @@ func (r *run) recall(ctx context.Context) {
 		}
 		r.memory[d.Name] = all
 	}
-	if source, ok := r.Source.(Settler); ok {
+	if source, ok := r.Source.(StreamCompleter); ok {
 		source.Settle(func(s schemas.Stream) schemas.Stream { return r.remembered(s).Apply(s) })
 	}
 }

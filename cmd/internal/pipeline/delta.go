@@ -109,8 +109,8 @@ func NewDeltas(c DeltaConfig) (*Deltas, error) {
 	}
 	d.fetch, _ = r.Source.(Refetcher)
 	for _, s := range r.Streams {
-		if c.Inbox.Announces(s.Name) {
-			d.Turns.watch(s.Name)
+		if c.Inbox.HasEvents(s.Name) {
+			d.Locks.watch(s.Name)
 		}
 	}
 	return d, nil
@@ -129,12 +129,12 @@ type DeltaReport struct {
 
 	Lags []time.Duration // for each record that every destination now has: time since its first event was received
 
-	Behind  int           // waiting records, plus streams in which any record may have changed
-	Oldest  time.Time     // receipt of the oldest waiting event; zero: none waits
-	Through int64         // every event up to here is applied durably in every destination
-	Refresh []string      // streams that a normal run should read now, parents first
-	Again   time.Duration // call Apply after this time even if no event arrives; 0: only when an event arrives
-	Trouble error         // why some events could not be applied yet; none of them is lost
+	Waiting    int           // waiting records, plus streams in which any record may have changed
+	Oldest     time.Time     // receipt of the oldest waiting event; zero: none waits
+	Through    int64         // every event up to here is applied durably in every destination
+	Refresh    []string      // streams that a normal run should read now, parents first
+	ApplyAfter time.Duration // call Apply after this time even if no event arrives; 0: only when an event arrives
+	Trouble    error         // why some events could not be applied yet; none of them is lost
 }
 
 // Apply reads new events from the inbox, and applies those of streams that have been quiet for a short time.
@@ -198,7 +198,7 @@ func (d *Deltas) adopt(ctx context.Context) {
 	d.settle(ctx)
 	for _, s := range d.Streams {
 		q := d.queues[s.Name]
-		if !d.inbox.Announces(s.Name) {
+		if !d.inbox.HasEvents(s.Name) {
 			continue
 		}
 		if q == nil {
@@ -206,7 +206,7 @@ func (d *Deltas) adopt(ctx context.Context) {
 			d.queues[s.Name] = q
 			d.names = append(d.names, s.Name)
 		}
-		q.stream, q.lock = s, d.Turns.watch(s.Name)
+		q.stream, q.lock = s, d.Locks.watch(s.Name)
 		q.detail, q.canRequest = detailOf(s, d.Catalogue)
 		q.canRequest = q.canRequest && d.fetch != nil && len(s.Key) > 0 && s.Parent == ""
 		q.beside = d.besideOf(q)

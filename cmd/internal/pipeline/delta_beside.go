@@ -31,11 +31,11 @@ func (d *Deltas) besideOf(q *queue) *queue {
 	}
 	s := d.Streams[i]
 	if !plainlyKeyed(s) || s.Key[0] != q.stream.Key[0] || s.Context != "" || s.Window ||
-		s.Table.Mode == schemas.Append || d.inbox.Announces(s.Name) {
+		s.Table.Mode == schemas.Append || d.inbox.HasEvents(s.Name) {
 		return nil
 	}
 	b := newQueue()
-	b.stream, b.lock = s, d.Turns.watch(s.Name)
+	b.stream, b.lock = s, d.Locks.watch(s.Name)
 	return b
 }
 
@@ -74,7 +74,7 @@ func (b *detailTable) write(ctx context.Context, x *delta) error {
 	}
 	y := &delta{Deltas: x.Deltas, q: b.q, began: x.began, gone: x.gone, entities: x.entities, through: x.through}
 	for _, e := range x.entities {
-		y.records = append(y.records, extract.Asked(x.answers[e], x.q.detail.Params[0].Name, []byte(e.key)))
+		y.records = append(y.records, extract.WithContext(x.answers[e], x.q.detail.Params[0].Name, []byte(e.key)))
 		y.reread = append(y.reread, "["+e.key+"]")
 	}
 	var errs []error

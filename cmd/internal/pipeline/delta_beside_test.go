@@ -76,7 +76,7 @@ func TestDeltasBesideABusyStream(t *testing.T) {
 	m := newModel(5)
 	r := newBesideRig(t, m)
 	r.sync()
-	lock, err := r.config.Turns.take(t.Context(), "v2.contact")
+	lock, err := r.config.Locks.take(t.Context(), "v2.contact")
 	require.NoError(t, err)
 	m.records[4] = 7
 	m.send(m.event("updated", 4))
@@ -95,12 +95,12 @@ func TestDeltasBesideHoldTheLock(t *testing.T) {
 	r.sync()
 	held := false
 	m.served = func(int) error {
-		held = len(r.config.Turns.of("v2.contact").c) == 1
+		held = len(r.config.Locks.of("v2.contact").c) == 1
 		return nil
 	}
 	m.records[4] = 7
 	m.send(m.event("updated", 4))
 	r.apply()
 	require.True(t, held)
-	require.Empty(t, r.config.Turns.of("v2.contact").c, "the lock is released")
+	require.Empty(t, r.config.Locks.of("v2.contact").c, "the lock is released")
 }

@@ -252,7 +252,7 @@ func TestDeltasEndpointGone(t *testing.T) {
 		rep, err = r.deltas.Apply(t.Context())
 		require.NoError(t, err)
 	}
-	require.Zero(t, rep.Behind)
+	require.Zero(t, rep.Waiting)
 	require.EqualValues(t, 1, rep.Through)
 	require.Equal(t, []string{"v2.contacts"}, rep.Refresh)
 	r.sync()
@@ -409,7 +409,7 @@ func TestDeltasKeepEventsTogether(t *testing.T) {
 		if rep.Events > 0 {
 			events++
 		}
-		require.True(t, rep.Again > 0 || rep.Through == int64(len(m.events)), "%+v", rep)
+		require.True(t, rep.ApplyAfter > 0 || rep.Through == int64(len(m.events)), "%+v", rep)
 		clock = clock.Add(500 * time.Millisecond)
 	}
 	require.Equal(t, 3, events, "commits of events in five seconds")

@@ -131,7 +131,7 @@ func (s *storm) act() {
 	if s.random.IntN(5) == 0 { // the next process
 		s.memory = s.memory.Reopen(s.step)
 		s.config.Destinations[0].Destination = s.memory
-		s.config.Turns = &StreamLocks{}
+		s.config.Locks = &StreamLocks{}
 		s.start()
 	}
 }
@@ -210,7 +210,7 @@ func (s *storm) settle() {
 		if len(rep.Refresh) > 0 {
 			s.sync()
 		}
-		if rep.Behind == 0 && len(rep.Refresh) == 0 {
+		if rep.Waiting == 0 && len(rep.Refresh) == 0 {
 			return
 		}
 	}

@@ -19,8 +19,8 @@ type queue struct {
 	canRequest bool           // detail exists and can be used
 	beside     *queue         // queue of detail's own table; nil if it has none
 
-	likeness *extract.Likeness // what the list shows of a record; nil: unknown
-	unlike   string            // why its records cannot be requested one by one
+	likeness *extract.RecordForm // what the list shows of a record; nil: unknown
+	unlike   string              // why its records cannot be requested one by one
 	tested   time.Time
 	strange  map[string]bool // members that events format differently from the source
 	control  string          // key of a record that existed when last requested
@@ -269,9 +269,9 @@ func (d *Deltas) report(rep *DeltaReport) {
 	}
 	for _, name := range d.names {
 		q := d.queues[name]
-		rep.Behind += len(q.waiting)
+		rep.Waiting += len(q.waiting)
 		if q.whole != nil {
-			rep.Behind++
+			rep.Waiting++
 		}
 		if low, oldest := q.floor(d.Destinations); low > 0 {
 			rep.Through = min(rep.Through, low-1)
@@ -296,8 +296,8 @@ func (d *Deltas) report(rep *DeltaReport) {
 const minAgain = 100 * time.Millisecond
 
 func (d *Deltas) again(rep *DeltaReport, in time.Duration) {
-	if in = max(in, minAgain); rep.Again == 0 || in < rep.Again {
-		rep.Again = in
+	if in = max(in, minAgain); rep.ApplyAfter == 0 || in < rep.ApplyAfter {
+		rep.ApplyAfter = in
 	}
 }
 

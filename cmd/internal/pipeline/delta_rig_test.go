@@ -97,7 +97,7 @@ func (m *model) Pages(ctx context.Context, s schemas.Stream, from state.Cursor) 
 				}
 				record := []byte(modelRecord(id, m.records[id]))
 				if s.Parent != "" {
-					record = extract.Asked(record, s.Params[0].Name, strconv.AppendInt(nil, int64(id), 10))
+					record = extract.WithContext(record, s.Params[0].Name, strconv.AppendInt(nil, int64(id), 10))
 				}
 				body = append(append(body, ','), record...)
 				at, n = id, n+1
@@ -243,7 +243,7 @@ func newDeltaRig(t *testing.T, m *model, dests ...Destination) *deltaRig {
 	}
 	r := &deltaRig{t: t, model: m, dead: map[int64]string{}}
 	r.config = Config{Name: "nightly", Source: m, Destinations: dests, Streams: []schemas.Stream{list}, Catalogue: catalogue,
-		Turns: &StreamLocks{}, limits: perPage}
+		Locks: &StreamLocks{}, limits: perPage}
 	r.start()
 	return r
 }
@@ -274,9 +274,9 @@ func (r *deltaRig) apply() (sum DeltaReport) {
 		sum.Conflicts += rep.Conflicts
 		sum.Dead += rep.Dead
 		sum.Lags = append(sum.Lags, rep.Lags...)
-		sum.Through, sum.Behind = rep.Through, rep.Behind
+		sum.Through, sum.Waiting = rep.Through, rep.Waiting
 		sum.Refresh = append(sum.Refresh, rep.Refresh...)
-		if rep.Behind == 0 {
+		if rep.Waiting == 0 {
 			return sum
 		}
 	}

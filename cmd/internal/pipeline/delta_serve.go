@@ -165,7 +165,7 @@ func (d *Deltas) test(ctx context.Context, q *queue) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", q.stream.Name, err)
 		}
-		like, err := extract.NewLikeness(page.Records, q.stream.Key[0], q.stream.Volatile)
+		like, err := extract.NewRecordForm(page.Records, q.stream.Key[0], q.stream.Volatile)
 		if err != nil {
 			return fmt.Errorf("%s: %w", q.stream.Name, err)
 		}
@@ -347,7 +347,7 @@ func (x *delta) stale(e *entity, record []byte) bool {
 	if e.gone {
 		return true
 	}
-	unlike := extract.Disagree(e.data, record)
+	unlike := extract.DifferingMembers(e.data, record)
 	unlike = slices.DeleteFunc(unlike, func(name string) bool {
 		return x.q.strange[name] || slices.Contains(x.q.stream.Volatile, name)
 	})

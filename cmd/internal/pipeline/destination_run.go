@@ -112,7 +112,7 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	}
 	switch b := st.Options.Backfill; {
 	case b == nil:
-	case b.Again:
+	case b.StartOver:
 		pos = position{}
 	case pos.end:
 		k.wasDone(pos)

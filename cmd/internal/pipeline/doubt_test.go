@@ -74,7 +74,7 @@ func TestDoubtsHoldTheStream(t *testing.T) {
 		"a signal, and a total that is met": {extract.End{Unexplained: []string{"header X-Next: abc"}}, true, Proven, StatusComplete, ""},
 		"a number beyond the total":         {extract.End{Unexplained: []string{"/hits: 63"}}, true, Unproven, StatusPartial, "/hits: 63"},
 		"an incomplete answer":              {extract.End{Incomplete: []string{"/partial: true"}}, true, Unproven, StatusPartial, "/partial: true"},
-		"further pages without records":     {extract.End{Unshown: true, Counted: true}, false, Consistent, StatusPartial, "only the first page ever had records"},
+		"further pages without records":     {extract.End{OnePageOnly: true, Counted: true}, false, Consistent, StatusPartial, "only the first page ever had records"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &list{records: records(0, 25), size: 10, total: tt.total}
@@ -83,7 +83,7 @@ func TestDoubtsHoldTheStream(t *testing.T) {
 			l.records, l.end = records(3, 25), tt.end
 			r.restart(nil)
 			rep := r.must(tt.status)
-			require.Equal(t, tt.want, rep.Streams[0].Verdict, rep.Streams[0].Why)
+			require.Equal(t, tt.want, rep.Streams[0].Verdict, rep.Streams[0].Reasons)
 			if tt.says == "" {
 				require.Equal(t, records(3, 25), r.alive("crm_leads"))
 				return
@@ -146,12 +146,12 @@ func TestOneObjectIsLearnedFromTwoReadings(t *testing.T) {
 	r.begin(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"id":1,"name":"ours"}`) })
 	for _, want := range []Verdict{Consistent, Proven, Proven} {
 		s, _ := r.once(t, Options{})
-		require.Equal(t, want, s.Verdict, s.Why)
+		require.Equal(t, want, s.Verdict, s.Reasons)
 	}
 	r.stream.Class = schemas.ClassSingleton
 	r.begin(t, r.handler.ServeHTTP)
 	s, _ := r.once(t, Options{})
-	require.Equal(t, Proven, s.Verdict, s.Why)
+	require.Equal(t, Proven, s.Verdict, s.Reasons)
 }
 
 // A page that fails permanently is a gap: the pages after it are read, the gap is reported, and nothing is
@@ -236,10 +236,10 @@ func TestKeylessListThatMovesIsNotProvenByItsCount(t *testing.T) {
 		left = moves
 		s, rep := r.once(t, Options{})
 		if moves == 1000 {
-			require.Equal(t, []any{Unproven, 75}, []any{s.Verdict, rep.ExitCode()}, s.Why)
+			require.Equal(t, []any{Unproven, 75}, []any{s.Verdict, rep.ExitCode()}, s.Reasons)
 			continue
 		}
-		require.Equal(t, []any{Proven, StatusComplete}, []any{s.Verdict, s.Status}, "%d moves: %s: %v", moves, s.Why, s.Err)
+		require.Equal(t, []any{Proven, StatusComplete}, []any{s.Verdict, s.Status}, "%d moves: %s: %v", moves, s.Reasons, s.Err)
 		require.Equal(t, 2+moves, s.Passes)
 		require.Equal(t, 30, r.live())
 	}
@@ -283,7 +283,7 @@ func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
 	r.restart(nil)
 	rep = r.must(StatusComplete)
 	require.EqualValues(t, 2, rep.Streams[0].Counts.Deleted)
-	require.Equal(t, NoticeFilter, rep.Streams[0].Notices[0].About)
+	require.Equal(t, NoticeFilter, rep.Streams[0].Notices[0].Kind)
 	require.Contains(t, r.last("crm_leads").Note, "2 rows were marked as deleted in the pass in which the stream's filter changed")
 
 	l.records = records(0, 23)
@@ -331,7 +331,7 @@ func TestRowsAfterRefusedPagesAreKept(t *testing.T) {
 			if tt.held {
 				require.ErrorContains(t, rep.Err, "the source refuses the page after the last full one")
 				require.Equal(t, Consistent, rep.Verdict)
-				require.Contains(t, rep.Why, "so the list may go on")
+				require.Contains(t, rep.Reasons, "so the list may go on")
 				require.Equal(t, 75, all.ExitCode())
 				_, _ = r.once(t, Options{ConfirmShrink: true})
 				require.Equal(t, tt.last, r.live())

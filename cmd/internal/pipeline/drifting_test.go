@@ -216,7 +216,7 @@ func TestMovingLists(t *testing.T) {
 		for id := range m.lived {
 			rows++
 			if alive, ok := there[id]; ok && !alive {
-				t.Fatalf("seed %d (%s): %d exists but was marked as deleted: %s: %s", seed, m.style, id, s.Verdict, s.Why)
+				t.Fatalf("seed %d (%s): %d exists but was marked as deleted: %s: %s", seed, m.style, id, s.Verdict, s.Reasons)
 			} else if !alive {
 				gone = append(gone, id)
 			}
@@ -231,8 +231,8 @@ func TestMovingLists(t *testing.T) {
 			m.rest(t, r, gone)
 			continue
 		}
-		require.NotEqual(t, Proven, s.Verdict, "seed %d (%s): %v missing: %s", seed, m.style, gone, s.Why)
-		require.NotEqual(t, StatusComplete, s.Status, "seed %d (%s): %v missing: %s: %s", seed, m.style, gone, s.Verdict, s.Why)
+		require.NotEqual(t, Proven, s.Verdict, "seed %d (%s): %v missing: %s", seed, m.style, gone, s.Reasons)
+		require.NotEqual(t, StatusComplete, s.Status, "seed %d (%s): %v missing: %s: %s", seed, m.style, gone, s.Verdict, s.Reasons)
 	}
 	t.Logf("%d seeds: %d with rows missing, all reported; %d held; %d rows existed all the time; %d passes", seeds, lost, held, rows, passes)
 	require.LessOrEqual(t, lost, 1+int(seeds)/100, "seeds with rows missing")
@@ -299,7 +299,7 @@ func TestHostileLists(t *testing.T) {
 		if len(gone) > 0 {
 			absent++
 			if s.Verdict == Proven && s.Status != StatusFailed {
-				t.Errorf("seed %d: %s, %s %.2f: %d of %d absent: %s", seed, m.style, name, often, len(gone), len(m.ids), s.Why)
+				t.Errorf("seed %d: %s, %s %.2f: %d of %d absent: %s", seed, m.style, name, often, len(gone), len(m.ids), s.Reasons)
 			}
 		}
 	}

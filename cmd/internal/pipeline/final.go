@@ -6,9 +6,9 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Final reports whether a later attempt would also end with err, until a person changes something: the source refused
+// Permanent reports whether a later attempt would also end with err, until a person changes something: the source refused
 // the request or the credential, or the request must not be sent.
-func Final(err error) bool {
+func Permanent(err error) bool {
 	if n, ok := errors.AsType[*notTriedError](err); ok {
 		err = n.err // treated like the errors of streams that were tried
 	}

@@ -17,7 +17,7 @@ const maxDropped = 2
 // hypothesis. It reports whether the destinations of p may start again.
 func (st *streamRun) drop(ctx context.Context, p *pass, err error) (bool, error) {
 	e, ok := errors.AsType[*extract.RefutedError](err)
-	if !ok || slices.Contains(st.known.Dropped, e.About) || st.dropped >= maxDropped {
+	if !ok || slices.Contains(st.known.Dropped, e.Hypothesis) || st.dropped >= maxDropped {
 		return false, err
 	}
 	st.dropped++
@@ -31,10 +31,10 @@ func (st *streamRun) drop(ctx context.Context, p *pass, err error) (bool, error)
 		st.known.Convention = c
 	}
 	severity := Warned // reported once, because later runs remember it
-	if e.ForNow {
+	if e.Temporary {
 		st.known.Open, severity = true, Noted // the next run tests it again
 	}
-	st.noticed = append(st.noticed, Notice{Severity: severity, About: NoticeHypothesis, Reason: fmt.Sprintf("%s; the stream is read without %s", e.Seen, e.About)})
+	st.noticed = append(st.noticed, Notice{Severity: severity, Kind: NoticeHypothesis, Reason: fmt.Sprintf("%s; the stream is read without %s", e.Seen, e.Hypothesis)})
 	if err := st.adopt(ctx); err != nil {
 		return false, err
 	}
@@ -52,8 +52,8 @@ func refuted(err error) bool {
 // without returns the stream's convention without the refuted hypothesis.
 func (st *streamRun) without(e *extract.RefutedError) extract.Convention {
 	c := st.conventionOf()
-	c.Dropped = append(slices.Clone(c.Dropped), e.About)
-	c.Facts = append(slices.Clone(c.Facts), extract.Fact{About: e.About, Value: "none", From: extract.Learned, Refuted: []string{e.Seen}})
+	c.Dropped = append(slices.Clone(c.Dropped), e.Hypothesis)
+	c.Facts = append(slices.Clone(c.Facts), extract.Fact{About: e.Hypothesis, Value: "none", From: extract.Learned, Refuted: []string{e.Seen}})
 	return c
 }
 
@@ -65,7 +65,7 @@ func (st *streamRun) probed() bool {
 
 // simple returns the configured stream without refuted hypotheses.
 func (st *streamRun) simple() schemas.Stream {
-	s := st.known.Drop(st.origin)
+	s := st.known.WithoutRefuted(st.origin)
 	if st.known.Refuted(s.Key) && s.Stated["key"] == "" {
 		s.Key = st.known.Key
 	}

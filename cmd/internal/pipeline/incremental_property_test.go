@@ -372,7 +372,7 @@ func (r *editedRig) sync() StreamReport {
 	}
 	s := rep.Streams[0]
 	if r.server.atRest && s.Verdict == Proven {
-		require.Empty(r.t, r.wrong(), "seed %d: %s, proven: %s", r.seed, r.traits(), s.Why)
+		require.Empty(r.t, r.wrong(), "seed %d: %s, proven: %s", r.seed, r.traits(), s.Reasons)
 	}
 	return s
 }
@@ -472,7 +472,7 @@ func TestEditedLists(t *testing.T) {
 			require.Empty(t, missed, "seed %d: %s", seed, r.traits())
 		}
 		told := func() bool {
-			return slices.ContainsFunc(notices, func(n Notice) bool { return n.About == NoticeIncremental })
+			return slices.ContainsFunc(notices, func(n Notice) bool { return n.Kind == NoticeIncremental })
 		}
 		overlooked := r.beforeEdge(missed)
 		e.rest(8 * 24 * time.Hour)

@@ -241,7 +241,7 @@ func TestIncrementalMissesNothing(t *testing.T) {
 		before := m.requests
 		for range 2 {
 			rep := r.once()
-			require.Equal(t, StatusComplete, rep.Status, "seed %d: %v", seed, rep.Why)
+			require.Equal(t, StatusComplete, rep.Status, "seed %d: %v", seed, rep.Reasons)
 		}
 		requests += m.requests - before
 		if wrong := r.missing(); len(wrong) > 0 {
@@ -285,7 +285,7 @@ func TestIncrementalReadsLittle(t *testing.T) {
 				m.clock = m.clock.Add(10 * time.Second)
 				before := m.requests
 				rep := r.once()
-				require.Equal(t, StatusComplete, rep.Status, rep.Why)
+				require.Equal(t, StatusComplete, rep.Status, rep.Reasons)
 				require.Equal(t, Consistent, rep.Verdict)
 				require.LessOrEqual(t, m.requests-before, 5, "%d changes", changes)
 				require.Empty(t, r.missing())
@@ -322,7 +322,7 @@ func TestIncrementalIsGivenUp(t *testing.T) {
 	rep = r.once()
 	require.Empty(t, r.missing())
 	require.Len(t, rep.Notices, 1)
-	require.Equal(t, NoticeIncremental, rep.Notices[0].About)
+	require.Equal(t, NoticeIncremental, rep.Notices[0].Kind)
 	require.Contains(t, rep.Notices[0].Reason, "20 records were new or changed")
 
 	r.config.Streams[0].Incremental.Full = 0
@@ -367,7 +367,7 @@ func TestIncrementalIsResumed(t *testing.T) {
 	r.restart(nil)
 	before := m.requests
 	rep := r.once()
-	require.Equal(t, StatusComplete, rep.Status, rep.Why)
+	require.Equal(t, StatusComplete, rep.Status, rep.Reasons)
 	require.Less(t, m.requests-before, 50)
 	require.Empty(t, r.missing())
 }
@@ -383,7 +383,7 @@ func TestIncrementalAuto(t *testing.T) {
 	}
 	before := m.requests
 	rep := r.once()
-	require.Equal(t, Consistent, rep.Verdict, rep.Why)
+	require.Equal(t, Consistent, rep.Verdict, rep.Reasons)
 	require.Less(t, m.requests-before, 20)
 	require.Empty(t, r.missing())
 	all, err := Recall(t.Context(), r.memory, "nightly")
@@ -470,7 +470,7 @@ func TestIncrementalOrderIsChecked(t *testing.T) {
 	r := newMoving(t, m, schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339, Lookback: time.Second})
 	rep := r.once()
 	require.Len(t, rep.Notices, 1)
-	require.Equal(t, NoticeIncremental, rep.Notices[0].About)
+	require.Equal(t, NoticeIncremental, rep.Notices[0].Kind)
 	require.Contains(t, rep.Notices[0].Reason, "the latest change does not come first")
 	for i := range 2 {
 		m.mu.Lock()
@@ -480,7 +480,7 @@ func TestIncrementalOrderIsChecked(t *testing.T) {
 		rep = r.once()
 		require.Empty(t, r.missing())
 		require.Empty(t, rep.Notices, "the notice comes once")
-		require.NotContains(t, rep.Why, "incremental")
+		require.NotContains(t, rep.Reasons, "incremental")
 	}
 }
 

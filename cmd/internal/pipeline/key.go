@@ -65,23 +65,23 @@ func (p *pass) apart() bool { return p.stream.Parent != "" || p.stream.Months.Se
 
 // judge decides about a record that has the key of an earlier record but different content: the record has changed,
 // the key is refuted, or the question stays open. // Invariant 11
-func (p *pass) judge(c transform.Clash) transform.Judgement {
+func (p *pass) judge(c transform.Clash) transform.ClashVerdict {
 	seen, suspected := p.watch.suspects[c.Hash]
 	switch {
 	case (!c.SamePage || p.apart()) && p.changedMeanwhile(c.Record):
-		return transform.Changed
+		return transform.ClashChanged
 	case c.SamePage, p.apart(), suspected && seen < p.number:
 		if p.clash.example == "" {
 			p.clash.example, p.clash.record = c.Key, bytes.Clone(c.Record)
 		}
-		return transform.Refuted
+		return transform.ClashRefuted
 	case !suspected && len(p.watch.suspects) < maxSuspects:
 		if p.watch.suspects == nil {
 			p.watch.suspects = map[uint64]int{}
 		}
 		p.watch.suspects[c.Hash] = p.number
 	}
-	return transform.Open
+	return transform.ClashOpen
 }
 
 // changedMeanwhile reports whether the record's time of change is later than the beginning of the pass.
@@ -206,7 +206,7 @@ func (st *streamRun) widenKey(e *keyError) {
 	c.Facts = slices.DeleteFunc(slices.Clone(c.Facts), func(f extract.Fact) bool { return f.About == extract.FactKey })
 	c.Facts = append(c.Facts, extract.Fact{About: extract.FactKey, Value: strings.Join(key, ", "), From: extract.Learned, Refuted: []string{e.Error()}})
 	st.known.Convention = c
-	st.noticed = append(st.noticed, Notice{Severity: Warned, About: NoticeKey, Reason: fmt.Sprintf("%s; now %s", e.Error(), now)})
+	st.noticed = append(st.noticed, Notice{Severity: Warned, Kind: NoticeKey, Reason: fmt.Sprintf("%s; now %s", e.Error(), now)})
 }
 
 // widerKey returns a wider key that may identify the record. It adds the values that the record was requested
@@ -321,5 +321,5 @@ func (p *pass) noticeKey(c clashes) []Notice {
 	default:
 		reason += "; to load the table without a key, drop it and run again"
 	}
-	return []Notice{{Severity: Warned, About: NoticeKey, Table: p.stream.Table.Name, Reason: reason}}
+	return []Notice{{Severity: Warned, Kind: NoticeKey, Table: p.stream.Table.Name, Reason: reason}}
 }

@@ -208,10 +208,10 @@ func TestKeyIsRefutedByRecords(t *testing.T) {
 			require.Len(t, s.values("x_shops", "city"), tt.rows)
 			require.Zero(t, s.rejected())
 			if tt.name != "one record twice" { // the list states one record more than it has
-				require.Equal(t, Proven, got.Verdict, "%s %v", got.Why, got.Err)
+				require.Equal(t, Proven, got.Verdict, "%s %v", got.Reasons, got.Err)
 				require.Equal(t, StatusComplete, got.Status, "%v", got.Err)
 			}
-			noticed := slices.ContainsFunc(got.Notices, func(n Notice) bool { return n.About == NoticeKey && strings.Contains(n.Reason, "the key") })
+			noticed := slices.ContainsFunc(got.Notices, func(n Notice) bool { return n.Kind == NoticeKey && strings.Contains(n.Reason, "the key") })
 			changed := len(tt.stream.Key) > 0 && !slices.Equal(tt.key, tt.stream.Key) || strings.HasPrefix(tt.name, "two codes alike late")
 			require.Equal(t, changed, noticed, "%v", got.Notices)
 
@@ -224,7 +224,7 @@ func TestKeyIsRefutedByRecords(t *testing.T) {
 				if tt.key == nil {
 					want = Consistent // nothing is new, so a list without a key is read once
 				}
-				require.Equal(t, want, rep.Streams[0].Verdict, rep.Streams[0].Why)
+				require.Equal(t, want, rep.Streams[0].Verdict, rep.Streams[0].Reasons)
 				require.LessOrEqual(t, s.asked-asked, 5, "pages and two requests")
 			}
 		})
@@ -250,12 +250,12 @@ func TestKeyOfATableWithRowsIsKept(t *testing.T) {
 				rep := s.again()
 				got := rep.Streams[0]
 				require.Equal(t, 75, rep.ExitCode())
-				require.Equal(t, Unproven, got.Verdict, got.Why)
-				require.Contains(t, got.Why, "Shop 15")
+				require.Equal(t, Unproven, got.Verdict, got.Reasons)
+				require.Contains(t, got.Reasons, "Shop 15")
 				require.NotZero(t, s.rejected())
 				require.Len(t, s.values("x_shops", "name"), 31, "nothing is deleted")
 				require.True(t, slices.ContainsFunc(got.Notices, func(n Notice) bool {
-					return n.About == NoticeKey && strings.Contains(n.Reason, "name") && strings.Contains(n.Reason, "pipelines.yaml") == stated
+					return n.Kind == NoticeKey && strings.Contains(n.Reason, "name") && strings.Contains(n.Reason, "pipelines.yaml") == stated
 				}), "%v", got.Notices)
 			}
 		})
@@ -334,7 +334,7 @@ func TestBoardsThatRepeatTheirStages(t *testing.T) {
 			s := serveAPI(t, map[string]http.HandlerFunc{projects.Path: list, board.Path: answer(place)}, nil, projects, board)
 			rep, err := s.run(context.Background())
 			require.NoError(t, err)
-			require.Equal(t, Proven, rep.Streams[1].Verdict, "%s %v", rep.Streams[1].Why, rep.Streams[1].Err)
+			require.Equal(t, Proven, rep.Streams[1].Verdict, "%s %v", rep.Streams[1].Reasons, rep.Streams[1].Err)
 			require.Equal(t, want.key, s.key("taskly_taskboard"))
 			require.Len(t, s.values("taskly_taskboard", "id"), want.rows)
 			require.Len(t, s.values(want.tasks, "title"), 72, "no task is lost")
@@ -355,7 +355,7 @@ func TestParentsThatShareRecords(t *testing.T) {
 		"/api/teams/": text(`{"data":[{"id":7,"name":"Ann"},{"id":8,"name":"Bob"}],"total":2}`),
 	}, nil, parent, child)
 	rep := s.must(StatusComplete)
-	require.Equal(t, Proven, rep.Streams[1].Verdict, rep.Streams[1].Why)
+	require.Equal(t, Proven, rep.Streams[1].Verdict, rep.Streams[1].Reasons)
 	require.Equal(t, []string{"7", "8"}, s.values("x_members", "id"))
 	require.Equal(t, []string{"id"}, s.key("x_members"))
 }
@@ -417,7 +417,7 @@ func TestMonthsThatTheServerIgnores(t *testing.T) {
 	rep := s.must(StatusComplete)
 	require.Len(t, s.values("x_attendance", "id"), 39)
 	require.Len(t, rep.Streams[0].Notices, 1)
-	require.Equal(t, NoticeHypothesis, rep.Streams[0].Notices[0].About)
+	require.Equal(t, NoticeHypothesis, rep.Streams[0].Notices[0].Kind)
 	require.Contains(t, rep.Streams[0].Notices[0].Reason, "ignores month and year")
 	asked := s.asked
 	rep = s.again()
@@ -468,13 +468,13 @@ func TestParentsThatTheServerIgnores(t *testing.T) {
 			meetings, kinds := kindsOf()
 			s := serveAPI(t, map[string]http.HandlerFunc{"/api/meetings": text(tt.meetings), "/api/kinds": tt.kinds}, nil, meetings, kinds)
 			rep := s.must(StatusComplete)
-			require.Equal(t, Proven, rep.Streams[1].Verdict, rep.Streams[1].Why)
+			require.Equal(t, Proven, rep.Streams[1].Verdict, rep.Streams[1].Reasons)
 			require.Len(t, s.values("x_kinds", "id"), tt.rows)
 			require.Equal(t, tt.key, s.key("x_kinds"))
 			require.Zero(t, s.rejected())
 			rep = s.again()
 			require.Equal(t, StatusComplete, rep.Status, "%v", rep.Streams[1].Err)
-			require.Equal(t, Proven, rep.Streams[1].Verdict, rep.Streams[1].Why)
+			require.Equal(t, Proven, rep.Streams[1].Verdict, rep.Streams[1].Reasons)
 			require.Zero(t, rep.Streams[1].Counts.Written)
 			require.Len(t, s.values("x_kinds", "id"), tt.rows)
 		})
@@ -519,14 +519,14 @@ func TestParentThatTheRouteRefuses(t *testing.T) {
 			got := rep.Streams[1]
 			books := s.values("x_books", "id")
 			if !tt.refused {
-				require.Equal(t, Proven, got.Verdict, got.Why)
+				require.Equal(t, Proven, got.Verdict, got.Reasons)
 				require.Len(t, books, 6)
 				require.Contains(t, books, tt.id+"-1")
 				return
 			}
 			require.Equal(t, []string{"x-1", "x-2", "z-1", "z-2"}, books)
-			require.Equal(t, Unproven, got.Verdict, got.Why)
-			require.Contains(t, got.Why, tt.id, "the parent is named")
+			require.Equal(t, Unproven, got.Verdict, got.Reasons)
+			require.Contains(t, got.Reasons, tt.id, "the parent is named")
 			require.Equal(t, 75, rep.ExitCode())
 		})
 	}
@@ -563,7 +563,7 @@ func TestChildSelectedWithoutItsParent(t *testing.T) {
 			s := serveAPI(t, map[string]http.HandlerFunc{"/api/shelves": tt.shelves, "/api/shelves/": books}, []schemas.Stream{parent}, child)
 			rep, err := s.run(context.Background())
 			require.NoError(t, err)
-			require.Equal(t, tt.want, rep.Streams[0].Verdict, rep.Streams[0].Why)
+			require.Equal(t, tt.want, rep.Streams[0].Verdict, rep.Streams[0].Reasons)
 		})
 	}
 }

@@ -26,7 +26,7 @@ func hidesKey(s schemas.Stream) bool {
 
 // takeLeft adds the keys of the records that the filter has left out to g. A whole pass does not need them.
 func (p *pass) takeLeft(g *group) {
-	left := p.shaper.Left()
+	left := p.shaper.FilteredKeys()
 	if !p.partial {
 		releaseBatches(left)
 		return

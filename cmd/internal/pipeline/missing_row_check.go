@@ -18,12 +18,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Asker is implemented by sources that can request one record, such as *extract.Client.
-type Asker interface {
-	// Present reports whether a record of s exists. The map values identifies it by the values of the parameters, as
+// RecordSource is implemented by sources that can request one record, such as *extract.Client.
+type RecordSource interface {
+	// RecordExists reports whether a record of s exists. The map values identifies it by the values of the parameters, as
 	// JSON scalars. Present returns false only if the source reports that the record does not exist; anything else is
 	// an error.
-	Present(ctx context.Context, s schemas.Stream, values map[string][]byte) (present bool, requests int, err error)
+	RecordExists(ctx context.Context, s schemas.Stream, values map[string][]byte) (present bool, requests int, err error)
 }
 
 // Limits of one pass's requests for missing records. // Invariant 15
@@ -36,7 +36,7 @@ const (
 // missingRowCheck requests single records that a pass did not contain: if the list does not prove that a record is
 // gone, the record's own address may show it. The destinations of a pass share it.
 type missingRowCheck struct {
-	asker  Asker
+	asker  RecordSource
 	detail schemas.Stream
 	param  string
 
@@ -57,7 +57,7 @@ const (
 
 // newMissingRowCheck returns the check for a pass over s; nil if its records have no address of their own.
 func (r *run) newMissingRowCheck(s schemas.Stream) *missingRowCheck {
-	asker, ok := r.Source.(Asker)
+	asker, ok := r.Source.(RecordSource)
 	detail, found := detailOf(s, r.Catalogue)
 	if !ok || !found {
 		return nil
@@ -112,7 +112,7 @@ func (q *missingRowCheck) findsControl(ctx context.Context, control string) bool
 		q.note = "the pass had no record to test " + q.detail.Name + " with"
 		return false
 	}
-	there, n, err := q.asker.Present(ctx, q.detail, q.values(control))
+	there, n, err := q.asker.RecordExists(ctx, q.detail, q.values(control))
 	q.requests += n
 	if err == nil && !there {
 		err = errors.New("it does not find a record that is in the list")
@@ -134,7 +134,7 @@ func (q *missingRowCheck) all(ctx context.Context, keys []string) []answer {
 			if ctx.Err() != nil {
 				return nil
 			}
-			there, n, err := q.asker.Present(ctx, q.detail, q.values(k))
+			there, n, err := q.asker.RecordExists(ctx, q.detail, q.values(k))
 			counts[i] = n
 			switch e, ok := errors.AsType[*wire.Error](err); {
 			case err == nil && there:

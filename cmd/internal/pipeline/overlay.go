@@ -141,8 +141,8 @@ func (l *overlay) same(d load.Destination) bool { return unwrap(l.dest) == unwra
 
 // unwrap returns a destination without its wrappers.
 func unwrap(d load.Destination) load.Destination {
-	if w, ok := d.(interface{ Whole() load.Destination }); ok {
-		return unwrap(w.Whole())
+	if w, ok := d.(interface{ Pooled() load.Destination }); ok {
+		return unwrap(w.Pooled())
 	}
 	return d
 }
@@ -197,7 +197,7 @@ func (x *delta) reshapes(ctx context.Context, positions []*destinationPosition, 
 			want := b.Table
 			want.Columns = b.Batch.Schema()
 			plan, err := load.Fit(tables[i], want)
-			if err != nil || plan.Shapes() {
+			if err != nil || plan.ChangesShape() {
 				return true, nil // the pass fails with the same error and reports it
 			}
 		}

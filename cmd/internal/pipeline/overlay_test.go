@@ -20,7 +20,7 @@ func (r *deltaRig) midway(n int, do func()) {
 	r.model.between = func() {
 		if asked++; asked == n {
 			r.model.between = nil
-			lock := r.config.Turns.of("v2.contacts")
+			lock := r.config.Locks.of("v2.contacts")
 			require.Eventually(r.t, func() bool { return lock.deltasAllowed.Load() && len(lock.c) == 0 }, time.Minute, time.Millisecond)
 			do()
 		}

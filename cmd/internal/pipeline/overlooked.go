@@ -127,5 +127,5 @@ func (k *destinationRun) refute(p *pass, g *group) {
 		return
 	}
 	k.incrementalRefuted = refutation{Of: requestsBy(p.stream), Why: why}
-	k.noticed = append(k.noticed, Notice{Severity: Warned, About: NoticeIncremental, Table: p.stream.Table.Name, Reason: why + ": from now on every pass reads the whole list"})
+	k.noticed = append(k.noticed, Notice{Severity: Warned, Kind: NoticeIncremental, Table: p.stream.Table.Name, Reason: why + ": from now on every pass reads the whole list"})
 }

@@ -80,7 +80,7 @@ func (p position) displaced(table string, at load.StreamState) string {
 // and a notice is added.
 func (k *destinationRun) inPlace(ctx context.Context, st *streamRun) (bool, error) {
 	table := st.stream.Table.Name
-	at, err := k.dest.Standing(ctx, k.key, table)
+	at, err := k.dest.StreamState(ctx, k.key, table)
 	if err != nil {
 		return false, err
 	}
@@ -91,7 +91,7 @@ func (k *destinationRun) inPlace(ctx context.Context, st *streamRun) (bool, erro
 	if why == "" {
 		return true, nil
 	}
-	st.noticed = append(st.noticed, Notice{Severity: Warned, About: NoticeTable, Table: table, Reason: why + ": the stream is read from the beginning"})
+	st.noticed = append(st.noticed, Notice{Severity: Warned, Kind: NoticeTable, Table: table, Reason: why + ": the stream is read from the beginning"})
 	return false, nil
 }
 

@@ -55,7 +55,7 @@ func TestCursorKnowsItsTable(t *testing.T) {
 			c.do(t, r.rig, "items")
 			before := m.requests
 			rep := r.once()
-			require.Equal(t, StatusComplete, rep.Status, rep.Why)
+			require.Equal(t, StatusComplete, rep.Status, rep.Reasons)
 			if c.says == "" {
 				require.LessOrEqual(t, m.requests-before, 5)
 				require.Empty(t, rep.Notices)
@@ -64,7 +64,7 @@ func TestCursorKnowsItsTable(t *testing.T) {
 			require.Empty(t, r.missing())
 			require.EqualValues(t, 500, rep.Counts.Written)
 			require.Len(t, rep.Notices, 1)
-			require.Equal(t, NoticeTable, rep.Notices[0].About)
+			require.Equal(t, NoticeTable, rep.Notices[0].Kind)
 			require.Contains(t, rep.Notices[0].Reason, "items "+c.says)
 			before = m.requests
 			require.Empty(t, r.once().Notices, "the notice comes once")

@@ -28,17 +28,17 @@ type PartSource interface {
 	PagesOf(ctx context.Context, s schemas.Stream, from state.Cursor, ask func(p extract.Parent, of int) bool) iter.Seq2[extract.Page, error]
 }
 
-// Ender is implemented by sources whose streams wait for a pass over their parent, such as *extract.Client.
-type Ender interface {
-	// Ended reports to the source that no further pass over the stream follows.
-	Ended(stream string)
+// PassListener is implemented by sources whose streams wait for a pass over their parent, such as *extract.Client.
+type PassListener interface {
+	// NoMorePasses reports to the source that no further pass over the stream follows.
+	NoMorePasses(stream string)
 }
 
 // ended lets the child streams of s continue. s may have ended without a pass, because its probes were refused
 // or a destination was not reachable. Invariant 15
 func (r *run) ended(s schemas.Stream) {
-	if source, ok := r.Source.(Ender); ok {
-		source.Ended(s.Name)
+	if source, ok := r.Source.(PassListener); ok {
+		source.NoMorePasses(s.Name)
 	}
 }
 
@@ -91,8 +91,8 @@ func (st *streamRun) newParentTracker() *parentTracker {
 	if !ok || s.Parent == "" || !st.parts() {
 		return nil
 	}
-	k := &parentTracker{source: source, definition: definition(s), reread: cmp.Or(s.Reread, defaultReread), single: single(s), again: map[uint64]bool{}}
-	if s.Reread == 0 {
+	k := &parentTracker{source: source, definition: definition(s), reread: cmp.Or(s.RereadPasses, defaultReread), single: single(s), again: map[uint64]bool{}}
+	if s.RereadPasses == 0 {
 		k.few = fewParents
 	}
 	for _, p := range s.Params {
@@ -172,13 +172,13 @@ func (k *parentTracker) needsRequest(p extract.Parent, of int) bool {
 	return wanted
 }
 
-func (k *parentTracker) print(p extract.Parent) int64 { return int64(p.Print + k.definition) }
+func (k *parentTracker) print(p extract.Parent) int64 { return int64(p.Fingerprint + k.definition) }
 
 // note records the parents of a page.
 func (k *parentTracker) note(parents []extract.Parent) {
 	for _, p := range parents {
 		k.records += p.Records
-		k.noted = append(k.noted, noted{tuple: string(p.Tuple), print: k.print(p), sure: p.Sure, until: k.records})
+		k.noted = append(k.noted, noted{tuple: string(p.Tuple), print: k.print(p), sure: p.Complete, until: k.records})
 		for _, m := range k.known {
 			m.mark(tupleID(p.Tuple), listed)
 		}

@@ -136,7 +136,7 @@ func (e *estate) streams() (all []schemas.Stream) {
 		child.Table.Name, child.Key, child.Method, child.Path = "x_paper", []string{"_context__id"}, "GET", "/api/paper/{id}"
 		child.Class, child.Media = schemas.ClassFile, "application/pdf"
 	}
-	child.Parent, child.Reread = "x.parents", e.reread
+	child.Parent, child.RereadPasses = "x.parents", e.reread
 	child.Params = []schemas.Param{{Name: "id", In: "path", From: "/id"}}
 	return []schemas.Stream{parents, child}
 }

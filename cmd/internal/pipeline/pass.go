@@ -202,7 +202,7 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 		return fmt.Errorf("%s: %w", p.stream.Name, err)
 	}
 	if p.tracksLeft() {
-		p.shaper.TrackLeft()
+		p.shaper.TrackFiltered()
 	}
 	return nil
 }

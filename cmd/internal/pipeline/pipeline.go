@@ -58,8 +58,8 @@ type Config struct {
 	Streams      []schemas.Stream // parents before their children
 	Log          map[string]bool  // streams whose row changes are recorded in _penstock_changes
 
-	// Apart names the streams that have an origin or a credential of their own, instead of those of their surface.
-	Apart map[string]bool
+	// OwnOrigin names the streams that have an origin or a credential of their own, instead of those of their surface.
+	OwnOrigin map[string]bool
 
 	// Origins maps stream names to where they are read from. A destination records the origin with the tables,
 	// and refuses another one.
@@ -79,8 +79,8 @@ type Config struct {
 	GroupBytes int64   // approximate bytes of rows per commit; 0: DefaultGroupBytes
 	GroupRows  int     // rows per commit, plus up to a page; 0: the default for destinations without a preference
 
-	// Turns is shared with the Deltas of the pipeline in this process; nil if there is none.
-	Turns *StreamLocks
+	// Locks is shared with the Deltas of the pipeline in this process; nil if there is none.
+	Locks *StreamLocks
 
 	Options  Options
 	Forecast *Forecast   // the expected cost of the run; nil: unknown
@@ -173,7 +173,7 @@ func newRun(c Config) (*run, error) {
 	r.limits.patience = cmp.Or(r.limits.patience, defaultLimits.patience)
 	r.limits.compared = cmp.Or(r.limits.compared, defaultLimits.compared)
 	r.limits.keySlots = cmp.Or(r.limits.keySlots, defaultLimits.keySlots)
-	r.gates = newGates(c.Streams, c.Apart)
+	r.gates = newGates(c.Streams, c.OwnOrigin)
 	return r, nil
 }
 

@@ -51,7 +51,7 @@ func listVerdict(l *extract.ParentList) Verdict {
 	if l.End.ParentList != nil {
 		f.Parent = listVerdict(l.End.ParentList)
 	}
-	if l.Again {
+	if l.Repeated {
 		f.Second = proof.SameRecords
 	}
 	return proof.Judge(f)

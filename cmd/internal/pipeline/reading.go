@@ -29,7 +29,7 @@ type reading struct {
 func factsOf(end *extract.End) proof.Facts {
 	f := proof.Facts{
 		Rule: end.Rule, Pages: end.Pages, FirstTotal: proof.Total(end.FirstTotal), LastTotal: proof.Total(end.LastTotal),
-		Reread: end.Reread, Round: end.Round, Refused: end.Refused, Counted: end.Counted, Guessed: end.Guessed, Unshown: end.Unshown, Partial: end.Partial,
+		Reread: end.Reread, Round: end.Round, Refused: end.Refused, Counted: end.Counted, Guessed: end.PathOnly, Unshown: end.OnePageOnly, Partial: end.Partial,
 		Windows: end.Windows, ShortLists: end.Short, Misplaced: end.Misplaced,
 		Unexplained: end.Unexplained, Incomplete: end.Incomplete,
 		Moved: end.Drift.Moved, Shifted: end.Drift.Shifted, Overlap: end.Drift.Overlap,

@@ -124,10 +124,10 @@ func (r *run) row(rep Report, destination string) ([]any, error) {
 	for _, s := range here.Streams {
 		counts.Streams[s.Status]++
 		if s.Status != StatusComplete {
-			counts.Open[s.Status] = append(counts.Open[s.Status], s.Called())
+			counts.Open[s.Status] = append(counts.Open[s.Status], s.Title())
 			if s.Err != nil {
 				text := s.Err.Error()
-				counts.Words[s.Called()] = strings.ToValidUTF8(text[:min(len(text), maxWords)], "")
+				counts.Words[s.Title()] = strings.ToValidUTF8(text[:min(len(text), maxWords)], "")
 			}
 		}
 	}

@@ -67,7 +67,7 @@ type StreamReport struct {
 	Done        time.Time     `json:"done_at,omitzero"`   // end of a backfill that an earlier run completed
 	Status      Status        `json:"status"`
 	Verdict     Verdict       `json:"verdict,omitempty"` // verdict on the last finished pass
-	Why         string        `json:"why,omitempty"`     // reasons for the verdict
+	Reasons     string        `json:"why,omitempty"`     // reasons for the verdict
 	Counts      Counts        `json:"counts"`
 	Missing     int64         `json:"missing,omitempty"` // live rows that the last pass did not contain
 	Passes      int           `json:"passes"`

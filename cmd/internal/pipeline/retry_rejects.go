@@ -79,7 +79,7 @@ func (t *rejectRetry) fit(known []schemas.Table, records []*reject) (*refitted, 
 		out.batches, out.rejects = append(out.batches, batches...), append(append(out.rejects, rejects...), kept...)
 	}
 	for _, j := range records {
-		whole := transform.Whole(j.reason)
+		whole := transform.HasWholeRecord(j.reason)
 		if whole {
 			rest, err := m.Append([]byte("[" + j.raw + "]"))
 			for ; err == nil && len(rest) > 0; rest, err = m.AppendMore(rest) {

@@ -33,8 +33,8 @@ func TestRunLoadsEveryStreamAndRecordsIt(t *testing.T) {
 	require.Equal(t, records(0, 7), r.alive("crm_deals"))
 	require.Equal(t, StreamReport{
 		Stream: "crm_leads", Table: "crm_leads", Destination: "warehouse", Status: StatusComplete, Verdict: Proven,
-		Why:    "the source states 25 records, and 25 distinct records arrived",
-		Counts: Counts{Fetched: 25, Written: 25}, Passes: 1, Pages: 3, Requests: 3,
+		Reasons: "the source states 25 records, and 25 distinct records arrived",
+		Counts:  Counts{Fetched: 25, Written: 25}, Passes: 1, Pages: 3, Requests: 3,
 		Bytes: rep.Streams[0].Bytes, Duration: rep.Streams[0].Duration,
 	}, rep.Streams[0])
 
@@ -489,7 +489,7 @@ func TestParentsWithoutAKeyProveNothing(t *testing.T) {
 		rep, err := r.run(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, Unproven, rep.Streams[1].Verdict, "dry run: %t", dry)
-		require.Contains(t, rep.Streams[1].Why, "the list of parents is only unproven")
+		require.Contains(t, rep.Streams[1].Reasons, "the list of parents is only unproven")
 	}
 }
 

@@ -254,7 +254,7 @@ func TestSandboxParentRefused(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{
 		NoLimits: true, Faults: []sandbox.Fault{{Match: "crm.deals", Kind: sandbox.FaultStatus, Status: http.StatusForbidden}},
 	}, func(s schemas.Stream) bool { return s.Name == "crm.deals" || s.Name == "crm.deal" })
-	p.config.Turns = &StreamLocks{}
+	p.config.Locks = &StreamLocks{}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than a child waits for its parent's pass
 	defer cancel()
 	rep, err := p.run(ctx)

@@ -28,7 +28,7 @@ func (p *pass) drifted(g *group, shut, believed bool) []Notice {
 	}
 	for i := range all {
 		switch {
-		case all[i].About != NoticeCount:
+		case all[i].Kind != NoticeCount:
 		case shut:
 			all[i].Severity = Blocking // the brake holds the deletions
 		case p.Options.ConfirmShrink:
@@ -47,7 +47,7 @@ func (p *pass) noticeBound(beyond []string) []Notice {
 	columns, tables := p.stream.Bounds()
 	reason := fmt.Sprintf("more than %d columns or %d child tables: %s and all further fields are in %s; to allow more, set max_columns and max_tables of the stream",
 		columns, tables, strings.Join(beyond, ", "), schemas.ColRest)
-	return []Notice{{Severity: Warned, About: NoticeBound, Table: p.stream.Table.Name, Reason: reason}}
+	return []Notice{{Severity: Warned, Kind: NoticeBound, Table: p.stream.Table.Name, Reason: reason}}
 }
 
 // note writes the notices of a pass to the table of schema changes, and stores the convention and the profile for the
@@ -59,7 +59,7 @@ func (k *destinationRun) note(ctx context.Context, p *pass, g *group, e *ending)
 	shut := e.decision.Confirm
 	found := append(p.drifted(g, shut, !k.refuted), k.noticed...)
 	if left := p.leftByFilter(e); left != "" {
-		found = append(found, Notice{Severity: Noted, About: NoticeFilter, Table: p.stream.Table.Name, Reason: left})
+		found = append(found, Notice{Severity: Noted, Kind: NoticeFilter, Table: p.stream.Table.Name, Reason: left})
 	}
 	k.report.Notices, k.noticed = found, nil
 	if err := p.writeNotices(ctx, k.tx, found); err != nil {
@@ -101,7 +101,7 @@ func (r *run) writeNotices(ctx context.Context, tx load.Tx, all []Notice) error 
 	}
 	at, rows := r.Now(), make([][]any, len(all))
 	for i, n := range all {
-		rows[i] = []any{at, r.Run, n.Table, n.Column, "", load.ActionDrift, n.From, n.To, string(n.Severity) + ": " + n.About + ": " + n.Reason}
+		rows[i] = []any{at, r.Run, n.Table, n.Column, "", load.ActionDrift, n.From, n.To, string(n.Severity) + ": " + n.Kind + ": " + n.Reason}
 	}
 	return writeOwn(ctx, tx, load.Changes, rows...)
 }
@@ -117,7 +117,7 @@ func (st *streamRun) recordHeld(ctx context.Context, err error) error {
 	if changed.Err != nil {
 		reason += ": " + changed.Err.Error()
 	}
-	all := []Notice{{Severity: Blocking, About: NoticeEnvelope, Table: st.origin.Table.Name, Reason: reason}}
+	all := []Notice{{Severity: Blocking, Kind: NoticeEnvelope, Table: st.origin.Table.Name, Reason: reason}}
 	for _, k := range st.destinations {
 		if k.finished || k.dest.Destination == nil {
 			continue

@@ -25,7 +25,7 @@ const (
 // Notice is one difference between a pass and the previous one.
 type Notice struct {
 	Severity Severity `json:"severity"`
-	About    string   `json:"about"` // see the Notice constants
+	Kind     string   `json:"about"` // see the Notice constants
 	Table    string   `json:"table"`
 	Column   string   `json:"column,omitempty"`
 	From     string   `json:"from,omitempty"` // types, if the type has changed
@@ -73,7 +73,7 @@ func drift(before, now *Profile, root string, t tolerances) []Notice {
 	}
 	var all []Notice
 	if b, n := before.Page, now.Page; b > 0 && n > 0 && b != n {
-		all = append(all, Notice{Severity: Noted, About: NoticePage, Table: root, Reason: fmt.Sprintf("the fullest page has %d records, and had %d before", n, b)})
+		all = append(all, Notice{Severity: Noted, Kind: NoticePage, Table: root, Reason: fmt.Sprintf("the fullest page has %d records, and had %d before", n, b)})
 	}
 	all = append(all, t.count(root, before.Tables[root].Rows, now.Tables[root].Rows)...)
 	for _, name := range slices.Sorted(maps.Keys(before.Tables)) {
@@ -83,7 +83,7 @@ func drift(before, now *Profile, root string, t tolerances) []Notice {
 		}
 		records := now.Tables[root].Rows
 		if had := part(before.Tables[name].Rows, before.Tables[root].Rows); had*float64(records) >= t.evidence {
-			all = append(all, Notice{Severity: Warned, About: NoticeVanished, Table: name, Reason: fmt.Sprintf("none of %d records has rows in it; before, there were %d rows for %d records", records, before.Tables[name].Rows, before.Tables[root].Rows)})
+			all = append(all, Notice{Severity: Warned, Kind: NoticeVanished, Table: name, Reason: fmt.Sprintf("none of %d records has rows in it; before, there were %d rows for %d records", records, before.Tables[name].Rows, before.Tables[root].Rows)})
 		}
 	}
 	gravest(all)
@@ -100,9 +100,9 @@ func rank(s Severity) int { return slices.Index([]Severity{Noted, Warned, Blocki
 func (t tolerances) count(table string, before, now int64) []Notice {
 	switch lost := before - now; {
 	case lost > t.loss && float64(lost) > t.share*float64(before):
-		return []Notice{{Severity: Warned, About: NoticeCount, Table: table, Reason: fmt.Sprintf("%d records arrived, and %d the time before", now, before)}}
+		return []Notice{{Severity: Warned, Kind: NoticeCount, Table: table, Reason: fmt.Sprintf("%d records arrived, and %d the time before", now, before)}}
 	case -lost > t.gained && float64(now) > t.growth*float64(before):
-		return []Notice{{Severity: Noted, About: NoticeCount, Table: table, Reason: fmt.Sprintf("%d records arrived, and only %d the time before", now, before)}}
+		return []Notice{{Severity: Noted, Kind: NoticeCount, Table: table, Reason: fmt.Sprintf("%d records arrived, and only %d the time before", now, before)}}
 	}
 	return nil
 }
@@ -116,17 +116,17 @@ func (t tolerances) columns(table string, before, now TableProfile) []Notice {
 		was, is := part(b.Filled, before.Rows), part(n.Filled, now.Rows)
 		switch {
 		case n.Filled == 0 && was*float64(now.Rows) >= t.evidence:
-			d.About, d.Reason = NoticeVanished, fmt.Sprintf("none of %d records has it, and %s had it before", now.Rows, percent(was))
+			d.Kind, d.Reason = NoticeVanished, fmt.Sprintf("none of %d records has it, and %s had it before", now.Rows, percent(was))
 			if was >= 0.5 {
 				d.Severity = Warned
 			}
 		case n.Filled > 0 && b.Type != n.Type:
-			d.About, d.From, d.To, d.Reason = NoticeType, b.Type, n.Type, fmt.Sprintf("the type of the values changed: %s, and %s before", n.Type, b.Type)
+			d.Kind, d.From, d.To, d.Reason = NoticeType, b.Type, n.Type, fmt.Sprintf("the type of the values changed: %s, and %s before", n.Type, b.Type)
 			if n.Type == "text" || n.Type == "json" {
 				d.Severity = Warned
 			}
 		case n.Filled > 0 && math.Abs(was-is) >= t.nulls && unlikely(b.Filled, before.Rows, n.Filled, now.Rows) >= t.sigmas:
-			d.About, d.Reason = NoticeNulls, fmt.Sprintf("%s of %d records have it, and %s of %d had it before", percent(is), now.Rows, percent(was), before.Rows)
+			d.Kind, d.Reason = NoticeNulls, fmt.Sprintf("%s of %d records have it, and %s of %d had it before", percent(is), now.Rows, percent(was), before.Rows)
 			if is < was {
 				d.Severity = Warned
 			}
@@ -137,7 +137,7 @@ func (t tolerances) columns(table string, before, now TableProfile) []Notice {
 	}
 	for _, name := range slices.Sorted(maps.Keys(now.Columns)) {
 		if _, known := before.Columns[name]; !known && before.Rows > 0 {
-			all = append(all, Notice{Severity: Noted, About: NoticeNew, Table: table, Column: name, To: now.Columns[name].Type,
+			all = append(all, Notice{Severity: Noted, Kind: NoticeNew, Table: table, Column: name, To: now.Columns[name].Type,
 				Reason: fmt.Sprintf("%s of %d records have it, and none had it before", percent(part(now.Columns[name].Filled, now.Rows)), now.Rows)})
 		}
 	}
@@ -187,7 +187,7 @@ func changedConvention(before, now extract.Convention, cause error) []Notice {
 	} else if cause != nil {
 		reason += ": " + cause.Error()
 	}
-	return []Notice{{Severity: Warned, About: NoticeEnvelope, Reason: reason}}
+	return []Notice{{Severity: Warned, Kind: NoticeEnvelope, Reason: reason}}
 }
 
 func orNone(s string) string { return cmp.Or(s, "nothing") }

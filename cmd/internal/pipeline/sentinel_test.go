@@ -58,7 +58,7 @@ func TestNotices(t *testing.T) {
 			t.Parallel()
 			var got []string
 			for _, n := range drift(c.before, c.now, "crm_leads", usualTolerances) {
-				got = append(got, string(n.Severity)+" "+n.About+" "+n.Column)
+				got = append(got, string(n.Severity)+" "+n.Kind+" "+n.Column)
 			}
 			require.Equal(t, c.want, strings.Join(got, ", "))
 		})
@@ -91,7 +91,7 @@ func TestNoFalseAlarms(t *testing.T) {
 		}
 		before, now := chance("before"), chance("now")
 		for _, n := range drift(before, now, "crm_leads", usualTolerances) {
-			require.True(t, n.Severity == Noted || n.About == NoticeCount, n.Reason)
+			require.True(t, n.Severity == Noted || n.Kind == NoticeCount, n.Reason)
 		}
 	})
 }
@@ -179,7 +179,7 @@ func TestSentinelIsSilentOverAnUnchangedSandbox(t *testing.T) {
 func noticesText(all []Notice) string {
 	var out []string
 	for _, n := range all {
-		out = append(out, n.Table+" "+n.Column+" "+string(n.Severity)+": "+n.About)
+		out = append(out, n.Table+" "+n.Column+" "+string(n.Severity)+": "+n.Kind)
 	}
 	return strings.Join(out, ", ")
 }

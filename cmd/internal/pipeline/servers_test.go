@@ -94,7 +94,7 @@ func detailsOf(list schemas.Stream, name, key string) schemas.Stream {
 	d.Path, d.Method = "/"+strings.ReplaceAll(name, ".", "/")+"/{id}", http.MethodGet
 	d.Table = schemas.Table{Name: strings.ReplaceAll(name, ".", "_"), Key: []string{schemas.Column("/" + key)}}
 	d.Params = []schemas.Param{{Name: "id", In: "path", From: "/" + key}}
-	d.Reread = 1_000_000 // no parent is due for a regular check
+	d.RereadPasses = 1_000_000 // no parent is due for a regular check
 	return d
 }
 
@@ -258,7 +258,7 @@ func few(marks []string) string {
 func (o serverOutcome) String() string {
 	spec, _ := json.Marshal(o.Spec)
 	return fmt.Sprintf("seed %d, run %d: %s\n  %s\n  %s %s: %s %v\n  %s\n  %s", o.Spec.Seed, o.Run, o.Cause, o.Detail,
-		o.Report.Status, o.Report.Verdict, o.Report.Why, o.Report.Err, spec, strings.Join(o.Requests, "\n  "))
+		o.Report.Status, o.Report.Verdict, o.Report.Reasons, o.Report.Err, spec, strings.Join(o.Requests, "\n  "))
 }
 
 // failedOnce are seeds of servers that were misread before.
@@ -372,7 +372,7 @@ func (f *falseAlarms) add(o serverOutcome) {
 	f.plain[family]++
 	if !o.claims() {
 		f.refused[family]++
-		f.examples = append(f.examples, fmt.Sprintf("seed %d, run %d, %s: %s %s: %s %v", o.Spec.Seed, o.Run, family, o.Report.Status, o.Report.Verdict, o.Report.Why, o.Report.Err))
+		f.examples = append(f.examples, fmt.Sprintf("seed %d, run %d, %s: %s %s: %s %v", o.Spec.Seed, o.Run, family, o.Report.Status, o.Report.Verdict, o.Report.Reasons, o.Report.Err))
 	}
 }
 

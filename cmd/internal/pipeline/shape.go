@@ -58,7 +58,7 @@ func (p *pass) flush() error {
 	p.total.filtered = p.shaper.Filtered()
 	p.total.fetched = p.mapper.Fetched() - p.total.filtered
 	p.total.clashes, p.total.repeats = p.clash, p.mapper.Repeats()
-	p.total.beyond = p.mapper.Beyond()
+	p.total.beyond = p.mapper.BeyondLimit()
 	p.total.rejected = p.mapper.Rejected() + p.shaper.Rejected()
 	return nil
 }

@@ -63,7 +63,7 @@ func (r *run) stream(ctx context.Context, s schemas.Stream) []StreamReport {
 	started := time.Now()
 	st := &streamRun{run: r, origin: s, stream: s, destinations: newDestinationRuns(r, s)}
 	err := guard(s.Name, func() error {
-		lock, err := r.Turns.take(ctx, s.Name)
+		lock, err := r.Locks.take(ctx, s.Name)
 		if err != nil {
 			return err
 		}

@@ -193,7 +193,7 @@ func TestVerifyOfAListWithGaps(t *testing.T) {
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
 	r.must(StatusComplete)
 	l.records = slices.Delete(l.records, 4, 5)
-	l.end.Gaps = []extract.Gap{{At: "page 2", From: 4, Rows: 1, Status: 500}}
+	l.end.Gaps = []extract.Gap{{At: "page 2", First: 4, Rows: 1, Status: 500}}
 	rep := r.verify(VerifyOptions{})
 	require.Equal(t, Unchecked, rep.Streams[0].Agreement)
 	require.ErrorContains(t, rep.Streams[0].Err, "page 2")

@@ -38,7 +38,7 @@ func TestVerdictsSayWhatIsMissing(t *testing.T) {
 			"a second reading found 3 other records"},
 		"moved": {list{records: records(0, 25), size: 10, total: true, end: extract.End{Drift: extract.Drift{Moved: 2}}},
 			"the total changed 2 times while the list was read"},
-		"gap": {list{records: records(0, 25), size: 10, end: extract.End{Gaps: []extract.Gap{{At: "page 2", From: 16, Rows: 1, Status: 500, Words: "Server Error"}}}},
+		"gap": {list{records: records(0, 25), size: 10, end: extract.End{Gaps: []extract.Gap{{At: "page 2", First: 16, Rows: 1, Status: 500, Message: "Server Error"}}}},
 			"1 record cannot be read: record 17 of the list (page 2): 500: Server Error"},
 		"empty": {list{size: 10, end: extract.End{Rule: extract.RuleEmptyPage}},
 			"no total, ended with an empty page, no records arrived, as for a user without permission, read once"},
@@ -47,7 +47,7 @@ func TestVerdictsSayWhatIsMissing(t *testing.T) {
 			r := newRig(t, map[string]*list{"crm_leads": &tt.list}, stream("crm_leads"))
 			rep, err := r.run(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, tt.want, rep.Streams[0].Why)
+			require.Equal(t, tt.want, rep.Streams[0].Reasons)
 			require.Equal(t, tt.want, r.last("crm_leads").Why)
 		})
 	}
@@ -117,7 +117,7 @@ func TestGapsAreReported(t *testing.T) {
 	r.must(StatusComplete)
 	l.records = append(records(0, 16), records(17, 24)...)
 	l.total, l.states = false, 25
-	gap := extract.Gap{At: "page 2", From: 16, Rows: 1, After: "15", Before: "17", Status: 500, Words: "Server Error"}
+	gap := extract.Gap{At: "page 2", First: 16, Rows: 1, After: "15", Before: "17", Status: 500, Message: "Server Error"}
 	l.end = extract.End{Rule: extract.RuleLastPage, Gaps: []extract.Gap{gap}}
 	r.restart(nil)
 	rep := r.must(StatusPartial)
@@ -175,8 +175,8 @@ func TestTwinsWitness(t *testing.T) {
 	r.restart(nil)
 	rep := r.must(StatusPartial)
 	require.Equal(t, []any{Unproven, StatusHeld, 75}, []any{rep.Streams[0].Verdict, rep.Streams[0].Status, rep.ExitCode()})
-	require.Contains(t, rep.Streams[0].Why, "crm_all_leads has 2 records (")
-	require.Contains(t, rep.Streams[0].Why, ") that this list lacks")
+	require.Contains(t, rep.Streams[0].Reasons, "crm_all_leads has 2 records (")
+	require.Contains(t, rep.Streams[0].Reasons, ") that this list lacks")
 	require.ElementsMatch(t, []string{"17", "18"}, r.last("crm_leads").Twin.Examples)
 	require.Len(t, r.alive("crm_leads"), 26)
 	require.Equal(t, StatusComplete, rep.Streams[1].Status, "the twin's list is complete")

@@ -72,7 +72,7 @@ func (w *worker) apply(ctx context.Context, p Pipeline) time.Duration {
 	if p.Deltas == nil {
 		return -1
 	}
-	if !p.Beside {
+	if !p.Concurrent {
 		select {
 		case w.turn <- struct{}{}:
 			defer func() { <-w.turn }()
@@ -97,8 +97,8 @@ func (w *worker) apply(ctx context.Context, p Pipeline) time.Duration {
 	case err != nil:
 		w.d.Log.Warn("cannot apply webhook events; retrying soon", "pipeline", p.Name, "error", err)
 		return applyRetry
-	case got.Again > 0:
-		return got.Again
+	case got.ApplyAfter > 0:
+		return got.ApplyAfter
 	}
 	return -1
 }

@@ -22,9 +22,9 @@ func TestDeltas(t *testing.T) {
 		var mu sync.Mutex // guards applied, orders and closed
 		var applied []time.Duration
 		begun := time.Now()
-		answers := []Deltas{{}, {Applied: 3, Again: 5 * time.Second}, {Refresh: []string{"crm.deals"}}, {}}
+		answers := []Deltas{{}, {Applied: 3, ApplyAfter: 5 * time.Second}, {Refresh: []string{"crm.deals"}}, {}}
 		p, closed := r.pipeline("p", Plan{}), 0
-		p.Beside = true
+		p.Concurrent = true
 		p.Deltas = func(context.Context) (Deltas, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -41,8 +41,8 @@ func TestDeltas(t *testing.T) {
 			return slices.Clone(applied)
 		}
 		p.Close = func() { mu.Lock(); closed++; mu.Unlock() }
-		var orders []Order
-		r.run = func(_ context.Context, o Order) (pipeline.Report, error) {
+		var orders []RunRequest
+		r.run = func(_ context.Context, o RunRequest) (pipeline.Report, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			orders = append(orders, o)
@@ -92,7 +92,7 @@ func TestDeltasBetweenRuns(t *testing.T) {
 			time.Sleep(d)
 			*is = false
 		}
-		r.run = func(context.Context, Order) (pipeline.Report, error) {
+		r.run = func(context.Context, RunRequest) (pipeline.Report, error) {
 			work(&running, &applying, 20*time.Minute)
 			return pipeline.Report{Status: pipeline.StatusComplete}, nil
 		}
@@ -100,7 +100,7 @@ func TestDeltasBetweenRuns(t *testing.T) {
 		p.Deltas = func(context.Context) (Deltas, error) {
 			work(&applying, &running, 7*time.Second)
 			applied++
-			return Deltas{Again: time.Second}, nil
+			return Deltas{ApplyAfter: time.Second}, nil
 		}
 		r.start(p)
 		time.Sleep(5*time.Hour - time.Minute) // the fifth run begins with the fifth hour

@@ -21,7 +21,7 @@ func TestHintsAreBounded(t *testing.T) {
 				p := r.pipeline("p", Plan{})
 				p.Hinted = map[string][]string{"main": streams}
 				var at []time.Time
-				r.run = func(_ context.Context, o Order) (pipeline.Report, error) {
+				r.run = func(_ context.Context, o RunRequest) (pipeline.Report, error) {
 					require.Equal(t, TriggerRefresh, o.Trigger)
 					require.Equal(t, streams, o.Streams)
 					at = append(at, time.Now())

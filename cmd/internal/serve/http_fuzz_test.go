@@ -86,9 +86,9 @@ func newSurface(t testing.TB) (*surface, []visitor) {
 	guard.Define(tokens)
 	feed := &board.Feed{}
 	f := facts.New(facts.Config{
-		Places:   func() []facts.Place { return nil },
-		Webhooks: func() []facts.Receiver { return []facts.Receiver{{Source: canary, Scheme: "stripe"}} },
-		Journal:  s.journal, Inbox: s.inbox, Log: log,
+		Destinations: func() []facts.DestinationPart { return nil },
+		Webhooks:     func() []facts.Receiver { return []facts.Receiver{{Source: canary, Scheme: "stripe"}} },
+		Journal:      s.journal, Inbox: s.inbox, Log: log,
 	}, feed)
 	b, err := board.New(board.Config{Facts: f, Control: counted{s}, Feed: feed, Access: guard, Record: f.Record, Version: "1", Log: log})
 	require.NoError(t, err)
@@ -96,7 +96,7 @@ func newSurface(t testing.TB) (*surface, []visitor) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var working sync.WaitGroup
 	f.Attach(d)
-	working.Go(func() { f.Work(ctx) })
+	working.Go(func() { f.Refresh(ctx) })
 	t.Cleanup(func() { cancel(); working.Wait() })
 
 	scheme, ok := signature.Preset("stripe", "Service-Signature")
@@ -246,7 +246,7 @@ func (s *surface) standing(t testing.TB) slotState {
 	t.Helper()
 	audited, err := s.facts.Audit(t.Context(), board.Query{Limit: 1})
 	require.NoError(t, err)
-	events, err := s.inbox.Standings(t.Context())
+	events, err := s.inbox.Backlogs(t.Context())
 	require.NoError(t, err)
 	return slotState{s.effects.Load(), audited.Total, fmt.Sprint(events)}
 }

@@ -116,7 +116,7 @@ func TestMounted(t *testing.T) {
 func TestStop(t *testing.T) {
 	begun := make(chan struct{})
 	ended := false
-	p := Pipeline{Name: "p", Run: func(ctx context.Context, o Order) (pipeline.Report, error) {
+	p := Pipeline{Name: "p", Run: func(ctx context.Context, o RunRequest) (pipeline.Report, error) {
 		close(begun)
 		<-ctx.Done()
 		ended = true
@@ -133,7 +133,7 @@ func TestStop(t *testing.T) {
 	line, err := bufio.NewReader(resp.Body).ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, "data: 1\n", line)
-	_, err = d.RunNow("p", Order{})
+	_, err = d.RunNow("p", RunRequest{})
 	require.NoError(t, err)
 	<-begun
 	slow, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
@@ -143,7 +143,7 @@ func TestStop(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, d.stop())
 	require.True(t, ended)
-	_, err = d.RunNow("p", Order{})
+	_, err = d.RunNow("p", RunRequest{})
 	require.ErrorIs(t, err, ErrStopping)
 	http.DefaultClient.CloseIdleConnections()
 }
@@ -274,7 +274,7 @@ func TestFollow(t *testing.T) {
 // The status of a run has the progress of each stream, and then its outcome.
 func TestRunning(t *testing.T) {
 	release := make(chan struct{})
-	p := Pipeline{Name: "p", Run: func(ctx context.Context, o Order) (pipeline.Report, error) {
+	p := Pipeline{Name: "p", Run: func(ctx context.Context, o RunRequest) (pipeline.Report, error) {
 		o.Rates(func() []Rate { return []Rate{{Surface: "app", Limit: "100/s"}} })
 		for _, e := range []pipeline.Event{
 			{Kind: pipeline.EventStart, Stream: "crm.leads", Total: -1},
@@ -293,9 +293,9 @@ func TestRunning(t *testing.T) {
 	r := newRig(t)
 	r.start(p)
 	defer r.stop()
-	id, err := r.d.RunNow("p", Order{})
+	id, err := r.d.RunNow("p", RunRequest{})
 	require.NoError(t, err)
-	_, err = r.d.RunNow("p", Order{})
+	_, err = r.d.RunNow("p", RunRequest{})
 	require.ErrorIs(t, err, ErrBusy)
 	f := r.d.Hub().Follow()
 	defer f.Close()
@@ -327,7 +327,7 @@ func TestRunning(t *testing.T) {
 	close(release)
 	var again string
 	for err = ErrBusy; errors.Is(err, ErrBusy); runtime.Gosched() { // the notice comes shortly before the next run can begin
-		again, err = r.d.RunNow("p", Order{Trigger: TriggerRetry, Streams: []string{"crm.leads"}})
+		again, err = r.d.RunNow("p", RunRequest{Trigger: TriggerRetry, Streams: []string{"crm.leads"}})
 	}
 	require.NoError(t, err)
 	for s.Last == nil || s.Last.Run != again {

@@ -28,18 +28,18 @@ func NewHub() *Hub {
 
 // Status is the current state of a pipeline.
 type Status struct {
-	Name         string
-	Sources      []string
-	Destinations []string
-	Streams      []string
-	Schedule     string // as configured; "" if there is none
-	Paused       bool
-	Next         []time.Time      // the next slots, earliest first
-	Running      *Running         // nil: no run is in progress
-	Last         *pipeline.Report // report of the last run in this process
-	LastErr      error            // error of the last run itself
-	Deltas       *DeltasApplied   // the last application of webhook events
-	Receiving    bool             // the pipeline applies webhook events
+	Name          string
+	Sources       []string
+	Destinations  []string
+	Streams       []string
+	Schedule      string // as configured; "" if there is none
+	Paused        bool
+	Next          []time.Time      // the next slots, earliest first
+	Running       *Running         // nil: no run is in progress
+	Last          *pipeline.Report // report of the last run in this process
+	LastErr       error            // error of the last run itself
+	Deltas        *DeltasApplied   // the last application of webhook events
+	AppliesEvents bool             // the pipeline applies webhook events
 }
 
 // Running is a run in progress.
@@ -64,7 +64,7 @@ type Rate struct {
 	Sent     uint64    // requests so far by all users of the credential
 	Refused  uint64    // number of requests in Sent that got status 429
 	InFlight int       // requests in progress
-	Waiting  string    // what the next request waits for; "" if it does not wait
+	WaitsFor string    // what the next request waits for; "" if it does not wait
 	Until    time.Time // end of the wait; zero or past: no wait
 }
 

@@ -54,8 +54,8 @@ type Plan struct {
 	Deadline          time.Duration // a run is stopped after this time, and can be resumed; 0: never
 }
 
-// Order is a request for a run.
-type Order struct {
+// RunRequest is a request for a run.
+type RunRequest struct {
 	Run      string // id of the run, from pipeline.NewRunID
 	Trigger  Trigger
 	Streams  []string // patterns as in the configuration; nil: all
@@ -66,13 +66,13 @@ type Order struct {
 
 // Deltas is the result of one application of webhook events.
 type Deltas struct {
-	Applied  int           // events committed by this application
-	Behind   int           // verified events that still wait
-	Oldest   time.Time     // when the oldest waiting event was received; zero: none waits
-	Refresh  []string      // streams that a run must read soon, because their records cannot be read one by one
-	Again    time.Duration // time after which to apply again even without new events; 0: at the next event
-	Unmapped int           // events of a type that no stream handles
-	Dead     int           // events moved to the dead letters
+	Applied    int           // events committed by this application
+	Waiting    int           // verified events that still wait
+	Oldest     time.Time     // when the oldest waiting event was received; zero: none waits
+	Refresh    []string      // streams that a run must read soon, because their records cannot be read one by one
+	ApplyAfter time.Duration // time after which to apply again even without new events; 0: at the next event
+	Unmapped   int           // events of a type that no stream handles
+	Dead       int           // events moved to the dead letters
 
 	Lags []time.Duration // per record that is now in every destination: time since its first event was received
 }
@@ -89,7 +89,7 @@ type Pipeline struct {
 	// Run performs one run and returns when all of its work has ended. It takes the pipeline's lock
 	// in the state folder; [state.ErrLocked] means that another process runs the pipeline. Runs of
 	// one pipeline never overlap.
-	Run func(ctx context.Context, o Order) (pipeline.Report, error)
+	Run func(ctx context.Context, o RunRequest) (pipeline.Report, error)
 
 	// Planned means that Run can continue a run that another process began. The run then keeps its id,
 	// and Run waits for the rest of it.
@@ -98,9 +98,9 @@ type Pipeline struct {
 	// Deltas applies the events that have arrived and are ready, and returns. It may be nil. It is
 	// called some time after an event arrives. Calls do not overlap each other, or a call of Run
 	// unless Beside is set.
-	Deltas func(ctx context.Context) (Deltas, error)
-	Beside bool   // Deltas and Run may run at the same time: they coordinate each commit
-	Close  func() // called after the last call of Deltas; may be nil
+	Deltas     func(ctx context.Context) (Deltas, error)
+	Concurrent bool   // Deltas and Run may run at the same time: they coordinate each commit
+	Close      func() // called after the last call of Deltas; may be nil
 
 	// Hinted has the streams to read when an unverified delivery arrives, by source, parents before
 	// their children; see [Daemon.Hinted]. It is usually empty.

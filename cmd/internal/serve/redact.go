@@ -43,7 +43,7 @@ func (d *Daemon) cleanReport(r pipeline.Report) pipeline.Report {
 }
 
 func (d *Daemon) cleanStream(s pipeline.StreamReport) pipeline.StreamReport {
-	s.Err, s.Why = d.clean(s.Err), d.Redact(s.Why)
+	s.Err, s.Reasons = d.clean(s.Err), d.Redact(s.Reasons)
 	s.Notices = slices.Clone(s.Notices)
 	for i := range s.Notices {
 		s.Notices[i].Reason = d.Redact(s.Notices[i].Reason)

@@ -27,8 +27,8 @@ func TestRunsTellNoSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		runs := 0
-		p := Pipeline{Name: "p", Plan: plan(t, "@hourly", CatchUpOnce), Run: func(_ context.Context, o Order) (pipeline.Report, error) {
-			stream := pipeline.StreamReport{Stream: "crm.leads", Status: pipeline.StatusFailed, Why: secret, Err: trouble("stream"),
+		p := Pipeline{Name: "p", Plan: plan(t, "@hourly", CatchUpOnce), Run: func(_ context.Context, o RunRequest) (pipeline.Report, error) {
+			stream := pipeline.StreamReport{Stream: "crm.leads", Status: pipeline.StatusFailed, Reasons: secret, Err: trouble("stream"),
 				Notices: []pipeline.Notice{{Severity: pipeline.Warned, Reason: secret}}}
 			o.Progress(pipeline.Event{Kind: pipeline.EventEnd, Stream: "crm.leads", Report: &stream})
 			if runs++; runs == 3 {
@@ -73,7 +73,7 @@ func TestDeltasTellNoSecrets(t *testing.T) {
 		var log strings.Builder
 		ready := make(chan struct{})
 		p := r.pipeline("p", Plan{})
-		p.Beside = true
+		p.Concurrent = true
 		p.Deltas = func(context.Context) (Deltas, error) {
 			<-ready
 			return Deltas{}, fmt.Errorf("destination warehouse: dsn postgres://u:%s@db: %w", secret, cause)
@@ -100,14 +100,14 @@ func TestJournalKeepsNoSecrets(t *testing.T) {
 	const secret = "canary-4712-of-this-test"
 	r := newRig(t)
 	ended := make(chan struct{})
-	r.start(Pipeline{Name: "p", Run: func(_ context.Context, o Order) (pipeline.Report, error) {
+	r.start(Pipeline{Name: "p", Run: func(_ context.Context, o RunRequest) (pipeline.Report, error) {
 		defer close(ended)
-		stream := pipeline.StreamReport{Stream: "crm.leads", Status: pipeline.StatusFailed, Why: secret, Err: errors.New(secret)}
+		stream := pipeline.StreamReport{Stream: "crm.leads", Status: pipeline.StatusFailed, Reasons: secret, Err: errors.New(secret)}
 		o.Progress(pipeline.Event{Kind: pipeline.EventEnd, Stream: "crm.leads", Report: &stream})
 		return pipeline.Report{Run: o.Run, Status: pipeline.StatusFailed, Streams: []pipeline.StreamReport{stream}}, errors.New("dial " + secret)
 	}})
 	r.d.Redact = strings.NewReplacer(secret, "[redacted]").Replace
-	_, err := r.d.RunNow("p", Order{})
+	_, err := r.d.RunNow("p", RunRequest{})
 	require.NoError(t, err)
 	<-ended
 	r.stop()

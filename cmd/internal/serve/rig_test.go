@@ -37,11 +37,11 @@ type rig struct {
 	most    int // maximum number of concurrent runs
 	under   int
 	dues    []time.Time // slots that runs began for
-	run     func(ctx context.Context, o Order) (pipeline.Report, error)
+	run     func(ctx context.Context, o RunRequest) (pipeline.Report, error)
 }
 
 func newRig(t *testing.T) *rig {
-	return &rig{t: t, dir: t.TempDir(), run: func(context.Context, Order) (pipeline.Report, error) {
+	return &rig{t: t, dir: t.TempDir(), run: func(context.Context, RunRequest) (pipeline.Report, error) {
 		return pipeline.Report{Status: pipeline.StatusComplete}, nil
 	}}
 }
@@ -65,7 +65,7 @@ func plan(t testing.TB, cron string, c CatchUp) Plan {
 
 // pipeline returns a pipeline whose runs are the rig's.
 func (r *rig) pipeline(name string, p Plan) Pipeline {
-	return Pipeline{Name: name, Sources: []string{"main"}, Plan: p, Run: func(ctx context.Context, o Order) (pipeline.Report, error) {
+	return Pipeline{Name: name, Sources: []string{"main"}, Plan: p, Run: func(ctx context.Context, o RunRequest) (pipeline.Report, error) {
 		r.mu.Lock()
 		r.under++
 		r.most = max(r.most, r.under)

@@ -25,7 +25,7 @@ func Overdue(ctx context.Context) bool { return errors.Is(context.Cause(ctx), er
 type execution struct {
 	*worker
 	p       Pipeline // as it was when the run began
-	order   Order
+	order   RunRequest
 	slot    state.SlotRecord // zero: the run has no slot
 	started time.Time
 
@@ -66,7 +66,7 @@ func (x *execution) guarded(ctx context.Context) (report pipeline.Report, err er
 			}
 		})
 	}
-	if !x.p.Beside {
+	if !x.p.Concurrent {
 		select {
 		case x.turn <- struct{}{}:
 			defer func() { <-x.turn }()
@@ -108,7 +108,7 @@ func (x *execution) progress(e pipeline.Event) {
 	case r.Err != nil:
 		x.note("error", e, fmt.Sprintf("%s: %s: %v", r.Destination, r.Status, r.Err))
 	case r.Status != pipeline.StatusComplete:
-		x.note("warn", e, fmt.Sprintf("%s: %s: %s", r.Destination, r.Status, r.Why))
+		x.note("warn", e, fmt.Sprintf("%s: %s: %s", r.Destination, r.Status, r.Reasons))
 	default:
 		x.note("info", e, fmt.Sprintf("%s: %s, %d written, %d deleted", r.Destination, r.Verdict, r.Counts.Written, r.Counts.Deleted))
 	}

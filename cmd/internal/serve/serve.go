@@ -269,7 +269,7 @@ func (d *Daemon) worker(name string) (*worker, error) {
 
 // RunNow starts a run and returns its id. It returns [ErrBusy] if a run is in progress, and
 // [ErrUnknown] if there is no such pipeline, both wrapped.
-func (d *Daemon) RunNow(name string, o Order) (string, error) {
+func (d *Daemon) RunNow(name string, o RunRequest) (string, error) {
 	w, err := d.worker(name)
 	if err != nil {
 		return "", err

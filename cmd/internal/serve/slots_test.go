@@ -30,7 +30,7 @@ func TestRestarts(t *testing.T) {
 		r := newRig(t)
 		begun := time.Now()
 		left := map[int]time.Duration{} // of the work of each hour
-		r.run = func(ctx context.Context, o Order) (pipeline.Report, error) {
+		r.run = func(ctx context.Context, o RunRequest) (pipeline.Report, error) {
 			for hour := time.Now().Hour(); ; {
 				if _, ok := left[hour]; !ok {
 					left[hour] = 70 * time.Second
@@ -128,7 +128,7 @@ func TestCatchUp(t *testing.T) {
 func TestOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.run = func(ctx context.Context, o Order) (pipeline.Report, error) {
+		r.run = func(ctx context.Context, o RunRequest) (pipeline.Report, error) {
 			pause(ctx, 150*time.Minute)
 			return pipeline.Report{Status: pipeline.StatusComplete}, nil
 		}
@@ -140,7 +140,7 @@ func TestOverlap(t *testing.T) {
 		require.Contains(t, all[1].Why, "run "+all[0].Run+" was still in progress")
 		require.Len(t, seen[RunLate](r), 2)
 		require.Equal(t, map[string]int{"ran": 1, "still busy": 2}, outcomes(r))
-		_, err := r.d.RunNow("p", Order{})
+		_, err := r.d.RunNow("p", RunRequest{})
 		require.ErrorIs(t, err, ErrBusy)
 		r.stop()
 		require.Equal(t, 1, r.most)
@@ -152,13 +152,13 @@ func TestOverlap(t *testing.T) {
 func TestSlotAfterPartialRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.run = func(ctx context.Context, o Order) (pipeline.Report, error) {
+		r.run = func(ctx context.Context, o RunRequest) (pipeline.Report, error) {
 			pause(ctx, 10*time.Minute)
 			return pipeline.Report{Status: pipeline.StatusComplete}, nil
 		}
 		r.start(r.pipeline("p", plan(t, "@hourly", CatchUpOnce)))
 		time.Sleep(55 * time.Minute)
-		_, err := r.d.RunNow("p", Order{Streams: []string{"crm.leads"}})
+		_, err := r.d.RunNow("p", RunRequest{Streams: []string{"crm.leads"}})
 		require.NoError(t, err)
 		time.Sleep(30 * time.Minute)
 		all := r.slots("p")
@@ -336,7 +336,7 @@ func TestPause(t *testing.T) {
 func TestJitterAndDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.run = func(ctx context.Context, o Order) (pipeline.Report, error) {
+		r.run = func(ctx context.Context, o RunRequest) (pipeline.Report, error) {
 			<-ctx.Done()
 			return pipeline.Report{Status: pipeline.StatusStopped}, nil
 		}
@@ -360,7 +360,7 @@ func TestJitterAndDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		var cause error
-		r.run = func(ctx context.Context, o Order) (pipeline.Report, error) {
+		r.run = func(ctx context.Context, o RunRequest) (pipeline.Report, error) {
 			<-ctx.Done()
 			cause = context.Cause(ctx)
 			return pipeline.Report{Status: pipeline.StatusStopped}, nil
@@ -385,7 +385,7 @@ func TestJitterAndDeadline(t *testing.T) {
 func TestLocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.run = func(context.Context, Order) (pipeline.Report, error) {
+		r.run = func(context.Context, RunRequest) (pipeline.Report, error) {
 			return pipeline.Report{}, fmt.Errorf("lock p: %w: held by penstock (pid 7)", state.ErrLocked)
 		}
 		r.start(r.pipeline("p", plan(t, "@hourly", CatchUpOnce)))
@@ -404,7 +404,7 @@ func TestLocked(t *testing.T) {
 func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.run = func(ctx context.Context, o Order) (pipeline.Report, error) {
+		r.run = func(ctx context.Context, o RunRequest) (pipeline.Report, error) {
 			pause(ctx, 30*time.Minute)
 			return pipeline.Report{Status: pipeline.StatusComplete}, nil
 		}
@@ -429,9 +429,9 @@ func TestReload(t *testing.T) {
 		}
 		require.Equal(t, []string{"new", "same"}, names)
 		require.Equal(t, "01:10", r.slots("same")[0].Due.Format("15:04"), "nothing was missed by the new schedule")
-		_, err := r.d.RunNow("old", Order{})
+		_, err := r.d.RunNow("old", RunRequest{})
 		require.ErrorIs(t, err, ErrUnknown)
-		_, err = r.d.RunNow("new", Order{})
+		_, err = r.d.RunNow("new", RunRequest{})
 		require.NoError(t, err)
 		r.stop()
 		require.Len(t, seen[Reloaded](r), 2)
@@ -443,7 +443,7 @@ func TestReload(t *testing.T) {
 func TestReloadTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.run = func(ctx context.Context, o Order) (pipeline.Report, error) {
+		r.run = func(ctx context.Context, o RunRequest) (pipeline.Report, error) {
 			pause(ctx, 30*time.Minute)
 			return pipeline.Report{Status: pipeline.StatusComplete}, nil
 		}
@@ -457,11 +457,11 @@ func TestReloadTwice(t *testing.T) {
 		time.Sleep(61 * time.Minute)
 		reload()
 		reload(p)
-		_, err := r.d.RunNow("p", Order{})
+		_, err := r.d.RunNow("p", RunRequest{})
 		require.ErrorIs(t, err, ErrBusy)
 		require.Equal(t, []string{"01:00 running "}, told(r.slots("p")))
 		reload()
-		_, err = r.d.RunNow("p", Order{})
+		_, err = r.d.RunNow("p", RunRequest{})
 		require.ErrorIs(t, err, ErrUnknown)
 		reload(p)
 		time.Sleep(30 * time.Minute)

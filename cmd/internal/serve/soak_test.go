@@ -53,11 +53,11 @@ func TestSoak(t *testing.T) {
 	require.NoError(t, err)
 	defer j.Close()
 	text := make([]byte, 2000)
-	p := Pipeline{Name: "p", Run: func(_ context.Context, o Order) (pipeline.Report, error) {
+	p := Pipeline{Name: "p", Run: func(_ context.Context, o RunRequest) (pipeline.Report, error) {
 		for range 20 {
 			o.Progress(pipeline.Event{Kind: pipeline.EventPage, Stream: "crm.leads", Records: 10})
 		}
-		return pipeline.Report{Run: o.Run, Status: pipeline.StatusComplete, Streams: []pipeline.StreamReport{{Stream: "crm.leads", Why: string(text)}}}, nil
+		return pipeline.Report{Run: o.Run, Status: pipeline.StatusComplete, Streams: []pipeline.StreamReport{{Stream: "crm.leads", Reasons: string(text)}}}, nil
 	}}
 	d := run(t, Config{Journal: j, Pipelines: []Pipeline{p}, Handlers: Handlers{Health: echo("health")}, Encode: func(r pipeline.Report) json.RawMessage {
 		out, err := json.Marshal(r)
@@ -67,10 +67,10 @@ func TestSoak(t *testing.T) {
 	f := d.Hub().Follow()
 	defer f.Close()
 	once := func() {
-		id, err := d.RunNow("p", Order{})
+		id, err := d.RunNow("p", RunRequest{})
 		for errors.Is(err, ErrBusy) || errors.Is(err, ErrUnknown) { // the previous run is ending, or the daemon is starting
 			runtime.Gosched()
-			id, err = d.RunNow("p", Order{})
+			id, err = d.RunNow("p", RunRequest{})
 		}
 		require.NoError(t, err)
 		for s, _ := d.Hub().Status("p"); s.Last == nil || s.Last.Run != id; s, _ = d.Hub().Status("p") {

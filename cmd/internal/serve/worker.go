@@ -32,8 +32,8 @@ type worker struct {
 	partial bool   // the run reads only some of the streams
 	paused  bool
 	retired bool
-	orders  []Order // they begin when no other run is in progress
-	trouble string  // error of the journal that was last logged
+	orders  []RunRequest // they begin when no other run is in progress
+	trouble string       // error of the journal that was last logged
 
 	turn    chan struct{}                       // held by a run or by Deltas, unless Pipeline.Beside is set
 	alive   atomic.Pointer[time.Time]           // time of the last look
@@ -66,7 +66,7 @@ func (w *worker) set(p Pipeline) {
 	w.hinted.Store(&p.Hinted)
 	w.d.hub.update(p.Name, func(s *Status) {
 		s.Sources, s.Destinations, s.Streams = p.Sources, p.Destinations, p.Streams
-		s.Schedule, s.Receiving = p.Plan.String(), p.Deltas != nil
+		s.Schedule, s.AppliesEvents = p.Plan.String(), p.Deltas != nil
 		s.Next = p.Plan.Upcoming(w.d.Now(), shownSlots)
 	})
 }
@@ -288,7 +288,7 @@ func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
 			w.d.skipped(o)
 		}
 	}
-	o := Order{Run: pipeline.NewRunID(now), Trigger: Trigger(r.Cause)}
+	o := RunRequest{Run: pipeline.NewRunID(now), Trigger: Trigger(r.Cause)}
 	if w.p.Planned && o.Trigger == TriggerResume && r.Run != "" {
 		o.Run = r.Run
 	}
@@ -308,7 +308,7 @@ func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
 }
 
 // order begins a requested run. It does not wait for the run, only for the journal.
-func (w *worker) order(o Order) error {
+func (w *worker) order(o RunRequest) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -331,7 +331,7 @@ func (w *worker) refresh(streams []string) {
 			return
 		}
 	}
-	w.orders = append(w.orders, Order{Run: pipeline.NewRunID(w.d.Now()), Trigger: TriggerRefresh, Streams: streams})
+	w.orders = append(w.orders, RunRequest{Run: pipeline.NewRunID(w.d.Now()), Trigger: TriggerRefresh, Streams: streams})
 	wake(w.changed)
 }
 
@@ -347,7 +347,7 @@ func merged(a, b []string) []string {
 
 // prepare returns a run that is about to begin. r is the record of its slot, or zero. The caller must
 // hold w.mu.
-func (w *worker) prepare(o Order, r state.SlotRecord) *execution {
+func (w *worker) prepare(o RunRequest, r state.SlotRecord) *execution {
 	x := &execution{worker: w, p: w.p, order: o, slot: r, started: w.d.Now()}
 	x.note("info", pipeline.Event{}, "begun: "+string(o.Trigger))
 	return x

@@ -27,7 +27,7 @@ type bench struct {
 	*testing.T
 	store   *postgres.Store
 	journal state.Journal
-	units   state.Ledger
+	units   state.UnitStore
 	begun   chan held // receives each source that a worker begins
 	order   []string  // in which sources began, as "pipeline source"
 	under   []held    // sources under way, the oldest first
@@ -117,7 +117,7 @@ func (b *bench) do(ctx context.Context, worker string, c queue.Wakeup) (bool, ti
 	for i := range units {
 		units[i].State = state.UnitDone
 	}
-	if err := b.units.SettleUnits(ctx, units); err != nil {
+	if err := b.units.EndAttempts(ctx, units); err != nil {
 		return true, 0, err
 	}
 	return true, 0, nil

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// Part is the work of one unit of a workspace.
-type Part struct {
+// UnitWork is the work of one unit of a workspace.
+type UnitWork struct {
 	Requests float64
 	Records  float64
 	Streams  float64
@@ -29,7 +29,7 @@ type Part struct {
 // Workspaces describes the workspaces to read. All have the same parts, in different sizes.
 type Workspaces struct {
 	Count   int
-	Parts   []Part        // the parts of a workspace of mean size
+	Parts   []UnitWork    // the parts of a workspace of mean size
 	Skew    float64       // sigma of the log-normal distribution of their sizes; 0: all equal
 	Rate    float64       // requests a second that each workspace's key allows
 	Latency time.Duration // time until an answer

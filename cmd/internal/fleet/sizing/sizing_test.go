@@ -14,7 +14,7 @@ func near(t require.TestingT, want, got, by float64, msg string) {
 }
 
 func plain() (Workspaces, Fleet) {
-	return Workspaces{Count: 1, Parts: []Part{{Requests: 1000, Records: 1000}}, Rate: 1e6, Latency: 200 * time.Millisecond},
+	return Workspaces{Count: 1, Parts: []UnitWork{{Requests: 1000, Records: 1000}}, Rate: 1e6, Latency: 200 * time.Millisecond},
 		Fleet{Workers: 1, Cores: 4, Slots: 8, Database: 8, Connections: 100}
 }
 
@@ -82,7 +82,7 @@ func TestLargest(t *testing.T) {
 func TestTenThousandWorkspaces(t *testing.T) {
 	w := Workspaces{Count: 10_000, Skew: 1, Rate: 100, Latency: 200 * time.Millisecond}
 	for range 12 {
-		w.Parts = append(w.Parts, Part{Requests: 120, Records: 1e9 / 10_000 / 12, Streams: 12, Lists: 3})
+		w.Parts = append(w.Parts, UnitWork{Requests: 120, Records: 1e9 / 10_000 / 12, Streams: 12, Lists: 3})
 	}
 	o, err := Run(w, Fleet{Workers: 16, Cores: 4, Slots: 16, Database: 8, Connections: 500}, Measured())
 	require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestInvariants(t *testing.T) {
 			Rate: rapid.Float64Range(0.5, 500).Draw(t, "rate"), Latency: time.Duration(rapid.IntRange(1, 2000).Draw(t, "ms")) * time.Millisecond}
 		var requests, records float64
 		for range rapid.IntRange(1, 5).Draw(t, "parts") {
-			p := Part{Requests: rapid.Float64Range(0, 3000).Draw(t, "requests"), Records: rapid.Float64Range(0, 1e6).Draw(t, "records"), Streams: rapid.Float64Range(0, 40).Draw(t, "streams"), Lists: rapid.Float64Range(0, 8).Draw(t, "lists")}
+			p := UnitWork{Requests: rapid.Float64Range(0, 3000).Draw(t, "requests"), Records: rapid.Float64Range(0, 1e6).Draw(t, "records"), Streams: rapid.Float64Range(0, 40).Draw(t, "streams"), Lists: rapid.Float64Range(0, 8).Draw(t, "lists")}
 			w.Parts = append(w.Parts, p)
 			requests += p.Requests * float64(w.Count)
 			records += p.Records * float64(w.Count)

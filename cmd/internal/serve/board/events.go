@@ -94,8 +94,8 @@ type stream struct {
 
 // notes sends notes; the first one has number from + 1. If several notes are equal, it sends only the
 // last of them.
-func (s *stream) notes(from uint64, notes []Note) error {
-	latest := map[Note]int{}
+func (s *stream) notes(from uint64, notes []Update) error {
+	latest := map[Update]int{}
 	for i, n := range notes {
 		latest[n] = i
 	}

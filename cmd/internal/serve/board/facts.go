@@ -173,11 +173,11 @@ type Stream struct {
 	Rows        int64            `json:"rows" jsonschema:"description=Rows found by the last pass."`
 	Run         string           `json:"run,omitempty" jsonschema:"description=The last run that tried it."`
 	Counts      pipeline.Counts  `json:"counts" jsonschema:"description=Counts of the last pass."`
-	Recent      []Beat           `json:"recent" jsonschema:"description=The last passes\\, oldest first."`
+	Recent      []PassSummary    `json:"recent" jsonschema:"description=The last passes\\, oldest first."`
 }
 
-// Beat is one pass over a stream.
-type Beat struct {
+// PassSummary is one pass over a stream.
+type PassSummary struct {
 	Run     string           `json:"run"`
 	At      time.Time        `json:"at"`
 	Verdict pipeline.Verdict `json:"verdict,omitempty"`

@@ -2,8 +2,8 @@ package board
 
 import "sync"
 
-// Note reports that the data of a pipeline or of a page has changed.
-type Note struct {
+// Update reports that the data of a pipeline or of a page has changed.
+type Update struct {
 	Pipeline string `json:"pipeline,omitempty"`
 	Page     string `json:"page,omitempty" jsonschema:"description=Name of a page\\, for example webhooks."`
 }
@@ -18,12 +18,12 @@ const kept = 1024
 type Feed struct {
 	mu    sync.Mutex
 	last  uint64 // number of the newest note, from 1
-	notes [kept]Note
+	notes [kept]Update
 	more  chan struct{} // closed by the next note; nil while no reader waits
 }
 
-// Tell adds a note.
-func (f *Feed) Tell(n Note) {
+// Publish adds a note.
+func (f *Feed) Publish(n Update) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last++
@@ -44,7 +44,7 @@ func (f *Feed) Last() uint64 {
 // After returns the notes after number n, and the number of the last of them. lost reports that some
 // of them are no longer stored, so that the reader must reload everything. If there is no note after
 // n, the channel more is closed by the next note.
-func (f *Feed) After(n uint64) (notes []Note, last uint64, lost bool, more <-chan struct{}) {
+func (f *Feed) After(n uint64) (notes []Update, last uint64, lost bool, more <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if n > f.last || f.last-n > kept {

@@ -183,7 +183,7 @@ func (f *told) add(i int, at time.Time, say func(string) string) {
 		s.Error = say("get /v2/contacts page 17: 500 internal server error")
 	}
 	for b := range 24 {
-		s.Recent = append(s.Recent, board.Beat{Run: run, At: at.Add(-time.Duration(b) * time.Hour), Verdict: verdicts[b%2], Fetched: 1200, Changed: int64(b * b % 97)})
+		s.Recent = append(s.Recent, board.PassSummary{Run: run, At: at.Add(-time.Duration(b) * time.Hour), Verdict: verdicts[b%2], Fetched: 1200, Changed: int64(b * b % 97)})
 	}
 	f.streams = append(f.streams, s)
 	d := board.RunDetail{Run: board.Run{ID: run, Pipeline: name, Destinations: []string{say("warehouse")}, Status: pipeline.StatusPartial, Started: began,

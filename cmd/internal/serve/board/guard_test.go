@@ -199,7 +199,7 @@ func TestRoles(t *testing.T) {
 	byOwner, _ := s.follow(t, "Authorization", "Bearer "+token)
 	guard.Define(tokens[:1])
 	require.Equal(t, 303, s.do(t, "GET", "/runs", "", "Cookie", session).StatusCode, "the token is gone")
-	s.feed.Tell(board.Note{Pipeline: "nightly"})
+	s.feed.Publish(board.Update{Pipeline: "nightly"})
 	require.Contains(t, event(t, byOwner), "nightly")
 	for _, r := range []*bufio.Reader{bySession, byToken} {
 		_, err := io.Copy(io.Discard, r)

@@ -52,18 +52,18 @@ func event(t *testing.T, r *bufio.Reader) string {
 func TestEventsGoOnWhereTheyWere(t *testing.T) {
 	s := boardOf(t, &told{}, "")
 	r, stop := s.follow(t)
-	s.feed.Tell(board.Note{Pipeline: "nightly"})
+	s.feed.Publish(board.Update{Pipeline: "nightly"})
 	require.Equal(t, `id: 1 event: change data: {"pipeline":"nightly"}`, event(t, r))
 	stop()
-	s.feed.Tell(board.Note{Page: "webhooks"})
-	s.feed.Tell(board.Note{Pipeline: "nightly"})
-	s.feed.Tell(board.Note{Page: "webhooks"})
+	s.feed.Publish(board.Update{Page: "webhooks"})
+	s.feed.Publish(board.Update{Pipeline: "nightly"})
+	s.feed.Publish(board.Update{Page: "webhooks"})
 	r, _ = s.follow(t, "Last-Event-ID", "1")
 	require.Equal(t, `id: 3 event: change data: {"pipeline":"nightly"}`, event(t, r))
 	require.Equal(t, `id: 4 event: change data: {"page":"webhooks"}`, event(t, r))
 
 	for range 2000 { // more than a Feed keeps
-		s.feed.Tell(board.Note{Pipeline: "nightly"})
+		s.feed.Publish(board.Update{Pipeline: "nightly"})
 	}
 	for _, id := range []string{"1", "99999"} { // too old, and from an earlier daemon
 		r, _ = s.follow(t, "Last-Event-ID", id)
@@ -117,13 +117,13 @@ func TestFollowLive(t *testing.T) {
 		f.mu.Lock()
 		f.now.Running = []board.Running{{Run: "r1", Pipeline: "nightly", Streams: 4, Ended: i, Records: int64(1000 + i)}}
 		f.mu.Unlock()
-		s.feed.Tell(board.Note{Pipeline: "nightly"})
+		s.feed.Publish(board.Update{Pipeline: "nightly"})
 		v.sees(t, fmt.Sprintf(`document.querySelector("#running").textContent.includes("%d of 4 streams · 1,00%d records")`, i, i))
 	}
 	f.mu.Lock()
 	f.now.Running = nil
 	f.mu.Unlock()
-	s.feed.Tell(board.Note{Pipeline: "nightly"})
+	s.feed.Publish(board.Update{Pipeline: "nightly"})
 	v.sees(t, `document.querySelector("#running").textContent.includes("Nothing is running.")`)
 	require.True(t, eval[bool](t, v, `window.same && document.activeElement === document.querySelector("#attention button")`))
 	complaints, _ := v.heard()

@@ -93,7 +93,9 @@ func shared(t *testing.T) *served {
 	require.NoError(t, err)
 	feed := &board.Feed{}
 	f := facts.New(facts.Config{
-		Places:  func() []facts.Place { return []facts.Place{{Name: "lake", Open: open, Of: of}} },
+		Destinations: func() []facts.DestinationPart {
+			return []facts.DestinationPart{{Name: "lake", Open: open, OpenPart: of}}
+		},
 		Journal: journal, Log: slog.New(slog.DiscardHandler),
 	}, feed)
 	b, err := board.New(board.Config{Facts: f, Control: f, Feed: feed})
@@ -106,7 +108,7 @@ func shared(t *testing.T) *served {
 	done := make(chan error, 2)
 	f.Attach(d)
 	go func() { done <- d.Run(ctx) }()
-	go func() { f.Work(ctx); done <- nil }()
+	go func() { f.Refresh(ctx); done <- nil }()
 	t.Cleanup(func() {
 		stop()
 		require.NoError(t, <-done)
@@ -126,7 +128,9 @@ func (o opened) Close() error { return o.whole.Close() }
 
 func encodeNothing(pipeline.Report) json.RawMessage { return nil }
 
-func runNothing(context.Context, serve.Order) (pipeline.Report, error) { return pipeline.Report{}, nil }
+func runNothing(context.Context, serve.RunRequest) (pipeline.Report, error) {
+	return pipeline.Report{}, nil
+}
 
 // listOf returns a list from the API.
 func listOf[T any](t *testing.T, s *served, path string) []T {

@@ -107,7 +107,7 @@ func operation(e endpoint) string {
 
 // addEvents describes the live updates: a stream of server-sent events, not one JSON response.
 func (d *describer) addEvents() error {
-	content, err := d.content("text/event-stream", Note{})
+	content, err := d.content("text/event-stream", Update{})
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ type Overview struct {
 	Streams   StreamCounts `json:"streams"`
 	Running   []Running    `json:"running"`
 	Budgets   []Gauge      `json:"rate"`
-	Attention []Concern    `json:"attention" jsonschema:"description=Most severe first."`
+	Attention []Attention  `json:"attention" jsonschema:"description=Most severe first."`
 	Next      []Due        `json:"next" jsonschema:"description=Next slot of each pipeline\\, earliest first."`
 }
 
@@ -33,8 +33,8 @@ type StreamCounts struct {
 	New       int `json:"new" jsonschema:"description=Not read by any run yet."`
 }
 
-// Concern is something that a person should look at.
-type Concern struct {
+// Attention is something that a person should look at.
+type Attention struct {
 	Tone     string          `json:"state" jsonschema:"enum=attention,enum=failing"`
 	Pipeline string          `json:"pipeline,omitempty"`
 	Stream   string          `json:"stream,omitempty"`
@@ -144,36 +144,36 @@ func nextOf(all []Pipeline) []Due {
 }
 
 // concerns returns what a person should look at, most severe first.
-func concerns(notices []string, pipelines []Pipeline, streams []Stream, webhooks []Webhook) []Concern {
-	var all []Concern
+func concerns(notices []string, pipelines []Pipeline, streams []Stream, webhooks []Webhook) []Attention {
+	var all []Attention
 	for _, text := range notices {
-		all = append(all, Concern{Tone: toneWarn, Text: text})
+		all = append(all, Attention{Tone: toneWarn, Text: text})
 	}
 	for _, p := range pipelines {
 		if p.Paused {
-			all = append(all, Concern{Tone: toneWarn, Pipeline: p.Name, Text: "The schedule is paused."})
+			all = append(all, Attention{Tone: toneWarn, Pipeline: p.Name, Text: "The schedule is paused."})
 		}
 		if len(p.Slots) > 0 && p.Slots[0].State == "missed" {
-			all = append(all, Concern{Tone: toneWarn, Pipeline: p.Name, Text: sentence("The last slot was missed", p.Slots[0].Why)})
+			all = append(all, Attention{Tone: toneWarn, Pipeline: p.Name, Text: sentence("The last slot was missed", p.Slots[0].Why)})
 		}
 	}
 	for _, s := range streams {
 		if t := s.Tone(); t == toneWarn || t == toneBad {
-			all = append(all, Concern{Tone: t, Pipeline: s.Pipeline, Source: s.Source, Stream: s.Name, Status: s.Status, Text: cmp.Or(s.Error, s.Why, string(s.Status))})
+			all = append(all, Attention{Tone: t, Pipeline: s.Pipeline, Source: s.Source, Stream: s.Name, Status: s.Status, Text: cmp.Or(s.Error, s.Why, string(s.Status))})
 		}
 	}
 	for _, w := range webhooks {
 		if w.DeadSum > 0 {
-			all = append(all, Concern{Tone: toneWarn, Source: w.Source, Text: counted(w.DeadSum, "event") + " could not be applied."})
+			all = append(all, Attention{Tone: toneWarn, Source: w.Source, Text: counted(w.DeadSum, "event") + " could not be applied."})
 		}
 		if w.Room > 0 && w.Captured >= w.Room {
-			all = append(all, Concern{Tone: toneWarn, Source: w.Source, Text: "The store of unverified deliveries is full: the oldest are dropped. Run `penstock webhooks learn " + w.Source + "` to find the signature scheme."})
+			all = append(all, Attention{Tone: toneWarn, Source: w.Source, Text: "The store of unverified deliveries is full: the oldest are dropped. Run `penstock webhooks learn " + w.Source + "` to find the signature scheme."})
 		}
 		if w.Quota > 0 && w.Bytes > w.Quota/10*9 {
-			all = append(all, Concern{Tone: toneBad, Source: w.Source, Text: "The inbox is nearly full; soon deliveries are refused with 503."})
+			all = append(all, Attention{Tone: toneBad, Source: w.Source, Text: "The inbox is nearly full; soon deliveries are refused with 503."})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Concern) int { return cmp.Compare(gravity(b.Tone), gravity(a.Tone)) })
+	slices.SortStableFunc(all, func(a, b Attention) int { return cmp.Compare(gravity(b.Tone), gravity(a.Tone)) })
 	return all
 }
 

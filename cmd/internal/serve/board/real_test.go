@@ -57,8 +57,8 @@ func daemon(t *testing.T, o sandbox.Options, modules ...string) (*works, *served
 	require.NoError(t, err)
 	feed := &board.Feed{}
 	w.facts = facts.New(facts.Config{
-		Places:  func() []facts.Place { return []facts.Place{{Name: "warehouse", Open: w.open}} },
-		Journal: journal, Log: slog.New(slog.DiscardHandler),
+		Destinations: func() []facts.DestinationPart { return []facts.DestinationPart{{Name: "warehouse", Open: w.open}} },
+		Journal:      journal, Log: slog.New(slog.DiscardHandler),
 	}, feed)
 	b, err := board.New(board.Config{Facts: w.facts, Control: w.facts, Feed: feed, Version: "1.2.3"})
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func daemon(t *testing.T, o sandbox.Options, modules ...string) (*works, *served
 	done := make(chan error, 2)
 	w.facts.Attach(d)
 	go func() { done <- d.Run(ctx) }()
-	go func() { w.facts.Work(ctx); done <- nil }()
+	go func() { w.facts.Refresh(ctx); done <- nil }()
 	t.Cleanup(func() {
 		stop()
 		require.NoError(t, <-done)
@@ -147,13 +147,13 @@ func (w *works) rates() []serve.Rate {
 	var all []serve.Rate
 	for _, surface := range []schemas.Surface{schemas.SurfaceV2, schemas.SurfaceApp} {
 		g := w.wires[surface].Governor().Stats()
-		all = append(all, serve.Rate{Surface: string(surface), Limit: g.Limit.String(), Allowed: g.Allowed, Used: g.Used, Sent: g.Sent, Refused: g.Refused, InFlight: g.InFlight, Waiting: g.Waiting, Until: g.GateUntil})
+		all = append(all, serve.Rate{Surface: string(surface), Limit: g.Limit.String(), Allowed: g.Allowed, Used: g.Used, Sent: g.Sent, Refused: g.Refused, InFlight: g.InFlight, WaitsFor: g.WaitsFor, Until: g.GateUntil})
 	}
 	return all
 }
 
 // run performs one run of the pipeline.
-func (w *works) run(ctx context.Context, o serve.Order) (pipeline.Report, error) {
+func (w *works) run(ctx context.Context, o serve.RunRequest) (pipeline.Report, error) {
 	d, err := w.open(ctx)
 	if err != nil {
 		return pipeline.Report{}, err

@@ -2,7 +2,7 @@
 // hub, slots and runs from the journal, events from the inbox, and penstock's own tables in each
 // destination: runs, certificates, rejects and changes of tables. Those tables are read from time to
 // time, not for each visitor; pages show the last snapshot. Start with [New], pass the [Facts] to the
-// daemon as an observer, then call [Facts.Attach] and [Facts.Work].
+// daemon as an observer, then call [Facts.Attach] and [Facts.Refresh].
 package facts
 
 import (
@@ -21,34 +21,34 @@ import (
 // Daemon performs the actions of visitors and has the current state.
 type Daemon interface {
 	Hub() *serve.Hub
-	RunNow(name string, o serve.Order) (string, error)
+	RunNow(name string, o serve.RunRequest) (string, error)
 	Pause(ctx context.Context, name string) error
 	Resume(ctx context.Context, name string) error
 }
 
 // Config has the sources of the data.
 type Config struct {
-	Places     func() []Place    // the destinations in the current configuration
-	Webhooks   func() []Receiver // the sources with webhooks in the current configuration
-	Workspaces Workspaces
-	Journal    state.Journal
-	Inbox      state.Inbox // nil: there are no webhooks
-	Log        *slog.Logger
-	Clock      func() time.Time // clock of runs and events; nil: time.Now
+	Destinations func() []DestinationPart // the destinations in the current configuration
+	Webhooks     func() []Receiver        // the sources with webhooks in the current configuration
+	Workspaces   Workspaces
+	Journal      state.Journal
+	Inbox        state.Inbox // nil: there are no webhooks
+	Log          *slog.Logger
+	Clock        func() time.Time // clock of runs and events; nil: time.Now
 }
 
-// Place is a destination, or the separate part of a destination that belongs to one source. It is
+// DestinationPart is a destination, or the separate part of a destination that belongs to one source. It is
 // opened only to read a snapshot and then closed, so that its file is not held open. If nothing was
 // loaded yet, opening may return a wrapped fs.ErrNotExist.
-type Place struct {
-	Name   string
-	Source string                                                             // the source that it belongs to; "" if it is not one source's
-	Open   func(context.Context) (load.Destination, error)                    // nil: the sources have separate parts, too many to read all
-	Of     func(ctx context.Context, source string) (load.Destination, error) // opens the part of a source; nil if there are no separate parts
+type DestinationPart struct {
+	Name     string
+	Source   string                                                             // the source that it belongs to; "" if it is not one source's
+	Open     func(context.Context) (load.Destination, error)                    // nil: the sources have separate parts, too many to read all
+	OpenPart func(ctx context.Context, source string) (load.Destination, error) // opens the part of a source; nil if there are no separate parts
 }
 
 // called returns a unique name of the place.
-func (p Place) called() string { return p.Name + "@" + p.Source }
+func (p DestinationPart) called() string { return p.Name + "@" + p.Source }
 
 // Receiver is a source with webhooks and the signature scheme of its deliveries.
 type Receiver struct{ Source, Scheme string }
@@ -99,8 +99,8 @@ const (
 // Attach sets the daemon. It must be called before Work and before the first visitor.
 func (f *Facts) Attach(d Daemon) { f.daemon = d }
 
-// Work keeps the facts up to date until ctx ends.
-func (f *Facts) Work(ctx context.Context) {
+// Refresh keeps the facts up to date until ctx ends.
+func (f *Facts) Refresh(ctx context.Context) {
 	h := f.daemon.Hub()
 	var all sync.WaitGroup
 	all.Go(func() { f.follow(ctx, h) })
@@ -120,9 +120,9 @@ func (f *Facts) follow(ctx context.Context, h *serve.Hub) {
 		}
 		for _, name := range names {
 			if _, ok := h.Status(name); ok {
-				f.feed.Tell(board.Note{Pipeline: name})
+				f.feed.Publish(board.Update{Pipeline: name})
 			} else {
-				f.feed.Tell(board.Note{Page: name})
+				f.feed.Publish(board.Update{Page: name})
 			}
 		}
 	}
@@ -137,7 +137,7 @@ func (f *Facts) lookAgain(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	first := &sync.WaitGroup{}
-	for _, p := range f.Places() {
+	for _, p := range f.Destinations() {
 		first.Add(1)
 		all.Go(func() { f.lookAt(ctx, p); first.Done() })
 	}
@@ -152,7 +152,7 @@ func (f *Facts) lookAgain(ctx context.Context) {
 			return
 		}
 		written := f.written()
-		for _, p := range f.Places() {
+		for _, p := range f.Destinations() {
 			if everything || written[p.Name] {
 				all.Go(func() { f.lookAt(ctx, p) })
 			}
@@ -182,7 +182,7 @@ func restOf(reading time.Duration) time.Duration { return 9 * reading }
 
 // lookAt reads one destination, unless another goroutine already waits to read it. If the destination
 // cannot be read, its last snapshot stays.
-func (f *Facts) lookAt(ctx context.Context, p Place) {
+func (f *Facts) lookAt(ctx context.Context, p DestinationPart) {
 	turn := f.turn(p.called())
 	select {
 	case turn.next <- struct{}{}:
@@ -202,7 +202,7 @@ func (f *Facts) lookAt(ctx context.Context, p Place) {
 
 // read reads one destination. took does not include the time to open it, which may be a wait for
 // other processes.
-func (f *Facts) read(ctx context.Context, p Place) (took time.Duration) {
+func (f *Facts) read(ctx context.Context, p DestinationPart) (took time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
 	begun := time.Now()
@@ -223,7 +223,7 @@ func (f *Facts) read(ctx context.Context, p Place) (took time.Duration) {
 	f.mu.Lock()
 	f.books[p.called()] = b
 	f.mu.Unlock()
-	f.feed.Tell(board.Note{Page: "streams"})
+	f.feed.Publish(board.Update{Page: "streams"})
 	return took
 }
 
@@ -271,12 +271,12 @@ func (f *Facts) reloaded(n serve.Reloaded) {
 	f.mu.Lock()
 	f.notices = all
 	f.mu.Unlock()
-	f.feed.Tell(board.Note{Page: "configuration"})
+	f.feed.Publish(board.Update{Page: "configuration"})
 }
 
 // Start implements board.Control.
 func (f *Facts) Start(_ context.Context, name string, streams ...string) error {
-	o := serve.Order{Trigger: serve.TriggerManual, Streams: streams}
+	o := serve.RunRequest{Trigger: serve.TriggerManual, Streams: streams}
 	if streams != nil {
 		if err := f.known(name, streams); err != nil {
 			return err

@@ -16,11 +16,11 @@ import (
 // idle is a daemon with one pipeline that does nothing.
 type idle struct {
 	hub   *serve.Hub
-	asked []serve.Order
+	asked []serve.RunRequest
 }
 
 func (d *idle) Hub() *serve.Hub { return d.hub }
-func (d *idle) RunNow(_ string, o serve.Order) (string, error) {
+func (d *idle) RunNow(_ string, o serve.RunRequest) (string, error) {
 	d.asked = append(d.asked, o)
 	return "r1", nil
 }
@@ -35,7 +35,7 @@ func TestStreamsAreNoPatterns(t *testing.T) {
 	require.ErrorIs(t, f.Start(t.Context(), "nightly", "*"), board.ErrUnknown)
 	require.Empty(t, d.asked)
 	require.NoError(t, f.Start(t.Context(), "nightly"))
-	require.Equal(t, []serve.Order{{Trigger: serve.TriggerManual}}, d.asked)
+	require.Equal(t, []serve.RunRequest{{Trigger: serve.TriggerManual}}, d.asked)
 	require.ErrorIs(t, f.Pause(t.Context(), "nightly"), board.ErrUnknown)
 	require.ErrorIs(t, f.Resume(t.Context(), "nightly"), board.ErrBusy)
 }
@@ -69,7 +69,7 @@ func TestQuotaIsTold(t *testing.T) {
 	defer in.Close()
 	_, err = in.Append(t.Context(), state.Event{Source: "main", Body: make([]byte, 500)})
 	require.NoError(t, err)
-	f := New(Config{Inbox: in, Places: func() []Place { return nil }, Webhooks: func() []Receiver { return []Receiver{{Source: "main"}} }}, &board.Feed{})
+	f := New(Config{Inbox: in, Destinations: func() []DestinationPart { return nil }, Webhooks: func() []Receiver { return []Receiver{{Source: "main"}} }}, &board.Feed{})
 	f.daemon = &idle{hub: serve.NewHub()}
 	close(f.first)
 	all, err := f.Webhooks(t.Context())
@@ -89,7 +89,7 @@ func TestCapturesAreTold(t *testing.T) {
 	for range 3 {
 		require.NoError(t, in.Capture(t.Context(), state.Event{Source: "main", Received: time.Now(), Body: []byte("{}")}))
 	}
-	f := New(Config{Inbox: in, Places: func() []Place { return nil }, Webhooks: func() []Receiver { return []Receiver{{Source: "main", Scheme: "learn"}} }}, &board.Feed{})
+	f := New(Config{Inbox: in, Destinations: func() []DestinationPart { return nil }, Webhooks: func() []Receiver { return []Receiver{{Source: "main", Scheme: "learn"}} }}, &board.Feed{})
 	f.daemon = &idle{hub: serve.NewHub()}
 	close(f.first)
 	all, err := f.Webhooks(t.Context())

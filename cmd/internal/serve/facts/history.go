@@ -215,7 +215,7 @@ func (f *Facts) reported(name, run string) (all []board.Pass) {
 	}
 	for _, r := range s.Running.Streams {
 		for _, rep := range r.Reports {
-			p := board.Pass{Stream: rep.Stream, Destination: rep.Destination, Status: rep.Status, Verdict: rep.Verdict, Why: rep.Why, Counts: rep.Counts,
+			p := board.Pass{Stream: rep.Stream, Destination: rep.Destination, Status: rep.Status, Verdict: rep.Verdict, Why: rep.Reasons, Counts: rep.Counts,
 				Pages: rep.Pages, Requests: rep.Requests, Started: r.Started, Ended: r.Updated}
 			if rep.Err != nil {
 				p.Error = rep.Err.Error()

@@ -40,7 +40,7 @@ func TestLooksTakeATenth(t *testing.T) {
 		f := New(Config{Log: slog.New(slog.DiscardHandler)}, &board.Feed{})
 		looks := 0
 		var last time.Time
-		lake := Place{Name: "lake", Open: func(context.Context) (load.Destination, error) {
+		lake := DestinationPart{Name: "lake", Open: func(context.Context) (load.Destination, error) {
 			time.Sleep(time.Second) // waits for another process: not counted as reading
 			looks, last = looks+1, time.Now()
 			return slow{}, nil
@@ -66,17 +66,17 @@ func TestLooksAtWhatWasWritten(t *testing.T) {
 	require.NoError(t, err)
 	defer journal.Close()
 	looked := map[string]*atomic.Int64{"lake": {}, "often": {}}
-	var places []Place
+	var places []DestinationPart
 	for name, n := range looked {
-		places = append(places, Place{Name: name, Open: func(context.Context) (load.Destination, error) {
+		places = append(places, DestinationPart{Name: name, Open: func(context.Context) (load.Destination, error) {
 			n.Add(1)
 			return nil, fs.ErrNotExist
 		}})
 	}
-	f := New(Config{Places: func() []Place { return places }, Journal: journal, Log: slog.New(slog.DiscardHandler)}, &board.Feed{})
+	f := New(Config{Destinations: func() []DestinationPart { return places }, Journal: journal, Log: slog.New(slog.DiscardHandler)}, &board.Feed{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	run := func(context.Context, serve.Order) (pipeline.Report, error) { return pipeline.Report{}, nil }
+	run := func(context.Context, serve.RunRequest) (pipeline.Report, error) { return pipeline.Report{}, nil }
 	d := serve.New(serve.Config{Listener: l, Journal: journal, Observers: []serve.Observer{f}, Pipelines: []serve.Pipeline{
 		{Name: "all", Destinations: []string{"lake"}, Run: run}, {Name: "beat", Destinations: []string{"often"}, Run: run},
 	}})
@@ -84,10 +84,13 @@ func TestLooksAtWhatWasWritten(t *testing.T) {
 	var all sync.WaitGroup
 	f.Attach(d)
 	all.Go(func() { require.NoError(t, d.Run(ctx)) })
-	all.Go(func() { f.Work(ctx) })
+	all.Go(func() { f.Refresh(ctx) })
 	<-f.first
 	for want := int64(2); want < 5; want++ {
-		require.Eventually(t, func() bool { _, err := d.RunNow("beat", serve.Order{Trigger: serve.TriggerManual}); return err == nil }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool {
+			_, err := d.RunNow("beat", serve.RunRequest{Trigger: serve.TriggerManual})
+			return err == nil
+		}, time.Minute, time.Millisecond)
 		require.Eventually(t, func() bool { return looked["often"].Load() >= want }, time.Minute, time.Millisecond)
 	}
 	require.EqualValues(t, 1, looked["lake"].Load())

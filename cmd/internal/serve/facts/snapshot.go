@@ -31,7 +31,7 @@ const (
 
 // snapshot is the content of penstock's own tables in a destination, newest first. It is immutable.
 type snapshot struct {
-	place   Place
+	place   DestinationPart
 	runs    []board.Run // one per run, with the sums of its sources
 	streams map[state.Key]*board.Stream
 	left    map[string]bool     // sources with streams that are not in memory, because there are too many
@@ -54,7 +54,7 @@ type ended struct {
 type runStream struct{ source, stream string }
 
 // readBook reads a snapshot of a destination.
-func readBook(ctx context.Context, p Place) (*snapshot, error) {
+func readBook(ctx context.Context, p DestinationPart) (*snapshot, error) {
 	b := &snapshot{place: p, streams: map[state.Key]*board.Stream{}, left: map[string]bool{}, last: map[state.Key]ended{}, near: map[string]*proofs{}, announced: map[state.Key]board.Coverage{}}
 	if p.Open == nil {
 		return b, nil
@@ -157,7 +157,7 @@ func (b *snapshot) readCertificates(ctx context.Context, d load.Destination) err
 // certify adds a certificate to the entry of a stream. newest is the newest pass added before.
 func (b *snapshot) certify(s *board.Stream, newest string, r row) {
 	pass, verdict, c := r.text("run"), pipeline.Verdict(r.text("verdict")), countsOf(r)
-	s.Recent = append(s.Recent, board.Beat{Run: pass, At: r.time("at"), Verdict: verdict, Fetched: c.Fetched, Changed: c.Written + c.Deleted})
+	s.Recent = append(s.Recent, board.PassSummary{Run: pass, At: r.time("at"), Verdict: verdict, Fetched: c.Fetched, Changed: c.Written + c.Deleted})
 	if most := b.beats(); len(s.Recent) > 4*most {
 		s.Recent = lastBeats(s.Recent, most)
 	}
@@ -172,8 +172,8 @@ func (b *snapshot) certify(s *board.Stream, newest string, r row) {
 	s.Rows = max(w.Alive-c.Deleted, c.Written+c.Unchanged)
 }
 
-func lastBeats(all []board.Beat, most int) []board.Beat {
-	slices.SortStableFunc(all, func(a, b board.Beat) int { return cmp.Or(strings.Compare(a.Run, b.Run), a.At.Compare(b.At)) })
+func lastBeats(all []board.PassSummary, most int) []board.PassSummary {
+	slices.SortStableFunc(all, func(a, b board.PassSummary) int { return cmp.Or(strings.Compare(a.Run, b.Run), a.At.Compare(b.At)) })
 	return slices.Clone(all[max(0, len(all)-most):])
 }
 

@@ -27,14 +27,14 @@ func (f *Facts) shelf(ctx context.Context, source string) []*snapshot {
 	case <-ctx.Done():
 	}
 	var all []*snapshot
-	for _, p := range f.Places() {
+	for _, p := range f.Destinations() {
 		var b *snapshot
 		switch {
-		case source == "" || p.Of == nil && cmp.Or(p.Source, source) == source:
+		case source == "" || p.OpenPart == nil && cmp.Or(p.Source, source) == source:
 			f.mu.Lock()
 			b = f.books[p.called()]
 			f.mu.Unlock()
-		case p.Of != nil:
+		case p.OpenPart != nil:
 			b = f.corner(p, source).read(ctx, f)
 		}
 		if b != nil {
@@ -52,7 +52,7 @@ const (
 
 // sourceSnapshot is the snapshot of one source in a place that has several, read on request.
 type sourceSnapshot struct {
-	place Place
+	place DestinationPart
 	used  time.Time // guarded by Facts.mu
 
 	mu   sync.Mutex
@@ -62,9 +62,9 @@ type sourceSnapshot struct {
 
 // corner returns the sourceSnapshot of a source. It evicts the least recently used one if there are
 // too many.
-func (f *Facts) corner(p Place, source string) *sourceSnapshot {
-	open := p.Of
-	p.Source, p.Of = source, nil
+func (f *Facts) corner(p DestinationPart, source string) *sourceSnapshot {
+	open := p.OpenPart
+	p.Source, p.OpenPart = source, nil
 	p.Open = func(ctx context.Context) (load.Destination, error) { return open(ctx, source) }
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -175,6 +175,6 @@ func (f *Facts) changeSource(ctx context.Context, name string, do func(state.Sou
 	}
 	err = errors.Join(do(s), s.Close())
 	f.roll.forget()
-	f.feed.Tell(board.Note{Page: "sources"})
+	f.feed.Publish(board.Update{Page: "sources"})
 	return err
 }

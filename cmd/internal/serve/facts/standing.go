@@ -176,9 +176,9 @@ func (e ending) tell(s *board.Stream) {
 	if e.Verdict == "" {
 		return // no certificate
 	}
-	s.Verdict, s.Why, s.Counts, s.Synced = e.Verdict, e.Why, e.Counts, e.at
+	s.Verdict, s.Why, s.Counts, s.Synced = e.Verdict, e.Reasons, e.Counts, e.at
 	s.Rows = max(s.Rows-e.Counts.Deleted, e.Counts.Written+e.Counts.Unchanged)
-	s.Recent = append(slices.Clip(s.Recent), board.Beat{Run: e.run, At: e.at, Verdict: e.Verdict, Fetched: e.Counts.Fetched, Changed: e.Counts.Written + e.Counts.Deleted})
+	s.Recent = append(slices.Clip(s.Recent), board.PassSummary{Run: e.run, At: e.at, Verdict: e.Verdict, Fetched: e.Counts.Fetched, Changed: e.Counts.Written + e.Counts.Deleted})
 }
 
 // Now implements board.Live.

@@ -19,7 +19,7 @@ func (f *Facts) sampleRates(ctx context.Context, h *serve.Hub) {
 	defer t.Stop()
 	for {
 		f.sample(h.Statuses(), f.Clock().UTC())
-		f.feed.Tell(board.Note{Page: "rate"})
+		f.feed.Publish(board.Update{Page: "rate"})
 		select {
 		case <-t.C:
 		case <-ctx.Done():
@@ -81,8 +81,8 @@ func (f *Facts) budget(source, name string) *budget {
 
 func (b *budget) take(r serve.Rate, now time.Time) {
 	b.Limit, b.Allowed, b.Used, b.InFlight, b.Sent, b.Refused = r.Limit, r.Allowed, r.Used*r.Allowed, r.InFlight, r.Sent, r.Refused
-	if left := time.Until(r.Until); r.Waiting != "" && left > 0 {
-		b.Waiting, b.Until = r.Waiting, now.Add(left)
+	if left := time.Until(r.Until); r.WaitsFor != "" && left > 0 {
+		b.Waiting, b.Until = r.WaitsFor, now.Add(left)
 	}
 }
 
@@ -161,7 +161,7 @@ func (f *Facts) Webhooks(ctx context.Context) ([]board.Webhook, error) {
 	if f.Inbox == nil {
 		return nil, nil
 	}
-	standings, err := f.Inbox.Standings(ctx)
+	standings, err := f.Inbox.Backlogs(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func (f *Facts) Webhooks(ctx context.Context) ([]board.Webhook, error) {
 func (f *Facts) count(w *board.Webhook) {
 	for _, s := range f.daemon.Hub().Statuses() {
 		if d := s.Deltas; d != nil && slices.Contains(s.Sources, w.Source) {
-			w.Waiting = max(w.Waiting, int64(d.Deltas.Behind))
+			w.Waiting = max(w.Waiting, int64(d.Deltas.Waiting))
 			if !d.Deltas.Oldest.IsZero() {
 				w.Lag = max(w.Lag, f.Clock().Sub(d.Deltas.Oldest).Seconds())
 			}

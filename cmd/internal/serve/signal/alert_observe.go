@@ -123,7 +123,7 @@ func (a *Alerts) streamEnded(name string, s pipeline.StreamReport) {
 	switch s.Verdict {
 	case "":
 	case pipeline.Contradicted:
-		a.raise(ofPipeline(name, Contradicted), item, s.Why)
+		a.raise(ofPipeline(name, Contradicted), item, s.Reasons)
 	default:
 		a.clear(ofPipeline(name, Contradicted), item)
 	}
@@ -142,7 +142,7 @@ func reason(s pipeline.StreamReport) string {
 	if s.Err != nil {
 		return s.Err.Error()
 	}
-	return s.Why
+	return s.Reasons
 }
 
 // A few refused deliveries come from strangers who try the address. Many in a short time mean that the

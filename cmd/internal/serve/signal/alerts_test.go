@@ -70,7 +70,7 @@ type desk struct {
 
 var nightlyRouting = Routing{
 	Route:     Route{To: []wire.Secret{slack}, On: Kinds()},
-	Pipelines: map[string]Carried{"nightly": {Streams: []string{"crm.leads", "crm.deals"}}, "hourly": {Streams: []string{"crm.leads"}}},
+	Pipelines: map[string]PipelineRoute{"nightly": {Streams: []string{"crm.leads", "crm.deals"}}, "hourly": {Streams: []string{"crm.leads"}}},
 	Sources:   []string{"main"},
 }
 
@@ -143,7 +143,7 @@ func TestAlertsKinds(t *testing.T) {
 	}{
 		{"held", runEnds(pipeline.StreamReport{Status: pipeline.StatusHeld, Err: &pipeline.HeldError{Reason: "120 rows are missing"}}),
 			"pipeline nightly: held\n  crm.leads in warehouse: 120 rows are missing", runEnds(proven)},
-		{"contradicted", runEnds(pipeline.StreamReport{Status: pipeline.StatusComplete, Verdict: pipeline.Contradicted, Why: "the list says 10, 9 came"}),
+		{"contradicted", runEnds(pipeline.StreamReport{Status: pipeline.StatusComplete, Verdict: pipeline.Contradicted, Reasons: "the list says 10, 9 came"}),
 			"pipeline nightly: contradicted\n  crm.leads in warehouse: the list says 10, 9 came", runEnds(proven)},
 		{"the run itself", serve.RunEnded{Pipeline: "nightly", Err: errors.New("open destination: password hunter22 refused")},
 			"pipeline nightly: failed\n  open destination: password [redacted] refused", completes()},
@@ -356,7 +356,7 @@ func TestAlertsRoutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := nightlyRouting
 		r.On = []Kind{Failed}
-		r.Pipelines = map[string]Carried{
+		r.Pipelines = map[string]PipelineRoute{
 			"nightly": {Streams: []string{"crm.leads"}},
 			"hourly":  {Streams: []string{"crm.leads"}, Route: &Route{To: []wire.Secret{mail}, On: []Kind{Late}}},
 			"silent":  {Streams: []string{"crm.leads"}, Route: &Route{}},
@@ -375,7 +375,7 @@ func TestAlertsRoutes(t *testing.T) {
 		}, d.after(time.Hour))
 
 		// The configuration is reloaded without the pipeline: its failure is not reported as resolved.
-		r.Pipelines = map[string]Carried{}
+		r.Pipelines = map[string]PipelineRoute{}
 		d.Route(r)
 		require.Empty(t, d.after(time.Hour))
 		require.Empty(t, d.matter)

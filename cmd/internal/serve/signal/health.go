@@ -27,8 +27,8 @@ type Health struct {
 
 // Check is one condition of readiness.
 type Check struct {
-	Name string
-	Ask  func(context.Context) error // returns nil if ready; must return quickly
+	Name  string
+	Ready func(context.Context) error // returns nil if ready; must return quickly
 }
 
 // checkTimeout bounds all checks of one request.
@@ -38,8 +38,8 @@ var errStarting = errors.New("not started yet")
 
 // NewHealth returns a Health. The process counts as alive while alive returns nil.
 func NewHealth(alive func() error, log *slog.Logger) *Health {
-	h := &Health{alive: Check{Name: "alive", Ask: func(context.Context) error { return alive() }}, log: log, told: map[string]string{}}
-	h.Ready(Check{Name: "started", Ask: func(context.Context) error { return errStarting }})
+	h := &Health{alive: Check{Name: "alive", Ready: func(context.Context) error { return alive() }}, log: log, told: map[string]string{}}
+	h.Ready(Check{Name: "started", Ready: func(context.Context) error { return errStarting }})
 	return h
 }
 
@@ -62,7 +62,7 @@ func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	names, errs := make([]string, len(checks)), make([]error, len(checks))
 	for i, c := range checks {
-		names[i], errs[i] = c.Name, c.Ask(ctx)
+		names[i], errs[i] = c.Name, c.Ready(ctx)
 	}
 	h.answer(w, names, errs)
 }

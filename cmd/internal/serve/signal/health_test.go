@@ -48,8 +48,8 @@ func TestHealthReadiness(t *testing.T) {
 
 	full := errors.New("open /var/lib/penstock/inbox.db with hunter22: " + strings.Repeat("x", 300) + "\nmore")
 	h.Ready(
-		Check{Name: "configuration", Ask: func(context.Context) error { return nil }},
-		Check{Name: "inbox", Ask: func(context.Context) error { return full }},
+		Check{Name: "configuration", Ready: func(context.Context) error { return nil }},
+		Check{Name: "inbox", Ready: func(context.Context) error { return full }},
 	)
 	for range 3 {
 		code, a = ask(t, h, "/readyz")
@@ -60,7 +60,7 @@ func TestHealthReadiness(t *testing.T) {
 	require.NotContains(t, log.String(), "hunter22")
 
 	full = nil
-	h.Ready(Check{Name: "inbox", Ask: func(context.Context) error { return full }})
+	h.Ready(Check{Name: "inbox", Ready: func(context.Context) error { return full }})
 	code, a = ask(t, h, "/readyz")
 	require.Equal(t, http.StatusOK, code)
 	require.Equal(t, health{Status: "ok", Checks: map[string]string{"inbox": "ok"}}, a)
@@ -71,7 +71,7 @@ func TestHealthReadiness(t *testing.T) {
 func TestHealthReadinessIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHealth(func() error { return nil }, slog.New(slog.DiscardHandler))
-		h.Ready(Check{Name: "inbox", Ask: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }})
+		h.Ready(Check{Name: "inbox", Ready: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }})
 		start := time.Now()
 		code, _ := ask(t, h, "/readyz")
 		require.Equal(t, http.StatusServiceUnavailable, code)

@@ -52,7 +52,7 @@ func testReport() pipeline.Report {
 		Streams: []pipeline.StreamReport{{
 			Stream: "crm.leads", Destination: "warehouse", Status: pipeline.StatusComplete, Verdict: pipeline.Proven, Duration: 2 * time.Second,
 			Counts:  pipeline.Counts{Fetched: 10, Written: 3, Unchanged: 5, Deduplicated: 1, Rejected: 1, Deleted: 2},
-			Notices: []pipeline.Notice{{Severity: pipeline.Warned, About: pipeline.NoticeNulls}},
+			Notices: []pipeline.Notice{{Severity: pipeline.Warned, Kind: pipeline.NoticeNulls}},
 		}},
 	}
 }
@@ -73,7 +73,7 @@ func fill(m *Metrics) {
 		serve.SlotSkipped{Pipeline: "nightly", Cause: serve.SkipMissed, Count: 2},
 		serve.RunLate{Pipeline: "nightly"},
 		serve.WebhookSeen{Source: "main", Verdict: "stored", Took: time.Millisecond},
-		serve.DeltasApplied{Pipeline: "nightly", Deltas: serve.Deltas{Applied: 5, Behind: 2, Oldest: ended, Unmapped: 1, Dead: 1, Lags: []time.Duration{time.Second, 2 * time.Second}}},
+		serve.DeltasApplied{Pipeline: "nightly", Deltas: serve.Deltas{Applied: 5, Waiting: 2, Oldest: ended, Unmapped: 1, Dead: 1, Lags: []time.Duration{time.Second, 2 * time.Second}}},
 		serve.Reloaded{},
 		serve.Reloaded{Err: errors.New("line 3")},
 		serve.AccessRefused{}, serve.AccessRefused{Limited: true}, serve.AccessRefused{Limited: true},
@@ -164,7 +164,7 @@ func TestMetricsStayBounded(t *testing.T) {
 	odd := func(name string) {
 		r := testReport()
 		r.Status, r.Streams[0].Stream, r.Streams[0].Verdict = pipeline.Status(name), name, pipeline.Verdict(name)
-		r.Streams[0].Notices[0] = pipeline.Notice{About: name, Severity: pipeline.Severity(name)}
+		r.Streams[0].Notices[0] = pipeline.Notice{Kind: name, Severity: pipeline.Severity(name)}
 		for _, n := range []serve.Notice{
 			serve.RunStarted{Pipeline: name, Due: ended, At: ended}, serve.RunEnded{Pipeline: name, Report: r}, serve.RunEnded{Pipeline: "nightly", Report: r},
 			serve.RunProgress{Pipeline: name, Event: pipeline.Event{Kind: pipeline.EventPage}},

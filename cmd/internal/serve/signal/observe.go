@@ -141,7 +141,7 @@ func (m *Metrics) streamEnded(name string, ended time.Time, s pipeline.StreamRep
 		m.certificates.WithLabelValues(p, s.Destination, verdictLabel(s.Verdict)).Inc()
 	}
 	for _, n := range s.Notices {
-		about := oneOf(n.About, pipeline.NoticeNew, pipeline.NoticeVanished, pipeline.NoticeType, pipeline.NoticeNulls,
+		about := oneOf(n.Kind, pipeline.NoticeNew, pipeline.NoticeVanished, pipeline.NoticeType, pipeline.NoticeNulls,
 			pipeline.NoticeCount, pipeline.NoticePage, pipeline.NoticeEnvelope, pipeline.NoticeIncremental, pipeline.NoticeFilter)
 		severity := oneOf(string(n.Severity), string(pipeline.Noted), string(pipeline.Warned), string(pipeline.Blocking))
 		m.notices.WithLabelValues(p, about, severity).Inc()
@@ -158,7 +158,7 @@ func (m *Metrics) deltasApplied(n serve.DeltasApplied) {
 	for _, lag := range n.Deltas.Lags {
 		m.appliedLag.WithLabelValues(p).Observe(max(0, lag.Seconds()))
 	}
-	m.behind.WithLabelValues(p).Set(float64(n.Deltas.Behind))
+	m.behind.WithLabelValues(p).Set(float64(n.Deltas.Waiting))
 	oldest := 0.0
 	if !n.Deltas.Oldest.IsZero() {
 		oldest = unix(n.Deltas.Oldest)

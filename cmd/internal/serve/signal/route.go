@@ -13,8 +13,8 @@ import (
 
 // Routing maps alerts to targets.
 type Routing struct {
-	Route                        // the route for sources, and for pipelines without their own route
-	Pipelines map[string]Carried // by name
+	Route                              // the route for sources, and for pipelines without their own route
+	Pipelines map[string]PipelineRoute // by name
 	Sources   []string
 	Digest    time.Duration // 0: DefaultDigest
 }
@@ -25,8 +25,8 @@ type Route struct {
 	On []Kind
 }
 
-// Carried has the streams and the route of a pipeline.
-type Carried struct {
+// PipelineRoute has the streams and the route of a pipeline.
+type PipelineRoute struct {
 	Streams []string
 	Route   *Route // nil: the route of the Routing
 }

@@ -173,7 +173,7 @@ func (t *Traces) deltas(n serve.DeltasApplied) {
 	}
 	now := time.Now()
 	_, span := t.tracer.Start(context.Background(), "deltas", trace.WithTimestamp(now.Add(-n.Took)), trace.WithAttributes(
-		attribute.String("penstock.pipeline", n.Pipeline), attribute.Int("penstock.applied", n.Deltas.Applied), attribute.Int("penstock.waiting", n.Deltas.Behind)))
+		attribute.String("penstock.pipeline", n.Pipeline), attribute.Int("penstock.applied", n.Deltas.Applied), attribute.Int("penstock.waiting", n.Deltas.Waiting)))
 	t.fault(span, n.Err != nil, n.Err)
 	span.End(trace.WithTimestamp(now))
 }
