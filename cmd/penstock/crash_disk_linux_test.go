@@ -121,7 +121,7 @@ type version struct {
 func (w *warehouse) versions(t *testing.T, table string) map[string]version {
 	t.Helper()
 	all := map[string]version{}
-	if !w.exists(t, table) {
+	if !w.exists(table) {
 		return all
 	}
 	rows, err := w.db.Query("SELECT CAST(id AS VARCHAR), CAST(_penstock_hash AS VARCHAR), _penstock_deleted_at IS NOT NULL FROM " + quote(table))
@@ -147,7 +147,7 @@ func (r *crashRig) see(t *testing.T) seen {
 	s := seen{}
 	for _, f := range family {
 		s[f.root] = w.versions(t, f.root)
-		if w.exists(t, f.root) && (f.child == "" || w.exists(t, f.child)) {
+		if w.exists(f.root) && (f.child == "" || w.exists(f.child)) {
 			require.Zero(t, w.count(t, broken(f.root, f.child)), "%s is half a commit", f.root)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 // DuckDB files is copied into the engine's memory.
 type warehouse struct {
 	db      *sql.DB
+	tables  map[string][]column  // columns without their pointers, by table; the engine takes long to list them
 	sources map[[2]string]source // by table and column, from _penstock_schema
 }
 
@@ -42,11 +43,22 @@ func openWarehouse(t *testing.T, path string) *warehouse {
 	return newWarehouse(t, db)
 }
 
-// newWarehouse reads the columns' sources from _penstock_schema.
+// newWarehouse reads the catalog, and the columns' sources from _penstock_schema.
 func newWarehouse(t *testing.T, db *sql.DB) *warehouse {
 	t.Helper()
-	w := &warehouse{db: db, sources: map[[2]string]source{}}
-	if !w.exists(t, "_penstock_schema") { // nothing was committed yet
+	w := &warehouse{db: db, tables: map[string][]column{}, sources: map[[2]string]source{}}
+	columns, err := db.Query(`SELECT table_name, column_name, data_type FROM duckdb_columns()
+		WHERE (database_oid, table_oid) IN (SELECT database_oid, table_oid FROM duckdb_tables()) ORDER BY table_name, column_index`)
+	require.NoError(t, err)
+	defer columns.Close()
+	for columns.Next() {
+		var table string
+		var c column
+		require.NoError(t, columns.Scan(&table, &c.name, &c.typ))
+		w.tables[table] = append(w.tables[table], c)
+	}
+	require.NoError(t, columns.Err())
+	if !w.exists("_penstock_schema") { // nothing was committed yet
 		return w
 	}
 	rows, err := db.Query(`SELECT "table", "column", source, to_type FROM _penstock_schema
@@ -77,10 +89,7 @@ func (w *warehouse) count(t *testing.T, query string) int64 {
 	return n
 }
 
-func (w *warehouse) exists(t *testing.T, table string) bool {
-	t.Helper()
-	return w.count(t, fmt.Sprintf(`SELECT count(*) FROM duckdb_tables() WHERE table_name = '%s'`, table)) == 1
-}
+func (w *warehouse) exists(table string) bool { return len(w.tables[table]) > 0 }
 
 // facts are the non-null cells of one row, by the pointer of the source field, in a form in which equal values
 // are equal strings.
@@ -100,13 +109,8 @@ type column struct{ name, typ, pointer string }
 // columns returns the columns of table that come from the source.
 func (w *warehouse) columns(t *testing.T, table string) []column {
 	t.Helper()
-	rows, err := w.db.Query(`SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index`, table)
-	require.NoError(t, err)
-	defer rows.Close()
 	var cs []column
-	for rows.Next() {
-		var c column
-		require.NoError(t, rows.Scan(&c.name, &c.typ))
+	for _, c := range w.tables[table] {
 		if strings.HasPrefix(c.name, "_penstock_") {
 			continue
 		}
@@ -247,7 +251,7 @@ func (c column) wanted(t *testing.T, v any, raw string) string {
 // child tables with their nested data.
 func (w *warehouse) truth(t *testing.T, stream, table string, records []json.RawMessage) (differences []string) {
 	t.Helper()
-	if !w.exists(t, table) {
+	if !w.exists(table) {
 		if len(records) == 0 {
 			return nil
 		}
@@ -277,16 +281,15 @@ type expected struct {
 	lost []string
 }
 
+// tables returns root and its child tables.
 func (e *expected) tables(root string) []string {
 	names := []string{root}
-	rs, err := e.w.db.Query(`SELECT table_name FROM duckdb_tables() WHERE starts_with(table_name, ? || '__') ORDER BY 1`, root)
-	require.NoError(e.t, err)
-	defer rs.Close()
-	for rs.Next() {
-		var n string
-		require.NoError(e.t, rs.Scan(&n))
-		names = append(names, n)
+	for name := range e.w.tables {
+		if strings.HasPrefix(name, root+"__") {
+			names = append(names, name)
+		}
 	}
+	slices.Sort(names)
 	return names
 }
 
@@ -295,7 +298,7 @@ func (e *expected) columns(table string) map[string]column {
 		return m
 	}
 	m := map[string]column{}
-	if e.w.exists(e.t, table) {
+	if e.w.exists(table) {
 		for _, c := range e.w.columns(e.t, table) {
 			m[c.pointer+kindOf(c.typ)] = c
 		}
