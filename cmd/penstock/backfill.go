@@ -23,9 +23,9 @@ func (a *app) backfillCmd() *cobra.Command {
 		Use:   "backfill [PIPELINE]",
 		Short: "read all of the past, or a range of it; can be resumed",
 		Long: `Reads all of the past, or a range of it. Without a range, every stream is read
-whole. With a range, a stream is read for the records last changed in it; a list
-kept by months is read for the months that the range touches. A backfill has its
-own cursor, so scheduled runs are not affected. Run the same command again to
+whole. With a range, only the records last changed in the range are read. Of a
+list kept by months, the months that the range touches are read. A backfill has
+its own cursor, so scheduled runs are not affected. Run the same command again to
 resume a stopped backfill. Finished streams are read again only with --again.
 A backfill deletes nothing.
 
@@ -100,8 +100,8 @@ func momentOf(flag, text string) (time.Time, error) {
 // maxLeftOut limits how many of the skipped streams a message names.
 const maxLeftOut = 4
 
-// skipUnranged removes the streams that cannot be filtered by a range from a backfill with a range. It
-// returns an error if the command line names one of them.
+// skipUnranged removes the streams that cannot be read by range from a backfill that has a range. It
+// returns an error if the command line names one of these streams, or if no stream remains.
 func (a *app) skipUnranged(ctx context.Context, r *openedRun, named []string) error {
 	known := r.conventions(ctx)
 	var left []string
@@ -130,7 +130,8 @@ func (a *app) skipUnranged(ctx context.Context, r *openedRun, named []string) er
 	return nil
 }
 
-// conventions returns what the first destination that answers has stored about the streams.
+// conventions returns what the first destination that answers has stored about the streams, or nil if
+// none answers.
 func (r *openedRun) conventions(ctx context.Context) map[string]pipeline.Memory {
 	for _, d := range r.dests {
 		if all, err := pipeline.Recall(ctx, d, r.pipeline.Name); err == nil {
@@ -140,8 +141,8 @@ func (r *openedRun) conventions(ctx context.Context) map[string]pipeline.Memory 
 	return nil
 }
 
-// canRange reports whether s can be read by range, as far as this is known. A stream whose conventions
-// are not probed yet counts as one that can.
+// canRange reports whether s can be read by range. A stream with `incremental: auto` may turn out to
+// have a filter: until its convention is known, canRange returns true for it.
 func canRange(s config.Stream, known map[string]pipeline.Memory) bool {
 	if s.Table.Mode == schemas.Replace || s.Parent != "" {
 		return false

@@ -17,7 +17,7 @@ import (
 const hintBase = "the server at base_url is not the platform's API; base_url is scheme and host, without /api or /v2"
 
 // misplaced reports whether a stream is missing because the base URL of its surface is wrong. The
-// error of the run reports this, so the stream's error need not.
+// run's error says so, therefore the stream's own error is not printed.
 func misplaced(r pipeline.Report, s pipeline.StreamReport) bool {
 	return slices.ContainsFunc(r.BaseErrors(), func(e *pipeline.BaseError) bool { return slices.Contains(e.Streams, s.Stream) })
 }
@@ -44,7 +44,7 @@ func (a *app) locateBases(ctx context.Context, c *config.Config, p config.Pipeli
 }
 
 // locateBase adds to an error caused by a wrong base URL the position of that URL in the
-// configuration. If another path on the same host works, it adds that path.
+// configuration. If the platform answers below another base URL on the same host, the hint names it.
 func (a *app) locateBase(ctx context.Context, c *config.Config, p config.Pipeline, src config.Source, surface schemas.Surface, err error) error {
 	at := src.Surface(surface)
 	hint := hintBase
@@ -55,8 +55,8 @@ func (a *app) locateBase(ctx context.Context, c *config.Config, p config.Pipelin
 	return &failure{err: fmt.Errorf("%w: %w", fault, err), hint: hint, code: exitUsage}
 }
 
-// answeringBase looks for another base URL on the same origin under which the platform answers. It
-// requests the simplest stream, a few times at most. Invariants 9, 10
+// answeringBase returns another base URL on the same origin below which the platform answers, and the
+// stream that answered. It requests one stream below maxSiblings base URLs at most. Invariants 9, 10
 func (a *app) answeringBase(ctx context.Context, c *config.Config, p config.Pipeline, surface schemas.Surface, base string) (found, stream string) {
 	s, own, ok := simplest(c, p, surface)
 	if !ok {
@@ -66,7 +66,7 @@ func (a *app) answeringBase(ctx context.Context, c *config.Config, p config.Pipe
 		_, err := a.probe(ctx, c, p, s, candidate)
 		e, ok := errors.AsType[*wire.Error](err)
 		switch {
-		case err == nil, ok && own && e.Class == wire.Malformed && e.Status/100 == 2: // the shape is still to be learned
+		case err == nil, ok && own && e.Class == wire.Malformed && e.Status/100 == 2: // it answers; its shape is learned later
 			return candidate, s.Name
 		case !ok || e.Status == 0:
 			return "", "" // the source does not answer, or the run was stopped

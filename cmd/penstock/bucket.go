@@ -20,7 +20,8 @@ import (
 // inBucket reports whether a lake's path is in an object store.
 func inBucket(path string) bool { return strings.Contains(path, "://") }
 
-// bucketOptions adds the options of a lake in a bucket.
+// bucketOptions sets the bucket and its credentials in o, and adds the options that only buckets have
+// to readers.
 func bucketOptions(o *parquet.Options, d config.Destination, readers map[string]func(string) error) (err error) {
 	o.Bucket, o.Path = o.Path, ""
 	o.Store.AccessKey, o.Store.SecretKey = d.AccessKey.Reveal(), d.SecretKey.Reveal()
@@ -56,7 +57,7 @@ func absentLake(d config.Destination) error {
 	return absentFile(d)
 }
 
-// checkBucket checks the rights to the bucket that a commit needs.
+// checkBucket checks that the key has the rights in the bucket that a commit needs.
 func checkBucket(ctx context.Context, a *app, d config.Destination) error {
 	l, err := openParquet(ctx, a, d)
 	if err != nil {

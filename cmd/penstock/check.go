@@ -84,7 +84,7 @@ func (a *app) check(ctx context.Context, c *config.Config, pipelines []config.Pi
 	return a.printFindings(once(findings))
 }
 
-// once removes findings with a fault of the state database that an earlier finding has reported.
+// once removes a finding if an earlier finding reports the same fault of the state database.
 func once(findings []finding) []finding {
 	reported := map[error]bool{}
 	return slices.DeleteFunc(findings, func(f finding) bool {
@@ -153,7 +153,7 @@ func upcoming(s *config.Schedule, now time.Time) string {
 	return fmt.Sprintf("; %s: %s", s.Slots, strings.Join(times, ", "))
 }
 
-// checkSource makes one cheap read per surface.
+// checkSource checks the stored sign-ins of a source, and makes one cheap read per surface.
 func (a *app) checkSource(ctx context.Context, c *config.Config, p config.Pipeline, from config.Ref) []finding {
 	src, _ := c.Source(from.Text)
 	p.From = []config.Ref{from}
@@ -219,8 +219,9 @@ func (a *app) checkSignIns(ctx context.Context, c *config.Config, source string)
 	return all, broken
 }
 
-// simplest returns the stream to test a surface with. It is the cheapest stream of the platform. If
-// the pipeline reads only the user's own streams there, it is the cheapest of these, and own is true.
+// simplest returns the stream to test a surface with: the cheapest stream of the surface. If the
+// pipeline reads only streams from it that the user has defined with a path, simplest returns the
+// cheapest of those, and own is true.
 func simplest(c *config.Config, p config.Pipeline, surface schemas.Surface) (s config.Stream, own, ok bool) {
 	all := c.Streams
 	carried, err := c.Select(p, nil)
@@ -235,8 +236,8 @@ func simplest(c *config.Config, p config.Pipeline, surface schemas.Surface) (s c
 	return s, own, ok
 }
 
-// cheapest returns the stream of a surface that costs the least: a single object, or else a list
-// without parameters.
+// cheapest returns the stream of a surface that costs the least: auth.user, or else a single object, a
+// lookup list, or another list without parameters.
 func cheapest(all []config.Stream, surface schemas.Surface) (config.Stream, bool) {
 	able := slices.DeleteFunc(slices.Clone(all), func(s config.Stream) bool {
 		return !s.Readable() || s.Surface != surface || s.Method != "GET" || s.Parent != "" || len(s.Params) > 0 ||
@@ -322,8 +323,8 @@ func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.D
 	return append([]finding{found}, a.checkOverflow(ctx, c, d, dest)...)
 }
 
-// surfaceRemedy returns the hint for a surface that does not answer the simplest request. If even that
-// stream is missing, base_url is not the address of the platform.
+// surfaceRemedy returns the hint for a surface that fails the simplest request. If the answer is not
+// even readable, base_url is not the address of the platform.
 func surfaceRemedy(err error, stream string) string {
 	if e, ok := errors.AsType[*wire.Error](err); ok && e.Class == wire.Malformed {
 		return hintBase

@@ -25,9 +25,9 @@ func (a *app) printed(argv []string) (string, error) {
 	return string(out), err
 }
 
-// mayRun returns an error if a command of the configuration must not run. That is so if another user
-// can write the configuration, replace it in its folder, or write a program that it names by a path.
-// That user could otherwise run programs as this user.
+// mayRun returns an error if a command of the configuration must not run: if another user can write the
+// configuration, replace it in its folder, or write the program that it names by a path. Otherwise
+// another user could run programs as this user.
 func (a *app) mayRun(program string) error {
 	paths := []string{a.config, filepath.Dir(a.config)}
 	if real, err := filepath.EvalSymlinks(a.config); err == nil {

@@ -36,7 +36,7 @@ func (a *app) openDashboard(c *config.Config, j state.Journal, h *webhookServer,
 	d := &dashboard{a: a, webhooks: h, closed: len(c.Serve.Tokens) > 0, wrong: make(chan serve.AccessRefused, 256)}
 	d.guard = access.New(access.Options{Log: a.log, Observe: func(n serve.AccessRefused) {
 		observe(n)
-		if !n.Limited { // the limit bounds their number
+		if !n.Limited { // refusals over the limit are not recorded, so the audit log stays small
 			select {
 			case d.wrong <- n:
 			default: // the log has it
@@ -53,12 +53,12 @@ func (a *app) openDashboard(c *config.Config, j state.Journal, h *webhookServer,
 	return d, err
 }
 
-// configure switches to another configuration. New tokens are valid at once. A daemon that started
-// with tokens keeps the old ones if the new configuration has none.
+// configure switches to another configuration. New tokens are valid at once. If the new configuration
+// has no tokens, a daemon that started with tokens keeps those it has.
 func (d *dashboard) configure(c *config.Config) {
 	d.conf.Store(c)
 	if len(c.Serve.Tokens) == 0 && d.closed {
-		return // other machines may reach its address
+		return // other machines may reach the daemon's address
 	}
 	var tokens []access.Token
 	for _, t := range c.Serve.Tokens {
@@ -74,7 +74,7 @@ func (d *dashboard) mount(to *serve.Daemon) {
 	to.Handlers.Metrics = d.guard.Require(access.Metrics, to.Handlers.Metrics)
 }
 
-// run keeps the data up to date until ctx ends.
+// run keeps the data up to date until ctx ends or wait is called. wait closes the board.
 func (d *dashboard) run(ctx context.Context) (wait func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -98,14 +98,15 @@ func (d *dashboard) recordWrong(ctx context.Context) {
 	}
 }
 
-// clock is the clock of the audit log: the state's.
+// clock returns the time by the clock of the state, for the audit log.
 func (d *dashboard) clock() time.Time { return d.a.stateOf(d.conf.Load()).Now() }
 
-// maxSeparate is the greatest number of per-source parts of a destination for which all are shown. If
-// there are more, only the part of the source that a visitor selects is shown.
+// maxSeparate is how many per-source parts of a destination may all be shown. If a destination has
+// more, only the part of the source that a visitor selects is shown.
 const maxSeparate = 20
 
-// places returns the destinations that pipelines write to.
+// places returns the configured destinations. A destination with up to maxSeparate separate parts is
+// returned as these parts.
 func (d *dashboard) places() []boardfacts.DestinationPart {
 	c := d.conf.Load()
 	var all []boardfacts.DestinationPart
@@ -162,7 +163,7 @@ func (d *dashboard) sources() []string {
 	return names
 }
 
-// receivers returns the sources that send webhooks.
+// receivers returns the sources that have webhooks in the configuration.
 func (d *dashboard) receivers() []boardfacts.Receiver {
 	var all []boardfacts.Receiver
 	for _, s := range d.conf.Load().Sources {

@@ -85,7 +85,7 @@ func writeDBT(w io.Writer, d dictionary) error {
 	return yaml.NewEncoder(w, yaml.IndentSequence(true)).Encode(dbtFile{Version: 2, Sources: []dbtSource{src}})
 }
 
-// dbtSchemas has the schema of tables in a destination that configures none.
+// dbtSchemas has the default schema of tables, by the kind of destination.
 var dbtSchemas = map[string]string{"duckdb": "main", "postgres": "public", "postgresql": "public"}
 
 func dbtTableOf(src dbtSource, t docTable, all map[string]docTable) dbtTable {
@@ -109,7 +109,7 @@ func dbtTableOf(src dbtSource, t docTable, all map[string]docTable) dbtTable {
 	return out
 }
 
-// readFiles is the SQL with which DuckDB reads files.
+// readFiles returns the SQL with which DuckDB reads the files that match a pattern.
 func readFiles(pattern string) string {
 	return "read_parquet('" + strings.ReplaceAll(pattern, "'", "''") + "', union_by_name = true)"
 }
@@ -153,7 +153,7 @@ func dbtKeyTests(src dbtSource, t docTable, all map[string]docTable) []any {
 	return tests
 }
 
-// sqlRow is columns as one row value.
+// sqlRow returns columns as one row value in SQL: ("id", "name").
 func sqlRow(columns ...string) string {
 	quoted := make([]string, len(columns))
 	for i, c := range columns {

@@ -42,7 +42,7 @@ const lockedAgain = 5 * time.Second
 func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
 	rep, err := x.once(ctx)
 	if errors.Is(errors.Join(err, rep.Trouble), wire.ErrSignIn) {
-		x.close() // a newly opened credential finds a later sign-in
+		x.close() // if someone signs in later, the reopened credential finds it
 	}
 	switch {
 	case errors.Is(err, state.ErrLocked), isElsewhere(err):
@@ -86,8 +86,8 @@ func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err erro
 
 func (x *applier) source() string { return x.pipeline.From[0].Text }
 
-// watch opens the pipeline. Passes of this process that begin after that let webhook deltas commit
-// between their own commits.
+// watch opens the pipeline. Passes of this process that begin afterwards let webhook deltas commit
+// between the commits of the pass.
 func (x *applier) watch(ctx context.Context) error {
 	ctx, unlock, err := x.locks.take(ctx, x.stateOf(x.conf), x.pipeline.Key())
 	if err != nil {

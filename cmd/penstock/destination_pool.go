@@ -31,8 +31,8 @@ func newDestinationPool() *destinationPool {
 	return &destinationPool{all: map[config.Destination]*pooledDestination{}}
 }
 
-// open returns the destination of d that is already open, or calls its argument open. Each caller must
-// close the destination that it gets.
+// open returns a handle of the destination that d configures. The function open opens the destination if
+// it is not open. Each caller must close its handle.
 func (l *destinationPool) open(d config.Destination, open func() (load.Destination, error)) (load.Destination, error) {
 	if l == nil {
 		return open()
@@ -68,7 +68,7 @@ type sharedDestination struct {
 	once sync.Once
 }
 
-// Close releases the handle. The last one closes the destination.
+// Close releases the handle. Closing the last handle closes the destination.
 func (b *sharedDestination) Close() (err error) {
 	b.once.Do(func() {
 		b.from.mu.Lock()
@@ -83,7 +83,7 @@ func (b *sharedDestination) Close() (err error) {
 // Pooled returns the pooled destination.
 func (b *sharedDestination) Pooled() load.Destination { return b.Destination }
 
-// whole returns the destination without the handles around it.
+// whole returns the destination that a handle or a part belongs to, or d itself if it is neither.
 func whole(d load.Destination) load.Destination {
 	if in, ok := d.(interface{ Pooled() load.Destination }); ok {
 		return whole(in.Pooled())

@@ -21,20 +21,20 @@ type destinationKind struct {
 	scheme  string
 	missing string // why this build lacks it; "" if it has it
 	open    func(context.Context, *app, config.Destination) (load.Destination, error)
-	check   func(context.Context, *app, config.Destination) error             // the rights that opening does not test
+	check   func(context.Context, *app, config.Destination) error             // checks the rights that opening does not test
 	warn    func(context.Context, *app, config.Destination) ([]string, error) // returns warnings about rights larger than a run needs
 	memory  memoryPlan                                                        // memory for loads into the destination
 	columns int                                                               // limit of a stream without max_columns; 0 means schemas.DefaultColumns
 
 	// onHost reports whether the URL is a path, which is a different place on each host.
 	onHost func(config.Destination) bool
-	// absent returns an error if there is nothing to read yet. It is called before open, which would create
-	// it.
+	// absent returns an error if there is nothing to read yet. It is called before open, because open would
+	// create the destination.
 	absent func(config.Destination) error
 	// locate returns where a table that exists can be found without penstock.
 	locate func(ctx context.Context, d config.Destination, open load.Destination, table string) (string, error)
-	// files returns the pattern under which an engine finds a stream's table without penstock. It stays valid
-	// after later runs.
+	// files returns the pattern under which an engine finds a stream's table without penstock. The pattern
+	// stays valid after later runs.
 	files func(d config.Destination, stream, table string) string
 	// folder returns where streams of files keep their files, unless the configuration says otherwise.
 	folder func(d config.Destination) string
@@ -53,7 +53,7 @@ type memoryPlan struct {
 	rows   int   // number of rows wanted in one commit; one page more may be added
 }
 
-// with returns a plan that is large enough for r and for other.
+// with returns a plan that is large enough for r and for other. rows is that of r, or else of other.
 func (r memoryPlan) with(other memoryPlan) memoryPlan {
 	return memoryPlan{heap: max(r.heap, other.heap), budget: max(r.budget, other.budget), group: max(r.group, other.group), rows: cmp.Or(r.rows, other.rows)}
 }
@@ -64,7 +64,7 @@ type querier interface {
 	Close() error
 }
 
-// destinationKinds is the table of destinations. A new one is a folder under load and a line here.
+// destinationKinds lists the kinds of destinations. A new kind is a folder under load and a line here.
 func destinationKinds() []destinationKind {
 	return []destinationKind{
 		duckdbKind(),

@@ -38,7 +38,7 @@ type docTable struct {
 	Stream  string      `json:"stream,omitempty"`
 	Request string      `json:"request,omitempty"` // METHOD path of the endpoint
 	Class   string      `json:"class,omitempty"`
-	Place   string      `json:"place,omitempty"` // where the records have the rows of a child table
+	Place   string      `json:"place,omitempty"` // the member of a record that fills a child table
 	Parent  string      `json:"parent,omitempty"`
 	Mode    string      `json:"mode"`
 	Key     []string    `json:"key,omitempty"`
@@ -102,7 +102,7 @@ func (d *reader) dictionary(ctx context.Context) (dictionary, error) {
 	return out, err
 }
 
-// read sets when the table's stream was last read to its end, in any pipeline.
+// read sets when the table's stream was last read to its end, by any pipeline, with the run and the verdict.
 func (t *docTable) read(newest map[state.Key]certificate) {
 	for k, c := range newest {
 		at, _ := c.at.(time.Time)
@@ -135,7 +135,7 @@ func (d *reader) streams() []config.Stream {
 		}
 		loaded, err := d.conf.Select(p, nil)
 		if err != nil {
-			continue // load would have refused the configuration
+			continue // app.load has already refused such a configuration
 		}
 		all = append(all, loaded...)
 	}

@@ -115,7 +115,7 @@ type rowLog struct {
 }
 
 // readLog reads the logged changes of a table in a period. It does not select by run, because a run
-// that continues the pass of an earlier run logs its changes under that run's id.
+// that continues the pass of an earlier run logs its changes under the earlier run's id.
 func readLog(ctx context.Context, d load.Destination, table string, of span) (rowLog, error) {
 	log := rowLog{of: of}
 	err := scan(ctx, d, load.RowChanges, func(r row) error {

@@ -157,7 +157,8 @@ func (d *discovery) open(ctx context.Context, r *openedRun) ([]config.Stream, er
 	}), nil
 }
 
-// ask probes the streams, several at once, and prints the result of each.
+// ask probes the streams, several at once, and prints the result of each. It returns the conventions
+// found, by stream.
 func (d *discovery) ask(ctx context.Context, r *openedRun) map[string]extract.Convention {
 	found := map[string]extract.Convention{}
 	var probes errgroup.Group
@@ -186,7 +187,8 @@ var (
 	errFile     = errors.New("the stream returns files, so there is nothing to learn")
 )
 
-// one probes a stream, unless it was already probed for another pipeline.
+// one returns the convention of a stream. It probes the stream unless that was done for another
+// pipeline. It returns an error for a child stream, for a stream of files, and if the budget is used up.
 func (d *discovery) one(ctx context.Context, r *openedRun, s config.Stream) (extract.Convention, error) {
 	of := r.pipeline.From[0].Text + " " + s.Name
 	d.mu.Lock()

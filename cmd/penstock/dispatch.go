@@ -19,8 +19,8 @@ var errUnderWay = fmt.Errorf("another run of the pipeline has not ended: %w", st
 // endLook is how often dispatch checks whether units have ended.
 const endLook = time.Second
 
-// dispatch plans a run into units, which workers claim, and waits until they have ended. If an earlier
-// process that has ended has already planned the run, dispatch only waits. // Invariant 18
+// dispatch divides a run into units, which workers claim, and waits until the units have ended. If an
+// earlier process has planned the run already, dispatch only waits. // Invariant 18
 func (h *unitWorker) dispatch(ctx context.Context, c *config.Config, p config.Pipeline, o serve.RunRequest) (r pipeline.Report, err error) {
 	began := h.db.Now()
 	if err := h.plan(ctx, c, p, o); err != nil {
@@ -36,7 +36,8 @@ func (h *unitWorker) dispatch(ctx context.Context, c *config.Config, p config.Pi
 	return fleet.Joined(o.Run, p.Name, units), nil
 }
 
-// plan stores the units of a run, and the wakeup calls for workers, in one transaction.
+// plan stores the units of a run and wakes the workers, in one transaction. It does nothing if the run
+// already has units.
 func (h *unitWorker) plan(ctx context.Context, c *config.Config, p config.Pipeline, o serve.RunRequest) error {
 	before, err := h.claimer.Units.Units(ctx, state.UnitFilter{Run: o.Run, Limit: 1})
 	if err != nil || len(before) > 0 {
@@ -65,7 +66,7 @@ func (h *unitWorker) plan(ctx context.Context, c *config.Config, p config.Pipeli
 	return err
 }
 
-// await returns nil once every unit of a run has ended.
+// await waits until every unit of a run has ended. It returns an error only if ctx ends before.
 func (h *unitWorker) await(ctx context.Context, run string) error {
 	tick := time.NewTicker(endLook)
 	defer tick.Stop()
@@ -82,8 +83,8 @@ func (h *unitWorker) await(ctx context.Context, run string) error {
 	}
 }
 
-// abandon ends the wait for a run. A run past its deadline is cancelled. If the daemon is stopping,
-// the run continues without it.
+// abandon ends the wait for a run. It cancels the run if its deadline has passed. Otherwise the daemon
+// is stopping, and workers continue the run.
 func (h *unitWorker) abandon(ctx context.Context, run string) error {
 	if !serve.Overdue(ctx) {
 		return nil
@@ -112,13 +113,13 @@ func allUnits(ctx context.Context, from state.Units, run string) (all []state.Un
 	}
 }
 
-// planned changes sp.Run: it plans runs for workers instead of executing them in this process.
+// planned changes sp.Run so that it plans runs for workers instead of executing them in this process.
 func (h *unitWorker) planned(c *config.Config, p config.Pipeline, sp *serve.Pipeline) {
 	here := sp.Run
 	sp.Planned = true
 	sp.Run = func(ctx context.Context, o serve.RunRequest) (pipeline.Report, error) {
 		if o.Options != (pipeline.Options{}) {
-			return here(ctx, o) // units carry no options
+			return here(ctx, o) // a unit has no options
 		}
 		r, err := h.dispatch(ctx, c, p, o)
 		if errors.Is(err, state.ErrTaken) {

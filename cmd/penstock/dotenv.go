@@ -59,7 +59,7 @@ func (d *dotenv) read() {
 		d.values, err = parseDotenv(text)
 	}
 	if d.err = err; err != nil {
-		data, _ := readUpTo(d.path, maxSecret) // err already says why it may be empty
+		data, _ := readUpTo(d.path, maxSecret) // if this fails too, err already has the cause
 		d.text = string(data)
 	}
 }

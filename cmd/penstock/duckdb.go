@@ -23,8 +23,8 @@ func duckdbKind() destinationKind {
 		scheme: "duckdb", missing: duckdbMissing,
 		open: openDuckDB, check: checkDuckDB, absent: absentFile,
 		onHost: func(config.Destination) bool { return true },
-		// Two groups of usual rows, so that the engine never waits for the next. A third would only occupy
-		// memory that the garbage collector scans.
+		// The budget is enough for two commits of usual rows, so that the engine never waits for the next
+		// one. A third would only occupy memory that the garbage collector scans.
 		memory: memoryPlan{heap: defaultHeap, budget: 90 << 20, group: pipeline.DefaultGroupBytes, rows: duckdb.RowGroup},
 		locate: func(_ context.Context, d config.Destination, _ load.Destination, _ string) (string, error) {
 			path, _ := filePath(d)
@@ -82,7 +82,7 @@ func countOption(to *int) func(string) error {
 	}
 }
 
-// waitOption parses how long to wait. 0s means not at all, and is stored as -1, since 0 is the default.
+// waitOption parses how long to wait. 0s means not at all. It is stored as -1, since 0 means the default.
 func waitOption(to *time.Duration) func(string) error {
 	return func(v string) (err error) {
 		if *to, err = time.ParseDuration(v); err != nil {
@@ -96,7 +96,7 @@ func waitOption(to *time.Duration) func(string) error {
 }
 
 // absentFile returns an error if a destination's file or folder does not exist. A command that only reads must
-// not create it: an empty one would hide a wrong path.
+// not create the file or folder: an empty one would hide a wrong path.
 func absentFile(d config.Destination) error {
 	path, _ := filePath(d)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -105,7 +105,8 @@ func absentFile(d config.Destination) error {
 	return nil
 }
 
-// checkDuckDB checks what a first commit needs: a folder in which the file and its log can be created.
+// checkDuckDB checks that the file and its log can be created and written, and that not everyone may
+// write to the file.
 func checkDuckDB(_ context.Context, _ *app, d config.Destination) error {
 	path, _ := filePath(d)
 	if err := checkFolder(filepath.Dir(path), "create the folder and let penstock write to it; the file's log is kept in it too"); err != nil {

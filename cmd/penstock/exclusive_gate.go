@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// exclusiveGate limits which units run at the same time in this process. A unit during which an
-// earlier process may have crashed runs while no other unit runs. The zero value is an empty gate.
+// exclusiveGate limits which units run at the same time in this process. A unit that may have crashed
+// an earlier process runs alone. The zero value is an empty gate.
 type exclusiveGate struct {
 	mu      sync.Mutex
 	running int
@@ -37,8 +37,8 @@ func (q *exclusiveGate) leave() {
 	}
 }
 
-// enterAlone takes the gate for one unit if the gate is empty. If not, enter admits no more units after
-// gatePatience, so that the gate becomes empty.
+// enterAlone takes the gate for one unit if the gate is empty. If the gate is not empty, enter admits no
+// more units after gatePatience, so that the gate becomes empty.
 func (q *exclusiveGate) enterAlone() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

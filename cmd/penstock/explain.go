@@ -18,11 +18,11 @@ func (a *app) explainCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain STREAM",
 		Short: "show what was learned or configured for a stream, and why, as YAML to paste",
-		Long: `Shows what was learned or configured for a stream, and why, as YAML to paste into
-pipelines.yaml; the stream is then read as it is read now. A line with + is
-evidence, a line with - is a rejected hypothesis. Below them are the verdict on
-the last pass and the facts behind it. No request is sent to the source:
-` + "`penstock discover`" + ` does that.`,
+		Long: `Shows what was learned or configured for a stream, and why, as YAML. If you paste
+it into pipelines.yaml, the stream is read in the same way from then on. A line
+with + is evidence, a line with - is a rejected hypothesis. Below them are the
+verdict on the last pass and the facts behind it. No request is sent to the
+source. To learn more about a stream, run ` + "`penstock discover`" + `.`,
 		Example: "  penstock explain crm.leads",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,7 +60,7 @@ func (a *app) knowledgeOf(ctx context.Context, c *config.Config, name string) (k
 		for _, to := range p.To {
 			d, _ := c.Destination(to.Text)
 			if len(p.From) > 0 {
-				d = d.For(p.From[0].Text) // all sources answer alike
+				d = d.For(p.From[0].Text) // the first source stands for all
 			}
 			m, last, rest, err := a.storedKnowledge(ctx, c, d, p.Name, k.stream.Table)
 			if err != nil {

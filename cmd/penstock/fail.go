@@ -68,8 +68,8 @@ func exit(code int) error {
 	return &failure{code: code}
 }
 
-// stopped is the cause of the end of a context that a signal ended. It wraps the cause that a run
-// checks for.
+// stopped is the cancel cause of a context that a signal cancelled. It wraps the cause that a run checks
+// for.
 type stopped struct {
 	signal os.Signal
 	cause  error

@@ -35,7 +35,7 @@ func filesOf(c *config.Config, d config.Destination) string {
 		dir = p.folder(d)
 	}
 	if abs, err := filepath.Abs(dir); err == nil && dir != "" {
-		return abs // even if the working directory changes
+		return abs // stays valid if the working directory changes
 	}
 	return dir
 }

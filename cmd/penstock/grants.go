@@ -34,7 +34,8 @@ func (s *signals) watchGrants(ctx context.Context) {
 	}
 }
 
-// grants returns the configured sign-ins. It omits those that cannot be read before the next check.
+// grants returns the configured sign-ins. A source whose sign-ins cannot be read before the next check
+// is in Unread.
 func (s *signals) grants(ctx context.Context) serve.GrantsSeen {
 	ctx, cancel := context.WithTimeout(ctx, grantsEvery)
 	defer cancel()

@@ -17,7 +17,8 @@ import (
 // healthTime bounds the whole health request.
 const healthTime = 4 * time.Second
 
-// health requests the health of this configuration's daemon.
+// health prints the health of this configuration's daemon. It fails if the daemon is not healthy or
+// does not answer.
 func (a *app) health(ctx context.Context) error {
 	c, err := a.loadPlaces()
 	if err != nil {
@@ -48,7 +49,7 @@ func (a *app) health(ctx context.Context) error {
 	return nil
 }
 
-// healthURL is the health address of the daemon on this machine.
+// healthURL returns the health address of the daemon on this machine.
 func healthURL(s config.Serve) string {
 	switch {
 	case s.Socket() != "":

@@ -42,8 +42,8 @@ func newInboxTrimmer(c *config.Config) *inboxTrimmer {
 	return t
 }
 
-// end stops the removal of events, because a new configuration replaces this one. Its pipelines may
-// need events that the old pipelines do not need.
+// end stops the removal of events. It is called when a new configuration replaces this one, because the
+// new pipelines may need events that the old pipelines do not need.
 func (t *inboxTrimmer) end() {
 	if t == nil {
 		return

@@ -121,7 +121,7 @@ func (c *conversation) credential(ctx context.Context, surface schemas.Surface, 
 		}
 		good, err := c.tries(ctx, func(conf *config.Config) []finding {
 			if src := &conf.Sources[0]; surface == schemas.SurfaceApp {
-				src.V2 = nil // it was tried before
+				src.V2 = nil // the other surface was tried before
 			}
 			return c.app.checkSource(ctx, conf, conf.Pipelines[0], conf.Pipelines[0].From[0])
 		})
@@ -135,7 +135,7 @@ func (c *conversation) credential(ctx context.Context, surface schemas.Surface, 
 	}
 }
 
-// tries checks the last answer and, if it does not work, asks whether to keep it.
+// tries checks the last answer and returns true if it works. Otherwise tries asks whether to keep it.
 func (c *conversation) tries(ctx context.Context, look func(*config.Config) []finding) (bool, error) {
 	if c.noCheck {
 		return true, nil

@@ -136,7 +136,8 @@ func (s setup) render() ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// parseSetup parses the configuration as every other verb would. A variable without a value is not a fault.
+// parseSetup makes the configuration of s and parses it as every other verb would. A variable without a
+// value is not a fault.
 func (a *app) parseSetup(s setup) (*config.Config, error) {
 	s.fill()
 	text, err := s.render()

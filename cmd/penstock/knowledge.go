@@ -18,7 +18,7 @@ import (
 type knowledge struct {
 	stream  config.Stream
 	learned extract.Convention // the zero value if nothing is stored
-	kept    string             // destination that stores it
+	kept    string             // destination that stores the convention
 	proved  proved             // certificate of the last pass; the zero value if there was none
 	rest    []overflow         // columns beyond the stream's limit, by destination
 }
@@ -78,8 +78,8 @@ func filterOf(i schemas.Incremental) string {
 	return i.Param + ", by " + i.Field
 }
 
-// yaml returns the settings with which the stream is read, for pasting under streams:. Its other
-// settings in the file are repeated unchanged.
+// yaml returns the settings with which the stream is read, as YAML that begins with streams:. The other
+// settings that the stream has in the configuration are repeated unchanged.
 func (k knowledge) yaml() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "streams:\n  %s:\n", k.stream.Name)

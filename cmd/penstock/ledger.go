@@ -44,12 +44,12 @@ func (r row) text(name string) string    { v, _ := r.value(name).(string); retur
 func (r row) number(name string) int64   { v, _ := r.value(name).(int64); return v }
 func (r row) time(name string) time.Time { v, _ := r.value(name).(time.Time); return v }
 
-// scan calls the function each once for every row of one of penstock's own tables. A table that does
-// not exist yet has no rows.
-func scan(ctx context.Context, d load.Destination, t schemas.Table, each func(row) error) error {
+// scan calls visit for every row of one of penstock's own tables. A table that does not exist yet has
+// no rows.
+func scan(ctx context.Context, d load.Destination, t schemas.Table, visit func(row) error) error {
 	return d.Scan(ctx, t.Name, nil, func(b arrow.RecordBatch) error {
 		for i := range int(b.NumRows()) {
-			if err := each(row{b, i}); err != nil {
+			if err := visit(row{b, i}); err != nil {
 				return err
 			}
 		}
@@ -63,7 +63,8 @@ type answer struct {
 	rows    [][]any
 }
 
-// project returns columns of one of penstock's own tables, for the rows that keep accepts.
+// project returns columns of one of penstock's own tables: of the rows for which keep returns true, or
+// of all rows if keep is nil.
 func project(ctx context.Context, d load.Destination, t schemas.Table, columns []string, keep func(row) bool) (answer, error) {
 	out := answer{columns: fields(t, columns...)}
 	err := scan(ctx, d, t, func(r row) error {

@@ -39,7 +39,7 @@ func (a *app) listen(c *config.Config) (net.Listener, error) {
 	return l, nil
 }
 
-// socketMode lets the owner and the group of the socket connect. A proxy may be in the group.
+// socketMode lets the owner and the group of the socket connect, for a proxy in that group.
 const socketMode fs.FileMode = 0o660
 
 func openListener(s config.Serve) (net.Listener, error) {
@@ -63,7 +63,7 @@ func openListener(s config.Serve) (net.Listener, error) {
 	return l, nil
 }
 
-// abandoned reports whether path is a socket that no process listens on.
+// abandoned reports whether path is a socket on which no process listens.
 func abandoned(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != fs.ModeSocket {
@@ -135,7 +135,7 @@ func (f *certificateFiles) reload(now time.Time) {
 	}
 }
 
-// load reads the files.
+// load reads the files. It returns an error if the certificate has expired.
 func (f *certificateFiles) load(now time.Time) error {
 	is := [2]stamp{stampOf(f.cert), stampOf(f.key)}
 	c, err := tls.LoadX509KeyPair(f.cert, f.key)
@@ -152,7 +152,7 @@ func (f *certificateFiles) load(now time.Time) error {
 // soon is how long before its expiry `check` reports a certificate.
 const soon = 14 * 24 * time.Hour
 
-// checkTLS reads the certificate that serve listens with.
+// checkTLS checks that serve can use the configured certificate, and warns if it expires soon.
 func checkTLS(ctx context.Context, c *config.Config) []finding {
 	t := c.Serve.TLS
 	if t == nil {

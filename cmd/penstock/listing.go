@@ -125,7 +125,7 @@ func jsonRows(text []byte) ([]config.Row, error) {
 	return rows, nil
 }
 
-// asTexts returns the scalar values of an object.
+// asTexts returns the members of an object as texts, without null, objects and arrays.
 func asTexts(fields map[string]any) map[string]string {
 	texts := map[string]string{}
 	for name, v := range fields {
@@ -154,11 +154,11 @@ func listedBy(ctx context.Context, argv []string) ([]config.Row, error) {
 	return rows, nil
 }
 
-// runProgram returns what a command prints. It uses no shell and provides no input; stderr passes through.
-// Child processes are killed with the command. // Invariant 15
-func runProgram(ctx context.Context, argv []string, most int) ([]byte, error) {
+// runProgram returns what a command prints on stdout, limit bytes at most. It uses no shell and provides
+// no input; stderr is that of penstock. If ctx ends, the command and its child processes are killed. // Invariant 15
+func runProgram(ctx context.Context, argv []string, limit int) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	out := &bounded{most: most}
+	out := &bounded{limit: limit}
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, os.Stderr, commandGrace
 	together(cmd)
 	err := cmd.Run()
@@ -168,7 +168,7 @@ func runProgram(ctx context.Context, argv []string, most int) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, errors.New("did not finish within the timeout")
 	case out.over:
-		return nil, fmt.Errorf("printed more than %d bytes", most)
+		return nil, fmt.Errorf("printed more than %d bytes", limit)
 	}
 	return out.Bytes(), err
 }
@@ -176,16 +176,16 @@ func runProgram(ctx context.Context, argv []string, most int) ([]byte, error) {
 // commandGrace is how long a killed command may keep its output open.
 const commandGrace = 2e9
 
-// bounded buffers what is written to it, up to most bytes.
+// bounded buffers what is written to it, limit bytes at most.
 type bounded struct {
 	bytes.Buffer
-	most int
-	over bool
+	limit int
+	over  bool
 }
 
 // Write fails once the limit is exceeded.
 func (b *bounded) Write(p []byte) (int, error) {
-	if b.over = b.over || b.Len()+len(p) > b.most; b.over {
+	if b.over = b.over || b.Len()+len(p) > b.limit; b.over {
 		return 0, errors.New("too much output")
 	}
 	return b.Buffer.Write(p)

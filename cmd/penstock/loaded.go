@@ -28,7 +28,7 @@ func (d *reader) tables(ctx context.Context) (map[string]schemas.Table, error) {
 		return nil, err
 	}
 	all, err := tablesOf(changes)
-	if d.conf.Shared(d.of) { // the source column is not in the files but in their folder
+	if d.conf.Shared(d.of) { // a lake has the source in the names of folders, not in a column of the files
 		for name, t := range all {
 			all[name] = load.ShareTable(t)
 		}

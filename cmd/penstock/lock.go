@@ -72,7 +72,7 @@ func newPipelineLocks() *pipelineLocks {
 }
 
 // take locks a pipeline, or joins the users in this process that already have its lock. Work under the
-// lock must use the context that take returns, which ends when the lock is lost.
+// lock must use the context held, which ends when the lock is lost, and must call release at its end.
 func (h *pipelineLocks) take(ctx context.Context, s state.Store, name string) (held context.Context, release func(), err error) {
 	if h == nil {
 		l, err := lockPipeline(ctx, s, name)
@@ -115,8 +115,8 @@ func (h *pipelineLocks) of(name string) *heldLock {
 	return h.locks[name]
 }
 
-// turnsOf returns the locks that keep a run and the webhook events of a pipeline apart; nil if there are no
-// events.
+// turnsOf returns the locks that keep a run and the webhook events of a pipeline apart. It returns nil
+// outside a daemon, because only a daemon applies events.
 func (h *pipelineLocks) turnsOf(name string) *pipeline.StreamLocks {
 	if h == nil {
 		return nil

@@ -41,8 +41,8 @@ another machine, if the server supports device codes. Or use --paste: open the a
 any machine, sign in, and paste the address that the browser ends on, even if its page
 cannot be shown.
 
-For a source with login, it signs in at once with e-mail and password. A run does that
-only when it must, because each sign-in revokes all other tokens of the user.`,
+If the source has auth: {login: …}, it signs in at once with e-mail and password. A run
+does so only when it must, because each sign-in revokes all other tokens of the user.`,
 		Example: `  penstock login
   penstock login main v2 --device
   penstock login --status`,
@@ -92,7 +92,7 @@ func (a *app) signInsOf(c *config.Config, args []string) ([]config.SignIn, error
 		all = slices.DeleteFunc(all, func(s config.SignIn) bool { return string(s.Surface) != args[1] })
 	}
 	if len(all) == 0 {
-		return nil, usage("keys and tokens need none; `auth: {oauth: …}`, and `auth: {login: …}` of app, do",
+		return nil, usage("API keys and tokens need no sign-in; `auth: {oauth: …}` needs one, and so does `auth: {login: …}` of app",
 			"no credential in %s needs a sign-in", strings.Join(append([]string{c.File}, args...), " "))
 	}
 	return all, nil
@@ -165,7 +165,7 @@ func (a *app) signInBy(ctx context.Context, s config.SignIn, f loginFlags) wire.
 	return by
 }
 
-// show prints the server's sign-in address, and opens it in a browser.
+// show prints the server's sign-in address, and opens it in a browser unless a flag forbids that.
 func (a *app) show(ctx context.Context, s config.SignIn, address string, f loginFlags) error {
 	where := "a browser on this machine"
 	if f.paste {

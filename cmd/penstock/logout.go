@@ -16,12 +16,12 @@ func (a *app) logoutCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logout [SOURCE [SURFACE]]",
 		Short: "revoke a sign-in at the server, and remove its tokens",
-		Long: `Ends a sign-in of penstock login: it requests that the server revokes the refresh token and
-the access token (RFC 7009), then both are removed from the state. If the server does not
-confirm, they stay, so that you can try again.
+		Long: `Ends a sign-in of penstock login. It asks the server to revoke the refresh token and the
+access token (RFC 7009), and then removes both from the state. If the server does not
+confirm, the tokens stay, so that you can try again.
 
-With --local no request is sent: the tokens stay valid until they expire. A source
-with login is signed out locally only; the next run signs in again.`,
+With --local no request is sent, and the tokens stay valid until they expire. A source
+with auth: {login: …} is signed out locally only; the next run signs in again.`,
 		Example: `  penstock logout
   penstock logout main v2`,
 		Args: cobra.MaximumNArgs(2),

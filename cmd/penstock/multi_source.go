@@ -46,8 +46,8 @@ type multiSource struct {
 	cancel   context.CancelCauseFunc                    // cancels the run; nil before it starts
 }
 
-// run executes the run. paused is the number of sources left out because they are paused. A source that fails,
-// hangs or is parked does not stop the others.
+// run executes the run. paused is the number of sources left out because they are paused. A source that
+// fails or does not answer does not stop the others.
 func (m *multiSource) run(ctx context.Context, sources []config.Ref) (t *fleet.Outcomes, paused int, err error) {
 	turn, paused, err := m.startOrder(ctx, sources)
 	if err != nil {
@@ -140,7 +140,7 @@ func reported(p config.Pipeline, t *fleet.Outcomes, e ending) pipeline.Report {
 	return r
 }
 
-// keepOpen opens the destinations whose tables the sources share, for the whole run.
+// keepOpen opens the destinations whose tables the sources share. They stay open until done is called.
 func (m *multiSource) keepOpen(ctx context.Context) (done func(), err error) {
 	var open []load.Destination
 	done = func() {
@@ -171,7 +171,8 @@ func (m *multiSource) keepOpen(ctx context.Context) (done func(), err error) {
 	return done, nil
 }
 
-// openLedger opens the unit store for all sources; nil if the run has none.
+// openLedger opens the unit store for all sources. It returns nil in a dry run, and if the state is in a
+// database.
 func (m *multiSource) openLedger(ctx context.Context) (state.UnitStore, error) {
 	if m.flags.options.DryRun || m.conf.State.URL != "" {
 		return nil, nil

@@ -20,10 +20,10 @@ type ending struct {
 	silent bool // the source did not answer, or was put off because it did not
 }
 
-// job returns the run of one source among others, as a job. An attempt that is put off reports
-// nothing. It starts again later, from its last commit.
+// job returns the run of one source among others, as a job. If an attempt is put off because the source
+// does not answer, it reports nothing, and another attempt continues later from the last commit.
 func (m *multiSource) job(s orderedSource, f syncFlags, shown *sourcesShown, ended chan<- ending) fleet.Job {
-	silent := false // whether it was put off; attempts do not overlap
+	silent := false // an attempt was put off; attempts do not overlap, so this needs no lock
 	return fleet.Job{Source: s.name, Silent: s.silent, Run: func(ctx context.Context, beat func()) bool {
 		var answered atomic.Bool
 		f.follow = func(e pipeline.Event) {

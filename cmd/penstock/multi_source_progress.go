@@ -16,7 +16,7 @@ type sourcesShown struct {
 	done sync.WaitGroup
 
 	mu             sync.Mutex
-	total, all     int // sources, and those that have ended
+	total, over    int // all sources, and the sources that have ended
 	short          int // ended, but not complete
 	rows, requests int
 	follow         func(pipeline.Event)
@@ -60,7 +60,7 @@ func (s *sourcesShown) event(e pipeline.Event) {
 func (s *sourcesShown) ended(o fleet.Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all++
+	s.over++
 	if !o.Complete() {
 		s.short++
 	}
@@ -73,7 +73,7 @@ func (s *sourcesShown) log() {
 	if s.short > 0 {
 		trouble = fmt.Sprintf(", %d of them not complete", s.short)
 	}
-	s.a.log.Info(fmt.Sprintf("%d of %s done%s", s.all, plural(s.total, "source"), trouble), "records", s.rows, "requests", s.requests)
+	s.a.log.Info(fmt.Sprintf("%d of %s done%s", s.over, plural(s.total, "source"), trouble), "records", s.rows, "requests", s.requests)
 }
 
 func (s *sourcesShown) close() {

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// maxLost is the largest number of removed sources that are looked up before a run.
+// maxLost limits the removed sources that are looked up before a run. If there are more, none is.
 const maxLost = 20
 
 // warnRenamed warns about a new source with the address of a source that is no longer in the

@@ -26,7 +26,7 @@ const maxConfig = 1<<20 + 1
 func (a *app) load() (*config.Config, error) { return a.loadWith(false, a.listed) }
 
 // loadPlaces reads the configuration for a verb that needs no source. Commands that list sources are not run,
-// and their sources are missing from it.
+// so the sources that they would list are missing.
 func (a *app) loadPlaces() (*config.Config, error) {
 	return a.loadWith(true, func(l config.Listing) ([]config.Row, error) {
 		if l.Command != nil {
@@ -56,7 +56,7 @@ func (a *app) loadWith(places bool, rows func(config.Listing) ([]config.Row, err
 	return c, err
 }
 
-// parse parses a configuration with these variables.
+// parse parses a configuration. env looks up its variables, and rows reads its list of sources.
 func (a *app) parse(data []byte, env func(string) (string, bool), onlyPlaces bool, rows func(config.Listing) ([]config.Row, error)) (*config.Config, error) {
 	cat, err := schemas.Load()
 	if err != nil {
@@ -130,8 +130,8 @@ func pickPipeline(c *config.Config, args []string) (config.Pipeline, error) {
 	return pick(c.File, "pipeline", "", c.Pipelines, func(p config.Pipeline) string { return p.Name }, name)
 }
 
-// pick returns the element named name, or the only one if name is "". flag is the flag that chooses
-// one in the message; "" if an argument does.
+// pick returns the element of all with this name, or the only element if name is "". The error names the
+// possible elements and flag, with which the user chooses one; flag is "" if an argument does this.
 func pick[T any](file, what, flag string, all []T, called func(T) string, name string) (T, error) {
 	names := make([]string, len(all))
 	for i, one := range all {
@@ -181,7 +181,7 @@ func addSourceFlag(cmd *cobra.Command, source *string) {
 }
 
 // choose returns the streams of a pipeline that match the patterns in only, ready to be loaded. Masks that
-// need a key get the configured one, or the one stored with the state.
+// need a key get the configured key, or the key that is stored with the state.
 func (a *app) choose(c *config.Config, p config.Pipeline, only []string) ([]config.Stream, error) {
 	streams, err := c.Select(p, only)
 	limitColumns(c, p, streams)

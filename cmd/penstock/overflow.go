@@ -32,7 +32,7 @@ type overflow struct {
 	Since       time.Time `json:"since"`   // when the table got the column
 	Records     int64     `json:"records"` // number of records with such members
 	Fields      int       `json:"fields"`  // number of distinct members; of a nested object, each member counts
-	Names       []string  `json:"names"`   // JSON pointers of the first few
+	Names       []string  `json:"names"`   // JSON pointers of the first three
 	Partial     bool      `json:"partial"` // there may be more: only part of the table was read
 
 	limited schemas.Stream // the stream with the limits of its pipeline
@@ -80,7 +80,7 @@ func readOverflow(ctx context.Context, d load.Destination, name string, t schema
 	return o, err
 }
 
-// count adds the members in the rest of one record. A list is one member, whatever it contains.
+// count adds the members in the rest of one record. An array is one member, whatever it contains.
 func (o *overflow) count(rest string, seen map[string]bool) {
 	d := jsontext.NewDecoder(bytes.NewBufferString(rest), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for len(seen) <= maxRestFields {

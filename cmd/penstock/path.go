@@ -14,9 +14,10 @@ func (a *app) pathCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "path TABLE",
 		Short: "print where a table is: the folder of its Parquet files, the DuckDB file, or the qualified name in Postgres",
-		Long: `Prints where a table is, for programs that read it without penstock: for a lake
-the folder with the table's current files, which stays unchanged until it is
-collected; for DuckDB the file; for Postgres the qualified name.`,
+		Long: `Prints where a table is, for programs that read it without penstock: for DuckDB
+the file, for Postgres the qualified name, for a lake the folder with the table's
+current files. The files in that folder never change, but a later run deletes
+them when newer ones have replaced them for long enough.`,
 		Example: `  duckdb -c "FROM '$(penstock path crm_leads)/*.parquet'"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

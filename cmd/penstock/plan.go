@@ -112,8 +112,8 @@ func (r *openedRun) forecast(past history, deadline time.Duration) pipeline.Fore
 	})
 }
 
-// forecastFromHistory returns the forecast of a run with open destinations; nil if the history cannot be read from the
-// first of them.
+// forecastFromHistory returns the forecast of a run, based on the history in its first open destination. It
+// returns nil if there is no open destination, or if the history cannot be read.
 func (r *openedRun) forecastFromHistory(ctx context.Context) *pipeline.Forecast {
 	if len(r.dests) == 0 {
 		return nil

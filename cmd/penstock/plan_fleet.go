@@ -21,14 +21,15 @@ type fleetFlags struct {
 	records    int64 // records of each workspace; 0 means as in the forecast
 }
 
-// The assumed fleet: workers of two cores, on which the costs were measured, and a database of eight.
+// The assumed fleet: workers with two cores, like those on which the costs were measured, and a database
+// with eight cores.
 const (
 	workerCores   = 2
 	workerSlots   = 16
 	databaseCores = 8
 	sessions      = 500
 	answerLatency = 200 * time.Millisecond
-	unlikeSizes   = 1 // sigma of the log of a workspace's size
+	unlikeSizes   = 1 // standard deviation of the logarithm of a workspace's size
 	maxWorkers    = 64
 	maxWorkspaces = 100_000
 	nightly       = 8 * time.Hour
@@ -54,7 +55,7 @@ type fleetRow struct {
 	DatabaseUse  float64                  `json:"database_use"`
 	Connections  int                      `json:"connections"`
 	Transactions float64                  `json:"state_transactions_per_second"`
-	Largest      int                      `json:"workspaces_within"` // workspaces that could be read in that time
+	Largest      int                      `json:"workspaces_within"` // workspaces that could be read in within_seconds
 	Then         sizing.Limit             `json:"then"`              // what limits a larger number
 }
 

@@ -18,8 +18,8 @@ import (
 func postgresKind(scheme string) destinationKind {
 	return destinationKind{
 		scheme: scheme, open: openPostgres, check: checkPostgres, warn: warnPostgres,
-		// Rows are streamed, and a commit costs little. With two groups under way, the server never waits for
-		// the next.
+		// Rows are streamed and a commit costs little, so commits are small. The budget is so large that the
+		// server never waits for rows.
 		memory:  memoryPlan{heap: 38 << 20, budget: 16 << 20, group: 4 << 20},
 		columns: postgres.Columns,
 		locate: func(_ context.Context, d config.Destination, _ load.Destination, table string) (string, error) {

@@ -45,8 +45,8 @@ pipeline that contains it would load it. Nothing is stored.`,
 	return cmd
 }
 
-// previewPipeline returns the pipeline that reads the stream from src, so that its masks and filters
-// apply. If there is none, it returns a new pipeline.
+// previewPipeline returns the first pipeline that reads the stream from src, because its masks and
+// filters apply. If there is none, previewPipeline returns a new pipeline without a destination.
 func previewPipeline(c *config.Config, src config.Source, name string) config.Pipeline {
 	for _, p := range c.Pipelines {
 		if !p.Reads(src.Name) {
@@ -151,7 +151,7 @@ func (a *app) printPreview(s schemas.Stream, batches []transform.TableBatch, rej
 	}
 	for _, r := range rejects {
 		if r.Ordinal > int64(n) {
-			break // this reject is of a record that was read ahead
+			break // pages have more records than are shown
 		}
 		fmt.Fprintf(a.out, "rejected: record %d%s: %s\n", r.Ordinal, r.Pointer, printable(r.Reason, false))
 	}

@@ -36,7 +36,7 @@ type progress struct {
 	pace     []sample
 }
 
-// reading is a stream under way.
+// reading is the progress of a stream that is being read.
 type reading struct {
 	since time.Time
 	rows  int64

@@ -24,8 +24,8 @@ type reader struct {
 	shared bool   // several sources share its tables
 }
 
-// selection is what the command line selects. It has a destination, which is "" for the only one, or
-// NAME@SOURCE. It also has a source, which is "" for all.
+// selection is what the command line selects. to is the name of a destination, or NAME@SOURCE; "" means
+// the only destination. source is the name of a source; "" means all sources.
 type selection struct {
 	to, source string
 	sources    bool // the verb needs sources as well
@@ -124,7 +124,8 @@ func (r *reader) ask(ctx context.Context, use func(load.Querier) error) error {
 // all reports whether the reader shows the rows of several sources.
 func (r *reader) all() bool { return r.shared && r.source == "" }
 
-// one returns an error if the reader shows the rows of several sources, for verbs that need one.
+// one returns an error if the reader shows the rows of several sources, for verbs that need a single
+// source.
 func (r *reader) one() error {
 	if !r.all() {
 		return nil
@@ -143,7 +144,7 @@ func (r *reader) together(hint string) error {
 // project is like the function [project]. If there are several sources, the source of each row is the
 // first column.
 func (r *reader) project(ctx context.Context, t schemas.Table, columns []string, keep func(row) bool) (answer, error) {
-	if !r.all() || t.Name == load.Changes.Name { // all sources share this table
+	if !r.all() || t.Name == load.Changes.Name { // its rows belong to no source
 		return project(ctx, r, t, columns, keep)
 	}
 	t = load.ShareTable(t)

@@ -20,8 +20,8 @@ import (
 // pinEvery is how often the receiver checks for newly learned schemes.
 const pinEvery = 2 * time.Second
 
-// receiver verifies the deliveries of a configuration's sources, with the schemes of the file or those that
-// `webhooks learn` has found. It is safe for concurrent use.
+// receiver verifies the deliveries of a configuration's sources, with the configured schemes, or else with
+// those that `webhooks learn` has found. It is safe for concurrent use.
 type receiver struct {
 	*receive.Handler
 	log *slog.Logger
@@ -116,7 +116,7 @@ func (r *receiver) refresh(ctx context.Context) {
 		return
 	}
 	if err := r.redefine(ctx, r.conf); err != nil {
-		r.pins = pins // log it once
+		r.pins = pins // so that the error is logged once
 		r.log.Error("webhooks keep the previous schemes", "error", err)
 	}
 }
@@ -164,7 +164,7 @@ func (r *receiver) scheme(s config.Source) string {
 	}
 	pinned, err := config.ParsePin(pinPlace(r.conf, s.Name), text, s.Webhooks.Header)
 	if err != nil {
-		return "" // it is in the log
+		return "" // define or refresh has reported the error
 	}
 	return pinned.Name
 }

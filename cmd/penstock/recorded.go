@@ -15,9 +15,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// recorded makes a run as one attempt at its units, for the source whose lease this process has. So
-// other processes can see its progress and cancel it, and a run that was put off continues with the
-// rest. The units have no data of the source: if they cannot be stored, the run is made without them.
+// recorded makes a run as one attempt at its units. The stored units let other processes see the run's
+// progress and cancel it, and a run that was put off continues with the units that are left. No rows
+// depend on them: if the units cannot be stored, the run is made without them. This process must have
+// the lease of the source.
 func (a *app) recorded(ctx context.Context, r *openedRun, f syncFlags) (report pipeline.Report, err error) {
 	if f.run == "" {
 		f.run = pipeline.NewRunID(r.now())
@@ -31,7 +32,7 @@ func (a *app) recorded(ctx context.Context, r *openedRun, f syncFlags) (report p
 			a.unrecorded(ctx, r, err)
 			return a.runPipeline(ctx, r, f)
 		}
-		defer ledger.Close() // every write to it was durable
+		defer ledger.Close() // its error loses nothing: every write was durable
 	}
 	units := fleet.Plan(f.run, r.pipeline.Name, r.unitSource(), plain(r.streams))
 	if err := fleet.AddSourceUnits(ctx, ledger, f.worker, units); err != nil {
@@ -96,7 +97,7 @@ func (r *openedRun) unitSource() string {
 // unrecorded warns that other processes cannot see the progress of a run.
 func (a *app) unrecorded(ctx context.Context, r *openedRun, err error) {
 	if ctx.Err() != nil {
-		return // the run ends as well
+		return // the run ends anyway
 	}
 	a.log.Warn("units of the run are not recorded", "pipeline", r.pipeline.Name, "source", r.unitSource(), "error", err)
 }

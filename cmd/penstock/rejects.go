@@ -163,7 +163,8 @@ Exit codes: 0 no record is rejected any more, 75 some are, 1 a destination faile
 	})
 }
 
-// overRejects makes cmd a verb that calls the function do with a pipeline whose rejects it changes.
+// overRejects makes cmd a verb that changes the rejects of a pipeline: it calls do with the pipeline's
+// configuration.
 func (a *app) overRejects(cmd *cobra.Command, do func(context.Context, pipeline.Config) error) *cobra.Command {
 	var streams []string
 	var source string

@@ -13,9 +13,9 @@ func (a *app) rejectsAcceptCmd() *cobra.Command {
 	return a.overRejects(&cobra.Command{
 		Use:   "accept [PIPELINE]",
 		Short: "accept that rejected records are not in the tables",
-		Long: `Marks each open reject as accepted: it no longer keeps its stream from being complete.
-A record that is rejected later, or for another reason, must be accepted again. Nothing
-is deleted, and no request is sent to the source.
+		Long: `Marks each open reject as accepted. A stream whose rejects are all accepted counts as
+complete. A record that is rejected later, or for another reason, must be accepted again.
+Nothing is deleted, and no request is sent to the source.
 
 Exit codes: 0 all rejects are accepted, 75 some are left, 1 a destination failed.`,
 		Example: `  penstock rejects accept

@@ -30,7 +30,7 @@ type app struct {
 
 	out, err io.Writer
 	umask    fs.FileMode // umask of the process when it started
-	screen   *screen     // err, with progress below the messages
+	screen   *screen     // writes messages to err, with progress below them
 	log      *slog.Logger
 	started  bool            // the command line was parsed
 	ctx      context.Context // context of the process; see processContext
@@ -76,7 +76,7 @@ func (a *app) execute(ctx context.Context, args []string) int {
 		return exitDone
 	case err == nil:
 		err = out.err
-	case !a.started: // cobra's own: unknown verb, flag or argument
+	case !a.started: // an error of cobra: unknown verb, flag or argument
 		err = &failure{err: err, hint: "`penstock --help` lists the verbs, `penstock VERB --help` the flags of a verb", code: exitUsage}
 	}
 	a.printError(err)

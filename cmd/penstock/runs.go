@@ -51,7 +51,8 @@ func checkRunID(s string) error {
 	return nil
 }
 
-// runOf returns the run of a pass. The second pass over a stream is called run#2.
+// runOf returns the run of a pass. The first pass of a run over a stream is named like the run, the
+// second one has #2 after the name: co6bjmfsd81u#2.
 func runOf(pass string) string {
 	run, _, _ := strings.Cut(pass, "#")
 	return run

@@ -19,7 +19,7 @@ import (
 func (a *app) runsUnitsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "units RUN",
-		Short: "list the units of a run: each source and family of streams, and its worker",
+		Short: "list the units of a run: the source, streams, state and worker of each",
 		Long: `Lists the units of a run: which are done, which worker has each of the others, and
 when waiting units are tried again. It also shows a run that is under way.`,
 		Args: cobra.ExactArgs(1),
@@ -66,7 +66,8 @@ func noUnits(run string) error {
 	return &failure{err: fmt.Errorf("no units of run %s", run), hint: fmt.Sprintf("units of the last %d runs of a pipeline are kept; fewer runs if they have very many units", state.KeptUnitRuns), code: exitFailed}
 }
 
-// ofRun returns the configuration, which says where the state of the run is.
+// ofRun returns the configuration, which says where the state of the run is. It returns an error if run
+// is not the id of a run.
 func (a *app) ofRun(run string) (*config.Config, error) {
 	if err := checkRunID(run); err != nil {
 		return nil, err

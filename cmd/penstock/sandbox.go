@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// The sandbox's credentials, fixed by its protocol.
+// The sandbox's default address and its fixed credentials.
 const (
 	sandboxListen   = "127.0.0.1:8787"
 	sandboxAPIKey   = "sk_sandbox_readonly"
@@ -89,7 +89,7 @@ takes rate, for, count, match, subjects, change and bytes. GET
 	return cmd
 }
 
-// parse completes the options that are more than a flag's value.
+// parse returns the options, including those that a flag has only as text.
 func (f *sandboxFlags) parse() (sandbox.Options, error) {
 	o := f.options
 	rate, err := wire.ParseRate(f.appRate)

@@ -177,7 +177,8 @@ func (s *signals) mount(d *serve.Daemon, c *config.Config, j state.Journal, in s
 // lastSignals bounds the export of the last spans when the daemon ends.
 const lastSignals = 800 * time.Millisecond
 
-// run sends signals until wait is called, after the last run has ended, so that its end is reported too.
+// run sends signals until wait is called. The daemon calls wait after its last run has ended, so that the
+// end of that run is reported too.
 func (s *signals) run(ctx context.Context) (wait func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
@@ -197,7 +198,7 @@ func (s *signals) run(ctx context.Context) (wait func()) {
 	}
 }
 
-// read returns the current rate limits and inbox. Runs that share a credential share its limit, which is
+// read returns the current rate limits and the state of the inbox. Runs that share a credential share its limit, which is
 // reported once.
 func (s *signals) read() signal.Reading {
 	r := signal.Reading{Inbox: s.standings()}

@@ -24,7 +24,8 @@ type sourceClient struct {
 	leave     []func() error                    // releases the shared governors
 }
 
-// openSource creates the clients that the streams need. adjust, if not nil, may change their options last.
+// openSource creates the clients that the streams need. adjust may change the options of each; it may be
+// nil.
 func (a *app) openSource(c *config.Config, p config.Pipeline, streams []config.Stream, adjust func(*wire.Options)) (*sourceClient, error) {
 	if _, err := a.signIns(c, p.From[0].Text); err != nil {
 		return nil, err
@@ -65,8 +66,8 @@ func (a *app) openSource(c *config.Config, p config.Pipeline, streams []config.S
 const budgetDir = "budget"
 
 // govern gives a client the governor that all sources of this process with the same account share. All
-// processes with the same state share its budget. If that is not possible, no request may be sent,
-// because two processes would spend the budget twice. // Invariant 4
+// processes with the same state share its budget. If the budget cannot be shared, govern returns an
+// error, because two processes would spend the budget twice. // Invariant 4
 func (s *sourceClient) govern(ctx context.Context, a *app, c *config.Config, cl *config.Client) error {
 	if g := s.governors[cl.Governor]; g != nil {
 		cl.Governor = g
@@ -156,7 +157,7 @@ func (s *sourceClient) waiting() string {
 	return strings.Join(parts, ", ")
 }
 
-// close closes the connections.
+// close closes the connections and releases the governors.
 func (s *sourceClient) close() error {
 	var errs []error
 	if s.client != nil {

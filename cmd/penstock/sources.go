@@ -49,7 +49,8 @@ failed come first.`,
 	return cmd
 }
 
-// listSources prints a line for each source of each multi-source pipeline, and for sources without a record.
+// listSources prints a line for each source and each multi-source pipeline that has read it, and a line
+// for each source that was not read yet.
 func (a *app) listSources(ctx context.Context, c *config.Config, only []string) error {
 	stored, err := a.readSources(ctx, c, "")
 	if err != nil {
@@ -75,7 +76,7 @@ func (a *app) listSources(ctx context.Context, c *config.Config, only []string) 
 	return a.print(printer{form: a.form()}, out)
 }
 
-// sourceRows returns the lines of one source, one per pipeline that has read it.
+// sourceRows returns the lines of one source: one per pipeline that has read it, or one if none has.
 func sourceRows(c *config.Config, stored sourceRecords, name string) (rows [][]any) {
 	s, _ := c.Source(name)
 	standing := "new"

@@ -62,7 +62,7 @@ func (a *app) addSource(c *config.Config, name string, set []string) error {
 	return a.say("added %s to %s\n", name, l.File)
 }
 
-// appendRow replaces the file by one with another row.
+// appendRow replaces the file by one with an additional row.
 func appendRow(path string, fields map[string]string) error {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -70,9 +70,9 @@ func (a *app) stateSetCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set STREAM CURSOR",
 		Short: "move the cursor of a stream",
-		Long: `Moves the cursor of a stream to an earlier value, as printed by state show and
-state export. No rows are changed: records between the two positions are read
-again, or never.`,
+		Long: `Moves the cursor of a stream to a value that state show or state export has
+printed. No rows are changed. After a move back, the records between the two
+positions are read again; after a move forward, they are not read.`,
 		Example: `  penstock state set crm.leads '{"pass":"0b9…","at":{…},"end":true}'`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -17,16 +17,16 @@ func (a *app) stateAdoptCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "adopt",
 		Short: "confirm that tables belong to a pipeline and its source as they are now",
-		Long: `Each table belongs to one stream of one pipeline, and remembers the source that
-filled it and the address of that source. A sync by another pipeline, or from
-another source or address, writes nothing. If it is the same workspace at a new
-address or under a new name, or if a pipeline is to take over the tables of
-another, confirm it with this command.
+		Long: `Each table belongs to one stream of one pipeline, and to one source at one
+address. A sync by another pipeline, or from another source or address, writes
+nothing. With this command you confirm that the source is the same workspace at a
+new address or under a new name, or that a pipeline takes over the tables of
+another pipeline.
 
-With a new address or name, the cursors stay: the next run goes on from them. A
-pipeline that takes tables over reads their streams from the beginning, and the
-cursors of the pipeline that had them are reset. If the address is that of
-another workspace, use state reset instead: its records then replace the rows.`,
+With a new address or name, the cursors stay: the next run continues from them. A
+pipeline that takes over tables reads their streams from the beginning, and the
+cursors of the previous pipeline are reset. If the new address is that of another
+workspace, use state reset instead: its records then replace the rows.`,
 		Example: `  penstock state adopt
   penstock state adopt --to warehouse --stream 'crm.*' --yes`,
 		Args: cobra.NoArgs,

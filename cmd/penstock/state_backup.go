@@ -18,8 +18,8 @@ snapshot of the inbox and the journal, tokens, the key of masks, and sent alerts
 Processes that use the folder continue. Like the folder, the copy contains secrets.
 Its last file, backup.json, lists every file with its digest.
 
-Cursors are not in the state folder. They are in the destination with the rows
-that they cover, and so in its backup.`,
+Cursors are not in the state folder. A destination stores them with the rows that
+they cover, so a backup of the destination contains them.`,
 		Example: `  penstock state backup /backups/penstock-$(date +%F)`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

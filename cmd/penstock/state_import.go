@@ -27,7 +27,7 @@ func (a *app) stateImportCmd() *cobra.Command {
 		Use:   "import FILE",
 		Short: "set cursors from an export or a backup",
 		Long: `Sets cursors from an export or a backup. Cursors that are not in the file stay.
-FILE - is standard input. If any line is invalid, nothing is changed.`,
+If FILE is -, standard input is read. If any line is invalid, nothing is changed.`,
 		Example: `  penstock state import cursors.jsonl
   penstock state import .penstock/backups/cursors-warehouse-20261121T020000.000000Z.jsonl --stream crm.leads`,
 		Args: cobra.ExactArgs(1),
@@ -47,7 +47,7 @@ FILE - is standard input. If any line is invalid, nothing is changed.`,
 	return cmd
 }
 
-// readMoves reads an export. Its error lists all faults.
+// readMoves reads an export. If lines are invalid, the error lists them all.
 func readMoves(path string, d *reader, only []string) ([]move, error) {
 	in := io.Reader(os.Stdin)
 	if path != "-" {

@@ -40,8 +40,8 @@ With -v all columns; with --json in full.`,
 // statusColumns are the certificate columns shown of a stream.
 var statusColumns = []string{"verdict", "fetched", "written", "unchanged", "rejected", "deleted"}
 
-// status prints every stream's cursor time, its newest certificate, and what stopped the last run that tried
-// it.
+// status prints for every stream the time of its cursor, its newest certificate, and why the last run did
+// not complete it.
 func (a *app) status(ctx context.Context, d *reader) error {
 	newest, err := newestCertificates(ctx, d, append(statusColumns, "witnesses"))
 	if err != nil {
@@ -123,7 +123,7 @@ func statusRow(k state.Key, updated any, c certificate, changed map[[2]string]st
 		why = whyOf(text)
 	}
 	if c.values == nil {
-		standing = nil // it was never read to its end
+		standing = nil // the stream was never read to its end
 	}
 	run, _ := c.run.(string)
 	var drifted any
@@ -162,7 +162,7 @@ func whyOf(witnesses string) any {
 	return w.Why
 }
 
-// openStream is a stream that the last run did not complete.
+// openStream is the newest run that did not complete a stream, with the stream's status and the reason.
 type openStream struct{ run, state, words string }
 
 // openStreams returns the streams that a run did not complete. A later run may have completed them.

@@ -72,7 +72,7 @@ func stateTrouble(err error) error {
 	case errors.Is(err, postgres.ErrUnmigrated):
 		return usage("run `penstock migrate` with a role that may create tables", "%w", err)
 	case errors.Is(err, state.ErrNewer):
-		return usage("a newer penstock uses it: install that version here too", "%w", err)
+		return usage("a newer version of penstock has upgraded the state: install that version here too", "%w", err)
 	case errors.Is(err, postgres.ErrNoKey):
 		return usage(hintKey, "%w", err)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, state.ErrExposed):

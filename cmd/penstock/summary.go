@@ -242,7 +242,7 @@ func printSums(w io.Writer, streams []pipeline.StreamReport) {
 	for _, m := range sortedKeys(sums) {
 		line(m, sums[m])
 	}
-	if len(sums) > 1 && !several { // the same rows in two destinations count once
+	if len(sums) > 1 && !several { // several destinations have the same rows, so a sum would count them repeatedly
 		line("all", &total)
 	}
 	g.render(w)

@@ -111,7 +111,7 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 			return none, err
 		}
 	}
-	unrecorded := p.MultiSource && f.ledger == nil // the run over all sources has already logged it
+	unrecorded := p.MultiSource && f.ledger == nil // the run over all sources has already logged why
 	if f.options.DryRun || f.try != nil || c.State.URL != "" || unrecorded {
 		return a.runPipeline(ctx, r, f)
 	}
@@ -215,8 +215,8 @@ func (r *openedRun) config() pipeline.Config {
 	return cfg
 }
 
-// publish gives readers a copy of the loaded data, if the configuration says so. A stopped run
-// publishes nothing.
+// publish gives readers a copy of the loaded data of each destination with publish: in the configuration.
+// A stopped run publishes nothing.
 func (r *openedRun) publish(ctx context.Context) error {
 	var errs []error
 	for _, d := range r.dests {

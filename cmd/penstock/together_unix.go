@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// together makes the children of a command end when it is killed. Otherwise each run of a daemon could
+// together makes the children of a command end when the command is killed. Otherwise each run of a daemon could
 // leave children behind.
 func together(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

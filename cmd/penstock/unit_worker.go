@@ -123,7 +123,7 @@ func (h *unitWorker) pipelines() []string {
 	return names
 }
 
-// suspects reports whether a waiting unit of a call's source may have crashed its worker.
+// suspects reports whether a waiting unit of a call's source may have crashed the worker that executed it.
 func (h *unitWorker) suspects(ctx context.Context, call queue.Wakeup) (bool, error) {
 	units, err := h.claimer.Units.Units(ctx, state.UnitFilter{Run: call.Run, Pipeline: call.Pipeline, Source: &call.Source, Active: true})
 	return slices.ContainsFunc(units, func(u state.Unit) bool { return u.State != state.UnitRunning && u.Suspect() }), err
@@ -173,7 +173,7 @@ func (h *unitWorker) end(key string) {
 	delete(h.busy, key)
 }
 
-// final reports whether a retry would fail with err again, because err is about the configuration and
+// final reports whether a retry would fail again with err. It would if err is about the configuration, and
 // not about an unavailable state database.
 func (h *unitWorker) final(ctx context.Context, err error) bool {
 	return codeOf(ctx, err) == exitUsage && !h.db.Troubled(err)

@@ -13,8 +13,8 @@ import (
 const errPaused = "its source is paused; `penstock sources resume` includes it again"
 
 // attempt makes one run over the streams of units, under the lease of the pipeline and source, as
-// `sync` would. If the source is silent for too long, the attempt is put off so that others can run.
-// What it has committed stays. // Invariant 13
+// `sync` would. If the source is silent for too long, the attempt is put off, so that other
+// sources are read. What it has committed stays. // Invariant 13
 func (w *claimedWork) attempt(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit {
 	h, c, p := w.unitWorker, w.conf, w.pipeline
 	m := &multiSource{app: h.app, conf: c, pipeline: p}

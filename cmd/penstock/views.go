@@ -19,8 +19,8 @@ func (a *app) viewsCmd() *cobra.Command {
 		Use:   "views",
 		Short: "print or create views for common questions, such as receivables by age",
 		Long: `Prints views for common questions: receivables and payables by age, deals and leads
-by stage, open tickets, head count. It prints the SQL of those that the loaded tables
-support, and what the others lack. With --apply it creates them: existing views of
+by stage, open tickets, head count. It prints the SQL of the views that the loaded
+tables support, and what the other views lack. With --apply it creates them: existing views of
 penstock are replaced, anything else with the same name is left alone.`,
 		Example: `  penstock views --apply
   penstock query "FROM receivables_ageing ORDER BY open_amount DESC"`,
@@ -57,7 +57,7 @@ func (a *app) views(ctx context.Context, d *reader, apply bool) error {
 	}
 	viewer, able := d.Destination.(load.Viewer)
 	if apply && !able {
-		return usage("`penstock query` has them anyway", "destination %s (%s) does not support views", d.name, d.of.Scheme)
+		return usage("`penstock query` offers these views without creating them", "destination %s (%s) does not support views", d.name, d.of.Scheme)
 	}
 	taken, schema := 0, ""
 	if able {

@@ -29,8 +29,8 @@ func (a *app) webhooksLearnCmd() *cobra.Command {
 		Use:   "learn [SOURCE]",
 		Short: "find out how deliveries are signed, and store the scheme",
 		Long: `Finds out how the platform signs its deliveries, from those that ` + "`penstock serve`" + `
-has captured for a source whose scheme is learn: at least three with different
-bodies, from the last 24 hours. It tries every scheme it knows with the configured
+has captured for a source with scheme: learn. It needs at least three with
+different bodies, from the last 24 hours. It tries every scheme it knows with the configured
 secrets. A scheme is accepted only if it is the only one that verifies all
 deliveries, and if it rejects each of them after any bit is changed.
 
@@ -58,7 +58,8 @@ the captured deliveries become events. A scheme in pipelines.yaml always wins.`,
 	return cmd
 }
 
-// learning returns the source that args select. It must not have a configured scheme.
+// learning returns the source that args select. It returns an error unless exactly one source matches and
+// its scheme is not configured.
 func learning(c *config.Config, args []string) (config.Source, error) {
 	var all []config.Source
 	var names []string

@@ -24,7 +24,7 @@ type eventFilter struct {
 	from, to int64
 	id       string
 	dead     bool // only those that were given up
-	most     int
+	limit    int  // how many events are returned at most
 }
 
 func (a *app) webhooksListCmd() *cobra.Command {
@@ -45,7 +45,7 @@ that are in every destination are removed; the table _penstock_events has all of
 	}
 	f := cmd.Flags()
 	f.Int64Var(&k.from, "from", 0, "start at this `ordinal`")
-	f.IntVarP(&k.most, "number", "n", 100, "maximum `number` of events")
+	f.IntVarP(&k.limit, "number", "n", 100, "maximum `number` of events")
 	f.BoolVar(&k.dead, "dead", false, "only events that were given up")
 	return cmd
 }
@@ -115,7 +115,7 @@ func (a *app) keptEvents(ctx context.Context, c *config.Config, b state.Inbox, k
 	}
 	var all []state.DeadLetter
 	for _, source := range sources {
-		dead, err := b.DeadLetters(ctx, source, k.from-1, k.most)
+		dead, err := b.DeadLetters(ctx, source, k.from-1, k.limit)
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +123,7 @@ func (a *app) keptEvents(ctx context.Context, c *config.Config, b state.Inbox, k
 		if k.dead {
 			continue
 		}
-		events, err := b.Events(ctx, source, k.from-1, k.most)
+		events, err := b.Events(ctx, source, k.from-1, k.limit)
 		if err != nil {
 			return nil, err
 		}
@@ -136,7 +136,7 @@ func (a *app) keptEvents(ctx context.Context, c *config.Config, b state.Inbox, k
 	all = slices.DeleteFunc(all, func(l state.DeadLetter) bool {
 		return k.to > 0 && l.Ordinal > k.to || k.id != "" && l.ID != k.id
 	})
-	return all[:min(len(all), k.most)], nil
+	return all[:min(len(all), k.limit)], nil
 }
 
 // readersOf returns, by source, the reader that finds out which streams an event is about.

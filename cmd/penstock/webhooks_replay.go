@@ -14,13 +14,13 @@ import (
 )
 
 func (a *app) webhooksReplayCmd() *cobra.Command {
-	k := eventFilter{most: maxReplay}
+	k := eventFilter{limit: maxReplay}
 	cmd := &cobra.Command{
 		Use:   "replay [ORDINAL]…",
 		Short: "apply events in the inbox again",
-		Long: `Appends events of the inbox to its end again, and applies them: by ordinal, by id,
-by a range of ordinals, or all that were given up. The records that they name are
-requested from the source again, so a second replay changes nothing.
+		Long: `Appends events of the inbox to its end again, and applies them. You choose them by
+ordinal, by id, by a range of ordinals, or all that were given up. The records that
+they name are requested from the source again, so a second replay changes nothing.
 
 While penstock serve runs, it has the inbox; use its webhooks page instead.
 
@@ -120,7 +120,8 @@ func (a *app) applyAll(ctx context.Context, c *config.Config, b state.Inbox, sou
 	return nil
 }
 
-// applyOne applies events until the rest cannot be applied now, and reports whether such events wait.
+// applyOne applies events until the rest cannot be applied now. waits is true if events wait or streams
+// must be read.
 func (a *app) applyOne(ctx context.Context, x *applier) (waits bool, err error) {
 	defer x.close()
 	applied := 0

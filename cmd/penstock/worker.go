@@ -17,7 +17,7 @@ func (a *app) workerCmd() *cobra.Command {
 		Use:   "worker",
 		Short: "execute the runs that serve plans, together with other workers",
 		Long: `Executes the runs that serve plans, source by source, together with any number of
-other workers: all have the same configuration and the same state: postgres://….
+other workers. All of them need the same configuration, with state: postgres://….
 If a worker is lost, the others take over its work within half a minute.
 
 SIGINT and SIGTERM stop it within ten seconds. Other workers then continue its work
