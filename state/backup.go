@@ -40,7 +40,7 @@ var (
 
 const (
 	manifestName = "backup.json"
-	budgetFolder = "budget" // not copied, because its content is outdated at once: see Governor.Share
+	budgetFolder = "budget" // not copied: the budgets of credentials in it are outdated at once
 )
 
 // MakeBackup copies a state folder to another folder, which must be empty or missing. Processes may keep using the
@@ -117,8 +117,8 @@ func CheckBackup(from string) (Backup, error) {
 	return b, nil
 }
 
-// RestoreBackup checks a backup and creates the state folder dir from it. dir must be empty or missing. It is created
-// completely or not at all.
+// RestoreBackup checks a backup and creates the state folder dir from it. The folder must be empty or missing. It is
+// created completely or not at all.
 func RestoreBackup(from, dir string) (Backup, error) {
 	b, err := CheckBackup(from)
 	if err != nil {

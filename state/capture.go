@@ -12,20 +12,21 @@ const (
 	CaptureBytes = 32 << 20
 	CaptureAge   = 24 * time.Hour
 
-	captureEach = 20 // per sender: the remaining room is for others
+	captureEach = 20 // limit per sender, so that one sender cannot fill CaptureLimit
 )
 
 // Captured describes a capture when room is needed for another.
 type Captured struct {
-	Capture int64 // its number: older captures have lower numbers
+	Capture int64 // number of the capture; older captures have lower numbers
 	From    string
 	Likely  bool
 	Size    int
 }
 
-// CaptureRoom returns the numbers of a source's captures to delete for a new one. If the sender of the new one has used
-// its share, captures of this sender are deleted first. If there are still too many, captures without the signature
-// header are deleted, and then captures of the sender with the most. In each case, the oldest are deleted first. So
+// CaptureRoom returns the numbers of the captures of a source that must be deleted to make room for a new one. If the
+// sender of the new capture already has captureEach captures, captures of this sender are deleted first, those without
+// the signature header before the others. If there are still too many captures, those without the signature header are
+// deleted, and then those of the sender that has the most captures. In each case, the oldest are deleted first. So
 // neither a flood from few addresses nor a flood without signatures prevents a scheme from being learned. The given
 // captures must be sorted by number.
 func CaptureRoom(all []Captured, more Captured) (gone []int64) {
@@ -47,7 +48,7 @@ func CaptureRoom(all []Captured, more Captured) (gone []int64) {
 	own := func(c Captured) bool { return c.From == more.From }
 	unlikely := func(c Captured) bool { return !c.Likely }
 	for countOf(all, more.From) >= captureEach {
-		drop(func(c Captured) bool { return own(c) && unlikely(c) }) // otherwise any of its own
+		drop(func(c Captured) bool { return own(c) && unlikely(c) }) // one without the signature header, if there is one
 		if countOf(all, more.From) >= captureEach {
 			drop(own)
 		}

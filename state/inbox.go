@@ -29,12 +29,12 @@ type Event struct {
 type Appended string
 
 const (
-	// Stored means that the delivery is new.
+	// Stored means that the delivery is new, and was added.
 	Stored Appended = "stored"
 	// Duplicate means that a delivery with the same id and body exists. Nothing was added.
 	Duplicate Appended = "duplicate"
-	// Conflicting means that a delivery with the same id has another body. Both are stored, and neither may be
-	// applied as data: see [Event.Conflict].
+	// Conflicting means that an earlier delivery with the same id has another body. Both are stored, and neither
+	// may be applied as data: see [Event.Conflict].
 	Conflicting Appended = "conflict"
 )
 
@@ -61,7 +61,8 @@ const defaultQuota = 1 << 30
 // SQLite file in the state folder with one writing process at a time. The events of all sources are in one order, by
 // their ordinals.
 //
-// Opening reads at most a few thousand rows, however much is stored. An InboxFile is safe for concurrent use.
+// The first change after opening reads at most about ten thousand rows, however much is stored. An InboxFile is safe for
+// concurrent use.
 type InboxFile struct {
 	file     *sqliteFile
 	compiled map[string]*sql.Stmt
@@ -120,11 +121,11 @@ func (b *InboxFile) Quota() int64 { return b.quota }
 // Close waits for the deliveries that are being written and closes the inbox. It may be called twice.
 func (b *InboxFile) Close() error { return b.close() }
 
-// Append stores a delivery. When it returns without an error, the delivery is durable and may be acknowledged. If it
-// repeats an earlier delivery, that one is durable. // Invariant 3
+// Append stores a delivery. When it returns without an error, the delivery is durable and may be acknowledged. If the
+// delivery repeats an earlier one, Append stores nothing, and the earlier delivery is durable. // Invariant 3
 //
 // Concurrent deliveries are written and synced together. A repetition is recognized by its source and id for at least
-// 90 days, even after the first one was trimmed. A delivery without an id is always new. If ctx is cancelled, the
+// 90 days, even after the first delivery was trimmed. A delivery without an id is always new. If ctx is cancelled, the
 // delivery may or may not have been stored.
 func (b *InboxFile) Append(ctx context.Context, e Event) (Appended, error) {
 	return b.groups.Append(ctx, e)

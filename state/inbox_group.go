@@ -60,9 +60,9 @@ func (b *InboxFile) roomFor(ctx context.Context, group []*Delivery) error {
 	return err
 }
 
-// change calls the function do in a transaction. It may change the file and the account. The caller holds b.mu. If
-// the transaction fails, the account is read again the next time, because the outcome of a failed commit is unknown.
-// So the inbox recovers by itself when the disk has space again.
+// change calls the function do in a transaction. The function do may change the file and the account. The caller holds
+// b.mu. If the transaction fails, the account is read again the next time, because the outcome of a failed commit is
+// unknown. So the inbox recovers by itself when the disk has space again.
 func (b *InboxFile) change(ctx context.Context, do func(inboxTx, *account) error) error {
 	if b.file.write == nil {
 		return errors.New("it was opened for reading")

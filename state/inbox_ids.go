@@ -18,7 +18,7 @@ const (
 	// fileEvery is the number of ids that are collected before they are filed. Filing them in bulk and in order
 	// touches far fewer pages than filing each one.
 	fileEvery = 8192
-	// sweeps is the number of 256ths of the filed ids that are searched for old ones each time ids are filed.
+	// sweeps is how many of the 256 parts of the filed ids are searched for old ids each time ids are filed.
 	sweeps = 2
 )
 
@@ -154,7 +154,7 @@ func (a *account) file(ctx context.Context, tx inboxTx) error {
 	return nil
 }
 
-// sweep deletes old ids from the next 256th of the ids.
+// sweep deletes old ids from the next of 256 parts. The ids of a part have the same first byte.
 func (a *account) sweep(ctx context.Context, tx inboxTx) error {
 	a.swept = (a.swept + 1) % 256
 	first, last := []byte{byte(a.swept)}, bytes.Repeat([]byte{0xff}, len(identity{}))

@@ -96,7 +96,7 @@ func (g *grouping) conflict(ctx context.Context, d *Delivery, first known) error
 	return nil
 }
 
-// variant reports whether the delivery repeats one that was in conflict.
+// variant reports whether the delivery repeats one whose body already conflicted with the first body.
 func (g *grouping) variant(ctx context.Context, d *Delivery) (seen bool, err error) {
 	err = g.tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM variants WHERE key = ? AND digest = ?)", d.Key[:], d.Digest[:]).Scan(&seen)
 	if err != nil {

@@ -88,10 +88,10 @@ func (b *InboxFile) letters(ctx context.Context, query string, args ...any) (let
 type SourceBacklog struct {
 	Source      string
 	Head        int64     // the ordinal of its last event
-	Trimmed     int64     // events up to here were applied and deleted
+	Trimmed     int64     // events up to this ordinal were applied and deleted, except dead letters
 	Bytes       int64     // of the stored events, including dead letters
-	DeadLetters int64     // their number
-	Oldest      time.Time // when the oldest stored event was received; zero if there is none
+	DeadLetters int64     // number of dead letters
+	Oldest      time.Time // when the oldest stored event was received, without dead letters; zero if there is none
 }
 
 // Backlogs returns the backlog of each source that ever had an event. It reads a few rows per source, and the keys

@@ -12,7 +12,7 @@ type AuditRecord struct {
 	At      time.Time
 	Who     string // the name of the token; "" for an invalid token
 	What    string // sign in, run, pause, …
-	Object  string // its object; "" if What already says it
+	Object  string // what it was done to, such as "pipeline nightly"; "" if What already says it
 	From    string // the client's address
 	Outcome string // done, or the reason why not
 	Refused bool   // the daemon did not allow it
@@ -25,7 +25,7 @@ const (
 	KeptAuditRefused = 2_000
 )
 
-// KeepAudit adds a record, and deletes the oldest surplus records of its kind.
+// KeepAudit adds a record. If there are too many records with the same value of Refused, it deletes the oldest of these.
 func (j *JournalFile) KeepAudit(ctx context.Context, r AuditRecord) error {
 	return j.change(ctx, "audit", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO audit (at, who, what, object, address, outcome, refused) VALUES (?, ?, ?, ?, ?, ?, ?)`,
@@ -38,7 +38,7 @@ func (j *JournalFile) KeepAudit(ctx context.Context, r AuditRecord) error {
 	})
 }
 
-// AuditKept returns the number of records of a kind that are kept.
+// AuditKept returns how many records with the given value of Refused are kept.
 func AuditKept(refused bool) int {
 	if refused {
 		return KeptAuditRefused

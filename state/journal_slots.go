@@ -35,7 +35,9 @@ type SlotRecord struct {
 	Count    int // number of slots that the record covers: more than 1 if too many were missed
 }
 
-// AddSlots records the slots due up to a time that are not recorded yet, and returns them. It adds all or none.
+// AddSlots records those of the given slots that are not recorded yet, and returns them. It adds all of them or none.
+// From then on, [JournalFile.Seen] returns the time through. If there are too many records, AddSlots deletes the oldest
+// ones that are not open.
 func (j *JournalFile) AddSlots(ctx context.Context, pipeline string, through time.Time, slots []SlotRecord) (added []SlotRecord, err error) {
 	err = j.change(ctx, "slots", func(tx *sql.Tx) error {
 		added = nil

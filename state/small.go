@@ -5,15 +5,15 @@ import (
 	"io"
 )
 
-// readSmall reads content that must be small. A larger file in its place is an error, and does not fill the memory.
+// readSmall reads content of at most limit bytes. Larger content is an error, and does not fill the memory.
 // Invariant 6
-func readSmall(r io.Reader, what string, most int) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
+func readSmall(r io.Reader, what string, limit int) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", what, err)
-	case len(text) > most:
-		return nil, fmt.Errorf("read %s: more than %d bytes", what, most)
+	case len(text) > limit:
+		return nil, fmt.Errorf("read %s: more than %d bytes", what, limit)
 	}
 	return text, nil
 }

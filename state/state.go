@@ -17,8 +17,8 @@ type Key struct {
 	Stream   string
 }
 
-// ErrMoved is returned by a destination if the stored cursor is no longer the one that a transaction began from:
-// another process has committed in between. Nothing of the transaction was kept.
+// ErrMoved is returned by a destination if the stored cursor is no longer the one that a transaction began from, because
+// another process has committed in between. Nothing of the transaction was kept. [Notes] return it if a note has changed.
 var ErrMoved = errors.New("cursor moved")
 
 // ErrLocked is returned if another process holds what this one needs, for example a database file or the lock of a

@@ -31,13 +31,13 @@ type Store interface {
 	// with the holder's name.
 	// Invariant 13
 	Lease(ctx context.Context, pipeline, source string, wait time.Duration) (Lease, error)
-	// Notes returns the small texts.
+	// Notes returns the stored notes, which are small texts.
 	Notes() Notes
 	// Vault returns the vault of tokens.
 	Vault() *Vault
 	// Now returns the current time by the clock that all users of the store share, as accurately as this process
-	// knows that clock. Stored times use it. Now makes no request. If the store has the clock of another machine, Now
-	// returns this machine's time until the first use of the store.
+	// knows that clock. Stored times are by this clock. Now makes no request. If the clock is that of another
+	// machine, Now returns this machine's time until the first use of the store.
 	Now() time.Time
 	// Close closes the store. The caller must first close what it has opened through the store.
 	Close() error
@@ -75,7 +75,7 @@ type Intake interface {
 	Forget(ctx context.Context, source string, through int64) error
 }
 
-// EventReader is the reading side of an inbox.
+// EventReader is the reading side of an inbox. See [InboxFile] for its methods.
 type EventReader interface {
 	Events(ctx context.Context, source string, after int64, limit int) ([]Event, error)
 	DeadLetters(ctx context.Context, source string, after int64, limit int) ([]DeadLetter, error)
@@ -83,7 +83,7 @@ type EventReader interface {
 	Backlogs(ctx context.Context) ([]SourceBacklog, error)
 }
 
-// EventKeeper is the side of an inbox for the process that applies its events.
+// EventKeeper is the side of an inbox for the process that applies its events. See [InboxFile] for its methods.
 type EventKeeper interface {
 	Trim(ctx context.Context, source string, through int64) error
 	Quarantine(ctx context.Context, ordinal int64, reason string) error

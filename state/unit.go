@@ -44,10 +44,10 @@ type Unit struct {
 	Report    json.RawMessage // result of the last attempt; nil if there is none
 }
 
-// A unit fails after MostBroken attempts in a row whose worker disappeared, for example because it was killed for
-// using too much memory. After SuspectBroken such attempts, a unit is claimed separately from others, so that it does
-// not break theirs. It fails only after five separate attempts. Where machines come and go all the time, fewer would
-// fail healthy units by chance. // Invariant 15
+// A unit fails after MostBroken attempts in a row whose worker disappeared, for example because the worker was killed
+// for using too much memory. After SuspectBroken such attempts, a unit is claimed separately, so that it does not break
+// the attempts at other units. It then fails after five separate attempts. Where machines come and go all the time, a
+// lower number would fail healthy units by chance. // Invariant 15
 const (
 	MostBroken    = SuspectBroken + 5
 	SuspectBroken = 2
@@ -85,8 +85,8 @@ type Claim struct {
 	Run      string        // only of this run; "" for any
 	Source   *string       // only of this source; nil for any
 	Unit     int64         // only this unit; 0 for any
-	Limit    int           // greatest number; 0 for all of the source
-	Suspect  bool          // one suspect unit, otherwise only other units; see [Unit.Suspect]
+	Limit    int           // greatest number of units; 0 for all of the source
+	Suspect  bool          // true: only one unit, which is suspect; false: only units that are not; see [Unit.Suspect]
 }
 
 // ErrTaken is returned if a unit no longer belongs to the worker, because the unit was cancelled or another worker has
@@ -100,16 +100,18 @@ type Units interface {
 	// the same pipeline, source and part has not ended. If the existing unit belongs to the same run, it is returned
 	// instead. So adding a run's units twice is safe, also within one call.
 	AddUnits(ctx context.Context, units []Unit) ([]Unit, error)
-	// ClaimUnits finds the unit that may start and has waited longest, and assigns the worker the units of its run,
-	// pipeline and source that may start. There may be none. A running unit becomes waiting again if its worker has
-	// sent no sign of life for the duration of its claim. It fails after [MostBroken] such attempts in a row.
+	// ClaimUnits finds the unit that may start and has waited longest. It assigns the worker all units of the same
+	// run, pipeline and source that may start, within the limits of the [Claim], and returns them. There may be none.
+	// First, each running unit waits again if its worker has sent no sign of life for the duration of its claim. A
+	// unit fails after [MostBroken] such attempts in a row.
 	ClaimUnits(ctx context.Context, c Claim) ([]Unit, error)
 	// ExtendClaims reports that the worker is alive, and extends its claims by d. It returns the IDs of the units that
 	// still belong to the worker.
 	ExtendClaims(ctx context.Context, worker string, ids []int64, d time.Duration) ([]int64, error)
 	// EndAttempts ends the worker's attempts at units. In each unit, State is the outcome, Report the reason, and
-	// NotBefore the earliest restart if the unit waits or is parked. A unit that has a newer Attempt or does not
-	// belong to Worker stays unchanged. The others are settled, and EndAttempts returns [ErrTaken], wrapped.
+	// NotBefore the earliest restart if the unit waits or is parked. A unit stays unchanged if it was cancelled, has
+	// a newer Attempt or belongs to another Worker. If there is such a unit, EndAttempts ends the attempts at the
+	// others, and returns [ErrTaken], wrapped.
 	EndAttempts(ctx context.Context, units []Unit) error
 	// CancelUnits ends the selected units that have not ended, and returns their number. A worker learns from
 	// ExtendClaims that its unit was cancelled.

@@ -98,7 +98,7 @@ func (l *UnitsFile) AddUnits(ctx context.Context, units []Unit) (added []Unit, e
 	return added, err
 }
 
-// forgetUnits deletes units that ended long ago, once per run. // Invariant 6
+// forgetUnits deletes ended units of early runs of the given pipelines: see [KeptUnits]. // Invariant 6
 func forgetUnits(ctx context.Context, tx *sql.Tx, begun []string) error {
 	for _, p := range begun {
 		_, err := tx.ExecContext(ctx, `DELETE FROM units WHERE pipeline = ?1 AND NOT `+activeUnits+` AND run < (SELECT min(run) FROM
@@ -111,7 +111,7 @@ func forgetUnits(ctx context.Context, tx *sql.Tx, begun []string) error {
 	return nil
 }
 
-// newRuns returns the pipelines for which units are the first of their run.
+// newRuns returns the pipelines of the units for which no unit of their run is stored yet.
 func newRuns(ctx context.Context, tx *sql.Tx, units []Unit) (begun []string, err error) {
 	looked := map[string]bool{}
 	for _, u := range units {
@@ -159,8 +159,8 @@ func (l *UnitsFile) ClaimUnits(ctx context.Context, c Claim) (units []Unit, err 
 	return units, err
 }
 
-// reviveUnits changes running units whose worker has sent no sign of life. They wait again, or fail if that happened
-// too often.
+// reviveUnits makes running units wait again if their worker has sent no sign of life for the duration of its claim. A
+// unit fails instead if this happened [MostBroken] times in a row.
 func reviveUnits(ctx context.Context, tx *sql.Tx, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `UPDATE units SET broken = broken + 1, not_before = 0,
 		state = CASE WHEN broken + 1 < ?2 THEN 'waiting' ELSE 'failed' END, ended = CASE WHEN broken + 1 < ?2 THEN 0 ELSE ?1 END
@@ -231,7 +231,7 @@ func changed(r sql.Result, err error) (int, error) {
 	return int(n), err
 }
 
-// ofFilter is the condition that a unit matches a filter, whose values are its parameters.
+// ofFilter is the condition that a unit matches a filter. Its parameters are the values of the filter.
 const ofFilter = `(?1 = '' OR run = ?1) AND (?2 = '' OR pipeline = ?2) AND (?3 IS NULL OR source = ?3) AND (NOT ?4 OR ` + activeUnits + `) AND id > ?5`
 
 func (f UnitFilter) values() []any { return []any{f.Run, f.Pipeline, f.Source, f.Active, f.After} }

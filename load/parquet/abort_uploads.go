@@ -12,8 +12,8 @@ import (
 const abandonedAfter = 24 * time.Hour
 
 // unfinishedUploads returns the unfinished multipart uploads: those that a process is still sending,
-// and those that killed processes have left behind. Stores charge for this listing, so a process makes
-// it once at the start, and then once a day.
+// and those that killed processes have left behind. Stores charge for listing them, so a process does
+// so at most once a day, and otherwise returns the last list.
 func (b *bucket) unfinishedUploads(ctx context.Context) []unfinishedUpload {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -37,9 +37,9 @@ func (b *bucket) knownUploads() []unfinishedUpload {
 	return b.unfinished
 }
 
-// abortUploads aborts uploads that no commit can use. If the generation of an upload exists already, no
-// later manifest will name the file, even if a process is still sending it. An upload for the next
-// generation may be in progress, and is kept for at most a day.
+// abortUploads aborts uploads that no commit can use. A file's name begins with the number of a
+// generation. If that generation already exists, no later manifest will name the file, even if a
+// process is still sending it. Other uploads may be in progress, and are kept for a day.
 func (s *bucketStore) abortUploads(ctx context.Context, all []unfinishedUpload, sequence int64) {
 	n := 0
 	for _, p := range all {

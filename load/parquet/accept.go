@@ -144,7 +144,8 @@ func (x *tx) dropMissing(ctx context.Context, t *table, c condition) error {
 	})
 }
 
-// live returns the table with the columns that its files have. All files must have the same columns.
+// live returns the table with the columns that its files have. It returns an error if the files have
+// different columns.
 func (x *tx) live(ctx context.Context, t *table) (*table, error) {
 	var out *table
 	for _, f := range x.next.files(t) {
@@ -163,7 +164,7 @@ func (x *tx) live(ctx context.Context, t *table) (*table, error) {
 	return out, nil
 }
 
-// columns returns the table with the columns that the file has.
+// columns returns the table with the columns that the file has. It also sets f.Rows.
 func (f *file) columns(ctx context.Context, t *table) (*table, error) {
 	r, err := f.open(ctx)
 	if err != nil {
@@ -218,7 +219,8 @@ func lattice(t arrow.DataType) arrow.DataType {
 	return nil
 }
 
-// compare returns the changes that give the table the columns of its files.
+// compare returns the changes that give the table the columns of its files. It returns an error if the
+// files have a column that the table does not have.
 func (t *table) compare(live *table) ([]load.Change, error) {
 	var out []load.Change
 	for i, f := range t.schema.Fields() {
@@ -243,8 +245,9 @@ func (t *table) compare(live *table) ([]load.Change, error) {
 	return out, nil
 }
 
-// rewriteAccepted rewrites the table's files with the accepted columns, and clears the hashes of the
-// table's records. So the next pass writes the records again, with values that were lost.
+// rewriteAccepted rewrites the table's files with the accepted columns. If files or columns have
+// changed, it clears the hashes of the table's records. The next pass then writes these records again,
+// including values that were lost.
 func (x *tx) rewriteAccepted(ctx context.Context, t, live *table, changes []load.Change, c condition) error {
 	var fields []arrow.Field
 	for _, f := range t.schema.Fields() {

@@ -20,11 +20,11 @@ import (
 // azure reads and writes a container of Azure Blob Storage.
 type azure struct {
 	*storeClient
-	container string // its URL
+	container string // URL of the container
 }
 
 const (
-	azureVersion = "2021-08-06" // of the protocol
+	azureVersion = "2021-08-06" // version of the protocol
 	// azureMachine is where an Azure machine requests a token for its managed identity.
 	azureMachine = "http://169.254.169.254/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https%3A%2F%2Fstorage.azure.com%2F"
 )
@@ -112,7 +112,7 @@ func (a *azure) create(ctx context.Context, key string, text []byte) error {
 	if err != nil || got.status/100 == 2 {
 		return err
 	}
-	switch code, message := a.fault(got); code { // other conflicts concern the container, or mean that it is immutable
+	switch code, message := a.fault(got); code { // other codes do not mean that the object exists
 	case "BlobAlreadyExists", "ConditionNotMet", "UnauthorizedBlobOverwrite":
 		return fmt.Errorf("store %s: %w", key, errTaken)
 	default:
@@ -141,7 +141,8 @@ type azureBlob struct {
 	Size int64 `xml:"Properties>Content-Length"`
 }
 
-// azureName is a name, percent-encoded where XML cannot represent it.
+// azureName is a name in a listing. If Encoded is true, XML cannot represent the name, and Text is
+// percent-encoded.
 type azureName struct {
 	Encoded bool   `xml:",attr"`
 	Text    string `xml:",chardata"`
@@ -157,8 +158,8 @@ func (n azureName) String() string {
 	return n.Text
 }
 
-// pages calls the function each with the pages of a listing, until the function returns false.
-func (a *azure) pages(ctx context.Context, prefix string, query url.Values, each func(*azurePage) bool) error {
+// pages calls the function visit with the pages of a listing, until the function returns false.
+func (a *azure) pages(ctx context.Context, prefix string, query url.Values, visit func(*azurePage) bool) error {
 	query.Set("restype", "container")
 	query.Set("comp", "list")
 	query.Set("prefix", prefix)
@@ -171,7 +172,7 @@ func (a *azure) pages(ctx context.Context, prefix string, query url.Values, each
 		if err := xml.Unmarshal(got.body, &page); err != nil {
 			return fmt.Errorf("list %s/%s: %w", a.name, prefix, err)
 		}
-		if !each(&page) || page.Next == "" {
+		if !visit(&page) || page.Next == "" {
 			return nil
 		}
 		query.Set("marker", page.Next)
@@ -179,14 +180,14 @@ func (a *azure) pages(ctx context.Context, prefix string, query url.Values, each
 }
 
 // list implements [objects].
-func (a *azure) list(ctx context.Context, prefix string, most int, each func(string, int64) bool) error {
+func (a *azure) list(ctx context.Context, prefix string, pageSize int, visit func(string, int64) bool) error {
 	query := url.Values{}
-	if most > 0 {
-		query.Set("maxresults", strconv.Itoa(most))
+	if pageSize > 0 {
+		query.Set("maxresults", strconv.Itoa(pageSize))
 	}
 	return a.pages(ctx, prefix, query, func(p *azurePage) bool {
 		for _, b := range p.Blobs {
-			if !each(b.Name.String(), b.Size) {
+			if !visit(b.Name.String(), b.Size) {
 				return false
 			}
 		}

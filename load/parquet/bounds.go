@@ -19,7 +19,7 @@ type bounds struct {
 	low, high       string
 	text            bool // low and high are set, not lowInt and highInt
 	rows            bool
-	open            bool // some keys have no usable bound, so the file gets none
+	open            bool // a key is too long, or of a type without bounds: the file gets no bounds
 }
 
 // longestBound is the length in bytes above which a text is not used as a bound.

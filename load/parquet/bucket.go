@@ -22,7 +22,7 @@ import (
 // bucket keeps a lake in an object store. The data files of a stream are below <stream>/<table>/, each
 // under a name that is used only once. Beside them is one manifest for each generation. The manifest
 // with the highest sequence number is the current one. The number in its name counts down, so that the
-// newest comes first in a listing:
+// newest manifest comes first in a listing:
 //
 //	<stream>/manifest-9999999987-00000012.json
 //
@@ -258,8 +258,8 @@ func (s *bucketStore) live(ctx context.Context, m *manifest, t *table) (map[stri
 // tidy implements [streamStore]. The name of a file has the number of the generation for which it was
 // written, and once a generation has dropped a file, no later manifest names it again. So a file can be
 // removed if the oldest kept manifest does not name it and has at least the file's number. An earlier
-// manifest can be removed if m does not keep it. Both hold for the files of any process, so tidy need
-// not wait for other processes, nor compare times.
+// manifest can be removed if m.Kept does not list it. Both rules hold for the files of all processes,
+// so tidy need not wait for other processes, nor compare times.
 func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 	var old []string
 	found := map[string]int64{}
@@ -295,7 +295,7 @@ func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 	oldest := m
 	if first != last {
 		if oldest, err = s.read(ctx, first); errors.Is(err, fs.ErrNotExist) {
-			oldest, err = nil, nil // another process has removed it: what it named is unknown
+			oldest, err = nil, nil // another process has removed the manifest, so the files that it named are unknown
 		}
 		if err != nil {
 			return err

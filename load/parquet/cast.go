@@ -11,7 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// cast returns column a, of the lattice's type from, in the wider type to. The caller releases it.
+// cast converts the column a from one of penstock's types to a wider one. The caller releases the
+// result.
 func cast(a arrow.Array, from, to arrow.DataType) arrow.Array {
 	if schemas.SameType(from, to) {
 		return retyped(a, stored(to))
@@ -42,7 +43,7 @@ func cast(a arrow.Array, from, to arrow.DataType) arrow.Array {
 	return array.MakeArrayOfNull(memory.DefaultAllocator, stored(to), a.Len())
 }
 
-// stored returns the Arrow type that a column of the lattice's type t is stored in.
+// stored returns the Arrow type with which a column of penstock's type t is stored.
 func stored(t arrow.DataType) arrow.DataType {
 	if schemas.SameType(t, schemas.JSON) {
 		return schemas.Text
@@ -91,7 +92,7 @@ func toDecimal(a arrow.Array, to *arrow.Decimal128Type, scale int32, value func(
 
 // shape returns the columns, which have the schema from, in the table's order and types. If the
 // validity columns of a history table are missing, they are filled with the times when a row was synced
-// and deleted. The caller releases the result.
+// and deleted. Other missing columns are null. The caller releases the result.
 func (t *table) shape(columns []arrow.Array, from *arrow.Schema, rows int) ([]arrow.Array, error) {
 	out := make([]arrow.Array, len(t.Columns))
 	for i, f := range t.schema.Fields() {

@@ -46,8 +46,9 @@ type Catalog interface {
 	Close() error
 }
 
-// Names lists the files in a table's folder that readers may still use. Files whose number is above
-// Upto may also be in use, even if Files does not list them.
+// Names lists the files in a table's folder that readers may still use. The name of a file begins with
+// the number of a commit. Files with a number above Upto may also be in use, even if Files does not list
+// them.
 type Names struct {
 	Files []string
 	Upto  int64
@@ -61,7 +62,7 @@ type Files interface {
 	// Read reads a file. If there is none, the error wraps fs.ErrNotExist.
 	Read(ctx context.Context, name string) ([]byte, error)
 	// Location returns the address under which other engines find a file. Name is the inverse of
-	// Location.
+	// Location; ok is false if the address is not in the lake.
 	Location(name string) string
 	Name(location string) (name string, ok bool)
 }
@@ -85,15 +86,16 @@ type Commit struct {
 	Dropped    []string          // tables that the stream no longer has
 	Kept       []int64           // sequence numbers of earlier commits whose tables can still be read, ascending
 
-	// OtherSources has commits of other sources that are made in the same step, because this commit widens
-	// columns of shared tables. Among has the ID of the last commit of each of the other sources. If
-	// one of them has committed since, the commit fails with [ErrConcurrentSource].
+	// OtherSources has commits of other sources that are made in the same step, because this commit
+	// widens columns of shared tables. LastCommits has the ID of the last commit of each of the other
+	// sources. If a source's last commit is no longer this one, the commit fails with
+	// [ErrConcurrentSource].
 	OtherSources []Commit
 	LastCommits  map[string]string
 }
 
 // Disagreement is the error for a commit with column types that do not fit the present columns of a
-// shared table. Some files must be rewritten before all rows fit in one column.
+// shared table. Some files must be rewritten before the rows of all sources fit in the columns.
 type Disagreement struct {
 	Table   string        // name of the table in penstock
 	Columns *arrow.Schema // the conflicting columns, with the types that they have in the table
@@ -115,7 +117,7 @@ type TableFiles struct {
 	Columns         *arrow.Schema // each with its field ID: see [FieldNumber]
 	PreviousColumns *arrow.Schema // the previous columns; nil: the table is new
 
-	PartitionBy string // the date column that partitions the table; "": not partitioned
+	PartitionBy string // the column of dates or times that partitions the table; "": not partitioned
 	Months      bool   // partitioned by months, not by days
 
 	// Reset reports that earlier snapshots of the table cannot be kept, because files of several sources

@@ -18,8 +18,8 @@ import (
 )
 
 // catalogStore keeps a lake whose commits are recorded by a [Catalog]. The files have the same names as
-// in a [bucket], and are in an object store or a local folder. The last commit of a stream in the
-// catalog has the name of the stream's manifest.
+// in a [bucket], and are in an object store or a local folder. The catalog records, with the last commit
+// of each stream, the name of the stream's current manifest.
 type catalogStore struct {
 	*bucket
 	catalog Catalog
@@ -168,7 +168,7 @@ func (s *tableStore) head(ctx context.Context) (*manifest, error) {
 	return seen, nil
 }
 
-// recent returns a manifest that may be a few seconds old: see [bucketStore].
+// recent returns a manifest that may be a few seconds old: see [bucketStore.recent].
 func (s *tableStore) recent(ctx context.Context) (*manifest, error) {
 	s.mu.Lock()
 	seen, asked := s.seen, s.seenAt
@@ -324,8 +324,8 @@ func (s *tableStore) commitOf(base, m *manifest) Commit {
 	return c
 }
 
-// addDropped adds the tables that generation m no longer has to the commit. Tables that sources share stay,
-// without the rows of this source.
+// addDropped adds to the commit c the tables that generation m no longer has. A table that sources share
+// is not dropped; only the rows of this source are removed from it.
 func (s *tableStore) addDropped(c *Commit, base, m *manifest) {
 	if base == nil {
 		return

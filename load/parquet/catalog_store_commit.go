@@ -76,8 +76,9 @@ func (d *tableGeneration) others() []string {
 	return sorted(d.otherCommits)
 }
 
-// commitAfter stores the manifest m and returns a commit for it, which follows the current commit. If
-// another commit came first, the function moved, if not nil, may change m so that m follows that one.
+// commitAfter stores the manifest m and returns a commit for it. If another commit came first, it calls
+// the function moved, if that is not nil, which may change m so that m follows that commit. If m then
+// does not follow the current commit, commitAfter returns [state.ErrMoved].
 func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved func(base, m *manifest) bool) (Commit, error) {
 	m.store, m.dir = d.tables, d.key
 	if d.parentID == nil {
@@ -100,10 +101,11 @@ func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved fu
 	return d.tables.commitOf(base, m), nil
 }
 
-// rebase makes m follow generation base instead of its own parent, provided that all commits in between
-// were made by other sources to widen columns of this one. The rows are then the same, and [tx.agree]
-// widens them again. The files of m keep their old sequence number. It must be above that of the oldest
-// kept generation, or tidying could remove them.
+// rebase makes m follow generation base instead of its own parent. It returns false, and changes
+// nothing, unless all commits in between were made by other sources to widen columns of this source.
+// Such commits keep the rows, and [tx.agree] widens the columns again. The files of m keep their old
+// sequence number. This number must be above that of the oldest kept generation, otherwise tidying could
+// remove the files.
 func (d *tableGeneration) rebase(base, m *manifest) bool {
 	if base == nil || base.Sequence == m.Parent || base.Sequence-m.Parent != base.Beside-m.Beside ||
 		!slices.Contains(base.Line, *d.parentID) || len(base.Kept) == 0 || base.Kept[0].Sequence > m.Parent {
@@ -155,7 +157,8 @@ func (d *tableGeneration) storeManifest(ctx context.Context, m *manifest) error 
 	return d.Write(ctx, m.name, append(text, '\n'))
 }
 
-// resolve finds out whether a commit took effect after its answer was an error or was lost. // Invariant 13
+// resolve finds out whether a commit took effect after its answer was an error or was lost. It returns
+// nil if the commit took effect. // Invariant 13
 func (d *tableGeneration) resolve(ctx context.Context, m *manifest, cause error) error {
 	if _, ok := errors.AsType[*Disagreement](cause); ok || errors.Is(cause, ErrConcurrentSource) {
 		d.outcomeUnknown = false

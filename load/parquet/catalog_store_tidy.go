@@ -9,8 +9,8 @@ import (
 )
 
 // tidy implements [streamStore]. Every file that is written for a commit has the commit's number in its
-// name. If the number is not above that of the oldest kept commit and this commit does not name the
-// file, no reader needs it: see [bucketStore.tidy].
+// name. If the number is not above that of the oldest kept commit, and that commit does not name the
+// file, no reader needs the file: see [bucketStore.tidy].
 func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 	found := map[string]int64{}
 	err := s.o.list(ctx, s.key+"/", 0, func(key string, size int64) bool { found[key] = size; return true })
@@ -101,7 +101,7 @@ func (s *tableStore) outdated(ctx context.Context, m *manifest, found map[string
 		wanted[s.prefix+g.Name] = true
 		if i == 0 {
 			if oldest, err = s.readNamed(ctx, g.Name); gone(err) {
-				oldest = nil // unknown what it named
+				oldest = nil // the files that it named are unknown, so none are removed
 			} else if err != nil {
 				return nil, err
 			}

@@ -21,7 +21,7 @@ const (
 	actionRevive = "revive"
 )
 
-// logRows is the number of rows of the log that are collected before they are written.
+// logRows is the number of rows of the log that make one batch.
 const logRows = 16 << 10
 
 // changeLog collects rows of [load.RowChanges].
@@ -121,8 +121,8 @@ func (x *tx) logRow(t *table, action string, before, after *rowAt, at int64) err
 	return x.flushLog(context.Background())
 }
 
-// flushLog appends the collected rows to the log table. The caller holds l.mu, or is the only one that
-// uses the log.
+// flushLog adds the collected rows to the log table as one batch. Every fourth full batch writes a file.
+// The caller holds the log's mutex, or is the only user of the log.
 func (x *tx) flushLog(ctx context.Context) error {
 	if x.log == nil || x.log.b == nil || x.log.b.Field(0).Len() == 0 {
 		return nil
@@ -138,7 +138,7 @@ func (x *tx) flushLog(ctx context.Context) error {
 	return x.flushInternal(ctx, load.RowChanges.Name)
 }
 
-// appendKey appends a row's key as a JSON array, or its hash if the table has no key.
+// appendKey appends a row's key as a JSON array, or the row's hash if the table has no key.
 func (t *table) appendKey(dst []byte, r *rowAt) []byte {
 	if len(t.Key) == 0 {
 		return appendText(dst, r.columns[t.column(schemas.ColHash)], r.row)

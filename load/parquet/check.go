@@ -7,11 +7,11 @@ import (
 )
 
 // ErrUnconditional reports that a store overwrites an object despite the condition that it must not
-// exist. Of two concurrent commits, both would succeed.
+// exist. In such a store, two concurrent commits would both succeed, and one would be lost.
 var ErrUnconditional = errors.New("the store ignores the condition that commits depend on (If-None-Match: *)")
 
-// Check tries in a bucket everything that commits need: store an object, fail to overwrite it, list,
-// read and remove it.
+// Check tries in a bucket what commits need: to store an object, to be refused when overwriting it, and
+// to list, read and remove it. It does nothing for a lake in a folder or with a catalog.
 func (l *Lake) Check(ctx context.Context) error {
 	b, ok := l.storage.(*bucket)
 	if !ok {

@@ -20,7 +20,7 @@ type chunk struct {
 	nulls int64
 }
 
-// useDictionary uses a dictionary for the column, unless it has too many distinct values.
+// useDictionary uses a dictionary for the column, unless the column has too many distinct values.
 func (x *chunk) useDictionary(t arrow.DataType, parts []arrow.Array) error {
 	d := newDictionary(t, x.tools)
 	if d == nil {
@@ -40,12 +40,12 @@ func (x *chunk) useDictionary(t arrow.DataType, parts []arrow.Array) error {
 	return err
 }
 
-// spans calls the function each with the ranges of values that belong to the given rows. There is one
+// spans calls the function visit with the ranges of values that belong to the given rows. There is one
 // range, unless a is a list column, in which the values of null lists must be skipped.
-func spans(a arrow.Array, from, to int, each func(values arrow.Array, from, to int)) {
+func spans(a arrow.Array, from, to int, visit func(values arrow.Array, from, to int)) {
 	l, ok := a.(*array.List)
 	if !ok {
-		each(a, from, to)
+		visit(a, from, to)
 		return
 	}
 	var start, end int64
@@ -55,12 +55,12 @@ func spans(a arrow.Array, from, to int, each func(values arrow.Array, from, to i
 		}
 		first, next := l.ValueOffsets(i)
 		if first != end {
-			each(l.ListValues(), int(start), int(end))
+			visit(l.ListValues(), int(start), int(end))
 			start = first
 		}
 		end = next
 	}
-	each(l.ListValues(), int(start), int(end))
+	visit(l.ListValues(), int(start), int(end))
 }
 
 // write encodes the column in pages.

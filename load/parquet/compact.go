@@ -13,12 +13,12 @@ import (
 const (
 	smallRows       = 32 << 10 // segments with fewer rows are merged with segments of the same size class
 	mergeCount      = 8        // segments of a size class that trigger a merge
-	mergeLargeCount = 512      // the same for segments that are not small
+	mergeLargeCount = 512      // segments that are not small that trigger a merge of mergeCount of them
 )
 
-// compact merges small segments: eight segments of a size class become one segment of the next class,
-// which has eight times as many rows. So a row is rewritten only a few times, and a table never has
-// many small files.
+// compact merges segments. Eight segments of a size class become one segment of the next class, which
+// has eight times as many rows. So a row is rewritten only a few times, and a table never has many small
+// files. Large segments are merged eight at a time, but only while there are at least 512 of them.
 func (x *tx) compact(ctx context.Context) error {
 	tables := map[string]bool{}
 	for _, s := range x.next.Segments {
@@ -41,7 +41,8 @@ func (x *tx) compact(ctx context.Context) error {
 	return nil
 }
 
-// sizeOf returns the size class of a segment: the logarithm to base 8 of its rows; -1 for large ones.
+// sizeOf returns the size class of a segment: the logarithm to base 8 of its rows; -1 for a segment that
+// is not small.
 func sizeOf(s *segment) int {
 	if s.root().Rows >= smallRows {
 		return -1
@@ -135,8 +136,8 @@ func (x *tx) concatenate(ctx context.Context, t *table, files []*file, part stri
 	return w.finish(ctx)
 }
 
-// mergeBits transfers the bits of rows that the pass has written or found unchanged to the merged
-// segment.
+// mergeBits copies the bits of the merged segments to the segment out. A bit tells that the pass has
+// written a row or found it unchanged.
 func (x *tx) mergeBits(ctx context.Context, segs []*segment, out *segment) error {
 	if load.IsInternal(out.Table) {
 		return nil

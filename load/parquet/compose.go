@@ -63,8 +63,8 @@ func (x *tx) create(t *table, part string) (*writer, error) {
 	return newWriter(t, &file{Name: name, store: x.folder.store}, out, &x.lake.kept), nil
 }
 
-// pieces passes the staged rows to the function each in batches, in their order.
-func (s *staged) pieces(ctx context.Context, refs []ref, each func([]arrow.Array, int) error) error {
+// pieces passes the staged rows to the function visit in batches, in their order.
+func (s *staged) pieces(ctx context.Context, refs []ref, visit func([]arrow.Array, int) error) error {
 	for len(refs) > 0 {
 		n := 1
 		for n < len(refs) && refs[n].batch == refs[0].batch {
@@ -74,7 +74,7 @@ func (s *staged) pieces(ctx context.Context, refs []ref, each func([]arrow.Array
 		if err != nil {
 			return err
 		}
-		err = each(columns, n)
+		err = visit(columns, n)
 		release(columns)
 		if err == nil {
 			err = ctx.Err()

@@ -11,7 +11,8 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 )
 
-// A dictionary holds at most so many values, with at most so many bytes.
+// A dictionary holds at most dictionaryValues distinct values, with at most dictionaryBytes bytes
+// together.
 const (
 	dictionaryValues = 1 << 14
 	dictionaryBytes  = 512 << 10
@@ -24,7 +25,7 @@ type dictionary struct {
 	values int  // number of distinct values
 	plain  leaf // encodes the distinct values, and knows their bounds
 	taken  int  // rows that are not null, up to the end of the current page
-	first  int  // the first of them in the current page
+	first  int  // rows that are not null before the current page
 	fill   func(a arrow.Array, from, to int) bool
 }
 
@@ -59,8 +60,8 @@ func newDictionary(t arrow.DataType, with *tools) *dictionary {
 
 func width[T any](n int) func(T) int { return func(T) int { return n } }
 
-// filler returns the function that looks up the indexes of an array's values. That function returns
-// false when the dictionary is full.
+// filler returns the function fill of a dictionary, which adds an array's values to the dictionary, and
+// their indexes to d.places. That function returns false when the dictionary is full.
 func filler[T comparable](d *dictionary, of func(arrow.Array) func(int) T, size func(T) int) func(arrow.Array, int, int) bool {
 	places := map[T]uint32{}
 	var last T // the previous value: equal values are often adjacent

@@ -123,7 +123,8 @@ func (d *disk) point(to, link string) error {
 	return os.Symlink(to, link)
 }
 
-// unlinkable reports whether the file system has no hard links, or no more for this file.
+// unlinkable reports whether an error means that the file system has no hard links, or allows no more of
+// them for this file.
 func unlinkable(err error) bool {
 	for _, e := range []syscall.Errno{syscall.EPERM, syscall.ENOTSUP, syscall.EXDEV, syscall.EMLINK, syscall.ENOSYS} {
 		if errors.Is(err, e) {

@@ -1,9 +1,9 @@
 // Package parquet loads tables into folders of Parquet files.
 //
 // Each stream has a folder of generations, which are immutable. root/<stream>/current is a symbolic
-// link to the current generation. In a generation, <table>/*.parquet holds the rows of the stream's
-// table, of its child tables, and the stream's rows of penstock's internal tables. A commit replaces
-// the link by rename(2), which publishes rows, schemas and cursor in one step. The file _manifest.json
+// link to the current generation. A generation has one folder of files, <table>/*.parquet, for the
+// stream's table, for each of its child tables, and for each of penstock's internal tables. A commit
+// replaces the link by rename(2), which publishes rows, schemas and cursor in one step. The file _manifest.json
 // in each generation lists what belongs to the generation. Unchanged files are hard-linked into the
 // next generation. A commit that changes no file makes no generation: it stores the new cursor beside
 // the link. The table of [load.State] then still shows the cursor that was stored with the generation.
@@ -38,7 +38,7 @@ type Options struct {
 	Mode fs.FileMode
 
 	TempDir string // for the keys of large tables during a pass; "": the system's
-	Writers int    // files (or columns of one file) encoded at the same time; 0: one per core
+	Writers int    // files of one table that are written at the same time; 0: one per core
 
 	// PartitionBy names a column of dates or timestamps. Tables that have it are partitioned by day
 	// into folders <column>_day=2026-11-20; with the suffix ":month", by month into

@@ -108,8 +108,8 @@ func (e edit) forChild(first int64, i int) edit {
 }
 
 // duplicateEdits does the same as childEdits for records without a key. Records with the same hash are
-// equal, so the children of any of them can be edited, if the number is right. It takes the records
-// with the last links.
+// equal. So it does not matter whose child rows are edited, as long as those of the right number of
+// records are. duplicateEdits takes the records whose links come last in sort order.
 func (x *effects) duplicateEdits(ctx context.Context, c *table, old *file) ([]edit, error) {
 	if x.duplicates == nil {
 		x.duplicates = map[uint64][]edit{}
@@ -140,8 +140,8 @@ func (x *effects) duplicateEdits(ctx context.Context, c *table, old *file) ([]ed
 }
 
 // duplicateRow identifies one of several records with the same hash by the link of its child rows.
-// Because ordinals start again with each pass, several records can have the same link, and count
-// distinguishes these.
+// Ordinals start again with each pass, so several records can have the same link. The field count
+// distinguishes these records.
 type duplicateRow struct {
 	link  string
 	count int

@@ -52,8 +52,9 @@ func newStoreClient(name string, t http.RoundTripper) *storeClient {
 	}}
 }
 
-// do sends the request and returns the answer. Errors have the name of the operation in doing, and that
-// of the object in key. The error for a 404 wraps fs.ErrNotExist.
+// do sends the request and returns the answer. The parameters doing (the operation) and key (the object)
+// are for messages. A status other than 2xx is an error unless a.pass lists it. The error for a 404
+// wraps fs.ErrNotExist.
 func (e *storeClient) do(ctx context.Context, doing, key string, a request) (*response, error) {
 	ctx, cancel := limited(ctx, a.size+a.get)
 	defer cancel()

@@ -11,8 +11,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// fit creates and changes tables so that they hold all staged rows. If the columns of a table change,
-// all of its files are rewritten, so that they have the same columns.
+// fit creates and changes tables so that they can hold all staged rows. If the columns of a table
+// change, all of its files are rewritten with the new columns, unless [table.evolves] says that readers
+// need no rewrite.
 func (m *merge) fit(ctx context.Context, pending []*load.Staged, swept string) error {
 	if err := m.lake.step("ddl"); err != nil {
 		return err
@@ -79,7 +80,7 @@ func (x *tx) carryOut(ctx context.Context, t *table, p load.Plan) error {
 	old := *t
 	t.become(p.Table)
 	if !p.ChangesShape() {
-		return nil // only their meaning changes; files keep the descriptions they were written with
+		return nil // only descriptions change; files keep those with which they were written
 	}
 	if t.evolves(p) {
 		return nil
@@ -99,7 +100,8 @@ func (x *tx) carryOut(ctx context.Context, t *table, p load.Plan) error {
 }
 
 // each calls the function f for every segment that has a file of the table, and replaces the segment by
-// the result. Several calls run at the same time.
+// the result. It removes the segment if the result is nil or has no file of the root table. Several
+// calls run at the same time.
 func (x *tx) each(ctx context.Context, t *table, f func(context.Context, *segment) (*segment, error)) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(x.lake.o.Writers)
@@ -162,8 +164,8 @@ func (x *tx) recount(before []*segment) {
 		if was.root().Rows == s.root().Rows {
 			continue
 		}
-		// The mode is changed at the start of a pass, before the pass has marked any rows under the old
-		// ID.
+		// No bits need to be copied to the new ID: the mode changes at the start of a pass, before the pass
+		// has seen any rows.
 		x.next.Counter++
 		s.ID = x.next.Counter
 	}
@@ -174,7 +176,8 @@ func columnOf(t *table) string {
 	return name
 }
 
-// rewrite copies a file to the new columns of its table.
+// rewrite copies a file to the new columns of its table. If bury is true, it leaves out rows with a
+// tombstone. It returns nil if this leaves no rows.
 func (x *tx) rewrite(ctx context.Context, old, t *table, f *file, part string, bury bool) (*file, error) {
 	w, err := x.create(t, part)
 	if err != nil {

@@ -44,8 +44,8 @@ func (f *folder) recentManifest(ctx context.Context) (*manifest, error) {
 }
 
 // manifestOf returns the manifest of the stream k, or nil if nothing was committed yet. If the folder
-// belongs to another pipeline's stream, it returns a [*load.OwnerError], because two pipelines that
-// read the same stream need different root folders.
+// belongs to another stream, or to the same stream of another pipeline, it returns a
+// [*load.OwnerError]. Two pipelines that read the same stream need different root folders.
 func (f *folder) manifestOf(ctx context.Context, k state.Key) (*manifest, error) {
 	m, err := f.manifest(ctx)
 	if err == nil && m != nil && m.key() != k {
@@ -59,7 +59,8 @@ type cleaner interface {
 	clean(ctx context.Context, m *manifest) error
 }
 
-// tidy removes outdated files from all folders to which no other process is committing.
+// tidy removes outdated files from the streams' folders in a file system, except from those to which
+// another process is committing and those of shared streams.
 func (l *Lake) tidy(ctx context.Context) error {
 	folders, err := l.folders(ctx)
 	if err != nil {
@@ -67,7 +68,7 @@ func (l *Lake) tidy(ctx context.Context) error {
 	}
 	for _, f := range folders {
 		c, ok := f.store.(cleaner)
-		if !ok || f.shared() { // there may be thousands of these; tidy is called for each before its next commit
+		if !ok || f.shared() { // a shared stream may have thousands of folders; each is tidied before its next commit
 			continue
 		}
 		m, err := f.manifest(ctx)

@@ -10,8 +10,7 @@ import (
 )
 
 // forget clears the hashes of the records that have a value in the column, in their own row or in one
-// of their child rows, so that the next pass writes them again. If records have no key, their child
-// rows are found by the hash.
+// of their child rows. The next pass then writes these records again.
 func (x *tx) forget(ctx context.Context, t *table, column string) error {
 	root := x.next.table(x.next.rootOf(t))
 	if !root.has(schemas.ColHash) || !t.has(schemas.ColHash) {
@@ -26,7 +25,8 @@ func (x *tx) forget(ctx context.Context, t *table, column string) error {
 	})
 }
 
-// forgetIn clears the hashes of records in one segment: those in marks, or all if marks is nil.
+// forgetIn clears the hashes of records in one segment: those in marks, or all if marks is nil. If
+// records have no key, their child rows are found by the hash, so it is cleared in the child rows too.
 func (x *tx) forgetIn(ctx context.Context, root *table, s *segment, marks map[uint64]bool) (*segment, error) {
 	tables := []*table{root}
 	if len(root.Key) == 0 {
@@ -65,13 +65,14 @@ func marksOf(ctx context.Context, t *table, f *file, column string) (map[uint64]
 	return out, err
 }
 
-// versioned reports whether row i is an ended version. Ended versions keep their hashes, because their
-// child rows are found by them.
+// versioned reports whether row i is an ended version. Ended versions keep their hashes, by which their
+// child rows are found.
 func (t *table) versioned(ended arrow.Array, i int) bool {
 	return t.Mode == schemas.History && ended.IsValid(i)
 }
 
-// clear copies a file, with the hashes in marks removed; all hashes if marks is nil.
+// clear copies a file without the hashes in marks, or without any hashes if marks is nil. Ended versions
+// keep their hashes.
 func (x *tx) clear(ctx context.Context, t *table, f *file, part string, marks map[uint64]bool) (*file, error) {
 	w, err := x.create(t, part)
 	if err != nil {

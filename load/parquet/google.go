@@ -131,7 +131,8 @@ func (g *google) get(ctx context.Context, key string, from, n int64) ([]byte, in
 	return got.part()
 }
 
-// ranged returns the header that requests n bytes; none for the whole object.
+// ranged returns the header that requests n bytes from an offset. It returns nil if n is 0, which means
+// the whole object.
 func ranged(name string, from, n int64) map[string]string {
 	if n == 0 {
 		return nil
@@ -162,8 +163,8 @@ type googlePage struct {
 	Next     string `json:"nextPageToken"`
 }
 
-// pages calls the function each with the pages of a listing, until the function returns false.
-func (g *google) pages(ctx context.Context, prefix string, query url.Values, each func(*googlePage) bool) error {
+// pages calls the function visit with the pages of a listing, until the function returns false.
+func (g *google) pages(ctx context.Context, prefix string, query url.Values, visit func(*googlePage) bool) error {
 	query.Set("prefix", prefix)
 	query.Set("fields", "items(name,size),prefixes,nextPageToken")
 	for {
@@ -175,7 +176,7 @@ func (g *google) pages(ctx context.Context, prefix string, query url.Values, eac
 		if err := json.Unmarshal(got.body, &page); err != nil {
 			return fmt.Errorf("list %s/%s: %w", g.name, prefix, err)
 		}
-		if !each(&page) || page.Next == "" {
+		if !visit(&page) || page.Next == "" {
 			return nil
 		}
 		query.Set("pageToken", page.Next)
@@ -183,14 +184,14 @@ func (g *google) pages(ctx context.Context, prefix string, query url.Values, eac
 }
 
 // list implements [objects].
-func (g *google) list(ctx context.Context, prefix string, most int, each func(string, int64) bool) error {
+func (g *google) list(ctx context.Context, prefix string, pageSize int, visit func(string, int64) bool) error {
 	query := url.Values{}
-	if most > 0 {
-		query.Set("maxResults", strconv.Itoa(most))
+	if pageSize > 0 {
+		query.Set("maxResults", strconv.Itoa(pageSize))
 	}
 	return g.pages(ctx, prefix, query, func(p *googlePage) bool {
 		for _, o := range p.Items {
-			if !each(o.Name, o.Size) {
+			if !visit(o.Name, o.Size) {
 				return false
 			}
 		}

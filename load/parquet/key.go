@@ -74,18 +74,19 @@ func appendCell(dst []byte, c arrow.Array, i int) []byte {
 	return appendText(dst, c, i)
 }
 
-// links returns the fingerprints of all links that child rows of the records may have. A link is the
-// key if that is one column, else the JSON array of the key's values, and may have been written in
-// several forms. The result of has, for each fingerprint, the index of the record.
-func links(keys []arrow.Array, types []arrow.DataType, link arrow.DataType, rows int) (prints []fingerprint, of []int32) {
+// links returns the fingerprints of all links that child rows of the records may have. If the key is one
+// column, a link is the key's value, otherwise it is the JSON array of the key's values. An array may
+// have been written in several forms: see [spellings]. For each fingerprint, records has the index of
+// the record.
+func links(keys []arrow.Array, types []arrow.DataType, link arrow.DataType, rows int) (prints []fingerprint, records []int32) {
 	if len(keys) == 1 {
 		wide := cast(keys[0], types[0], schemas.Join(types[0], link))
 		defer wide.Release()
 		prints = fingerprints([]arrow.Array{wide}, rows)
 		for i := range prints {
-			of = append(of, int32(i))
+			records = append(records, int32(i))
 		}
-		return prints, of
+		return prints, records
 	}
 	for i := range rows {
 		texts := [][]byte{{'['}}
@@ -103,10 +104,10 @@ func links(keys []arrow.Array, types []arrow.DataType, link arrow.DataType, rows
 		}
 		for _, text := range texts {
 			prints = append(prints, xxh3.Hash128(append(text, ']')))
-			of = append(of, int32(i))
+			records = append(records, int32(i))
 		}
 	}
-	return prints, of
+	return prints, records
 }
 
 // spellings returns the ways in which the value of a key may be written in links. Before a column's
@@ -146,7 +147,7 @@ func linkPrints(column arrow.Array, link arrow.DataType, key []arrow.DataType, r
 	return fingerprints([]arrow.Array{wide}, rows)
 }
 
-// keyTypes returns the lattice's types of the columns that identify a row.
+// keyTypes returns penstock's types of the columns that identify a row.
 func (t *table) keyTypes() []arrow.DataType {
 	var out []arrow.DataType
 	for _, k := range t.identity() {

@@ -22,7 +22,7 @@ import (
 type keyCache struct {
 	lists   map[string]*keylist
 	recent  []string        // names of the long lists in memory, oldest first
-	rows    int             // rows of these
+	rows    int             // total rows of the lists in recent
 	evicted map[string]bool // names of evicted lists
 }
 

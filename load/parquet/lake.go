@@ -35,7 +35,8 @@ type Lake struct {
 var _ load.Destination = (*Lake)(nil)
 
 // Open opens the destination in the folder o.Path or the bucket o.Bucket. In a folder it removes what
-// killed processes have left behind; in a bucket the first transaction of a stream does so.
+// killed processes have left behind. In a bucket, with a catalog, and for streams that sources share,
+// the first transaction does so.
 func Open(ctx context.Context, o Options) (*Lake, error) {
 	o = o.filled()
 	l := &Lake{o: o, disk: &disk{mode: o.Mode}, scratch: scratch{dir: o.TempDir}, streams: map[string]*folder{}}
@@ -106,7 +107,7 @@ func (l *Lake) folderNamed(name string) *folder {
 	return f
 }
 
-// folders returns the folders of all streams.
+// folders returns the folders of all streams. A stream that sources share has one folder per source.
 func (l *Lake) folders(ctx context.Context) ([]*folder, error) { return l.foldersOf(ctx, "") }
 
 // foldersOf returns the folders of one source in shared streams; if source is "", all folders.
@@ -132,7 +133,8 @@ func (l *Lake) manifestsOf(ctx context.Context, source string) ([]*manifest, err
 // lookupLimit limits how many streams are read at the same time.
 const lookupLimit = 8
 
-// each calls look for each stream, and returns the results that are not nil.
+// each calls the function look for the folders that foldersOf returns, and returns the manifests that
+// are not nil.
 func (l *Lake) each(ctx context.Context, source string, look func(*folder, context.Context) (*manifest, error)) ([]*manifest, error) {
 	folders, err := l.foldersOf(ctx, source)
 	if err != nil {

@@ -86,7 +86,7 @@ func (l *localFiles) get(_ context.Context, key string, from, n int64) ([]byte, 
 }
 
 // list implements [objects].
-func (l *localFiles) list(_ context.Context, prefix string, _ int, each func(string, int64) bool) error {
+func (l *localFiles) list(_ context.Context, prefix string, _ int, visit func(string, int64) bool) error {
 	type object struct {
 		key  string
 		size int64
@@ -112,7 +112,7 @@ func (l *localFiles) list(_ context.Context, prefix string, _ int, each func(str
 	}
 	slices.SortFunc(all, func(a, b object) int { return strings.Compare(a.key, b.key) })
 	for _, o := range all {
-		if !each(o.key, o.size) {
+		if !visit(o.key, o.size) {
 			return nil
 		}
 	}

@@ -38,13 +38,13 @@ type manifest struct {
 	Segments []*segment   `json:"segments"`
 	Kept     []generation `json:"kept"` // earlier generations that are kept for readers
 
-	// Commits that have changed only the cursor since the generation was made. A local folder stores
-	// them in a [position] instead of a manifest.
-	Moves   int64     `json:"moves,omitempty"` // how many
+	// Moves counts the commits that have changed only the cursor since the generation was made. A local
+	// folder stores the cursor of such a commit in a [position] instead of a manifest.
+	Moves   int64     `json:"moves,omitempty"`
 	MovedAt time.Time `json:"moved_at,omitzero"`
 
-	// Beside counts the generations that other sources have made to widen columns of shared tables: see
-	// [tx.agree].
+	// Beside counts the generations of this source that other sources have made to widen columns of
+	// shared tables: see [tx.agree].
 	Beside int64 `json:"beside,omitempty"`
 
 	// Line has the IDs of the latest commits, the last of which is the commit that stored this
@@ -160,7 +160,7 @@ func (x *tx) newTable(t schemas.Table, partition string) *table {
 	return out
 }
 
-// become gives the table the definition to.
+// become gives the table the definition of the parameter to.
 func (t *table) become(to schemas.Table) {
 	t.Key, t.Mode, t.Place, t.schema = to.Key, to.Mode.Or(schemas.Merge), load.SourcePointer(to.Columns), to.Columns
 	before := t.Columns
@@ -219,7 +219,7 @@ func (t *table) column(name string) int {
 	return slices.IndexFunc(t.Columns, func(c columnEntry) bool { return c.Name == name })
 }
 
-// typeOf returns the lattice's type of a column.
+// typeOf returns penstock's type of a column.
 func (t *table) typeOf(name string) arrow.DataType {
 	return schemas.TypeOf(t.schema.Field(t.column(name)))
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // objects is a bucket of an object store. Its methods may be called concurrently. They retry transient
-// errors, within a time limit that depends only on the number of bytes. If an object does not exist,
-// the error wraps fs.ErrNotExist.
+// errors. Requests other than listings have a time limit, which depends on the number of bytes. If an
+// object does not exist, the error wraps fs.ErrNotExist.
 type objects interface {
 	// put stores an object of the given size, in parts if it is large. If an upload in parts fails, put
 	// aborts it.
@@ -24,10 +24,10 @@ type objects interface {
 	// size of the whole object.
 	get(ctx context.Context, key string, from, n int64) (bytes []byte, size int64, err error)
 
-	// list calls the function each once per object whose name begins with prefix, in the order of
-	// names, until the function returns false. The parameter most is the page size of the listing; 0
-	// means the store's default.
-	list(ctx context.Context, prefix string, most int, each func(key string, size int64) bool) error
+	// list calls the function visit once per object whose name begins with prefix, in the order of
+	// names, until the function returns false. The page size of the listing is pageSize; 0 means the
+	// store's default.
+	list(ctx context.Context, prefix string, pageSize int, visit func(key string, size int64) bool) error
 
 	// folders returns the names of the folders below the prefix: the parts of object names between the
 	// prefix and the next slash.
@@ -40,8 +40,8 @@ type objects interface {
 	// abandoned.
 	uploads(ctx context.Context, prefix string) ([]unfinishedUpload, error)
 
-	// abortUploads aborts an upload, if it exists. A process that still sends parts of it gets an
-	// error.
+	// abortUploads aborts an upload, if it exists. A process that is still sending parts of the object
+	// gets an error.
 	abortUploads(ctx context.Context, p unfinishedUpload) error
 }
 

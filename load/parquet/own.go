@@ -18,7 +18,7 @@ func (x *tx) internalTable(t schemas.Table) *table {
 	return made
 }
 
-// record writes changes of tables to the table that [load.Replay] and users read.
+// record adds changes of tables to the internal table [load.Changes].
 func (x *tx) record(changes []load.Change) error {
 	if len(changes) == 0 {
 		return nil

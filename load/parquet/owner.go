@@ -77,7 +77,7 @@ func cursorFor(m *manifest, k state.Key) state.Cursor {
 	return cursorOf(m)
 }
 
-// claim checks that the stream owns the tables. // Invariant 13
+// claim checks that the stream owns the tables, and records a new owner. // Invariant 13
 func (x *tx) claim() error {
 	var have *load.Owner
 	if x.base != nil {

@@ -37,9 +37,9 @@ func partitionColumn(spec string) (column string, month bool) {
 
 func dated(t arrow.DataType) bool { return t.ID() == arrow.DATE32 || t.ID() == arrow.TIMESTAMP }
 
-// parts returns the partition folder of each row, or nil if the table is not partitioned. The name in
-// front of the = is not that of the column, because readers would otherwise take the folder's value as
-// the column's value.
+// parts returns the partition folder of each row, such as issued_on_month=2026-11, or nil if the table
+// is not partitioned. The name in front of the = differs from the column's name. Otherwise readers would
+// take 2026-11 as the value of the column.
 func (t *table) parts(columns []arrow.Array, rows int) []string {
 	if t.Partition == "" {
 		return nil
@@ -85,7 +85,8 @@ func dayOf(a arrow.Array, i int) (day int64, ok bool) {
 	return 0, false
 }
 
-// moveParts makes rows whose date has changed leave their partition, and inserts them into the new one.
+// moveParts moves rows whose partition has changed: it removes them from their segment, and inserts them
+// into the new partition.
 func (m *merge) moveParts(f *family) {
 	if f.t.Partition == "" {
 		return

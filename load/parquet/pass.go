@@ -16,11 +16,11 @@ type pass struct {
 	run         string
 	bits        map[int64]bitset // by segment ID
 	lastSegment map[string]int64 // by table: the segment in which rows were found last
-	interrupted bool             // another pass came in between, so the earlier bits are lost
+	interrupted bool             // a later pass came in between, so the earlier bits of this pass are lost
 }
 
-// passOf returns what this process remembers of the pass with the given id. If this is nothing, it
-// returns a new pass.
+// passOf returns what this process remembers of the pass of a run, or a new pass if it remembers
+// nothing.
 func (f *folder) passOf(run string) *pass {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -31,10 +31,10 @@ func (f *folder) passOf(run string) *pass {
 	return f.pass
 }
 
-// carried returns a bit for each row of a segment that the pass has seen so far, including this
-// transaction. Rows that the pass wrote before this process started are recognized by their run ID. In
-// a table without a key, each staged row sets the bit of one of the equal rows, and the pass is one
-// transaction.
+// carried returns a bitset for a segment, in which the bits of the rows are set that the pass has seen so
+// far, including this transaction. Rows that the pass wrote before this process started are recognized
+// by their run ID. In a table without a key, each staged row sets the bit of one of the equal rows. A
+// pass of such a table is one transaction, so it starts with no bits set.
 func (x *tx) carried(ctx context.Context, s *segment) (bitset, error) {
 	if b := x.bits[s.ID]; b != nil {
 		return b, nil

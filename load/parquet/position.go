@@ -101,9 +101,9 @@ func (d *dirGeneration) move(_ context.Context, m *manifest) error {
 	return d.disk.flushDir(d.root)
 }
 
-// scanState passes the stream's row of [load.State] to the function each. It is used if the cursor has
+// scanState passes the stream's row of [load.State] to the function visit. It is used if the cursor has
 // changed since the generation's files were written, because these still have the old row.
-func (m *manifest) scanState(columns []string, each func(arrow.RecordBatch) error) error {
+func (m *manifest) scanState(columns []string, visit func(arrow.RecordBatch) error) error {
 	row := []any{m.Pipeline, m.Stream, m.Cursor, m.Sequence, m.MovedAt}
 	schema, err := load.Select(load.State.Columns, columns)
 	if err != nil {
@@ -120,5 +120,5 @@ func (m *manifest) scanState(columns []string, each func(arrow.RecordBatch) erro
 	}
 	out := array.NewRecordBatch(schema, picked, b.NumRows())
 	defer out.Release()
-	return each(out)
+	return visit(out)
 }

@@ -92,8 +92,8 @@ func (h *batchIndex) find(hi, lo uint64) int32 {
 	return h.slots[h.slot(fingerprint{Hi: hi, Lo: lo})] - 1
 }
 
-// dedupe keeps only the row with the highest ordinal of rows with the same key. It returns the number
-// of rows that it dropped.
+// dedupe keeps, of all rows with the same key, only the row with the highest ordinal. It returns the
+// number of rows that it dropped.
 func (h *batchIndex) dedupe() (dropped int64) {
 	n := 0
 	for i := range h.rows {
@@ -260,8 +260,8 @@ func (m *merge) matchIn(ctx context.Context, t *table, h *batchIndex, s *segment
 	return nil
 }
 
-// matchRow records that the staged row j matches this row. If a record has several versions, the
-// current one matches, or the last one if none is current.
+// matchRow records that the staged row j matches the row of the segment s. If a record has several
+// versions, the current version matches, or the last version if none is current.
 func (h *batchIndex) matchRow(t *table, j int32, s *segment, rank int, row uint32, mark uint64) {
 	r := &h.rows[j]
 	if r.seg != nil {

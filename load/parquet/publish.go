@@ -53,8 +53,8 @@ func (x *tx) generation(ctx context.Context) []func() error {
 	}
 }
 
-// outdate removes generations that are no longer kept from the next manifest. A reader that has opened
-// a file of such a generation can still read it.
+// outdate removes from the next manifest the generations that are no longer kept. The commit then
+// removes their files. A reader that has opened such a file before can still read it.
 func (x *tx) outdate() {
 	m := x.next
 	all := append(slices.Clone(m.Kept), generation{Sequence: m.Sequence, At: m.At})
@@ -72,7 +72,7 @@ func (x *tx) outdate() {
 // it fails, the next commit tries again.
 func (x *tx) collect(ctx context.Context) {
 	if x.folder.store.costly() {
-		return // the next run does it
+		return // the first transaction of the next run calls tidy
 	}
 	if err := x.folder.store.tidy(ctx, x.next); err != nil {
 		x.lake.o.Log.Warn("cannot remove outdated generations", "folder", x.folder.store.where(), "error", err)

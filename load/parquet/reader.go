@@ -19,10 +19,10 @@ const (
 	readBytes = 16 << 20 // approximate size of the rows read at once
 )
 
-// read passes a file's rows to the function each, in batches and in order, with the index of the first
-// row of the batch. It passes the named columns in that order, or all columns if columns is nil. The
-// callee must not use a batch after it returns.
-func (f *file) read(ctx context.Context, t *table, columns []string, each func(first int64, b []arrow.Array, rows int) error) error {
+// read passes a file's rows to the function visit, in batches and in order, with the index of the first
+// row of the batch. The batches have the named columns in that order, or all columns if columns is nil.
+// The function visit must not use a batch after it returns.
+func (f *file) read(ctx context.Context, t *table, columns []string, visit func(first int64, b []arrow.Array, rows int) error) error {
 	if f.Rows == 0 {
 		return nil
 	}
@@ -31,7 +31,7 @@ func (f *file) read(ctx context.Context, t *table, columns []string, each func(f
 		return fmt.Errorf("read %s: %w", f.path(), err)
 	}
 	defer r.Close()
-	if err := f.readFrom(ctx, r, t, columns, each); err != nil {
+	if err := f.readFrom(ctx, r, t, columns, visit); err != nil {
 		return fmt.Errorf("read %s: %w", f.path(), err)
 	}
 	return nil
@@ -50,7 +50,7 @@ func (f *file) open(ctx context.Context) (*pqfile.Reader, error) {
 	return r, nil
 }
 
-func (f *file) readFrom(ctx context.Context, r *pqfile.Reader, t *table, columns []string, each func(int64, []arrow.Array, int) error) error {
+func (f *file) readFrom(ctx context.Context, r *pqfile.Reader, t *table, columns []string, visit func(int64, []arrow.Array, int) error) error {
 	there, err := t.inFile(r)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (f *file) readFrom(ctx context.Context, r *pqfile.Reader, t *table, columns
 			}
 			out[i] = retyped(b.Column(at), t.schema.Field(p).Type)
 		}
-		err := each(first, out, int(b.NumRows()))
+		err := visit(first, out, int(b.NumRows()))
 		release(out)
 		if err == nil {
 			err = ctx.Err()
@@ -124,8 +124,8 @@ func batchRows(r *pqfile.Reader) int64 {
 		g := r.MetaData().RowGroup(i)
 		bytes, rows = bytes+g.TotalByteSize(), rows+g.NumRows()
 	}
-	each := bytes/max(1, rows) + 1
-	return min(readRows, max(16, readBytes/each))
+	rowSize := bytes/max(1, rows) + 1
+	return min(readRows, max(16, readBytes/rowSize))
 }
 
 // places returns the indexes of the named columns.
@@ -147,8 +147,8 @@ func (t *table) places(columns []string) ([]int, error) {
 	return out, nil
 }
 
-// retyped returns the array with the type t. It differs from the type in the file by the name of a
-// list's elements, or by a decimal's precision.
+// retyped returns the array with the type t. The type in the file can differ from t only in the name of
+// a list's elements and in a decimal's precision.
 func retyped(a arrow.Array, t arrow.DataType) arrow.Array {
 	if t.ID() != arrow.LIST && (t.ID() != arrow.DECIMAL128 || arrow.TypeEqual(t, a.DataType())) {
 		a.Retain()

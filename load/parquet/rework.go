@@ -11,7 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// rewriteSegment rewrites the files of a segment that the edits change. It returns nil if no row is left.
+// rewriteSegment rewrites the files of a segment that the edits change, and returns the new segment. If
+// no row of the root table is left, the new segment has no file of that table.
 func (m *merge) rewriteSegment(ctx context.Context, f *family, g *segmentEdits, adds map[string][]ref) (*segment, error) {
 	fx := &effects{m: m, f: f}
 	p := &patch{t: f.t, staged: f.staged, edits: g.edits, seen: fx.collect, when: m.when.UnixMicro()}
@@ -155,8 +156,8 @@ func (p *patch) apply(ctx context.Context, first int64, columns []arrow.Array, r
 	return p.stamp(out, first, edits, order.place), len(order.rows), nil
 }
 
-// order has, for each row of an edited batch, where the row comes from: an index below n is a row of
-// the old batch, a higher one a staged row. The staged rows are grouped by their batch.
+// order tells, for each row of an edited batch, where the row comes from. In rows, an index below n is a
+// row of the old batch; n and higher indexes are staged rows, grouped by their batch.
 type order struct {
 	n       int
 	rows    []int32

@@ -114,14 +114,14 @@ func (s *s3) getOnce(ctx context.Context, key string, n int64, o minio.GetObject
 }
 
 // list implements [objects].
-func (s *s3) list(ctx context.Context, prefix string, most int, each func(string, int64) bool) error {
+func (s *s3) list(ctx context.Context, prefix string, pageSize int, visit func(string, int64) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for o := range s.core.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true, MaxKeys: most}) {
+	for o := range s.core.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true, MaxKeys: pageSize}) {
 		if o.Err != nil {
 			return s.fault("list", prefix, o.Err)
 		}
-		if !each(o.Key, o.Size) {
+		if !visit(o.Key, o.Size) {
 			return nil
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // scanOf scans the rows of one source, or of all sources if source is "".
-func (l *Lake) scanOf(ctx context.Context, source, name string, columns []string, each func(arrow.RecordBatch) error) error {
+func (l *Lake) scanOf(ctx context.Context, source, name string, columns []string, visit func(arrow.RecordBatch) error) error {
 	all, err := l.manifestsOf(ctx, source)
 	if err != nil {
 		return fmt.Errorf("scan %s: %w", name, err)
@@ -29,7 +29,7 @@ func (l *Lake) scanOf(ctx context.Context, source, name string, columns []string
 			err = &load.ForeignChange{Table: name, Diff: diff}
 		}
 		if err == nil {
-			err = m.scan(ctx, t, columns, each, source == "")
+			err = m.scan(ctx, t, columns, visit, source == "")
 		}
 		if err != nil {
 			return fmt.Errorf("scan %s: %w", name, err)
@@ -38,7 +38,7 @@ func (l *Lake) scanOf(ctx context.Context, source, name string, columns []string
 	return nil
 }
 
-func (t *table) scan(ctx context.Context, files []*file, columns []string, each func(arrow.RecordBatch) error) error {
+func (t *table) scan(ctx context.Context, files []*file, columns []string, visit func(arrow.RecordBatch) error) error {
 	schema, err := load.Select(t.schema, columns)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (t *table) scan(ctx context.Context, files []*file, columns []string, each 
 		err := f.read(ctx, t, columns, func(_ int64, b []arrow.Array, rows int) error {
 			out := array.NewRecordBatch(schema, b, int64(rows))
 			defer out.Release()
-			return each(out)
+			return visit(out)
 		})
 		if err != nil {
 			return err
@@ -56,9 +56,10 @@ func (t *table) scan(ctx context.Context, files []*file, columns []string, each 
 	return nil
 }
 
-// Path returns where a table's files are: the folder of the current generation, with links resolved.
-// Internal tables exist in every stream, so for them Path returns a pattern, which goes through the
-// links. In a catalog it returns the location of the table's metadata.
+// Path returns where a table's files are. In a folder this is the folder of the current generation, with
+// links resolved. Internal tables and tables that sources share have several folders, so for them Path
+// returns a file pattern, which goes through the links. In a bucket, Path returns the names of the
+// files, one per line. With a catalog, it returns the location of the table's metadata.
 func (l *Lake) Path(ctx context.Context, name string) (string, error) {
 	if t, ok := l.storage.(*catalogStore); ok {
 		return t.path(ctx, l, name)

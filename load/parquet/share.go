@@ -44,8 +44,8 @@ func folderIn(stream, source string) string { return stream + "/" + sourcePrefix
 func (f *folder) shared() bool { return strings.Contains(f.name, "/"+sourcePrefix) }
 
 // Scan implements [load.Destination].
-func (l *Lake) Scan(ctx context.Context, name string, columns []string, each func(arrow.RecordBatch) error) error {
-	return l.scanOf(ctx, "", name, columns, each)
+func (l *Lake) Scan(ctx context.Context, name string, columns []string, visit func(arrow.RecordBatch) error) error {
+	return l.scanOf(ctx, "", name, columns, visit)
 }
 
 // Forget implements [load.Sharer].
@@ -60,7 +60,7 @@ func (l *Lake) Forget(pipeline, source string) {
 }
 
 // manifestFor returns the manifest of the stream k in the folder f, or nil if nothing was committed
-// yet. It returns an error if k has a source but the stream was loaded unshared, or the reverse.
+// yet. It returns an error if k has a source but sources do not share the loaded stream, or the reverse.
 func (l *Lake) manifestFor(ctx context.Context, f *folder, k state.Key) (*manifest, error) {
 	m, err := f.manifestOf(ctx, k)
 	if err != nil || m != nil {
@@ -81,24 +81,24 @@ func (l *Lake) manifestFor(ctx context.Context, f *folder, k state.Key) (*manife
 	return nil, err
 }
 
-// scan reads columns of a table. The source column, which the files do not have, is added if tell is
-// set.
-func (m *manifest) scan(ctx context.Context, t *table, columns []string, each func(arrow.RecordBatch) error, tell bool) error {
-	read := func(columns []string, each func(arrow.RecordBatch) error) error {
+// scan reads columns of a table. If tell is true, scan adds the source column to the rows of a shared
+// stream; it is not one of the table's own columns.
+func (m *manifest) scan(ctx context.Context, t *table, columns []string, visit func(arrow.RecordBatch) error, tell bool) error {
+	read := func(columns []string, visit func(arrow.RecordBatch) error) error {
 		if t.Name == load.State.Name && m.Moves > 0 {
-			return m.scanState(columns, each)
+			return m.scanState(columns, visit)
 		}
-		return t.scan(ctx, m.files(t), columns, each)
+		return t.scan(ctx, m.files(t), columns, visit)
 	}
 	if m.Source == "" || !tell || t.Name == load.Changes.Name { // has rows of all sources
-		return read(columns, each)
+		return read(columns, visit)
 	}
 	if columns == nil {
 		columns = append([]string{schemas.ColSource}, load.Names(t.schema)...)
 	}
 	at := slices.Index(columns, schemas.ColSource)
 	if at < 0 {
-		return read(columns, each)
+		return read(columns, visit)
 	}
 	return read(slices.Delete(slices.Clone(columns), at, at+1), func(b arrow.RecordBatch) error {
 		stamped := load.WithSource(t.as(), b, m.Source)
@@ -109,7 +109,7 @@ func (m *manifest) scan(ctx context.Context, t *table, columns []string, each fu
 		fields[at], arrays[at] = stamped.Schema().Field(0), stamped.Column(0)
 		out := array.NewRecordBatch(arrow.NewSchema(fields, nil), arrays, b.NumRows())
 		defer out.Release()
-		return each(out)
+		return visit(out)
 	})
 }
 

@@ -40,7 +40,7 @@ type streamStore interface {
 	costly() bool
 
 	// live returns the sizes of a table's existing files by their names. It returns nil if the table's
-	// folder is missing, or has none of them in a bucket.
+	// folder is missing, or, in a bucket, if none of the table's files exists.
 	live(ctx context.Context, m *manifest, t *table) (map[string]int64, error)
 
 	// open opens a file for reading. If it does not exist, the error wraps fs.ErrNotExist.

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Store configures access to a bucket. All fields are optional, except the keys of Azure.
+// Store configures access to a bucket. All fields are optional, but Azure needs AccessKey or Endpoint.
 type Store struct {
 	// Endpoint is the server, with the prefix http:// for one without TLS; "": the server of the
 	// scheme's cloud. For Azure it ends with the account, unless the account is part of the host name.

@@ -12,7 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweep counts the rows that the pass has not seen, and deletes them if requested. // Invariant 12
+// sweep counts the rows that the pass has not seen. It deletes them if s.Delete is true and it knows for
+// certain which rows these are. // Invariant 12
 func (m *merge) sweep(ctx context.Context, s load.Sweep) error {
 	if s.Table == "" {
 		return nil
@@ -47,7 +48,7 @@ func (m *merge) sweep(ctx context.Context, s load.Sweep) error {
 }
 
 // collectMissing counts and collects the current rows that the pass has not seen. If the sweep has
-// keys, it collects the rows with these keys instead.
+// keys, it collects the rows with these keys instead. In mode append it collects nothing.
 func (m *merge) collectMissing(ctx context.Context, f *family, s load.Sweep) error {
 	kind := markDead
 	if f.t.Mode == schemas.Replace || len(f.t.Key) == 0 && f.t.Mode != schemas.History {
@@ -149,7 +150,7 @@ func keyFields(t *table) []arrow.Field {
 	return out
 }
 
-// list adds the keys of up to n of the collected rows to the outcome.
+// list adds the keys of the collected rows to the outcome, n keys at most.
 func (m *merge) list(ctx context.Context, f *family, n int) error {
 	if len(f.t.Key) == 0 || n == 0 {
 		return nil

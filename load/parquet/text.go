@@ -41,7 +41,7 @@ func appendInstant(dst []byte, micros int64) []byte {
 	return time.UnixMicro(micros).UTC().AppendFormat(dst, layout)
 }
 
-// appendJSON appends value i of a column of the lattice's type t as JSON.
+// appendJSON appends value i of a column of penstock's type t as JSON.
 func appendJSON(dst []byte, a arrow.Array, t arrow.DataType, i int) []byte {
 	if a.IsNull(i) {
 		return append(dst, "null"...)

@@ -145,7 +145,8 @@ func sequenceOf(m *manifest) int64 {
 	return m.Sequence
 }
 
-// ownGenerations returns the number of generations that the stream has made itself.
+// ownGenerations returns the number of generations without those that other sources have made to widen
+// columns.
 func ownGenerations(m *manifest) int64 {
 	if m == nil {
 		return 0

@@ -127,9 +127,9 @@ func (d *bucketGeneration) resolve(ctx context.Context, m *manifest, id string, 
 	return errors.Join(cause, err)
 }
 
-// checkLine checks that later manifests follow from m. A process may be suspended while others commit,
-// until the manifest with its number has been removed. It can then store m under this number, but no
-// reader would use it.
+// checkLine checks that the newest manifest is m or descends from m. Otherwise m has no effect: this
+// process may have been suspended for so long that another manifest with the number of m was committed
+// and removed again, and could then store m under that number. No reader uses such a manifest.
 func (d *bucketGeneration) checkLine(ctx context.Context, m *manifest, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()

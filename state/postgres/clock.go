@@ -26,12 +26,13 @@ func (c *clock) now() time.Time {
 	return c.at.Add(time.Since(c.base))
 }
 
-// record records a reading of the database's clock, which was taken between the request, at asked, and now.
+// record records a reading of the database's clock. The clock was read at some moment after asked, the time of the
+// request.
 func (c *clock) record(there, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	lowest := there.Add(-time.Since(c.base)) // if it was read just now
-	highest := there.Add(-asked.Sub(c.base)) // if it was read at the time of the request
+	lowest := there.Add(-time.Since(c.base)) // the database's time at base, if its clock was read just now
+	highest := there.Add(-asked.Sub(c.base)) // the same, if its clock was read at the time of the request
 	if c.at.Before(lowest) || c.at.After(highest) {
 		c.at = lowest
 	}

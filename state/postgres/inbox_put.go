@@ -12,7 +12,7 @@ import (
 )
 
 // commit writes and syncs a group, or sets the error of each delivery of the group. A commit without an answer is not
-// retried. Instead, the senders repeat their deliveries, and those that were stored are recognized as repetitions.
+// retried. Instead, the senders repeat their deliveries. Those that were stored are then recognized as repetitions.
 // Invariant 3
 func (b *inbox) commit(group []*state.Delivery) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience) // callers may stop waiting, but their group is still written

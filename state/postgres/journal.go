@@ -89,7 +89,7 @@ func (j *journal) Close() error {
 	return nil
 }
 
-// orphaned is the condition that the owner of a row is dead.
+// orphaned is the condition that the process that owns a row is dead: it has sent no sign of life for processLife.
 const orphaned = `NOT EXISTS (SELECT FROM processes WHERE process = owner AND until > clock_timestamp())`
 
 // Seen implements [state.Schedule]: see [state.JournalFile.Seen].

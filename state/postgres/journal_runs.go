@@ -17,8 +17,8 @@ func (j *journal) KeepRun(ctx context.Context, r state.RunRecord) error {
 	return j.change(ctx, "run", func(tx pgx.Tx) error { return j.keepRun(ctx, tx, r, false) })
 }
 
-// keepRun records a run. It replaces another process's record of the run only if over is set.
-func (j *journal) keepRun(ctx context.Context, tx pgx.Tx, r state.RunRecord, over bool) error {
+// keepRun records a run. It replaces another process's record of the run only if overwrite is true.
+func (j *journal) keepRun(ctx context.Context, tx pgx.Tx, r state.RunRecord, overwrite bool) error {
 	log, err := json.Marshal(r.Log)
 	if err != nil {
 		return err
@@ -27,7 +27,7 @@ func (j *journal) keepRun(ctx context.Context, tx pgx.Tx, r state.RunRecord, ove
 		ON CONFLICT (pipeline, run) DO UPDATE SET cause = excluded.cause, due = excluded.due, started = excluded.started, ended = excluded.ended,
 			status = excluded.status, error = excluded.error, report = excluded.report, log = excluded.log, owner = excluded.owner
 			WHERE $12 OR runs.owner = excluded.owner`,
-		r.Pipeline, r.Run, r.Cause, nullTime(r.Due), nullTime(r.Started), nullTime(r.Ended), r.Status, clean(r.Error), blob(r.Report), log, j.process, over)
+		r.Pipeline, r.Run, r.Cause, nullTime(r.Due), nullTime(r.Started), nullTime(r.Ended), r.Status, clean(r.Error), blob(r.Report), log, j.process, overwrite)
 	if err == nil {
 		_, err = tx.Exec(ctx, `DELETE FROM runs WHERE pipeline = $1 AND run <
 			(SELECT run FROM runs WHERE pipeline = $1 ORDER BY run DESC LIMIT 1 OFFSET $2)`, r.Pipeline, keptRuns-1)

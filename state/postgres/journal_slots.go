@@ -35,7 +35,8 @@ func (j *journal) AddSlots(ctx context.Context, pipeline string, through time.Ti
 				s.State, s.Cause, s.Why = state.SlotSkipped, "", "paused"
 			}
 			args := append(values(s), j.process, call)
-			// A slot that exists belongs to this call if the call's first answer was lost.
+			// If the answer to a commit was lost, a retry of this call finds the slots that it has added already. They
+			// have the value of call, and are returned too.
 			tag, err := tx.Exec(ctx, `INSERT INTO slots VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 				ON CONFLICT (pipeline, due) DO UPDATE SET call = excluded.call WHERE slots.call = excluded.call`, args...)
 			if err != nil {

@@ -90,7 +90,8 @@ func (s *Store) provider(pool *pgxpool.Pool) (*goose.Provider, error) {
 // versionTable has one row per migration.
 const versionTable = "migrations"
 
-// inspect returns nil if the schema has this program's version, otherwise [ErrUnmigrated] or [state.ErrNewer].
+// inspect returns nil if the schema has this program's version, and [ErrUnmigrated] or [state.ErrNewer], wrapped, if it
+// has another.
 func (s *Store) inspect(ctx context.Context, pool *pgxpool.Pool) error {
 	var version int64
 	var there time.Time

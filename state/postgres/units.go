@@ -185,7 +185,7 @@ func (l unitStore) EndAttempts(ctx context.Context, units []state.Unit) error {
 	return err
 }
 
-// ofFilter is the condition that a unit matches a filter, whose values are its parameters.
+// ofFilter is the condition that a unit matches a filter. Its parameters are the values of the filter.
 const ofFilter = "($1 = '' OR run = $1) AND ($2 = '' OR pipeline = $2) AND ($3::text IS NULL OR source = $3) AND (NOT $4 OR " + activeUnits + ") AND id > $5"
 
 func valuesOf(f state.UnitFilter) []any { return []any{f.Run, f.Pipeline, f.Source, f.Active, f.After} }

@@ -65,7 +65,7 @@ func journalSlots(t *testing.T, _ Rig, open func() state.Store) {
 	require.Equal(t, day(9), seen, "a new schedule has missed nothing")
 }
 
-// journalSlotsShared has several daemons add each slot.
+// journalSlotsShared lets several daemons add the same slots. Each slot is added by exactly one of them.
 func journalSlotsShared(t *testing.T, r Rig, open func() state.Store) {
 	if !r.Shared {
 		j := journalOf(t, opened(t, open))

@@ -146,7 +146,8 @@ func unitsTakenOver(t *testing.T, _ Rig, open func() state.Store) {
 	require.Equal(t, 1, all[0].Broken)
 }
 
-// unitsBroken has a unit that kills its worker each time. The other units of its source are done, and the unit fails.
+// unitsBroken has one unit whose worker disappears at each attempt. This unit fails in the end, and does not keep the
+// other units of its source from being done.
 // Invariant 15
 func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, j := t.Context(), unitsOf(t, opened(t, open))
@@ -228,7 +229,7 @@ func unitsParkAndCancel(t *testing.T, _ Rig, open func() state.Store) {
 	require.Empty(t, claim(t, j, state.Claim{Worker: "w"}))
 }
 
-// unitsForgotten has many runs. Ended units must not accumulate. // Invariant 6
+// unitsForgotten makes many runs. The units of only the last runs are kept. // Invariant 6
 func unitsForgotten(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, j := t.Context(), unitsOf(t, opened(t, open))
 	for n := range 30 {
@@ -246,7 +247,7 @@ func unitsForgotten(t *testing.T, _ Rig, open func() state.Store) {
 	require.Equal(t, "run10", all[0].Run)
 }
 
-// unitsForgottenMany has runs with very many units. Those of the last run are kept.
+// unitsForgottenMany makes runs with very many units. Only the units of the last run are kept.
 // Invariant 6
 func unitsForgottenMany(t *testing.T, _ Rig, open func() state.Store) {
 	if testing.Short() {
