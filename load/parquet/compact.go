@@ -136,7 +136,7 @@ func (x *tx) concatenate(ctx context.Context, t *table, files []*file, part stri
 	return w.finish(ctx)
 }
 
-// mergeBits copies the bits of the merged segments to the segment out. A bit tells that the pass has
+// mergeBits copies the bits of the merged segments to the segment out. A bit means that the pass has
 // written a row or found it unchanged.
 func (x *tx) mergeBits(ctx context.Context, segs []*segment, out *segment) error {
 	if load.IsInternal(out.Table) {

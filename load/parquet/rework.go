@@ -156,7 +156,7 @@ func (p *patch) apply(ctx context.Context, first int64, columns []arrow.Array, r
 	return p.stamp(out, first, edits, order.place), len(order.rows), nil
 }
 
-// order tells, for each row of an edited batch, where the row comes from. In rows, an index below n is a
+// order says, for each row of an edited batch, where the row comes from. In rows, an index below n is a
 // row of the old batch; n and higher indexes are staged rows, grouped by their batch.
 type order struct {
 	n       int

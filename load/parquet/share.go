@@ -90,7 +90,7 @@ func (m *manifest) scan(ctx context.Context, t *table, columns []string, visit f
 		}
 		return t.scan(ctx, m.files(t), columns, visit)
 	}
-	if m.Source == "" || !tell || t.Name == load.Changes.Name { // has rows of all sources
+	if m.Source == "" || !tell || t.Name == load.Changes.Name { // the table of changes has no source column
 		return read(columns, visit)
 	}
 	if columns == nil {

@@ -15,7 +15,7 @@ type Alerts struct {
 	To     []wire.Secret // shoutrrr URLs; the sender checks their form
 	ToAt   []Pos         // position of each
 	On     []string      // some of AlertKinds
-	Digest time.Duration // how long further alerts are collected into one message; 0: the default. Only the file's own block sets it
+	Digest time.Duration // how long further alerts are collected into one message; 0: the default. A pipeline cannot set it
 }
 
 // AlertKinds returns the kinds of alerts. All are sent unless `on` is given.

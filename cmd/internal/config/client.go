@@ -18,7 +18,7 @@ import (
 // origin, credential or headers.
 type Client struct {
 	Name    string      // v2, app, or the stream's name
-	Account wire.Secret // the identity by which the server counts requests: the same for clients with one governor
+	Account wire.Secret // the identity by which the server counts requests; clients with the same Account share a governor
 	wire.Options
 }
 

@@ -20,7 +20,7 @@ type Input struct {
 	Env              func(name string) (string, bool)    // os.LookupEnv, or a substitute in tests
 	Read             func(path string) (string, error)   // returns the content for ${file:…}
 	Run              func(argv []string) (string, error) // runs the command of ${cmd:…} and returns its output
-	DestinationsOnly bool                                // only destinations and state are needed, so commands for other secrets are not run
+	DestinationsOnly bool                                // only destinations and state are needed: the commands of other secrets are not run
 	Rows             func(Listing) ([]Row, error)        // returns the rows of a listing; nil: listings yield no sources
 	Catalogue        []schemas.Stream                    // all endpoints, including writes
 	Schemes          []string                            // URL schemes of the destinations
@@ -55,7 +55,7 @@ type State struct {
 	Dir string      // a directory; "" if URL is set
 	URL wire.Secret // a postgres:// database that several workers share
 
-	Key     wire.Secret // age identities, one per line, which encrypt tokens in a database
+	Key     wire.Secret // age identities, one per line, which encrypt tokens; "": no encryption
 	Keyring bool        // store tokens in the keyring of the operating system
 }
 

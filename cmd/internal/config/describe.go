@@ -57,7 +57,7 @@ type jsonSchema struct {
 // describer builds the schema.
 type describer struct {
 	config *Config
-	words  map[string]string // descriptions by place, or by the last keys of a place
+	words  map[string]string // the descriptions of keys.yaml, by the last keys of a place
 	used   map[string]bool   // keys of words that were used
 	mute   []string          // keys without a description
 	above  [][]string        // the keys of the enclosing mappings
@@ -121,7 +121,7 @@ func (d *describer) wordsFor(p place) string {
 	return ""
 }
 
-// kinds returns the schemas of the values that a sighting shows to be allowed.
+// kinds returns the schemas of the values that are allowed according to a sighting.
 func (d *describer) kinds(p place, s sighting) ([]*jsonSchema, error) {
 	switch {
 	case s.mapping:

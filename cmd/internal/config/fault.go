@@ -67,8 +67,8 @@ func (fs Faults) sorted() Faults {
 	return fs
 }
 
-// posOf returns the position of n. The token of a block mapping is its first colon, so posOf uses its
-// first key.
+// posOf returns the position of n. For a block mapping, this is the position of its first key, because
+// the mapping's own token is the first colon.
 func posOf(n ast.Node) Pos {
 	switch m := n.(type) {
 	case *ast.MappingNode:

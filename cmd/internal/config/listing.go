@@ -18,10 +18,10 @@ import (
 type Listing struct {
 	At          Pos
 	File        string      // path of a .csv, .yaml or .json file
-	Query       string      // a SELECT, which runs in Of or in the database at URL
-	To          Ref         // names the destination of the file in which Query runs
-	Destination Destination // the destination that To names
-	URL         wire.Secret // of the database in which Query runs, if that is no destination
+	Query       string      // a SELECT, which runs in Destination or in the database at URL
+	To          Ref         // the name of Destination in the file
+	Destination Destination // the destination in which Query runs
+	URL         wire.Secret // the database in which Query runs, if it does not run in a destination
 	Command     []string    // program and arguments, run without a shell
 	Timeout     time.Duration
 

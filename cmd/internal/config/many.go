@@ -83,8 +83,8 @@ func (p Pipeline) Reads(source string) bool {
 	return slices.ContainsFunc(p.From, func(r Ref) bool { return r.Text == source })
 }
 
-// Key returns the name of the lock under which only one process at a time runs: of the pipeline, or of
-// one of its sources as returned by [Pipeline.ForSource].
+// Key returns the name of the lock that lets only one process at a time run the pipeline. If p is one
+// source's part of a pipeline (see [Pipeline.ForSource]), the lock is only for this source.
 func (p Pipeline) Key() string {
 	if !p.MultiSource || len(p.From) != 1 {
 		return p.Name
@@ -97,7 +97,7 @@ func (d Destination) PerSource() bool {
 	return strings.Contains(d.URL.Reveal(), ofSource) || strings.Contains(d.Schema, ofSource)
 }
 
-// For returns the place of a source in d: d itself if it does not contain {source}.
+// For returns the place of a source in d: a copy of d in which {source} is replaced by the source's name.
 func (d Destination) For(source string) Destination {
 	of := strings.NewReplacer(ofSource, source)
 	d.URL, d.Shown = wire.Secret(of.Replace(d.URL.Reveal())), of.Replace(d.Shown)
@@ -145,8 +145,8 @@ func (r *reader) checkCase(sources []Source) {
 	}
 }
 
-// checkPlaces reports places of sources whose names are too long, or whose published copies would have the
-// same name.
+// checkPlaces reports destinations in which the name of a source's schema would be too long, or in which
+// the published copies of several sources would have the same name.
 func (r *reader) checkPlaces(c *Config) {
 	for _, p := range c.Pipelines {
 		for _, to := range p.To {

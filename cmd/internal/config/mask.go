@@ -150,7 +150,7 @@ func (c *Config) masksFor(p Pipeline, s Stream) []schemas.MaskRule {
 	return slices.Concat(sets, patterns, never, names, exact, own)
 }
 
-// checkMasks reports masks of key columns that a key does not allow.
+// checkMasks reports key columns that are dropped, or masked in a way that a key does not allow.
 func (c *Config) checkMasks(p Pipeline, streams []Stream, say func(Pos, string, ...any)) {
 	said := map[Pos]bool{}
 	for _, s := range streams {

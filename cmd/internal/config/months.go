@@ -46,7 +46,7 @@ func (r *reader) checkMonths(s Stream) {
 	switch {
 	case !s.Months.Set():
 	case s.Parent != "":
-		r.fault(s.At, "stream %s hangs from %s and cannot be read by months", s.Name, s.Parent)
+		r.fault(s.At, "stream %s has the parent %s, so it cannot be read by months", s.Name, s.Parent)
 	case s.Incremental != (schemas.Incremental{}):
 		r.fault(s.At, "stream %s has both months and incremental; keep one, or set months: none", s.Name)
 	}

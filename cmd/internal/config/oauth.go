@@ -144,9 +144,9 @@ func (r *reader) scopes(n ast.Node, what string) []string {
 	return all
 }
 
-// Scopes returns the scopes to request for a source's surface: those in the file, if any. Otherwise,
-// for v2, it returns the fewest that the pipelines of the source need, and for app none, because that
-// surface documents no scopes.
+// Scopes returns the scopes to request for a source's surface. If the file has scopes, it returns these.
+// Otherwise it returns, for v2, the fewest scopes that the pipelines of the source need. For app it
+// returns none, because that surface documents no scopes.
 func (c *Config) Scopes(source string, surface schemas.Surface) []string {
 	src, _ := c.Source(source)
 	from := src.Surface(surface)

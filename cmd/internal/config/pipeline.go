@@ -34,8 +34,8 @@ type Ref struct {
 	Text string
 }
 
-// Contract says which changes of a table's schema are allowed. A part that a stream does not set is
-// the pipeline's. A part that a pipeline does not set is evolve.
+// Contract says which changes of a table's schema are allowed. If a stream does not set a part of it,
+// that part of the pipeline's contract applies. If the pipeline does not set it either, it is evolve.
 type Contract struct {
 	At Pos
 	schemas.Contract
@@ -150,8 +150,8 @@ func (r *reader) collisions(c *Config) {
 	}
 }
 
-// collides reports tables that p, the last pipeline of tables, would write to the same place as an
-// earlier pipeline.
+// collides reports tables that p and an earlier pipeline would both write to the same place in the
+// destination to. The parameter tables has the table names of all pipelines up to p.
 func (r *reader) collides(c *Config, tables []map[string]bool, p Pipeline, to Ref) {
 	d, _ := c.Destination(to.Text)
 	mine := tables[len(tables)-1]

@@ -21,8 +21,8 @@ const (
 	maxBytes  = 1 << 20 // of the file
 	maxTokens = 50_000  // the time of the parser grows with the square of their number
 	maxDepth  = 64      // of nested mappings and lists
-	maxNodes  = 20_000  // visited, with aliases followed
-	maxFaults = 100     // reported
+	maxNodes  = 20_000  // values that are read; a value counts once per alias
+	maxFaults = 100     // faults that are reported
 )
 
 // reader walks a parsed file and collects its faults. It does not stop at a fault, but continues as far
@@ -96,8 +96,8 @@ func (r *reader) document(data []byte) ast.Node {
 	return f.Docs[0].Body
 }
 
-// tooDeep reports where brackets, or entries on one line, are nested deeper than maxDepth. The parser
-// is recursive and must not see such a file.
+// tooDeep returns the position where brackets, or entries on one line, are nested deeper than maxDepth.
+// The parser is recursive, so such a file could exhaust its stack.
 func tooDeep(tokens token.Tokens) (Pos, bool) {
 	open, inline, line := 0, 0, 0
 	for _, t := range tokens {

@@ -52,7 +52,7 @@ func (r *reader) schedule(n ast.Node, what string) *Schedule {
 	return s
 }
 
-// leastGap returns the shortest time between two of the next slots.
+// leastGap returns the shortest time between two adjacent slots, among the first 50 slots after 1970.
 func leastGap(s schedule.Schedule) time.Duration {
 	least := time.Duration(1<<63 - 1)
 	next := s.Upcoming(time.Unix(0, 0), 50)

@@ -11,11 +11,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Select returns the streams of a pipeline, parents before their children. A name selects its stream
-// even if "*" would not. A pattern with * selects the enabled streams whose surface the source has. If
-// several patterns match a stream, the last one decides. If only is not empty, its patterns, from the
-// command line, narrow the selection. The streams get the mode and the rules of the pipeline. The
-// error is [Faults].
+// Select returns the streams of a pipeline, parents before their children. A name also selects a stream
+// that is not enabled. A pattern with * selects the enabled streams whose surface the source has. If
+// several patterns match a stream, the last pattern decides. If the list only is not empty, Select
+// returns only the streams that its patterns select, too. The streams get the mode and the rules of the
+// pipeline. The error is [Faults].
 func (c *Config) Select(p Pipeline, only []string) ([]Stream, error) {
 	var faults Faults
 	chosen := c.choose(p, p.Streams, &faults)

@@ -329,7 +329,7 @@ func (r *reader) streamAuth(s *Stream, n ast.Node, what string) {
 	if _, block := r.resolve(n).(ast.MapNode); block {
 		s.Credential = r.auth(n, what, "token", "api_key")
 		if s.Auth == schemas.AuthNone {
-			s.Auth = schemas.AuthBearer // otherwise it would not be sent
+			s.Auth = schemas.AuthBearer // otherwise the credential would not be sent
 		}
 		return
 	}

@@ -55,8 +55,9 @@ func objectOf(s *Shape) *Shape {
 // maxUnwrap is the maximum depth of the records in an answer.
 const maxUnwrap = 3
 
-// list finds the only array of objects in s, or the one with a name that lists usually have. If it is not sure,
-// it still returns a candidate.
+// list finds the records of an answer: the only array of objects in s, or the only one with a name that lists usually
+// have. If there is no array, it looks into a member such as data, at most maxUnwrap levels deep. If several arrays are
+// possible, it returns one of them, and sure is false.
 func list(s *Shape, at, resource string, depth int) (pointer string, record *Shape, sure bool) {
 	var found []Member
 	strange := false
@@ -109,7 +110,8 @@ func one(s *Shape) (pointer string, record *Shape) {
 
 func escaped(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
 
-// key returns the member that identifies records: id, else the one that the path of a single record names.
+// key returns the column that identifies records: id, or else the member with the name of the placeholder in the path
+// of a single record, such as number in /invoices/{number}.
 func key(record *Shape, detail string) []string {
 	if record == nil {
 		return nil
@@ -128,8 +130,9 @@ const (
 	maxDepth   = 3 // deeper objects are JSON text
 )
 
-// columns returns the types and the meanings of a record's columns, by their paths.
-func columns(record *Shape, types bool) (declared, told map[string]string) {
+// columns returns the types and the meanings of a record's columns, by their paths. If types is false, it returns no
+// types.
+func columns(record *Shape, types bool) (declared, meanings map[string]string) {
 	c := &columnReader{types: types, declared: map[string]string{}, meanings: map[string]string{}}
 	if record != nil {
 		c.object(record, "", 1)
@@ -170,8 +173,8 @@ func (c *columnReader) object(s *Shape, at string, depth int) {
 // textFormats are string formats that only a text column can hold.
 var textFormats = []string{"uuid", "email", "idn-email", "uri", "uri-reference", "url", "iri", "hostname", "ipv4", "ipv6", "byte", "binary", "regex", "json-pointer", "color", "phone"}
 
-// typeOf returns the type of a column if the shape leaves no doubt. The digits of numbers are seen in the data,
-// and a plain string may hold anything.
+// typeOf returns the type of a column, or "" if the shape does not determine it. The type of a number depends on the
+// digits in the data, and a plain string may hold anything.
 func typeOf(s *Shape) string {
 	switch s.Kind {
 	case Integer:

@@ -15,11 +15,11 @@ type Options struct {
 	File      string           // the document's name, for messages
 	From      string           // recorded source of the streams; "" for the document's title
 	BaseURL   string           // URL of the API; takes precedence over the document
-	Surface   schemas.Surface  // the platform's surface that it describes; "": to be detected
+	Surface   schemas.Surface  // the platform's surface that the document describes; "": to be detected
 	Module    string           // module of streams that are not in the catalogue; "": made from the title
 	Origins   []string         // scheme://host of the configured surfaces
 	Catalogue []schemas.Stream // every endpoint, including writes
-	Entries   []Entry          // the file's streams, which keep their names
+	Entries   []Entry          // the streams of the pipelines.yaml, which keep their names
 }
 
 // Stream is a stream as a document describes it.
@@ -120,8 +120,8 @@ type definer struct {
 }
 
 // locate determines the API of the document. It is the platform if the options say so, if the document names the
-// configured host, or if most of its operations are in the catalogue: a single path such as /api/users proves
-// nothing.
+// configured host, or, without a BaseURL, if at least half of its operations are in the catalogue. A single path such
+// as /api/users proves nothing.
 func (f *definer) locate() error {
 	prefix, known := f.common()
 	base := f.base()
@@ -160,7 +160,7 @@ func originOf(s string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// common returns the prefix with which most paths are in the catalogue, and the number of operations that are.
+// common returns the prefix with which the most operations are in the catalogue, and the number of these operations.
 func (f *definer) common() (prefix string, most int) {
 	var prefixes []string
 	for _, s := range f.d.Servers {
@@ -299,7 +299,8 @@ func (f *definer) fresh(op Operation, full string, l layout) schemas.Stream {
 	return s
 }
 
-// off excludes a stream from "*", unless it already is for another reason.
+// off disables a stream with a reason, so that "*" does not select it. A stream that is already disabled keeps its
+// reason.
 func off(s *schemas.Stream, format string, args ...any) {
 	if s.Enabled {
 		s.Enabled, s.Reason = false, fmt.Sprintf(format, args...)

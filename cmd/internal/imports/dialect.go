@@ -9,8 +9,8 @@ import (
 // maxLimit is the largest page size to request, even if a document allows more.
 const maxLimit = 1000
 
-// paging derives the pagination from the parameters of a list. If they suggest several types, the first one here
-// applies. If they suggest none, the type stays open.
+// paging derives the pagination from the parameters of a list. If they suggest several types, the first of page, offset,
+// cursor and since_id applies. If they suggest none, paging returns no type, and runs detect the pagination.
 func paging(o Operation) schemas.Pagination {
 	var p schemas.Pagination
 	size := query(o, schemas.ParamSize)
@@ -49,7 +49,7 @@ func pages(name string) bool {
 	return slices.ContainsFunc(families, func(f string) bool { return schemas.Paging().Parameter(f, name) })
 }
 
-// actions are last words of paths that perform an action when requested, or whose answer has no data.
+// actions are the last words of paths that, when requested, perform an action or return no data.
 var actions = []string{
 	"login", "logout", "signin", "signout", "authorize", "callback", "token", "refresh", "revoke", "download", "unsubscribe",
 	"confirm", "cancel", "approve", "reject", "delete", "remove", "reset", "run", "start", "stop", "send", "resend", "sync",

@@ -281,7 +281,7 @@ func (d *document) entry(name string) (entry, bool) {
 	return d.entries[i], true
 }
 
-// at returns the byte offset of a spot.
+// at returns the byte offset of a position.
 func (d *document) at(s position) int {
 	i := d.lines[min(max(s.line, 1), len(d.lines))-1]
 	for n := 1; n < s.col && i < len(d.data); n++ {

@@ -25,9 +25,9 @@ const (
 )
 
 // Merge writes the streams into the text of a pipelines.yaml, or of a file that has only `streams:`, which may
-// be empty. Imported keys are in each stream's `imported:` block, and not a byte outside these blocks changes:
-// neither the user's keys nor any comment. An existing stream keeps its place, and a new one is added after the
-// last. The error is an [*Error].
+// be empty. Imported keys are in each stream's `imported:` block. Text outside these blocks does not change, neither the
+// user's keys nor any comment. An existing stream keeps its place, and new streams are added after the last. The error
+// is an [*Error].
 func Merge(file string, data []byte, streams []Stream) ([]byte, []Change, error) {
 	doc, err := parse(file, data)
 	if err != nil {

@@ -8,11 +8,10 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// shaper turns schemas into shapes. Circular references end where they close; left limits documents that branch
-// too often.
+// shaper turns schemas into shapes. If a schema refers to itself, the shape ends at that reference.
 type shaper struct {
-	left int
-	open []*openapi3.Schema // schemas being read
+	left int                // how many more schemas may be read; a document may refer to one schema very often
+	open []*openapi3.Schema // the schemas that are being read, outermost first
 }
 
 func (w *shaper) shape(ref *openapi3.SchemaRef, depth int) *Shape {
@@ -58,7 +57,7 @@ func (w *shaper) members(properties openapi3.Schemas, depth int) []Member {
 	return all
 }
 
-// oneOf adds what the variants have in common. A null variant does not count.
+// oneOf adds to a shape what its variants have in common. It ignores a variant that is only null.
 func (w *shaper) oneOf(out *Shape, variants openapi3.SchemaRefs, depth int) *Shape {
 	var union *Shape
 	for _, ref := range variants {
@@ -143,7 +142,7 @@ func both(a, b *Shape) *Shape {
 	return &out
 }
 
-// either returns the shape of a value that matches a or b: properties on which they differ are open.
+// either returns the shape of a value that matches a or b. It leaves open what differs between a and b.
 func either(a, b *Shape) *Shape {
 	out := *a
 	switch {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// seen returns the shape of an example. One example proves nothing about the type of a value the next time,
-// beyond what any two of them agree on.
+// seen returns the shape of an example. The kinds of its values are only those of this example, so no column types are
+// derived from them: see [Description].Examples.
 func (r *postman) seen(v any, depth int) *Shape {
 	if r.left--; r.left <= 0 || depth > maxShapeDepth {
 		return &Shape{}

@@ -14,7 +14,7 @@ import (
 // block is one paragraph, list item, comment or message.
 type block struct {
 	lines []line
-	words bool // sentences are not counted: it is a message with placeholders, or markup
+	words bool // the words of its sentences are not counted, because it is a message with placeholders, or markup
 }
 
 // line is a line of a block, with its number in the file.

@@ -16,7 +16,7 @@ type finding struct {
 // String returns the finding as file:line: text, which editors can open.
 func (f finding) String() string { return fmt.Sprintf("%s:%d: %s", f.file, f.line, f.text) }
 
-// findings returns the places of a file to rewrite, in its order of blocks.
+// findings returns the places of a file to rewrite, in the order of its blocks.
 func findings(name, text string) ([]finding, error) {
 	all, err := blocks(name, text)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// archive writes files into a tar.gz, without their folders. Owners, times and modes do not
-// depend on the machine.
+// archive writes files into a tar.gz, without their folders. The first file is the binary. Owners,
+// times and modes do not depend on the machine.
 func archive(to string, at time.Time, files []string) (err error) {
 	f, err := os.Create(to)
 	if err != nil {
@@ -27,7 +27,7 @@ func archive(to string, at time.Time, files []string) (err error) {
 	for i, file := range files {
 		mode := int64(0o644)
 		if i == 0 {
-			mode = 0o755 // the binary
+			mode = 0o755
 		}
 		if err := add(all, file, mode, at); err != nil {
 			return err

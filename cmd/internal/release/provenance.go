@@ -2,7 +2,8 @@ package main
 
 import "strings"
 
-// localBuilder identifies a person who runs `make release`. No build service attests the machine.
+// localBuilder identifies, as the builder, a person who runs `make release`. No build service attests
+// such a build.
 const localBuilder = repository + "/blob/main/Makefile#release"
 
 // digest is a set of digests by in-toto's names of algorithms.

@@ -6,8 +6,8 @@ import (
 )
 
 // Compile returns a Verifier that tries schemes in order. Each scheme uses the keys that fit its
-// algorithm and needs at least one. An empty secret is an error. The error joins the errors of all
-// schemes and keys.
+// algorithm and needs at least one. An empty secret is an error. The error joins the first error of each
+// scheme.
 func Compile(schemes []Scheme, keys []Key) (*Verifier, error) {
 	v := &Verifier{}
 	v.scratch.New = func() any { return &scratch{} }
@@ -41,7 +41,7 @@ type compiled struct {
 	identified       bool // the id is signed, as a part of its own or within the body
 }
 
-// usable is a key with its label.
+// usable is a key with the checker that verifies signatures with it.
 type usable struct {
 	Key
 	checker
@@ -98,8 +98,8 @@ func newSource(f From) source {
 	return s
 }
 
-// read returns the value of the source; "" if there is none. parsed is the corresponding value in the
-// signature header.
+// read returns the value of the source; "" if there is none. The parameter parsed is the value that was
+// parsed from the signature header; read returns it if the source is [Parsed].
 func (s *source) read(d *Delivery, parsed string) (string, Reason) {
 	switch {
 	case s.from == Parsed:

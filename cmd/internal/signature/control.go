@@ -106,8 +106,8 @@ func flipped(text string) string {
 	return string(b)
 }
 
-// otherKey reports whether a sample verifies with a secret in which one bit of ours is flipped. It
-// skips public keys, because a flipped bit usually makes them invalid. The other controls cover them.
+// otherKey reports whether a sample still verifies after one bit of the secret is flipped. It skips
+// public keys, because a flipped bit usually makes them invalid. The other controls cover them.
 func (l *learner) otherKey(c candidate) bool {
 	if c.Algorithm.public() {
 		return false

@@ -14,8 +14,8 @@ func canonical(name string) string { return textproto.CanonicalMIMEHeaderKey(nam
 
 // Limits that keep learning fast, whatever a sample contains.
 const (
-	maxPlaces  = 6  // maximum of places with a time, and of places with an id
-	maxMembers = 64 // maximum of members that are read of a body
+	maxPlaces  = 6  // most places with a time that are tried; the same for an id
+	maxMembers = 64 // most members of a body that are read
 )
 
 // candidates yields every scheme that may have signed the first sample. Of two equivalent schemes, the
@@ -68,8 +68,8 @@ func keyEncodings(a Algorithm) []KeyEncoding {
 	return []KeyEncoding{Text, WhsecBase64, KeyHex, TextWithoutPrefix}
 }
 
-// placed yields s with every combination of places for the time and the id, if the content needs them.
-// It ignores keys of the header that the content does not need.
+// placed yields s with every combination of places for the time and the id. If the content does not need
+// a time or an id, the scheme has none, and ignores its key in the signature header.
 func placed(s Scheme, times []Timestamp, ids []From) iter.Seq[Scheme] {
 	withTS, withID := uses(s.Content, TS), uses(s.Content, ID)
 	if !withTS {
@@ -137,7 +137,7 @@ func templates(g grammar, public, address bool) [][]Token {
 	return all
 }
 
-// proof is an algorithm and an encoding that a signature may have been made with.
+// proof is an algorithm and an encoding with which a signature may have been made.
 type proof struct {
 	Algorithm
 	Encoding

@@ -30,7 +30,7 @@ const MinBodies = 3
 var (
 	// ErrFew is returned for fewer than MinBodies different bodies.
 	ErrFew = errors.New("too few deliveries with different bodies")
-	// ErrNone is returned if no scheme verifies all samples.
+	// ErrNone is returned if no scheme verifies all samples, or if the only one also verifies altered samples.
 	ErrNone = errors.New("no known scheme makes these signatures with these secrets")
 	// ErrAmbiguous is returned if more than one scheme verifies all samples, each over different content.
 	ErrAmbiguous = errors.New("more than one scheme makes these signatures")
@@ -45,8 +45,8 @@ type Finding struct {
 	Aside   int      // samples without the header, which any scheme would refuse
 	Bodies  int      // different bodies among the judged samples
 	Tried   int      // number of candidates that were tried
-	Partial int      // how many samples the best candidate verifies if none verifies all
-	Failing []int    // indexes of the samples that this candidate does not verify
+	Partial int      // the most samples that one candidate verifies
+	Failing []int    // with ErrNone: indexes of the samples that this candidate does not verify
 	Late    int      // samples that a Verifier would have refused for their time when they were received
 }
 
@@ -54,11 +54,11 @@ type Finding struct {
 func (f Finding) Timed() bool { return !f.Scheme.Timestamp.From.nowhere() }
 
 // Learn finds the scheme of a sender. It tries a finite set of candidates on the samples that have the
-// header. At least [MinBodies] of these must have different bodies. Candidates with the same signed
-// content and the same signatures are one class. Learn accepts a scheme only if exactly one class
-// verifies all these samples, and if no sample verifies after a bit of a signed part, or of the
-// secret, is flipped. A match by chance is as improbable as guessing a MAC. The error is [ErrFew],
-// [ErrNone] or [ErrAmbiguous].
+// header. These must have at least [MinBodies] different bodies. Candidates with the same signed content
+// and the same signatures are one class. Learn accepts a scheme only if exactly one class verifies all
+// these samples, and if no sample verifies after a bit of a signed part, or of the secret, is flipped. A
+// match by chance is as improbable as guessing a MAC. The error is [ErrFew], [ErrNone] or
+// [ErrAmbiguous].
 //
 // Learn takes milliseconds per sample of usual size. The content of a sample cannot make it take much
 // longer.
@@ -102,7 +102,7 @@ type learner struct {
 	scratch scratch
 	tried   int
 	partial int   // the most samples that one candidate verifies
-	failing []int // indexes of the samples that it does not verify
+	failing []int // indexes of the samples that this candidate does not verify
 }
 
 // keyUse is an algorithm and an encoding for which keys are decoded.

@@ -100,8 +100,8 @@ const MaxWindow = 24 * time.Hour
 type Timestamp struct {
 	From   From          // the place of the time; "": the delivery has none, and its age is not checked
 	Unit   Unit          // "": Seconds
-	Past   time.Duration // how old it may be; 0: DefaultPast
-	Future time.Duration // how far in the future it may be; 0: DefaultFuture
+	Past   time.Duration // how far in the past the time may be; 0: DefaultPast
+	Future time.Duration // how far in the future the time may be; 0: DefaultFuture
 }
 
 // Algorithm is a MAC or a signature.
@@ -164,9 +164,9 @@ func KeyEncodings() []KeyEncoding {
 // Presets returns the names that [Preset] knows.
 func Presets() []string { return []string{"stripe", "hex", "base64", "standard", "slack"} }
 
-// Preset returns the scheme with the given name, for signatures in the given header. A preset
-// describes how the platform may sign its own events. So it has the event id where the platform has
-// it, although the schemes are known from other senders.
+// Preset returns the scheme with the given name, for signatures in the given header. The presets are
+// known from other senders, but describe how the platform may sign its own events. So the place of the
+// event id is that of the platform's events.
 func Preset(name, header string) (Scheme, bool) {
 	s := Scheme{Name: name, Header: header, EventID: FromJSON("/id"), Content: []Token{{Kind: Body}}}
 	switch name {

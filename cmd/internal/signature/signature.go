@@ -25,7 +25,7 @@ type Delivery struct {
 type Verdict struct {
 	Scheme      string    // name of the scheme that matched
 	SecretLabel string    // label of the key that matched
-	EventID     string    // identifies the delivery: its signed id, or else a hash of its body with its signed time; "" if neither id nor time is signed
+	EventID     string    // identifies the delivery: its signed id; else a hash of its body, with the signed time; "" if neither is signed
 	Time        time.Time // the signed time; zero if the scheme signs none
 }
 
@@ -88,7 +88,7 @@ type scratch struct {
 
 // Verify judges a delivery received at now. It tries all schemes in
 // order and returns the verdict of the first that matches. If none matches, the error
-// is a [Reason]: the one of the scheme for which the delivery passed the most checks.
+// is a [Reason]: that of the scheme for which the delivery passed the most checks.
 //
 // The time that Verify takes depends on the size of the delivery and the form of its header. It does
 // not depend on how much of a signature is right, or on which secret made it. Verify does not panic,

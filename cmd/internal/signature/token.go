@@ -28,8 +28,8 @@ const (
 // Token is one part of the signed content.
 type Token struct {
 	Kind Kind
-	Text string  // text of a Fixed, or name of a HeaderOf
-	Of   []Token // content of a SHA256Hex or SHA256Raw
+	Text string  // Fixed: the text; HeaderOf: the header's name
+	Of   []Token // SHA256Hex and SHA256Raw: what is hashed
 }
 
 // Literal returns a token for a fixed text.
