@@ -38,13 +38,13 @@ func (p *pass) commitAll(ctx context.Context, groups <-chan *group, cancel conte
 		if !k.out {
 			k.tidy(late, p)
 		}
-		k.leave(p)
+		k.addCosts(p)
 	}
 	p.requestCount.Add(int64(p.requests()))
 	p.returnBudget()
 }
 
-// returnBudget returns the memory to the budget that the transaction no longer uses.
+// returnBudget gives the bytes that no transaction uses any more back to the budget.
 func (p *pass) returnBudget() {
 	p.budget.release(p.kept)
 	p.kept = 0
@@ -95,19 +95,19 @@ func (p *pass) commit(ctx context.Context, g *group) (left bool) {
 	return left
 }
 
-// committed reports a destination's commit, and publishes the verdict of a pass that has ended.
+// committed publishes the verdict of a pass that has ended. It emits an event unless the transaction stays open.
 func (p *pass) committed(k *destinationRun) {
 	if k.ended != nil {
 		p.prove(k.dest.Name, *k.ended)
 		k.ended = nil
 	}
-	if k.tx == nil { // else the pass is one transaction, which continues
+	if k.tx == nil { // otherwise the pass is one transaction, which continues
 		p.emit(Event{Kind: EventCommit, Stream: p.stream.Name, Total: -1, Counts: k.sealed})
 	}
 }
 
-// sweep returns the query for the rows that a finished pass did not contain. It lists their keys if they can
-// still be requested one by one, or if they may be records that were rejected.
+// sweep returns the query for the rows that a finished pass did not contain. The query also asks for their keys if their
+// records can still be requested one by one, or if some of the pass's records were rejected.
 func (p *pass) sweep(g *group, names bool) load.Sweep {
 	if g.end == nil || g.end.Skipped > 0 || g.end.Partial {
 		return load.Sweep{} // rows that the pass did not try to read are not missing
@@ -166,7 +166,7 @@ type ending struct {
 	counts   Counts
 	swept    int64 // missing rows that were deleted
 	found    *findings
-	others   []arrow.RecordBatch // keys of the missing rows that may be deleted, if not all may be
+	others   []arrow.RecordBatch // keys of the missing rows that may be deleted; nil if all may be
 	read     Verdict             // verdict on the reading, regardless of rejected records
 	open     *openRejects        // open rejects after the pass
 	resolved map[rejectID]bool   // rejects that are resolved
@@ -289,8 +289,8 @@ func (k *destinationRun) settle(p *pass, e *ending) {
 	}
 }
 
-// leave adds the pass's committed counts and its costs to the report.
-func (k *destinationRun) leave(p *pass) {
+// addCosts adds the pass's committed counts, requests, pages and bytes to the report.
+func (k *destinationRun) addCosts(p *pass) {
 	r := &k.report
 	r.Counts = r.Counts.Add(k.sealed)
 	r.Passes++

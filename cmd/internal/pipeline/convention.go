@@ -175,7 +175,7 @@ func (st *streamRun) chooseConvention(ctx context.Context) error {
 		if err := st.checkMoved(c); err != nil {
 			return err
 		}
-		if !c.Open || st.known.Of == "" { // else the list is empty now, and the stored convention says more
+		if !c.Open || st.known.Of == "" { // otherwise the list is empty now, and the stored convention says more
 			st.known.Convention = c
 		}
 	case st.origin.Incremental.Auto && st.known.Undecided() && st.Now().Sub(st.known.LearnedAt) >= lookAgain:
@@ -186,8 +186,8 @@ func (st *streamRun) chooseConvention(ctx context.Context) error {
 	return st.adopt(ctx)
 }
 
-// lookAgain is the time between two probes for an order or a filter by the time of change, if the records could not
-// show whether it works.
+// lookAgain is the time after which a stream is probed again for an order or a filter by the time of change. It applies
+// if the records of the last probe could not show whether the order or filter works.
 const lookAgain = 24 * time.Hour
 
 // lookAgain probes again for an order or a filter by the time of change. The rest of the convention does not change.
@@ -256,7 +256,7 @@ func (st *streamRun) settleProbes(reports []StreamReport) {
 // still unknown. // Invariant 14
 var errFirst = errors.New("the list has its first records")
 
-// unseen reports whether page is the first one with records to learn from.
+// unseen reports whether page is the first page with records, while it is unknown where in an answer the records are.
 func (st *streamRun) unseen(page extract.Page) bool {
 	return !st.renegotiated && st.known.Of != "" && !st.known.Located && st.probed() && len(bytes.TrimSpace(page.Records)) > len("[]")
 }
@@ -323,7 +323,7 @@ func (e *ChangedError) Error() string {
 // Unwrap returns Err.
 func (e *ChangedError) Unwrap() error { return e.Err }
 
-// learn writes m into the open transaction, unless the destination already has the same.
+// learn writes m into the open transaction, unless the destination already stores the same text.
 func (k *destinationRun) learn(ctx context.Context, p *pass, m Memory) error {
 	if m.Open {
 		m.Convention = extract.Convention{} // the list was empty

@@ -13,11 +13,11 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Refetcher is implemented by sources that can request one record, or the beginning of a list, now, such as
+// Refetcher is implemented by sources that can request a single record and the first page of a list, such as
 // *extract.Client. With other sources, an event causes its whole stream to be read again.
 type Refetcher interface {
-	// Record requests one record of s. The map values identifies it by the values of the parameters, as JSON scalars.
-	// It returns nil if the source reports that the record does not exist.
+	// Record requests one record of s. The map values contains the stream's parameters by name, as JSON scalars:
+	// {"id": 7}. Record returns nil if the source reports that the record does not exist.
 	Record(ctx context.Context, s schemas.Stream, values map[string][]byte) (record []byte, requests int, err error)
 
 	// Sample requests the first page of a list. It is not a pass.
@@ -26,16 +26,16 @@ type Refetcher interface {
 
 // applyRate sets when events are applied, and how many at a time.
 type applyRate struct {
-	quiet    time.Duration // wait after a stream's last event, so that one request serves several events
-	late     time.Duration // maximum wait after the first waiting event
-	again    []time.Duration
-	busy     time.Duration // wait while a pass over the stream is running
-	lockWait time.Duration // maximum wait for a commit of such a pass
-	rest     time.Duration // wait after a failure that is not about one record; doubled each time
-	refresh  time.Duration // time between two readings of a stream that events require
-	trust    time.Duration // how long a test of an endpoint stays valid
+	quiet    time.Duration   // wait after a stream's last event, so that one request serves several events
+	late     time.Duration   // maximum wait after the first waiting event
+	again    []time.Duration // waits before a record is requested again
+	busy     time.Duration   // wait before the next attempt while a pass over the stream is running
+	lockWait time.Duration   // maximum wait for a commit of such a pass
+	rest     time.Duration   // wait after a failure that is not about one record; doubled after each further failure
+	refresh  time.Duration   // time between two readings of a stream that events require
+	trust    time.Duration   // how long a test of an endpoint stays valid
 
-	chunk     int // events read, or written to the table of events, at a time
+	chunk     int // events that one read of the inbox returns, and that one write to the table of events stores
 	slice     int // records per commit
 	entities  int // waiting records, over all streams // Invariant 6
 	listAbove int // waiting records of a stream above which its list is read instead
@@ -57,10 +57,10 @@ const maxRecordTries = 3
 //
 // An event is a hint that a record may have changed. Once a stream has had no events for a short time, Deltas requests
 // the records that its events name, each by its own address, and commits the answers together with the ordinal of the
-// events. A record that no longer exists gets a tombstone. If the records have no addresses, or their addresses do not
+// last event. A record that no longer exists gets a tombstone. If the records have no addresses, or their addresses do not
 // return the same content as the list, the stream must be read again: see [DeltaReport].Refresh.
 //
-// Deltas shares its Config's Turns with the runs of the pipeline in the same process. It is for use by one
+// Deltas shares its Config's Locks with the runs of the pipeline in the same process. It is for use by one
 // goroutine, and lives as long as the configuration.
 type Deltas struct {
 	*run
@@ -81,7 +81,7 @@ type Deltas struct {
 	resting map[string]*rest // destinations that have failed
 	aside   func(ctx context.Context, ordinal int64, reason string) error
 	now     func() time.Time // the clock
-	made    time.Time        // when this Deltas was created; an earlier process may have read a newer state than the events before describe
+	made    time.Time        // when this Deltas was created. Earlier events may be older than what a previous process has read
 }
 
 // DeltaConfig configures a Deltas.
@@ -89,7 +89,7 @@ type DeltaConfig struct {
 	Config
 	Inbox *extract.Inbox
 
-	// Quarantine is called for events that were given up after three tries. It may be nil.
+	// Quarantine is called for the last event of each record that was given up after three tries. It may be nil.
 	Quarantine func(ctx context.Context, ordinal int64, reason string) error
 }
 
@@ -118,7 +118,7 @@ func NewDeltas(c DeltaConfig) (*Deltas, error) {
 
 // DeltaReport is the result of one Apply, and what remains to be done.
 type DeltaReport struct {
-	Events    int   // events written to the table of events of the first destination
+	Events    int   // events stored in the first destination's table of events
 	Applied   int   // records that were committed, deletions included, or left to a refresh
 	Refetches int   // requests for single records
 	Written   int64 // new or changed rows in the first destination
@@ -165,8 +165,8 @@ func (d *Deltas) Apply(ctx context.Context) (DeltaReport, error) {
 
 func (d *Deltas) trouble(err error) { d.rep.Trouble = errors.Join(d.rep.Trouble, err) }
 
-// begin reads the conventions of the streams from time to time, and once from each destination how far it has
-// applied the events.
+// begin reads the conventions of the streams from time to time. From each destination it reads once how far the events
+// are applied there.
 func (d *Deltas) begin(ctx context.Context) {
 	if now := d.now(); d.settles.Before(now) {
 		d.settles = now.Add(d.pace.trust)
@@ -192,7 +192,7 @@ func (d *Deltas) begin(ctx context.Context) {
 	}))
 }
 
-// adopt creates or updates the queues, for the streams as they are read now.
+// adopt reads the stored conventions, and creates or updates the queues of the streams.
 func (d *Deltas) adopt(ctx context.Context) {
 	clear(d.down) // a destination that did not answer last time may answer now
 	d.settle(ctx)
@@ -286,7 +286,7 @@ func (d *Deltas) met(dest string, err error) {
 	switch r := d.resting[dest]; {
 	case err == nil:
 		delete(d.resting, dest)
-	case errors.Is(err, state.ErrMoved): // another process has committed; it is tried again at once
+	case errors.Is(err, state.ErrMoved): // another process has committed; the operation is tried again at once
 	case r == nil:
 		d.resting[dest] = &rest{until: d.now().Add(d.restFor(0)), fails: 1}
 	default:
@@ -304,7 +304,7 @@ func (d *Deltas) fail(q *queue) {
 	}
 }
 
-// errIdle is returned if there was nothing to do, so that it is unknown whether the destination works.
+// errIdle is returned if there was nothing to do. It does not show whether the destination works.
 var errIdle = errors.New("nothing to do")
 
 // each calls the function do concurrently for every destination that is awake, and returns the joined errors.

@@ -20,7 +20,7 @@ type queue struct {
 	beside     *queue         // queue of detail's own table; nil if it has none
 
 	likeness *extract.RecordForm // what the list shows of a record; nil: unknown
-	unlike   string              // why its records cannot be requested one by one
+	unlike   string              // why the records of the stream cannot be requested one by one
 	tested   time.Time
 	strange  map[string]bool // members that events format differently from the source
 	control  string          // key of a record that existed when last requested
@@ -28,7 +28,7 @@ type queue struct {
 
 	state   map[string]applied // by destination
 	waiting map[string]*entity // by key
-	whole   *entity            // any record may have changed; nil: no event says so
+	whole   *entity            // set if an event says that any record may have changed; else nil
 	last    time.Time          // receipt of the last event
 
 	pause        time.Time // do nothing before this time
@@ -51,7 +51,7 @@ type entity struct {
 	data        []byte    // the record in the last event; nil if events disagree
 	tries       int       // number of requests so far
 	due         time.Time // when to request it again; zero if it is not due
-	stored      bool      // a destination stores it as open; received is not the receipt of its event
+	stored      bool      // a destination stores it as open; received is then the time when it was queued
 }
 
 // maxData is the largest record in an event that is remembered, in bytes.
@@ -61,7 +61,7 @@ func newQueue() *queue {
 	return &queue{state: map[string]applied{}, waiting: map[string]*entity{}, strange: map[string]bool{}}
 }
 
-// add queues an event. If two events with the same id differ, the data of neither is used.
+// add queues an event. If its data is too large, or contradicts another event with the same id, only the key is used.
 func (q *queue) add(e extract.Delivery, h extract.Hint, all []Destination) {
 	q.last = e.Received
 	if h.Key == "" {
@@ -292,7 +292,8 @@ func (d *Deltas) report(rep *DeltaReport) {
 	}
 }
 
-// minAgain limits how often work that waits for others, such as a pass, is tried.
+// minAgain is the shortest wait before Apply is called again. Work may have to wait for something else, such as the
+// end of a pass.
 const minAgain = 100 * time.Millisecond
 
 func (d *Deltas) again(rep *DeltaReport, in time.Duration) {
@@ -304,7 +305,7 @@ func (d *Deltas) again(rep *DeltaReport, in time.Duration) {
 // maxRefresh is the longest time between two readings that the same event requires.
 const maxRefresh = time.Hour
 
-// refresh names a stream that must be read, with its parents, at growing intervals.
+// refresh adds a stream that must be read to rep.Refresh, after its parents, at growing intervals.
 func (d *Deltas) refresh(q *queue, rep *DeltaReport) {
 	now, owed := d.now(), int64(0)
 	for _, a := range q.state {
@@ -313,7 +314,7 @@ func (d *Deltas) refresh(q *queue, rep *DeltaReport) {
 	if owed != q.refreshEvent {
 		q.refreshEvent, q.refreshTries = owed, 0
 	}
-	every := min(maxRefresh, d.pace.refresh<<max(0, min(q.refreshTries-1, 10))) // the list may be contradicted each time
+	every := min(maxRefresh, d.pace.refresh<<max(0, min(q.refreshTries-1, 10))) // each of these readings may end with the verdict contradicted
 	switch {
 	case owed == 0:
 	case now.Sub(q.refreshedAt) < every:

@@ -61,7 +61,7 @@ func (d *Deltas) serveSome(ctx context.Context, q *queue) (more bool, err error)
 	return true, d.slice(ctx, q, all, byList, overlays)
 }
 
-// lookAgain queues the records that a pass needs to be requested again.
+// lookAgain queues the records that a running pass wants to be requested again.
 func (d *Deltas) lookAgain(ctx context.Context) {
 	for _, q := range d.queues {
 		if !q.duringPass {
@@ -133,8 +133,9 @@ func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool
 	return nil
 }
 
-// oneByOne reports whether to request the waiting records one by one. They must have addresses of their own, the
-// answers must match the list, and there must not be many more of them than the list has pages.
+// oneByOne reports whether to request the waiting records one by one. They must have addresses of their own, and the
+// answers must match the list. At most listAbove records are requested in this way or, if that is more, one per 50
+// records of the list.
 func (d *Deltas) oneByOne(ctx context.Context, q *queue) (bool, error) {
 	if !q.canRequest || len(q.lacking(d.awake())) > max(d.pace.listAbove, int(q.longest/50)) {
 		return false, nil
@@ -288,9 +289,9 @@ func (x *delta) request(ctx context.Context, all []*entity) ([]recordAnswer, err
 	return answers, err
 }
 
-// othersAnswer reports whether a record that existed at its last request still exists, right after an error
-// about another record that may concern all of them: a missing permission, a login page, a server that does not
-// respond.
+// othersAnswer is called after an error that may concern all records, such as a missing permission, a login page, or a
+// server that does not respond. It requests the control, a record that existed when it was last requested. If the source
+// returns the control, the error concerns only one record, and othersAnswer returns true.
 func (x *delta) othersAnswer(ctx context.Context, about *entity, a *recordAnswer) bool {
 	e, ok := errors.AsType[*wire.Error](a.err)
 	if !ok || e.Class == wire.Throttled || !e.NotBefore.IsZero() || x.q.control == "" || x.q.control == about.key {
@@ -301,8 +302,8 @@ func (x *delta) othersAnswer(ctx context.Context, about *entity, a *recordAnswer
 	return err == nil && record != nil
 }
 
-// failed schedules another request for a record, and gives the record up after the third failure, so that the
-// others continue without it.
+// failed schedules another request for a record. After the third failure it gives the record up, so that the other
+// records need not wait.
 func (x *delta) failed(e *entity, err error) {
 	if e.tries >= maxRecordTries {
 		x.dead = append(x.dead, abandoned{e, err})
@@ -341,7 +342,7 @@ func (x *delta) found(e *entity, record []byte) {
 	}
 }
 
-// stale reports whether a record disagrees with its last event: the source may still return the old record. A
+// stale reports whether a record disagrees with its last event. The source may then still return the old record. A
 // member that still disagrees at the last try is formatted differently in events, and is not compared any more.
 func (x *delta) stale(e *entity, record []byte) bool {
 	if e.gone {
@@ -379,8 +380,8 @@ func (x *delta) confirmGone(ctx context.Context) error {
 	return nil
 }
 
-// findsControl reports whether the source finds a record that exists: the one that existed at its last request or, if
-// that is gone now, one from the list.
+// findsControl reports whether the source finds a record that exists: the control, which existed when it was last requested,
+// or else a record from the list.
 func (x *delta) findsControl(ctx context.Context) (bool, error) {
 	if x.q.control != "" {
 		record, n, err := x.fetch.Record(ctx, x.q.detail, x.values(x.q, x.q.control))

@@ -51,7 +51,7 @@ func (p position) applied() (a applied, err error) {
 	return a, nil
 }
 
-// knows reports whether an event was applied or is being handled. An event with a low ordinal that was received after
+// knows reports whether an event is already applied, in Open, or left to Refresh. An event with a low ordinal that was received after
 // the last commit is new: it comes from an inbox that replaced a lost one.
 func (a applied) knows(ordinal int64, received time.Time) bool {
 	return ordinal <= a.Through && !received.After(a.At)
@@ -68,7 +68,7 @@ func (p position) withEvents(a applied) position {
 }
 
 // passed returns the event state after a pass; begun is the state when the pass began. A pass that read the whole
-// stream and began after an event has read what the event announced. Rows that the pass changed had no event.
+// stream and began after an event has read what the event announced. A row that the pass changed had no event.
 func (a applied) passed(begun applied, all, first bool, c Counts) applied {
 	if all && a.Refresh <= begun.Refresh {
 		a.Refresh = 0
@@ -81,7 +81,7 @@ func (a applied) passed(begun applied, all, first bool, c Counts) applied {
 	return a
 }
 
-// put adds a record to request again, and replaces its earlier entry.
+// put adds a record to Open. It replaces an earlier entry of the same record.
 func (a *applied) put(o open) {
 	a.drop(o.Key)
 	a.Open = append(a.Open, o)
@@ -128,9 +128,8 @@ func (w Webhooks) Coverage() (share float64, ok bool) {
 	return float64(w.Announced) / float64(all), true
 }
 
-// all reports whether a pass that ends with g has read the whole stream. A pass that an earlier process began,
-// that skipped parents, that is incremental, or that the list's own total contradicts may have missed the record
-// of an event.
+// all reports whether a pass that ends with g has read the whole stream. A pass may have missed the record of an event
+// if an earlier process began it, if it skipped parents or unchanged records, or if its verdict is contradicted.
 func (k *destinationRun) all(p *pass, g *group) bool {
 	return !k.resumed && !k.refuted && !g.end.Partial && g.end.Skipped == 0 &&
 		(g.end.Rule != extract.RuleWindows || p.from == "")

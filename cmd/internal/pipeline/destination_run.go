@@ -26,11 +26,11 @@ type destinationRun struct {
 	key      state.Key
 	stored   state.Cursor // the destination's stored cursor
 	memory   string       // its stored memory of the stream: see learn
-	learning string       // the new memory, once the open transaction is committed
-	main     position     // the stored position, as k found or wrote it
+	learning string       // the value of memory after the open transaction is committed
+	main     position     // the stored position, as this run found or wrote it
 	pos      position     // where the next pass starts
 	start    position     // the position when the run began; zero if that was in the middle of a pass
-	refuted  bool         // the current pass is contradicted: the cursor's position does not change
+	refuted  bool         // the current pass is contradicted, so the position in the cursor does not change
 
 	parentState
 	folder       folder       // folder for files; "" for none
@@ -44,11 +44,11 @@ type destinationRun struct {
 	prior        *reading     // the value of before when the current pass began
 	whole        int          // passes from the beginning of the list, including this one
 	longest      int64        // records of the longest whole pass so far
-	steady       bool         // the list had that length again, but some records were new
+	steady       bool         // the list again had that length, but some records were new
 	readings     []*digest    // digests of the whole passes of this run
-	wanted       bool         // this stream has child streams that were loaded before
+	wanted       bool         // the destination has loaded child streams of this stream
 	ended        *claim       // verdict of the current pass, to be published
-	over         string       // the last finished pass that read every record
+	over         string       // id of the last finished pass that read every record
 	wholeNext    bool         // the next pass reads the whole list
 	out          bool         // dropped out of the current pass
 	trouble      error        // why it dropped out, until it continues separately
@@ -58,7 +58,7 @@ type destinationRun struct {
 	resumed      bool         // an earlier process began the current pass
 	overlay      *overlay     // deltas during the current pass; nil if none are allowed
 	held         withheld     // rows of the current group that are not written
-	rejects      *openRejects // open rejects as k found or wrote them
+	rejects      *openRejects // open rejects, as this run found or wrote them
 	rejectsAfter *openRejects // open rejects once the open transaction is committed
 	finished     bool         // needs no further pass
 	report       StreamReport
@@ -158,7 +158,7 @@ func (k *destinationRun) keep(p *pass) position {
 	return pos
 }
 
-// children reports whether the destination has rows of child streams. Rows of child streams can be deleted only if the
+// children reports whether the destination has loaded a child stream of this stream. Rows of child streams can be deleted only if the
 // list of their parents is proven.
 func (k *destinationRun) children(ctx context.Context, r *run) (bool, error) {
 	for _, s := range r.Streams {
@@ -176,7 +176,7 @@ func (k *destinationRun) children(ctx context.Context, r *run) (bool, error) {
 	return false, nil
 }
 
-// fail ends k with an error of its own. The uncommitted part of the pass is lost.
+// fail ends k because its destination failed. The uncommitted part of the pass is lost.
 func (k *destinationRun) fail(err error) {
 	k.finished, k.broken = true, true
 	k.report.Status, k.report.Err = "", fmt.Errorf("%s to %s: %w", k.key.Stream, k.dest.Name, err)
@@ -343,7 +343,7 @@ func (k *destinationRun) apply(ctx context.Context, s load.Sweep) (load.Outcome,
 	return out, nil
 }
 
-// balance checks that every record of the pass so far is counted in the table or among the rejects.
+// balance checks that every record of the pass so far is counted as written, unchanged, deduplicated or rejected.
 // Invariant 14
 func (k *destinationRun) balance(g *group) error {
 	c := &k.counts
@@ -360,7 +360,7 @@ func (k *destinationRun) seal(ctx context.Context, p *pass, g *group) error {
 	pos := g.next
 	pos.rules, pos.lastComplete = p.rules(), k.over
 	if g.end != nil && !g.end.Partial && g.end.Skipped == 0 && g.end.Rule != extract.RuleWindows {
-		pos.lastComplete = "" // the current pass
+		pos.lastComplete = "" // the current pass itself is the last complete one
 	}
 	if g.end != nil && k.wholeNext {
 		pos.at = "" // the next pass reads the whole list

@@ -14,7 +14,7 @@ type Basis string
 const (
 	Measured Basis = "measured" // from the stream's own last run
 	Derived  Basis = "derived"  // from its parent's records
-	Guessed  Basis = "guessed"  // from the usual cost of such endpoints: the stream is unknown
+	Guessed  Basis = "guessed"  // from the usual cost of such endpoints, because the stream was never read
 )
 
 // History is the cost of one stream's last run, all passes together.
@@ -117,8 +117,8 @@ func (f *Forecast) add(s StreamForecast) {
 	f.Streams = append(f.Streams, s)
 }
 
-// slow stretches the times to the duration of the last run: further requests take the time that the rate limits
-// allow, and fewer requests take proportionally less.
+// slow stretches the times to the duration of the last run. If f has fewer requests than that run, it takes
+// proportionally less time. If f has more, the further requests take the time that the rate limits allow.
 func (f *Forecast) slow(last RunDuration) {
 	if last.Requests <= 0 || f.Seconds <= 0 {
 		return
@@ -186,7 +186,7 @@ type Outlook struct {
 	SecondsError  float64 `json:"seconds_error"`
 }
 
-// against compares a finished run with f; nil for a run without a forecast or one that was stopped.
+// against compares a finished run with f. It returns nil if there is no forecast, or if the run failed or was stopped.
 func (f *Forecast) against(r Report) *Outlook {
 	if f == nil || r.Status != StatusComplete && r.Status != StatusPartial {
 		return nil
@@ -197,7 +197,7 @@ func (f *Forecast) against(r Report) *Outlook {
 	return o
 }
 
-// off returns the relative error of got; want is not 0.
+// off returns the error of got relative to want.
 func off(got, want float64) float64 { return round3((got - want) / math.Max(want, 1e-3)) }
 
 func round3(x float64) float64 { return math.Round(x*1000) / 1000 }

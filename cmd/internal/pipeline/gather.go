@@ -48,7 +48,7 @@ func (p *pass) readError(ctx context.Context, err error) error {
 // salvage sends the pages read before the source failed, so that the next run need not read them again.
 func (p *pass) salvage(ctx context.Context, groups chan<- *group, err error) {
 	if ctx.Err() == nil && !refuted(err) && p.parts() && p.group.end == nil {
-		_ = p.send(ctx, groups) // fails only if ctx is done
+		_ = p.send(ctx, groups) // the error that ended the pages is reported
 	}
 }
 
@@ -100,13 +100,13 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 // Invariant 6
 const largePage = 16 << 20
 
-// mostMapped is the maximum size of the rows of one page in columns. In a table of many columns, short records
-// can take a thousand times the memory of their JSON. // Invariant 6
+// Limits of one page. In a table of many columns, short records can take a thousand times the memory of their
+// JSON. // Invariant 6
 const (
-	mostMapped  = 112 << 20
-	mostCells   = 128 << 20 // values and nulls of a page: a null takes time in every destination
-	mostRows    = 1_000_000 // of a page in all tables: the destination needs memory to merge them
-	mostRejects = 125_000   // per page
+	mostMapped  = 112 << 20 // bytes of the rows in columns
+	mostCells   = 128 << 20 // values and nulls: a null takes time in every destination
+	mostRows    = 1_000_000 // in all tables together: the destination needs memory to merge them
+	mostRejects = 125_000   // rejected records and values
 )
 
 // mapPage maps the page's records into batches, part by part. // Invariants 6 and 15
@@ -182,7 +182,7 @@ func (p *pass) full() bool {
 // while it holds memory that others need.
 //
 // A pass in one transaction keeps what it has sent in memory. If the budget is used up, the transaction is
-// applied group by group from then on: the rows then use the destination's memory, and the pass needs no budget.
+// applied group by group from then on. The rows then use the destination's memory, and the pass needs no budget.
 // Only one transaction can be in that state, and nothing that it needs waits for the budget.
 func (p *pass) reserve(ctx context.Context, groups chan<- *group, n int) error {
 	cost := p.budget.cost(n)
@@ -212,8 +212,8 @@ func (p *pass) hold(cost int64) {
 	p.group.loose += cost
 }
 
-// settle gives bytes back to the budget when pages have become batches, because records are often twice as large as
-// JSON. Otherwise a group and the next one would not fit into the budget together, and gathering would wait for each
+// settle gives bytes back to the budget when pages have become batches. A page is often twice as large as the batches of
+// its records. Otherwise a group and the next one would not fit into the budget together, and gathering would wait for each
 // commit.
 //
 // In the middle of a page nothing is returned, because its body is still in memory.

@@ -44,7 +44,7 @@ type clashes struct {
 	record  []byte // that record; nil for none
 }
 
-// facts adds the clashes to f. r are the counts of the comparison.
+// facts adds the clashes to f. The counts r say how many records were compared.
 func (c clashes) facts(f *proof.Facts, r transform.Repeats) {
 	f.Clashes, f.Clash, f.Differing = c.lost, c.example, c.open
 	if r.Lossy && !f.Resumed && !f.Mingled {

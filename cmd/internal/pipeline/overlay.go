@@ -10,11 +10,11 @@ import (
 )
 
 // overlay lets webhook deltas commit to one destination between two commits of a running pass, as part of that
-// pass. The destination treats their rows as read by the pass. The pass no longer writes a page's row of such a
-// record, because the page may be older than the delta. If the page's row differs, the record is requested once
-// more, because the page may also be newer. // Invariants 8, 12
+// pass. The destination treats the rows of the deltas as read by the pass. When a page contains a record that a delta has
+// committed, the pass does not write the page's row, because the page may be older than the delta. If the page's row
+// differs, the record is requested once more, because the page may also be newer. // Invariants 8, 12
 //
-// Only the holder of the stream's lock may use it.
+// Only the holder of the stream's lock may use the overlay.
 type overlay struct {
 	dest   load.Destination
 	pass   load.Pass
@@ -78,7 +78,7 @@ func (p *pass) releaseLock() {
 	p.lock.allowDeltas(overlays)
 }
 
-// retakeLock takes the lock again, and updates the destinations with what deltas have committed meanwhile.
+// retakeLock takes the lock again. The destinations then continue from the cursors that deltas have committed meanwhile.
 func (p *pass) retakeLock(ctx context.Context) error {
 	if !p.holdsLock {
 		if err := p.lock.regain(ctx); err != nil {

@@ -64,7 +64,7 @@ type parentTracker struct {
 	single     bool            // each parent has one record
 	known      []*parentage    // stored parents, by destination of the pass
 	skips      bool            // every destination knows its parents, so unchanged ones are skipped
-	again      map[uint64]bool // ids of parents that this pass requests to confirm the previous pass's missing rows
+	again      map[uint64]bool // ids of parents that this pass requests to confirm that the rows missing from the previous pass are gone
 
 	controls  int      // parents requested as controls
 	requested []uint64 // ids of requested parents, if others are skipped; sorted at the end
@@ -72,13 +72,13 @@ type parentTracker struct {
 	values    []uint64 // hashes of the values of all parents' tuples, if tuples have several
 	noted     []noted  // parents of the current group
 	records   int64    // records of all parents so far
-	rejected  []int64  // ordinals of rejected records that still matter
+	rejected  []int64  // ordinals of rejected records whose parents take has not returned yet
 }
 
 // noted is a parent that was requested.
 type noted struct {
 	tuple string
-	print int64
+	print int64 // fingerprint of the parent's record and of the stream's definition
 	sure  bool  // the rows stay valid until the parent changes
 	until int64 // ordinal after its last record
 }
@@ -121,7 +121,7 @@ func definition(s schemas.Stream) uint64 {
 		s.Surface, s.Method, s.Path, s.Class, s.Params, s.Key, s.Context, s.Table.Mode, s.Volatile, s.Types, rules, records,
 	})
 	if err != nil {
-		panic(err) // texts, numbers, and lists and maps of them
+		panic(err) // not reached: the list holds texts, numbers, and lists and maps of them
 	}
 	h := hmac.New(sha256.New, []byte(s.Rules.MaskKey.Reveal())) // Invariant 5: the stored hash reveals nothing about the key
 	h.Write(text)

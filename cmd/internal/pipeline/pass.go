@@ -73,7 +73,7 @@ type pass struct {
 	spills bool // every group is applied immediately: see reserve
 
 	open sync.WaitGroup // groups that were sent and are not committed yet
-	kept int64          // share of the budget of the rows in an open transaction
+	kept int64          // bytes reserved from the budget for the rows in open transactions
 }
 
 // tally counts the source's side of a pass.
@@ -93,7 +93,7 @@ type group struct {
 	gaps    []extract.Gap // gaps in its pages
 	parents []noted       // parents whose rows are complete with this group
 	files   []extract.File
-	older   older                  // flags of its records
+	older   older                  // which of its records an earlier pass should have read
 	left    []transform.TableBatch // keys of records that the filter leaves out
 	begun   time.Time
 	rows    int64 // rows of the root table in the batches
@@ -159,7 +159,7 @@ func (p *pass) through(ctx context.Context) error {
 }
 
 // prepare prepares the destinations and the mapper. The mapper starts from the tables of all destinations, so
-// that types never depend on the order of the destinations.
+// that the types of columns never depend on the order of the destinations.
 func (p *pass) prepare(ctx context.Context) (err error) {
 	var known [][]schemas.Table
 	settled := true
@@ -207,7 +207,7 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// via returns the rows' value of _penstock_via.
+// via returns the value of _penstock_via for the rows of the pass.
 func (p *pass) via() string {
 	if p.Options.Backfill != nil {
 		return "backfill"
@@ -223,5 +223,5 @@ func (p *pass) lost() bool {
 // stamp returns the run id of the rows written in this pass. The destination uses this id to distinguish them from the
 // rows of earlier passes. // Invariant 12
 func (p *pass) stamp() string {
-	return max(p.id, p.Run) // for a resumed pass: later than its own id, and earlier than those of later passes
+	return max(p.id, p.Run) // a resumed pass takes the run's id, which sorts between the ids of this pass and of later passes
 }

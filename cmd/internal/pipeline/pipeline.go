@@ -1,12 +1,11 @@
 // Package pipeline executes one run of a pipeline: the loop from a source to its destinations. It reads the
 // streams in parallel, gathers their pages into groups, and commits each group together with the position after
-// it. At the end of a pass it decides what the pass has proven. It records all this in the destination's own
-// tables.
+// it. At the end of a pass it decides what the pass has proven. It records runs and certificates in tables of its
+// own in each destination.
 //
-// It depends neither on HTTP and SQL nor on schedules and configuration files: a source yields pages, a
-// destination takes batches, and [Run] connects them. An error of one stream (including a disabled module or a
-// panic) ends only that stream and is reported in the [Report]; the error that Run returns concerns the run
-// itself.
+// It sends no HTTP requests and executes no SQL itself, and it reads no configuration file: a source yields pages,
+// a destination takes batches, and [Run] connects them. An error of one stream, a panic included, ends only that
+// stream and is reported in the [Report]. The error that Run returns concerns the run itself.
 package pipeline
 
 import (
@@ -69,15 +68,15 @@ type Config struct {
 	// files.
 	Files map[string]string
 
-	// Catalogue contains the streams that request one record of a list, for a Source that implements Asker: with them,
-	// missing rows can be deleted even if the list does not prove that they are gone. It may be nil.
+	// Catalogue contains the streams that request one record of a list, for a Source that implements Asker. With such a
+	// stream, missing rows can be deleted even if the list does not prove that they are gone. It may be nil.
 	Catalogue []schemas.Stream
 
 	Workers    int     // streams read concurrently; 0: DefaultWorkers
 	ByteBudget int64   // bytes of records between source and commit, over all streams; 0: DefaultByteBudget
 	Budget     *Budget // shared with other runs of this process; nil: a new one of ByteBudget
 	GroupBytes int64   // approximate bytes of rows per commit; 0: DefaultGroupBytes
-	GroupRows  int     // rows per commit, plus up to a page; 0: the default for destinations without a preference
+	GroupRows  int     // rows per commit, exceeded by up to one page; 0: the default for destinations without a preference
 
 	// Locks is shared with the Deltas of the pipeline in this process; nil if there is none.
 	Locks *StreamLocks
@@ -97,7 +96,7 @@ type Config struct {
 // Options change what one run does. The zero value is a scheduled run.
 type Options struct {
 	Full          bool // read every stream from its beginning, ignoring an unfinished pass
-	ConfirmShrink bool // let a proven pass delete more rows than the brake allows
+	ConfirmShrink bool // a person confirms deletions that need it: see package proof
 	DryRun        bool // read and map, but write nothing
 
 	Backfill *Backfill // the range to read instead of changes; nil for a scheduled run

@@ -138,7 +138,8 @@ func (r Report) ExitCode() int {
 	return exitFailed
 }
 
-// HeldError reports that a stream was read to its end, but not all missing rows were deleted.
+// HeldError reports that a stream was read to its end and now waits for a person. Missing rows were kept, or the table
+// may lack records.
 type HeldError struct {
 	Reason  string
 	Confirm bool     // Options.ConfirmShrink deletes the rows

@@ -22,7 +22,7 @@ type Retried struct {
 	Destination string `json:"destination"`
 	Retried     int64  `json:"retried"`    // records that were tried again
 	Resolved    int64  `json:"resolved"`   // how many of them are now in the tables
-	Superseded  int64  `json:"superseded"` // further rejects that a later pass has decided
+	Superseded  int64  `json:"superseded"` // rejects that were not tried, because a later pass has stored their records or found them gone
 	Rejected    int64  `json:"rejected"`   // how many of the retried records are still rejected
 	Waiting     int64  `json:"waiting"`    // rejected values whose records are in the tables; the next run stores those that fit
 	Left        int64  `json:"left"`       // records not tried: too many at once
@@ -50,12 +50,12 @@ func (r RetryReport) ExitCode() int {
 	return rejectsExit(r.Streams, func(s Retried) (string, int64) { return s.Error, s.Rejected + s.Left })
 }
 
-// rejectsExit returns the exit code for the outcomes of streams: 1 if the function of returns an error for a stream,
-// else 75 if a stream has rejects left, else 0.
-func rejectsExit[S any](streams []S, of func(S) (err string, left int64)) int {
+// rejectsExit returns the exit code for the outcomes of streams: 1 if a stream has an error, else 75 if a stream has
+// rejects left, else 0.
+func rejectsExit[S any](streams []S, outcome func(S) (err string, left int64)) int {
 	code := exitComplete
 	for _, s := range streams {
-		switch err, left := of(s); {
+		switch err, left := outcome(s); {
 		case err != "":
 			return exitFailed
 		case left > 0:
@@ -99,9 +99,9 @@ func RetryRejects(ctx context.Context, c Config, o RetryOptions) (rep RetryRepor
 }
 
 // overRejects starts a run, calls the function do for each stream that has rejects in a destination, and returns the
-// run's id. The list only limits the streams; nil means all. If there are no rejects, overRejects starts no run.
-func (r *run) overRejects(ctx context.Context, only []string, do func(*rejectRetry)) (id string, err error) {
-	work, err := r.rejected(ctx, only)
+// run's id. It considers the streams with these names; nil means all. If there are no rejects, it starts no run.
+func (r *run) overRejects(ctx context.Context, names []string, do func(*rejectRetry)) (id string, err error) {
+	work, err := r.rejected(ctx, names)
 	if err != nil || len(work) == 0 {
 		return "", err
 	}
@@ -140,7 +140,7 @@ type rejectRetry struct {
 }
 
 // rejected returns the streams with rejects to retry, by destination.
-func (r *run) rejected(ctx context.Context, only []string) ([]*rejectRetry, error) {
+func (r *run) rejected(ctx context.Context, names []string) ([]*rejectRetry, error) {
 	var all []*rejectRetry
 	for _, d := range r.Destinations {
 		waiting, err := r.streamsWithRejects(ctx, d)
@@ -148,7 +148,7 @@ func (r *run) rejected(ctx context.Context, only []string) ([]*rejectRetry, erro
 			return nil, fmt.Errorf("read rejects of %s: %w", d.Name, err)
 		}
 		for _, s := range r.Streams {
-			if waiting[s.Name] && (only == nil || slices.Contains(only, s.Name)) {
+			if waiting[s.Name] && (names == nil || slices.Contains(names, s.Name)) {
 				all = append(all, &rejectRetry{run: r, stream: s, dest: d, done: Retried{Stream: s.Name, Destination: d.Name}})
 			}
 		}
@@ -214,7 +214,7 @@ func (t *rejectRetry) commit(ctx context.Context, key state.Key, stored state.Cu
 	if err := writeOwn(ctx, tx, load.Rejects, rows...); err != nil {
 		return err
 	}
-	pos.touchedBy = t.Run // a different cursor, but the same position
+	pos.touchedBy = t.Run // changes the cursor, but not the position
 	return tx.Commit(ctx, pos.encode())
 }
 

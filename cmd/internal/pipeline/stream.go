@@ -26,7 +26,7 @@ func (k *destinationRun) lastPass(p *pass, f *proof.Facts) bool {
 		return true
 	}
 	if k.whole < maxPasses || k.whole == maxPasses && f.OfParents() && k.before != nil && k.before.facts.Skipped > 0 {
-		return false // the previous pass did not request every parent, so it cannot confirm which rows of this pass are missing
+		return false // the previous pass did not request every parent, so it cannot confirm which rows are missing
 	}
 	return !f.Moves() || k.whole >= maxMoving || k.report.Requests+2*p.total.requests > rereading
 }
@@ -207,7 +207,7 @@ type PanicError struct {
 // Error names the place and the value of the panic, without the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("%s: panic: %v", e.Where, e.Value) }
 
-// guard calls f and turns a panic into an error, so that it ends one stream and not the process.
+// guard calls f and turns a panic into an error, so that the panic ends one stream and not the process.
 func guard(where string, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

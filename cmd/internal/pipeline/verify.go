@@ -50,8 +50,7 @@ type Difference struct {
 	Key   string         `json:"key"` // as JSON; the row's hash if the table has no key
 }
 
-// Verified is the result for one stream in one destination, including its child tables. Rows of a child table
-// count as rows.
+// Verified is the result for one stream in one destination. The rows of child tables are counted too.
 type Verified struct {
 	Stream      string       `json:"stream"`
 	Destination string       `json:"destination"`

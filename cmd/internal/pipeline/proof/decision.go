@@ -13,13 +13,12 @@ type Action int
 const (
 	Keep            Action = iota // delete nothing
 	Remove                        // mark all missing rows as deleted
-	Repeat                        // read the stream again, which may prove that they are gone
+	Repeat                        // read the stream again, which may prove that the rows are gone
 	RequestMissing                // request each missing record from the source
-	RemoveConfirmed               // mark only the rows as deleted whose records the source reports as gone
+	RemoveConfirmed               // mark as deleted only the rows whose records the source reports as gone
 )
 
-// Decision is the outcome of a finished pass: what happens to the missing rows, and why the stream is held, if
-// it is.
+// Decision says what happens to the missing rows after a finished pass, and whether the stream is held.
 type Decision struct {
 	Action  Action
 	Held    string // why the stream waits for a person; "" if it is not held
@@ -45,9 +44,10 @@ type rule struct {
 	then func(*Table) Decision
 }
 
-// rules are in order of precedence: the first one that applies decides. Only the last one removes the missing rows of a
-// proven pass. The others hold them, unless the source confirms at their own addresses that they are gone, or a
-// person confirms it. // Invariant 12
+// rules are in order of precedence: the first one that applies decides. There are three ways to delete missing rows. The
+// last rule deletes all of them, because the pass is proven or a person has confirmed that its list is complete. The rule
+// "empty list" deletes all of them if a person confirms it. Other rules delete the rows whose records the source reports
+// as gone, each at its own address. // Invariant 12
 var rules = []rule{
 	{"rows unknown", func(t *Table) bool { return !t.Swept }, (*Table).unknownRows},
 	{"rest of a resumed pass", restOfList, repeat},
@@ -73,9 +73,9 @@ var rules = []rule{
 	{"gone", func(*Table) bool { return true }, func(*Table) Decision { return Decision{Action: Remove} }},
 }
 
-// Decide applies the rules of deletion. A row is gone if a proven pass did not contain it and a second witness
-// agrees. After any other pass, the source has to confirm it at the row's own address, or a person has to. Deleting
-// many rows at once always needs a person's confirmation. // Invariant 12
+// Decide applies the rules of deletion. A row is deleted if a proven pass did not contain it and a witness confirms that
+// it is gone. After any other pass, a row is deleted only if the source reports its record as gone at the record's own
+// address, or if a person confirms the deletion. Deleting many rows at once always needs a person. // Invariant 12
 func Decide(t Table) Decision { return decide(&t, rules) }
 
 func decide(t *Table, rules []rule) Decision {
@@ -101,8 +101,8 @@ func restOfList(t *Table) bool {
 	return t.Resumed && !t.Last && !t.OfParents() && !t.Partial && !t.OfWindows()
 }
 
-// betterVerdict reports whether to read the list again: because a second reading may give a better verdict that is
-// needed, or because only a second reading shows whether the list moved while it was read.
+// betterVerdict reports whether to read the list again. One reason is that a better verdict is needed, and a second
+// reading may give it. The other is that only a second reading shows whether the list moved while it was read.
 func betterVerdict(t *Table) bool {
 	switch moved := t.Unwatched() && t.Inserted > 0 && !t.OfWindows(); {
 	case t.Last:
@@ -166,8 +166,9 @@ func (t *Table) otherParents() Decision {
 	return d
 }
 
-// emptyList holds a table with rows whose list was empty in two readings. Only a person can know whether the
-// records are gone or no longer visible.
+// emptyList decides about a list that was empty in two readings although the table has rows. Only a person can know
+// whether the records are gone or no longer visible. It deletes the rows if a person has confirmed that, and else holds
+// the stream.
 func (t *Table) emptyList() Decision {
 	if t.Confirm {
 		return Decision{Action: Remove}

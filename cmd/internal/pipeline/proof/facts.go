@@ -6,8 +6,8 @@
 // one field to [Facts] and one Doubt.
 package proof
 
-// Facts are the observations of one finished pass. Each field's comment begins with its observer. The
-// certificate stores them, and `penstock explain` prints them.
+// Facts are the observations of one finished pass. The comment of each field begins with who observes it. The
+// certificate stores the facts, and `penstock explain` prints them.
 type Facts struct {
 	Rule       string `json:"rule"`                  // the extractor: how the end was reached, one of its Rule constants
 	Pages      int    `json:"pages,omitempty"`       // the extractor: pages of the list
@@ -15,17 +15,17 @@ type Facts struct {
 	LastTotal  Total  `json:"total_last,omitzero"`   // the extractor: records that the source states on the last page
 	Reread     bool   `json:"reread"`                // the extractor: it read the records of a single page twice and got the same
 	Round      bool   `json:"round"`                 // the extractor: the number of records is round and no page was short, as with a hidden limit
-	Refused    bool   `json:"refused,omitempty"`     // the extractor: the source refuses the page after a full one: the end of the list, or a depth limit
+	Refused    bool   `json:"refused,omitempty"`     // the extractor: the source refuses the page after a full one, either because the list ends there or because of a depth limit
 	Counted    bool   `json:"counted,omitempty"`     // the extractor: pages were requested by number or offset, so a deleted record shifts all later ones
 	Guessed    bool   `json:"guessed,omitempty"`     // the extractor: the user configured only the list's path, so only probes show how it continues
-	Unshown    bool   `json:"unshown,omitempty"`     // the extractor: only the first page ever had records
+	Unshown    bool   `json:"unshown,omitempty"`     // the extractor: no page after the first had records, now or in earlier passes
 	Partial    bool   `json:"partial,omitempty"`     // the extractor: the pass is incremental and leaves out unchanged records
-	Misplaced  string `json:"misplaced,omitempty"`   // the extractor: how the order contradicts that the latest change comes first; "" if nothing relies on that order
+	Misplaced  string `json:"misplaced,omitempty"`   // the extractor: where the records are not in the order "latest change first"; "" if they are, or if nothing relies on that order
 	Windows    int    `json:"windows,omitempty"`     // the extractor: time windows that were requested
 	ShortLists int    `json:"short,omitempty"`       // the extractor: parents or windows whose list may have been cut
 	Gaps       int64  `json:"unreadable,omitempty"`  // the extractor: records that could not be read
 	Gap        string `json:"-"`                     // the extractor: the first gap, as text
-	ObjectKind bool   `json:"object_kind,omitempty"` // the pipeline: the stream is one object by its class, or two readings have shown it
+	ObjectKind bool   `json:"object_kind,omitempty"` // the pipeline: the answer is one object and no list, as the class of the stream says or two readings have shown
 
 	Unexplained []string `json:"unexplained,omitempty"` // the extractor: unexplained signals that may mean more records
 	Incomplete  []string `json:"incomplete,omitempty"`  // the extractor: the source's own statements that an answer lacks records
@@ -40,14 +40,14 @@ type Facts struct {
 
 	Resumed    bool  `json:"resumed"`              // the pipeline: an earlier process began the pass
 	Keyless    bool  `json:"keyless,omitempty"`    // the pipeline: the stream has no key, so repeats cannot be counted
-	Distinct   int64 `json:"distinct"`             // the destination: distinct records of the pass, including those that no table could take
+	Distinct   int64 `json:"distinct"`             // the destination: distinct records of the pass, including those that no table could store
 	Duplicates int64 `json:"duplicates"`           // the destination: records whose key had already arrived in this pass
-	Overlooked int64 `json:"overlooked,omitempty"` // the destination: rows that the pass wrote although their records changed before the edge, where earlier passes had already read
+	Overlooked int64 `json:"overlooked,omitempty"` // the destination: rows that an earlier incremental pass should have written: their records changed before the time up to which it had read
 	Mingled    bool  `json:"-"`                    // the pipeline: Duplicates includes records of other passes
-	Unstored   int64 `json:"unstored,omitempty"`   // the pipeline: records that no table could take and whose loss is not accepted
+	Unstored   int64 `json:"unstored,omitempty"`   // the pipeline: records that no table could store and that nobody has accepted as lost
 	Filtered   int64 `json:"filtered,omitempty"`   // the transformer: records that the stream's filter left out
 	Longest    int64 `json:"longest,omitempty"`    // the destination: records of the longest whole pass so far
-	Steady     bool  `json:"steady,omitempty"`     // the pipeline: the list has the length Longest again, but some records are new
+	Steady     bool  `json:"steady,omitempty"`     // the pipeline: the list again has Longest records, but some of them are new
 
 	Clashes    int64  `json:"clashes,omitempty"`    // the transformer: records that were rejected because another record has the same key
 	Clash      string `json:"clash,omitempty"`      // the transformer: the key of one such record
@@ -98,11 +98,11 @@ type Difference struct {
 // among them cannot be detected.
 func (f *Facts) Listed() int64 { return f.Distinct + f.Filtered }
 
-// whole reports whether one process read the list from beginning to end, and nothing was left out on purpose.
+// whole reports whether one process read the list from beginning to end, unchanged records included.
 func (f *Facts) whole() bool { return !f.Resumed && !f.Partial }
 
-// totalMet reports whether the pass found as many distinct records as the source states. Without a key, one
-// record on two pages looks like two records.
+// totalMet reports whether the pass found as many distinct records as the total says. Without a key, one
+// record on two pages looks like two records, so the list must have only one page.
 func (f *Facts) totalMet() bool {
 	return f.LastTotal >= 0 && f.Filtered == 0 && f.FirstTotal.agrees(f.LastTotal) && int64(f.LastTotal) == f.Distinct &&
 		(!f.Keyless || f.Pages <= 1)
@@ -183,8 +183,7 @@ func Rules() []string {
 	return names
 }
 
-// Moves reports whether the list seems to change faster than it is read, so that more than two readings are
-// worth their requests.
+// Moves reports whether the list seems to change faster than it is read. Then more than two readings make sense.
 func (f *Facts) Moves() bool {
 	return f.Second == OtherRecords && (totalChanged(f) || totalNotMet(f) || f.Repeats() > 0 || f.Moved > 0 || f.Shifted > 0 || f.LastTotal < 0 || f.Keyless)
 }

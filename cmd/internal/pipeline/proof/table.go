@@ -1,7 +1,7 @@
 package proof
 
-// Table is what is known about a table when a pass over its stream has ended. Each field's comment begins with
-// its observer.
+// Table is what is known about a table when a pass over its stream has ended. The comment of each field begins with
+// who observes it.
 type Table struct {
 	Facts
 
@@ -11,11 +11,11 @@ type Table struct {
 	Inserted int64 // the destination: rows that the pass added
 	Missed   int64 // the destination: Missing, including those whose records were rejected
 
-	Rejected  int64 // the transformer: records of the pass that no table could take
+	Rejected  int64 // the transformer: records of the pass that no table could store
 	Sorted    bool  // the pipeline: it is known for each missing row whether its record was rejected
 	Elsewhere int64 // the pipeline: missing rows that may belong to a parent that was not requested
 
-	SureBefore   bool  // the pipeline: the previous reading of the run can confirm that the missing rows are gone
+	SureBefore   bool  // the pipeline: the run has made an earlier reading, and it can be a witness: see Confirms
 	MissedBefore int64 // the destination: live rows that the previous reading did not contain
 
 	Requestable bool  // the catalogue: single records can be requested
@@ -42,7 +42,7 @@ const (
 // A table of at least this many rows may lose half of them only if a person confirms it.
 const brakeHalf = 10
 
-// braked reports whether the table would shrink suspiciously. Without a key, a changed row appears as one
+// braked reports whether so many rows are missing that a person must confirm their deletion. Without a key, a changed row appears as one
 // missing and one new row, so the net loss counts.
 func (t *Table) braked() bool {
 	if t.Distinct == 0 && (t.Skipped == 0 || t.Missing >= t.Alive) {
@@ -56,9 +56,9 @@ func (t *Table) braked() bool {
 }
 
 // witnessed reports whether a fact besides the pass itself confirms that the missing rows are gone. One wrong answer
-// can make a list short. For a list of one page, a total that the source states is enough. On several pages it is not:
-// a deletion on a page that was already read shifts a record to that page, and a creation at the same time restores
-// the total. For several pages, and for several parents, the previous reading must have missed the same number of
+// can make a list short. For a list of one page, a total that the source states is enough, and so is the same answer
+// to a second request. For several pages, a total is not enough: a deletion on a page that was already read shifts a
+// record to that page, and a creation at the same time restores the total. For several pages, and for several parents, the previous reading must have missed the same number of
 // rows. A source that refuses the page after a full one shows the same rows in each reading, complete or not, so a
 // second reading confirms nothing. If each parent has one record, the parent's endpoint is the witness.
 func (t *Table) witnessed() bool {
@@ -76,7 +76,7 @@ func (t *Table) witnessed() bool {
 }
 
 // ofOneLength reports whether the only doubt is that the list keeps its length while its records change. A
-// person may know that it is whole.
+// person may know that the list is complete all the same.
 func (t *Table) ofOneLength() bool {
 	f := t.Facts
 	f.Steady = false
@@ -89,8 +89,8 @@ func (t *Table) accounted() bool {
 	return t.OfParents() && t.OnePerItem && t.Distinct >= int64(t.Parents-t.Gone)
 }
 
-// Confirms reports whether a reading can be the witness of the next one: it is proven without the help of other
-// readings. A reading of a child stream may have skipped unchanged parents.
+// Confirms reports whether a reading can be a witness for the next reading. It can if it is proven without the help of
+// other readings. A reading of a child stream can even if it skipped unchanged parents.
 func (f Facts) Confirms() bool {
 	if f = f.WithoutOthers(); f.OfParents() {
 		f.Skipped = 0
