@@ -21,10 +21,11 @@ type Backfill struct {
 // Ranged reports whether b covers only a range of each stream.
 func (b Backfill) Ranged() bool { return !b.From.IsZero() }
 
-// Name identifies the range: 2025-01-01..2025-07-01, 2025-01-01.. up to the present, .. for everything.
+// Name returns the range as text, such as 2025-01-01..2025-07-01. It is 2025-01-01.. for a range up to the present, and ..
+// for everything.
 func (b Backfill) Name() string { return moment(b.From) + ".." + moment(b.Until) }
 
-// moment formats a bound of a range, as a date if it is midnight UTC.
+// moment formats a bound of a range. Midnight UTC is formatted as a date, and a missing bound as "".
 func moment(at time.Time) string {
 	at = at.UTC()
 	switch {
@@ -103,7 +104,7 @@ func (st *streamRun) rangeable() error {
 	return nil
 }
 
-// ownPosition returns k's position in the destination's cursor: the backfill's position, if the run is one.
+// ownPosition returns k's position in the destination's cursor. In a backfill, that is the position of the backfill.
 func (k *destinationRun) ownPosition(stored state.Cursor) (pos position, err error) {
 	k.main, err = decodePosition(stored)
 	if err != nil || k.report.Backfill == "" {

@@ -44,8 +44,8 @@ func classify(ctx context.Context, err error) (Status, time.Time) {
 	}
 }
 
-// advice returns the user's next step if a table was changed by others, or must not change as the source
-// requires; "" for other errors. Invariant 16
+// advice returns the user's next step for an error that only a person can resolve: a table was changed by others, is
+// loaded from another origin, or does not fit the source any more. It returns "" for other errors. Invariant 16
 func advice(err error) string {
 	if e, ok := errors.AsType[*load.ForeignChange](err); ok {
 		return fmt.Sprintf("undo that, or accept the table as it is: penstock schema accept %s", e.Table)
@@ -68,25 +68,25 @@ func stopped(ctx context.Context, err error) bool {
 		(errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err()) || errors.Is(err, context.Canceled) || errors.Is(err, errGrace))
 }
 
-// misplaced reports whether err may be caused by the position from which a pass was resumed: the source
-// answered, and the error is not about credentials or the rate limit.
+// misplaced reports whether err may be caused by the position from which a pass was resumed. An error about credentials,
+// the rate limit or the connection is not.
 func misplaced(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && (e.Class == wire.Malformed || e.Class == wire.NotData || e.Class == wire.Invalid || e.Class == wire.Missing) ||
 		errors.Is(err, extract.ErrCursor)
 }
 
-// refusals is the number of streams that a surface must refuse or leave unanswered before the others are
+// refusals is the number of streams that a surface must refuse or leave unanswered before the other streams are
 // skipped.
 const refusals = 3
 
-// surfaceGate stops a run from requesting 150 streams of a surface that refuses the key or cannot be reached.
+// surfaceGate keeps a run from requesting every stream of a surface that refuses the credential or cannot be reached.
 type surfaceGate struct {
 	surface schemas.Surface
-	need    int // refusals that close it
+	need    int // refusals after which the surface is not requested any more
 
 	mu      sync.Mutex
-	open    bool // it has answered once, so later errors are not due to the credential
+	open    bool // the surface has answered once, so later errors are not due to the credential
 	refused int
 	err     error // first refusal
 
@@ -96,8 +96,8 @@ type surfaceGate struct {
 	missed  error           // first answer about a missing path
 }
 
-// newGates returns a gate for each surface that streams are read from. Streams in apart use their own origin or
-// credential, which says nothing about the surface.
+// newGates returns a gate for each surface that streams are read from. It leaves out the streams in apart, because they
+// use an origin or a credential of their own.
 func newGates(streams []schemas.Stream, apart map[string]bool) map[schemas.Surface]*surfaceGate {
 	gates := map[schemas.Surface]*surfaceGate{}
 	for _, s := range streams {
@@ -126,7 +126,7 @@ func (g *surfaceGate) closed() error {
 	return fmt.Errorf("surface %s: %w", g.surface, g.err)
 }
 
-// gateOf returns the gate of a stream's surface; nil if the stream has its own origin.
+// gateOf returns the gate of a stream's surface; nil if the stream has an origin or a credential of its own.
 func (r *run) gateOf(s schemas.Stream) *surfaceGate {
 	if r.OwnOrigin[s.Name] {
 		return nil

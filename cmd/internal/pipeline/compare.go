@@ -30,13 +30,13 @@ type comparison struct {
 type entry struct {
 	hash  uint64
 	place int64 // offset in the hash file, to read the key again
-	want  int32 // number of equal rows: more than one only without a key
-	got   int32
+	want  int32 // number of equal rows at the source; more than one only without a key
+	got   int32 // number of these rows in the destination
 
-	version // only in mode append
+	version // the latest in the destination; only in mode append
 }
 
-// version is one of several rows of a record.
+// version is one of the rows that a table in mode append has for a record.
 type version struct {
 	hash   uint64
 	run    string
@@ -105,7 +105,7 @@ func (c *comparison) load(part uint64) (map[print]*entry, error) {
 
 func (c *comparison) sum(hash string) uint64 { return maphash.String(c.seeds[0], hash) }
 
-// counts reports whether the table's rows are a multiset.
+// counts reports whether the table has no key. Then equal rows are counted.
 func (c *comparison) counts() bool { return c.key[0] == schemas.ColHash }
 
 // columns returns the columns that a comparison needs: the key first, then the hash, then the columns that show
@@ -154,7 +154,7 @@ func (c *comparison) scan(entries map[print]*entry, part uint64, b arrow.RecordB
 	return nil
 }
 
-// later keeps the version at row if it is later than the current one.
+// later replaces the version of e with the version at row if that is later.
 func (e *entry) later(hash uint64, at []arrow.Array, row int) {
 	v := version{hash: hash, run: cellText(at[0], row)}
 	if synced, ok := at[1].(*array.Timestamp); ok {

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// mapped holds the batches and rejects that a delta's records result in.
+// mapped holds the batches and rejects that the records of a delta are mapped to.
 type mapped struct {
 	batches []transform.TableBatch
 	rejects []transform.Reject
@@ -35,8 +35,8 @@ type destinationPosition struct {
 	events applied
 }
 
-// commit maps the records and commits them to the destinations. If a destination fails, the records keep waiting for
-// it.
+// commit maps the records and commits them to the destinations. If a destination fails, the records stay in the queue
+// until it has them.
 func (x *delta) commit(ctx context.Context, positions []*destinationPosition) error {
 	stamp := x.stamp(positions)
 	m, err := x.mapAll(ctx, stamp, positions)
@@ -81,7 +81,7 @@ func (x *delta) commit(ctx context.Context, positions []*destinationPosition) er
 	return nil
 }
 
-// positions returns the positions of the destinations that are awake.
+// positions returns the positions of the destinations that can take a delta now.
 func (x *delta) positions(ctx context.Context) []*destinationPosition {
 	var all []*destinationPosition
 	x.trouble(x.each(ctx, func(ctx context.Context, dest Destination) error {
@@ -118,7 +118,7 @@ func (x *delta) stamp(positions []*destinationPosition) string {
 }
 
 // mapAll maps the records. If that fails, it maps each record on its own, so that one bad record does not stop the
-// others.
+// others. If a contract forbids the records, it returns the *transform.ContractError.
 func (x *delta) mapAll(ctx context.Context, stamp string, positions []*destinationPosition) (*mapped, error) {
 	var known [][]schemas.Table
 	for _, p := range positions {
@@ -306,7 +306,7 @@ func (x *delta) notBefore() {
 	}
 }
 
-// finish removes from the queue what is committed in every destination.
+// finish removes from the queue what is committed in every destination, and reports the records that were given up.
 func (x *delta) finish(ctx context.Context) {
 	q := x.q
 	q.fails, q.pause = 0, time.Time{}

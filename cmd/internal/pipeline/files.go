@@ -19,8 +19,8 @@ import (
 // colPath is the column with the path of a record's file.
 const colPath = "path"
 
-// orphanAge is the minimum age of a file without a row before it is removed: another process may be about to
-// commit a row that names it.
+// orphanAge is the minimum age at which a file without a row is removed. A younger file may belong to a row that another
+// process is about to commit.
 const orphanAge = 24 * time.Hour
 
 // folder is the folder for the files of one destination. A file's path depends on its content, so files are
@@ -58,7 +58,7 @@ func (d folder) write(f extract.File) error {
 	return writeDurably(path, f.Body)
 }
 
-// unlinked returns an error if a symbolic link in path would lead elsewhere. The folder itself may be a link.
+// unlinked returns an error if a folder in path is a symbolic link. The folder d itself may be a link.
 func (d folder) unlinked(path string) error {
 	for dir := filepath.Dir(filepath.Clean(path)); dir != "."; dir = filepath.Dir(dir) {
 		info, err := os.Lstat(filepath.Join(string(d), dir))
@@ -69,8 +69,8 @@ func (d folder) unlinked(path string) error {
 	return nil
 }
 
-// settle makes the names of files durable, including existing ones: the process that wrote them may have been
-// killed before it synced their folders.
+// settle makes the names of files durable, including files that existed before. The process that wrote those may have
+// been killed before it synced their folders.
 func (d folder) settle(files []extract.File) error {
 	folders := map[string]bool{}
 	for _, f := range files {
@@ -88,7 +88,7 @@ func (d folder) settle(files []extract.File) error {
 	}
 	err := syncFolder(filepath.Dir(string(d)))
 	if errors.Is(err, fs.ErrPermission) {
-		return nil // the process may not read the parent folder; then it did not make d either
+		return nil // a process that may not read the parent folder has not created d in it
 	}
 	return err
 }
@@ -173,8 +173,8 @@ func (k *destinationRun) keepFiles(g *group) error {
 	return k.folder.keep(g.files)
 }
 
-// tidy removes files that no row names any more after a pass has replaced some. Deleted rows, and earlier
-// versions of rows, still name their files. Errors are ignored: they do not affect the pass.
+// tidy removes the files that no row names any more, after a pass that may have replaced files. Deleted rows, and earlier
+// versions of rows, still name their files. Errors are ignored, because they do not affect the pass.
 func (k *destinationRun) tidy(ctx context.Context, p *pass) {
 	changed := k.sealed.Written > k.inserted || k.sealed.Deleted > 0 || p.resumes
 	if !k.files(p.stream) || !changed {

@@ -20,9 +20,9 @@ import (
 
 // RecordSource is implemented by sources that can request one record, such as *extract.Client.
 type RecordSource interface {
-	// RecordExists reports whether a record of s exists. The map values identifies it by the values of the parameters, as
-	// JSON scalars. Present returns false only if the source reports that the record does not exist; anything else is
-	// an error.
+	// RecordExists reports whether a record of s exists. The map values contains the stream's parameters by name, as JSON
+	// scalars: {"id": 7}. RecordExists returns false only if the source reports that the record does not exist.
+	// Anything else is an error.
 	RecordExists(ctx context.Context, s schemas.Stream, values map[string][]byte) (present bool, requests int, err error)
 }
 
@@ -33,8 +33,8 @@ const (
 	atOnce   = 8
 )
 
-// missingRowCheck requests single records that a pass did not contain: if the list does not prove that a record is
-// gone, the record's own address may show it. The destinations of a pass share it.
+// missingRowCheck requests single records that a pass did not contain. If the list does not prove that a record is
+// gone, the record's own address may show it. The destinations of a pass share one missingRowCheck.
 type missingRowCheck struct {
 	asker  RecordSource
 	detail schemas.Stream
@@ -43,7 +43,7 @@ type missingRowCheck struct {
 	mu       sync.Mutex
 	answers  map[string]answer // by key
 	requests int
-	note     string // why no answer counts; "" if they count
+	note     string // why the answers must not be used; "" if they may be
 }
 
 // answer is the result of requesting a record.
@@ -55,7 +55,7 @@ const (
 	isThere
 )
 
-// newMissingRowCheck returns the check for a pass over s; nil if its records have no address of their own.
+// newMissingRowCheck returns the check for a pass over s; nil if single records of s cannot be requested.
 func (r *run) newMissingRowCheck(s schemas.Stream) *missingRowCheck {
 	asker, ok := r.Source.(RecordSource)
 	detail, found := detailOf(s, r.Catalogue)
@@ -86,7 +86,7 @@ func detailOf(s schemas.Stream, catalogue []schemas.Stream) (schemas.Stream, boo
 }
 
 // request requests the records with these keys, unless that was done before. control is the key of a record that the
-// pass contained. If the source does not return this record before and after the others, no answer counts. // Invariant 12
+// pass contained. If the source does not return this record before and after the others, no answer is used. // Invariant 12
 func (q *missingRowCheck) request(ctx context.Context, control string, keys []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -106,7 +106,7 @@ func (q *missingRowCheck) request(ctx context.Context, control string, keys []st
 	}
 }
 
-// findsControl reports whether the source finds a record that exists.
+// findsControl reports whether the source finds the record with the key control. If not, it sets q.note.
 func (q *missingRowCheck) findsControl(ctx context.Context, control string) bool {
 	if control == "" {
 		q.note = "the pass had no record to test " + q.detail.Name + " with"
@@ -158,7 +158,7 @@ func (q *missingRowCheck) values(key string) map[string][]byte {
 	return map[string][]byte{q.param: []byte(key)}
 }
 
-// findings are the results about the rows that one destination misses.
+// findings are the results about the rows of one destination that the pass did not contain.
 type findings struct {
 	answered, gone, there int64
 	note                  string
@@ -198,7 +198,7 @@ func releaseAll(bs []arrow.RecordBatch) {
 	}
 }
 
-// keysOf returns the values of a key of one column, as JSON.
+// keysOf returns the keys in the first column of the batches, as JSON.
 func keysOf(bs []arrow.RecordBatch) []string {
 	var keys []string
 	for _, b := range bs {

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// maxOpenRejects is the number of rejects of one stream that a run remembers. Of the others it only counts the lost
-// records.
+// maxOpenRejects is the number of rejects of one stream that a run remembers. Among further rejects it only counts the
+// lost records.
 // Invariant 6
 const maxOpenRejects = 100_000
 
@@ -212,7 +212,8 @@ func (o *openRejects) lost() int64 {
 	return n
 }
 
-// nameless returns the number of lost records without a key, whose children are not read.
+// nameless returns the number of lost records without a key, and of those that the run does not remember. Child streams
+// cannot be read for such records.
 func (o *openRejects) nameless() int64 {
 	n := o.more
 	for _, r := range o.all {
@@ -254,8 +255,8 @@ func (k *destinationRun) resolveRejects(ctx context.Context, p *pass, resolved m
 
 // UnstoredError reports that a stream was read to its end but is not complete.
 type UnstoredError struct {
-	Records int64 // records that no table could take and whose loss is not accepted
-	All     bool  // all records of the current pass
+	Records int64 // records that no table could store and whose loss is not accepted
+	All     bool  // none of the pass's records could be stored
 }
 
 // Error states how many records are missing.

@@ -34,15 +34,14 @@ func (o *older) add(at, n int64, page extract.Page) {
 	o.flags = append(o.flags, flags...)
 }
 
-// is reports whether the record with an ordinal is older than the edge.
+// is reports whether the record with this ordinal was changed before the edge.
 func (o *older) is(ordinal int64) bool {
 	i := ordinal - o.from
 	return i >= 0 && i < int64(len(o.flags)) && o.flags[i]
 }
 
-// writeOlder writes and merges the rows of a group that are older than the edge before the others, so that the
-// destination counts how many of the older rows are new or changed. Incremental passes have missed these changes. The
-// other rows stay in k.held.
+// writeOlder first writes and merges the rows whose records were changed before the edge. The destination counts how many
+// of these rows are new or changed: incremental passes have missed these changes. The other rows stay in k.held.
 func (k *destinationRun) writeOlder(ctx context.Context, g *group) error {
 	if !slices.Contains(g.older.flags, true) {
 		return nil
@@ -74,7 +73,7 @@ type refutation struct {
 	Why string `json:"why"` // the reason, as text for users
 }
 
-// set reports whether incremental reading is refuted.
+// set reports whether a missed change is known.
 func (r refutation) set() bool { return r != refutation{} }
 
 // text returns r as the cursor stores it; "" for the zero value.
@@ -94,7 +93,7 @@ func (r refutation) note(s schemas.Stream) string {
 	return "every pass reads the whole list because incremental passes miss changes: " + r.Why
 }
 
-// of returns r if the stream still requests changes in the same way, else the zero value.
+// of returns r if incremental passes over s still request changes in the same way, else the zero value.
 func (r refutation) of(s schemas.Stream) refutation {
 	if r.Of != "" && s.Incremental.Set() && r.Of != requestsBy(s) {
 		return refutation{}
@@ -102,8 +101,8 @@ func (r refutation) of(s schemas.Stream) refutation {
 	return r
 }
 
-// requestsBy returns how incremental passes over s request changes. All ways that probes have found have the same
-// result, because no way is more reliable than another.
+// requestsBy returns how incremental passes over s request changes: the configured field and parameter, or "auto" for any
+// way that probes have found.
 func requestsBy(s schemas.Stream) string {
 	i := s.Incremental
 	if i.Auto {
@@ -112,8 +111,8 @@ func requestsBy(s schemas.Stream) string {
 	return strings.TrimSpace(i.Field + " " + i.Param)
 }
 
-// refute gives up incremental reading if the pass found a change that incremental passes miss, or an order of
-// the list that they do not expect. One such change is enough.
+// refute gives up incremental reading if the pass found one change that incremental passes miss, or if the list is not
+// in the order that they rely on.
 func (k *destinationRun) refute(p *pass, g *group) {
 	if k.incrementalRefuted.set() {
 		return

@@ -47,12 +47,11 @@ const (
 	listed traits = 1 << iota // the current pass has seen the parent
 	filled                    // the parent has live rows
 	stale                     // some of the parent's rows must be written again
-	barren                    // the parent may have no rows
+	barren                    // a parent of this stream may have no rows
 )
 
-// recall reads the stored parents. They count only in a pass that starts or continues at the destination's position,
-// and only as long as their rows exist. Parents of deleted rows, of rows that must be written again, and of missing
-// files are requested again.
+// recall reads the stored parents. They are used only in a pass that starts or continues at the destination's position.
+// A parent is requested again if its rows were deleted or must be written again, or if a file of its rows is missing.
 func (k *destinationRun) recall(ctx context.Context, p *pass, tables []schemas.Table) (*parentage, error) {
 	m := &parentage{passes: k.passes}
 	if err := k.entries(ctx, p, m); err != nil {
@@ -90,7 +89,8 @@ func (k *destinationRun) recall(ctx context.Context, p *pass, tables []schemas.T
 	return m, err
 }
 
-// entries reads the stored parents into m, except those of the pass whose parents must be requested again.
+// entries reads the stored parents into m. It leaves out the parents that the pass k.doubt requested, because they must
+// be requested again.
 func (k *destinationRun) entries(ctx context.Context, p *pass, m *parentage) error {
 	var is traits
 	if !single(p.stream) {
@@ -105,8 +105,8 @@ func (k *destinationRun) entries(ctx context.Context, p *pass, m *parentage) err
 	return err
 }
 
-// parents calls the function each for every stored parent of p's stream.
-func (k *destinationRun) parents(ctx context.Context, p *pass, each func(tuple string, print int64, pass string)) error {
+// parents calls visit for every stored parent of p's stream.
+func (k *destinationRun) parents(ctx context.Context, p *pass, visit func(tuple string, print int64, pass string)) error {
 	columns := []string{"pipeline", "stream", "parent", "print", "run"}
 	return k.dest.Scan(ctx, load.Parents.Name, columns, func(b arrow.RecordBatch) error {
 		texts := make([]*array.String, len(columns))
@@ -119,14 +119,15 @@ func (k *destinationRun) parents(ctx context.Context, p *pass, each func(tuple s
 		}
 		for row := range int(b.NumRows()) {
 			if texts[1].Value(row) == p.stream.Name && texts[0].Value(row) == p.Name && !prints.IsNull(row) {
-				each(texts[2].Value(row), prints.Value(row), texts[4].Value(row))
+				visit(texts[2].Value(row), prints.Value(row), texts[4].Value(row))
 			}
 		}
 		return nil
 	})
 }
 
-// tellsParents reports whether a table has the columns that identify a row's parent, with the source's values.
+// tellsParents reports whether a table has the columns that identify a row's parent, and their types hold the values
+// as the source returned them.
 func tellsParents(t schemas.Table, columns []string) bool {
 	return !slices.ContainsFunc(columns, func(c string) bool {
 		at := t.Columns.FieldIndices(c)
@@ -155,7 +156,7 @@ func single(s schemas.Stream) bool {
 	return false
 }
 
-// holds reports whether a parent is stored with this print, and marks it as still listed.
+// holds reports whether a parent is stored with this print and its rows are complete. It marks the parent as listed.
 func (m *parentage) holds(id uint64, print int64) bool {
 	m.mark(id, listed)
 	i, ok := m.find(id)
@@ -193,7 +194,7 @@ func valuesOf(tuple []byte) []string {
 		switch {
 		case string(v) == "null":
 		case v[0] == '"':
-			_ = json.Unmarshal(v, &texts[i]) // it is a string
+			_ = json.Unmarshal(v, &texts[i]) // cannot fail: it is a JSON string
 		default:
 			texts[i] = string(v)
 		}

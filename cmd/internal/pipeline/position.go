@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// position is a stream's cursor as a destination stores it: the source's own cursor, and the pass it belongs to,
-// which a later process needs in order to continue that pass. The stored form is
+// position is a stream's cursor as a destination stores it. It contains the source's own cursor, and the id of the pass,
+// so that a later process can continue the pass. The stored form is
 //
 //	{"pass":"<id>","at":<source's cursor>,"end":true,"most":41,"turn":3}
 //
@@ -20,7 +20,7 @@ import (
 // rows they did not contain; it decides which unchanged parents a pass requests. doubt is the id of a pass whose
 // parents must be requested again. The zero position is the beginning, stored as "".
 //
-// "by" is the id of a later run that has committed without moving the position. It makes the cursor differ.
+// "by" is the id of a later run that has committed without moving the position, so that the cursor changes all the same.
 // "backfills" are the positions of backfills: see Backfill. "events" is how far the stream's webhook events are
 // applied: see applied.
 type position struct {
@@ -30,7 +30,7 @@ type position struct {
 	longest   int64
 	touchedBy string
 
-	steady bool // the list had that length again, but some records were new
+	steady bool // the list again had longest records, but some of them were new
 
 	passes        int64  // finished passes that knew which rows they did not contain
 	parentsUnsure string // a pass whose parents must be requested again

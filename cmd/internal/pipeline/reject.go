@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// reject is an unresolved row of _penstock_rejects.
+// reject is a row of _penstock_rejects.
 type reject struct {
 	run, pipeline, stream    string
 	pass, ordinal            int64
@@ -57,7 +57,7 @@ func rejectRow(run, pipeline, stream string, pass int, now, accepted time.Time, 
 // passID returns the id of the pass that made j.
 func (j *reject) passID() string { return passID(j.run, j.pass) }
 
-// streamsWithRejects returns the streams of the pipeline that have unresolved rejects.
+// streamsWithRejects returns the streams of the pipeline that have unresolved rejects in the destination.
 func (r *run) streamsWithRejects(ctx context.Context, d Destination) (map[string]bool, error) {
 	found := map[string]bool{}
 	columns := []string{"pipeline", "stream", "resolved_at"}
@@ -72,8 +72,8 @@ func (r *run) streamsWithRejects(ctx context.Context, d Destination) (map[string
 	return found, err
 }
 
-// rejects returns the stream's unresolved rejects for which want returns true, as many as fit in memory. It
-// counts the others.
+// rejects returns the stream's unresolved rejects for which want returns true, up to the limits of one call. It counts
+// the further ones in t.done.Left.
 func (t *rejectRetry) rejects(ctx context.Context, want func(*reject) bool) ([]*reject, error) {
 	var all []*reject
 	bytes := 0

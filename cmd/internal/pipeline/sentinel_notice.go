@@ -51,19 +51,20 @@ const (
 	NoticeTable       = "table"      // the table is not the one that the last pass wrote
 )
 
-// tolerances are the limits within which a stream may change from one run to the next without a notice.
+// tolerances are the limits within which a stream may change from one run to the next without a notice. A loss or growth
+// causes a notice only if it exceeds both of its limits.
 type tolerances struct {
-	evidence float64 // expected values that must be missing before a field counts as vanished
-	nulls    float64 // least change of the share of rows with a value,
-	sigmas   float64 // and how far it must be from chance, in standard deviations
-	loss     int64   // rows that may be lost,
-	share    float64 // and their share of the table
-	growth   float64 // factor by which the rows may grow,
-	gained   int64   // and rows that may be gained
+	evidence float64 // number of values to expect in a field before its absence counts as vanished
+	nulls    float64 // smallest change of the share of rows with a value that causes a notice
+	sigmas   float64 // smallest such change in standard deviations, because a smaller one may be chance
+	loss     int64   // rows that may be lost
+	share    float64 // share of the rows that may be lost
+	growth   float64 // factor by which the number of rows may grow
+	gained   int64   // rows that may be gained
 }
 
-// The limits of a loss are those of the brake on deletions. So rows that may be deleted without confirmation cause no
-// notice.
+// The limits of a loss are those above which deletions need a person's confirmation. So rows that may be deleted without
+// confirmation cause no notice.
 var usualTolerances = tolerances{evidence: 14, nulls: 0.25, sigmas: 5, loss: proof.BrakeRows, share: proof.BrakeShare / 100.0, growth: 3, gained: 1000}
 
 // drift compares two profiles of one stream. It returns the gravest notices first.

@@ -34,7 +34,7 @@ func (l *leftover) release() {
 }
 
 // review finds, at the end of a pass, the rows that the pass did not contain. It must be called before the transaction
-// of the last rows begins, and sees the rows that were committed before.
+// of the last rows begins. It sees the rows that were committed before.
 func (k *destinationRun) review(ctx context.Context, p *pass, g *group) error {
 	if g.end == nil || p.parents == nil || k.parentage == nil || p.resumes || k.left != nil {
 		return nil
@@ -48,8 +48,8 @@ func (k *destinationRun) review(ctx context.Context, p *pass, g *group) error {
 	return k.leftParents(ctx, p)
 }
 
-// leftParents finds the stored parents that the pass has not seen. They are removed, because a parent that
-// returns may have lost its rows.
+// leftParents finds the stored parents that the pass has not seen, so that they are no longer stored. If such a parent
+// appears again, it is requested like a new one, because its rows may be gone.
 func (k *destinationRun) leftParents(ctx context.Context, p *pass) error {
 	if !slices.ContainsFunc(k.parentage.entries, func(e remembered) bool { return e.is&listed == 0 }) {
 		return nil
@@ -58,7 +58,7 @@ func (k *destinationRun) leftParents(ctx context.Context, p *pass) error {
 	return k.parents(ctx, p, func(tuple string, _ int64, _ string) {
 		id := tupleID([]byte(tuple))
 		if _, asked := slices.BinarySearch(p.parents.requested, id); !asked && !k.parentage.lists(id) {
-			k.left.lost = append(k.left.lost, []any{p.Name, p.stream.Name, strings.Clone(tuple), nil, p.id, now}) // its memory is freed after the scan
+			k.left.lost = append(k.left.lost, []any{p.Name, p.stream.Name, strings.Clone(tuple), nil, p.id, now}) // the scan frees the memory of tuple
 		}
 	})
 }
@@ -91,7 +91,7 @@ func (k *destinationRun) leftRows(ctx context.Context, p *pass) error {
 			}
 			rows = append(rows, row)
 			k.left.parents[rowID(contexts, row)] = true
-			if !p.parents.only(keys, contexts, row) {
+			if !p.parents.exclusive(keys, contexts, row) {
 				k.left.foreign++
 			}
 		}
@@ -106,9 +106,9 @@ func (k *destinationRun) skipped(p *pass, context []arrow.Array, row int) bool {
 	return !asked && k.parentage.lists(id)
 }
 
-// only reports whether no other parent's answer can contain the row's record. That is so if each parent has one
+// exclusive reports whether no other parent's answer can contain the row's record. That is so if each parent has one
 // record, whose key is one of the parent's values, and no existing parent has this value.
-func (k *parentTracker) only(key, context []arrow.Array, row int) bool {
+func (k *parentTracker) exclusive(key, context []arrow.Array, row int) bool {
 	if !k.single || len(key) != 1 {
 		return false
 	}
@@ -159,7 +159,7 @@ func (k *destinationRun) outcome(g *group, out load.Outcome) load.Outcome {
 	if g.end == nil || g.end.Skipped == 0 {
 		return out
 	}
-	out.Known = k.left != nil // else the pass was resumed, and the rows of its first part are unknown
+	out.Known = k.left != nil // otherwise the pass was resumed, and the rows of its first part are unknown
 	if out.Known {
 		out.Alive, out.Missing = k.left.alive+out.Inserted, k.left.missing
 		out.Keys = retained(k.left.keys)
@@ -167,8 +167,8 @@ func (k *destinationRun) outcome(g *group, out load.Outcome) load.Outcome {
 	return out
 }
 
-// notePasses records whether the requested parents count as read. The next pass requests them again if the pass was
-// contradicted, or if it is unknown which rows it did not contain.
+// notePasses counts the pass in k.passes. But if the pass was contradicted, or if it is unknown which rows it did not
+// contain, notePasses stores its id in k.doubt instead, and the next pass requests its parents again.
 func (k *destinationRun) notePasses(p *pass, e *ending) {
 	switch {
 	case p.parents == nil || e.decision.Action == proof.RequestMissing:

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// StreamLocks serialize the runs of a pipeline and its deltas in one process, stream by stream, because a page
-// may contain an older state of a record than a delta has just committed. Only the holder of a stream's lock
+// StreamLocks holds one lock per stream of a pipeline, shared by the runs and the deltas in one process. Without a lock,
+// the page of a run could replace a record that a delta has just committed with an older state. Only the holder of a stream's lock
 // commits, and a pass requests its pages after every earlier commit. A pass that is committed in parts releases
 // the lock between two commits: see [overlay]. // Invariant 8
 //
@@ -54,7 +54,7 @@ func (t *StreamLocks) watch(stream string) *streamLock {
 	return u
 }
 
-// take waits for the stream's lock, for passes.
+// take waits for the stream's lock and takes it for the passes of a run.
 func (t *StreamLocks) take(ctx context.Context, stream string) (*streamLock, error) {
 	if t == nil {
 		return nil, nil
@@ -73,7 +73,7 @@ func (u *streamLock) since() time.Time {
 	return u.ended
 }
 
-// regain waits for the lock.
+// regain waits for the lock and takes it.
 func (u *streamLock) regain(ctx context.Context) error {
 	select {
 	case u.c <- struct{}{}:
@@ -92,9 +92,9 @@ func (u *streamLock) allowDeltas(overlays map[string]*overlay) {
 	u.release()
 }
 
-// leave ends the passes of a run over the stream; now is the time by the run's clock. If has is true, the run holds
-// the lock, and leave releases it.
-func (u *streamLock) leave(has bool, now time.Time) {
+// leave ends the passes of a run over the stream. If locked is true, the run holds the lock, and leave releases it. now is
+// the time by the run's clock.
+func (u *streamLock) leave(locked bool, now time.Time) {
 	if u == nil {
 		return
 	}
@@ -102,13 +102,14 @@ func (u *streamLock) leave(has bool, now time.Time) {
 	u.overlays, u.ended = nil, now
 	u.mu.Unlock()
 	u.deltasAllowed.Store(false)
-	if has {
+	if locked {
 		u.release()
 	}
 }
 
-// try takes the lock for deltas if it is free. If a running pass releases it between its commits, try waits up
-// to patience for the current commit to end. The overlays, by destination, are nil if no pass is running.
+// try takes the lock for deltas if the lock is free. If a running pass releases the lock between its commits, try waits
+// up to patience for the current commit to end. ok is false if the lock could not be taken. The overlays, by destination,
+// are nil if no pass is running.
 func (u *streamLock) try(ctx context.Context, patience time.Duration) (overlays map[string]*overlay, ok bool) {
 	if u == nil {
 		return nil, true

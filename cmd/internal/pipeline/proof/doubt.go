@@ -136,7 +136,8 @@ func wereRejected(n int64) string {
 // totalChanged reports whether the source states two different totals. At least one of them is wrong.
 func totalChanged(f *Facts) bool { return !f.FirstTotal.agrees(f.LastTotal) }
 
-// totalNotMet reports whether a whole pass found another number of records than the source states.
+// totalNotMet reports whether a pass that was not resumed found another number of records than the source states. Gaps
+// count as found.
 func totalNotMet(f *Facts) bool {
 	return f.stated() >= 0 && !f.Resumed && int64(f.stated()) != f.Listed()+f.Gaps
 }
@@ -149,21 +150,21 @@ func (f *Facts) stated() Total {
 	return f.LastTotal
 }
 
-// usualLength reports whether a single page may be the first of several: its number of records is a usual page size,
+// usualLength reports whether a single page may be the first of several. Its number of records is a usual page size,
 // and only probes say that no other page exists. A list that was once longer is not in doubt, unless only its first
 // page ever had records.
 func usualLength(f *Facts) bool {
 	return f.Guessed && f.Rule == "one_page" && f.Round && f.LastTotal < 0 && (f.Cut() || f.Unshown)
 }
 
-// readingsDiffer reports whether two whole readings found different records and the source's total does not
-// settle which one is right.
+// readingsDiffer reports whether two whole readings found different records, and the total does not show that this
+// reading is right.
 func readingsDiffer(f *Facts) bool {
 	return f.Second == OtherRecords && !f.settled() && !oneObject(f)
 }
 
-// openSignal returns the first unexplained signal that the total does not settle. A list that returned as many
-// records as it states has no more, but a signal with a larger number contradicts that total.
+// openSignal returns the first unexplained signal that the total does not explain; "" for none. A list that returned as
+// many records as the total says has no more. But a signal with a number larger than that contradicts the total.
 func (f *Facts) openSignal() string {
 	for _, s := range f.Unexplained {
 		if !f.settled() || beyond(s, f.Distinct) {
