@@ -9,8 +9,8 @@ import (
 )
 
 // AddSourceUnits adds the units of one source in a run to l, unless worker already has units of that source in
-// the run. Only one process can work on a source at a time. So unfinished units of other processes are
-// cancelled first: those processes ended before their run did.
+// the run. Only one process can work on a source at a time. So if other processes have left unfinished
+// units, those processes are gone, and their units are cancelled first.
 func AddSourceUnits(ctx context.Context, l state.Units, worker string, units []state.Unit) error {
 	if len(units) == 0 {
 		return nil
@@ -48,8 +48,8 @@ func EndLastAttempt(units []state.Unit, putOff bool) []state.Unit {
 	return last
 }
 
-// WithEarlierAttempts returns r, the report of a run's last attempt at a source, with what earlier attempts of
-// the worker completed. That is in the ended units of the worker that are not in last. // Invariant 14
+// WithEarlierAttempts adds the worker's earlier attempts to r, the report of a run's last attempt at a source. It
+// takes them from the worker's ended units, except the units of the last attempt. // Invariant 14
 func WithEarlierAttempts(r pipeline.Report, worker string, units, last []state.Unit) pipeline.Report {
 	for _, u := range units {
 		if !u.State.Ended() || u.Worker != worker || slices.ContainsFunc(last, func(l state.Unit) bool { return l.ID == u.ID }) {

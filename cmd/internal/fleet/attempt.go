@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Attempt is one attempt at units that were claimed together. A unit is settled as soon as all of its
-// streams are complete, even while other units are still read. If another worker takes over the
-// attempt, it does not read the settled unit again. An Attempt is safe for concurrent use.
+// Attempt is one attempt at units that were claimed together. To settle a unit is to determine its state and
+// report after the attempt. A unit is settled as soon as all of its streams are complete, even while other
+// units are still read. If another worker takes over the attempt, it does not read the settled unit again. An Attempt is safe for concurrent use.
 type Attempt struct {
 	redact       func(string) string
 	settle       func(...state.Unit)
@@ -26,7 +26,7 @@ type Attempt struct {
 
 // NewAttempt begins an attempt at units. destinations is the number of destinations of each stream. It
 // calls settle with each unit that is settled before the attempt ends, and redact with each text
-// before it is stored. now must be the ledger's clock: with the clock of a machine that is hours off,
+// before it is stored. now must be the clock of the state. With a machine's clock that is hours wrong,
 // retries would wait for hours, or not at all.
 func NewAttempt(units []state.Unit, destinations int, now func() time.Time, redact func(string) string, settle func(...state.Unit)) *Attempt {
 	return &Attempt{

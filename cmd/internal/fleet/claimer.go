@@ -36,11 +36,11 @@ const settleEvery = time.Second
 // settleGrace is how long an attempt may still write its results after it must stop. // Invariant 15
 const settleGrace = time.Second
 
-// Work claims units by c, calls do to make an attempt at them, and settles the units that do returns.
-// During the attempt, do may pass units that are already settled to settle, from any goroutine. It
-// must not return those units. do must stop when its context ends. Work returns the number of claimed
-// units. Losing a unit is no error, because its new worker settles it.
-func (h Claimer) Work(ctx context.Context, c state.Claim, do func(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit) (int, error) {
+// Work claims the units that c selects and calls attempt with them. attempt returns the units as they are to be
+// stored, and Work stores them. attempt may pass units that are finished earlier to settle, from any goroutine;
+// it must not return those. It must stop when its context ends. Work returns the number of claimed units. It is
+// no error if another worker has taken over a unit, because that worker settles it.
+func (h Claimer) Work(ctx context.Context, c state.Claim, attempt func(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit) (int, error) {
 	if h.Life <= 0 {
 		h.Life = DefaultLife
 	}
@@ -58,7 +58,7 @@ func (h Claimer) Work(ctx context.Context, c state.Claim, do func(ctx context.Co
 	var beside sync.WaitGroup
 	beside.Go(func() { g.beat(limited, claimed, cancel) })
 	beside.Go(func() { g.flush(limited) })
-	settled := do(limited, units, g.settle)
+	settled := attempt(limited, units, g.settle)
 	cancel(nil)
 	beside.Wait()
 	g.settle(settled...)
@@ -94,7 +94,7 @@ func (g *heldUnits) flush(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = g.write(ctx) // the next tick retries, and finally Work
+			_ = g.write(ctx) // after an error, the next tick tries again, and at last Work
 		}
 	}
 }
@@ -126,8 +126,8 @@ func (g *heldUnits) held() []int64 {
 }
 
 // beat sends heartbeats until ctx ends. It calls lost when another worker has the units. last is the
-// time of the last successful heartbeat. If heartbeats fail for too long, beat calls lost a margin
-// before the store lets another worker claim the units, unless the claimer is Alone. It measures this
+// time of the last successful heartbeat. If heartbeats fail for too long, beat calls lost some time
+// before the store lets another worker claim the units, unless the claimer is Alone. It measures that
 // time by this process's clock. // Invariant 13
 func (g *heldUnits) beat(ctx context.Context, last time.Time, lost context.CancelCauseFunc) {
 	life := g.claimer.Life

@@ -3,8 +3,8 @@ package fleet
 import "github.com/penstock-data/penstock/schemas"
 
 // Families groups the streams that one process must read together. A family is a parent with its child
-// streams, and twins, whose lists are compared with each other. Families, and the streams in each,
-// keep the order of streams.
+// streams. Twins, two streams whose lists are compared with each other, are in one family too. Families
+// are in the order of their first streams, and the streams of a family keep their order.
 func Families(streams []schemas.Stream) [][]schemas.Stream {
 	at := make(map[string]int, len(streams))
 	root := make([]int, len(streams))

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Joined returns the report of a run whose units have ended: the report of its only source,
-// or the sums over its sources. // Invariant 14
+// Joined returns the report of a run whose units have ended. If the run has several sources, the report
+// contains the sums over them. // Invariant 14
 func Joined(run, name string, units []state.Unit) pipeline.Report {
 	var sources []string
 	of := map[string][]state.Unit{}
@@ -23,7 +23,7 @@ func Joined(run, name string, units []state.Unit) pipeline.Report {
 		return joined(run, name, units)
 	}
 	t := NewOutcomes(run, name)
-	var started, ended time.Time // by the ledger's clock
+	var started, ended time.Time // by the clock of the state
 	for _, s := range sources {
 		r := joined(run, name, of[s])
 		t.Add(s, r, r.Err)

@@ -19,7 +19,7 @@ type Outcome struct {
 	Written  int64           `json:"written"`           // rows, over all destinations
 	Deleted  int64           `json:"deleted,omitempty"` // rows, over all destinations
 	Seconds  float64         `json:"seconds"`
-	Error    string          `json:"error,omitempty"` // why the source is not complete
+	Error    string          `json:"error,omitempty"` // first reason why the source is not complete
 
 	code int
 }
@@ -157,7 +157,7 @@ func (t *Outcomes) Report() pipeline.Report {
 }
 
 // ExitCode returns the process's exit code after the run. For a stopped run, it is the exit code of the first stopped
-// source. For a failed run, it is the exit code of the sources if they all have the same one.
+// source. For a failed run, it is the exit code of the sources if all of them have the same, else 1.
 func (t *Outcomes) ExitCode() int {
 	r := t.Report()
 	t.mu.Lock()

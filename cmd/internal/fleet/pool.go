@@ -1,6 +1,6 @@
 // Package fleet schedules the work of one process over many sources. Each piece of work is a [Job]:
-// one call of pipeline.Run over one source, or over some streams of a source. A [Pool] takes the
-// sources in turn and runs a bounded number of jobs at the same time. A job that waits for its source
+// one call of pipeline.Run over one source, or over some streams of a source. A [Pool] lets the
+// sources take turns and runs a bounded number of jobs at the same time. A job that waits for its source
 // does not hold up the others.
 //
 // The package depends on neither configurations nor destinations. The caller decides what a job does,
@@ -22,7 +22,7 @@ import (
 // started. A job is put off twice at most.
 type Job struct {
 	Source string
-	Silent bool // the source did not answer the last time: the job starts after the others
+	Silent bool // the source did not answer the last time, so the job starts after the others
 	Run    func(ctx context.Context, beat func()) (again bool)
 }
 
@@ -34,7 +34,7 @@ type Pool struct {
 	Width    int           // maximum of jobs that work at the same time; 0: DefaultWidth
 	Most     int           // maximum of jobs under way, including those that wait for their sources; 0: four times Width // Invariant 6
 	Each     int           // maximum of jobs of one source at the same time; 0: 1
-	Patience time.Duration // after this time without a beat, a job counts as waiting for its source; the time is shorter if sources usually answer faster; 0: DefaultPatience
+	Patience time.Duration // longest time without a beat before a job counts as waiting for its source; it is shorter if sources usually answer faster; 0: DefaultPatience
 }
 
 // Defaults of a Pool.
@@ -49,7 +49,7 @@ const (
 //
 // A job counts as working until its source is silent for longer than sources usually are. Before the
 // first answer, a job counts as a fraction: the share of recent jobs whose source answered. So sources
-// that never answer, however many, leave nearly all of the width to the others. When Most jobs are
+// that never answer, however many, leave nearly all of the width to the others. When p.Most jobs are
 // under way, a job whose source stays silent is put off.
 func (p Pool) Run(ctx context.Context, jobs []Job) int {
 	s := newRun(p, jobs)
@@ -95,7 +95,7 @@ type task struct {
 	Job
 	runningJob
 	tried bool // it was started before
-	again bool // its Run returned true: it starts again if it was put off
+	again bool // its Run returned true, so it starts again if it was put off
 }
 
 func newRun(p Pool, jobs []Job) *run {
@@ -116,7 +116,7 @@ func (s *run) queue(t *task) {
 	s.left++
 }
 
-// next removes and returns the next task. It skips sources that already have Each jobs
+// next removes and returns the next task. It skips sources that already have s.Each jobs
 // under way, and returns nil if there is no task.
 func (s *run) next() *task {
 	for i := range s.lines {
@@ -144,7 +144,7 @@ func (s *run) start(ctx context.Context, t *task) {
 }
 
 // await returns when a job has ended, when ctx ends, or when it is time to check again
-// whether working jobs now wait for their sources and others can start.
+// whether jobs now wait for their sources, so that other jobs can start.
 func (s *run) await(ctx context.Context) {
 	var look <-chan time.Time
 	if first := s.round(); first < lastRound || first == lastRound && len(s.active) < s.Most {

@@ -23,7 +23,7 @@ type scheduler struct {
 // runningJob is a job under way. The lock of the scheduler guards the fields below cancel.
 type runningJob struct {
 	round  int
-	off    bool // put off, into the round in the field round
+	off    bool // put off; round is then the round that it moves into
 	aside  bool // continues without a slot
 	cancel context.CancelCauseFunc
 
@@ -35,8 +35,8 @@ type runningJob struct {
 
 // Parameters of the moving share of jobs whose source answers.
 const (
-	lately     = 16       // number of recent jobs that the share is about
-	leastShare = 1. / 16. // above 0, so that a job always counts for something
+	lately     = 16       // number of recent jobs that determine the share
+	leastShare = 1. / 16. // above 0, so that each job uses some of the width
 )
 
 func newScheduler(p Pool) *scheduler {
@@ -154,12 +154,12 @@ func (f *scheduler) room() bool {
 }
 
 // longSilence is how long a source that has answered before must be silent until its job is put off,
-// in multiples of Patience. It is long because that job has work under way that would be interrupted.
+// in multiples of Patience. It is long because putting off that job interrupts work.
 const longSilence = 5
 
 // putOff ends jobs that wait for their sources, to make room for other jobs. waiting is the first
-// round with a job that could start. Jobs whose source never answered are ended first. Within each
-// group, the job that waits the longest is ended first. // Invariant 15
+// round with a job that could start. First it ends jobs whose source never answered, and then jobs whose
+// source has answered before. Of each kind, the job that waits the longest is ended first. // Invariant 15
 func (f *scheduler) putOff(waiting int) {
 	if len(f.active) < f.Most {
 		return
@@ -176,7 +176,7 @@ func (f *scheduler) putOff(waiting int) {
 }
 
 // longestSilent returns the job to put off next and the round that it moves into; nil if there is
-// none. No job is put off for a job of the same or a later round than that.
+// none. A job is put off only if the round waiting is earlier than the round that the job moves into.
 func (f *scheduler) longestSilent(waiting int) (found *runningJob, into int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Slots schedules jobs that arrive one by one, as a [Pool] schedules the jobs of a list. Each job
-// takes a slot; there are as many slots as the Pool's width. While the source of a job is silent, the
+// Slots schedules jobs that arrive one by one, as a [Pool] schedules the jobs of a list. A slot is a place
+// for one job; there are as many slots as the Pool's width. While the source of a job is silent, the
 // job may continue without its slot, and another job takes the slot. Slots are safe for concurrent
 // use.
 type Slots struct {
@@ -25,11 +25,11 @@ func NewSlots(p Pool) *Slots {
 // Slot is the slot of one job.
 type Slot struct {
 	of     *Slots
-	begins chan struct{} // Begin sends on it
+	begins chan struct{} // StartWait sends on it
 	runningJob
 }
 
-// takeLooks is how often Take checks for a free slot before it gives up.
+// takeLooks is how often Acquire checks for a free slot before it gives up.
 const takeLooks = 32
 
 // Acquire returns a slot for a job. It returns nil if no slot is free for some seconds, or if ctx ends.
@@ -68,8 +68,8 @@ func (ps *Slots) take() (*Slot, <-chan struct{}) {
 
 // StartWait starts to measure how long the job waits for its source, until end is called. round is the
 // round into which an earlier attempt at the job was put off, or 0; in the last round, a job is not
-// put off again. If the job is put off, the context that Begin returns ends with [ErrPutOff] as its
-// cause, and end returns the new round.
+// put off again. If the job is put off, limited ends with [ErrPutOff] as its cause, and end
+// returns the new round.
 func (p *Slot) StartWait(ctx context.Context, round int) (limited context.Context, end func() (round int, off bool)) {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
@@ -90,8 +90,8 @@ func (p *Slot) StartWait(ctx context.Context, round int) (limited context.Contex
 // RecordAnswer records that the source has answered.
 func (p *Slot) RecordAnswer() { p.of.scheduler.beat(&p.runningJob) }
 
-// Wait returns true when done is closed. If the source is silent before, and another job needs the
-// slot, it returns false: the job then continues without a slot.
+// Wait returns true when done is closed. It returns false as soon as the source is silent and the slot can be
+// given up. The job then continues without a slot.
 func (p *Slot) Wait(done <-chan struct{}) bool {
 	look := time.NewTicker(p.of.scheduler.look())
 	defer look.Stop()
@@ -108,8 +108,8 @@ func (p *Slot) Wait(done <-chan struct{}) bool {
 	}
 }
 
-// stepAside gives up the slot if the job waits for its source and at least one of the taken slots is
-// idle. It reports whether it did so.
+// stepAside gives up the slot if the job waits for its source and the jobs leave at least one of the taken slots
+// unused. It reports whether it did so.
 func (p *Slot) stepAside() bool {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()

@@ -36,7 +36,7 @@ func StreamsOf(units []state.Unit) []string {
 	return names
 }
 
-// UnitReport is the stored report of a unit: about its last attempt, and how many attempts failed.
+// UnitReport is the stored report of a unit. It describes the last attempt, and counts the attempts that failed.
 type UnitReport struct {
 	Status   pipeline.Status         `json:"status,omitempty"`
 	Reason   string                  `json:"why,omitempty"` // why the unit is not complete
@@ -83,14 +83,14 @@ const (
 	// retried later. A longer wait is left to a later run.
 	longestPark = time.Hour
 	// lockedPause is the pause before a unit is retried whose source or destination is locked by another process.
-	// It grows with each attempt, up to lockedPauses times.
+	// It is multiplied by the number of the attempt, but at most by lockedPauses.
 	lockedPause  = time.Second
 	lockedPauses = 20
 )
 
-// Settle returns units in their states after an attempt with report r, or after an attempt that err
-// prevented. final reports whether err comes from the configuration, so that a retry would fail again.
-// redact is applied to texts before they are stored.
+// Settle returns the units with their states and reports after an attempt. r is the report of the attempt. If
+// there was no attempt, err is the reason. final reports whether err comes from the configuration, so that a
+// retry would fail again. redact is applied to texts before they are stored.
 func Settle(units []state.Unit, r pipeline.Report, err error, final bool, now time.Time, redact func(string) string) []state.Unit {
 	of := map[string][]pipeline.StreamReport{}
 	for _, s := range r.Streams {
@@ -183,8 +183,8 @@ func (rep *UnitReport) again(u state.Unit, now time.Time) state.Unit {
 	return u
 }
 
-// parked returns the state of a unit whose source or table was not available, and the time until which
-// it waits.
+// parked returns the state of a unit with parked streams, and the time until which it waits. A unit that would have to
+// wait for longer than longestPark is done.
 func parked(streams []pipeline.StreamReport, now time.Time) (state.UnitState, time.Time) {
 	until := now.Add(lockedPause)
 	for _, s := range streams {

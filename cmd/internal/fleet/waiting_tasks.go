@@ -28,13 +28,13 @@ func (l *waitingTasks) add(t *task) {
 	q.tasks = append(q.tasks, t)
 }
 
-// next removes and returns a task of the next source for which the function may returns true; nil if
-// there is none.
-func (l *waitingTasks) next(may func(source string) bool) *task {
+// next removes and returns a task of the next source for which allowed returns true; nil if there is
+// none.
+func (l *waitingTasks) next(allowed func(source string) bool) *task {
 	for i := range l.queues {
 		at := (l.turn + i) % len(l.queues)
 		q := l.queues[at]
-		if !may(q.source) {
+		if !allowed(q.source) {
 			continue
 		}
 		t := q.tasks[0]

@@ -1,6 +1,6 @@
 // Package queue wakes up workers when units are ready. It uses River, a queue of jobs in the state
-// database. A job only wakes up a worker. The worker then selects the next source and its units from
-// the ledger, in the transaction that claims them. So a wakeup that arrives twice or too late does
+// database. A job of River only wakes up a worker. The worker then selects the next source and its units
+// in the state, in the transaction that claims them. So a wakeup that arrives twice or too late does
 // nothing, and no source waits because its wakeup is behind thousands of others.
 package queue
 
@@ -49,12 +49,13 @@ type Wakeup struct {
 // Kind implements [river.JobArgs].
 func (Wakeup) Kind() string { return "unit" }
 
-// mostPart is how many bytes of a unit's part a Wakeup contains. The part is informational.
+// mostPart is the maximum size of the part in a Wakeup, in bytes. A longer part is cut. The part is only for
+// people who look at the queue.
 const mostPart = 200
 
 // Enqueue inserts wakeups for units, in the transaction that makes the units claimable. It inserts one
-// wakeup for all units of a source that may begin at the same time. postgres.Options uses it as
-// Enqueue.
+// wakeup for all units of a source that may begin at the same time. It is meant for the field Enqueue of
+// postgres.Options.
 func Enqueue(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) error {
 	type together struct {
 		run, pipeline, source string
@@ -103,7 +104,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// quiet discards River's log: the units report their own results.
+// quiet discards River's log, because the units report their own results.
 var quiet = slog.New(slog.DiscardHandler)
 
 // queueOf returns the queue of a unit's run, by the run's cause.

@@ -12,9 +12,9 @@ import (
 // mostAhead is how many waiting units of a pipeline are read to find its next sources.
 const mostAhead = 1000
 
-// turnsSQL returns the waiting sources. Pipelines take turns: first the pipeline with the fewest
-// running sources; among equals, the one that has not begun a unit for the longest time. The sources
-// of a pipeline keep their order. Sources with a running unit are left out.
+// turnsSQL returns the waiting sources. Pipelines take turns: first comes the pipeline with the fewest
+// running sources and, among equals, the pipeline that has not begun a unit for the longest time. The
+// sources of a pipeline keep their order. Sources with a running unit are left out.
 const turnsSQL = `WITH busy AS (
 	SELECT DISTINCT pipeline, source FROM units WHERE state = 'running'
 ), waiting AS (
@@ -36,27 +36,27 @@ const turnsSQL = `WITH busy AS (
 SELECT run, pipeline, source FROM placed JOIN shares USING (pipeline)
 ORDER BY busy + place, begun NULLS FIRST, since, first`
 
-// turns returns wakeups for the waiting sources of the queue of own, in the order of their turns, and
-// then own. The order does not depend on which process planned a run, or when. So a run of many
+// turns returns wakeups for the waiting sources, in the order of their turns, and last the received wakeup.
+// The sources are those of the queue that delivered it. The order does not depend on which process planned a run, or when. So a run of many
 // sources does not block a run of a few.
-func (w Worker) turns(ctx context.Context, own Wakeup) ([]Wakeup, error) {
-	rows, err := w.Pool.Query(ctx, turnsSQL, w.Pipelines(), refresh, own.Queue == Deltas, mostAhead)
+func (w Worker) turns(ctx context.Context, received Wakeup) ([]Wakeup, error) {
+	rows, err := w.Pool.Query(ctx, turnsSQL, w.Pipelines(), refresh, received.Queue == Deltas, mostAhead)
 	if err != nil {
 		return nil, fmt.Errorf("select next sources: %w", err)
 	}
 	calls, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Wakeup, err error) {
-		c.Queue = own.Queue
+		c.Queue = received.Queue
 		return c, row.Scan(&c.Run, &c.Pipeline, &c.Source)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("select next sources: %w", err)
 	}
-	return append(calls, own), nil
+	return append(calls, received), nil
 }
 
-// waits reports whether a wakeup is still needed. It is if its unit still waits for the attempt that
-// the wakeup is for. It is also needed if its source has a waiting unit that must run apart from the
-// others, because it is suspected of killing its workers.
+// waits reports whether a wakeup is still needed. It is needed if its unit still waits for the attempt that
+// the wakeup is for. It is also needed if a unit of its source waits that must run alone, because
+// several workers have died while they worked on that unit.
 func (w Worker) waits(ctx context.Context, c Wakeup) (waits bool, err error) {
 	err = w.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM units WHERE state IN ('waiting', 'parked')
 		AND (id = $1 AND attempt = $2 OR run = $3 AND pipeline = $4 AND source = $5 AND broken >= $6))`,

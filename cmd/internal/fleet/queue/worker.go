@@ -17,14 +17,14 @@ import (
 type Worker struct {
 	Pool   *pgxpool.Pool
 	Schema string
-	Slots  int // sources worked on at once: see Widths
+	Slots  int // number of sources worked on at once: see Widths
 	Log    *slog.Logger
 
 	// Do works on a source, and returns soon after its context ends. Of the Wakeup it uses only the run,
 	// the pipeline and the source. It may be called twice for the same source, even at the same time. did reports
-	// whether there was something to do; if not, pause is how soon there may be. After an error
-	// the wakeup is retried, a little later each time. Do may return before its work has ended,
-	// which frees the slot for another wakeup.
+	// whether there was something to do. If there was nothing, pause is the time after which there may be
+	// something; 0 if that is unknown. After an error the wakeup is retried, a little later each time. Do may
+	// return before its work has ended; then another wakeup can use the slot.
 	Do func(ctx context.Context, c Wakeup) (did bool, pause time.Duration, err error)
 	// Pipelines returns the pipelines that Do knows.
 	Pipelines func() []string
@@ -41,8 +41,8 @@ type Worker struct {
 // Durations of the queue.
 const (
 	lookEvery  = 5 * time.Second
-	callLife   = time.Minute           // River's limit for one job
-	callRescue = 2 * time.Minute       // after which a job's worker counts as gone; see rescue
+	callLife   = time.Minute           // River's time limit for one job
+	callRescue = 2 * time.Minute       // time after which a job's worker counts as gone; see rescue
 	kept       = time.Hour             // retention of completed jobs
 	fetchPause = 10 * time.Millisecond // between two fetches of jobs: a free slot waits at least this long
 	never      = 365 * 24 * time.Hour
@@ -123,8 +123,8 @@ type answerer struct {
 	live context.Context // until the worker is stopped
 }
 
-// Work handles one wakeup. It ignores River's context and its timeout: the units have their own
-// time limits.
+// Work handles one wakeup. It ignores River's context and time limit, because the units have time limits
+// of their own.
 func (a *answerer) Work(_ context.Context, job *river.Job[Wakeup]) error {
 	call := job.Args
 	call.Queue = job.Queue
@@ -145,11 +145,11 @@ func (a *answerer) Work(_ context.Context, job *river.Job[Wakeup]) error {
 // returns a pause.
 const againPause = 2 * time.Second
 
-// answer works on the source whose turn it is, which need not be the source of own. It returns again =
-// true as long as the unit of own waits. So each waiting unit keeps a wakeup, and each wakeup gives a
-// slot to some waiting unit.
-func (w Worker) answer(ctx context.Context, own Wakeup) (again bool, pause time.Duration, err error) {
-	turns, err := w.turns(ctx, own)
+// answer works on the source whose turn it is, which need not be the source of the received wakeup. again is
+// true as long as the unit of the received wakeup waits. So each waiting unit keeps a wakeup, and each wakeup
+// gives a slot to some waiting unit.
+func (w Worker) answer(ctx context.Context, received Wakeup) (again bool, pause time.Duration, err error) {
+	turns, err := w.turns(ctx, received)
 	if err != nil {
 		return false, 0, err
 	}
@@ -163,7 +163,7 @@ func (w Worker) answer(ctx context.Context, own Wakeup) (again bool, pause time.
 			pause = wait
 		}
 	}
-	again, err = w.waits(ctx, own)
+	again, err = w.waits(ctx, received)
 	switch {
 	case did:
 		pause = 0

@@ -30,8 +30,8 @@ type simulation struct {
 	slots   []int       // units under way, by worker
 	spare   []*unit
 	now     float64
-	worked  float64 // seconds of the workers' cores
-	written float64 // seconds of the database's cores
+	worked  float64 // seconds of the workers' cores used so far
+	written float64 // seconds of the database's cores used so far
 	waited  map[Limit]float64
 	out     Outcome
 }

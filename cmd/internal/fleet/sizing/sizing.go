@@ -1,7 +1,7 @@
 // Package sizing estimates the capacity of a fleet before it exists: how long the
 // runs of many workspaces take on a number of workers, how many connections and how
-// much of the database they need, and what they wait for. It uses no formula: it
-// simulates the fleet in virtual time, with measured costs of a unit.
+// much of the database they need, and what they wait for. It simulates the fleet in
+// virtual time, with measured costs.
 //
 // A unit of work is one part of one workspace, as in package fleet. Workspaces
 // take turns, and as many units run at once as the workers have
@@ -23,7 +23,7 @@ type UnitWork struct {
 	Requests float64
 	Records  float64
 	Streams  float64
-	Lists    float64 // read concurrently, with one request under way in each; below 1: 1
+	Lists    float64 // lists that are read concurrently, with one request under way in each; below 1: 1
 }
 
 // Workspaces describes the workspaces to read. All have the same parts, in different sizes.
@@ -40,8 +40,8 @@ type Fleet struct {
 	Workers     int
 	Cores       float64 // cores of each worker
 	Slots       int     // units that a worker runs at once
-	Database    float64 // cores of the server that holds the tables
-	Connections int     // maximum that the server allows
+	Database    float64 // cores of the database server
+	Connections int     // connections that the server allows; 0: unlimited
 }
 
 // Costs are the costs of the work, in seconds of one core unless stated otherwise.
@@ -97,7 +97,7 @@ type Outcome struct {
 	Waits map[Limit]float64 // shares of the waiting time; they add up to 1
 
 	WorkerUse   float64 // share of the workers' cores over the whole time
-	DatabaseUse float64 // share of the database's cores
+	DatabaseUse float64 // share of the database's cores over the whole time
 	Connections int     // needed at once
 	StatePer    float64 // transactions a second of the state
 }
@@ -123,9 +123,9 @@ func valid(w Workspaces, f Fleet) error {
 // connections returns how many database connections the fleet needs when all its slots are in use.
 func (f Fleet) connections(c Costs) int { return f.Workers * (f.Slots + c.PerWorker) }
 
-// Largest returns the greatest number of workspaces that the fleet reads within the given time, but
-// not more than most, and the limit that prevents more.
-func Largest(w Workspaces, f Fleet, c Costs, within time.Duration, most int) (int, Limit, error) {
+// Largest returns the greatest number of workspaces, up to limit, that the fleet reads in the given time. It also
+// returns what prevents more. Numbers above 20 are up to five percent too low.
+func Largest(w Workspaces, f Fleet, c Costs, within time.Duration, limit int) (int, Limit, error) {
 	if f.Connections > 0 && f.connections(c) > f.Connections {
 		return 0, Sessions, nil
 	}
@@ -136,7 +136,7 @@ func Largest(w Workspaces, f Fleet, c Costs, within time.Duration, most int) (in
 	}
 	low, high := 0, 1
 	var bound Limit
-	for low < most { // until high does not fit
+	for low < limit { // until high does not fit
 		ok, why, err := fits(high)
 		if err != nil {
 			return 0, "", err
@@ -144,9 +144,9 @@ func Largest(w Workspaces, f Fleet, c Costs, within time.Duration, most int) (in
 		if bound = why; !ok {
 			break
 		}
-		low, high = high, min(2*high, most)
+		low, high = high, min(2*high, limit)
 		if low == high {
-			return most, bound, nil
+			return limit, bound, nil
 		}
 	}
 	for high-low > max(1, low/20) {
