@@ -9,11 +9,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// statusNotFound is HTTP's 404: the server does not have the path.
+// statusNotFound is the HTTP status of an answer about a path that does not exist.
 const statusNotFound = 404
 
 // BaseError is the error of a run in which the server answered 404 for every stream of a
-// surface: the base URL is wrong, not the paths below it.
+// surface. Then the base URL is wrong, not the paths below it.
 type BaseError struct {
 	Surface schemas.Surface
 	Streams []string // names of the missing streams
@@ -38,7 +38,7 @@ func (g *surfaceGate) sawPath(s schemas.Stream, e *wire.Error) {
 	defer g.mu.Unlock()
 	switch {
 	case e.Class != wire.Missing || e.Status != statusNotFound:
-		g.found = true // the path exists; or there was no answer, and then the base URL is not to blame
+		g.found = true // the path exists, or the error does not show whether the base URL is right
 	default:
 		if g.missing == nil {
 			g.missing, g.paths, g.missed = map[string]bool{}, map[string]bool{}, e
@@ -57,7 +57,7 @@ func (g *surfaceGate) misplaced() error {
 	return &BaseError{Surface: g.surface, Streams: slices.Sorted(maps.Keys(g.missing)), Err: g.missed}
 }
 
-// BaseErrors returns the wrong base URLs that the run found, one per surface.
+// BaseErrors returns the errors about wrong base URLs, one per surface.
 func (r Report) BaseErrors() []*BaseError { return baseErrors(r.Err) }
 
 func baseErrors(err error) []*BaseError {

@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// bloom is a Bloom filter of the keys that a pass has read, so its size does not grow with their number. For a few
-// keys that were not added, it reports that they were. If such a key appears on a page, it counts as a duplicate,
-// which weakens the proof but deletes nothing. // Invariants 6, 12
+// bloom is a Bloom filter of the keys that a pass has read. Its size is fixed when the pass begins. For a few keys that
+// were not added, it reports that they were. Then a record may be counted as a duplicate that is none, which weakens
+// the proof but deletes nothing. // Invariants 6, 12
 type bloom struct {
 	seed maphash.Seed
 	bits []uint64
@@ -49,7 +49,7 @@ func (v *bloom) add(s schemas.Stream, batches []transform.TableBatch) {
 		}
 		keys, err := cellsOf(b.Batch, s.Key)
 		if err != nil {
-			continue // the destination has refused such a batch
+			continue // the destination has already refused such a batch
 		}
 		for row := range int(b.Batch.NumRows()) {
 			switch a := keys[0].(type) {

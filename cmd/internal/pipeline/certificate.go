@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// witnesses are the stored basis of a certificate: the facts, and the conclusions from them.
+// witnesses is the content of a certificate: the facts of the pass, and the conclusions from them.
 type witnesses struct {
 	verdict Verdict
 	counts  Counts
@@ -32,7 +32,7 @@ type witnesses struct {
 	Since    *time.Time    `json:"since,omitempty"`     // unchanged records before this time were not requested
 	Held     string        `json:"held,omitempty"`
 	Note     string        `json:"note,omitempty"`
-	Gaps     []extract.Gap `json:"gaps,omitempty"` // records that the server did not return
+	Gaps     []extract.Gap `json:"gaps,omitempty"` // pages and parents that could not be read
 }
 
 func (e *ending) witnesses(p *pass, end *extract.End) witnesses {

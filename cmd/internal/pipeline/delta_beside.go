@@ -14,7 +14,7 @@ import (
 
 // detailTable is the table of the detail stream, which returns records one by one, if the pipeline reads that stream
 // too. Records that are requested because of an event are also written to that table, without further requests. If
-// that fails, the next run requests the records that have changed in the list.
+// that fails, the next run requests those records, because they have changed in the list.
 //
 // The lock of the detail stream is held from before the requests until the commit. The positions are also read before
 // the requests. So no pass can read the records later and commit them earlier. // Invariants 8, 13
@@ -67,7 +67,7 @@ func (x *delta) lockDetail(ctx context.Context, dests []Destination) *detailTabl
 	return b
 }
 
-// write commits the records to the detail table. The error says what was left to the next run.
+// write commits the records to the detail table in each of its destinations. The error says which destinations failed.
 func (b *detailTable) write(ctx context.Context, x *delta) error {
 	if len(x.records)+len(x.gone) == 0 {
 		return nil
@@ -78,7 +78,7 @@ func (b *detailTable) write(ctx context.Context, x *delta) error {
 		y.reread = append(y.reread, "["+e.key+"]")
 	}
 	var errs []error
-	for _, p := range b.positions { // one that fails does not affect the others
+	for _, p := range b.positions { // a destination that fails does not affect the others
 		if err := guard(p.dest.Name, func() error { return y.writeBeside(ctx, p) }); err != nil && !errors.Is(err, state.ErrMoved) {
 			errs = append(errs, fmt.Errorf("%s to %s, outside its pass: %w", b.q.stream.Name, p.dest.Name, err))
 		}
@@ -103,8 +103,8 @@ func (x *delta) writeBeside(ctx context.Context, p *destinationPosition) error {
 	return err
 }
 
-// markForRequest makes the next run request these records once more. That run compares the list with its state
-// at the last request, and the list may have returned to that state meanwhile. // Invariant 1
+// markForRequest makes the next run request the records in x.reread once more. Otherwise the next run would request only
+// the records that differ in the list from their state at the last run, and they may have returned to that state. // Invariant 1
 func (x *delta) markForRequest(ctx context.Context, tx load.Tx, stamp string) error {
 	if len(x.reread) == 0 {
 		return nil

@@ -8,12 +8,12 @@ import (
 // other destinations can continue. They stay in the inbox, and are read again when those destinations are tried
 // again. // Invariants 3, 6
 type leftBehind struct {
-	after int64           // the ordinal before the first dropped event
+	after int64           // the first dropped event has the ordinal after + 1
 	lack  map[string]bool // destinations that lack some of them; nothing is committed to these meanwhile
 }
 
-// tight reports whether there is no room for another chunk of events. Events that are read again get less room. If
-// they filled a queue, its whole stream would be read instead.
+// tight reports whether there is no room for another chunk of events. Events that are read again get less room, because
+// a stream whose queue is full is read whole.
 func (d *Deltas) tight() bool {
 	room, longest := d.pace.entities, 0
 	for _, q := range d.queues {
@@ -39,21 +39,21 @@ func (d *Deltas) forget() {
 	failing := d.failing()
 	live := slices.DeleteFunc(slices.Clone(d.Destinations), func(dest Destination) bool { return failing[dest.Name] })
 	if len(live) == 0 || len(failing) == 0 {
-		return // nothing can be dropped: events wait in the inbox
+		return // nothing can be dropped; further events stay in the inbox
 	}
 	for _, q := range d.queues {
 		for key, e := range q.waiting {
 			if !e.due.IsZero() || e.stored || q.lacked(e, live) {
 				continue
 			}
-			d.leave(e, failing)
+			d.leaveBehind(e, failing)
 			delete(q.waiting, key)
 		}
 	}
 }
 
-// leave notes that an event's record was dropped.
-func (d *Deltas) leave(e *entity, lack map[string]bool) {
+// leaveBehind notes that a record was dropped whose events the destinations in lack have not applied.
+func (d *Deltas) leaveBehind(e *entity, lack map[string]bool) {
 	if d.left == nil {
 		d.left = &leftBehind{after: e.first - 1, lack: map[string]bool{}}
 	}
@@ -63,8 +63,8 @@ func (d *Deltas) leave(e *entity, lack map[string]bool) {
 	}
 }
 
-// catchUp goes back to the first dropped event once a destination that lacks some is tried again. Waiting
-// records are read again with them, so that no later event is applied before an earlier one. // Invariant 2
+// catchUp goes back to the first dropped event once a destination that lacks dropped events is tried again. It also
+// drops the waiting records, whose events are then read again, so that no later event is applied before an earlier one. // Invariant 2
 func (d *Deltas) catchUp() {
 	if d.left == nil || !slices.ContainsFunc(d.awake(), func(dest Destination) bool { return d.left.lack[dest.Name] }) {
 		return
@@ -72,7 +72,7 @@ func (d *Deltas) catchUp() {
 	for _, q := range d.queues {
 		for key, e := range q.waiting {
 			if !e.stored && q.lacked(e, d.Destinations) {
-				d.leave(e, nil)
+				d.leaveBehind(e, nil)
 				delete(q.waiting, key)
 			}
 		}

@@ -17,11 +17,11 @@ import (
 // event commits it, so the table of events contains each event once.
 const eventStream = "_events"
 
-// eventChunks is the number of commits of events per Apply and destination.
+// eventChunks is the maximum number of commits of events per Apply and destination.
 const eventChunks = 40
 
-// keep writes new events to each destination's table of events, but not at every call: a database file that is written
-// constantly is locked for its readers. Invariant 7
+// keep writes new events to each destination's table of events, but not at every call, because a database file is locked
+// for its readers while it is written. Invariant 7
 func (d *Deltas) keep(ctx context.Context) {
 	for _, dest := range d.Destinations {
 		if _, begun := d.ledgers[dest.Name]; !begun {
@@ -30,7 +30,7 @@ func (d *Deltas) keep(ctx context.Context) {
 	}
 	now := d.now()
 	if since := now.Sub(d.kept); since >= 0 && since < d.pace.quiet {
-		return // below 0: the clock was set back
+		return // a negative since means that the clock was set back
 	}
 	d.kept = now
 	counts := map[string]int{}
@@ -140,7 +140,8 @@ func bodyText(body []byte) (text string, encoding any) {
 	return base64.StdEncoding.EncodeToString(body), "base64"
 }
 
-// wellFormed returns a text that is also in the body, with invalid bytes replaced; nil for an empty text.
+// wellFormed returns text with invalid bytes replaced; nil for an empty text. Nothing is lost, because the body also
+// contains the text.
 func wellFormed(text string) any {
 	if text == "" {
 		return nil

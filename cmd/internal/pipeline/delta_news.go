@@ -57,7 +57,7 @@ func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*news, erro
 	return n, nil
 }
 
-// record informs the running pass about a commit.
+// record adds the records of a commit to the overlay of the running pass.
 func (l *overlay) record(n *news) {
 	if l == nil || n == nil {
 		return
@@ -72,7 +72,8 @@ func (l *overlay) record(n *news) {
 	}
 }
 
-// settle decides, once the destination's cursor is known, whether the commit without an answer succeeded.
+// settle is called with the cursor that the destination stores. If a commit got no answer, the cursor shows whether the
+// commit succeeded.
 func (l *overlay) settle(at state.Cursor) {
 	if l != nil && l.doubt != nil && l.doubt.to == at {
 		l.record(l.doubt)

@@ -15,12 +15,12 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// provisionalHash is the hash of a row with values known only from an event. No record has this hash, so the
-// next reading replaces the row with the source's values.
+// provisionalHash is the hash of a row with values that only an event contained. No record has this hash, so the
+// next reading replaces the row.
 const provisionalHash = "provisional"
 
-// provisionalRows is the number of rows of a table that are scanned for the rows of events. In a larger table,
-// the values wait for the next reading.
+// provisionalRows is the maximum size of a table whose rows are updated with the values of events. A larger table
+// gets the values from the next reading.
 const provisionalRows = 200_000
 
 // provisional applies the values that events contain to rows whose records cannot be requested one by one. It sets
@@ -40,7 +40,7 @@ func (x *delta) provisional(ctx context.Context, p *destinationPosition, stamp s
 		return nil, none, nil
 	}
 	tables, err := p.dest.Tables(ctx, s.Table.Name)
-	if err != nil || len(tables) != 1 { // the child rows would have to be known as well
+	if err != nil || len(tables) != 1 { // with child tables, the child rows would be needed too
 		return nil, none, err
 	}
 	v := &provisional{x: x, table: tables[0], rowOf: map[string]int{}}
@@ -52,7 +52,7 @@ func (x *delta) provisional(ctx context.Context, p *destinationPosition, stamp s
 	return b, v.table, err
 }
 
-// plainly returns the scalars in an event that belong to existing columns.
+// plainly returns the scalars in an event that belong to existing columns, without nulls.
 func (v *provisional) plainly(e *entity) map[string]json.RawMessage {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(e.data, &all) != nil || extract.KeyOf(e.data, v.x.q.stream.Key[0]) != e.key {
@@ -67,7 +67,7 @@ func (v *provisional) plainly(e *entity) map[string]json.RawMessage {
 	return all
 }
 
-// read maps the events' values as records of the list are mapped. A column whose type would have to change is
+// read maps the values of those events that were received after the last reading, like records of the list. A column whose type would have to change is
 // left out, because the event formats its value differently.
 func (v *provisional) read(stamp string) error {
 	var records [][]byte
@@ -89,7 +89,7 @@ func (v *provisional) read(stamp string) error {
 	}
 	m, err := v.x.mapSome(stamp, []schemas.Table{v.table}, records)
 	if err != nil {
-		return nil // not worth an error: the next reading has the values
+		return nil // no error is reported, because the next reading has the values
 	}
 	defer m.release()
 	i := slices.IndexFunc(m.batches, func(b transform.TableBatch) bool { return b.Table.Name == v.table.Name })
@@ -111,7 +111,7 @@ func (v *provisional) read(stamp string) error {
 // errEnoughRows ends the search in a large table.
 var errEnoughRows = errors.New("enough rows")
 
-// find scans for the rows of the events, and returns them with the events' values.
+// find scans the table for the rows of the events, and returns the rows with the values of the events.
 func (v *provisional) find(ctx context.Context, p *destinationPosition) (arrow.RecordBatch, error) {
 	columns := v.columns()
 	cells := make([][]arrow.Array, len(columns))

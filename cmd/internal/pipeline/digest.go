@@ -18,7 +18,7 @@ const lanes = 256
 // order. Two passes with equal digests read the same rows equally often.
 type digest struct {
 	rows uint64
-	text uint64 // rows whose key is not an integer
+	text uint64 // number of rows whose key is not one integer
 	sum  uint64
 	lane [lanes]lane
 }
@@ -39,8 +39,8 @@ type difference struct {
 // maxExamples is the number of keys that a text names.
 const maxExamples = 3
 
-// minus compares two readings with digests of the same hasher. If a lane has n more rows on one side, the other
-// side lacks at least n; if it has equally many but different rows, each side lacks at least one.
+// minus compares the digests of two readings that the same hasher made. If a lane has n more rows in one reading, the
+// other reading lacks at least n. If it has equally many but different rows, each reading lacks at least one.
 func (h *hasher) minus(here, there *digest) (d difference) {
 	for i := range here.lane {
 		a, b := here.lane[i], there.lane[i]
@@ -100,7 +100,7 @@ func (h *hasher) add(d *digest, t schemas.Table, b arrow.RecordBatch) {
 	}
 }
 
-// spread mixes a row's hash again, because sums of sums collide.
+// spread mixes a row's hash once more. Otherwise the sums of different sets of rows would often be equal.
 func (h *hasher) spread(v uint64) uint64 { return maphash.Comparable(h.seed, v) }
 
 func (h *hasher) column(a arrow.Array) {

@@ -13,10 +13,11 @@ const (
 	EventEnd    EventKind = "end"
 )
 
-// Event is one step of one stream. Fields of other kinds are zero, except that Total is -1.
+// Event is one step of one stream. The comment of a field names the kind that sets it. For other kinds the field is zero,
+// except that Total is -1.
 type Event struct {
 	Kind     EventKind
-	Source   string // source, if the run is one of several; set by the caller
+	Source   string // the source, if the pipeline has several; set by the caller
 	Stream   string
 	Records  int64            // page: number of records
 	Bytes    int64            // page: bytes of its bodies

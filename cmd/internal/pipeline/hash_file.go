@@ -40,11 +40,11 @@ func newHashFile() *hashFile {
 
 func (b *hashFile) close() {
 	if b.file != nil {
-		_ = errors.Join(b.file.Close(), os.Remove(b.file.Name())) // errors do not matter: the file is no longer needed
+		_ = errors.Join(b.file.Close(), os.Remove(b.file.Name())) // errors do not matter, because the file is no longer needed
 	}
 }
 
-// with returns the tables of a destination, and those tables of the hash file that it lacks.
+// with returns the tables in have, which a destination has, and the further tables of the hash file.
 func (b *hashFile) with(have []schemas.Table) []schemas.Table {
 	all := slices.Clone(have)
 	for _, t := range b.tables {
@@ -89,7 +89,7 @@ func (b *hashFile) enter(t schemas.Table, rows arrow.RecordBatch) error {
 }
 
 // keyOf returns the columns that identify a row of t in different readings. A child row of a record without a
-// key is identified by the record's content and the row's index.
+// key is identified by the hash of the record and the index of the row.
 func (b *hashFile) keyOf(t schemas.Table) []string {
 	if len(b.tables) > 0 && len(b.tables[0].key) == 1 && b.tables[0].key[0] == schemas.ColHash {
 		return []string{schemas.ColHash, schemas.ColIndex}
@@ -111,7 +111,7 @@ func (b *hashFile) open() (err error) {
 	return nil
 }
 
-// print is a fingerprint of a key. Two different keys have the same one with a probability of one in 2^128.
+// print is a fingerprint of a key. Two different keys have the same print with a probability of one in 2^128.
 type print [2]uint64
 
 func (b *hashFile) print(key string) print {

@@ -13,8 +13,8 @@ import (
 // maxDropped is the number of hypotheses about a stream that a run may drop. Invariant 15
 const maxDropped = 2
 
-// drop handles an [extract.RefutedError]: this run and later ones read the stream without the refuted
-// hypothesis. It reports whether the destinations of p may start again.
+// drop handles an [extract.RefutedError]. From then on, this run and later runs read the stream without the refuted
+// hypothesis. drop reports whether the destinations of p may start again.
 func (st *streamRun) drop(ctx context.Context, p *pass, err error) (bool, error) {
 	e, ok := errors.AsType[*extract.RefutedError](err)
 	if !ok || slices.Contains(st.known.Dropped, e.Hypothesis) || st.dropped >= maxDropped {
@@ -30,7 +30,7 @@ func (st *streamRun) drop(ctx context.Context, p *pass, err error) (bool, error)
 		}
 		st.known.Convention = c
 	}
-	severity := Warned // reported once, because later runs remember it
+	severity := Warned // the notice appears once, because later runs know that the hypothesis is dropped
 	if e.Temporary {
 		st.known.Open, severity = true, Noted // the next run tests it again
 	}
@@ -57,8 +57,8 @@ func (st *streamRun) without(e *extract.RefutedError) extract.Convention {
 	return c
 }
 
-// probed reports whether the stream, without refuted hypotheses, is probed before it is read. A child stream is not:
-// the answer for its first parent shows how its endpoint answers.
+// probed reports whether the stream, without refuted hypotheses, is probed before it is read. A child stream is not
+// probed, because the answer for its first parent shows how its endpoint answers.
 func (st *streamRun) probed() bool {
 	return st.simple().Parent == "" && st.origin.Class != schemas.ClassFile
 }
@@ -72,8 +72,8 @@ func (st *streamRun) simple() schemas.Stream {
 	return s
 }
 
-// merge returns c, the result of new probes, as a convention of the configured stream, together with what was
-// known of its hypotheses.
+// merge returns c, the result of new probes, as a convention of the configured stream. It adds the hypotheses and keys
+// that were refuted before.
 func (st *streamRun) merge(c extract.Convention) extract.Convention {
 	h := st.known.Hypotheses()
 	c = c.About(st.origin)

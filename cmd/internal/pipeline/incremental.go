@@ -12,20 +12,20 @@ import (
 )
 
 // setRange sets the range that the run reads. It disables incremental reading if a pass must read the whole list. A
-// pass in one transaction must, because rows that it does not contain count as missing.
+// pass in one transaction must read it, because the rows that such a pass does not contain count as missing.
 func (st *streamRun) setRange() {
 	st.stream.Range = st.rangeOf()
 	switch {
 	case st.stream.Range.Whole, len(st.stream.Rules.Filter) > 0 && hidesKey(st.stream):
 		st.stream.Incremental = schemas.Incremental{}
 	case st.Options.Full:
-		st.stream.Incremental.Full = time.Nanosecond // makes a whole pass due, which checks the incremental ones
+		st.stream.Incremental.Full = time.Nanosecond // makes a whole pass due, which checks the incremental passes
 	}
 }
 
-// rules returns a fingerprint of how records become rows, for a list that is read in parts. If the fingerprint
-// changes, rows must change that no partial reading returns, and the whole list is read. It is "" for a list that is
-// always read whole.
+// rules returns a fingerprint of how records become rows, for a stream whose passes may leave out records. If the
+// fingerprint changes, the rows of those records must change too, so the whole list is read. The fingerprint is "" for a
+// list that is always read whole.
 func (st *streamRun) rules() string {
 	if !st.stream.Incremental.Set() && !st.stream.Months.Set() {
 		return ""

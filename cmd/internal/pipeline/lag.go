@@ -9,8 +9,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// errSlow is the cause of cancelling a commit for which the other destinations of a pass have waited long
-// enough.
+// errSlow is the cause with which a commit is cancelled that makes the other destinations of a pass wait too long.
 var errSlow = errors.New("too slow: the other destinations did not wait")
 
 // drop removes k from a pass because k's destination failed. The other destinations continue. Afterwards k catches up
@@ -22,7 +21,7 @@ func (k *destinationRun) drop(p *pass, err error) {
 		k.overlay.closed = true
 	}
 	if !p.resumes {
-		k.whole-- // the pass does not count
+		k.whole-- // the pass is not counted
 	}
 	if k.lagged != nil {
 		p.giveUpOn(k.dest.Name)
@@ -32,7 +31,7 @@ func (k *destinationRun) drop(p *pass, err error) {
 		return
 	}
 	k.trouble = err
-	k.finished, k.ended, k.before = false, nil, k.prior // the results of the pass do not count
+	k.finished, k.ended, k.before = false, nil, k.prior // back to the values before the pass
 	k.report.Status, k.report.Err = "", nil
 }
 
@@ -103,15 +102,15 @@ func (r *run) leftOut(destination string) error {
 	return r.down[destination]
 }
 
-// giveUpOn records that a destination did not catch up, for the later streams.
+// giveUpOn records that a destination did not catch up. Later streams then make no further pass for it.
 func (r *run) giveUpOn(destination string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lost[destination] = true
 }
 
-// hopeless reports whether a destination could not catch up earlier in this run. Another reading for this destination
-// would waste requests.
+// hopeless reports whether a destination failed to catch up with an earlier stream of this run. Another reading for
+// this destination would waste requests.
 func (r *run) hopeless(destination string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

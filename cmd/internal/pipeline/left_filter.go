@@ -37,8 +37,8 @@ func (p *pass) takeLeft(g *group) {
 	g.left = append(g.left, left...)
 }
 
-// removeLeft removes the rows of records that the filter now leaves out, as webhooks do. The source has shown
-// each of these records, so no proven pass is needed. If a record arrived twice, the later version counts.
+// removeLeft removes the rows of records that the filter now leaves out. The source has shown each of these records, so
+// no proven pass is needed. If a record arrived twice, the later version decides.
 // Invariant 8
 func (k *destinationRun) removeLeft(ctx context.Context, p *pass, g *group) error {
 	if len(g.left) == 0 {

@@ -15,7 +15,7 @@ func (r *run) claim(s schemas.Stream) load.Claim {
 	return load.Claim{Table: s.Table.Name, Origin: r.Origins[s.Name]}
 }
 
-// passOf returns a pass over a stream, for its destination.
+// passOf returns the description of a pass over a stream that a destination needs.
 func (r *run) passOf(s schemas.Stream, id string, whole bool) load.Pass {
 	return load.Pass{Run: id, Whole: whole, Log: r.Log[s.Name], Now: r.Now, Claim: r.claim(s)}
 }
@@ -75,9 +75,9 @@ func (p position) displaced(table string, at load.StreamState) string {
 	return ""
 }
 
-// inPlace checks the table that the cursor belongs to. If another stream owns it, it returns an error. It
-// reports whether the table is the one that the last pass wrote; if not, the stream is read from the beginning,
-// and a notice is added.
+// inPlace reports whether the table is the one that the last pass wrote. If it is not, inPlace adds a notice, and the
+// stream must be read from the beginning. The error says that another stream or origin owns the table, or that the
+// destination failed.
 func (k *destinationRun) inPlace(ctx context.Context, st *streamRun) (bool, error) {
 	table := st.stream.Table.Name
 	at, err := k.dest.StreamState(ctx, k.key, table)

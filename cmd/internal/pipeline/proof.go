@@ -12,16 +12,16 @@ type lists struct {
 	held    map[[2]string]bool    // held, by stream and destination
 }
 
-// claim is the result of a pass for the child streams.
+// claim is what the child streams of a stream need to know about a pass over it.
 type claim struct {
 	verdict  Verdict
 	doubtful bool // the verdict may not concern the list that the children's parents come from
 	held     bool
 }
 
-// proofOf returns the verdict on the run's last pass over a stream, as it counts in the destination; "" if there was
-// none yet. Child streams take their parents from the last pass in any destination, and compare them with the
-// destination's own rows: the worse of the two verdicts counts. // Invariant 12
+// proofOf returns the verdict on the run's last pass over a stream, for use in the destination; "" if there was no pass
+// yet. Child streams take their parents from the last pass in any destination, and compare them with the
+// destination's own rows. So proofOf returns the worse of the two verdicts. // Invariant 12
 func (r *run) proofOf(destination, stream string) Verdict {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,9 +57,8 @@ func listVerdict(l *extract.ParentList) Verdict {
 	return proof.Judge(f)
 }
 
-// prove records the verdict on a pass over p's stream for its child streams. For them, the list is not proven in a
-// destination where the stream is held, nor if the pass did not read the whole list. Nor is it proven if the pass
-// differs from the previous one, because the source may take the parents from that one.
+// prove records the verdict on a pass over p's stream for its child streams. A doubtful claim is at best consistent: the
+// pass did not read the whole list, or it differs from the previous pass, from which the source may take the parents.
 func (p *pass) prove(destination string, c claim) {
 	if c.doubtful && c.verdict == Proven {
 		c.verdict = Consistent

@@ -47,7 +47,7 @@ func factsOf(end *extract.End) proof.Facts {
 // facts returns the facts about p in one destination, without the comparison with other readings.
 func (p *pass) facts(g *group, c Counts, k *destinationRun) proof.Facts {
 	f := factsOf(g.end).Without(p.withoutRule)
-	f.ObjectKind = single(p.stream) || p.known.Object() && k.over != "" // the last whole pass counts as the first reading
+	f.ObjectKind = single(p.stream) || p.known.Object() && k.over != "" // the last whole pass was the first reading
 	f.Resumed, f.Keyless = p.resumes, !p.keyed()
 	f.Distinct, f.Duplicates = c.Fetched-c.Deduplicated, c.Deduplicated
 	f.Filtered, f.Longest, f.Overlooked = g.total.filtered, k.longest, k.overlooked
@@ -58,7 +58,7 @@ func (p *pass) facts(g *group, c Counts, k *destinationRun) proof.Facts {
 	return f
 }
 
-// comparable reports whether a reading found the whole list, so that it can be compared with another one.
+// comparable reports whether a pass has read the whole list itself, so that it can be compared with another pass.
 func comparable(f *proof.Facts) bool { return !f.Resumed && !f.Partial && !f.OfParents() }
 
 // compare adds the differences from earlier readings of the run to r's facts.

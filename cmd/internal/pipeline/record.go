@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// runStream is the stream name under which a pipeline's runs are committed. Two runs of one pipeline that
-// overlap get ErrMoved.
+// runStream is the stream name under which a pipeline's runs are committed. If two runs of one pipeline overlap,
+// the one that commits later gets state.ErrMoved.
 const runStream = "_run"
 
 // runRow is the run's row in one destination.
@@ -25,7 +25,7 @@ type runRow struct {
 }
 
 // open writes the run's row, with status running, to every destination. A destination that fails is left out of
-// the run; open returns an error only if all fail.
+// the run. open returns an error only if all destinations fail.
 func (r *run) open(ctx context.Context) error {
 	if r.Options.DryRun {
 		return nil
@@ -85,7 +85,8 @@ func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
 	return nil
 }
 
-// orphan returns the final row of an earlier run that never ended because its process was killed. Only one
+// orphan returns the final row of an earlier run that never ended because its process was killed; nil if there is none.
+// Only one
 // process at a time runs a pipeline, so that run cannot be alive.
 func (w *runRow) orphan(r *run) [][]any {
 	p, err := decodePosition(w.stored)
@@ -95,8 +96,7 @@ func (w *runRow) orphan(r *run) [][]any {
 	return [][]any{{p.pass, r.Name, runTime(p.pass), nil, string(StatusFailed), "{}", "the process was killed before the run ended"}}
 }
 
-// runCounts is the content of the column `counts` in the run's row. It covers only the row's own destination, like the
-// certificates.
+// runCounts is the content of the column `counts` in the run's row. It covers only the destination that stores the row.
 type runCounts struct {
 	Counts
 	Requests int                 `json:"requests"`

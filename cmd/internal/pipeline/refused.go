@@ -39,7 +39,8 @@ func (r *refused) add(rejects []transform.Reject) {
 	}
 }
 
-// plainKey converts a key of one column from JSON to the format of cellText: a text, or an integer as it is.
+// plainKey converts the JSON of a key of one column to the format of cellText: "a" becomes a, and 7 stays 7. ok is false
+// for any other JSON.
 func plainKey(text string) (key string, ok bool) {
 	if strings.HasPrefix(text, `"`) {
 		return key, json.Unmarshal([]byte(text), &key) == nil
@@ -52,8 +53,8 @@ func integer(text string) bool {
 	return err == nil && strconv.FormatInt(n, 10) == text
 }
 
-// sort separates the rows that a sweep has listed as missing: it counts those whose records were rejected, and
-// returns the others. ok is false if it cannot decide for every row. // Invariant 12
+// sort separates the rows that a sweep has listed as missing. there is the number of rows whose records were rejected,
+// and others are the keys of the other rows. ok is false if sort cannot decide for every row. // Invariant 12
 func (r *refused) sort(out load.Outcome) (there int64, others []arrow.RecordBatch, ok bool) {
 	var listed int64
 	for _, b := range out.Keys {

@@ -85,7 +85,7 @@ type StreamReport struct {
 type Report struct {
 	Run      string         `json:"run"`
 	Pipeline string         `json:"pipeline"`
-	Source   string         `json:"source,omitempty"` // source, if the run is one of several
+	Source   string         `json:"source,omitempty"` // the source, if the pipeline has several
 	Status   Status         `json:"status"`
 	Started  time.Time      `json:"started_at"`
 	Ended    time.Time      `json:"ended_at"`

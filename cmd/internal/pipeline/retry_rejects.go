@@ -61,8 +61,8 @@ func (t *rejectRetry) resubmit(ctx context.Context, open []*reject) (*refitted, 
 	return t.fit(known, fit)
 }
 
-// fit maps records. It rejects a record at once if the stored text is not the original record, for example because it
-// was cut, or cannot be parsed.
+// fit maps records. It rejects a record at once if the stored text cannot be parsed or is not the original record, for
+// example because the text was cut.
 func (t *rejectRetry) fit(known []schemas.Table, records []*reject) (*refitted, error) {
 	m := transform.NewMapper(t.stream, transform.Stamp{Run: t.Run, SyncedAt: t.started.UTC(), Via: "poll"}, known)
 	defer m.Close()
@@ -112,9 +112,9 @@ func (t *rejectRetry) fit(known []schemas.Table, records []*reject) (*refitted, 
 	return out, nil
 }
 
-// later returns, for records that fit, the last run that has written a row with the same key, in the pass of the
-// reject or a later one. If another pass has read the stream since, any run counts, because that pass may have found
-// the row unchanged.
+// later returns, for the records in m, the id of the last pass that has written a row with the same key. Passes before
+// the pass of the reject are not considered, unless a later pass has read the stream: that pass may have found the row
+// unchanged.
 func (t *rejectRetry) later(ctx context.Context, known []schemas.Table, m *refitted) (map[*reject]string, error) {
 	found := map[*reject]string{}
 	asked := map[string][]*reject{}

@@ -10,8 +10,8 @@ import (
 // runAlphabet is sorted by byte, so that ids sort like their numbers.
 const runAlphabet = "0123456789abcdefghijklmnopqrstuv"
 
-// NewRunID returns a new id for a run that starts at t: twelve characters that sort by time, to the microsecond,
-// and then randomly. DuckDB stores strings of up to twelve bytes inline.
+// NewRunID returns a new id for a run that starts at t. Ids sort by time; ids of the same microsecond are in random order.
+// An id has twelve characters, because DuckDB stores strings of up to twelve bytes inline.
 func NewRunID(t time.Time) string {
 	var chance [1]byte
 	_, _ = rand.Read(chance[:]) // never fails
@@ -24,8 +24,8 @@ func NewRunID(t time.Time) string {
 	return string(id[:])
 }
 
-// laterRunID returns id, or the next id after last if the clock has been set back since: destinations compare
-// run ids to decide whether a row is older than a pass. // Invariant 8
+// laterRunID returns id or, if the clock has been set back and id is not after last, an id just after last. Destinations
+// compare run ids to decide whether a row is older than a pass. // Invariant 8
 func laterRunID(id, last string) string {
 	if t := runTime(last); id <= last && !t.IsZero() {
 		return NewRunID(t.Add(time.Microsecond))
@@ -33,8 +33,8 @@ func laterRunID(id, last string) string {
 	return id
 }
 
-// passID returns the id of the nth pass over a stream in a run: #2 for the second, #a for the tenth, so that
-// later passes have greater ids.
+// passID returns the id of the nth pass over a stream in a run. It is run for the first pass, run + "#2" for the second,
+// and run + "#a" for the tenth. So later passes have greater ids, up to the 35th.
 func passID(run string, n int64) string {
 	if n <= 1 {
 		return run

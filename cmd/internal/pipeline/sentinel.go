@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Profile summarizes a whole pass over a stream: enough to detect that a later pass differs, without any value
-// of a record. Its size depends on the number of columns, not of rows. // Invariant 6
+// Profile summarizes a whole pass over a stream, so that differences of a later pass can be detected. It contains no
+// value of a record. Its size depends on the number of columns, not of rows. // Invariant 6
 type Profile struct {
 	At     time.Time               `json:"at"`
 	Page   int64                   `json:"page,omitempty"` // records on the fullest of several pages
@@ -22,7 +22,7 @@ type TableProfile struct {
 	Columns map[string]ColumnProfile `json:"columns"`
 }
 
-// ColumnProfile has the number of values of a column, and their type.
+// ColumnProfile contains the number of values in a column, without nulls, and their type.
 type ColumnProfile struct {
 	Filled int64  `json:"filled"`
 	Type   string `json:"type"` // see [schemas.TypeName]

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// drifted returns the notices of the pass that ends with g. The counts of the pass are compared with those of an
-// earlier one, unless the pass was partial or contradicted. If shut is true, the deletions wait for a person.
+// drifted returns the notices of the pass that ends with g. It compares the profile of a whole pass with the last stored
+// profile, unless believed is false. If shut is true, the deletions wait for a person.
 func (p *pass) drifted(g *group, shut, believed bool) []Notice {
 	all := slices.Clone(p.noticed)
 	for i := range all {
@@ -30,9 +30,9 @@ func (p *pass) drifted(g *group, shut, believed bool) []Notice {
 		switch {
 		case all[i].Kind != NoticeCount:
 		case shut:
-			all[i].Severity = Blocking // the brake holds the deletions
+			all[i].Severity = Blocking // the deletions wait for a person
 		case p.Options.ConfirmShrink:
-			all[i].Severity = Noted // the user has confirmed it
+			all[i].Severity = Noted // the user has confirmed the loss
 		}
 	}
 	gravest(all)
@@ -50,7 +50,7 @@ func (p *pass) noticeBound(beyond []string) []Notice {
 	return []Notice{{Severity: Warned, Kind: NoticeBound, Table: p.stream.Table.Name, Reason: reason}}
 }
 
-// note writes the notices of a pass to the table of schema changes, and stores the convention and the profile for the
+// note writes the notices of a pass to the table of changes, and stores the convention and the profile for the
 // next pass.
 func (k *destinationRun) note(ctx context.Context, p *pass, g *group, e *ending) error {
 	if e.decision.Action == proof.Repeat {
@@ -148,6 +148,6 @@ func (k *destinationRun) recordHeld(ctx context.Context, r *run, all []Notice) e
 	if err := r.writeNotices(ctx, tx, all); err != nil {
 		return err
 	}
-	pos.touchedBy = r.Run // a different cursor, but the same position
+	pos.touchedBy = r.Run // changes the cursor, but not the position
 	return tx.Commit(ctx, pos.encode())
 }

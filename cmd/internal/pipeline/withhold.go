@@ -9,13 +9,13 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// withheld holds the rows of a group to write to one destination, and what is known about the withheld rows. These are
-// rows of records that deltas have committed during the pass.
+// withheld holds the rows of a group that are written to one destination, and what is known about the withheld rows. A
+// row is withheld, that is, not written, if deltas have committed its record during the pass.
 type withheld struct {
 	batches  []transform.TableBatch // rows to write
 	own      bool                   // batches are copies that must be released
 	fresh    int64                  // withheld rows of records that the pass had not read before
-	again    int64                  // other withheld rows
+	again    int64                  // withheld rows of records that the pass had read before
 	doubtful []open                 // records whose withheld row differs from the delta's
 	keys     []string               // keys of all withheld rows
 }
@@ -99,8 +99,8 @@ func releaseBatches(all []transform.TableBatch) {
 	}
 }
 
-// without copies batches without the rows whose ordinals leave accepts, including rows of child tables.
-func without(batches []transform.TableBatch, leave func(ordinal int64) bool) (out []transform.TableBatch, err error) {
+// without returns copies of the batches, but omits the rows for whose ordinal omit returns true, in child tables too.
+func without(batches []transform.TableBatch, omit func(ordinal int64) bool) (out []transform.TableBatch, err error) {
 	for _, b := range batches {
 		cells, err := cellsOf(b.Batch, []string{schemas.ColOrdinal})
 		if err != nil {
@@ -110,7 +110,7 @@ func without(batches []transform.TableBatch, leave func(ordinal int64) bool) (ou
 		var parts []arrow.RecordBatch
 		n := int(b.Batch.NumRows())
 		for row := 0; row <= n; row++ {
-			if row < n && !leave(at.Value(row)) {
+			if row < n && !omit(at.Value(row)) {
 				continue
 			}
 			if row > from {

@@ -7,7 +7,7 @@ type Verdict string
 
 // The verdicts, best first.
 const (
-	Proven       Verdict = "proven"       // every record of the source was read, and a witness confirms it
+	Proven       Verdict = "proven"       // every record of the list was read, and a witness confirms that
 	Consistent   Verdict = "consistent"   // the pass reached the end of the list, but nothing proves that it is complete
 	Unproven     Verdict = "unproven"     // records are or may be missing, or moved while they were read
 	Contradicted Verdict = "contradicted" // the source's own total contradicts the pass

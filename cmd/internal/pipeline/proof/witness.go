@@ -31,7 +31,7 @@ var witnesses = []Witness{
 	}},
 }
 
-// oneObject reports whether the stream is one object and never was a list.
+// oneObject reports whether the answer was one object, and that is expected of the stream.
 func oneObject(f *Facts) bool { return f.object() && f.ObjectKind }
 
 // everyParent reports whether the list of parents is proven and each parent returned its records. If every parent is
