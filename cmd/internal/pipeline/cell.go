@@ -10,7 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// keyText returns a row's key as text: its value, or a JSON array of several values.
+// keyText returns a row's key as text. A key of several columns becomes a JSON array of texts: ["7","a"].
 func keyText(key []arrow.Array, row int) string {
 	if len(key) == 1 {
 		return cellText(key[0], row)
@@ -31,7 +31,7 @@ func cellText(a arrow.Array, row int) string {
 	}
 	switch a := a.(type) {
 	case *array.String:
-		return strings.Clone(a.Value(row)) // the batch's memory is freed with it
+		return strings.Clone(a.Value(row)) // a copy, because the text must outlive the batch
 	case *array.Int64:
 		return strconv.FormatInt(a.Value(row), 10)
 	case *array.Decimal128:

@@ -6,12 +6,12 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// CheckCursor returns why a run cannot continue at c, a stream's cursor as a destination stores it; nil if it
-// can.
+// CheckCursor returns an error if a run cannot continue at c, a stream's cursor as a destination stores it.
 func CheckCursor(c state.Cursor) error {
 	_, err := decodePosition(c)
 	return err
 }
 
-// OwnCursor reports whether a cursor belongs to penstock's own data, such as the runs, and not to a stream.
+// OwnCursor reports whether a cursor with this stream name belongs to penstock's own data, such as the runs, and not to a
+// stream.
 func OwnCursor(stream string) bool { return strings.HasPrefix(stream, "_") }

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// markDeleted marks the rows of records that are gone as deleted.
+// markDeleted marks rows as deleted whose records are gone or are left out by the filter.
 func (x *delta) markDeleted(ctx context.Context, tx load.Tx, m *mapped, out *load.Outcome) error {
 	gone := slices.Concat(x.gone, x.leftOut(m))
 	if len(gone) == 0 {
@@ -56,7 +56,7 @@ func (x *delta) leftOut(m *mapped) []*entity {
 	})
 }
 
-// keyBatches returns the keys of records as batches, one of integers and one of texts.
+// keyBatches returns the keys of records as batches: one batch of integers and one of texts, without empty batches.
 func keyBatches(column string, all []*entity) []arrow.RecordBatch {
 	numbers, texts := array.NewInt64Builder(memory.DefaultAllocator), array.NewStringBuilder(memory.DefaultAllocator)
 	defer numbers.Release()

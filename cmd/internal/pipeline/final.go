@@ -6,8 +6,9 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Permanent reports whether a later attempt would also end with err, until a person changes something: the source refused
-// the request or the credential, or the request must not be sent.
+// Permanent reports whether a later attempt would also end with err, until a person changes something. Such an error says
+// that the source refused the request or the credential, has no such path, or returned no data, or that penstock refused
+// to send the request.
 func Permanent(err error) bool {
 	if n, ok := errors.AsType[*notTriedError](err); ok {
 		err = n.err // treated like the errors of streams that were tried

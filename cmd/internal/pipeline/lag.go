@@ -109,7 +109,7 @@ func (r *run) giveUpOn(destination string) {
 	r.lost[destination] = true
 }
 
-// hopeless reports whether a destination failed to catch up with an earlier stream of this run. Another reading for
+// hopeless reports whether a destination did not catch up with an earlier stream of this run. Another reading for
 // this destination would waste requests.
 func (r *run) hopeless(destination string) bool {
 	r.mu.Lock()

@@ -44,7 +44,7 @@ func (p *pass) flush() error {
 	}
 	g.batches = append(g.batches, batches...)
 	if g.rejects == nil {
-		g.rejects = slices.Clip(rejects) // there may be a million, so they are not copied // Invariant 6
+		g.rejects = slices.Clip(rejects) // many rejects take much memory, so they are not copied // Invariant 6
 	} else {
 		g.rejects = append(g.rejects, rejects...)
 	}

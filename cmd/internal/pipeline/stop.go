@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// How long the open commits, and then the run's own record, may take after a stop. Together they stay below the
-// ten seconds of Invariant 15.
+// After a stop, open commits may take commitGrace, and then the run's row may take recordGrace. Together that is less
+// than the ten seconds of Invariant 15.
 const (
 	commitGrace = 6 * time.Second
 	recordGrace = 2 * time.Second
@@ -15,8 +15,8 @@ const (
 
 var errGrace = errors.New("stopped while committing")
 
-// WithGrace returns a context that outlives ctx by d, so that a commit or a record that is being written when a
-// run is stopped can be finished. Cancel it when done.
+// WithGrace returns a context that ends d after ctx, so that a commit that is under way when a run is stopped can be
+// finished. The caller must call the CancelFunc when the commit has ended.
 func WithGrace(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	var timer *time.Timer

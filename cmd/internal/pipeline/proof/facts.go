@@ -44,7 +44,7 @@ type Facts struct {
 	Duplicates int64 `json:"duplicates"`           // the destination: records whose key had already arrived in this pass
 	Overlooked int64 `json:"overlooked,omitempty"` // the destination: rows that an earlier incremental pass should have written: their records changed before the time up to which it had read
 	Mingled    bool  `json:"-"`                    // the pipeline: Duplicates includes records of other passes
-	Unstored   int64 `json:"unstored,omitempty"`   // the pipeline: records that no table could store and that nobody has accepted as lost
+	Unstored   int64 `json:"unstored,omitempty"`   // the pipeline: records that no table could store, except those whose loss a person has accepted
 	Filtered   int64 `json:"filtered,omitempty"`   // the transformer: records that the stream's filter left out
 	Longest    int64 `json:"longest,omitempty"`    // the destination: records of the longest whole pass so far
 	Steady     bool  `json:"steady,omitempty"`     // the pipeline: the list again has Longest records, but some of them are new

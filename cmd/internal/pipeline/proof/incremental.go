@@ -12,7 +12,7 @@ type Changes struct {
 	Misplaced  string // the extractor: as in [Facts]
 }
 
-// Refuted returns why incremental passes miss changes; "" if nothing shows it. One overlooked row is enough, because
+// Refuted returns why incremental passes miss changes; "" if nothing shows that they do. One overlooked row is enough, because
 // others may be missing too.
 func (c Changes) Refuted() string {
 	switch {

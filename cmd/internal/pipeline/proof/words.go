@@ -76,7 +76,7 @@ func (f *Facts) compared() string {
 	}
 }
 
-// Count formats a number of records, with examples of their keys.
+// Count formats a number of records, with examples of their keys: "3 other records (7, 9, …)".
 func Count(n int64, other string, examples ...string) string {
 	text := fmt.Sprintf("%d %srecords", n, other)
 	if n == 1 {
