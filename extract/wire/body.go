@@ -24,9 +24,9 @@ var (
 
 const (
 	firstBuffer = 64 << 10
-	trustLength = 4 << 20  // how much of a Content-Length is allocated before any bytes arrive
+	trustLength = 4 << 20  // most memory that is allocated because of a Content-Length, before any bytes arrive
 	keepBuffer  = 16 << 20 // larger buffers are left to the garbage collector
-	denseFloor  = 1 << 20  // below this size no ratio is too high
+	denseFloor  = 1 << 20  // up to this size, any compression ratio is allowed
 )
 
 // bufferPool keeps buffers and decompressors for reuse between bodies.
@@ -103,17 +103,17 @@ func (b *buffer) fill(r io.Reader, limit int64, dense func(n int) bool) error {
 
 // inflater is a reusable gzip reader that counts the compressed bytes.
 type inflater struct {
-	src  io.Reader
-	in   *bufio.Reader
-	gz   gzip.Reader
-	read int64
-	most int64
+	src   io.Reader
+	in    *bufio.Reader
+	gz    gzip.Reader
+	read  int64
+	limit int64
 }
 
-// Read reads compressed bytes. It fails once more than f.most bytes were read.
+// Read reads compressed bytes. It fails once more than f.limit bytes were read.
 func (f *inflater) Read(p []byte) (int, error) {
 	n, err := f.src.Read(p)
-	if f.read += int64(n); f.read > f.most {
+	if f.read += int64(n); f.read > f.limit {
 		return n, errTooBig
 	}
 	return n, err
@@ -130,7 +130,7 @@ func (c *Client) inflate(b *buffer, r io.Reader) error {
 		c.buffers.inflaters.Put(f)
 	}()
 	// Empty gzip members yield no text, so the compressed bytes are bounded too.
-	f.src, f.read, f.most = r, 0, c.opts.MaxBody+denseFloor
+	f.src, f.read, f.limit = r, 0, c.opts.MaxBody+denseFloor
 	f.in.Reset(f)
 	if err := f.gz.Reset(f.in); err != nil {
 		return err

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// How long the gate closes.
+// When the gate closes, and for how long: see [breaker].
 const (
 	firstGate   = 250 * time.Millisecond // after a 429 without Retry-After
 	longestGate = time.Minute
 	parkedGate  = 16 * time.Minute // longer than any configured wait
 	mostStrikes = 10               // refusals in a row after which the gate closes for parkedGate
 
-	patience    = 16 // failures in a row that may all belong to one stream
+	patience    = 16 // fewer failures in a row do not close the gate: one stream may have caused them all
 	firstOutage = 2 * time.Second
 	mostOutages = 8 // outages in a row after which the gate closes for parkedGate
 )
 
-// blockedError says that the limit allows no request for longer than the caller waits.
+// blockedError says that the next request is allowed only after a longer wait than the caller accepts.
 type blockedError struct {
 	class  Class
 	reason string
@@ -59,7 +59,7 @@ type breaker struct {
 	reason     reason
 	epoch      int64   // number of closings: answers to requests from an earlier epoch are ignored
 	probing    bool    // open again, but no request has succeeded yet
-	probeUntil instant // how long the others wait for the first request
+	probeUntil instant // until when the other requests wait for the first one
 
 	strikes  int64 // 429 closings since a request succeeded
 	failures int64 // failed requests since one succeeded
@@ -100,8 +100,8 @@ func (g *breaker) failed(epoch int64, now instant, retry time.Duration) {
 	g.close(now.add(wait), failing)
 }
 
-// stumbled records a 5xx answer. If it answers a probe and has no Retry-After, it is about the probe, not the
-// server. Then the gate stays as it is, and the next request may go.
+// stumbled records a 5xx answer. If the request was a probe and the answer has no Retry-After, the probe caused the
+// error, and the server is not failing. Then the gate stays as it is, and the next request may be sent.
 func (g *breaker) stumbled(epoch int64, now instant, retry time.Duration, probe bool) {
 	if probe && retry == 0 {
 		g.probeUntil = 0
@@ -124,7 +124,7 @@ func (g *breaker) close(until instant, why reason) {
 	g.extend(until, why)
 }
 
-// extend keeps the gate closed at least until then.
+// extend keeps the gate closed at least until the given instant.
 func (g *breaker) extend(until instant, why reason) {
 	if until > g.until {
 		g.until, g.reason = until, why

@@ -45,9 +45,9 @@ type member struct {
 const (
 	mostMembers = 32
 
-	// memberLease is how long a member counts as alive without a sign of life. Connecting takes less time than
-	// that, so a member that is silent for longer is dead, or suspended; a suspended one drops its slots when
-	// it resumes.
+	// memberLease is how long a member counts as alive without a sign of life. Opening a connection takes less
+	// time. So a member without a sign of life for longer is dead or suspended. A suspended member drops its slots
+	// when it resumes.
 	memberLease = 30 * time.Second
 )
 
@@ -72,8 +72,8 @@ func (b *budgetRecord) member(id uint64, now instant) *member {
 	return free
 }
 
-// removeDead removes members whose process has died, so that no other process waits for their unsent requests. These
-// may have been sent just before, so they count as sent now. // Invariant 4
+// removeDead removes members whose process has died, so that no other process waits for their unsent requests. The
+// process may have sent these requests just before it died, so they count as sent now. // Invariant 4
 func (b *budgetRecord) removeDead(now instant) (changed bool) {
 	for i := range b.members {
 		m := &b.members[i]
@@ -96,8 +96,8 @@ func (b *budgetRecord) shared(id uint64, now instant) bool {
 	return false
 }
 
-// occupied returns how many requests the server may count at the given instant, and the instant at which there
-// will be one less. The latter is zero if unknown.
+// occupied returns how many requests the server may count at the given instant, and the instant at which the number
+// will fall. That instant is zero if unknown.
 func (b *budgetRecord) occupied(window time.Duration, now instant) (int, instant) {
 	n, free := b.window.occupied(window)
 	for i := range b.members {
@@ -109,8 +109,8 @@ func (b *budgetRecord) occupied(window time.Duration, now instant) (int, instant
 }
 
 // newBudgetRecord returns the record of a credential without requests.
-func newBudgetRecord(of Budget) budgetRecord {
-	return budgetRecord{limit: newLimitEstimate(of.Rate, of.Reserve)}
+func newBudgetRecord(plan Budget) budgetRecord {
+	return budgetRecord{limit: newLimitEstimate(plan.Rate, plan.Reserve)}
 }
 
 // image returns b's memory. The file stays on the machine that wrote it, so the byte order does not matter.
@@ -127,7 +127,7 @@ func (b *budgetRecord) checksum() uint64 {
 	return uint64(sum) | 1<<32 // never zero, unlike a new file
 }
 
-// blank reports whether the file was new.
+// blank reports whether the file has never been written.
 func (b *budgetRecord) blank() bool { return b.layout == 0 && b.written == 0 && b.stamp == 0 }
 
 func (b *budgetRecord) whole() bool { return b.layout == recordLayout && b.written == b.checksum() }

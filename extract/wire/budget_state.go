@@ -20,7 +20,7 @@ type budgetState struct {
 // storedBudget is the stored form of budgetState. Workers of several versions read it, so its field names never
 // change.
 type storedBudget struct {
-	At      int64  `json:"at"` // ledger's clock in Unix nanoseconds, as for all times here
+	At      int64  `json:"at"` // in Unix nanoseconds of the ledger's clock, like all times here
 	Next    int64  `json:"next"`
 	Slack   int64  `json:"slack"`
 	Sent    uint64 `json:"sent"`
@@ -57,14 +57,14 @@ type storedBudget struct {
 	Last        int64      `json:"last"`
 }
 
-// openBudgetState decodes a stored budget; kept is nil if there is none yet.
-func openBudgetState(kept []byte, plan Budget, now instant) (budgetState, error) {
+// openBudgetState decodes a stored budget. The argument stored is nil if there is none yet.
+func openBudgetState(stored []byte, plan Budget, now instant) (budgetState, error) {
 	a := budgetState{now: now, slack: lateToken, limit: newLimitEstimate(plan.Rate, plan.Reserve)}
-	if kept == nil {
+	if stored == nil {
 		return a, nil
 	}
 	var k storedBudget
-	if err := json.Unmarshal(kept, &k); err != nil {
+	if err := json.Unmarshal(stored, &k); err != nil {
 		return a, errUnreadableBudget
 	}
 	mine := a.limit
@@ -111,7 +111,7 @@ func (a *budgetState) apply(heard []answer, sent int, slack time.Duration) {
 	}
 	b.limit.advance(a.now)
 	a.limit, a.gate, a.refused = b.limit, b.gate, b.refused
-	a.slack = max(slack, a.slack-a.slack/64) // the largest that any worker needs; it decays slowly
+	a.slack = max(slack, a.slack-a.slack/64) // the largest slack that a worker needed lately; it decays slowly
 }
 
 // lease grants a worker up to want requests. trip is how long the worker's round trip to the ledger takes. If

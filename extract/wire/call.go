@@ -119,8 +119,8 @@ func (k *call) recover(ctx context.Context, fault *Error) *Error {
 }
 
 // maxFailures returns how many transient faults end the call. A transient message under status 400 is usually a
-// bug of the server, and a host that was never reached is usually misspelt, so both end it early. A probe takes
-// the first status as its answer.
+// bug of the server, and a host that was never reached is usually misspelt. So both end the call early. A probe ends
+// with the first status, unless the answer has a Retry-After.
 func (k *call) maxFailures(fault *Error) int {
 	most := k.c.opts.MaxAttempts
 	switch {
@@ -137,7 +137,7 @@ func (k *call) neverReached(fault *Error) bool {
 	return fault.unreachable() && !k.c.reached.Load()
 }
 
-// reclassify reclassifies a transient fault that did not pass: a body that is cut every time is malformed.
+// reclassify changes the class of a transient fault that did not pass: if the body was cut, the fault is malformed.
 func (k *call) reclassify(fault *Error) *Error {
 	if fault.cut {
 		fault.Class = Malformed
@@ -154,8 +154,8 @@ func (k *call) renew(ctx context.Context, fault *Error) *Error {
 	case k.renewals >= maxRenewals:
 		return orDefault(k.renewal, fault)
 	case k.renewed, k.c.tokenRefused.has(k.template):
-		// A new token did not help: this endpoint's 401 is not about the token, which other endpoints may
-		// accept.
+		// A new token did not help. So this endpoint's 401 is not about the token, and other endpoints may accept
+		// the token.
 		k.c.tokenRefused.add(k.template)
 		return fault
 	}
@@ -179,8 +179,8 @@ func (k *call) renew(ctx context.Context, fault *Error) *Error {
 	return fault
 }
 
-// deadToken reports whether a 403 of class Auth is about the token itself. That is so if its challenge says so,
-// or if the token is that of an OAuth grant.
+// deadToken reports whether a 403 of class Auth is about the token itself. That is the case if the answer's
+// challenge says so, or if the credential is an OAuth grant.
 func (k *call) deadToken(fault *Error) bool {
 	_, grant := k.c.cred.(*OAuth)
 	return fault.Status == http.StatusForbidden && (fault.Challenge == ChallengeToken || grant)

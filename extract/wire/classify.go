@@ -77,7 +77,7 @@ func (k *call) judge(resp *http.Response, body []byte) *Error {
 	return nil
 }
 
-// judgeJSON checks the two ends of a body. Request.Check and the parser check the rest.
+// judgeJSON checks the first and the last byte of a body. Request.Check and the parser check the rest.
 func (k *call) judgeJSON(resp *http.Response, body []byte) *Error {
 	switch {
 	case len(body) == 0:
@@ -99,7 +99,7 @@ func (k *call) judgeJSON(resp *http.Response, body []byte) *Error {
 // Fatal errors are not included: no answer follows them.
 var notices = regexp.MustCompile(`^(?:\s*(?:<br ?/?>\s*)?(?:<b>)?(?:PHP )?(?:Warning|Notice|Deprecated|Strict Standards)(?:</b>)?: {1,2}[^\n]{1,800}? in (?:<b>)?[^\n<]{1,300}(?:</b>)? on line (?:<b>)?\d+(?:</b>)?(?:<br ?/?>)?\s*)+`)
 
-// stripNotices removes such warnings from before a JSON text, and returns the first of them. Any other prefix
+// stripNotices removes PHP warnings before a JSON text, and returns the text and the first warning. Any other prefix
 // stays, and the caller refuses the body.
 func stripNotices(b []byte) (text []byte, notice string) {
 	if len(b) == 0 || b[0] == '{' || b[0] == '[' {
@@ -131,7 +131,7 @@ func (k *call) judgeFile(resp *http.Response, body []byte) *Error {
 
 var title = regexp.MustCompile(`(?is)<title[^>]*>([^<]{0,200})`)
 
-// judgeHTML classifies an HTML page that came in place of data. // Invariant 11
+// judgeHTML classifies an HTML page that the server sent instead of data. // Invariant 11
 func (k *call) judgeHTML(resp *http.Response, body []byte) *Error {
 	what := "body is HTML, not JSON"
 	if m := title.FindSubmatch(body[:min(len(body), 64<<10)]); m != nil {
@@ -197,7 +197,7 @@ func statusClass(status int, message string) Class {
 		return Missing
 	case status == http.StatusBadRequest, status == http.StatusUnprocessableEntity, status == http.StatusConflict:
 		if said == Throttled {
-			return Transient // only a 429 closes the gate that would make the next try wait
+			return Transient // the next try of a Throttled error waits for the gate, which only a 429 closes
 		}
 		return orDefault(said, Invalid)
 	case status < 400:
@@ -206,7 +206,7 @@ func statusClass(status int, message string) Class {
 	return Invalid
 }
 
-// The wordings of these servers, and of the framework that they are built with.
+// The wordings of these servers, and of Laravel, with which they are built.
 var (
 	authWords = regexp.MustCompile(`(?i)^\W*unauthori[sz]ed\W*$|unauthenticated|not logged in|please log ?in` +
 		`|(token|api key|credentials?)\b.{0,20}\b(expired|invalid|incorrect|missing|absent|revoked|blacklisted|not provided|could not be)\b` +
@@ -222,7 +222,7 @@ var (
 	transientWords = regexp.MustCompile(`(?i)something went wrong|server error|malformed utf-?8|try again|temporarily|timed? ?out|service unavailable|maintenance|deadlock|too many connections`)
 )
 
-// MessageClass classifies a failure by its message only, for envelopes that say "error" under any status. It
+// MessageClass classifies a failure by its message only, for answers that report an error with status 200. It
 // returns 0 for an unknown message. The order matters: "CRM Module Not Found!" is about the plan, not about a
 // record.
 func MessageClass(message string) Class {

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// ErrSpent is returned by a [Credential] that cannot be renewed: a revoked key, a refused login. A person has
-// to act.
+// ErrNotRenewable is returned by a [Credential] that cannot be renewed, such as a revoked key or a refused login. A
+// person has to act.
 var ErrNotRenewable = errors.New("credential cannot be renewed")
 
-// ErrSignIn is returned by a [Credential] that is unusable until a person signs in, with `penstock login`. It
-// is an [ErrNotRenewable] too.
+// ErrSignIn is returned by a [Credential] that is unusable until a person signs in with `penstock login`. Such an
+// error also matches [ErrNotRenewable].
 var ErrSignIn = errors.New("sign in again")
 
 // Credential provides the bearer token of requests. Implementations are safe for concurrent use, and the
 // clients of one account share one credential.
 type Credential interface {
-	// Token returns the token to send, or "" for none. The first call may sign in.
+	// Token returns the token to send, or "" if none is needed. The first call may sign in.
 	Token(ctx context.Context, s Session) (Secret, error)
 
 	// Renew is called after the server has answered 401 to a request. The argument spent is the token that the
@@ -41,7 +41,7 @@ type Keeper interface {
 
 // CredentialState describes a credential as stored, without asking its server.
 type CredentialState struct {
-	Account       string    // who has signed in, if the configuration says so
+	Account       string    // the e-mail address of a login, or the client of an OAuth grant
 	Where         string    // where the tokens are stored
 	SignedIn      time.Time // zero: not signed in
 	Renewed       time.Time // when the token was issued
@@ -56,8 +56,8 @@ type CredentialState struct {
 	Retry   time.Time // when penstock signs in by itself; zero: a person has to
 }
 
-// Bearer returns the credential of a key or token that was created in the dashboard. It is never refreshed:
-// that would revoke the token that its owner has noted.
+// Bearer returns the credential of a key or token that a person created on the platform. It is never refreshed,
+// because a refresh would revoke the token that its owner knows.
 func Bearer(token Secret) Credential { return bearer{token} }
 
 // None returns the empty credential.
@@ -89,5 +89,5 @@ func (e *spentError) Error() string { return e.why }
 // Unwrap returns the server's error.
 func (e *spentError) Unwrap() error { return e.err }
 
-// Is reports that it is both an ErrSpent and an ErrSignIn.
+// Is reports whether target is ErrNotRenewable or ErrSignIn.
 func (e *spentError) Is(target error) bool { return target == ErrNotRenewable || target == ErrSignIn }

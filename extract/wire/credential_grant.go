@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// grant is the tokens of a sign-in and of their renewals.
+// grant has the current tokens of a sign-in.
 type grant struct {
 	id       string // of this token; notes refer to it
 	access   Secret
@@ -24,12 +24,12 @@ type grant struct {
 type rotation string
 
 const (
-	rotationNone rotation = "none" // the same one stays valid
-	rotationUsed rotation = "used" // each is valid once, or for a moment longer
+	rotationNone rotation = "none" // the same refresh token stays valid
+	rotationUsed rotation = "used" // each refresh token is valid once, and perhaps for a moment after its use
 )
 
-// margin returns how long before its expiry a token is renewed. It is less for a short-lived token, so that
-// most of its life is used.
+// margin returns how long before its expiry a token is renewed. A short-lived token is renewed later, so that at
+// least three quarters of its life are used.
 func (g grant) margin() time.Duration { return min(30*time.Second, g.expires.Sub(g.renewed)/4) }
 
 // due reports whether the token is about to expire. A token that had expired when it was issued is used until
@@ -38,7 +38,7 @@ func (g grant) due(now time.Time) bool {
 	return g.expires.After(g.renewed) && g.expires.Sub(now) < g.margin()
 }
 
-// storedGrant is the stored form of a grant. Nothing else ever writes out a token.
+// storedGrant is the stored form of a grant. It is the only form in which a token is written out.
 type storedGrant struct {
 	Version  int       `json:"version"`
 	ID       string    `json:"id"`
@@ -89,7 +89,7 @@ type note struct {
 
 	Recent []time.Time `json:"recent_sign_ins,omitzero"` // the last sign-ins, at most maxSignIns
 	Failed int         `json:"failed_sign_ins,omitzero"` // in a row, including the last
-	Retry  time.Time   `json:"retry,omitzero"`           // after a failed one: no automatic sign-in before
+	Retry  time.Time   `json:"retry,omitzero"`           // no automatic sign-in before this time, after a failed one
 }
 
 // openCall is a call that is about to be made. It is stored first, so that a later process knows about the call
@@ -138,7 +138,7 @@ func decodeNote(text []byte) (note, error) {
 	return n, nil
 }
 
-// unquoted replaces a JSON error that may quote the text.
+// unquoted replaces a JSON error, which may quote the text, by one that does not.
 func unquoted(err error) error {
 	if s, ok := err.(*json.SyntaxError); ok { //nolint:errorlint // as Unmarshal returns it
 		return fmt.Errorf("not JSON at byte %d", s.Offset)
@@ -157,8 +157,8 @@ const (
 // refusedPause returns the wait before the next automatic sign-in after n refused ones in a row.
 func refusedPause(n int) time.Duration { return backoff(time.Hour, 24*time.Hour, n) }
 
-// lostPause returns the wait after n unanswered sign-ins in a row. It begins shorter, because the cause may
-// pass by itself.
+// lostPause returns the wait after n unanswered sign-ins in a row. The first wait is shorter than that of
+// refusedPause, because the cause may pass by itself.
 func lostPause(n int) time.Duration { return backoff(time.Minute, 24*time.Hour, n) }
 
 // nextSignIn returns when penstock may sign in by itself: now, or later. It ignores stored times that only a
@@ -177,7 +177,7 @@ func (n note) nextSignIn(now time.Time) time.Time {
 
 func (n note) maySignIn(now time.Time) bool { return !n.nextSignIn(now).After(now) }
 
-// signingIn returns n with a sign-in that is about to be made.
+// signingIn returns n, with a record of the sign-in that is about to be made.
 func (n note) signingIn(now time.Time) note {
 	n.Recent = append(slices.Clone(n.Recent), now)
 	n.Recent = n.Recent[max(0, len(n.Recent)-maxSignIns):]
@@ -185,15 +185,15 @@ func (n note) signingIn(now time.Time) note {
 	return n
 }
 
-// failedSignIn returns n with a sign-in that brought no token.
+// failedSignIn returns n, with a record of a sign-in that returned no token.
 func (n note) failedSignIn(now time.Time, pause func(int) time.Duration) note {
 	n.Failed++
 	n.Retry = now.Add(pause(n.Failed))
 	return n
 }
 
-// refreshing returns n with a refresh that is about to be made. Of several unanswered refreshes it keeps the
-// first: that one may have taken effect.
+// refreshing returns n, with a record of the refresh that is about to be made. If an earlier refresh was not
+// answered, that record stays instead: the earlier refresh may have taken effect.
 func (n note) refreshing(now time.Time, g grant) note {
 	if !n.open(g) {
 		n.Call = &openCall{Kind: refreshCall, At: now, Of: g.id}
@@ -211,7 +211,7 @@ func (n note) dead(g grant) bool {
 	return n.Refused != nil && n.Refused.Kind == refreshCall && n.Refused.Of == g.id
 }
 
-// failing returns since when calls have brought no new token, or zero if the last one did.
+// failing returns since when calls have returned no new token, or zero if the last call returned one.
 func (n note) failing(g grant) time.Time {
 	switch {
 	case n.dead(g), n.Refused != nil && g.access == "":

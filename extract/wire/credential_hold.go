@@ -19,11 +19,11 @@ const (
 	exchangeWait = 6 * time.Minute // for another process's exchange to end
 )
 
-// maxLost is how many exchanges without an answer one process makes.
+// maxLost is how many exchanges without an answer one process makes before it makes no more.
 const maxLost = 3
 
-// holder keeps the tokens of one credential: in memory for this process, and in a slot for later and other
-// processes. It makes one exchange at a time, within this process and among all that share the slot.
+// holder keeps the tokens of one credential: in memory for this process, and in a slot for other and later
+// processes. All processes that share the slot together make one exchange at a time.
 type holder struct {
 	slot *state.Slot
 	sem  chan struct{} // held during an exchange
@@ -31,7 +31,7 @@ type holder struct {
 	mu          sync.Mutex
 	read        bool // the slot was read
 	grant       grant
-	signInErr   error // why no further exchange is tried
+	signInErr   error // why a person has to sign in; then no further exchange is made
 	lostCalls   int   // exchanges without an answer
 	failedCalls int   // consecutive exchanges without a token
 	seen        []Secret
@@ -111,10 +111,9 @@ type exchange struct {
 	n note
 }
 
-// replace returns a token other than the spent one. If the spent token is still current, it gets a new one from
-// the function that the caller passes. Concurrent callers, also of other processes, that replace the same token
-// get the same new one.
-func (h *holder) replace(ctx context.Context, spent Secret, with func(context.Context, *exchange) error) (Secret, error) {
+// replace returns a token other than the spent one. If the spent token is still current, replace calls renew, which
+// gets a new token. Concurrent callers that replace the same token get the same new one, also in other processes.
+func (h *holder) replace(ctx context.Context, spent Secret, renew func(context.Context, *exchange) error) (Secret, error) {
 	select {
 	case h.sem <- struct{}{}:
 	case <-ctx.Done():
@@ -130,7 +129,7 @@ func (h *holder) replace(ctx context.Context, spent Secret, with func(context.Co
 			h.adopt(x.g) // another process was faster
 			return nil
 		}
-		return with(ctx, x)
+		return renew(ctx, x)
 	})
 }
 
@@ -139,9 +138,9 @@ func (h *holder) locked(ctx context.Context, f func(context.Context, *exchange) 
 	return h.exclusive(ctx, func() {}, f)
 }
 
-// exclusive does what locked does, and calls the function done at the end. A cancelled caller returns soon, but
-// the exchange continues: its answer means that the server has ended the old token, so the new one must be
-// stored.
+// exclusive does what locked does, and calls the function done at the end. If ctx is cancelled, exclusive returns
+// soon, but the exchange continues. Its answer may mean that the server has ended the old token, so the new token
+// must be stored.
 func (h *holder) exclusive(ctx context.Context, done func(), f func(context.Context, *exchange) error) (Secret, error) {
 	type outcome struct {
 		token Secret
@@ -192,9 +191,9 @@ func (h *holder) exchange(ctx context.Context, f func(context.Context, *exchange
 	return now.access, err
 }
 
-// call makes one call that brings a new grant. The note of the call is durable before the call is made, and the
-// new grant before it is used: a process that is killed at any point leaves in the slot the old grant, the new
-// one, or the note of a call whose answer was lost.
+// call makes one call that returns a new grant. The note of the call is stored durably before the call is made, and
+// the new grant before it is used. So after a kill at any point, the slot has the old grant, the new grant, or the
+// note of a call whose answer was lost.
 func (x *exchange) call(ctx context.Context, began note, ask func(context.Context) (grant, error)) error {
 	before := x.n
 	if err := x.setNote(began); err != nil {
@@ -240,7 +239,7 @@ func (x *exchange) setNote(n note) error {
 	return err
 }
 
-// failed records the outcome of a call that brought no grant. The stored grant stays, whatever the server said.
+// failed records the outcome of a call that returned no grant. The stored grant stays in any case.
 func (x *exchange) failed(before note, err error) error {
 	n, now := x.n, x.h.stamp()
 	if e, ok := isOutage(err); ok && n.Call.Kind == refreshCall {
@@ -279,7 +278,8 @@ func (h *holder) countFailure() int {
 	return h.failedCalls
 }
 
-// stamp returns the time on the clock that all sharers of the slot use, since they compare each other's times.
+// stamp returns the time on the clock of the slot. All processes that share the slot use it, since they compare each
+// other's times.
 func (h *holder) stamp() time.Time { return h.slot.Now().UTC().Truncate(time.Second) }
 
 func latest(a, b time.Time) time.Time {
@@ -289,11 +289,11 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// renewalOutcome is the outcome of a call that brought no token.
+// renewalOutcome is the outcome of a call that returned no token.
 type renewalOutcome uint8
 
 const (
-	lost         renewalOutcome = iota // unknown: no answer came, or it made no sense
+	lost         renewalOutcome = iota // unknown: no answer came, or it could not be understood
 	notProcessed                       // the server did not process the call: nothing has changed
 	refused                            // the server processed the call and refused it
 )
@@ -338,7 +338,8 @@ func wordsOf(err error) string {
 	return err.Error()
 }
 
-// checkLost ends the exchanges of a process that gets no answers. The next run continues with the stored token.
+// checkLost returns an error if maxLost calls of this process were not answered. The next run continues with the
+// stored token.
 func (h *holder) checkLost() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -44,8 +44,8 @@ func (l *Login) Token(ctx context.Context, s Session) (Secret, error) {
 	return l.hold.replace(ctx, "", func(ctx context.Context, x *exchange) error { return l.signInAgain(ctx, s, x) })
 }
 
-// Renew refreshes the spent token, once for all concurrent callers. It signs in if the server refuses, or the
-// answer to an earlier refresh was lost.
+// Renew refreshes the spent token, once for all concurrent callers. If the server has refused to refresh this
+// token, now or earlier, Renew signs in.
 func (l *Login) Renew(ctx context.Context, s Session, spent Secret) (Secret, error) {
 	return l.hold.replace(ctx, spent, func(ctx context.Context, x *exchange) error {
 		if x.g.access != "" && !x.n.dead(x.g) {
@@ -70,7 +70,7 @@ func (l *Login) refresh(ctx context.Context, s Session, x *exchange) error {
 	})
 }
 
-// signInAgain signs in without a person, unless it is too early.
+// signInAgain signs in with the stored password, unless it is too early for another sign-in.
 func (l *Login) signInAgain(ctx context.Context, s Session, x *exchange) error {
 	if !x.n.maySignIn(x.h.stamp()) {
 		return l.tooSoon(x)
@@ -102,7 +102,7 @@ func (l *Login) tooSoon(x *exchange) error {
 		x.explain(), at(x.n.nextSignIn(x.h.stamp())))}
 }
 
-// signIn signs in for a person, whatever is stored.
+// signIn signs in because a person has requested it, even if a usable token is stored.
 func (l *Login) signIn(ctx context.Context, s Session, _ SignInMethod) error {
 	_, err := l.hold.locked(ctx, func(ctx context.Context, x *exchange) error { return l.call(ctx, s, x) })
 	return err
@@ -118,7 +118,7 @@ func (l *Login) State() (CredentialState, error) {
 	})
 }
 
-// standing returns the stored state. The function trouble returns why the grant is unusable, or nil.
+// standing returns the stored state. The function trouble returns an error if the grant is unusable.
 func (h *holder) standing(account string, trouble func(*exchange) error) (CredentialState, error) {
 	g, n, err := h.load()
 	if err != nil {
@@ -147,8 +147,8 @@ func askToken(ctx context.Context, s Session, path string, have Secret, body []b
 	return "", fmt.Errorf("read %s: no token in the answer", path)
 }
 
-// refusedBy returns the message of a refusal under status 200, which these servers send; "" for unknown
-// messages.
+// refusedBy returns the message of an answer that refuses the call with status 200, as these servers do. It returns
+// "" for an unknown message.
 func (s Session) refusedBy(answer []byte) string {
 	message := ErrorMessage(answer)
 	switch MessageClass(message) {

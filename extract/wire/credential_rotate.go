@@ -9,12 +9,12 @@ import (
 )
 
 // Rotating returns the credential of a key or token that its owner may replace in a file or secret manager. The
-// function again reads the token once more after a 401. It is nil if the token never changes.
-func Rotating(token Secret, again func() (Secret, error)) Credential {
-	if again == nil {
+// function reread reads the token again after a 401. It is nil if the token never changes.
+func Rotating(token Secret, reread func() (Secret, error)) Credential {
+	if reread == nil {
 		return Bearer(token)
 	}
-	return &rotating{tokens: []Secret{token}, reread: again, now: time.Now}
+	return &rotating{tokens: []Secret{token}, reread: reread, now: time.Now}
 }
 
 // rereadEvery limits how often a refused credential is read again, and mostTokens how many of its tokens are
@@ -43,8 +43,8 @@ func (r *rotating) Token(context.Context, Session) (Secret, error) {
 }
 
 // Renew reads the token again. It returns [ErrNotRenewable] if the token has not changed, or was read a moment ago.
-// Reading may run a slow command: meanwhile, requests with another token go on, and waiting ones end with their
-// contexts.
+// Reading may run a slow command. Meanwhile calls with another spent token return at once, and a waiting call ends
+// when its context ends.
 func (r *rotating) Renew(ctx context.Context, _ Session, spent Secret) (Secret, error) {
 	for {
 		r.mu.Lock()

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Session makes a credential's own requests through a client: those that fetch tokens, which no stream may
-// make. The zero Session has no client and cannot make any.
+// Session makes the requests that fetch tokens for a credential, through a client. No stream may make these
+// requests. The zero Session has no client and cannot make requests.
 type Session struct{ c *Client }
 
 // maxWait returns the longest wait within a request.
@@ -43,8 +43,8 @@ func (s Session) post(ctx context.Context, path string, have Secret, body []byte
 	return append([]byte(nil), resp.Body...), nil
 }
 
-// inSlot runs the function ask in a slot of the governor. That function makes one request without the client.
-// The request counts against the same account, and a 429 closes the gate for all. // Invariant 4
+// inSlot runs the function ask in a slot of the governor. The function ask makes one request without the client. The
+// request counts against the same limit, and a 429 closes the gate for all requests. // Invariant 4
 func (s Session) inSlot(ctx context.Context, path string, ask func() error) error {
 	if s.c == nil {
 		return ask()
@@ -62,8 +62,8 @@ func (s Session) inSlot(ctx context.Context, path string, ask func() error) erro
 	return err
 }
 
-// SignIn signs in now, whether or not a token is stored. A person has requested it. It may end other
-// tokens of the same user.
+// SignIn signs in now, even if a token is stored. Call it only if a person has requested it, since a sign-in may
+// end other tokens of the same user.
 func (c *Client) SignIn(ctx context.Context, by SignInMethod) error {
 	k, ok := c.cred.(interface {
 		signIn(context.Context, Session, SignInMethod) error

@@ -40,7 +40,7 @@ func (w *watch) stop() {
 	w.end()
 }
 
-// explain returns the deadline that was missed, instead of the cancellation that it causes.
+// explain returns the error of the deadline that was missed, instead of the cancellation error that follows from it.
 func (w *watch) explain(err error) error {
 	if missed := context.Cause(w.ctx); missed != nil {
 		return missed

@@ -20,12 +20,12 @@ const (
 	Transient   Class = iota + 1 // may pass by itself: server faults, broken connections, deadlines
 	Throttled                    // the server asks to slow down: see NotBefore
 	Auth                         // the credential is missing, wrong or expired
-	NotEntitled                  // the module, plan or permission is missing; this does not mean an empty list
+	NotEntitled                  // the module, plan or permission is missing; the list need not be empty
 	Missing                      // the object or path does not exist
 	Malformed                    // the answer is cut, broken or of an unexpected type
 	Invalid                      // the server does not accept these parameters
 	Refused                      // not sent, or a redirect not followed: outside the allow-list or the origin
-	NotData                      // an HTML page in place of data: a front end, a notice
+	NotData                      // an HTML page instead of data, such as a front end or a notice
 )
 
 // String returns the class in lower-case words.
@@ -58,7 +58,7 @@ type Error struct {
 	code       string        // error code of a token endpoint: RFC 6749, section 5.2
 }
 
-// Error returns a sentence: read /v2/contacts: 429 too many requests after 5 attempts.
+// Error returns a text such as: read /v2/contacts: 429 too many requests after 5 attempts.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "read %s: ", e.Path)
@@ -93,7 +93,7 @@ func statusText(code int) string {
 
 // unreachable reports whether the connection could not be opened.
 func (e *Error) unreachable() bool {
-	c, ok := e.Err.(*cause) //nolint:errorlint // a wrapped cause comes from elsewhere
+	c, ok := e.Err.(*cause) //nolint:errorlint // a wrapped cause belongs to another call
 	if !ok {
 		return false
 	}

@@ -13,22 +13,22 @@ import (
 // BudgetStore stores the budgets that processes on several hosts share: one text for each credential, changed by one
 // process at a time.
 type BudgetStore interface {
-	// ChangeBudget calls change, exclusively, with the text stored under name, and durably stores the text that
-	// change returns. If change returns nil, the stored text stays. The argument at of change is the ledger's
-	// own time, read under the lock. The function change may be called again after a failure.
-	ChangeBudget(ctx context.Context, name string, change func(at time.Time, kept []byte) ([]byte, error)) error
+	// ChangeBudget calls change with the text stored under name, while no other process can change it. It durably
+	// stores the text that change returns. If change returns nil, the stored text stays. The argument now is the
+	// time of the store's clock, read under the lock. After a failure, ChangeBudget may call change again.
+	ChangeBudget(ctx context.Context, name string, change func(now time.Time, stored []byte) ([]byte, error)) error
 }
 
-// How hosts share a budget. They divide time, not a count: at the limit's pace, each request has its own
-// instant on the ledger's clock, and a worker leases consecutive instants. Instants that it does not use in
-// time are lost.
+// How hosts share a budget. The ledger is their common [BudgetStore]. The hosts divide time, not a count: each request
+// has its own instant on the ledger's clock, at the pace of the limit. A worker leases consecutive instants. Instants
+// that the worker does not use in time are lost.
 const (
 	leaseSpan   = 60 * time.Millisecond // length of a lease, if the ledger is near
 	leaseTrips  = 8                     // a lease lasts at least this many round trips to the ledger
 	mostAhead   = 2 * time.Second       // how far ahead leases may be granted
 	lateToken   = 25 * time.Millisecond // how late a leased instant may be used
 	ledgerTime  = 10 * time.Second      // timeout of an exchange
-	ledgerLost  = 30 * time.Second      // without the ledger before requests fail
+	ledgerLost  = 30 * time.Second      // how long the ledger may be unreachable before requests fail
 	firstPeriod = 100 * time.Millisecond
 	lastPeriod  = 2 * time.Second
 )
@@ -68,7 +68,7 @@ type answer struct {
 	probe    bool // see Request
 }
 
-// ShareIn connects the governor with all processes, on any host, that share the ledger: see [Governor.Share].
+// ShareIn connects the governor with all processes on any host that use the same ledger. See [Governor.Share].
 // While the ledger does not answer, no request is sent. // Invariant 4
 func (g *Governor) ShareIn(ctx context.Context, ledger BudgetStore, account Secret) error {
 	f := &fleet{ledger: ledger, name: BudgetName(account)}
@@ -96,8 +96,8 @@ func (g *Governor) leaveFleet() error {
 	return nil
 }
 
-// leasedSlot takes a slot from a lease, or returns how long to wait. The end of an exchange wakes the caller
-// before that. g.mu is held.
+// leasedSlot takes a slot from a lease, or returns how long to wait. When an exchange ends, the waiting caller is
+// woken earlier. g.mu is held.
 func (g *Governor) leasedSlot(now instant, longest time.Duration) (ok bool, wait time.Duration, err error) {
 	f := g.fleet
 	for len(f.leases) > 0 {
@@ -195,10 +195,10 @@ func (g *Governor) exchange(ctx context.Context, want int) error {
 	var wait time.Duration
 	var at time.Time
 	asked := time.Now()
-	err := f.ledger.ChangeBudget(ctx, f.name, func(now time.Time, kept []byte) ([]byte, error) {
+	err := f.ledger.ChangeBudget(ctx, f.name, func(now time.Time, stored []byte) ([]byte, error) {
 		var err error
 		at = now
-		if a, err = openBudgetState(kept, plan, instant(now.UnixNano())); err != nil {
+		if a, err = openBudgetState(stored, plan, instant(now.UnixNano())); err != nil {
 			return nil, err
 		}
 		a.apply(heard, sent, slack)
@@ -230,17 +230,18 @@ func (g *Governor) exchange(ctx context.Context, want int) error {
 	return nil
 }
 
-// setClock follows the ledger's clock: behind it by at most the fastest round trip, and never ahead, so that no
-// leased instant is used before its time.
+// setClock sets the governor's clock by the ledger's. The governor's clock may be behind by at most the fastest round
+// trip, and is never ahead, so that no leased instant is used before its time. The ledger's clock showed at, at an
+// unknown moment after asked.
 func (g *Governor) setClock(at time.Time, asked time.Time) {
 	lowest := instant(at.UnixNano()).add(-time.Since(g.base)) // if the ledger read its clock just now
-	highest := instant(at.UnixNano()).add(-asked.Sub(g.base)) // if it read it as soon as the request arrived
+	highest := instant(at.UnixNano()).add(-asked.Sub(g.base)) // if the ledger read its clock when the request was sent
 	if origin := instant(g.origin.Load()); origin < lowest || origin > highest {
 		g.origin.Store(int64(lowest))
 	}
 }
 
-// errUnreadableBudget says that the stored budget was not written by this version.
+// errUnreadableBudget says that this version cannot decode the stored budget.
 var errUnreadableBudget = errors.New("this version cannot read the stored rate limit")
 
 // fleetWaits adds n to the number of waiting callers of acquire.
@@ -250,7 +251,7 @@ func (g *Governor) fleetWaits(n int) {
 	g.fleet.waiting += n
 }
 
-// applyAnswer applies an answer to this process now, and to the others with the next exchange. resp is nil if
+// applyAnswer applies an answer in this process now, and in the other processes with the next exchange. resp is nil if
 // no answer came. If the gate has changed, the exchange starts at once. g.mu is held.
 func (g *Governor) applyAnswer(b *budgetRecord, s *slot, resp *http.Response, now instant) {
 	a := answer{at: now, sent: s.sent, epoch: s.epoch, probe: s.probe}

@@ -10,12 +10,12 @@ import (
 	"syscall"
 )
 
-// processGone reports whether no process has this id. It cannot detect that another process has taken the id over;
-// then the member expires by itself.
+// processGone reports whether no process has this id. If a new process has the id of the dead one, processGone returns
+// false; then the member expires by itself.
 func processGone(pid int) bool { return pid > 0 && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
-// pidNamespace identifies the process-id namespace of this process: containers and hosts that share a folder may use
-// the same id for different processes. It is 0 if unknown.
+// pidNamespace returns a number that identifies the process-id namespace of this process, or 0 if unknown. Containers
+// and hosts that share a folder may use the same process id for different processes.
 var pidNamespace = sync.OnceValue(func() int64 {
 	space, err := os.Readlink("/proc/self/ns/pid")
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 )
 
 // Governor keeps the requests of one credential within the server's limit. Every client, stream and retry that
-// uses the credential shares it, and [Governor.Share] extends it to other processes, because the server counts
-// them all together. It paces requests evenly, counts those that the server may still count, stops all of them
-// when the server answers 429, and learns from the answers how much the server accepts. // Invariant 4
+// uses the credential shares one governor, and [Governor.Share] extends it to other processes, because the server
+// counts all their requests together. A governor paces requests evenly, counts the requests that the server may still
+// count, stops all requests when the server answers 429, and learns from the answers how much the server accepts. // Invariant 4
 //
 // It is safe for concurrent use.
 type Governor struct {
-	queue chan struct{} // held by the one request that waits for the clock; the others queue here, first come, first served
+	queue chan struct{} // held by the one request that waits for its slot; the others wait for this channel, in order of arrival
 	wake  chan struct{} // wakes that request early
 	plan  Budget
 	id    uint64 // as a member of the budget record
@@ -34,8 +34,8 @@ type Governor struct {
 	broken     error             // the file could not be written, so the record is no longer true
 	inFlight   int
 	unsent     int64   // of inFlight, those not sent yet
-	lapses     int     // times that other members considered this process dead
-	probeUntil instant // how long to wait for this process's first request after the gate opened
+	lapses     int     // how often other members may have considered this process dead
+	probeUntil instant // until when to wait for this process's first request after the gate opened
 	waiting    string
 }
 
@@ -85,10 +85,10 @@ type slot struct {
 }
 
 const (
-	// catchUp is the largest delay behind the pace that later requests may make up for.
+	// catchUp limits how far requests that are late may be sent closer together, to make up for the delay.
 	catchUp = 25 * time.Millisecond
 
-	// lookAgain bounds a wait that another process can shorten.
+	// lookAgain is how long to wait at most if another process may end the wait earlier.
 	lookAgain = 20 * time.Millisecond
 )
 
@@ -170,7 +170,7 @@ func (g *Governor) decide(b *budgetRecord, now instant, longest time.Duration) (
 	if float64(counted+1) > max(n, 1) {
 		g.waiting = "limit"
 		if free == 0 {
-			return nil, time.Minute, nil // none of them has been sent yet
+			return nil, time.Minute, nil // none of the counted requests has been sent yet
 		}
 		if wait := free.sub(now); wait > longest {
 			return nil, 0, g.parked(usedUp, free)
@@ -311,7 +311,7 @@ func (s *slot) answered(resp *http.Response) {
 	s.g.poke()
 }
 
-// lost records that there will be no answer.
+// lost records that the request will get no answer.
 func (s *slot) lost() {
 	_ = s.g.with(func(b *budgetRecord, now instant) bool {
 		s.settle(b, false, now)

@@ -4,7 +4,7 @@ import "time"
 
 // Stats is the state of a governor, for all processes that share its budget.
 type Stats struct {
-	Sent      uint64        // requests sent since the beginning
+	Sent      uint64        // requests sent since the budget record was created
 	Refused   uint64        // 429 answers
 	Limit     Rate          // stated or learned; zero while unknown
 	Allowed   float64       // requests a second allowed at present

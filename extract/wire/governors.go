@@ -20,10 +20,9 @@ type sharedGovernor struct {
 	g  *Governor  // nil until opened
 }
 
-// Open returns the governor of the budget called name. If one is open already, Open returns that one, and
-// applies g's limit to it if that limit is lower. Otherwise it calls share, which connects g with other
-// processes, and returns g. Call close when no request of the caller is under way; the last call closes the
-// governor.
+// Open returns the governor of the budget called name. If a governor is open for this name, Open returns it, and
+// lowers its limit to that of g if g's is lower. Otherwise Open calls share, which connects g with other processes,
+// and returns g. Call close when no request of the caller is under way; the last call closes the governor.
 func (gs *Governors) Open(name string, g *Governor, share func(*Governor) error) (common *Governor, close func() error, err error) {
 	gs.mu.Lock()
 	if gs.all == nil {
@@ -37,7 +36,7 @@ func (gs *Governors) Open(name string, g *Governor, share func(*Governor) error)
 	t.users++
 	gs.mu.Unlock()
 	if common, err = t.open(g, share); err != nil {
-		_ = gs.release(name, t) // its error repeats this one
+		_ = gs.release(name, t) // an error of release would repeat err
 		return nil, nil, err
 	}
 	return common, sync.OnceValue(func() error { return gs.release(name, t) }), nil
@@ -56,8 +55,8 @@ func (t *sharedGovernor) open(g *Governor, share func(*Governor) error) (*Govern
 	return g, nil
 }
 
-// release releases one use of t. A caller that arrives during the last close opens another governor, as another
-// process would.
+// release releases one use of t. A caller that arrives while the governor is being closed opens another one, as
+// another process would.
 func (gs *Governors) release(name string, t *sharedGovernor) error {
 	gs.mu.Lock()
 	t.users--

@@ -13,7 +13,7 @@ const accept = "application/json, application/vnd.api+json;q=0.9, application/*+
 
 // reservedHeaders are the headers that a configuration cannot set, each with the reason. They frame the
 // request, belong to one connection, carry credentials (which are configured under auth), or make the answer
-// partial.
+// partial or empty.
 var reservedHeaders = map[string]string{
 	"Host": "follows from the address", "Content-Length": "follows from the body", "Content-Type": "follows from the body",
 	"Connection": "belongs to the connection", "Keep-Alive": "belongs to the connection", "Proxy-Connection": "belongs to the connection",
@@ -52,7 +52,7 @@ func AuthHeaderFault(name string) string {
 	return HeaderFault(name, "")
 }
 
-// checkHeaders refuses configured headers that are invalid, reserved or duplicate.
+// checkHeaders returns an error if a configured header is invalid, reserved or set twice.
 func (o Options) checkHeaders() error {
 	own := http.CanonicalHeaderKey(orDefault(o.AuthHeader, "Authorization"))
 	if bad := AuthHeaderFault(own); bad != "" {

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// longestHint is the longest wait that a header can ask for. A longer one is cut to a day.
+// longestHint is the longest wait that a header can cause. A longer wait is cut to this.
 const longestHint = 24 * time.Hour
 
-// longestReset is the longest time until a window's reset that is believed when only the size of the number
-// suggests its unit.
+// longestReset is the longest plausible time until a window's reset, if only the size of the number suggests its
+// unit. A longer time is ignored.
 const longestReset = 15 * time.Minute
 
-// hints are the rate-limit facts of an answer that are certain.
+// hints are the rate-limit facts in an answer's headers.
 type hints struct {
 	retry    time.Duration // the wait that the answer asks for
 	hasRetry bool
@@ -39,7 +39,8 @@ func readHints(h http.Header, window time.Duration) hints {
 	return in
 }
 
-// The header names in use, in order of preference. A delta is preferred to a time, which depends on two clocks.
+// The header names in use, in order of preference. A delta in seconds is preferred to a time of day, which depends on
+// two clocks.
 // All are in canonical form, so that lookups need not convert them.
 var (
 	resetNames = []string{
@@ -70,8 +71,8 @@ func clockOf(h http.Header) clock {
 	return clock{now: time.Now()}
 }
 
-// until returns the wait until t, between 0 and longestHint. If the clock is this machine's, a time far away is
-// rejected.
+// until returns the wait until t, between 0 and longestHint. It returns false if c is this machine's clock and t is
+// more than longestReset away.
 func (c clock) until(t time.Time) (time.Duration, bool) {
 	d := t.Sub(c.now)
 	return clamp(d), c.stated || d <= longestReset && d >= -longestReset
@@ -105,7 +106,7 @@ const (
 	leastEpochSeconds = 1e9
 	leastEpochMillis  = 1e11
 	mostEpochMillis   = 1e14
-	leastMillis       = 100 // below this, reading milliseconds as seconds costs little
+	leastMillis       = 100 // a smaller value is read as seconds: if it was milliseconds, the wait is not much too long
 )
 
 // resetAfter returns the time until the rate window resets. No header states the unit: large numbers are Unix
@@ -169,9 +170,9 @@ func resetText(v string, at clock) (time.Duration, bool) {
 	return 0, false
 }
 
-// statedLimit reads the window's limit and, if stated, its length. Of several windows it takes the shortest,
-// which limits bursts. Longer windows are noticed when they are used up. Lists usually begin with the current
-// window's limit, without a length.
+// statedLimit reads the stated limit and, if stated, the length of its window. Of several windows it takes the
+// shortest, which limits bursts. Longer windows are noticed when they are used up. A list usually begins with the
+// limit of the current window, without a length, such as 100, 100;w=60.
 func statedLimit(h http.Header) Rate {
 	var bare, best Rate
 	for item := range strings.SplitSeq(firstHeader(h, limitNames...), ",") {
@@ -185,7 +186,7 @@ func statedLimit(h http.Header) Rate {
 		}
 	}
 	if bare.Limit > 0 && bare.Limit != best.Limit {
-		return bare // of a window that the list does not contain
+		return bare // the limit of a window whose length the list does not state
 	}
 	return best.or(bare)
 }
@@ -263,7 +264,7 @@ func seconds(n float64) time.Duration {
 
 func clamp(d time.Duration) time.Duration { return min(max(d, 0), longestHint) }
 
-// standardWindow returns the shortest usual window length that can still have d left until its reset.
+// standardWindow returns the shortest usual window length in which d can remain until the reset.
 func standardWindow(d time.Duration) time.Duration {
 	usual := []time.Duration{
 		time.Second, 10 * time.Second, time.Minute, 5 * time.Minute,

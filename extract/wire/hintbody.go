@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// bodyHints returns the rate-limit facts in the body of a 429, as headers. Gateways copy the headers of the
-// server behind them into JSON, and some APIs state the wait only in the body.
+// bodyHints returns the rate-limit facts in the body of a 429, as headers. Some gateways copy the headers of the
+// server behind them into the JSON body, and some APIs state the wait only in the body.
 func bodyHints(body []byte) http.Header {
 	h := http.Header{}
 	if len(body) > 0 && len(body) <= 64<<10 {
@@ -48,7 +48,7 @@ func scalar(v json.RawMessage) string {
 }
 
 // learnBody learns from the body of a 429, after [slot.answered] has closed the gate. It can only make the wait
-// longer. A number in a body may be in milliseconds, so one too large for a wait is ignored.
+// longer. A number in a body may be in milliseconds, so a number that is too large for a wait is ignored.
 func (s *slot) learnBody(resp *http.Response, body []byte) {
 	h := bodyHints(body)
 	if len(h) == 0 {

@@ -12,27 +12,27 @@ const (
 	leastShare = 0.1  // of a known limit, after any number of refusals
 
 	firstLearned = 10.0  // requests a second while the limit is unknown
-	mostLearned  = 500.0 // the most that is tried without a refusal
+	mostLearned  = 500.0 // the highest rate that is tried if no request was refused
 	leastLearned = 0.5
 )
 
 // limitEstimate estimates how many requests the server accepts: from a stated limit, from headers, or by trial.
 // The caller holds the governor's lock.
 type limitEstimate struct {
-	configured    Rate    // configured limit: a stated one may lower it, not raise it
+	configured    Rate    // configured limit: a limit in an answer's headers may lower it, not raise it
 	reserve       float64 // share of the limit that is left to other programs
 	rate          Rate    // known limit; zero while it is found by trial
 	share         float64 // of rate that is used
 	stumbled      bool    // share was lowered by a refusal and has not recovered
 	guessed       bool    // rate was derived from refusals: try more now and then
-	windowGuessed bool    // the limit is stated, but the window is a guess
+	windowGuessed bool    // the server states the limit, but the length of the window is a guess
 
-	// While no limit is known: requests a second, doubled every second until the first refusal, then kept below
-	// the refused rate.
+	// learned is the rate in requests a second while no limit is known. It is doubled in each second that uses it up,
+	// until the first refusal. After that it stays below refusedRate.
 	learned     float64
 	refusedRate float64 // rate at the last refusal; 0 before the first
 
-	largestRemaining int        // largest remaining count seen, plus the request itself
+	largestRemaining int        // largest number of remaining requests that an answer stated, plus 1 for its own request
 	stated           int        // smallest limit stated by answers of this window; 0 if none
 	foreign          [2]float64 // requests that the server counted and penstock did not send: this window, the last
 	sawHeaders       bool       // headers were seen in this window
@@ -45,8 +45,8 @@ type limitEstimate struct {
 	taken, takenBefore int // requests accepted since the last refusal, and between the last two refusals
 }
 
-// newLimitEstimate returns the estimate for a configured limit, zero if none. A share of it is left to other
-// programs.
+// newLimitEstimate returns the estimate for a configured limit; the zero Rate means none. reserve is the share of the
+// limit that is left to other programs.
 func newLimitEstimate(r Rate, reserve float64) limitEstimate {
 	c := limitEstimate{configured: r, reserve: reserve, learned: firstLearned}
 	if r.Limit > 0 && r.Window > 0 {
@@ -55,8 +55,8 @@ func newLimitEstimate(r Rate, reserve float64) limitEstimate {
 	return c
 }
 
-// tighter reports whether c, as configured, allows less than o. If two processes configure different limits for
-// one credential, the lower one applies.
+// tighter reports whether c allows fewer requests per second than o. If two processes configure different limits for
+// one credential, the lower limit applies.
 func (c *limitEstimate) tighter(o *limitEstimate) bool {
 	a, _ := c.allowed()
 	b, _ := o.allowed()
@@ -82,7 +82,7 @@ func (c *limitEstimate) allowed() (float64, time.Duration) {
 	return math.Max(n, math.Max(1, math.Min(leastShare, ours)*limit)), c.rate.Window
 }
 
-// atMost returns a stated limit, but not more than the configured one.
+// atMost returns a stated limit, but at most the configured limit if that has the same window.
 func (c *limitEstimate) atMost(stated int) int {
 	if c.configured.Limit > 0 && c.configured.Window == c.rate.Window {
 		return min(stated, c.configured.Limit)
@@ -117,7 +117,7 @@ func (c *limitEstimate) advance(now instant) {
 		return
 	}
 	n, window := c.allowed()
-	full := c.windowEnds != 0 && float64(c.used+1) >= 0.7*n // a window may have begun just after a request
+	full := c.windowEnds != 0 && float64(c.used+1) >= 0.7*n // + 1: the window may have begun just after a request
 	c.cleanWindows++
 	if c.known() {
 		c.raiseShare()
@@ -132,8 +132,9 @@ func (c *limitEstimate) advance(now instant) {
 	c.windowEnds = now.add(window)
 }
 
-// raiseShare raises the used share of a known limit: quickly up to startShare, then slowly to all of it while the
-// headers confirm it. Without headers, it waits a minute after a refusal.
+// raiseShare raises the used share of a known limit. While headers confirm the limit, it raises the share quickly up
+// to startShare, and then slowly up to the whole limit. Without headers it raises the share very slowly, and not
+// within a minute after a refusal.
 func (c *limitEstimate) raiseShare() {
 	step := 0.005
 	switch {
@@ -163,8 +164,8 @@ func (c *limitEstimate) raiseRate() {
 	}
 }
 
-// refused lowers the estimate after a 429 with this Retry-After and, if any, this stated limit. The argument
-// again says that no request has passed since the 429 before.
+// refused lowers the estimate after a 429. retry is its Retry-After, and stated the limit in its headers, if any. The
+// argument again says that no request was accepted since the previous 429.
 func (c *limitEstimate) refused(now instant, retry time.Duration, stated Rate, again bool) {
 	taken, before := c.taken, c.takenBefore
 	c.cleanWindows, c.taken, c.takenBefore = 0, 0, taken
@@ -173,14 +174,14 @@ func (c *limitEstimate) refused(now instant, retry time.Duration, stated Rate, a
 	case retry > 2*time.Second && (!c.known() || c.windowGuessed && window > c.rate.Window) && stated.Limit > 0:
 		c.learn(Rate{Limit: stated.Limit, Window: max(window, stated.Window)})
 	case retry > 2*time.Second && window > c.rate.Window && similar(taken, before):
-		// Twice the server accepted as many requests and then requested an equally long pause: that is its limit.
+		// Twice the server accepted about as many requests before a 429: that number is its limit for this window.
 		c.learn(Rate{Limit: min(taken, before), Window: window})
 		c.guessed = true
 	case c.known():
 		c.share = math.Max(leastShare, c.share/2)
 		c.stumbled = true
 	case again && c.refusedRate > 0:
-		// No request was sent in between, so this 429 does not show which rate is too fast.
+		// No request was accepted since the previous 429, so this one does not show which rate is too fast.
 		c.learned = math.Max(leastLearned, c.learned/2)
 	default:
 		c.refusedRate = math.Max(leastLearned, math.Min(c.learned, float64(c.history.busiest(now))))
@@ -198,8 +199,8 @@ func (c *limitEstimate) learn(r Rate) {
 	c.windowEnds = 0
 }
 
-// observe learns from an answer's headers. counted is the number of requests that counted when the request was
-// sent, including it. It returns a pause if other programs have used up the limit.
+// observe learns from an answer's headers. counted is the number of requests that counted when the request was sent,
+// including the request itself. observe returns a pause if the limit is used up.
 func (c *limitEstimate) observe(in hints, counted int) (pause time.Duration) {
 	c.applyStated(in)
 	if in.left < 0 {
@@ -228,7 +229,8 @@ func (c *limitEstimate) observe(in hints, counted int) (pause time.Duration) {
 	return 0
 }
 
-// applyStated applies a stated limit: a lower one at once, a higher one after a window without a lower one.
+// applyStated applies a stated limit. A lower limit takes effect at once. A higher limit takes effect at the end of a
+// window in which every answer stated a higher limit.
 func (c *limitEstimate) applyStated(in hints) {
 	if in.limit.Limit <= 0 {
 		return
@@ -271,7 +273,8 @@ func (c *limitEstimate) pauseIfUsedUp(in hints) time.Duration {
 	return time.Second
 }
 
-// tryShorterWindow tries a shorter window: the server no longer counts requests that the guessed window includes.
+// tryShorterWindow shortens the guessed window. The reason is that the server no longer counts requests that are
+// within the guessed window.
 func (c *limitEstimate) tryShorterWindow() {
 	switch {
 	case c.rate.Window > 10*time.Second:

@@ -16,15 +16,15 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// OAuthOptions configure an [OAuth] credential. ClientID and Slot are required, and either both URLs or an
-// issuer with metadata.
+// OAuthOptions configure an [OAuth] credential. ClientID and Slot are required, and either AuthorizeURL and TokenURL,
+// or an Issuer that publishes metadata.
 type OAuthOptions struct {
 	ClientID     string
 	ClientSecret Secret // "" for a public client
-	ClientAuth   string // how the secret is sent: [ClientBasic] or [ClientPost]; "" means as the issuer states, or basic
+	ClientAuth   string // how the secret is sent: [ClientBasic] or [ClientPost]; "": basic, unless the issuer allows only post
 
-	// Issuer is the authorization server. An answer to a sign-in must name it (RFC 9207), and its metadata
-	// provides the endpoints that are not set here (RFC 8414, OpenID Connect Discovery).
+	// Issuer is the authorization server. Its metadata provides the endpoints that are not set here (RFC 8414,
+	// OpenID Connect Discovery). An answer to a sign-in that names another issuer is refused (RFC 9207).
 	Issuer       string
 	AuthorizeURL string
 	TokenURL     string
@@ -41,8 +41,8 @@ type OAuthOptions struct {
 	Scopes []string
 
 	// Grace is how long the server accepts a refresh token again after its first use, or [GraceAlways]. 0 means
-	// unknown. Then a refresh token is not sent again after a call whose answer was lost, unless the last
-	// renewal has shown that the server does not rotate refresh tokens.
+	// unknown: after a call whose answer was lost, the refresh token is not sent again, unless the last renewal
+	// has shown that the server does not rotate refresh tokens.
 	Grace time.Duration
 
 	Slot     *state.Slot
@@ -163,8 +163,8 @@ func (o *OAuth) renew(ctx context.Context, s Session, x *exchange) error {
 	return err
 }
 
-// spent reports whether a call with a lost answer may have used up the refresh token. Then the token is not
-// sent again: a server that detects reuse ends the grant, and may treat it as theft.
+// spent reports whether a call with a lost answer may have used up the refresh token. Then the refresh token is not
+// sent again, because a server that detects reuse ends the grant.
 func (o *OAuth) spent(x *exchange) bool {
 	if !x.n.open(x.g) || x.g.rotation == rotationNone || o.opts.Grace == GraceAlways {
 		return false
@@ -212,8 +212,8 @@ func (o *OAuth) State() (CredentialState, error) {
 	return st, err
 }
 
-// lacking returns the scopes in want that the server has not granted. A refresh token proves offline_access,
-// which some servers do not list.
+// lacking returns the scopes in want that the server has not granted. A grant with a refresh token has offline_access,
+// even if the server does not list that scope.
 func (g grant) lacking(want []string) []string {
 	if g.scopes == nil {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// SignInMethod says how a person takes part in a sign-in. Show is required for a credential with a sign-in page. At
-// most one of Paste and Device may be set.
+// SignInMethod says how a person takes part in a sign-in. Show is required for an [OAuth] credential, unless Device is
+// set. At most one of Paste and Device may be set.
 type SignInMethod struct {
 	// Show opens the server's page for the person, and should return at once. The address contains no secret
 	// except this sign-in's one-time state.
@@ -25,8 +25,8 @@ type SignInMethod struct {
 	Device func(DeviceCode) error
 }
 
-// signIn gets a grant from a person: it shows the server's page, waits for the code that the browser brings
-// back, exchanges it for tokens, and stores them. It gives up after OAuthOptions.Patience.
+// signIn gets a grant from a person. It shows the server's page, waits for the browser to return with a code,
+// exchanges the code for tokens, and stores the tokens. It gives up after OAuthOptions.Patience.
 func (o *OAuth) signIn(ctx context.Context, s Session, by SignInMethod) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.opts.Patience, fmt.Errorf("no sign-in within %s", o.opts.Patience))
 	defer cancel()
@@ -78,8 +78,8 @@ func (o *OAuth) awaits(by SignInMethod, nonce string) (*callback, error) {
 	return listen(o.redirect, nonce, issuer)
 }
 
-// namedIssuer returns the issuer that an answer must name. The name may be missing unless the server's metadata
-// promises it.
+// namedIssuer returns the issuer that an answer must name. An answer may omit the name only if the issuer's metadata
+// was read and does not say that answers name the issuer.
 func (o *OAuth) namedIssuer() issuerName {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -111,7 +111,7 @@ func (o *OAuth) authorizeParams(scopes []string, verifier string) []oauth2.AuthC
 	return all
 }
 
-// refused wraps the reason why the browser brought no code, with the server's message redacted.
+// refused wraps the error of an answer without a code, and redacts the server's message.
 func (o *OAuth) refused(err error) error {
 	if d, ok := errors.AsType[*denied](err); ok {
 		o.redact.Add(o.hold.secrets()...)

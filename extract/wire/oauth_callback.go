@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// callback waits for the browser after a sign-in: it listens on a loopback address, takes one answer and
-// closes.
+// callback receives the browser's answer after a sign-in. It listens on a loopback address, accepts one answer and
+// closes. If a person pastes the answer, it does not listen.
 type callback struct {
 	nonce    string
 	issuer   issuerName
@@ -29,7 +29,7 @@ type callback struct {
 
 // issuerName is the issuer that an answer may name (RFC 9207).
 type issuerName struct {
-	name     string // "" for any
+	name     string // "": any issuer
 	unstated bool   // an answer may omit the name
 }
 
@@ -84,7 +84,7 @@ func (c *callback) code(ctx context.Context, paste func(context.Context) (string
 	return c.pasted(text)
 }
 
-// close finishes sending the page, then frees the port. Calling it twice is fine.
+// close finishes sending the page, then stops listening. It may be called more than once.
 func (c *callback) close() {
 	c.once.Do(func() {
 		if c.server == nil {
@@ -99,13 +99,13 @@ func (c *callback) close() {
 	})
 }
 
-// The pages contain nothing that the browser sent.
+// The pages contain no text from the request.
 const (
 	pageDone = `<!doctype html><meta charset="utf-8"><title>penstock</title><p>penstock has received the answer. See the terminal for the result. You can close this page.</p>`
 	pageNot  = `<!doctype html><meta charset="utf-8"><title>penstock</title><p>This is not the answer that penstock expects.</p>`
 )
 
-// ServeHTTP accepts the one answer that carries this sign-in's state. It refuses all others without effect: any
+// ServeHTTP accepts one answer with this sign-in's state. It refuses all other requests, which have no effect: any
 // program on this machine can send a request here.
 func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
@@ -123,7 +123,7 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !c.take():
 		w.WriteHeader(http.StatusGone)
 	default:
-		_, _ = w.Write([]byte(pageDone)) // the browser may have gone
+		_, _ = w.Write([]byte(pageDone)) // fails if the browser has disconnected
 		c.answer <- c.read(query)
 		return
 	}

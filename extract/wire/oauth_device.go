@@ -18,12 +18,12 @@ type DeviceCode struct {
 	Expires  time.Time // zero if the server does not say
 }
 
-// mostInterval is the longest time between two polls, in seconds.
+// mostInterval is the longest pause between two requests for the token, in seconds.
 const mostInterval = 60
 
-// signInByDevice gets a grant by a device code (RFC 8628): a person enters the code in a browser on any device,
-// while penstock polls. x/oauth2 keeps the interval, slows down if the server asks for it, and stops when the
-// code expires.
+// signInByDevice gets a grant by a device code (RFC 8628): a person enters the code in a browser on any device, while
+// penstock requests the token again and again. x/oauth2 pauses between these requests, for longer if the server asks
+// for it, and stops when the code expires.
 func (o *OAuth) signInByDevice(ctx context.Context, s Session, show func(DeviceCode) error) error {
 	conf, err := o.configSoon(ctx, s)
 	if err != nil {
@@ -48,7 +48,7 @@ func (o *OAuth) signInByDevice(ctx context.Context, s Session, show func(DeviceC
 	if err != nil {
 		return fmt.Errorf("sign in: %w", err)
 	}
-	// The poll does not hold the slot's lock: a person takes minutes, and other processes renew tokens
+	// The slot is not locked during the wait: a person takes minutes, and other processes may renew tokens
 	// meanwhile.
 	_, err = o.hold.locked(ctx, func(_ context.Context, x *exchange) error { return x.keep(o.firstGrant(x, g, conf.Scopes)) })
 	return err
@@ -80,7 +80,8 @@ func (o *OAuth) askDevice(ctx context.Context, s Session, conf oauth2.Config) (*
 	}
 }
 
-// pollDevice waits for the person. It repeats a poll that is not answered: only an answer uses up the code.
+// pollDevice requests the token until the person has entered the code. It repeats a request that is not answered,
+// because only an answer uses up the code.
 func (o *OAuth) pollDevice(ctx context.Context, conf oauth2.Config, code *oauth2.DeviceAuthResponse) (grant, error) {
 	u, err := endpoint("token_url", conf.Endpoint.TokenURL)
 	if err != nil {
@@ -117,8 +118,8 @@ func (o *OAuth) deviceRefusal(e *Error) error {
 	return e
 }
 
-// authenticated adds the client's secret to requests that x/oauth2 sends without one: for device codes and
-// revocations.
+// authenticated adds the client's secret to requests for device codes and revocations, if the secret is sent in the
+// header.
 type authenticated struct {
 	base   http.RoundTripper
 	id     string

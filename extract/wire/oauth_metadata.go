@@ -24,7 +24,7 @@ type metadata struct {
 	NamesIssuer bool     `json:"authorization_response_iss_parameter_supported"`
 }
 
-// onlyPost reports whether the server accepts the client's secret only in the body.
+// onlyPost reports whether the server accepts the client's secret in the body, but not in the header.
 func (m *metadata) onlyPost() bool {
 	return slices.Contains(m.AuthMethods, "client_secret_post") && !slices.Contains(m.AuthMethods, "client_secret_basic")
 }
@@ -88,7 +88,7 @@ func (o *OAuth) discover(ctx context.Context) (*metadata, error) {
 	if err != nil {
 		return nil, o.misconfigured(err)
 	}
-	// A server may serve one of the two addresses and fail at the other.
+	// A server may have metadata at only one of the two addresses. If both fail, the more important error is returned.
 	var worst *Error
 	for _, at := range wellKnown(issuer) {
 		m, fault := o.readMetadata(ctx, at)
@@ -149,7 +149,7 @@ func (o *OAuth) readMetadata(ctx context.Context, at *url.URL) (*metadata, *Erro
 	return &m, nil
 }
 
-// misconfigured returns the error of an address that is not used. Nothing was sent there.
+// misconfigured returns the error for a missing, invalid or foreign address. Nothing was sent to it.
 func (o *OAuth) misconfigured(err error) *Error {
 	return &Error{Class: Refused, Message: o.redact.excerpt(oneLine("sign in: "+err.Error()), 512), Err: &cause{text: err.Error(), err: err}, unchanged: true}
 }

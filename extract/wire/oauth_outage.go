@@ -16,7 +16,7 @@ const (
 	outageFirst   = time.Second      // after the first call; doubled each time
 	outageLongest = 30 * time.Second // between two calls, unless the server says how long
 	outagePerson  = 30 * time.Second // in total, while a person signs in or out
-	outageAsked   = 24 * time.Hour   // the longest Retry-After that is believed
+	outageAsked   = 24 * time.Hour   // a longer Retry-After is shortened to this
 )
 
 // outage records a failing token endpoint in the note, for all processes that share the grant.
@@ -47,7 +47,7 @@ func (x *exchange) trouble(n note, e *Error) note {
 	return n
 }
 
-// noteOutage records an outage of what is read before the call for a token: the issuer's metadata.
+// noteOutage records that the issuer's metadata, which is needed for the call, could not be read.
 func (x *exchange) noteOutage(err error) error {
 	e, ok := isOutage(err)
 	if !ok {
@@ -68,7 +68,7 @@ func (x *exchange) tooEarly() error {
 // outageWait is one caller's wait for a token endpoint. All callers that share the grant wait for the same
 // moment; the first one then makes the call.
 type outageWait struct {
-	limit  time.Duration // of one wait that the server asks for
+	limit  time.Duration // of all waits together
 	waited time.Duration
 }
 

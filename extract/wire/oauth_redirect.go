@@ -27,8 +27,8 @@ func RedirectFault(raw string) string {
 	return ""
 }
 
-// listens reports whether penstock can listen on the redirect address. For any other address a person has to
-// paste where the browser ended.
+// listens reports whether penstock can listen on the redirect address. If not, a person has to paste the address at
+// which the browser ended.
 func (o *OAuth) listens() bool { return o.redirect.Scheme == "http" }
 
 // redirectWords returns the address to register with the server.
@@ -39,7 +39,7 @@ func (o *OAuth) redirectWords() string {
 	return o.opts.RedirectURI
 }
 
-// withRedirect adds the address to register to an error of a sign-in.
+// withRedirect adds to an error of a sign-in the address that must be registered with the server.
 func (o *OAuth) withRedirect(err error) error {
 	return fmt.Errorf("%w; the redirect address to register for client %s is %s", err, o.opts.ClientID, o.redirectWords())
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// ErrNotRevocable is returned if the server names no way to end a grant.
+// ErrNotRevocable is returned by [Client.SignOut] if no revocation endpoint is known.
 var ErrNotRevocable = errors.New("the server has no revocation endpoint")
 
 func queryEscaped(s string) string { return url.QueryEscape(s) }
@@ -23,9 +23,9 @@ type SignedOut struct {
 	AccessLasts bool // the server does not revoke access tokens: the last one stays valid until it expires
 }
 
-// SignOut revokes the stored tokens at the server (RFC 7009), then removes them. If the server does not
-// confirm, they stay, so that SignOut can be tried again. With local it makes no request: the tokens stay valid
-// at the server until they expire.
+// SignOut revokes the stored tokens at the server (RFC 7009), and then removes them. If the server does not confirm,
+// the tokens stay stored, so that SignOut can be called again. If local is true, SignOut makes no request, and the
+// tokens stay valid at the server until they expire. The tokens of a [Login] are always removed without a request.
 func (c *Client) SignOut(ctx context.Context, local bool) (SignedOut, error) {
 	k, ok := c.cred.(interface {
 		signOut(context.Context, Session, bool) (SignedOut, error)
@@ -54,13 +54,13 @@ func (o *OAuth) signOut(ctx context.Context, s Session, local bool) (SignedOut, 
 		return x.forget()
 	})
 	if err != nil {
-		return SignedOut{}, err // a cancelled call may still change done
+		return SignedOut{}, err // not done: after a cancellation the exchange may still change it
 	}
 	return done, nil
 }
 
-// revoke revokes the refresh token, which on most servers ends the access tokens too, then the access token. It
-// reports whether the access token stays valid: some servers revoke only refresh tokens.
+// revoke revokes the refresh token, and then the access token. It reports whether the access token stays valid,
+// because the server revokes only refresh tokens.
 func (o *OAuth) revoke(ctx context.Context, s Session, g grant) (accessLasts bool, err error) {
 	raw, err := o.endpointOf(ctx, revokeEndpoint)
 	if err != nil {
@@ -131,7 +131,7 @@ func (o *OAuth) revokeOne(ctx context.Context, u *url.URL, token Secret, kind st
 		return fail(class, err.Error())
 	}
 	defer func() { _ = resp.Body.Close() }()
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // only for its message
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // needed only for the message
 	e.retryAfter, _ = retryAfter(resp.Header, clockOf(resp.Header))
 	words := fmt.Sprintf("%d %s %s", resp.StatusCode, statusText(resp.StatusCode), ErrorMessage(body))
 	switch status := resp.StatusCode; {
@@ -166,7 +166,7 @@ func (l *Login) signOut(ctx context.Context, _ Session, _ bool) (SignedOut, erro
 	var done SignedOut
 	_, err := l.hold.locked(ctx, func(_ context.Context, x *exchange) error {
 		if done.Nothing = x.g.access == ""; done.Nothing {
-			return x.h.slot.Remove() // a killed process may have left something
+			return x.h.slot.Remove() // a killed process may have left files
 		}
 		n := x.n
 		if err := x.forget(); err != nil {

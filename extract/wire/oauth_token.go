@@ -54,9 +54,9 @@ func (o *OAuth) clientAuth() string {
 	return ClientBasic
 }
 
-// ask makes one call to the token endpoint in a slot of the governor, and stores the grant. It gets the slot
-// before it stores the note of the call: a process that is killed while it waits for the slot has sent nothing
-// and leaves no note. x/oauth2 uses the HTTP client in the context, which reaches only that endpoint's origin.
+// ask makes one call to the token endpoint in a slot of the governor, and stores the grant. It stores the note of the
+// call only after it got the slot. So a process that is killed while it waits for the slot, and has sent nothing,
+// leaves no note. x/oauth2 uses the HTTP client in the context, which can reach only the endpoint's origin.
 func (o *OAuth) ask(ctx context.Context, s Session, x *exchange, conf oauth2.Config, began func() note,
 	call func(context.Context) (*oauth2.Token, error), complete func(grant) grant,
 ) error {
@@ -76,9 +76,9 @@ func (o *OAuth) ask(ctx context.Context, s Session, x *exchange, conf oauth2.Con
 	})
 }
 
-// client returns an HTTP client for one origin. It follows no redirects, which would carry the grant elsewhere,
-// and reuses no connections: if a server closes an idle connection, it is unknown whether the server has read
-// the call. // Invariant 10
+// client returns an HTTP client for one origin. It follows no redirects, which would send the grant to another
+// origin. It reuses no connections: if the server closes a reused connection, it is unknown whether the server has
+// read the call. // Invariant 10
 func (o *OAuth) client(u *url.URL, tokens bool) *http.Client {
 	origin := *u
 	origin.Host, origin.Path, origin.RawQuery = hostPort(u), "", ""
@@ -102,14 +102,14 @@ func (o *OAuth) client(u *url.URL, tokens bool) *http.Client {
 	return c
 }
 
-// tokenTransport reports for each call to the token endpoint whether the server may have used up the token that
-// was sent.
+// tokenTransport makes the calls to the token endpoint. Its errors say whether the server may have used up the token
+// that was sent.
 type tokenTransport struct{ base http.RoundTripper }
 
 // exchangeError is the failure of a call to the token endpoint.
 type exchangeError struct {
 	sent   bool        // at least a part of the request was sent
-	status int         // of a complete answer that is not a token endpoint's; otherwise 0
+	status int         // status of a complete answer that did not come from a token endpoint; otherwise 0
 	header http.Header // of that answer
 	err    error
 }
@@ -213,7 +213,7 @@ func (o *OAuth) fault(path string, err error) *Error {
 	return e
 }
 
-// tokenClass classifies an answer of the token endpoint. kept reports that the server has changed nothing. Only
+// tokenClass classifies an answer of the token endpoint. kept is true if the server has changed nothing. Only
 // invalid_grant means that the grant has ended; other refusals are about the configuration. After a gateway
 // timeout, the server may still have processed the call.
 func tokenClass(status int, code string) (class Class, kept bool) {

@@ -76,7 +76,7 @@ func newTransport(o Options, base *url.URL) *http.Transport {
 		IdleConnTimeout:        60 * time.Second,
 		MaxIdleConnsPerHost:    1024, // the governor bounds the requests in flight
 		MaxResponseHeaderBytes: 256 << 10,
-		DisableCompression:     true, // decompression is bounded here, see body.go
+		DisableCompression:     true, // readBody decompresses, within bounds
 		Protocols:              new(http.Protocols),
 		ReadBufferSize:         64 << 10,
 	}
@@ -117,7 +117,7 @@ func (k *call) redirected(resp *http.Response) (*url.URL, *Error) {
 	case !k.c.allow.permits(target): // Invariant 9
 		return nil, k.fault(Refused, resp, "redirect to a path outside the read list")
 	}
-	// Without its query, every page would become the first one.
+	// A redirect may omit the query. Without the query, every page would be the first one.
 	query := location.Query()
 	for name, values := range k.url.Query() {
 		query[name] = values

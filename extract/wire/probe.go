@@ -6,9 +6,9 @@ import "time"
 // process of the first request may have died, or the answer may never come.
 const probeWait = 5 * time.Second
 
-// probeDelay returns how long a request must still wait. After the gate has opened, it waits for the first
-// request, and for requests that were sent before the gate closed. After probeWait the next request goes first.
-// If a ledger grants slots, only this process's requests in flight count. g.mu is held.
+// probeDelay returns how long a request must still wait after the gate has opened: until the first request and the
+// requests from before the gate closed are answered, but at most probeWait. If a ledger grants slots, requests wait
+// only for requests of this process. g.mu is held.
 func (g *Governor) probeDelay(b *budgetRecord, now instant) time.Duration {
 	if !b.gate.probing || g.fleet != nil && g.inFlight == 0 {
 		return 0

@@ -2,13 +2,12 @@ package wire
 
 import "time"
 
-// The guard is the extra time beyond the window for which a request counts. The server counts arrivals, and a
-// delayed request arrives closer to the next window's requests than it was sent. The delay is at most the time
-// that the answer took, minus the time of the fastest answer.
+// The guard is the extra time beyond the window for which a request counts. It is needed because the server counts
+// arrivals: a request that was delayed on its way arrives in a later window than it was sent for. The delay is at most
+// the time that the answer took, minus the time of the fastest answer.
 //
-// A server that works long on some answers looks the same as a delay. So that this does not cost the whole
-// budget, guards are cut when their mean exceeds meanGuard. Rare long ones, as on a busy machine, are kept
-// whole.
+// A slow answer looks the same as a delay. So that slow answers do not use up the budget, guards are cut when their
+// mean exceeds meanGuard. Rare long guards, as on a busy machine, are not cut.
 const (
 	earlyGuard = 5 * time.Millisecond // until enough answers were seen
 	leastGuard = 2 * time.Millisecond
@@ -35,13 +34,13 @@ type requestWindow struct {
 	previous time.Duration
 	spanEnds instant
 	guard    time.Duration // moving average
-	maxGuard time.Duration // upper bound of guards; zero means meanGuard
+	maxGuard time.Duration // upper bound of guards; at least meanGuard is used
 }
 
 const buckets = 2048
 
-// occupied returns how many requests count, and the instant at which there will be one less; zero if there is
-// none. Call advance first.
+// occupied returns how many requests count, and the instant at which the oldest of them stops counting, or zero if
+// none counts. Call advance first.
 func (l *requestWindow) occupied(window time.Duration) (int, instant) {
 	if l.total == 0 {
 		return 0, 0
@@ -88,7 +87,8 @@ func (l *requestWindow) rebuild(width time.Duration, now instant, window time.Du
 	}
 }
 
-// note counts n requests from the instant i on, at the latest in the newest bucket.
+// note counts n requests in the bucket of the instant i. If i is later than the newest bucket, it counts them there;
+// if i is too old to count, it does nothing.
 func (l *requestWindow) note(i instant, n uint32) {
 	b := min(l.bucket(i), l.newest)
 	if b < l.oldest {

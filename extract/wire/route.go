@@ -18,8 +18,8 @@ type Route struct {
 // allowList contains every request that a client can make. // Invariant 9
 type allowList map[Route][]string // the template's segments
 
-// sessionPaths are reserved for credentials: a stream that requested one could end the session of everyone who
-// shares the user.
+// sessionPaths are reserved for credentials. If a stream requested one of them, it could end the sessions of all
+// programs that sign in as the same user.
 var sessionPaths = []string{"/api/login", "/api/refresh", "/api/logout", "/api/tracker-login"}
 
 func compile(routes []Route) (allowList, error) {
@@ -91,8 +91,8 @@ func (l allowList) expand(r Route, params map[string]string) (string, error) {
 	return b.String(), nil
 }
 
-// checkParam refuses values that a server or proxy could read as several segments, or as a different one. It
-// refuses percent signs because a component that decodes twice would see the hidden character.
+// checkParam refuses values that a server or proxy could read as several path segments, or as another segment. It
+// refuses percent signs, because a server that decodes twice would see the escaped character.
 func checkParam(v string) error {
 	switch {
 	case v == "":

@@ -39,7 +39,7 @@ func (s Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `
 // LogValue returns [redacted].
 func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// minSecret is the length below which a secret is not redacted: it would match too much text.
+// minSecret is the minimum length of a secret that is redacted. A shorter one would match too much text.
 const minSecret = 4
 
 // Redactor replaces known secrets in text, also when encoded as base64, hex, or URL or JSON escapes. It never
@@ -95,7 +95,7 @@ func (r *Redactor) Redact(text string) string {
 	return r.replacer.Replace(text)
 }
 
-// excerpt returns the first n bytes of text, redacted. A secret that the cut would split is dropped whole.
+// excerpt returns about the first n bytes of text, redacted. No part of a secret remains at the cut.
 func (r *Redactor) excerpt(text string, n int) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

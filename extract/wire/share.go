@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// recordAge is how long after the last request the learned limit is still used.
+// recordAge is how long the learned limit is used after the last change of the record.
 const recordAge = 24 * time.Hour
 
 // errTooManyMembers says that the budget record has no room for another process.
@@ -30,10 +30,10 @@ func BudgetName(account Secret) string {
 // Share connects the governor with all processes on this machine that share the account's file in folder dir.
 // Together they keep the limit, stop when the server refuses one of them, and use what any of them has learned.
 // A gate that the last process leaves closed stays closed, unless it was closed because the server failed.
-// Requests of a process that dies count for as long as the server may count them.
+// If a process dies, its requests still count for as long as the server may count them.
 //
-// If Share fails, the governor must not be used: two processes that do not know of each other would spend the
-// budget twice. Call Share before the first request, and [Governor.Close] at the end.
+// If Share fails, the governor must not be used: processes that do not share a record would together exceed the
+// limit. Call Share before the first request, and [Governor.Close] at the end.
 func (g *Governor) Share(dir string, account Secret) error {
 	file, err := state.OpenShared(filepath.Join(dir, BudgetName(account)))
 	if err != nil {
@@ -48,8 +48,8 @@ func (g *Governor) Share(dir string, account Secret) error {
 	return nil
 }
 
-// Close removes this governor from the shared record. No request may be under way. A governor that is not
-// shared need not be closed.
+// Close removes this governor from the shared record, or reports its last requests to the ledger. No request may be
+// under way. A governor that is not shared need not be closed.
 func (g *Governor) Close() error {
 	if g.fleet != nil {
 		return g.leaveFleet()
@@ -73,8 +73,8 @@ const (
 	mostSharePause  = time.Millisecond
 )
 
-// errFileHeld says that a process, or the machine, was suspended in the microseconds that a change of the record
-// takes.
+// errFileHeld says that another process did not release the file in time. The cause may be that this process was
+// suspended while it changed the record.
 var errFileHeld = errors.New("another process holds the rate-limit file and does not respond")
 
 // with runs f on the current record, exclusively. It stores the record if f reports a change, or if a sign of
@@ -99,7 +99,7 @@ func (g *Governor) with(f func(b *budgetRecord, now instant) bool) error {
 	return g.broken
 }
 
-// change is one try of with. done is false if another process uses the file.
+// change is one try of with. done is false if another process has locked the file.
 func (g *Governor) change(f func(b *budgetRecord, now instant) bool) (done bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -167,8 +167,8 @@ func (g *Governor) sign(m *member, now instant) bool {
 	return true
 }
 
-// restore prepares the record that was read from the file. The file may be new, or hold what a process that was
-// killed while writing has left. It reports whether it changed anything.
+// restore prepares the record that was read from the file. The file may be new, or damaged because a process was
+// killed while it wrote. restore reports whether it changed the record.
 func (g *Governor) restore() bool {
 	b := g.record
 	wall := time.Now()
@@ -205,9 +205,10 @@ func (g *Governor) join(wall time.Time, ahead time.Duration, joined bool) {
 // clockSlack is the largest difference between two clocks that are considered equal.
 const clockSlack = time.Second
 
-// syncClock handles a machine clock that was set, or that ran on while the machine slept. Members that joined
-// before and after that use different times. All adopt the later time, and send nothing for as long as requests
-// recorded under the other time may count.
+// syncClock handles a machine clock that was set, or that advanced while the machine was asleep. Members that joined
+// before that use another time than members that joined after it. All members adopt the later time, and send no
+// requests for as long as requests recorded under the other time may count. syncClock reports whether it changed the
+// record.
 func (g *Governor) syncClock(b *budgetRecord, wall time.Time) bool {
 	own, theirs := g.now(), instant(wall.UnixNano()).add(b.ahead)
 	switch behind := b.stamp.sub(own); {
@@ -238,7 +239,8 @@ func (g *Governor) turnedBack(b *budgetRecord, now instant) {
 	g.pause(b)
 }
 
-// adopt keeps what the record says, as far as it is recent and about the same limit.
+// adopt keeps the limit and the gate of the record if they still apply: if the record is recent and was made for the
+// same configured limit.
 func (g *Governor) adopt(b *budgetRecord, now instant) {
 	c := &b.limit
 	alone := !b.shared(g.id, now)

@@ -3,8 +3,8 @@
 //
 // A [Client] sends requests to one origin with one [Credential]. [New] compiles the [Route] list into the only
 // requests that the client can make; no method takes a URL. Every request waits for the [Governor] of its
-// credential, so that the server never counts more requests than its limit. Answers are bounded in time and
-// size, retried where that is safe, and failures are sorted into a few classes of [Error].
+// credential, so that the server never counts more requests than its limit. The time and the size of answers are
+// bounded, requests are retried where that is safe, and each failure has one of a few classes: see [Error].
 //
 // Create a client with [New], make requests with [Client.Read], and return the body's memory with
 // [Response.Release].
@@ -23,16 +23,16 @@ import (
 // Options configure a [Client]. BaseURL and Allow are required; all other fields work with their zero value.
 type Options struct {
 	Name       string     // of the source, for error messages
-	BaseURL    string     // scheme://host[:port], optionally with a path before every route
+	BaseURL    string     // scheme://host[:port], optionally with a path that precedes the path of every route
 	Allow      []Route    // the only requests that the client can make; GET and POST
 	Credential Credential // nil: none
 
-	// AuthHeader is the header that carries the token, after AuthScheme and a space if AuthScheme is set. ""
-	// means Authorization: Bearer TOKEN.
+	// AuthHeader is the header that carries the token. If AuthScheme is set, it precedes the token, as Bearer in
+	// "Bearer TOKEN". An AuthHeader of "" means Authorization: Bearer TOKEN.
 	AuthHeader, AuthScheme string
 
-	// Headers are sent with every request. They must not set the credential's header, frame the request, or
-	// make the answer partial: see [HeaderFault].
+	// Headers are sent with every request. [HeaderFault] says which headers are not allowed. They must not include
+	// AuthHeader.
 	Headers map[string]Secret
 
 	// Governor is shared by all clients with the same credential, since the server counts their requests
@@ -46,15 +46,14 @@ type Options struct {
 
 	UserAgent string
 	Timeouts  Timeouts
-	MaxBody   int64 // of a decompressed body; default 64 MiB
-	MaxRatio  int64 // decompressed to compressed; default 200
+	MaxBody   int64 // maximum size of a decompressed body; default 64 MiB
+	MaxRatio  int64 // maximum ratio of decompressed to compressed size; default 200
 
-	// MaxAttempts bounds the tries of one request that meets transient faults; default 10. Answers that ask to
-	// slow down do not count.
+	// MaxAttempts is how many transient faults end a request; default 10. A 429 does not count as one.
 	MaxAttempts int
 
-	// MaxWait is the longest wait within a request. A longer one ends the request with an [Error] that has
-	// NotBefore set. Default 15 minutes.
+	// MaxWait is the longest wait within a request. If a longer wait is needed, the request ends with an [Error]
+	// whose NotBefore is set. Default 15 minutes.
 	MaxWait time.Duration
 
 	// Attempted is called after every request that was sent, from many goroutines. It must not block, and may
@@ -62,8 +61,8 @@ type Options struct {
 	Attempted func(Attempt)
 
 	AllowPlaintext bool        // http:// to hosts other than this machine
-	Identity       bool        // request bodies without compression
-	TLS            *tls.Config // for RootCAs of a private authority
+	Identity       bool        // ask the server not to compress bodies
+	TLS            *tls.Config // for example with the RootCAs of a private certificate authority
 	Proxy          *url.URL    // for https origins: the tunnel to go through
 }
 
@@ -75,7 +74,8 @@ type Timeouts struct {
 	Idle      time.Duration // between two reads of a body; default 30 s
 	Total     time.Duration // the whole try; default 10 min
 
-	// A body must bring at least MinBytes in every SlowAfter. The defaults, 256 KiB and 60 s, are about 4 kB/s.
+	// In every period of length SlowAfter, at least MinBytes of a body must arrive. The defaults, 256 KiB and 60 s,
+	// are about 4 kB/s.
 	MinBytes  int64
 	SlowAfter time.Duration
 }
@@ -96,8 +96,8 @@ type Client struct {
 	sizeHint     atomic.Int64 // size of the last body, used when there is no Content-Length
 }
 
-// New returns a client for one origin. It refuses a base URL that contains a credential or would send one in
-// clear text, and routes that are not reads or are reserved for the credential. It makes no request.
+// New returns a client for one origin. It returns an error if the base URL contains a credential or would send the
+// credential in clear text, or if a route is not a read or is reserved for the credential. It makes no request.
 func New(o Options) (*Client, error) {
 	o = o.withDefaults()
 	base, err := parseBase(o.BaseURL, o.AllowPlaintext)
@@ -189,13 +189,13 @@ type Request struct {
 	Anonymous bool // send no credential
 	File      bool // accept any content type; otherwise the body must be JSON
 
-	// Probe marks a request that tests a hypothesis: a parameter, or a page that may not exist. A 5xx answer
-	// refutes the hypothesis: the request is not repeated, and the governor does not count a failure of the
-	// server. A 5xx with Retry-After is about the server, and is handled as for any other request.
+	// Probe marks a request that tests a hypothesis about the API, for example that a parameter exists. A 5xx
+	// answer refutes the hypothesis: the request is not repeated, and the governor does not count a failure of the
+	// server. A 5xx with Retry-After shows that the server is failing, and is handled as for any other request.
 	Probe bool
 
-	// Check, if not nil, inspects a successful body before Read returns it. An error from it means that the
-	// body is cut or broken: the request is repeated a few times, then fails as [Malformed].
+	// Check, if not nil, inspects the body of a successful answer before Read returns it. If Check returns an
+	// error, the body is cut or broken: the request is repeated a few times, and then fails as [Malformed].
 	Check func(body []byte) error
 }
 
@@ -212,8 +212,8 @@ type Response struct {
 	buf *buffer
 }
 
-// Release returns the body's memory for reuse. Body must not be used afterwards. Releasing twice, or never, is
-// fine.
+// Release returns the body's memory for reuse. Body must not be used afterwards. A second call does nothing. A
+// Response that is never released is left to the garbage collector.
 func (r *Response) Release() {
 	r.Body = nil
 	if r.buf != nil {
@@ -223,8 +223,8 @@ func (r *Response) Release() {
 }
 
 // Read makes the request and returns its answer. It waits for the governor, follows redirects within the
-// origin, renews a refused token, and retries faults that may pass. The error is an *[Error], except when ctx
-// has ended: then it wraps the cause.
+// origin, renews a refused token, and retries faults that may pass. Its error is an *[Error]. If ctx has ended, the
+// error wraps the cause instead.
 func (c *Client) Read(ctx context.Context, r Request) (*Response, error) {
 	k, err := c.newCall(r)
 	if err != nil {
