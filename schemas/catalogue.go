@@ -39,11 +39,11 @@ func index(streams []Stream) *Catalogue {
 	return c
 }
 
-// join joins the errors that the function as returns for the faults.
-func join(faults []*Fault, as func(*Fault) error) error {
+// join joins the errors that convert returns for the faults.
+func join(faults []*Fault, convert func(*Fault) error) error {
 	all := make([]error, len(faults))
 	for i, f := range faults {
-		all[i] = as(f)
+		all[i] = convert(f)
 	}
 	return errors.Join(all...)
 }
@@ -90,7 +90,8 @@ func (c *Catalogue) Ordered() []Stream {
 	return out
 }
 
-// With returns a catalogue in which the given streams replace those of the same name, or are added at the end.
+// With returns a catalogue with the given streams. A stream replaces the one of the same name; a stream with a new
+// name is added at the end.
 func (c *Catalogue) With(streams ...Stream) (*Catalogue, error) {
 	all := c.Streams()
 	for _, s := range streams {

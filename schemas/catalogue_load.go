@@ -29,7 +29,7 @@ type group struct {
 	Writes   yaml.MapSlice // name: METHOD path
 }
 
-// entry is a readable endpoint, as in the files.
+// entry is a readable endpoint as a catalogue file describes it.
 type entry struct {
 	Name       string
 	Request    string // METHOD path
@@ -48,7 +48,7 @@ type entry struct {
 	Months     struct{ Month, Year string }
 	Twin       string
 	Types      map[string][]string // columns by type, which is shorter than types by column
-	Disabled   string              // why it is not part of "*"; "" if it is
+	Disabled   string              // why "*" does not select the stream; "" if it does
 }
 
 // load reads a folder of catalogue files and reports all errors in them.

@@ -21,11 +21,11 @@ type Events struct {
 	words map[string][]EventStream
 }
 
-// EventStream is a stream that some types of events are about.
+// EventStream is a stream with webhook events: certain types of events are about its records.
 type EventStream struct {
 	Name string
-	Word string // word with which those types begin
-	ID   string // form of its records' ids: a prefix, EventText or EventNumber
+	Word string // the word with which these types begin
+	ID   string // form of the records' ids: EventText, EventNumber, or the prefix of a text
 }
 
 // Forms of an id.
@@ -65,7 +65,7 @@ func loadEvents(fsys fs.FS, name string) (*Events, error) {
 	return e, nil
 }
 
-// maxEventType is the longest type that is looked up. All known ones are far shorter.
+// maxEventType is the maximum length of a type that is looked up. All known types are far shorter.
 const maxEventType = 200
 
 // Of returns the streams that events of this type are about, or none for an unknown type.
@@ -75,8 +75,8 @@ func (e *Events) Of(eventType string) []EventStream {
 	}
 	t := strings.ToLower(strings.TrimSpace(eventType))
 	for t != "" {
-		if of := e.words[t]; of != nil {
-			return of
+		if streams := e.words[t]; streams != nil {
+			return streams
 		}
 		cut := strings.LastIndexAny(t, "._-: ")
 		if cut < 0 {
@@ -89,8 +89,8 @@ func (e *Events) Of(eventType string) []EventStream {
 
 // HasEvents reports whether events of some type are about the stream.
 func (e *Events) HasEvents(stream string) bool {
-	for _, of := range e.words {
-		if slices.ContainsFunc(of, func(s EventStream) bool { return s.Name == stream }) {
+	for _, streams := range e.words {
+		if slices.ContainsFunc(streams, func(s EventStream) bool { return s.Name == stream }) {
 			return true
 		}
 	}

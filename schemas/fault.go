@@ -10,8 +10,8 @@ import (
 
 // Fault is a problem with a stream of a catalogue.
 type Fault struct {
-	Stream  string // its name
-	Field   string // its name in the catalogue's files: path, params, records, …
+	Stream  string // the stream's name
+	Field   string // the part that is wrong, as the catalogue's files call it: path, params, records, …
 	Problem string
 }
 
@@ -58,7 +58,7 @@ func (c *Catalogue) validate() []*Fault {
 	return faults
 }
 
-// checkParent follows the chain of parents and refuses cycles.
+// checkParent follows the chain of parents. It refuses cycles, unknown parents, and parents that cannot be read.
 func (c *Catalogue) checkParent(s Stream, k *checks) {
 	seen := []string{s.Name}
 	for name := s.Parent; name != ""; {
@@ -79,8 +79,8 @@ func (c *Catalogue) checkParent(s Stream, k *checks) {
 	}
 }
 
-// checkTwin follows the chain of twins and refuses cycles, because a twin is read before the stream that it is
-// compared with. Child streams cannot have twins.
+// checkTwin follows the chain of twins. It refuses cycles, because a twin is read before the stream that it is
+// compared with. It also refuses twins with a parent, and twins without a key of the same length.
 func (c *Catalogue) checkTwin(s Stream, k *checks) {
 	seen := []string{s.Name}
 	for at := s; at.Twin != ""; {
@@ -250,15 +250,15 @@ func (s Stream) checkParam(k *checks, p Param, inPath []string) {
 	}
 }
 
-func oneOf[T ~string](k *checks, field string, v T, of []T) {
-	if !slices.Contains(of, v) {
-		k.add(field, "%q: want one of %s", v, quoted(of))
+func oneOf[T ~string](k *checks, field string, v T, allowed []T) {
+	if !slices.Contains(allowed, v) {
+		k.add(field, "%q: want one of %s", v, quoted(allowed))
 	}
 }
 
-func quoted[T ~string](of []T) string {
+func quoted[T ~string](values []T) string {
 	var b strings.Builder
-	for i, v := range of {
+	for i, v := range values {
 		if i > 0 {
 			b.WriteString(", ")
 		}

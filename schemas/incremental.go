@@ -9,18 +9,19 @@ type Incremental struct {
 	// of the Moment constants.
 	Field, Format string
 
-	// Param is the request parameter that leaves out earlier changes. If it is empty, the list is ordered by
-	// change, the latest first, and is read up to a page of records that all changed before the last passes.
+	// Param is the request parameter that leaves out records changed before its value. If Param is empty, the list
+	// has the latest change first. It is then read up to a page whose records all changed so long ago that earlier
+	// passes have read them.
 	Param string
 
-	// Until is the request parameter that leaves out changes at that time or later, for backfills of a range;
-	// "" if there is none.
+	// Until is the request parameter that leaves out records changed at its value or later; "" if there is none.
+	// Backfills of a range send it.
 	Until string
 
-	Lookback time.Duration // time before the latest known change; 0: DefaultLookback
+	Lookback time.Duration // how far before the latest known change a pass begins; 0: DefaultLookback
 	Full     time.Duration // interval between readings of the whole list; 0: DefaultFull
 
-	Auto bool // probes of the endpoint find out the rest
+	Auto bool // probes find out Field, Format and Param
 }
 
 // Defaults of an Incremental.

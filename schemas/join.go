@@ -7,9 +7,9 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 )
 
-// JoinTables merges a stream's tables in several destinations into one set with all tables and columns. The type
-// of a column is the least one that holds its values in all destinations. So batches made for the result fit each
-// destination.
+// JoinTables merges the tables that a stream has in several destinations into one set with all tables and columns.
+// The type of a column is the least type that holds the column's values in all destinations. So batches with these
+// columns fit each destination.
 func JoinTables(sets ...[]Table) []Table {
 	var out []Table
 	for _, set := range sets {
@@ -25,7 +25,7 @@ func JoinTables(sets ...[]Table) []Table {
 	return out
 }
 
-// foreign reports whether a column was not created by penstock.
+// foreign reports whether someone other than penstock created a column.
 func foreign(f arrow.Field) bool {
 	return Source(f) == "" && f.Name != Column("") && !strings.HasPrefix(f.Name, "_penstock_")
 }

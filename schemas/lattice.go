@@ -14,9 +14,9 @@ import (
 //	null < [] < bool | float64 | date | timestamp < text < json
 //	null < [] < list(T) < json
 //
-// [] is the type of a list that was always empty. The platform also writes [] for "no such object", so it joins
-// with any type. Two scalars of which neither is below the other join to text. A list and a scalar join to json.
-// Join is associative, commutative and idempotent, so a column's type does not depend on the order of its
+// [] is the type of a column whose arrays were always empty. The platform also writes [] for "no such object", so []
+// joins with any type. Two scalars of which neither is below the other join to text. A list and a scalar join to
+// json. Join is associative, commutative and idempotent, so a column's type does not depend on the order of its
 // values. // Invariant 8
 var (
 	Null      arrow.DataType = arrow.Null
@@ -40,12 +40,12 @@ func (*JSONType) Name() string { return "json" }
 // String returns "json".
 func (*JSONType) String() string { return "json" }
 
-// integerDigits are the numbers of integer digits that a decimal may have. With few widths, a column is not altered
-// for each larger number. An int64 needs 19 digits.
+// integerDigits are the possible numbers of digits before the point of a decimal. There are only a few of them, so
+// that not every larger number alters a column. An int64 needs 19 digits.
 var integerDigits = [...]int32{14, 19, 28, 38}
 
-// Decimal returns the smallest decimal type for numbers with up to digits digits before the point and scale
-// after it. ok is false if no 128-bit decimal holds them.
+// Decimal returns the smallest decimal type for numbers with the given number of digits before the point and scale
+// digits after it. ok is false if no 128-bit decimal holds them.
 func Decimal(digits, scale int32) (t arrow.DataType, ok bool) {
 	for _, d := range integerDigits {
 		if digits > d {

@@ -68,7 +68,7 @@ func fold(seen []arrow.DataType) arrow.DataType {
 	return t
 }
 
-// sample is a value and a simple test of the types that hold it exactly.
+// sample is a JSON value with a simple test for the types that can hold it exactly.
 type sample struct {
 	json string
 	fits func(arrow.DataType) bool
@@ -78,7 +78,7 @@ func ranks(of ...int) func(arrow.DataType) bool {
 	return func(t arrow.DataType) bool { return slices.Contains(of, rank(t)) }
 }
 
-// digits returns a test of whether a type holds these numbers of digits before and after the point.
+// digits returns a test for types that hold this number of digits before the point and after it.
 func digits(before, after int32) func(arrow.DataType) bool {
 	return func(t arrow.DataType) bool {
 		if d, ok := t.(*arrow.Decimal128Type); ok {

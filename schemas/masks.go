@@ -96,7 +96,7 @@ func (e presetEntry) check() error {
 
 var columnPattern = regexp.MustCompile(`^[a-z0-9_*]+$`)
 
-// ColumnPattern reports whether s is a valid column pattern: letters of column names, and *.
+// ColumnPattern reports whether s is a valid column pattern: lower-case ASCII letters, digits, underscores and *.
 func ColumnPattern(s string) bool { return columnPattern.MatchString(s) }
 
 // MaskActions returns the actions, in the order of their constants.
@@ -106,7 +106,8 @@ func MaskActions() []string {
 
 var powerOfTen = regexp.MustCompile(`^10{1,15}$`)
 
-// Check returns what is wrong with a mask: an unknown action, or a parameter that the action does not take.
+// Check returns an error for an unknown action, for a parameter that the action does not take, and for an invalid
+// value of a parameter.
 func (m Mask) Check() error {
 	if !slices.Contains(MaskActions(), m.Action) {
 		return fmt.Errorf("mask %q: want one of %s", m.Action, strings.Join(MaskActions(), ", "))

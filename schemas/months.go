@@ -2,8 +2,8 @@ package schemas
 
 import "time"
 
-// Months says that a list shows only the records of one month. Two request parameters select the month by number.
-// The zero value means a list of all records.
+// Months says that a list shows only the records of one month. Two request parameters, the numbers of the month and
+// the year, select it. The zero value means a list of all records.
 type Months struct {
 	Month, Year string // names of the parameters
 
@@ -30,8 +30,8 @@ func (m Months) Back() int {
 // Every returns the interval between readings of all months.
 func (m Months) Every() time.Duration { return Incremental{Full: m.Full}.Every() }
 
-// Range is the part of a list that one reading requests. With the zero value, the stream's Incremental and Months
-// decide what is requested.
+// Range is the part of a list that one reading requests. If it is zero, the stream's Incremental and Months decide
+// what is requested.
 type Range struct {
 	// From and Until bound the range. Until is exclusive, and the zero time means no end. A list by months is
 	// requested for the months that overlap the range, any other list for the records last changed in the range.
@@ -43,5 +43,5 @@ type Range struct {
 // Set reports whether only a part of the list is read.
 func (r Range) Set() bool { return !r.From.IsZero() }
 
-// Ranged reports whether a part of s can be requested.
+// Ranged reports whether a part of the list of s can be requested: see [Range].
 func (s Stream) Ranged() bool { return s.Parent == "" && (s.Months.Set() || s.Incremental.Param != "") }

@@ -28,9 +28,9 @@ func Column(source string) string {
 	return suffixed(name, source, shortHash)
 }
 
-// Namer assigns column names to the fields of one table. No two fields share a name, even ignoring case, and a
-// field keeps its name. A Namer uses the name of [Column] if that is free, and otherwise adds a suffix. It is not
-// safe for concurrent use. // Invariant 17
+// Namer assigns column names to the fields of one table. No two fields get the same name, even if case is ignored,
+// and a field keeps its name. A Namer uses the name of [Column] if that is free, and otherwise adds a suffix. It is
+// not safe for concurrent use. // Invariant 17
 type Namer struct {
 	prefix  string
 	columns map[string]string // by pointer
@@ -59,7 +59,7 @@ func NewTableNamer(root string, known map[string]string) *Namer {
 // Reserve reserves a name that no field of the source may use, such as that of a column that a person has added.
 func (n *Namer) Reserve(name string) { n.taken[strings.ToLower(name)] = true }
 
-// Name returns the column of the field at source, always the same one.
+// Name returns the column name of the field at source. It is the same for every call.
 func (n *Namer) Name(source string) string {
 	p := pointer(source)
 	if name, ok := n.columns[p]; ok {
@@ -117,7 +117,7 @@ func snake(b *strings.Builder, member string) (exact bool) {
 	exact = utf8.ValidString(member)
 	words := false  // a letter or digit was written
 	last := rune(0) // last rune written; 0 for none
-	apart := false  // a separator came after it
+	apart := false  // a separator came after the last rune written
 	runes := []rune(member)
 	write := func(r rune) {
 		if apart && last != 0 && last != '_' {
@@ -130,7 +130,7 @@ func snake(b *strings.Builder, member string) (exact bool) {
 		switch {
 		case r == '_' && last != '_' && !apart:
 			if i == len(runes)-1 && i > 0 {
-				exact = false // with the next member's `__` there would be three
+				exact = false // with the `__` before the next member, there would be three underscores
 			}
 			write(r)
 		case unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r):
@@ -141,7 +141,7 @@ func snake(b *strings.Builder, member string) (exact bool) {
 			write(unicode.ToLower(r))
 			words = true
 		case r == '_':
-			exact = false // two would end the member
+			exact = false // two underscores would look like the end of the member
 			apart = true
 		default:
 			apart = true
@@ -153,8 +153,8 @@ func snake(b *strings.Builder, member string) (exact bool) {
 	return exact && words
 }
 
-// stable reports whether folding and normalizing keep the lower case of a letter unchanged and distinct from other
-// letters.
+// stable reports whether case folding and Unicode normalization leave the lower-case form of r unchanged, and
+// distinct from all other letters.
 func stable(r rune) bool {
 	switch {
 	case r < utf8.RuneSelf:

@@ -66,23 +66,23 @@ func TestColumnSeparatesWords(t *testing.T) {
 	}
 }
 
-// A name gets a hash if it is not enough to identify the field.
+// A name gets a hash if the name without it would not identify the field.
 func TestColumnWithSuffix(t *testing.T) {
-	tests := map[string]string{ // without the eight digits
+	tests := map[string]string{ // expected names, without the eight digits of the hash
 		"/":                      "_",
 		" ":                      "_",
 		"a__b":                   "a_b_", // otherwise equal to the member b of a
 		"a_":                     "a_",
 		"a-_b":                   "a_b_",
 		"e\u0301":                "e\u0301_", // decomposed
-		"\u212b":                 "å_",       // the unit
+		"\u212b":                 "å_",       // the Ångström sign
 		"ısı":                    "ısı_",
 		"🦤":                      "_",
 		"\u202eevil\xff":         "evil_",
 		"a\xffb":                 "a_b_",
 		"ctid":                   "ctid_",
 		"xmin":                   "xmin_",
-		"tableOID":               "table_oid", // another word than tableoid
+		"tableOID":               "table_oid", // not tableoid, which is reserved
 		"tableoid":               "tableoid_",
 		"rowid":                  "rowid_",
 		"_penstock_ord":          "penstock_ord_",

@@ -20,7 +20,7 @@ const (
 	RoleTotal     Role = "total"     // number of records in the list
 	RoleCount     Role = "count"     // number of records in the list or on the page
 	RoleHere      Role = "here"      // number of records on the page
-	RolePages     Role = "pages"     // number of pages, or of the last page
+	RolePages     Role = "pages"     // number of pages, or number of the last page
 	RolePage      Role = "page"      // number of this page
 	RoleOffset    Role = "offset"    // index of the page's first record
 	RoleSize      Role = "size"      // page size
@@ -28,12 +28,12 @@ const (
 	RoleLast      Role = "last"      // true: there are no more records
 	RoleRemaining Role = "remaining" // records after this page
 	RoleNext      Role = "next"      // link, token or number of the next page
-	RoleToken     Role = "token"     // token of the next page, if it is next to other tokens
+	RoleToken     Role = "token"     // token of the next page; a number at the top level of the answer does not count as one
 	RoleOther     Role = "other"     // a link to a page other than the next
 	RolePartial   Role = "partial"   // true: the answer is incomplete
 	RoleComplete  Role = "complete"  // false: the answer is incomplete
 	RoleState     Role = "state"     // a word that may say that the answer is incomplete
-	RoleFaults    Role = "faults"    // a list of errors
+	RoleFaults    Role = "faults"    // errors, as a list or a text: any content means that the answer is incomplete
 	RoleConstant  Role = "constant"  // unrelated to paging
 )
 
@@ -45,7 +45,7 @@ const (
 	ParamLater   = "later"   // time of the last record, if the oldest comes first
 	ParamEarlier = "earlier" // time of the last record, if the newest comes first
 	ParamRecord  = "record"  // value of another member of the last record
-	ParamChange  = "change"  // time of the last change: leaves out older records; %s is the field
+	ParamChange  = "change"  // a time: leaves out records last changed before it; %s in a name is the field with the time of change
 	ParamToken   = "token"   // token from the answer
 	ParamLink    = "link"    // usual paging parameters of next links
 	ParamSize    = "size"    // page size
@@ -64,7 +64,7 @@ type Vocabulary struct {
 	parameters map[string]map[string]bool // folded, by family
 }
 
-// vocabularyFile is paging/vocabulary.yaml, whose comments describe each list.
+// vocabularyFile is paging/vocabulary.yaml, whose comments explain each field.
 type vocabularyFile struct {
 	Roles     map[Role][]string `yaml:"roles"`
 	States    []string          `yaml:"states"`
@@ -149,10 +149,10 @@ func set(words []string) map[string]bool {
 	return all
 }
 
-// Role returns the role of a member's name, or "".
+// Role returns the role of a member by its name, or "".
 func (v *Vocabulary) Role(name string) Role { return v.roles[FoldName(name)] }
 
-// HeaderRole returns the role of a header's name, or "".
+// HeaderRole returns the role of a header by its name, or "".
 func (v *Vocabulary) HeaderRole(name string) Role { return v.headers[foldHeader(name)] }
 
 var folding = strings.NewReplacer("_", "", "-", "", ".", "", ":", "", "$", "", "@", "", "[", "", "]", "", " ", "")

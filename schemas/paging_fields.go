@@ -34,6 +34,7 @@ func (v *Vocabulary) MoneyField(name string) bool { return beginsWithAny(name, v
 // Sorts returns the query parameters that request an order, with %s for the field, the usual ones first.
 func (v *Vocabulary) Sorts() []string { return v.file.Sorts }
 
+// withoutExchange removes "exchange" from a name, because that word contains "chang" but means no change.
 func withoutExchange(name string) string {
 	return strings.ReplaceAll(strings.ToLower(name), "exchange", "")
 }

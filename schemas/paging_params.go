@@ -16,8 +16,8 @@ func (v *Vocabulary) Spellings(family, name string) []string {
 	return slices.DeleteFunc(slices.Clone(v.file.Parameters[family]), func(p string) bool { return FoldName(p) != word })
 }
 
-// TokenParameters returns the request parameters that may send a token, if their names differ from the token's
-// name in the answer, which the caller passes.
+// TokenParameters returns the request parameters that may send a token, by the name of the token's member in the
+// answer. It is for APIs that use two names: a token endCursor is sent as after or cursor.
 func (v *Vocabulary) TokenParameters(name string) []string {
 	return v.file.TokenParameters[FoldName(name)]
 }

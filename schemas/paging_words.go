@@ -7,7 +7,7 @@ import (
 )
 
 // Incomplete reports whether word, the value of a member such as status, means that the answer is incomplete:
-// partial.
+// {"status": "partial"}.
 func (v *Vocabulary) Incomplete(word string) bool { return v.states[FoldName(word)] }
 
 // Beside reports whether an object with this name, next to the records, is about paging.
@@ -16,7 +16,8 @@ func (v *Vocabulary) Beside(name string) bool { return v.beside[FoldName(name)] 
 // Ignored reports whether an object with this name, next to the records, is unrelated to the list.
 func (v *Vocabulary) Ignored(name string) bool { return v.ignored[FoldName(name)] }
 
-// PageRelation reports whether a link relation, such as prev or first, is between pages of a list.
+// PageRelation reports whether a link relation leads to a page of the list other than the next one: prev, previous,
+// first or last.
 func (v *Vocabulary) PageRelation(relation string) bool {
 	return slices.Contains(v.file.Relations, FoldName(relation))
 }
@@ -59,7 +60,7 @@ func (v *Vocabulary) CountsPages(name string) bool {
 	return slices.Contains(v.file.PageCounts, FoldName(name))
 }
 
-// NoToken reports whether a token's value means that there is no next page.
+// NoToken reports whether the value of a token means that there is no next page: "", "0" or "none".
 func (v *Vocabulary) NoToken(value string) bool {
 	return slices.Contains(v.file.NoToken, strings.ToLower(value))
 }
@@ -74,13 +75,13 @@ func (v *Vocabulary) Estimates(name string) bool {
 	return containsAny(FoldName(name), v.file.Estimates)
 }
 
-// Continues reports whether a name without a role suggests that there are more records.
+// Continues reports whether the name of a member without a role suggests that there are more records: resumeKey.
 func (v *Vocabulary) Continues(name string) bool {
 	word, c := FoldName(name), v.file.Continuation
 	return containsAny(word, c.Parts) && !containsAny(word, c.Without) && !beginsWithAny(word, c.NotFirst)
 }
 
-// NeverCounts reports whether a number with this name is not a count, but an id, a time or an amount.
+// NeverCounts reports whether a number with this name is no count of records, but an id, a time or an amount.
 func (v *Vocabulary) NeverCounts(name string) bool {
 	words := strings.FieldsFunc(strings.ToLower(camel.ReplaceAllString(name, "${1}_${2}")), func(c rune) bool { return strings.ContainsRune("_-. ", c) })
 	return len(words) > 0 && slices.Contains(v.file.NotCounts.Last, words[len(words)-1]) ||
@@ -122,7 +123,8 @@ func (v *Vocabulary) ListType(name string) bool {
 // ListMembers returns the names, as spelled, of the members that mark an object with an id as a list.
 func (v *Vocabulary) ListMembers() []string { return v.file.ListMembers }
 
-// EnvelopeMembers returns the names, as spelled, of the members that mark an object without an id as an envelope.
+// EnvelopeMembers returns the names, as spelled, of the members that mark an object without an id as an envelope: an
+// object around the payload.
 func (v *Vocabulary) EnvelopeMembers() []string { return v.file.EnvelopeMembers }
 
 // EnvelopeWord reports whether a member with this name is common next to records, and unrelated to paging.
@@ -130,7 +132,8 @@ func (v *Vocabulary) EnvelopeWord(name string) bool {
 	return slices.Contains(v.file.EnvelopeWords, FoldName(name))
 }
 
-// RecordTokens returns the names, as spelled, of the members of a record whose value may request the next page.
+// RecordTokens returns the names, as spelled, of record members. The value of such a member in the last record may
+// request the next page.
 func (v *Vocabulary) RecordTokens() []string { return v.file.RecordTokens }
 
 // HeaderOfPages reports whether a header with this name may be about paging.
@@ -139,7 +142,8 @@ func (v *Vocabulary) HeaderOfPages(name string) bool {
 	return containsAny(name, v.file.HeaderParts.Paging) && !containsAny(name, v.file.HeaderParts.Other)
 }
 
-// Drawn returns the names that the sandbox draws from for one kind of name. Usual names are repeated.
+// Drawn returns the names of one kind from which the sandbox chooses at random. The kinds are listed under `sandbox`
+// in the vocabulary. Usual names are repeated, so that they are chosen more often.
 func (v *Vocabulary) Drawn(kind string) []string { return v.file.Sandbox[kind] }
 
 func containsAny(text string, parts []string) bool {

@@ -8,8 +8,8 @@ import (
 
 // Rules say what happens to a stream's records on their way into tables. The zero value changes nothing.
 //
-// Columns are named by their path from the record, as in [Stream].Types: billing_address__city,
-// items__unit_price. A rule for an object or a list of objects applies to all its members.
+// Columns are named by their path from the record, as in [Stream].Types: billing_address__city, items__unit_price. A
+// rule for an object or an array of objects applies to all members inside it.
 type Rules struct {
 	Select   []string          // columns to load; nil: all. The key is always loaded
 	Rename   map[string]string // new names of columns, by path
@@ -32,12 +32,12 @@ type MaskRule struct {
 const (
 	MaskKeep    = "keep"    // no mask: overrides weaker rules
 	MaskDrop    = "drop"    // the column is not loaded
-	MaskHMAC    = "hmac"    // HMAC-SHA256 with the pipeline's key: equal values stay equal, and cannot be computed without the key
-	MaskHash    = "hash"    // SHA-256: equal values stay equal, and can be guessed from a list of candidates
+	MaskHMAC    = "hmac"    // HMAC-SHA256 with the pipeline's key: equal values have equal results; nobody can compute them without the key
+	MaskHash    = "hash"    // SHA-256: equal values have equal results; a value can be found by trying candidates
 	MaskRedact  = "redact"  // the same text for every value
 	MaskEmail   = "email"   // keeps the domain
 	MaskPartial = "partial" // keeps the last characters
-	MaskRound   = "round"   // numbers to a power of ten, dates to their month
+	MaskRound   = "round"   // numbers to a power of ten; dates and times to day, month or year
 )
 
 // Mask replaces a value. The comments name the default of each parameter.
@@ -45,7 +45,7 @@ type Mask struct {
 	Action   string
 	Encoding string // for hmac and hash: hex or base64url; default hex
 	With     string // for redact: the text; default [redacted]
-	Keep     int    // for partial: number of characters to keep, at most half of them; default 4
+	Keep     int    // for partial: number of characters to keep, but at most half of the text; default 4
 	To       string // for round: a power of ten, day, month or year; default 100 for numbers, month for dates
 }
 
@@ -71,7 +71,7 @@ const (
 	DiscardValue Policy = "discard_value" // the value is stored as a reject, and the record is loaded without it
 )
 
-// Contract says how the tables of a loaded stream may change.
+// Contract says what happens if records do not fit the tables that a stream already has.
 type Contract struct {
 	Tables  Policy // a new table
 	Columns Policy // a new column

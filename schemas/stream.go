@@ -1,6 +1,7 @@
-// Package schemas contains what penstock knows in advance: the catalogue of the platform's endpoints ([Load]),
-// the types of columns and how they widen ([Join]), and how fields of the source become columns ([Column]). It
-// reads only the files compiled into it.
+// Package schemas contains what penstock knows in advance: the catalogue of the platform's endpoints ([Load]), the
+// words of paging ([Paging]), the sets of masks ([LoadPresets]), the views ([LoadViews]) and the types of webhook
+// events ([LoadEvents]). It also defines the types of columns and how they widen ([Join]), and the column name of
+// each field ([Column]). The package reads only the files compiled into it.
 package schemas
 
 import (
@@ -27,7 +28,7 @@ const (
 	ClassBoard     Class = "board"     // records grouped by the columns of a board
 	ClassDetail    Class = "detail"    // one record, by a key from the parent
 	ClassSingleton Class = "singleton" // a single object
-	ClassLookup    Class = "lookup"    // small named lists for forms
+	ClassLookup    Class = "lookup"    // the lists of choices that a form needs
 	ClassReport    Class = "report"    // figures computed on request
 	ClassFile      Class = "file"      // a file, without records
 	ClassSession   Class = "session"   // sign in, refresh, sign out
@@ -42,7 +43,7 @@ type Mode string
 
 // The modes, as pipelines.yaml names them. The zero value is Merge.
 const (
-	Merge   Mode = "merge"   // one row for each key, the latest; a row that is gone gets a tombstone
+	Merge   Mode = "merge"   // one row for each key, the latest version; the row of a deleted record becomes a tombstone
 	Append  Mode = "append"  // one row for each version of a record; rows are never changed or removed
 	Replace Mode = "replace" // exactly the records of the last complete pass; other rows are removed
 	History Mode = "history" // one row for each version with its validity period (SCD2); current versions have no end
@@ -60,8 +61,8 @@ func (m Mode) Or(other Mode) Mode {
 // without a key is a multiset: two equal rows are two rows. With Append and History the key identifies a
 // record, and each of its versions is a row.
 //
-// Columns contains the source's fields first and penstock's own columns (`_penstock_*`) last. The metadata of a
-// field names its source: see [SourceKey].
+// Columns contains the source's fields first and penstock's own columns (`_penstock_*`) last. The metadata of each
+// Arrow field says which field of the source it holds: see [SourceKey].
 type Table struct {
 	Name    string
 	Key     []string
@@ -69,8 +70,8 @@ type Table struct {
 	Mode    Mode
 }
 
-// Stream is one endpoint of the platform and the table that it fills. It is data: all differences between
-// endpoints are in the catalogue, not in code. A Stream is a value that is not changed after it was returned.
+// Stream is one endpoint of the platform and the table that it fills. It is data: all differences between endpoints
+// are in the catalogue, not in code. Copies of a Stream share its slices and maps, so do not change them.
 type Stream struct {
 	Table // Name and Key; a destination or a mapper sets Columns
 
@@ -83,44 +84,44 @@ type Stream struct {
 	Class   Class
 	Media   string // of class file: the media type of its files; "" for any
 	Auth    Auth   // the credential to send
-	Scope   string // scope that an OAuth grant needs to read it; "" if the surface has no scopes
+	Scope   string // scope that an OAuth grant needs to read the stream; "" if the surface has no scopes
 
 	Parent string  // stream whose records provide Params; "" for none
 	Params []Param // all path parameters, and required query or body parameters
 
-	// Records are candidate places of the records, the likeliest first: JSON pointers into the body, with * for
-	// each element of an array or value of an object. A place contains an array of records, an object of
-	// records with only numeric keys or, for a detail, singleton or report, the one record. A candidate fits if
-	// all its places do.
+	// Records are the places where the records may be, the likeliest first. Each is a JSON pointer into the body,
+	// such as /data/*/leads, in which * stands for every element of an array or every value of an object. A place
+	// holds an array of records, an object of records with only numeric keys or, for a detail, singleton or report,
+	// the one record.
 	Records []string
 
-	// Context is the name under which each record gets the container in which it was found: the stage of a board,
-	// the group, or the key of the map entry that the last * of the pointer has matched.
+	// Context is a name, such as stage. Each record gets a member _context, in which this name holds what the last *
+	// of the pointer has matched: the scalar members of the board's stage or the group, or the key of the map entry.
 	Context string
 
-	// Twin is another stream with the same records and the same key. A record that only one of them has is
-	// missing from the other.
+	// Twin is another stream with the same records and the same key. A record that only one of the two streams
+	// returns is missing from the other one's list.
 	Twin string
 
 	Pagination Pagination // a hint; the zero value means that it is detected
 
 	// Stated says who has stated a part of the stream: StatedConfigured or StatedImported. Its keys are path,
-	// records, key and pagination. A part without an entry is a hint of the catalogue. Stated parts are checked,
-	// but never overruled.
+	// records, key, pagination, incremental, months and parent. A part without an entry is a hint of the catalogue.
+	// Stated parts are checked, but never overruled.
 	Stated map[string]string
 
 	// RecordsKnown says that the first of Records is where an earlier run found the records. Records in another
 	// place, or another way of paging, are then an error.
 	RecordsKnown bool
-	Object       bool     // with Settled: the answer was a single object, not a list of one
-	Volatile     []string // top-level fields that reading changes; not part of the row hash
+	Object       bool     // with RecordsKnown: the answer was a single object, not a list
+	Volatile     []string // top-level fields that change although the record does not; not part of the row hash
 
-	// RereadPasses is a number of passes. Each parent is requested at least once in so many passes, even if nothing about
-	// it has changed. 1 means that every pass requests all parents, and 0 that the caller decides.
+	// RereadPasses is a number of passes. Within that many passes each parent is requested at least once, even if its
+	// record has not changed. 1 means that every pass requests all parents. 0 means that the caller decides.
 	RereadPasses int
 
-	// Window says that the list shows only some of its records, such as those of the current month. A missing
-	// row is not gone, and is never deleted.
+	// Window says that the list shows only some of its records, such as those of the current month. So a record that
+	// is missing from the list is not taken for deleted.
 	Window bool
 
 	Incremental Incremental // how changes are requested; the zero value reads the whole list
@@ -143,8 +144,8 @@ type Stream struct {
 	MaxColumns int // greatest number of columns for the source's fields, in all tables of the stream; 0: [DefaultColumns]
 	MaxTables  int // greatest number of child tables; 0: [DefaultTables]
 
-	Enabled bool   // part of "*"
-	Reason  string // why not, if it is not
+	Enabled bool   // selected by "*"
+	Reason  string // why the stream is not enabled; "" if it is
 }
 
 // Readable reports whether a stream may request the endpoint. // Invariant 9
@@ -178,8 +179,8 @@ const (
 	AuthWhiteLabel Auth = "whitelabel" // server-to-server token, configured for the stream
 )
 
-// Param is a value that a request needs. Parent records with the same values share one request. For a parent
-// record that lacks a value, nothing is requested.
+// Param is a value that a request needs. Parent records with the same values share one request. Nothing is requested
+// for a parent record without a value that the path or the stream's key needs.
 type Param struct {
 	Name  string // its name in the API
 	In    string // path, query or body
@@ -190,7 +191,7 @@ type Param struct {
 // Pagination is what is known in advance about a stream's pages. Detection checks it against the answers.
 type Pagination struct {
 	Type  string // none, page, offset, cursor, since_id, link, range; "" if unknown
-	Page  string // request parameter of the page number, offset or cursor; for a link, "" means all its parameters
+	Page  string // request parameter of the page number, offset or cursor; for type link, "" sends all parameters of the link
 	Size  string // request parameter of the page size; "" sends none
 	Limit int    // page size to request; 0: none
 
@@ -201,18 +202,19 @@ type Pagination struct {
 	Order string // query parameters that request a stable order, sort=id&direction=asc; "" for none
 }
 
-// SourceKey is the field metadata with the source's field: a JSON pointer into the record or, in child tables,
-// into the element. Penstock's own columns do not have it.
+// SourceKey is the metadata key of an Arrow field that says which field of the source it holds. The value is a JSON
+// pointer into the record or, in child tables, into the nested object. Penstock's own columns do not have it.
 const SourceKey = "penstock:source"
 
-// DescriptionKey is the metadata, of a field or of a table's schema, with its description.
+// DescriptionKey is the metadata key, of an Arrow field or of a table's schema, for the description.
 const DescriptionKey = "penstock:description"
 
-// TypeKey is the field metadata that distinguishes JSON text ("json") from plain text. Both are Arrow strings.
+// TypeKey is the metadata key of an Arrow field that distinguishes JSON text (value "json") from plain text. Both are
+// Arrow strings.
 const TypeKey = "penstock:type"
 
-// Penstock's own columns. The first five are in every table, the next three in child tables. ColOrdinal is only
-// in batches and is never stored.
+// Penstock's own columns. The first five are in every table. ColParent and ColIndex are in child tables, ColRoot only
+// in those below another child table. ColOrdinal is only in batches and is never stored.
 const (
 	ColSyncedAt  = "_penstock_synced_at"
 	ColRun       = "_penstock_run"

@@ -7,8 +7,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 )
 
-// TypeName returns the name of a lattice type as [ParseType] reads it: bool, int64, decimal(16,2), float64,
-// date, timestamp, text, json or list(...) of one of them.
+// TypeName returns the name of a lattice type as [ParseType] reads it: bool, int64, decimal(16,2), float64, date,
+// timestamp, text, json, null, or list(…) with one of these names.
 func TypeName(t arrow.DataType) string {
 	switch t := t.(type) {
 	case *JSONType:

@@ -9,12 +9,12 @@ import (
 // Verdict is the effect of a stream's rules on one column.
 type Verdict struct {
 	Drop    bool   // the column is not loaded
-	Partial bool   // with Drop: some members of the object or list of objects are loaded
+	Partial bool   // with Drop: some members of the object, or of the objects in the array, are loaded
 	Mask    Mask   // Action is "" if the value is stored unchanged
 	Rename  string // name of the column in its table; "" if it is not renamed
 
-	allSelected bool // it is selected, with all its members
-	memberMask  Mask // with Outer: mask of members without another rule
+	allSelected bool // the column is selected, with all its members
+	memberMask  Mask // with Partial: mask of the members that no other rule applies to
 }
 
 // Touched reports whether any rule applies to the column.
@@ -23,9 +23,9 @@ func (v Verdict) Touched() bool { return v.Drop || v.Masked() || v.Rename != "" 
 // Masked reports whether the values are replaced.
 func (v Verdict) Masked() bool { return v.Mask.Action != "" }
 
-// Verdict returns the verdict on the field at a JSON pointer into the record, without array indexes. A dropped
-// object is dropped with all its members. If masks match both the field and an object around it, the mask of the
-// field applies.
+// Verdict returns the verdict on the field at a JSON pointer into the record, without array indexes. If an object is
+// dropped, all its members are, unless Partial is set. If masks match both the field and an object around it, the
+// mask of the field applies.
 func (s Stream) Verdict(source string) Verdict {
 	p := pointer(source)
 	v := Verdict{}
@@ -72,8 +72,8 @@ func (s Stream) Below(around Verdict, source string) Verdict {
 	return v
 }
 
-// PathPointer returns the JSON pointer of the field whose column has this path, as far as the path determines the
-// pointer.
+// PathPointer returns the JSON pointer of the field whose column has this path: /a/b for a__b. It assumes that the
+// source spells each member as the column does.
 func PathPointer(path string) string { return "/" + strings.ReplaceAll(path, "__", "/") }
 
 // ruleNames holds the names by which rules can refer to a field.

@@ -18,13 +18,13 @@ var viewFiles embed.FS
 
 // View is a question that many workspaces have, answered by one SELECT over the current rows.
 type View struct {
-	Name  string // its file name
-	Title string // the question
-	Needs map[string]map[string]Kind
-	SQL   string // common SQL of DuckDB and Postgres; {table} stands for the current rows of a table
+	Name  string                     // its file name
+	Title string                     // the question
+	Needs map[string]map[string]Kind // the columns that the SELECT reads, by table and name
+	SQL   string                     // common SQL of DuckDB and Postgres; {table} stands for the current rows of a table
 }
 
-// Kind is what a view requires of a column's type, so that it works in every workspace with such a column.
+// Kind is what a view requires of a column's type. A view works in every workspace whose columns are of these kinds.
 type Kind string
 
 // The kinds of columns.
@@ -137,35 +137,35 @@ func (v View) Lacks(tables map[string]Table) []string {
 	return lacks
 }
 
-// Query returns the view's SELECT. It reads only the current rows and the needed columns of each table. The
-// parameter in is the schema of the tables, or "". If sources share the tables, the view is computed for each source
-// separately, because equal ids of two sources are two records. The first column then names the source.
-func (v View) Query(in string, tables map[string]Table) string {
+// Query returns the view's SELECT. It reads only the current rows and the needed columns of each table. The parameter
+// schema is the database schema of the tables, or "". If sources share the tables, the view is computed for each
+// source separately, because equal ids of two sources are two records. The first column then names the source.
+func (v View) Query(schema string, tables map[string]Table) string {
 	owner := ""
 	if at := viewTable.FindStringSubmatch(v.SQL); at != nil && sharedTable(tables[at[1]]) {
 		owner = at[1]
 	}
 	query := viewTable.ReplaceAllStringFunc(v.SQL, func(place string) string {
 		name := place[1 : len(place)-1]
-		return currentRows(in, tables[name], v.Needs[name], owner != "")
+		return currentRows(schema, tables[name], v.Needs[name], owner != "")
 	})
 	if owner == "" {
 		return query
 	}
-	return "SELECT * FROM (SELECT DISTINCT " + quote(ColSource) + " FROM " + quoteIn(in, tables[owner].Name) + ") penstock_of CROSS JOIN LATERAL (" + query + ") penstock_one"
+	return "SELECT * FROM (SELECT DISTINCT " + quote(ColSource) + " FROM " + quoteIn(schema, tables[owner].Name) + ") penstock_of CROSS JOIN LATERAL (" + query + ") penstock_one"
 }
 
 func sharedTable(t Table) bool { return t.Columns != nil && t.Columns.HasField(ColSource) }
 
 // currentRows returns a subquery of the current rows of a table. If sources share the table, it selects the rows of
 // the source that the outer query names.
-func currentRows(in string, t Table, needs map[string]Kind, shared bool) string {
+func currentRows(schema string, t Table, needs map[string]Kind, shared bool) string {
 	var columns []string
 	for name := range needs {
 		columns = append(columns, quote(name))
 	}
 	slices.Sort(columns)
-	list, from, alive := strings.Join(columns, ", "), quoteIn(in, t.Name), quote(ColDeletedAt)+" IS NULL"
+	list, from, alive := strings.Join(columns, ", "), quoteIn(schema, t.Name), quote(ColDeletedAt)+" IS NULL"
 	ours, owner := "", ""
 	if shared {
 		ours, owner = " AND "+quote(ColSource)+" = penstock_of."+quote(ColSource), quote(ColSource)+", "
