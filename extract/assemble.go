@@ -19,32 +19,32 @@ const contextKey = "_context"
 type assembler struct {
 	stream    schemas.Stream
 	params    []byte // members for the context of every record, as JSON without braces
-	copyLists bool   // always copy a list, because it is joined with others
+	copyLists bool   // always copy the records, because they are joined with others
 	deep      bool   // also hash the content of records
 	seed      maphash.Seed
 
-	group   []byte   // the name of the context's member that says where the record was, as JSON
-	groupOf string   // the same name as text
+	group   []byte   // the stream's Context as JSON: the member of _context that says where the record was
+	groupOf string   // the same as text
 	scratch []byte   // a context
-	members []string // names of the record members that hold the key's columns, as far as they are known
+	members []string // for each key column, the name of the record member that holds it; the column's name until another name was seen
 }
 
 // batch holds the records of one answer or of several.
 type batch struct {
-	records []byte // elements separated by commas, with a leading "[" unless whole
-	whole   bool   // records is a complete list, unchanged from the body
+	records []byte // unless whole: a "[" and the records, separated by commas, without a closing bracket
+	whole   bool   // records is a complete JSON array, unchanged from the body
 	n       int
-	keys    []uint64 // hashes of the records' keys; of whole records where they have no key
+	keys    []uint64 // hashes of the records' keys; for a record without a key, the hash of its content
 	content []uint64 // hashes of the records' content; only with assembler.deep
 	first   value    // the first record, in its body
 	last    value    // the last record
 	cuts    cuts
 
-	keysOnly bool // keep no records: they are only compared with others
+	keysOnly bool // keep only the hashes, because the records are only compared with others
 }
 
-// reserve makes room for the hashes of n records. A slice that append enlarges takes its memory
-// twice while it is copied. // Invariant 6
+// reserve makes room for the hashes of n records. Without it, append would enlarge the slices:
+// while one is copied, it takes its memory twice. // Invariant 6
 func (b *batch) reserve(n int, deep bool) {
 	if b.keys = slices.Grow(b.keys, n); deep {
 		b.content = slices.Grow(b.content, n)
@@ -63,8 +63,8 @@ func (b *batch) json() []byte {
 	return b.records
 }
 
-// assemble appends the records of f to b. A single plain list that needs no context is not copied.
-// Then b refers to the body.
+// assemble appends the records of f to b. A single array whose records need no context is not
+// copied: b then refers to the body.
 func (a *assembler) assemble(d *doc, f found, b *batch) error {
 	if !a.copyLists && len(f.places) == 1 && f.places[0].form == formList && !a.needsContext(f.places[0]) {
 		p := f.places[0]
@@ -88,7 +88,8 @@ func (a *assembler) assemble(d *doc, f found, b *batch) error {
 	return d.err
 }
 
-// size returns how many bytes the assembled records of a place take at most. The bound is close.
+// size returns an upper bound, close to the real size, of the bytes that the assembled records of a
+// place take.
 func (a *assembler) size(d *doc, p place) int {
 	n := p.value.end - p.value.start + len("[]")
 	if len(a.params) > 0 || a.stream.Context != "" {
@@ -112,7 +113,7 @@ func (a *assembler) place(d *doc, p place, b *batch) {
 	case formOne:
 		a.add(d, p.value, nil, context, b)
 	case formValues:
-		positions := d.get(p.value, "0").ok() // then the names are the indexes of a list that lost elements; otherwise they are ids
+		positions := d.get(p.value, "0").ok() // if so, the names are indexes of an array that lost elements; otherwise they are ids
 		for name, r := range d.members(p.value) {
 			if positions {
 				name = nil
@@ -150,8 +151,8 @@ func (a *assembler) appendContext(out []byte, d *doc, p place) []byte {
 }
 
 // identity returns the member to append to r, a record of an object that holds records by id, if r
-// lacks its key: {"17":{"name":"Ann"}} becomes {"name":"Ann","id":17}. It returns nil if r needs
-// none.
+// lacks its key: {"17":{"name":"Ann"}} becomes {"name":"Ann","id":17}. It returns nil if r needs no
+// such member.
 func (a *assembler) identity(d *doc, r value, name []byte) []byte {
 	if name == nil || len(a.stream.Key) != 1 || strings.HasPrefix(a.stream.Key[0], contextKey) || !d.isObject(r) || a.member(d, r, 0).ok() {
 		return nil
@@ -227,7 +228,8 @@ func (a *assembler) note(d *doc, r value, identity, context []byte, b *batch) {
 	}
 }
 
-// key returns the hash of a record's key; ok is false if the record does not contain its key.
+// key returns the hash of the key columns in a record, without those of the context. ok is false if
+// one is missing, or if there are none.
 func (a *assembler) key(d *doc, r value) (h uint64, ok bool) {
 	for i, column := range a.stream.Key {
 		if strings.HasPrefix(column, contextKey) {
@@ -244,7 +246,7 @@ func (a *assembler) key(d *doc, r value) (h uint64, ok bool) {
 }
 
 // member returns the value in r of the i-th key column. The source may spell the name differently
-// from the column: ID, objectId.
+// from the column: objectId for object_id.
 func (a *assembler) member(d *doc, r value, i int) value {
 	if len(a.members) != len(a.stream.Key) {
 		a.members = slices.Clone(a.stream.Key)
@@ -260,8 +262,8 @@ func (a *assembler) member(d *doc, r value, i int) value {
 	return v
 }
 
-// keyText returns the key of a record as JSON for people: a list if it has several parts, "" if the
-// record does not contain it.
+// keyText returns the key of a record as JSON for people. A key of several parts becomes an array.
+// The result is "" if the record does not contain its key.
 func (a *assembler) keyText(d *doc, r value) string {
 	var parts []string
 	for i := range a.stream.Key {

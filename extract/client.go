@@ -4,9 +4,9 @@
 //
 // Most payloads of the platform are undocumented, and its modules use different formats. So nothing
 // is taken for granted. The catalogue's hints are checked against each answer. Rules detect what
-// the hints leave open. If no rule fits, the stream stops and reports what it saw. A pass ends only
-// by one of the Rule constants. If it stops for any other reason, it returns an error, so an
-// incomplete list is never taken for the whole one.
+// the hints leave open. If no rule fits, the stream stops and reports what it saw. A pass ends
+// without an error only by one of the Rule constants. So a list that was read in part is never
+// taken for the whole list.
 //
 // Begin with [New], then range over [Client.Pages].
 package extract
@@ -35,7 +35,8 @@ type Config struct {
 
 	// Selected are the streams of this run. A stream whose parent is also selected takes its
 	// parameters from the last whole pass over the parent in this run. If none has ended yet, the
-	// stream waits. So begin the parent's pass before its children's.
+	// stream waits for one. If the parent's pass has not begun after 30 seconds, the parent is read
+	// for the stream. So begin the parent's pass before its children's.
 	Selected []schemas.Stream
 
 	// Find looks up streams that are not selected. A parent that is not selected is read only for
@@ -157,7 +158,7 @@ func (c *Client) wireFor(s schemas.Stream) (*wire.Client, error) {
 	return w, nil
 }
 
-// Close removes the parameters that were stored for child streams. No pass may be running.
+// Close removes the stored parameters of child streams. No pass may be running.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,11 +170,11 @@ func (c *Client) Close() error {
 }
 
 // Pages reads s. It begins at the beginning of the list if from is "" or the cursor of a finished
-// pass, or if the request of s has changed since. Otherwise it continues where the pass was
-// interrupted. The last page has End. An error ends the sequence; the pages before it are valid,
-// and their cursors resume after them. Errors of the source are or wrap [*wire.Error], errors of a
-// parent [*ParentError]. When the caller leaves the loop early, Pages stops all its requests before
-// it returns.
+// pass, or if the request of s has changed since the cursor was made. Otherwise it continues where
+// the pass was interrupted. The last page has End. An error ends the sequence; the pages before it
+// are valid, and their cursors resume after them. Errors of the source are or wrap [*wire.Error],
+// errors of a parent [*ParentError]. When the caller leaves the loop early, Pages stops all its
+// requests before it returns.
 func (c *Client) Pages(ctx context.Context, s schemas.Stream, from state.Cursor) iter.Seq2[Page, error] {
 	return c.PagesOf(ctx, s, from, nil)
 }
@@ -182,7 +183,7 @@ func (c *Client) Pages(ctx context.Context, s schemas.Stream, from state.Cursor)
 // for which the function selects returns true; nil selects all. The second argument of that
 // function is the number of all parents. The function is not used if s is itself the parent of
 // streams in this run, because they need all of its records.
-func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Cursor, selects func(p Parent, of int) bool) iter.Seq2[Page, error] {
+func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Cursor, selects func(p Parent, count int) bool) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()

@@ -15,8 +15,8 @@ import (
 // Provenance is the origin of a fact about an endpoint. It decides which of two facts is used.
 type Provenance string
 
-// The provenances, the strongest first. Stated facts take precedence over learned ones, but are
-// checked as well.
+// The provenances, the strongest first. Configured and imported facts take precedence over learned
+// ones, but probes check them too.
 const (
 	Configured Provenance = "configured" // pipelines.yaml
 	Imported   Provenance = "imported"   // a published API description
@@ -47,14 +47,14 @@ type Fact struct {
 }
 
 // Convention is what is known about the answers of one endpoint, with the evidence. It is stored in
-// the destinations, so that each endpoint is probed once. In the zero value, nothing is known. A
-// Convention is immutable.
+// the destinations, so that later runs need not probe the endpoint again. In the zero value,
+// nothing is known. A Convention is immutable.
 type Convention struct {
 	Of        string    `json:"of"` // fingerprint of the request that it describes: see [Convention.Fits]
 	LearnedAt time.Time `json:"learned_at"`
-	Requests  int       `json:"requests"` // number of probes, with retries
+	Requests  int       `json:"requests"` // number of requests that the probes sent, retries included
 
-	Open       bool               `json:"open,omitempty"`     // the answers had nothing to learn from: probe again later
+	Open       bool               `json:"open,omitempty"`     // the answers held too little to learn from, so a later run probes again
 	Thorough   bool               `json:"thorough,omitempty"` // orders and filters were probed too
 	Located    bool               `json:"located,omitempty"`  // Records is known; "" is the whole body
 	Records    string             `json:"records,omitempty"`  // JSON pointer; * stands for every element or value
@@ -63,18 +63,19 @@ type Convention struct {
 	Pagination schemas.Pagination `json:"pagination"`
 	Shape      string             `json:"shape,omitempty"` // outline of the envelope; if it changes, the endpoint is probed again
 
-	Order  *Order            `json:"order,omitempty"`  // in which the list is sorted by default
+	Order  *Order            `json:"order,omitempty"`  // the order in which the list comes if none is requested
 	Filter *Filter           `json:"filter,omitempty"` // nil if none has been confirmed
 	Units  map[string]string `json:"units,omitempty"`  // by top-level field: see the Unit constants
 
 	Volatile []string `json:"volatile,omitempty"` // top-level fields that differ on every reading
 
-	// WaitsForChange reports that the list seems to have an order or a filter by the time of change, but
-	// no record has shown yet that it does not go by the time of creation.
+	// WaitsForChange reports that the list seems to have an order or a filter by the time of
+	// change, but no record has shown yet that this order or filter does not go by the time of
+	// creation.
 	WaitsForChange bool `json:"waiting,omitempty"`
 
 	Dropped     []string   `json:"dropped,omitempty"`      // hypotheses that the source has refuted: see the Hypothesis constants
-	RefutedKeys [][]string `json:"refuted_keys,omitempty"` // keys that two different records shared
+	RefutedKeys [][]string `json:"refuted_keys,omitempty"` // keys whose values two different records shared
 
 	Facts []Fact `json:"facts"`
 }
@@ -123,7 +124,7 @@ func (c Convention) Undecided() bool {
 	return c.WaitsForChange || f != nil && !f.ByChange || f == nil && o != nil && o.Desc && ofChange(o.Field) && !o.ByChange
 }
 
-// Renew returns c with the order and the filters that a later negotiation found.
+// Renew returns c with the order and the filter that a later negotiation found.
 func (c Convention) Renew(later Convention) Convention {
 	c.Order, c.Filter, c.WaitsForChange, c.LearnedAt = later.Order, later.Filter, later.WaitsForChange, later.LearnedAt
 	c.Requests += later.Requests
@@ -143,8 +144,8 @@ func (c Convention) About(s schemas.Stream) Convention {
 	return c
 }
 
-// Apply fills in what s leaves open and replaces hints of the catalogue. What the user or an API
-// description states is kept.
+// Apply returns s completed by c: c fills in what s leaves open and replaces hints of the
+// catalogue. Apply keeps what the user or an API description states.
 func (c Convention) Apply(s schemas.Stream) schemas.Stream {
 	s = c.WithoutRefuted(s)
 	if c.Located && s.Stated["records"] == "" {
@@ -219,7 +220,7 @@ func (c Convention) paging(s schemas.Stream) schemas.Pagination {
 		return p
 	case s.Stated["pagination"] == "":
 		if p.Size != "" && c.Pagination.Size == "" {
-			c.Pagination.Size, c.Pagination.Limit = p.Size, p.Limit // to send the size parameter does no harm
+			c.Pagination.Size, c.Pagination.Limit = p.Size, p.Limit // sending the size parameter does no harm
 		}
 		return c.Pagination
 	case p.Type == "", p.Type == c.Pagination.Type && p.Page == "":
@@ -242,7 +243,8 @@ func (c Convention) Object() bool {
 }
 
 // Moved describes what a later convention changes: the records have moved, or a list has become one
-// object. It returns "" for no such change. One object that has become a list is not reported.
+// object. It returns "" for no such change. One object that has become a list at the same place is
+// not reported.
 func (c Convention) Moved(now Convention) string {
 	switch {
 	case !c.Located || !now.Located:
@@ -255,7 +257,8 @@ func (c Convention) Moved(now Convention) string {
 	return ""
 }
 
-// Fact returns the finding about one thing. The bool reports whether there is one.
+// Fact returns the fact about one of the Fact constants. The bool reports whether c has such a
+// fact.
 func (c Convention) Fact(about string) (Fact, bool) {
 	i := slices.IndexFunc(c.Facts, func(f Fact) bool { return f.About == about })
 	if i < 0 {
@@ -264,7 +267,8 @@ func (c Convention) Fact(about string) (Fact, bool) {
 	return c.Facts[i], true
 }
 
-// quoted returns a text as a YAML scalar, without quotes if that is unambiguous.
+// quoted returns a text as a YAML scalar: without quotes if it has only ASCII letters, underscores,
+// slashes and dots.
 func quoted(t string) string {
 	if t != "" && strings.Trim(t, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_/.") == "" {
 		return t

@@ -16,11 +16,11 @@ import (
 )
 
 // passCursor is the content of a cursor: a pass and a position in it. No two cursors are equal:
-// those of one pass differ in their position, those of different passes in the pass id.
+// cursors of one pass differ in their position, cursors of different passes in the pass id.
 type passCursor struct {
 	Version int    `json:"v"`
 	Pass    string `json:"pass"`
-	Of      string `json:"of,omitempty"`  // fingerprint of the stream's request: if it changed, the stream is read from the beginning
+	Of      string `json:"of,omitempty"`  // fingerprint of the stream's request and paging; if it has changed, the stream is read from the beginning
 	End     bool   `json:"end,omitempty"` // the pass has ended
 
 	Kind    pagerKind `json:"pager,omitempty"`
@@ -28,20 +28,20 @@ type passCursor struct {
 	At      string    `json:"at,omitempty"`
 	Pointer string    `json:"records,omitempty"`
 	Form    form      `json:"form,omitempty"`
-	Total   int64     `json:"total,omitempty"` // total that the first page stated, plus one; 0 for none
+	Total   int64     `json:"total,omitempty"` // the total that the first page stated, plus one; 0 if it stated none
 	Pages   int       `json:"pages,omitempty"`
 	Rows    int64     `json:"rows,omitempty"`
 	Step    int64     `json:"step,omitempty"`
-	Size    int       `json:"size,omitempty"`   // requested records per page, if not the stream's own
+	Size    int       `json:"size,omitempty"`   // the requested page size, if the reading changed the stream's own; otherwise 0
 	Barren  int       `json:"barren,omitempty"` // consecutive empty pages
 	Zero    bool      `json:"zero,omitempty"`   // pages are numbered from 0
 	Filled  int       `json:"filled,omitempty"` // records on the last page that was not empty
 	Uneven  bool      `json:"uneven,omitempty"` // records came after a page that was not full
 
 	Incomplete  []string `json:"incomplete,omitempty"`  // statements of pages that they are incomplete
-	Unexplained []string `json:"unexplained,omitempty"` // fan-out: signals without an explanation
+	Unexplained []string `json:"unexplained,omitempty"` // fan-out: signals of the lists that no rule explains
 
-	Gaps []Gap `json:"gaps,omitempty"` // pages and parents that could not be read so far; maxGaps and maxIsolating bound their number
+	Gaps []Gap `json:"gaps,omitempty"` // what could not be read so far; maxGaps and maxIsolating bound the number of gaps
 
 	recall
 	Plan windowPlan `json:"windows,omitzero"`
@@ -62,7 +62,8 @@ func newPassCursor(s schemas.Stream) passCursor {
 	return passCursor{Version: passCursorVersion, Pass: hex.EncodeToString(id), Of: pagesOf(s)}
 }
 
-// restarted returns the beginning of the pass m, with a new id.
+// restarted returns a cursor at the beginning of the list, with the bounds of the pass m and a new
+// id.
 func (m passCursor) restarted(s schemas.Stream) passCursor {
 	n := newPassCursor(s)
 	n.recall, n.Plan = m.recall, m.Plan
@@ -70,15 +71,15 @@ func (m passCursor) restarted(s schemas.Stream) passCursor {
 	return n
 }
 
-// fingerprint identifies the list that a stream requests.
+// fingerprint returns a fingerprint of the list that a stream requests.
 func fingerprint(s schemas.Stream) string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%q %q %q %q %q", s.Surface, s.Method, s.Path, s.Parent, s.Params)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// pagesOf identifies the request and the paging of a stream: with another page size, a page number
-// is another position.
+// pagesOf returns a fingerprint of the request and the paging of a stream. The page size is part of
+// it, because with another size a page number is another position.
 func pagesOf(s schemas.Stream) string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %+v", fingerprint(s), s.Pagination)
@@ -89,7 +90,7 @@ func pagesOf(s schemas.Stream) string {
 func (m passCursor) cursor() state.Cursor {
 	b, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // a struct of strings and numbers
+		panic(err) // a struct of strings, numbers and times always marshals
 	}
 	return state.Cursor(b)
 }

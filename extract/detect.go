@@ -8,11 +8,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxUnwrap is how many levels deep detection looks for a list.
+// maxUnwrap is how many levels deep detection looks for the records.
 const maxUnwrap = 6
 
-// detect finds the records below v if no place of the catalogue fits. It returns false unless it is
-// certain.
+// detect finds the records in v if no place of the catalogue fits. It returns false unless a rule
+// identifies one place.
 func (f *finder) detect(v value, path string, depth int) bool {
 	d := f.d
 	switch {
@@ -29,7 +29,7 @@ func (f *finder) detect(v value, path string, depth int) bool {
 		return f.at(path) == present
 	}
 	if f.record(v) && !f.single && !f.paged(v) && !(f.owned && depth == 0 && f.declaresList(v)) {
-		return f.detectOne(v, path) // its lists belong to this record
+		return f.detectOne(v, path) // the arrays inside v belong to this record
 	}
 	words := schemas.Paging()
 	if f.detectByPath(v, path) {
@@ -41,7 +41,7 @@ func (f *finder) detect(v value, path string, depth int) bool {
 	return f.detectOnly(v, path) || f.detectBoardIn(v, path, depth) || f.detectEmpty(v, path) || f.detectMap(v, path) || depth == 0 && f.detectDeep(v) || !(f.owned && f.declaresList(v)) && f.detectOne(v, path)
 }
 
-// detectIn tries the members of v with one of the given names.
+// detectIn looks for the records in the members of v with the given names, one after the other.
 func (f *finder) detectIn(v value, words []string, path string, depth int) bool {
 	members := f.d.folded(v, words)
 	for _, word := range words {
@@ -63,8 +63,8 @@ func (f *finder) detectIn(v value, words []string, path string, depth int) bool 
 	return false
 }
 
-// beside returns the index of the only list in v, if it holds records and v has only a few other
-// elements: [{"page": 1, "total": 87}, [records]].
+// beside returns the index of the only array among the elements of v, if it may hold records and v
+// has few other elements: [{"page": 1, "total": 87}, [records]].
 func (f *finder) beside(v value) (place int, ok bool) {
 	n, lists := 0, 0
 	for e := range f.d.elements(v) {
@@ -79,11 +79,11 @@ func (f *finder) beside(v value) (place int, ok bool) {
 	return place, lists == 1 && n > 1 && n <= maxBesideList
 }
 
-// maxBesideList is the largest number of elements of such a list.
+// maxBesideList is the largest number of elements of an array that beside accepts.
 const maxBesideList = 4
 
-// detectByPath takes, if v has several lists, the one that is named like the end of the stream's
-// path: candidates for /v1/candidates.
+// detectByPath is for an object v with several arrays of records. It takes the array that is named
+// like the end of the stream's path: candidates for /v1/candidates.
 func (f *finder) detectByPath(v value, path string) bool {
 	lists := 0
 	for raw, m := range f.d.members(v) {
@@ -123,9 +123,9 @@ type member struct {
 	value value
 }
 
-// folded returns the members of v by word. A member belongs to a word if its name is that word as
-// it is, which takes precedence, or after [schemas.FoldName]. A word without a member has the zero
-// member. Each member is visited once, because there may be millions.
+// folded returns, for each word, the member of v with that name. A name that equals the word takes
+// precedence over one that equals it only after [schemas.FoldName]. A word without a member gets
+// the zero member. Each member of v is visited once, because there may be millions.
 func (d *doc) folded(v value, words []string) map[string]member {
 	found := make(map[string]member, len(words))
 	longest := 0
@@ -147,10 +147,12 @@ func (d *doc) folded(v value, words []string) map[string]member {
 	return found
 }
 
-// maxSpelled is how many times longer than the longest word a name may be.
+// maxSpelled is how many times longer than the longest word a name may be, so that folded compares
+// it with the words.
 const maxSpelled = 8
 
-// detectNamed takes the list in v that is named like the stream's records.
+// detectNamed takes the array, or the object with numeric keys, in v that is named like the
+// stream's records.
 func (f *finder) detectNamed(v value, path string) bool {
 	for _, name := range f.names {
 		m := f.d.get(v, name)
@@ -164,8 +166,8 @@ func (f *finder) detectNamed(v value, path string) bool {
 	return false
 }
 
-// detectList takes a list of objects. If these objects contain lists named like the stream's
-// records, they are the columns of a board, and detectList takes the lists inside them.
+// detectList takes the array v if it may hold records. If its objects contain arrays named like the
+// stream's records, they are the stages of a board. Then detectList takes the arrays inside them.
 func (f *finder) detectList(v value, path string) bool {
 	if !f.d.recordList(v) {
 		return false
@@ -181,7 +183,7 @@ func (f *finder) detectList(v value, path string) bool {
 	return f.at(path) == present
 }
 
-// detectOnly takes the only list of objects in v.
+// detectOnly takes the only array of objects in v.
 func (f *finder) detectOnly(v value, path string) bool {
 	only := ""
 	for name, m := range f.d.members(v) {
@@ -197,7 +199,7 @@ func (f *finder) detectOnly(v value, path string) bool {
 	return only != "" && !f.record(v) && f.detectList(f.d.get(v, only), path+"/"+escape(only))
 }
 
-// detectBoardIn descends into the object in v that holds columns:
+// detectBoardIn takes the arrays in the stages of a board, which an object in v holds:
 //
 //	{"pipeline":{"id":1,"stages":[{"deals":[…]}]}}
 func (f *finder) detectBoardIn(v value, path string, depth int) bool {
@@ -222,7 +224,8 @@ func (f *finder) detectBoardIn(v value, path string, depth int) bool {
 	return false
 }
 
-// detectMap takes an object whose values are all lists of objects, or all records.
+// detectMap takes the values of v if all are arrays of objects of one kind, or all are records of
+// one kind.
 func (f *finder) detectMap(v value, path string) bool {
 	lists, objects := 0, 0
 	for raw, m := range f.d.members(v) {
@@ -246,8 +249,8 @@ func (f *finder) detectMap(v value, path string) bool {
 	return f.recordMap(v) && f.at(path+"/*") == present
 }
 
-// detectOne takes an object that is itself the record: of a detail endpoint, or of a list endpoint
-// that returns a single record without a list.
+// detectOne takes an object that is itself the record. Detail endpoints return one, and list
+// endpoints that return a single record without an array.
 func (f *finder) detectOne(v value, path string) bool {
 	if !f.single && !f.record(v) {
 		return false
@@ -259,8 +262,8 @@ func (f *finder) detectOne(v value, path string) bool {
 	return ok
 }
 
-// resourceNames returns names that the member with a stream's records may have: the resource and
-// its words, singular and plural.
+// resourceNames returns names that the member with a stream's records may have: the part of the
+// stream's name after the dot, and its words, in singular and plural.
 func resourceNames(stream string) []string {
 	_, resource, _ := strings.Cut(stream, ".")
 	if resource == "" {
@@ -276,8 +279,8 @@ func resourceNames(stream string) []string {
 	return slices.Compact(names)
 }
 
-// pathNames returns names that the member with the records may have, from the last parts of the
-// path and in the form of [schemas.FoldName].
+// pathNames returns names that the member with the records may have, from the last two parts of the
+// path. The names have the form of [schemas.FoldName].
 func pathNames(path string) []string {
 	var names []string
 	parts := strings.Split(strings.Trim(path, "/"), "/")

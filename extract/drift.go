@@ -11,13 +11,13 @@ import (
 // moved between pages during the reading, or the pages do not fit together. Each field counts pages
 // or records.
 type Drift struct {
-	Moved   int `json:"moved,omitempty"`   // pages whose total differs from that of the page before
-	Shifted int `json:"shifted,omitempty"` // last pages that held other records when they were requested again
-	Overlap int `json:"overlap,omitempty"` // records that were on the page before, too
-	Alike   int `json:"alike,omitempty"`   // records without a key that were on the page before or the first page, too: see noteRepeatedRecords
+	Moved   int `json:"moved,omitempty"`   // pages that state another total than the page before
+	Shifted int `json:"shifted,omitempty"` // pages at the end of the list that held other records when they were requested again
+	Overlap int `json:"overlap,omitempty"` // records that were also on the page before
+	Alike   int `json:"alike,omitempty"`   // records without a key that were also on the page before or on the first page: see noteRepeatedRecords
 	Doubled int `json:"doubled,omitempty"` // records that were twice on one page
 	Uneven  int `json:"uneven,omitempty"`  // pages, requested by number or offset, that held fewer records than others and were not the last
-	Stale   int `json:"stale,omitempty"`   // pages that were older than an earlier one, as from a cache
+	Stale   int `json:"stale,omitempty"`   // pages that were generated before an earlier page, as if from a cache
 }
 
 // drift collects Drift from the pages of one list.
@@ -25,18 +25,18 @@ type drift struct {
 	Drift
 	total   int64 // of the page before; -1 for none
 	fullest int   // records on the fullest page so far
-	short   int   // shorter pages, from the last page with records on
-	blank   int   // of these, the empty ones
+	short   int   // pages with fewer records than the fullest, since the last page with records
+	blank   int   // the empty pages among those that short counts
 	counted bool  // a page was requested by number or offset
 	newest  time.Time
 	notice  string // the first text that the server printed before the JSON of a page
 }
 
-// staleAfter is how much older than the page before a page may be. The clocks of a server group
-// differ by less.
+// staleAfter is how much older than an earlier page a page may be without counting as stale. The
+// clocks of a group of servers differ by less.
 const staleAfter = time.Minute
 
-// see adds a page. Pages by cursor may have any number of records.
+// see adds a page. The number of records counts only on pages that are not requested by cursor.
 func (d *drift) see(st *step) {
 	if d.total >= 0 && st.total >= 0 && st.total != d.total {
 		d.Moved++
@@ -54,8 +54,8 @@ func (d *drift) see(st *step) {
 	}
 }
 
-// size counts the pages that lack records. An empty page counts if the list announced it. Page N of
-// N pages that are numbered from 0 does not count, because the page before it was the last one.
+// size counts the pages that lack records. An empty page counts if earlier pages announced it. Page
+// N of N pages that are numbered from 0 does not count, because such a page does not exist.
 func (d *drift) size(st *step) {
 	n := st.batch.n
 	announced := st.rule == RuleNoNext || st.rule == RuleLastPage && !st.afterLast
@@ -73,7 +73,8 @@ func (d *drift) size(st *step) {
 	}
 }
 
-// age checks an answer's date. An answer from a cache states its age in seconds.
+// age counts an answer that is older than an earlier one. An answer from a cache states its age in
+// seconds.
 func (d *drift) age(h http.Header) {
 	made, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
@@ -90,7 +91,7 @@ func (d *drift) age(h http.Header) {
 	}
 }
 
-// note returns what a person should know about the drift.
+// note returns the parts of the drift that a person should know, as text; "" if there are none.
 func (d *drift) note() string {
 	var out string
 	if d.Stale > 0 {

@@ -21,11 +21,12 @@ const (
 	gatherParents = 200
 )
 
-// allGone is how many parents must be missing before the endpoint itself counts as missing.
+// allGone is a number of parents. If at least this many were requested and all are missing, the
+// endpoint itself counts as missing.
 const allGone = 5
 
-// tuples are the parameter values that a stream is requested with, one after the other. Every
-// iteration has the same order.
+// tuples holds the tuples of a stream. A tuple is a set of parameter values for one request. Every
+// iteration yields the tuples in the same order.
 type tuples interface {
 	tuples() iter.Seq2[tuple, error]
 	count() int // 0 if not known yet
@@ -36,7 +37,7 @@ type tuples interface {
 type fanPass struct {
 	*pass
 	over    tuples
-	fed     []schemas.Param // the parameters that take a tuple's values
+	fed     []schemas.Param // the parameters whose values a tuple holds
 	windows *windows        // the value of over if the tuples are time windows; otherwise nil
 	traits  endpointTraits
 	done    uint64        // fingerprint of the tuples that are done
@@ -51,7 +52,7 @@ type fanPass struct {
 	parents  []Parent
 	current  Parent   // the parent that is being read
 	answered bool     // at least one parent was answered
-	refusal  error    // of the last parent that could not be read
+	refusal  error    // error of the last parent that could not be read
 	failed   int      // parents that were requested and could not be read
 	ofStream bool     // the current error concerns the stream, not one parent
 	controls []string // tuples to request again as a control: see othersAnswer
@@ -59,7 +60,7 @@ type fanPass struct {
 	bytes    int64
 }
 
-// fanOut reads the stream for each tuple of its parent.
+// fanOut requests the stream once for each tuple that the records of its parent provide.
 func (p *pass) fanOut(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		f, err := p.c.feedOf(p.s)
@@ -96,8 +97,8 @@ func (f *fanPass) execute(ctx context.Context, yield func(Page, error) bool) {
 	}
 }
 
-// resume skips the tuples that an earlier process has done. If those have changed, the pass starts
-// again.
+// resume reads the tuples that are done according to the cursor. If these tuples have changed since
+// then, the pass starts again from the beginning.
 func (f *fanPass) resume() error {
 	if f.mark.Parents == 0 {
 		return nil
@@ -125,7 +126,8 @@ func (f *fanPass) resume() error {
 
 func (f *fanPass) sum() string { return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, f.done)) }
 
-// skip reads n tuples that are done. One that cannot be read is an error: the iteration ends with it.
+// skip reads n tuples and ignores them. It returns an error if a tuple cannot be read, because the
+// iteration ends there.
 func skip(next func() (tuple, error, bool), n int) error {
 	for range n {
 		if _, err, _ := next(); err != nil {
@@ -135,8 +137,8 @@ func skip(next func() (tuple, error, bool), n int) error {
 	return nil
 }
 
-// run requests each wanted tuple that is not done yet, several at a time, and yields their records
-// in the order of the tuples.
+// run requests the selected tuples that are not done yet, several at a time, and yields their
+// records in the order of the tuples. more is false if the caller has left the loop.
 func (f *fanPass) run(ctx context.Context, yield func(Page, error) bool) (more bool, err error) {
 	next, stop := iter.Pull2(f.over.tuples())
 	defer stop()
@@ -171,7 +173,7 @@ func (f *fanPass) run(ctx context.Context, yield func(Page, error) bool) (more b
 type tupleRequest struct {
 	line  string
 	print uint64
-	after int    // skipped tuples before it
+	after int    // number of tuples skipped directly before it
 	sum   uint64 // fingerprint of all tuples up to and including it
 }
 
@@ -181,7 +183,7 @@ type lookahead struct {
 	selects func(tuple) bool // nil requests all
 	size    int
 	ahead   []tupleRequest
-	rest    int    // tuples skipped after the last one in ahead
+	rest    int    // number of tuples skipped after the last one in ahead
 	sum     uint64 // fingerprint of all tuples so far
 }
 
@@ -227,8 +229,8 @@ func (f *fanPass) passOver(n int, sum uint64) {
 	f.done = sum
 }
 
-// parent takes the records of one tuple, given its first answer. A parent that no longer exists has
-// no records.
+// parent reads the list of one tuple to its end. Its arguments a and err are the result of
+// requesting the first page. A parent that no longer exists has no records.
 func (f *fanPass) parent(ctx context.Context, t tupleRequest, w *lookahead, a *answer, err error, yield func(Page, error) bool) (more bool, _ error) {
 	f.current = Parent{Tuple: []byte(t.line), Fingerprint: t.print}
 	pages := f.mark.Pages
@@ -253,7 +255,8 @@ func (f *fanPass) parent(ctx context.Context, t tupleRequest, w *lookahead, a *a
 	return yield(f.page(nil), nil), nil
 }
 
-// gather reads the list of one tuple to its end.
+// gather adds the list of one tuple to the gathered records, and yields a page whenever enough are
+// gathered. The argument a is the list's first page.
 func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func(Page, error) bool) (more bool, err error) {
 	params, err := bind(f.s, f.fed, line)
 	if err != nil {
@@ -300,8 +303,8 @@ func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func
 }
 
 // short reports whether the list of one parent, at its end, contradicts its total or may have been
-// cut. Among the lists of many parents any length occurs by chance. So only a round length of at
-// least likelyLimit counts as cut.
+// cut. Among the lists of many parents any length occurs by chance. So a list without a total
+// counts as cut only if its length is round and at least likelyLimit.
 func (l *listReader) short(end *step) bool {
 	n := l.pager.rows
 	if l.lastTotal >= 0 {
@@ -313,7 +316,7 @@ func (l *listReader) short(end *step) bool {
 // likelyLimit is the smallest length at which lists are commonly cut.
 const likelyLimit = 50
 
-// append adds the records of a batch, which has no closing bracket yet.
+// append adds the records of a batch. The JSON array of a batch has no closing bracket yet.
 func (f *fanPass) append(b *batch) {
 	begin := len(f.records)
 	switch {
@@ -328,8 +331,8 @@ func (f *fanPass) append(b *batch) {
 	}
 }
 
-// page returns what was gathered. Its cursor covers the parents that are done. A parent that is
-// only partly read is read again after an interruption.
+// page returns a page with the gathered records. The page's cursor covers the parents that are
+// done. A parent that is only partly read is read again after an interruption.
 func (f *fanPass) page(end *End) Page {
 	f.mark.Tuples = f.sum()
 	b := batch{records: f.records}
@@ -346,8 +349,9 @@ func (f *fanPass) page(end *End) Page {
 	return out
 }
 
-// end yields the last page. If at least allGone parents were requested and all are missing, it
-// returns an error, because then the endpoint is missing, not the records.
+// end yields the last page. It returns an error instead if no parent could be read, because then
+// the endpoint is at fault, not the parents: if at least allGone parents were requested and all are
+// missing, or if no requested parent was answered.
 func (f *fanPass) end(yield func(Page, error) bool) (more bool, err error) {
 	requested := f.mark.Parents - f.mark.Skipped
 	if f.mark.Gone >= allGone && f.mark.Gone == requested {
@@ -357,7 +361,7 @@ func (f *fanPass) end(yield func(Page, error) bool) (more bool, err error) {
 		}
 	}
 	if n := int(f.withoutAnswer()); n > 0 && n+f.mark.Gone == requested && !f.answered && f.refusal != nil {
-		return true, f.refusal // no parent was answered: the endpoint is at fault
+		return true, f.refusal // no parent was answered
 	}
 	if f.windows != nil {
 		return yield(f.page(f.windows.end(f)), nil), nil
@@ -386,8 +390,7 @@ func gone(err error) bool {
 	return ok && e.Class == wire.Missing && !noRoute(e.Message)
 }
 
-// noRoute reports whether a "not found" is about the endpoint, not about a record. Then it applies
-// to all records.
+// noRoute reports whether a "not found" is about the endpoint, not about one record.
 func noRoute(message string) bool {
 	m := strings.ToLower(message)
 	return strings.Contains(m, "the route ") || strings.Contains(m, "not supported for route")

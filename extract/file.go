@@ -18,10 +18,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// File is a body that is stored unchanged, beside the record that describes it.
+// File is the body of an answer that is stored unchanged as a file. A record describes it.
 type File struct {
-	// Path is the path in the record: relative to a folder that the caller chooses, and named by
-	// the SHA-256 of the content. No part of it comes from the source.
+	// Path is where to store the file, relative to a folder that the caller chooses. The record
+	// holds the same path. It consists of the table's name and the SHA-256 of the content, so no
+	// part of it comes from the answer.
 	Path string
 	Body []byte
 }
@@ -30,23 +31,23 @@ type File struct {
 type about struct {
 	Type     string `json:"content_type"`            // detected from the first bytes
 	Declared string `json:"declared_type,omitempty"` // from the header
-	Mismatch bool   `json:"mismatch"`                // the two differ
+	Mismatch bool   `json:"mismatch"`                // the declared type contradicts the bytes
 	Size     int    `json:"size"`
 	SHA256   string `json:"sha256"`
-	Name     string `json:"name,omitempty"` // as the source names it; never the name of a local file
+	Name     string `json:"name,omitempty"` // the source's name for the file; no local file gets this name
 	Path     string `json:"path"`
 }
 
 // file turns an answer that is not JSON into a file, and its doc into the record that describes it.
-// A body that does not have the stream's media type is no file: the platform reports failures with
-// status 200 too.
+// A body that does not have the stream's media type is no file, because the platform also reports
+// failures with status 200.
 func (a *answer) file(s schemas.Stream) error {
 	body := bytes.Clone(a.resp.Body)
 	kind := sniff(body)
 	declared, _, _ := mime.ParseMediaType(a.resp.Header.Get("Content-Type"))
 	if s.Media != "" && kind != s.Media {
 		if json.Valid(body) {
-			return a.d.scan(body) // a failure if the JSON says so
+			return a.d.scan(body) // the caller checks whether the JSON reports a failure
 		}
 		return a.unlike(s, kind+titled(body))
 	}
@@ -65,7 +66,8 @@ func (a *answer) file(s schemas.Stream) error {
 	return a.d.scan(text)
 }
 
-// noFile returns an error if a file endpoint answers with JSON that reports no failure.
+// noFile returns an error if a file endpoint answered with JSON. The caller has already checked
+// that the JSON reports no failure.
 func (a *answer) noFile(s schemas.Stream) error {
 	if s.Class != schemas.ClassFile || a.kept != nil {
 		return nil
@@ -89,8 +91,8 @@ func sniff(body []byte) string {
 	return kind
 }
 
-// mismatch reports whether the header declares another type than the bytes show. Unspecific types,
-// and kinds of text that bytes cannot distinguish, are no mismatch.
+// mismatch reports whether the header declares a type that contradicts the bytes. Unspecific types,
+// and types that the first bytes cannot distinguish, are no mismatch.
 func mismatch(kind, declared string) bool {
 	const unknown = "application/octet-stream"
 	if declared == "" || declared == unknown || kind == unknown || kind == declared {
@@ -100,7 +102,7 @@ func mismatch(kind, declared string) bool {
 	return kind != "text/plain" && kind != "text/xml" && kind != "application/zip" || kind == "text/plain" && !textual
 }
 
-// extensions maps the types that people open by extension.
+// extensions maps media types to the extensions by which people open such files.
 var extensions = map[string]string{
 	"application/pdf": ".pdf", "image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp",
 	"text/html": ".html", "text/plain": ".txt", "text/xml": ".xml", "application/zip": ".zip", "application/x-gzip": ".gz",
@@ -115,7 +117,7 @@ func titled(body []byte) string {
 	return ""
 }
 
-// maxFileName is the longest file name that is kept, in bytes.
+// maxFileName is the maximum length of a file name, in bytes. A longer name is cut.
 const maxFileName = 200
 
 // deviceName matches names that are devices on some systems.
@@ -123,7 +125,7 @@ var deviceName = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.
 
 // fileName returns the file name from a Content-Disposition header, without folders, control
 // characters and characters that are special in some file system. So the name is safe to show, and
-// to use for a copy of the file. It returns "" if none is left.
+// to use for a copy of the file. It returns "" if no character is left.
 func fileName(disposition string) string {
 	_, params, err := mime.ParseMediaType(disposition)
 	if err != nil {

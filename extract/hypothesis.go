@@ -53,15 +53,14 @@ func (c Convention) WithoutRefuted(s schemas.Stream) schemas.Stream {
 	return s
 }
 
-// WithoutContext returns a key without the columns of the request's parameters: see
-// [ContextColumns].
+// WithoutContext returns key without the columns that [ContextColumns] returns.
 func WithoutContext(s schemas.Stream, key []string) []string {
 	columns := ContextColumns(s)
 	return slices.DeleteFunc(slices.Clone(key), func(k string) bool { return slices.Contains(columns, k) })
 }
 
-// ContextColumns returns the names of the columns that hold the parameters of the request for a
-// record of s: the values of the parent, or the month.
+// ContextColumns returns the names of the columns that hold the parameters with which a record of s
+// was requested: values of the parent record, or month and year.
 func ContextColumns(s schemas.Stream) []string {
 	var columns []string
 	for _, p := range s.Params {
@@ -93,8 +92,8 @@ func refute(s schemas.Stream, about, seen string) error {
 // parameters at all.
 type parameterTest struct {
 	over  bool        // the test is finished
-	line  string      // the first values
-	print answerPrint // of the first page for line
+	line  string      // the first tuple
+	print answerPrint // fingerprint of the first page for line
 }
 
 // answerPrint is a fingerprint of an answer: of the keys of its records, and of the values of each
@@ -148,8 +147,8 @@ func (l *listReader) printOf(b *batch) (answerPrint, error) {
 	return p, d.err
 }
 
-// testParameters adds the first page for one value to the test. It returns an error if the test shows that
-// the source ignores the parameters.
+// testParameters adds the first page for one tuple to the test. It returns an error if the test
+// shows that the source ignores the parameters.
 func (f *fanPass) testParameters(ctx context.Context, l *listReader, line string, b *batch) error {
 	t := &f.test
 	if t.over || b.n == 0 {
@@ -180,9 +179,9 @@ func (f *fanPass) testParameters(ctx context.Context, l *listReader, line string
 		strings.Join(names, " and "), print.records, t.line, line))
 }
 
-// ignoresParameters reports whether the answer for line, with fingerprint print, equals those for the first
-// values and for a value that no object has. Members that differ between two answers to the same
-// request do not count.
+// ignoresParameters reports whether the answer for line, with fingerprint print, equals the answers
+// for the first tuple and for a tuple of values that no object has. Members whose values differ
+// between two answers to the same request do not count.
 func (f *fanPass) ignoresParameters(ctx context.Context, line string, print answerPrint) (bool, error) {
 	differing, same := print.differs(f.test.print)
 	if !same {
@@ -206,7 +205,7 @@ func (f *fanPass) ignoresParameters(ctx context.Context, line string, print answ
 	return same && within(differing, volatile), nil
 }
 
-// within reports whether the second set contains all of the first.
+// within reports whether the set others contains every member of the set some.
 func within(some, others map[string]bool) bool {
 	for name := range some {
 		if !others[name] {
@@ -274,11 +273,12 @@ func (f *fanPass) testable() bool {
 	return !slices.ContainsFunc(f.fed, func(p schemas.Param) bool { return p.In == "path" })
 }
 
-// keyedTuples holds the tuples with all values that the stream's key needs. A parent without one of them
-// is not requested: the key could not distinguish its records.
+// keyedTuples holds the tuples with all values that the stream's key needs. Nothing is requested
+// for a parent without such a value, because the key could not distinguish the parent's records
+// from others.
 type keyedTuples struct {
 	*paramSpool
-	at []int // indexes of the values
+	at []int // indexes of the values that the key needs
 }
 
 func newKeyedTuples(s schemas.Stream, spool *paramSpool) keyedTuples {
@@ -291,7 +291,7 @@ func newKeyedTuples(s schemas.Stream, spool *paramSpool) keyedTuples {
 	return n
 }
 
-// has reports whether a tuple has these values.
+// has reports whether a tuple has all values that the key needs.
 func (n keyedTuples) has(line []byte) bool {
 	if len(n.at) == 0 {
 		return true
@@ -303,7 +303,7 @@ func (n keyedTuples) has(line []byte) bool {
 	return !slices.ContainsFunc(n.at, func(i int) bool { return i < len(values) && string(values[i]) == "null" })
 }
 
-// tuples yields the tuples of the spool that have these values.
+// tuples yields the tuples of the spool that have all values that the key needs.
 func (n keyedTuples) tuples() iter.Seq2[tuple, error] {
 	return func(yield func(tuple, error) bool) {
 		for t, err := range n.paramSpool.tuples() {
@@ -317,19 +317,19 @@ func (n keyedTuples) tuples() iter.Seq2[tuple, error] {
 	}
 }
 
-// none reports whether no tuple has these values.
+// none reports whether no tuple has all values that the key needs.
 func (n keyedTuples) none() bool {
 	if len(n.at) == 0 {
 		return false
 	}
-	for range n.tuples() { //nolint:errcheck // an error is no reason to believe that there is none
+	for range n.tuples() { //nolint:errcheck // a tuple that cannot be read may have the values
 		return false
 	}
 	return true
 }
 
-// valueless is called if no parent has a value for the parameters. It requests the list without
-// them. If the answer has records, it returns a [RefutedError], because the list can be read
+// valueless is called if no parent has a value for the parameters. It requests the list without the
+// parameters. If the answer has records, it returns a [RefutedError], because the list can be read
 // without the parent.
 func (p *pass) valueless(ctx context.Context) error {
 	if p.s.Stated[HypothesisParent] != "" {

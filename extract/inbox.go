@@ -18,8 +18,9 @@ type EventQueue interface {
 	Events(ctx context.Context, source string, after int64, limit int) ([]state.Event, error)
 }
 
-// Inbox reads the webhook events of one source as hints that records may have changed. What an
-// event says about a record is only passed on, as [Hint].Data. It is safe for concurrent use.
+// Inbox reads the webhook events of one source as hints that records may have changed. It does not
+// interpret what an event says about a record, but passes it on as [Hint].Data. An Inbox is safe
+// for concurrent use.
 type Inbox struct {
 	waiting EventQueue
 	source  string
@@ -54,7 +55,7 @@ type Hint struct {
 type Delivery struct {
 	state.Event
 	Hints    []Hint
-	Unmapped bool // no stream that is read belongs to the event type
+	Unmapped bool // the event type is about no stream that is read; also set if Unparsed is
 	Unparsed bool // the body is not an event object
 }
 
@@ -120,10 +121,10 @@ func dataOf(body []byte) ([]byte, bool) {
 	return nil, true
 }
 
-// subject returns the key of the record that an event is about, if it fits, and what the event says
-// about the record. The record is data itself or one of its members: the one named "object", the
-// one named like the last word of the event type, or the only one. If data has a member such as
-// lead_id, the event is about a part of that lead, and object is nil.
+// subject returns the key of the record that an event is about, if the key fits, and what the event
+// says about the record. word is the event type, or its beginning. The record is data itself, or a
+// member of data that is named "object" or like the last part of word, or the only member. If data
+// has a member such as lead_id, the event is about a part of that lead, and object is nil.
 func subject(data []byte, word string, fits func(key string) bool) (key string, object []byte) {
 	ms, err := attributes(data)
 	if err != nil {

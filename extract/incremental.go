@@ -16,19 +16,19 @@ import (
 // one. The cursor stores it. The edge of a pass is the time up to which it has read the changes.
 //
 // A list changes while it is read: a changed record moves to another page, and another record may
-// slip from one page to the next. So the edge of a pass of several pages is not settled: the next
-// pass begins at the edge before it, and only the pass after that begins at this edge. A change is
-// lost only if two passes miss it, and then the next whole pass finds it.
+// slip from one page to the next. So the edge of a pass of several pages is not settled yet: the
+// next pass begins at the edge of the pass before, and only the pass after that begins at this
+// edge. A change is lost only if two passes miss it, and then the next whole pass finds it.
 type recall struct {
 	By        string    `json:"by,omitempty"`        // identifies the bounds: field and parameter
-	Since     time.Time `json:"since,omitzero"`      // the request leaves out records changed before
+	Since     time.Time `json:"since,omitzero"`      // the request leaves out records changed before this time
 	Tail      bool      `json:"tail,omitempty"`      // the list has the latest change first: the pass ends at a page of records changed before Before
 	Before    time.Time `json:"before,omitzero"`     // the settled edge minus the lookback: a record that was changed earlier cannot be new
 	Top       time.Time `json:"top,omitzero"`        // latest time of change, up to Began, in this pass or an earlier one
-	Began     time.Time `json:"began,omitzero"`      // changes made during this pass have no earlier time
+	Began     time.Time `json:"began,omitzero"`      // no change made during this pass has an earlier time
 	ClockBack bool      `json:"behind,omitempty"`    // the source's clock was set back: the next pass is whole
 	Misplaced string    `json:"misplaced,omitempty"` // how a page contradicts the order: see misplace
-	Edge      time.Time `json:"edge,omitzero"`       // how far the last finished pass came
+	Edge      time.Time `json:"edge,omitzero"`       // the edge of the last finished pass
 	Settled   time.Time `json:"settled,omitzero"`    // the edge at which the next pass may begin
 	Whole     time.Time `json:"whole,omitzero"`      // when the last whole pass began, by [Config.Now]
 }
@@ -97,8 +97,8 @@ func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now tim
 	}
 }
 
-// nextRecall returns the recall for the next pass. A pass of several pages settles the edge of the pass
-// before, because its own edge may have a gap.
+// nextRecall returns the recall for the next pass. A pass of several pages settles only the edge of
+// the pass before, because it may have missed changes before its own edge.
 func (m *passCursor) nextRecall() recall {
 	if m.ClockBack {
 		return recall{By: m.By}
@@ -126,18 +126,18 @@ func (m *passCursor) bounds(s schemas.Stream) []bound {
 	return []bound{{p, momentJSON(m.Since, s.Incremental.Format)}}
 }
 
-// skew is the largest difference between two clocks if times have no zone.
+// skew is the largest difference between two times of one moment if neither states its zone.
 const skew = 26 * time.Hour
 
-// unknownClock is how far [Config.Now] may be ahead of the source's clock, if the source does
-// not report its time.
+// unknownClock is used if the source does not report its time: [Config.Now] is assumed to be at
+// most this far ahead of the source's clock.
 const unknownClock = time.Hour
 
 // westOfUTC is how far a clock of unknown zone may be behind UTC.
 const westOfUTC = 12 * time.Hour
 
-// earliest returns the earliest time that a record can state, in this format, for a change at the
-// given time or later.
+// earliest returns the earliest time that a record can state, in this format, for a change made at
+// the given time or later.
 func earliest(at time.Time, format string) time.Time {
 	at = at.UTC()
 	if zoneless(format) {
@@ -146,8 +146,8 @@ func earliest(at time.Time, format string) time.Time {
 	return at.Truncate(stepOf(format))
 }
 
-// clock sets the beginning of the pass by the source's clock, from the first answer. The answer
-// contains no change made after its request.
+// clock sets Began, by the source's clock, to the time at which the first page was requested. The
+// pass may miss any later change.
 func (p *pass) clock(a *answer) {
 	m, i := &p.mark, p.s.Incremental
 	if a == nil || m.Pages > 1 {
@@ -161,7 +161,7 @@ func (p *pass) clock(a *answer) {
 	m.ClockBack = m.Began.Before(m.Edge.Add(-i.Overlap()))
 }
 
-// observed counts records by their time of change.
+// observed counts the records that observe has checked.
 type observed struct {
 	records int64
 	stale   int64 // changed before Since
@@ -169,8 +169,9 @@ type observed struct {
 
 // observe checks the times in a page's records, a JSON array. The argument a is the answer with the
 // page, or nil for a page that was assembled from several answers. The result says for each record
-// whether it was changed before m.Before. It is nil if there is no edge. In a whole pass, a record
-// without a time does not count as older: nothing shows that earlier passes would have found it.
+// whether it was changed before m.Before. It is nil if no time is known before which a record
+// cannot be new. In a whole pass, a record without a time counts as older, because incremental
+// passes may never find such a record.
 func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 	m, i := &p.mark, p.s.Incremental
 	if m.By == "" {
@@ -205,9 +206,9 @@ func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 	return older, d.err
 }
 
-// misplace notes a record that was changed later than one above it on the same page, by more than
-// the lookback. Then the list does not have the latest change first, and a pass that relies on that
-// order reads to the end of the list.
+// misplace notes a record that was changed later than a record above it on the same page, by more
+// than the lookback. Then the list does not have the latest change first, and a pass that relies on
+// that order reads to the end of the list.
 func (p *pass) misplace(least, at time.Time) {
 	m, i := &p.mark, p.s.Incremental
 	if m.Misplaced != "" || least.IsZero() || at.Sub(least) <= i.Overlap() {
@@ -220,8 +221,9 @@ func (p *pass) misplace(least, at time.Time) {
 }
 
 // bounded completes a page after its records were observed: its cursor, and at the end the facts of
-// an incremental pass. If the list has the latest change first, the pass ends at a page of records
-// that are all older than the edge, because all further records are still older.
+// an incremental pass. If the list has the latest change first, the pass ends at a page whose
+// records were all changed before m.Before, because the records after them were changed even
+// earlier.
 func (p *pass) bounded(page Page, older []bool) Page {
 	m := &p.mark
 	page.Older, page.Edge, page.Partial = older, m.Before, m.partial()
@@ -257,7 +259,8 @@ func (p *pass) staleNote() string {
 	return fmt.Sprintf("%d of %d records are older than requested by %s", p.seen.stale, p.seen.records, p.s.Incremental.Param)
 }
 
-// rangeEndNote returns a note if a range was read beyond its end.
+// rangeEndNote returns a note if a range was read beyond its end because the source cannot bound
+// it.
 func (p *pass) rangeEndNote() string {
 	if p.mark.Since.IsZero() || p.s.Range.Until.IsZero() {
 		return ""

@@ -14,20 +14,20 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Gap is a run of records in a list that the server cannot return in any way, because one of them
-// breaks the code that writes the answer.
+// Gap is a part of a list that could not be read. It is a run of records, one of which breaks the
+// code that writes the answer. In a fan-out it may also be one or several parents.
 type Gap struct {
-	At      string `json:"at"`   // the page that failed; of a fan-out, the parent
-	First   int64  `json:"from"` // index of the first record in the list, from 0
-	Rows    int64  `json:"rows"` // number of records
-	After   string `json:"after,omitempty"`
-	Before  string `json:"before,omitempty"` // keys of the records before and after it, as JSON
+	At      string `json:"at"`               // the page that failed; of a fan-out, the parent
+	First   int64  `json:"from"`             // index of the first record or parent, from 0
+	Rows    int64  `json:"rows"`             // number of records or parents
+	After   string `json:"after,omitempty"`  // key of the record before the gap, as JSON
+	Before  string `json:"before,omitempty"` // key of the record after the gap, as JSON
 	Status  int    `json:"status"`
 	Message string `json:"words,omitempty"` // the server's message
 }
 
-// String returns a text like: record 17 of the list (page 2), after 4711 and before 4713: 500:
-// Server Error.
+// String returns a text like: record 17 of the list (page 2), after 4711, before 4713: 500: Server
+// Error.
 func (g Gap) String() string {
 	var b strings.Builder
 	if g.ofParent() {
@@ -53,10 +53,10 @@ func (g Gap) String() string {
 	return b.String()
 }
 
-// Limits for isolating broken records of one list, or of all lists of a fan-out together. // Invariant 15
+// Limits for isolating broken records. // Invariant 15
 const (
-	maxIsolating = 400 // requests
-	maxGaps      = 100
+	maxIsolating = 400 // requests for one list, or for all lists of a fan-out together
+	maxGaps      = 100 // gaps in one list, or stored gaps of parents in a fan-out
 )
 
 // gaps are the gaps of one list.
@@ -76,7 +76,7 @@ func (g *gaps) close(key string) {
 }
 
 // follow notes the keys of the first and the last record of a page. If the previous page ended with
-// a gap, the first key is the one after the gap.
+// a gap, the first key is stored in that gap.
 func (l *listReader) follow(st *step) {
 	g := &l.gaps
 	if st.a == nil || st.batch.n == 0 {
@@ -102,10 +102,11 @@ func failsOnData(e *wire.Error) bool {
 	return false
 }
 
-// isolate reads the records of a page that the server cannot return as a whole, in smaller pages
-// and down to single records. Records that still fail become gaps. If the list has no smaller
-// pages, it returns the error cause. If no record of the page can be read, the fault is not a
-// broken record, and it returns an error, too.
+// isolate reads the records of a page that the server cannot return as a whole. It requests smaller
+// pages, down to single records. Records that still fail become gaps. It returns the error cause if
+// that does not look like a broken record, if a limit is reached, or if the list has no smaller
+// pages. It also returns an error if no record of the page can be read, because then the fault is
+// not a broken record.
 func (l *listReader) isolate(ctx context.Context, at position, cause error) (*step, error) {
 	fault, ok := errors.AsType[*wire.Error](cause)
 	if !ok || !failsOnData(fault) || l.traits.isolating >= maxIsolating || len(l.gaps.all) >= maxGaps {
@@ -131,8 +132,8 @@ func (l *listReader) isolate(ctx context.Context, at position, cause error) (*st
 	return i.finish()
 }
 
-// mayHoldBrokenRecord reports whether a second page, requested only to see whether there is one, may contain a
-// broken record.
+// mayHoldBrokenRecord reports whether a second page that could not be read may exist and contain a
+// broken record. The page was requested only to see whether the list has one.
 func mayHoldBrokenRecord(at position, err error) bool {
 	fault, ok := errors.AsType[*wire.Error](err)
 	return ok && failsOnData(fault) && (at.kind == pagerPage || at.kind == pagerOffset)
@@ -153,7 +154,7 @@ type isolation struct {
 
 	total int64
 	last  *signals // signals of the part at the end of the page; nil if that is a gap
-	end   part     // that part
+	end   part     // the part that last belongs to
 }
 
 // part is a run of records, by their indexes in the list.
@@ -191,8 +192,8 @@ func (l *listReader) isolation(at position, fault *wire.Error) (i *isolation, ok
 	return i, true
 }
 
-// sized reports whether the list accepts the size parameter: its first page comes in the requested
-// size. Otherwise the number of a smaller page would select other records.
+// sized reports whether the list accepts the size parameter. It does if its first page has as many
+// records as requested. Otherwise the number of a smaller page would select other records.
 func (i *isolation) sized(ctx context.Context) bool {
 	p := part{0, i.page.rows / factor(i.page.rows)}
 	a, err := i.request(ctx, p)
@@ -208,8 +209,8 @@ func (i *isolation) sized(ctx context.Context) bool {
 	return i.l.asm.assemble(a.d, f, &b) == nil && int64(b.n) == p.rows
 }
 
-// split reads a failed part in smaller parts. Page numbers can select all of them, because each
-// begins at a multiple of its length.
+// split reads a failed part in smaller parts. Page numbers can select these parts, because each of
+// them begins at a multiple of its length.
 func (i *isolation) split(ctx context.Context, p part) error {
 	rows := p.rows / factor(p.rows)
 	for from := p.from; from < p.from+p.rows; from += rows {
@@ -233,7 +234,8 @@ func factor(n int64) int64 {
 	return n
 }
 
-// read requests a part. If it fails, read requests parts of it.
+// read requests a part. If the request fails, read requests smaller parts of it. A single record
+// that fails becomes a gap.
 func (i *isolation) read(ctx context.Context, p part) error {
 	i.last = nil
 	if i.l.traits.isolating >= maxIsolating || len(i.st.gaps)+len(i.l.gaps.all) >= maxGaps {
@@ -259,12 +261,13 @@ func (i *isolation) read(ctx context.Context, p part) error {
 	return nil
 }
 
-// maxFailedParts is how many parts of a page may fail before one has been read.
+// maxFailedParts is a number of failed parts. If this many fail before any record of the page was
+// read, isolating the page ends.
 const maxFailedParts = 8
 
 var errNothing = errors.New("no record of the page could be read")
 
-// request fetches a part once, because the whole page has been retried often enough.
+// request fetches a part without retries, because the whole page has been retried often enough.
 func (i *isolation) request(ctx context.Context, p part) (*answer, error) {
 	s, at := i.s, i.st.at
 	s.Pagination.Limit = int(p.rows)
@@ -312,7 +315,7 @@ func (i *isolation) take(a *answer, p part) error {
 	return nil
 }
 
-// gap gives up a part. Adjacent parts with the same error become one gap.
+// gap records that a part cannot be read. Adjacent parts with the same error become one gap.
 func (i *isolation) gap(p part, fault *wire.Error) {
 	i.open = true
 	if n := len(i.st.gaps); n > 0 {
@@ -327,7 +330,7 @@ func (i *isolation) gap(p part, fault *wire.Error) {
 	})
 }
 
-// finish turns the parts into one page of the list. Gaps count as read.
+// finish turns the parts into one page of the list. The records of gaps count as read.
 func (i *isolation) finish() (*step, error) {
 	l, st := i.l, i.st
 	l.gaps.all = append(l.gaps.all, st.gaps...)
@@ -367,7 +370,8 @@ func (i *isolation) signals() signals {
 	return s
 }
 
-// explain adds the result of isolating to the page's error.
+// explain returns the page's error with the result of isolating added. It returns err itself if
+// that concerns the credentials, the rate limit or the server, not the page.
 func (i *isolation) explain(err error) *wire.Error {
 	e := *i.fault
 	if inner, ok := errors.AsType[*wire.Error](err); ok {

@@ -14,10 +14,10 @@ type form byte
 
 const (
 	formNone    form = iota // not known yet: all answers so far were empty
-	formList                // a list of records
+	formList                // an array of records
 	formValues              // an object whose values are the records: {"10":{…},"11":{…}}
 	formOne                 // a single record
-	formEntries             // an object whose values are records or lists of records, each of which is a place: see [found.all]
+	formEntries             // an object whose values are records or arrays of records; each value is a place: see [found.all]
 )
 
 // place is one value in a body that holds records.
@@ -27,10 +27,10 @@ type place struct {
 	in    container
 }
 
-// container is the column, group or map entry that a place is in.
+// container is the stage of a board, the group, or the map entry in which a place is.
 type container struct {
-	object value  // its scalar members describe the container
-	key    []byte // or the container's name in a map, as JSON
+	object value  // the stage or group; its scalar members describe the container
+	key    []byte // or, in a map, the name of the entry as JSON
 }
 
 func (c container) ok() bool { return c.key != nil || c.object.ok() }
@@ -40,11 +40,12 @@ type found struct {
 	pointer string // where they are; * stands for each element or value
 	form    form
 	places  []place
-	byPath  bool    // the stream's path decided between several lists
+	byPath  bool    // the stream's path decided which of several arrays holds the records
 	above   []value // objects on the way to the records, the root first: they may hold paging signals
 }
 
-// all yields the places. For a map it yields one place per entry; there may be a million entries. // Invariant 6
+// all yields the places. For a map it yields one place per entry, and keeps none of them, because
+// there may be a million entries. // Invariant 6
 func (f found) all(d *doc) iter.Seq[place] {
 	return func(yield func(place) bool) {
 		for _, p := range f.places {
@@ -79,8 +80,9 @@ type finder struct {
 }
 
 // find looks for the records of s in d: first at the places of the catalogue, then by the rules of
-// detection. The first place that exists wins. A place that is only possible, because the way to it
-// is empty in this body, wins only if no other place exists.
+// detection. The first place that exists wins. A place may be only possible: a member on the way to
+// it is null, "", [] or {} in this body. Such a place wins only if no place of the catalogue
+// exists.
 func find(d *doc, s schemas.Stream) (found, error) {
 	f := finder{d: d, single: singleClass(s.Class), owned: s.Stated["path"] != "", names: resourceNames(s.Name)}
 	if f.owned {
@@ -120,8 +122,9 @@ func find(d *doc, s schemas.Stream) (found, error) {
 	return found{}, fmt.Errorf("no records found: tried %q, saw %s", s.Records, d.outline())
 }
 
-// again looks for the records where they were on an earlier page. The place may vary only by being
-// empty or having numeric keys.
+// again looks for the records where they were on an earlier page. The place may have become empty,
+// have become an object with numeric keys, or be left out: see leftOut. Any other difference is an
+// error.
 func again(d *doc, s schemas.Stream, before found) (found, error) {
 	f := finder{d: d, single: before.form == formOne, names: resourceNames(s.Name)}
 	if f.at(before.pointer) != absent {
@@ -136,8 +139,8 @@ func again(d *doc, s schemas.Stream, before found) (found, error) {
 	return found{}, fmt.Errorf("shape changed: the records were at %q, now the answer is %s", before.pointer, d.outline())
 }
 
-// leftOut reports whether the root lacks the member with the records and has only members about
-// paging: {"count": 87}. Some servers leave out an empty list.
+// leftOut reports whether the root has only members about paging, such as {"count": 0}. The member
+// with the records is then taken for an empty array, because some servers leave that out.
 func (f *finder) leftOut(pointer string) bool {
 	root, words, stated := f.d.root(), schemas.Paging(), false
 	if !f.d.isObject(root) || strings.Count(pointer, "/") != 1 || strings.HasSuffix(pointer, "*") {
@@ -174,7 +177,7 @@ const (
 	present                       // the place exists
 )
 
-// at follows a pointer and stores the result in f.out.
+// at follows a pointer through the body and stores the place that it finds in f.out.
 func (f *finder) at(pointer string) pointerMatch {
 	f.out = found{pointer: pointer}
 	var tokens []string
@@ -210,8 +213,8 @@ func (f *finder) follow(v value, tokens []string, in container) pointerMatch {
 	return f.follow(f.d.get(v, unescape(tokens[0])), tokens[1:], in)
 }
 
-// element follows the tokens through one element of v: [{"page": 1}, [records]]. The first object
-// beside it may hold paging signals.
+// element follows the tokens through one element of the array v, such as the second one of
+// [{"page": 1}, [records]]. The first object among the other elements may hold paging signals.
 func (f *finder) element(v value, tokens []string) pointerMatch {
 	i, at := 0, missing
 	for e := range f.d.elements(v) {
@@ -225,8 +228,8 @@ func (f *finder) element(v value, tokens []string) pointerMatch {
 	return f.follow(at, tokens[1:], container{})
 }
 
-// each follows the tokens from every element or value of v. Some of these values may lack the
-// member, but not all.
+// each follows the tokens from every element of the array v, or from every value of the object v.
+// Some of them may lack the next member, but not all.
 func (f *finder) each(v value, tokens []string) pointerMatch {
 	d, best := f.d, absent
 	switch {
@@ -285,7 +288,7 @@ func (f *finder) take(v value, in container) pointerMatch {
 	return present
 }
 
-// recordMap reports whether the values of the object v are all lists of records or all records:
+// recordMap reports whether the values of the object v are all arrays of records or all records:
 // {"Sales":[…],"Marketing":[…]}.
 func (f *finder) recordMap(v value) bool {
 	lists, objects, n := 0, 0, 0
@@ -301,15 +304,15 @@ func (f *finder) recordMap(v value) bool {
 	return n > 0 && (lists == n || objects == n)
 }
 
-// recordList reports whether a list may hold records: it is empty, or its first element is an
+// recordList reports whether the array v may hold records: it is empty, or its first element is an
 // object or null. Some modules write null for a row that they cannot show.
 func (d *doc) recordList(v value) bool {
 	i := skipSpace(d.b, v.start+1)
 	return d.b[i] == '{' || d.b[i] == ']' || d.b[i] == 'n'
 }
 
-// numericKeys reports whether v is an object of objects under integer names. A list becomes one
-// when it loses its first elements and keeps the indexes.
+// numericKeys reports whether v is an object of objects under integer names. PHP writes an array in
+// this form after its first elements were removed.
 func (d *doc) numericKeys(v value) bool {
 	n := 0
 	for name, m := range d.members(v) {
@@ -337,7 +340,7 @@ func (d *doc) scalars(v value) []byte {
 	return append(out, '}')
 }
 
-// outline describes the top levels of a body in a few words.
+// outline describes the top two levels of a body in a few words.
 func (d *doc) outline() string {
 	switch {
 	case d.isList(d.root()):

@@ -11,16 +11,16 @@ import (
 )
 
 // RecordForm describes the records of a list. It converts a record that was read by itself into the
-// form of the list: it removes members that the list does not show, and refuses a record that lacks
-// a member of all listed records. If the result equals the listed record byte by byte, the row is
-// the same whichever way its record was read.
+// form of the list. It removes members that the list does not show, and refuses a record that lacks
+// a member of all listed records. If the result equals the listed record byte by byte, both
+// readings lead to the same row.
 type RecordForm struct {
 	key      string
 	volatile []string
 	shown    map[string]bool        // members of at least one record
 	always   []string               // members of all records
 	sample   map[string][]attribute // records by key, as JSON
-	order    []string               // of the keys
+	order    []string               // the keys, in the order of the list
 }
 
 // attribute is one member of an object, from its name to the end of its value.
@@ -33,8 +33,9 @@ type attribute struct {
 // errUnlike is the error for a record that does not have the form of the list.
 var errUnlike = errors.New("the single record differs from the list")
 
-// NewRecordForm analyses some records of a list, a JSON array. The member that key names identifies
-// them. Members in volatile may differ.
+// NewRecordForm analyses some records of a list, given as a JSON array. key is the key column by
+// which it recognizes a record: see [KeyOf]. The values of members in volatile may differ between
+// two readings.
 func NewRecordForm(records []byte, key string, volatile []string) (*RecordForm, error) {
 	all, err := elements(records)
 	if err != nil {
@@ -73,8 +74,8 @@ func (l *RecordForm) Keys() []string {
 	return keys
 }
 
-// Same reports whether a record that was read by itself, after Fit, equals the analysed record with
-// the same key.
+// Same reports whether a record that was read by itself equals, after Fit, the analysed record with
+// the same key. Volatile members may have other values.
 func (l *RecordForm) Same(record []byte) bool {
 	fit, err := l.Fit(record)
 	if err != nil {
@@ -99,8 +100,8 @@ func (l *RecordForm) Same(record []byte) bool {
 	return true
 }
 
-// Fit converts a record that was read by itself into the form of the list. The remaining members
-// are unchanged byte by byte.
+// Fit converts a record that was read by itself into the form of the list. The members that it
+// keeps are unchanged byte by byte.
 func (l *RecordForm) Fit(record []byte) ([]byte, error) {
 	ms, err := attributes(record)
 	if err != nil {
@@ -150,7 +151,8 @@ func keyAmong(ms []attribute, key string) string {
 	return ""
 }
 
-// scalar returns a JSON string or number as encoding/json would write it; "" for other values.
+// scalar returns a JSON string as encoding/json writes it, and a JSON number unchanged. It returns
+// "" for other values.
 func scalar(value []byte) string {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.UseNumber()
@@ -223,7 +225,7 @@ func DifferingMembers(a, b []byte) []string {
 
 func plain(value []byte) bool { return len(value) > 0 && value[0] != '{' && value[0] != '[' }
 
-// canonical returns a scalar in its canonical form.
+// canonical returns a scalar in a form in which equal strings have equal bytes.
 func canonical(value []byte) []byte {
 	if s := scalar(value); s != "" {
 		return []byte(s)

@@ -14,7 +14,7 @@ import (
 // stream share it, so that each trait is learned once.
 type endpointTraits struct {
 	layout    found               // pointer and form only
-	whole     int                 // length of the longest list that ignored page numbers when probed; 0 for none
+	whole     int                 // length of the longest list for which probes showed that page numbers are ignored; 0 for none
 	paging    *schemas.Pagination // what probes have found out about paging; nil if nothing yet
 	announces bool                // the list says when it has more pages
 
@@ -40,10 +40,10 @@ type listReader struct {
 	seen            map[uint64]bool // fingerprints of pages, to recognize a repeated one
 	visited         map[uint64]bool // hashes of cursors
 	before          []uint64        // keys of the previous page, sorted
-	lastID          string          // of the last record: the next page may be requested by it
+	lastID          string          // id of the last record, by which the next page may be requested
 	lastN           int             // number of records on the previous page
 	echoed          int64           // page number that the first page reported; -1 for none
-	clampedTo       int64           // number of the last page if the server returned it again for the next number; -1 if not
+	clampedTo       int64           // number of the last page, if the server returned that page again for the next number; otherwise -1
 	firstPrint      uint64          // fingerprint of the first page's records
 	hasEqualRecords bool            // a page held two records with the same content
 	firstKeys       []uint64        // of the first page, sorted; hashes of content where records have no key
@@ -59,13 +59,13 @@ type listReader struct {
 	shorter       []shortPage     // the pages after the last full one
 	firstN        int             // records of the first page; 0 if some of them could not be read
 	shortRereads  int             // short pages that were requested again
-	capped        bool            // the page after a full one is refused: either the end or the server's depth limit
-	unproved      bool            // no parameter returned other records, but not all could be tried
-	incomplete    []string        // statements of pages that they are incomplete; the first few
-	constant      map[string]bool // unread texts of the first page, by pointer and value
+	capped        bool            // the server refused the page after a full one: the list has ended, or the server allows no deeper page
+	unproved      bool            // no parameter that was tried returned other records, but some could not be tried
+	incomplete    []string        // the first statements of pages that they are incomplete
+	constant      map[string]bool // texts of the first page without a known meaning, by pointer and value
 
-	counts   bool // the list's totals count the records of a page
-	budget   int  // most requests for probes; 0 for no limit
+	counts   bool // the totals that the list states count only the records of a page
+	budget   int  // maximum number of requests for probes; 0 for no limit
 	requests int  // since the last step
 	bytes    int64
 
@@ -103,8 +103,8 @@ type step struct {
 	signals   signals
 	reread    bool
 	note      string
-	bare      bool  // the answer has no list: null, or no member for it
-	afterLast bool  // page N of N pages that are numbered from 0: it may not exist
+	bare      bool  // the answer has no array of records: it is null, or its member is missing
+	afterLast bool  // this is page N of N pages that are numbered from 0, so it may not exist
 	gaps      []Gap // of this page
 	file      *File // the file that the page's record describes
 
@@ -112,7 +112,7 @@ type step struct {
 }
 
 // walk reads the list page by page from a position on. A step is valid until the loop continues. If
-// first is not nil, it is the answer for that position.
+// first is not nil, it is the answer for the position at.
 func (l *listReader) walk(ctx context.Context, at position, first *answer) iter.Seq2[*step, error] {
 	return func(yield func(*step, error) bool) {
 		q := &ahead[position]{c: l.c, fetch: func(ctx context.Context, p position) (*answer, error) {
@@ -141,8 +141,8 @@ func (l *listReader) walk(ctx context.Context, at position, first *answer) iter.
 	}
 }
 
-// following returns the position after the given one if it is worth fetching ahead. There is none
-// if the reading may end at any page.
+// following returns the position after the given one, to be fetched ahead. The bool is false if
+// that position is unknown, or if the reading may end at any page.
 func (l *listReader) following(at position) (position, bool) {
 	if l.stepwise {
 		return position{}, false
@@ -283,8 +283,8 @@ func (l *listReader) adoptToken(s *signals, at position, constant map[string]boo
 // keeps.
 const maxStatements = 5
 
-// counting reports whether the list's total is in fact the number of records on each page. Then the
-// totals of all pages are ignored.
+// counting reports whether the total that the list states is in fact the number of records on each
+// page. In this case the totals of all pages are ignored.
 func (l *listReader) counting(total int64, n int) bool {
 	if l.pages > 0 && total == int64(n) && l.pager.rows > 0 && l.firstTotal <= l.pager.rows {
 		l.firstTotal, l.lastTotal, l.counts = -1, -1, true
@@ -292,8 +292,9 @@ func (l *listReader) counting(total int64, n int) bool {
 	return l.counts
 }
 
-// single reports whether the answer is one object instead of a list. A list endpoint that returns
-// its only record without a list counts too, unless the answer announces more.
+// single reports whether the answer is one object instead of a list. This includes the answer of a
+// list endpoint that returns its only record without an array, unless the answer announces more. It
+// also includes an empty array that means that there is no such object: see absentObject.
 func (l *listReader) single(f found, st *step, s signals) bool {
 	if l.pages > 0 {
 		return false
@@ -304,8 +305,8 @@ func (l *listReader) single(f found, st *step, s signals) bool {
 	return st.batch.n == 0 && absentObject(l.s.Class)
 }
 
-// maxIDBytes is the longest id of a last record that is sent. It goes into the URL, under many
-// names while probes look for the parameter.
+// maxIDBytes is the maximum length of a record's id that is sent to request the next page. The id
+// is part of the URL, and probes may send it under many names in one request.
 const maxIDBytes = 1024
 
 // idOf returns the id of a record by which the next page may be requested; "" if it has none.
@@ -326,8 +327,8 @@ func (l *listReader) idOf(d *doc, record value) string {
 	return bound{value: d.raw(id)}.text()
 }
 
-// changed wraps an error with [ErrShape] if the endpoint was settled, so that it is negotiated
-// again.
+// changed wraps an error with [ErrShape] if an earlier run has settled the endpoint. The error then
+// leads to another negotiation.
 func (l *listReader) changed(err error) error {
 	if !l.s.RecordsKnown || errors.Is(err, ErrShape) {
 		return err
@@ -335,13 +336,13 @@ func (l *listReader) changed(err error) error {
 	return fmt.Errorf("%w: %w", ErrShape, err)
 }
 
-// absentObject reports whether an empty list of this class means that there is no such object: some
-// modules answer [] then.
+// absentObject reports whether [] from an endpoint of this class means that there is no such
+// object.
 func absentObject(c schemas.Class) bool { return singleClass(c) && c != schemas.ClassReport }
 
-// checkPageNumber compares the page number in the answer with the requested one: a server that clamps the
-// number returns a wrong page. A number that is the same on every page is ignored; guard recognizes
-// repeated pages.
+// checkPageNumber compares the page number in the answer with the requested one. They differ if the
+// server replaces a number beyond the end by that of another page. A number that is the same on
+// every page is ignored; guard recognizes repeated pages.
 func (l *listReader) checkPageNumber(st *step, s *signals) error {
 	l.misplaced = -1
 	if st.at.kind == pagerNone {
@@ -365,7 +366,7 @@ func (l *listReader) checkPageNumber(st *step, s *signals) error {
 			if l.pages < 2 {
 				return l.changed(fmt.Errorf("requested page %s, got page %d", st.at.at, s.page))
 			}
-			l.misplaced = s.page // it may be beyond the end
+			l.misplaced = s.page // the requested page may be beyond the end
 		}
 		s.page = -1
 		return nil

@@ -32,7 +32,7 @@ type MaskRule struct {
 const (
 	MaskKeep    = "keep"    // no mask: overrides weaker rules
 	MaskDrop    = "drop"    // the column is not loaded
-	MaskHMAC    = "hmac"    // HMAC-SHA256 with the pipeline's key: equal values have equal results; nobody can compute them without the key
+	MaskHMAC    = "hmac"    // HMAC-SHA256 with the pipeline's key: equal values have equal results, which need the key to compute
 	MaskHash    = "hash"    // SHA-256: equal values have equal results; a value can be found by trying candidates
 	MaskRedact  = "redact"  // the same text for every value
 	MaskEmail   = "email"   // keeps the domain
