@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A crash leaves no core dump with secrets. (S11)
+// A crash leaves no core dump, which would contain secrets.
 func TestNoCoreIsDumped(t *testing.T) {
 	require.NoError(t, forbidCore())
 	var limit syscall.Rlimit

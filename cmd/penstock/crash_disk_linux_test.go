@@ -66,15 +66,15 @@ func (d diskTarget) used(t *testing.T) int64 {
 	return int64(s.Blocks-s.Bfree) * s.Bsize
 }
 
-// leave resizes the disk so that free bytes are left.
+// leave resizes the disk so that the given number of bytes is free.
 func (d diskTarget) leave(t *testing.T, free int64) {
 	t.Helper()
 	size := max(1, d.used(t)+free) // 0 would mean no limit
 	require.NoError(t, syscall.Mount("", d.disk, "", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", size)))
 }
 
-// open opens the target, even on a full disk. A file that does not exist counts as empty; a server may have to
-// write a file before it admits a reader.
+// open opens the target, even on a full disk. A file that does not exist counts as empty. For a server, open
+// makes room first, because the server may have to write a file before it admits a reader.
 func (d diskTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	switch to := d.target.(type) {
@@ -137,7 +137,7 @@ func (w *warehouse) versions(t *testing.T, table string) map[string]version {
 	return all
 }
 
-// seen is what a reader sees of each table of the family.
+// seen is what a reader sees of each root table in family.
 type seen map[string]map[string]version
 
 func (r *crashRig) see(t *testing.T) seen {
@@ -154,7 +154,7 @@ func (r *crashRig) see(t *testing.T) seen {
 	return s
 }
 
-// inOrder returns the keys of the family's records, in the order in which a sync reads them.
+// inOrder returns the keys of the records of each root table in family, in the order in which a sync reads them.
 func (r *crashRig) inOrder(t *testing.T) map[string][]string {
 	t.Helper()
 	return map[string][]string{"sales_invoices": r.ids(t, "sales.invoices"), "v2_contacts": r.ids(t, "v2.contacts"), "crm_lead_board": r.ids(t, "crm.lead_board")}
@@ -166,8 +166,9 @@ type sighting struct {
 	seen
 }
 
-// prefix compares what is seen with before and last: it must show some first commits of each stream and no
-// later ones, with the deletions last. It reports whether a stream is half loaded.
+// prefix checks that what is seen results from the first commits of a sync: of each stream, the first records
+// are as in last, and the others still as in before. Rows are deleted only when all records are as in last.
+// half is true if a stream has records of both kinds.
 func (now sighting) prefix(t *testing.T, order map[string][]string, before, last seen) (half bool) {
 	t.Helper()
 	for table, ids := range order {
@@ -233,7 +234,8 @@ func TestCrashFullDisk(t *testing.T) {
 	})
 }
 
-// syncFull syncs with the space left and, if that is not enough, again with plenty.
+// syncFull syncs with the space left. fits is false if that was not enough; then syncFull syncs again with
+// plenty.
 func (r *crashRig) syncFull(t *testing.T, d diskTarget, what string, all *[]sighting) (fits bool) {
 	t.Helper()
 	stop := r.reading(t)

@@ -64,7 +64,7 @@ type crashRig struct {
 func newCrashRig(t *testing.T, to target, scale int, streams string) *crashRig {
 	t.Helper()
 	p := newPlatform(t, sandbox.Options{NoLimits: true, Scale: scale}, streams, to)
-	p.rarely(t) // nor may stored parents be ahead of their rows
+	p.rarely(t) // so that a parent that was stored before its rows is noticed
 	r := &crashRig{platform: p, other: filepath.Join(p.dir, "other.yaml")}
 	b, err := os.ReadFile(p.config())
 	require.NoError(t, err)
@@ -252,8 +252,8 @@ func TestCrashAtEveryStep(t *testing.T) {
 	})
 }
 
-// killAt kills a sync when it reaches a step for the nth time, if it does, and checks the result of the next
-// run.
+// killAt kills a sync when it reaches a step for the nth time, and checks the result of the next run. killed
+// is false if the sync ended before.
 func (r *crashRig) killAt(t *testing.T, kept bool, name string, nth int) (killed bool) {
 	t.Helper()
 	r.to.reset(t, kept)
@@ -301,17 +301,17 @@ func TestCrashAtRandom(t *testing.T) {
 	})
 }
 
-// TestCrashWakesUp stops a sync at each step, lets a process on another machine do the work, and then
-// continues the first one. It must not commit over the other's work. // Invariant 13
+// TestCrashWakesUp stops a sync at each step, lets a sync on another machine do the work, and then continues
+// the first sync. The first sync must not overwrite what the other has committed. // Invariant 13
 func TestCrashWakesUp(t *testing.T) {
 	crashing(t, func(t *testing.T, to target) {
 		r := newCrashRig(t, to, 1, fewStreams)
 		to.reset(t, true)
 		order, counts := r.steps(t)
 		for i, name := range order {
-			few := i%4 == 1 // in the short form
+			few := i%4 == 1 // the steps of the short form
 			if shortForm(to) {
-				few = name == "publish" // before the put that is the commit
+				few = name == "publish" // the step before the request that commits
 			}
 			if *trials < 100 && !few {
 				continue
@@ -331,9 +331,10 @@ func TestCrashWakesUp(t *testing.T) {
 	})
 }
 
-// stopped waits until the process is stopped, or has ended.
-func (c *child) stopped(most time.Duration) bool {
-	for end := time.Now().Add(most); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+// stopped waits until the process is stopped, and returns true. It returns false if the process ends, or is not
+// stopped in time.
+func (c *child) stopped(limit time.Duration) bool {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid))
 		if err != nil {
 			return false

@@ -21,7 +21,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// slowSource stops once before the last page of each list, after that page was requested.
+// slowSource calls stop once, when it has read the last page of a list and before it returns that page.
 type slowSource struct {
 	*extract.Client
 	stop func()
@@ -65,7 +65,7 @@ func testWebhooksDuringARun(t *testing.T, to target) {
 			return got.Waiting == 0 && got.ApplyAfter == 0
 		}, time.Minute, 100*time.Millisecond)
 	}
-	settled() // it watches the stream from now on
+	settled() // from now on, passes let events commit between their commits
 
 	r, err := a.openRun(t.Context(), c, c.Pipelines[0], nil, false)
 	require.NoError(t, err)

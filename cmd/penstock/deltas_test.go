@@ -36,8 +36,8 @@ func (p *platform) announce(t *testing.T, b *state.InboxFile, kind, id string) {
 	require.Equal(t, state.Stored, was)
 }
 
-// TestWebhooksAreApplied: the tables show announced changes without a run or, for streams whose records have no
-// address of their own, after one.
+// TestWebhooksAreApplied: the tables show announced changes without a run. If the records of a stream have no
+// address of their own, the table shows the changes after a run.
 func TestWebhooksAreApplied(t *testing.T) { onEach(t, testWebhooksAreApplied) }
 
 func testWebhooksAreApplied(t *testing.T, to target) {

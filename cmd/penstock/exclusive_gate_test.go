@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A unit that needs the gate alone gets it when it is empty, and after a while others no longer enter.
+// A unit that must run alone enters when the gate is empty. When it has waited for a while, no other unit enters.
 func TestExclusiveGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q exclusiveGate

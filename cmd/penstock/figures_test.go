@@ -59,7 +59,8 @@ func (f figure) ratios() []float64 {
 	return ratios
 }
 
-// missed is the verdict on a figure that no pair reaches: the spread of the pairs is its noise.
+// missed is the verdict on a figure whose required ratio no pair reaches. If a pair reaches it, the median may
+// have missed it only by noise.
 const missed = "MISSED"
 
 func (f figure) verdict() string {
@@ -86,7 +87,7 @@ func median(v []float64) float64 {
 }
 
 // TestFigures prints the figures and fails if one is missed by more than its noise. Each is compared with a baseline
-// of the same minutes: a busy machine slows both.
+// that ran in the same minutes, because a busy machine slows both.
 func TestFigures(t *testing.T) {
 	if !*figures {
 		t.Skip("measured by make bench")
@@ -263,7 +264,7 @@ func readColumns(t *testing.T, db *sql.DB, ndjson string) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// flat marks the ending of a baseline that has the same tables as ours, not one with nested columns.
+// flat ends the name of a baseline that makes the same tables as penstock, not one table with nested columns.
 const flat = ".flat"
 
 // flatTables are the tables that we make of the records, without penstock's own columns, which no other loader
@@ -463,7 +464,7 @@ func (l landing) measure(t *testing.T, bin, dir, url string) (figures []figure, 
 	if l.like != "" {
 		figures = slices.Insert(figures, 1, like)
 	}
-	if l.bound > 100 { // with Postgres, the server writes
+	if l.bound > 100 { // not Postgres, where the server writes the bytes
 		figures = append(figures, bytesAgain)
 	}
 	return figures, median(peak.ours)

@@ -84,7 +84,7 @@ func (r *fleetRig) startOff(program string, hours int, args ...string) *fleetPro
 	}, args...)
 }
 
-// patiently waits for something that takes up to two lease lifetimes.
+// patiently waits until a query returns want, which may take two lease lifetimes.
 func (r *fleetRig) patiently(sql, want string) {
 	r.t.Helper()
 	if !assert.Eventually(r.t, func() bool { return r.text(sql) == want }, 5*time.Minute, 100*time.Millisecond, "%s", sql) {
@@ -115,8 +115,8 @@ func (r *fleetRig) refuse(name string) (again, until *atomic.Int64) {
 	return again, until
 }
 
-// Three serve and three workers with clocks that are right, 5 hours ahead or 5 hours behind. Slots run when
-// the database's clock says, a frozen worker loses its unit to another and commits nothing afterwards, parked
+// The clocks of three serve and three workers are right, 5 hours ahead or 5 hours behind. Slots run when the
+// database's clock says, a frozen worker loses its unit to another and commits nothing afterwards, parked
 // units are retried in time, and the versions of a row follow each other. Invariants 8, 13, 18
 func TestFleetClocksApart(t *testing.T) {
 	if testing.Short() {
@@ -128,7 +128,7 @@ func TestFleetClocksApart(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(r.config(), []byte(strings.Replace(string(text), "streams: [", "mode: history, streams: [", 1)), 0o600))
 	for _, sql := range []string{
-		"ALTER TABLE slots ADD COLUMN seen timestamptz NOT NULL DEFAULT clock_timestamp()", // by the only clock that counts
+		"ALTER TABLE slots ADD COLUMN seen timestamptz NOT NULL DEFAULT clock_timestamp()", // by the database's clock, which decides
 		"CREATE TABLE begun AS SELECT clock_timestamp() AS at",
 		"INSERT INTO leases (name, token, holder, since, until) VALUES ('pipeline all@ws002', nextval('lease_tokens'), 'a test', now(), 'infinity')",
 	} {

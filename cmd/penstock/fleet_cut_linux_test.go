@@ -57,7 +57,7 @@ func (n *isolatedNetwork) ip(t *testing.T, args ...string) {
 func (n *isolatedNetwork) cut(t *testing.T)  { n.ip(t, "link", "set", n.cable, "down") }
 func (n *isolatedNetwork) mend(t *testing.T) { n.ip(t, "link", "set", n.cable, "up") }
 
-// on calls f in the network: what f starts and listens on is there.
+// on calls f in the network. The processes that f starts and the listeners that f opens belong to it.
 func (n *isolatedNetwork) on(f func() error) error {
 	runtime.LockOSThread() // network namespaces belong to threads
 	home, err := os.Open("/proc/thread-self/ns/net")
@@ -140,7 +140,7 @@ func TestFleetCutOff(t *testing.T) {
 	of := "FROM units WHERE source = 'ws001' AND run = '" + run + "'"
 	n.cut(t)
 	cut := time.Now()
-	release() // it has its records, but cannot commit them
+	release() // the worker gets its records, but cannot commit them
 	second := r.start("worker", "--slots", "4")
 	r.until("SELECT status FROM runs WHERE run = '"+run+"'", "complete")
 	t.Logf("another worker finished its unit %s after the cut", time.Since(cut).Round(time.Second))

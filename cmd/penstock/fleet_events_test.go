@@ -28,7 +28,8 @@ import (
 
 const eventSecret = "whsec_of_the_fleet_alone"
 
-// eventFleet is two serve on one state database. They receive the changes of a few contacts of one workspace.
+// eventFleet is two processes of serve on one state database. They receive the changes of a few contacts of one
+// workspace.
 type eventFleet struct {
 	*fleetRig
 	mu     sync.Mutex
@@ -52,7 +53,7 @@ func newEventFleet(t *testing.T) *eventFleet {
 	return r
 }
 
-// kill kills one of the two and starts it again.
+// kill kills one of the two processes and starts it again.
 func (r *eventFleet) kill() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,8 +77,8 @@ func (r *eventFleet) rename(id, name string) {
 
 var servedAt = regexp.MustCompile(`msg=serving.*address=(\S+)|serving address=(\S+)`)
 
-// deliver sends a change to one of them, retries until one has acknowledged it, and sometimes sends it to
-// both.
+// deliver sends a change to one of the processes, retries until one has acknowledged it, and sometimes sends
+// it to both.
 func (r *eventFleet) deliver(ctx context.Context, n int, id string) {
 	body := fmt.Appendf(nil, `{"id":"evt_%d","type":"contact.updated","data":{"id":%q}}`, n, id)
 	mac := hmac.New(sha256.New, []byte(eventSecret))
@@ -106,7 +107,8 @@ func (r *eventFleet) deliver(ctx context.Context, n int, id string) {
 	}
 }
 
-// watch reads the names until stop is closed: a name must never be followed by an earlier one.
+// watch reads the names until stop is closed. back describes a name that was followed by an earlier one; it must
+// stay empty.
 func (r *eventFleet) watch(stop chan struct{}) (back string, err error) {
 	c, err := pgx.ConnectConfig(context.Background(), r.db.Config().Copy())
 	if err != nil {
@@ -138,8 +140,8 @@ func (r *eventFleet) watch(stop chan struct{}) (back string, err error) {
 	}
 }
 
-// Deliveries of the same records through two serve, out of order, twice, and while one of them is killed,
-// leave the last state of each record in the table. The table never goes back to an earlier one. // Invariant
+// Two processes of serve receive deliveries about the same records, out of order, twice, and while one of the
+// processes is killed. The table ends with the last state of each record. It never shows an earlier state again. // Invariant
 // 8
 func TestFleetEventsInOrder(t *testing.T) {
 	if testing.Short() {

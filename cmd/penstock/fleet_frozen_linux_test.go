@@ -15,7 +15,7 @@ import (
 )
 
 // Workers are frozen, each at another step of a commit, while they hold row locks. Another worker takes over,
-// and when the frozen ones continue they commit nothing. // Invariants 2, 13
+// and when the frozen workers continue, they commit nothing. // Invariants 2, 13
 func TestFleetFrozenInCommit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")

@@ -13,10 +13,10 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// Each source answers after some 200 ms and has its own key. How much faster are four workers than one? The
-// figures are logged but not asserted, since they depend on the machine. With two slots per worker, eight
-// first syncs at once keep two cores busy for three quarters of the time, most of it in the database; with one
-// slot, waiting dominates. The test asserts only that the tables are complete.
+// TestFleetScales logs how much faster four workers are than one, if each source answers after some 200 ms and
+// has its own key. It asserts only that the tables are complete, because the times depend on the machine. With
+// two slots per worker, eight first syncs at once keep two cores busy for three quarters of the time, mostly in
+// the database. With one slot, the workers mostly wait.
 func TestFleetScales(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes")
@@ -29,7 +29,7 @@ func TestFleetScales(t *testing.T) {
 	}
 }
 
-// fleetTook returns how long that many workers take for one run over 96 workspaces.
+// fleetTook returns how long a number of workers takes for one run over 96 workspaces.
 func fleetTook(t *testing.T, workers int, slots string) time.Duration {
 	w := newWorldsOf(t, 96, sandbox.Options{})
 	for i := range w.all { // otherwise all would need the database at the same instants
@@ -46,7 +46,7 @@ func fleetTook(t *testing.T, workers int, slots string) time.Duration {
 	}
 	serve := r.start("serve", "--slots", "0")
 	r.until("SELECT count(DISTINCT source) FROM units", "96")
-	serve.end(t) // the planned work is done without it
+	serve.end(t) // workers do the planned work without serve
 	run := r.text("SELECT run FROM units ORDER BY id LIMIT 1")
 	for r.text("SELECT count(*) FROM units WHERE state <> 'done' AND run = '"+run+"'") != "0" {
 		time.Sleep(100 * time.Millisecond)

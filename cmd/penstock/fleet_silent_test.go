@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Workspaces that hang give up the only slot of a worker, and then the additional slots, to one that answers.
-// They are read once they answer. // Invariant 15
+// Workspaces that hang give up the only slot of a worker, and then the additional slots, to a workspace that
+// answers. They are read once they answer. // Invariant 15
 func TestFleetSilentSources(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes the time of pauses")
@@ -18,7 +18,7 @@ func TestFleetSilentSources(t *testing.T) {
 	free := make(chan struct{})
 	release := sync.OnceFunc(func() { close(free) })
 	t.Cleanup(release)
-	for _, name := range r.made[:6] { // of four slots
+	for _, name := range r.made[:6] { // more than the four slots
 		r.odd[name] = func(rw http.ResponseWriter, q *http.Request) {
 			select {
 			case <-free:

@@ -61,9 +61,9 @@ serve: {listen: 127.0.0.1:0}
 	return r
 }
 
-// Two serve and four workers on one state database are killed at random, again and again, while they read
-// every stream of many workspaces. PENSTOCK_TEST_TRIALS is the number of kills, and also of workspaces, at
-// most 200.
+// Two processes of serve and four workers on one state database are killed at random, again and again, while
+// they read every stream of many workspaces. PENSTOCK_TEST_TRIALS is the number of kills, and also the number of
+// workspaces up to 200.
 func TestFleetKilled(t *testing.T) {
 	kills, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS"))
 	if err != nil {
@@ -108,7 +108,7 @@ func TestFleetKilled(t *testing.T) {
 	r.tables()
 }
 
-// await waits for a result, as long as something changes.
+// await waits until a query returns want. It fails when nothing has changed for a while.
 func (r *sweepRig) await(sql, want string) {
 	r.t.Helper()
 	const quiet = 5 * time.Minute
@@ -131,8 +131,8 @@ func (r *sweepRig) await(sql, want string) {
 	}
 }
 
-// ledger checks that no unit is lost, left or applied twice, that each slot ran once, and that no lease is
-// held.
+// ledger checks that no unit is lost, still waiting or applied twice, that each slot ran once, and that no
+// lease is taken.
 func (r *sweepRig) ledger() {
 	t := r.t
 	t.Helper()

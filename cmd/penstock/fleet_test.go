@@ -120,8 +120,8 @@ func (r *fleetRig) until(sql, want string) {
 	r.t.FailNow()
 }
 
-// whole checks that tables equal the truth, that no slot ran twice or is left, and that no unit and no lease
-// is left.
+// whole checks that the tables equal the truth, that each slot ran once, and that no unit waits or runs and no
+// lease is taken.
 func (r *fleetRig) whole() {
 	r.t.Helper()
 	for _, name := range r.made {
@@ -197,7 +197,7 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// Without a state database, a worker has no source of work.
+// Without a state database, a worker does not start.
 func TestWorkerWithoutDatabase(t *testing.T) {
 	w := newWorlds(t, 1)
 	w.configure(t, "parquet:"+w.dir+"/lake", "'*'", "crm.leads")

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// follower keeps copies of a table and of its child table by the recipe of docs/following.md. It never reads
-// rows again up to the latest time it has seen.
+// follower keeps copies of a table and of its child table by the recipe of docs/following.md. It reads only
+// rows that are newer than the latest time it has seen.
 type follower struct {
 	root, child string
 	seen        string            // the latest time, as the engine formats it
@@ -71,8 +71,8 @@ func (f *follower) take(rows, children string) (n int64) {
 	return n
 }
 
-// TestFollowers lets readers follow tables while passes of many commits fill and change them. In the end they
-// equal a reader that starts then.
+// TestFollowers lets readers follow tables while passes of many commits fill and change them. In the end, their
+// copies equal those of a reader that starts then.
 func TestFollowers(t *testing.T) {
 	onEach(t, func(t *testing.T, to target) {
 		t.Parallel()

@@ -57,7 +57,7 @@ func TestHostileBodiesTakeBoundedMemory(t *testing.T) {
 	}
 }
 
-// Hostile responses of 32 MB. // Invariants 6, 11 and 15
+// Hostile responses of 32 MB are read in bounded memory. // Invariants 6, 11 and 15
 func TestHostileAnswersTakeBoundedMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads 100 MB")

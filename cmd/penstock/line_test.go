@@ -15,9 +15,9 @@ import (
 
 const module = "github.com/penstock-data/penstock"
 
-// line lists which of our packages each package may import. Packages are in order from left to right: a
-// package imports only packages to its left, and siblings never import each other. A package missing here
-// fails the test, so that every new package gets its place deliberately.
+// line lists which of our packages each package may import. Data flows along the packages from extract over
+// transform to load; these never import each other. A package missing here fails the test, so that every new
+// package gets its place deliberately.
 var line = map[string][]string{
 	"schemas":                     nil,
 	"state":                       nil,
@@ -41,7 +41,7 @@ var line = map[string][]string{
 	"cmd/internal/prose":          nil, // a separate program, for make prose
 	"cmd/internal/release":        nil, // a separate program, for make release
 	"cmd/internal/pipeline":       {"cmd/internal/pipeline/proof", "extract", "extract/wire", "transform", "load", "schemas", "state"},
-	"cmd/internal/pipeline/proof": nil, // facts in, verdict out
+	"cmd/internal/pipeline/proof": nil, // gets facts and returns a verdict
 	"cmd/penstock":                {"*"},
 
 	"cmd/internal/fleet":        {"cmd/internal/pipeline", "schemas", "state"},
@@ -82,11 +82,11 @@ func TestImportLine(t *testing.T) {
 	for _, p := range packages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module+"/")
 		allowed, known := line[name]
-		require.True(t, known, "%s has no place on the line", name)
+		require.True(t, known, "%s is missing in line", name)
 		for _, imp := range p.Imports {
 			if ours, ok := strings.CutPrefix(imp, module+"/"); ok {
 				require.True(t, slices.Contains(allowed, "*") || slices.Contains(allowed, ours),
-					"%s imports %s, which is not to its left", name, ours)
+					"%s imports %s, which line does not allow", name, ours)
 			}
 			for _, no := range foreign[name] {
 				require.False(t, imp == no || strings.Contains(imp, "/"+no+"/") || path.Base(imp) == no,

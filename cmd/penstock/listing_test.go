@@ -67,7 +67,7 @@ func TestWithoutValues(t *testing.T) {
 	}
 }
 
-// TestListingCommandEnds: a command that hangs ends with the process, with its children.
+// TestListingCommandEnds: if penstock is stopped, a command that hangs is killed with its child processes.
 func TestListingCommandEnds(t *testing.T) {
 	child, pid := filepath.Join(t.TempDir(), "child"), 0
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// A daemon's run and its webhook events share the lock of their pipeline. Another process gets it when both
-// are done.
+// A daemon's run and its webhook events share the lock of their pipeline. Another process gets the lock when
+// both are done.
 func TestPipelineLocks(t *testing.T) {
 	s, h := &state.Folder{Dir: t.TempDir()}, newPipelineLocks()
 	_, first, err := h.take(t.Context(), s, "p")

@@ -36,12 +36,12 @@ func TestEveryVerbIsDescribed(t *testing.T) {
 	})
 }
 
-// eachVerb calls each for the verbs that users see, at all levels.
-func eachVerb(c *cobra.Command, each func(*cobra.Command)) {
+// eachVerb calls visit for the verbs that users see, at all levels.
+func eachVerb(c *cobra.Command, visit func(*cobra.Command)) {
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() {
-			each(sub)
-			eachVerb(sub, each)
+			visit(sub)
+			eachVerb(sub, visit)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func TestManySourcesMemory(t *testing.T) {
 	require.Less(t, large.goroutines, small.goroutines+16)
 }
 
-// memoryUse is what a run holds: heap and goroutines.
+// memoryUse is what a run uses: heap and goroutines.
 type memoryUse struct {
 	heap       int64
 	goroutines int
@@ -65,7 +65,7 @@ func (w *worlds) inHand(t *testing.T) (h memoryUse) {
 	return h
 }
 
-// ends counts lines and discards them. It closes done after left lines.
+// ends discards what is written to it. It closes done when as many lines were written as left says.
 type ends struct {
 	mu   sync.Mutex
 	left int

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lineCount calls done once that many lines were written to it.
+// lineCount calls done when as many lines were written to it as left says.
 type lineCount struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -34,7 +34,7 @@ func (l *lineCount) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// TestManySourcesSilent lets two of three workspaces hang, more than a run has slots for. The others are still
+// TestManySourcesSilent lets two thirds of the workspaces hang, more than a run has slots for. The others are still
 // read, and the next run starts with them.
 func TestManySourcesSilent(t *testing.T) {
 	w := newWorlds(t, 90)

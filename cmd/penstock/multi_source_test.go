@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// worlds are the platforms of many workspaces, each at its own path of one server: workspace n shows world n
-// modulo their number.
+// worlds are the platforms of many workspaces, each at its own path of one server. There are three platforms:
+// workspaces 0, 3, 6 and so on have the records of the first, workspaces 1, 4, 7 of the second.
 type worlds struct {
 	all  []*sandbox.Server
 	odd  map[string]http.HandlerFunc // replaces the handler of a workspace
@@ -33,7 +33,7 @@ func newWorlds(t *testing.T, workspaces int) *worlds {
 	return newWorldsOf(t, workspaces, sandbox.Options{NoLimits: true})
 }
 
-// newWorldsOf creates worlds with the options o, each with its own seed.
+// newWorldsOf creates worlds whose platforms have the options o, each with its own seed.
 func newWorldsOf(t *testing.T, workspaces int, o sandbox.Options) *worlds {
 	t.Helper()
 	w := &worlds{odd: map[string]http.HandlerFunc{}, dir: t.TempDir()}
@@ -120,7 +120,7 @@ func (w *worlds) truth(t *testing.T, name, stream string) map[string]int {
 	return all
 }
 
-// holds checks that each workspace's rows are in the table, except for those named.
+// holds checks that the rows of each workspace are in the table, except for the workspaces in but.
 func (w *worlds) holds(t *testing.T, table, stream string, but ...string) {
 	t.Helper()
 	got := w.ids(t, table)

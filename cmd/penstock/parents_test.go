@@ -21,7 +21,7 @@ const rarely = `streams:
   sales.invoice: {reread: 10000}
 `
 
-// rarely adds it to the platform's configuration.
+// rarely adds these settings to the platform's configuration.
 func (p *platform) rarely(t *testing.T) {
 	t.Helper()
 	b, err := os.ReadFile(p.config())

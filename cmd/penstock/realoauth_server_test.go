@@ -149,7 +149,7 @@ func (s *authServer) expire() {
 	}
 }
 
-// intercept lets h answer the token endpoint that many times.
+// intercept lets h answer the given number of requests to the token endpoint.
 func (s *authServer) intercept(h http.HandlerFunc, times int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -473,7 +473,8 @@ func attributes(tag string) map[string]string {
 	return all
 }
 
-// walk returns the address on another host that the pages lead to, or that of the last page.
+// walk goes through the pages. It returns the address on another host to which they lead, or the address of the
+// last page.
 func (p *person) walk(address string, d decision) string {
 	resp, err := p.client.Get(address)
 	for range 20 {

@@ -47,8 +47,8 @@ func (w *worlds) shown(t *testing.T, run string) (rows []map[string]any) {
 	return rows
 }
 
-// TestUnitsOfARun: a run on a state folder has a unit for each family of streams of each source, and a killed
-// run shows its unfinished units.
+// TestUnitsOfARun: a run on a state folder has units for each source, one per group of streams that must be read
+// together. A killed run shows its unfinished units.
 func TestUnitsOfARun(t *testing.T) {
 	w := newWorlds(t, 2)
 	w.configure(t, `"duckdb:`+w.dir+`/w.duckdb"`, `"*"`, `["crm.leads", "crm.lead_stages"]`)

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// In each destination, a list with a record and values that no table can hold, next to a sound list: the
-// stream is partial until the loss is accepted, an unchanged source adds no reject, and the sound list is
-// always proven.
+// TestRejectsUntilTheyAreAccepted loads, into each destination, a list with a record and values that no table can
+// hold, and a sound list. The stream of the first list is partial until the loss is accepted. If the source does
+// not change, no reject is added. The sound list is always proven.
 func TestRejectsUntilTheyAreAccepted(t *testing.T) {
 	sound := []string{`{"id":2,"a":"x"}`, `{"id":3,"a":"y"}`}
 	lists := map[string][]string{

@@ -33,7 +33,7 @@ type gossip struct {
 
 	mu     sync.Mutex
 	heard  map[string]bool
-	now    map[string]bool // the same, of the current process
+	now    map[string]bool // the secrets that the current process has sent or received
 	status int             // of responses that repeat the secrets; 0 for none
 	turn   int
 }

@@ -150,7 +150,7 @@ func moments() map[string]func(d *serving) {
 }
 
 // A daemon is stopped at different moments: it exits within ten seconds, with the signal's code, and the next
-// one continues its work. // Invariant 15
+// daemon continues its work. // Invariant 15
 func TestServeStops(t *testing.T) {
 	n := 0
 	for name, moment := range moments() {
@@ -187,7 +187,7 @@ func TestServeStops(t *testing.T) {
 	}
 }
 
-// A daemon is killed during a run. Its slot keeps its only record, and the next process makes the run.
+// A daemon is killed during a run. The slot of the run stays recorded once, and the next daemon makes the run.
 func TestServeKilled(t *testing.T) {
 	d := newDaemon(t, "@every 2s")
 	require.NoError(t, d.platform.SetFaults(sandbox.Fault{Match: "crm.*", Kind: sandbox.FaultSlow, Delay: sandbox.Duration(30 * time.Second)}))
@@ -256,7 +256,7 @@ func TestServeSoak(t *testing.T) {
 
 func mega(n uint64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-// held returns what the idle process holds.
+// held returns how many goroutines, open files and bytes of heap the idle process has.
 func held(t *testing.T) (goroutines, files int, heap uint64) {
 	t.Helper()
 	var m runtime.MemStats

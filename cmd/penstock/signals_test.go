@@ -93,8 +93,8 @@ func (d *daemon) get(t *testing.T, path string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// TestServeSignals: the metrics, the health and the only alert of a daemon whose pipeline runs every second,
-// against a platform that breaks.
+// TestServeSignals checks the metrics, the health and the only alert of a daemon whose pipeline runs every second
+// and whose platform breaks.
 func TestServeSignals(t *testing.T) {
 	platform, err := sandbox.New(sandbox.Options{NoLimits: true})
 	require.NoError(t, err)
@@ -184,7 +184,7 @@ func TestLineagePlace(t *testing.T) {
 	}
 }
 
-// TestAlertKindsAgree compares the kinds of alerts in the configuration with those of the alerts.
+// TestAlertKindsAgree compares the kinds of alerts that the configuration takes with those that are sent.
 func TestAlertKindsAgree(t *testing.T) {
 	var kinds []string
 	for _, k := range signal.Kinds() {

@@ -26,7 +26,7 @@ import (
 
 // TestSlowLists reads slow lists of six pages from several sources at once into Postgres, with a commit after
 // each page: 24 passes run concurrently. A second run, without changes, requests each page once, writes
-// nothing and holds no stream. The same holds for two lists.
+// nothing and holds no stream. The same holds for two lists of one source.
 func TestSlowLists(t *testing.T) {
 	server := pgtest.Start(t)
 	const pages, rows = 6, 40

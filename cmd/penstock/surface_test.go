@@ -75,7 +75,7 @@ func entriesOf(page, heading string) (all []*entry, err error) {
 	return all, nil
 }
 
-// comparePage returns names missing on the page, and names on the page that do not exist.
+// comparePage returns names missing on the page, names on the page that do not exist, and wrong modes.
 func comparePage(entries []*entry, names map[string]string) (wrong []string) {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		e := entryFor(entries, name)
@@ -219,7 +219,7 @@ func TestSurfaceListeners(t *testing.T) {
 	require.Empty(t, comparePage(entries, names))
 }
 
-// TestSurfaceIsCompared is the control: one entry too many, one too few, and a different mode.
+// TestSurfaceIsCompared checks that comparePage finds an entry too many, an entry too few, and a different mode.
 func TestSurfaceIsCompared(t *testing.T) {
 	const page = "# A\n\n## Files\n\n| file | mode |\n|---|---|\n| `a`, `<name>.db` | `0600` |\n| `b/` | any |\n\n## Next\n| `c` | x |\n"
 	entries := func() []*entry {

@@ -43,8 +43,8 @@ func onEach(t *testing.T, f func(t *testing.T, to target)) {
 	}
 }
 
-// family lists the streams for which readers may rely on this between two commits: a key occurs once, and a
-// child row belongs to the same version of its parent. // Invariants 1, 7
+// family lists tables, some with a child table, that readers check while a sync runs. At any time, a key occurs
+// once, and a child row belongs to the same version of its parent. // Invariants 1, 7
 var family = []struct{ root, child string }{
 	{"sales_invoices", "sales_invoices__items"},
 	{"v2_contacts", ""},
@@ -61,11 +61,11 @@ func broken(root, child string) string {
 		SELECT 1 FROM %s p WHERE p.id = c._penstock_parent AND p._penstock_hash = c._penstock_hash))`, keys, child, root)
 }
 
-// glancer runs single statements, each of which sees one snapshot. name returns the table of a family in them;
-// "" if it does not exist yet.
+// glancer runs single statements, each of which sees one snapshot. name returns how a statement names a table
+// that belongs to a root table; "" if the table does not exist yet.
 type glancer func(name func(root, table string) string, ask func(query string, to ...any) error) (rows int64, err error)
 
-// glance reads each family once, in the tables that name returns, and counts the rows. A table that cannot be
+// glance reads each pair of tables in family once, in the tables that name returns, and counts the rows. A table that cannot be
 // read at the moment counts as empty.
 func glance(name func(root, table string) string, ask func(query string, to ...any) error) (rows int64, err error) {
 	for _, f := range family {

@@ -307,7 +307,8 @@ func (e *expected) columns(table string) map[string]column {
 	return m
 }
 
-// A field may have a column for its scalars and another for its lists.
+// kindOf distinguishes columns with the same pointer: a field may have a column for its scalars and another for
+// its arrays.
 func kindOf(typ string) string {
 	if strings.HasSuffix(typ, "[]") {
 		return " list"
