@@ -133,7 +133,7 @@ func (a *app) explain(k knowledge) error {
 	}
 	switch {
 	case k.learned.Of != "":
-		fmt.Fprintf(a.out, "# %s: learned %s with %s, remembered by %s\n", k.stream.Name,
+		fmt.Fprintf(a.out, "# %s: learned %s with %s, stored in %s\n", k.stream.Name,
 			k.learned.LearnedAt.Local().Format(time.DateTime), plural(k.learned.Requests, "request"), k.kept)
 	case k.stream.Parent != "":
 		fmt.Fprintf(a.out, "# %s: requested once per record of %s; its shape is learned with the first\n", k.stream.Name, k.stream.Parent)
