@@ -13,22 +13,25 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxProbes limits the requests of one negotiation. Few come close: a list of one page takes 2, one
-// with the usual pages 5 or 6. // Invariant 15
+// maxProbes limits the requests of one call of negotiation.run. Most lists need far fewer: a list
+// of one page takes 2 requests, a list with the usual paging 5 or 6. Negotiate calls run again,
+// with the same limit, if the key or the place of the records was refuted. // Invariant 15
 const maxProbes = 52
 
-// Negotiate finds out how s answers, by probes that could refute each hypothesis, and returns the
-// hypotheses that remain. If none remains for some fact, it returns an error with the evidence, and
-// a Convention with only the number of requests. That number is limited. The argument known is not
-// used. A stream of files takes no request, nor does a stream with a parent: a pass learns how its
-// lists are paged from the first parent.
+// Negotiate finds out how the source answers for s. It sends probes that could refute its
+// hypotheses, and returns those that remain. If it cannot settle how to read the list, it returns
+// an error with the evidence, and a Convention that has only the number of requests. The number of
+// requests is limited. The argument known is not used.
+//
+// Negotiate sends no request for a stream of files or for a child stream. The first parent of a
+// pass shows how the lists of a child stream are paged.
 func (c *Client) Negotiate(ctx context.Context, s schemas.Stream, known Convention) (Convention, error) {
 	return c.negotiate(ctx, s, false)
 }
 
-// Explore does what [Client.Negotiate] does, and also looks for a way to sort the list and for a
-// filter that leaves out unchanged records. That takes about 5 to 15 more requests if the server
-// supports any.
+// Explore does what [Client.Negotiate] does. It also looks for a query that sorts the list, and for
+// a filter that leaves out unchanged records. If the server supports one of the two, that takes
+// about 5 to 15 more requests.
 func (c *Client) Explore(ctx context.Context, s schemas.Stream) (Convention, error) {
 	return c.negotiate(ctx, s, true)
 }
@@ -60,15 +63,16 @@ type negotiation struct {
 	c    *Client
 	s    schemas.Stream
 	l    *listReader
-	at   found // of the first page
-	rows []row // of all pages so far
-	now  time.Time
+	at   found     // where the first page has its records
+	rows []row     // records of all pages so far
+	now  time.Time // when the first page was requested
 	out  Convention
 
-	thorough bool
+	thorough bool // also look for an order and for a filter
 }
 
-// keyRepeatsError reports that a key starts again on each page.
+// keyRepeatsError reports that another page has the key values of the first page for other records.
+// So the key does not identify records.
 type keyRepeatsError struct{ key []string }
 
 // Error names the key.
@@ -93,8 +97,8 @@ func (n *negotiation) keyRepeats(ctx context.Context, h *pagerProbe) error {
 	return &keyRepeatsError{n.l.s.Key}
 }
 
-// isPagingError reports whether err is about paging. Then a repeating key may be the reason that
-// the paging was not found.
+// isPagingError reports whether err says that probes could not settle how to read the list. A key
+// that repeats on each page can be the reason.
 func (n *negotiation) isPagingError(err error) bool {
 	_, ok := errors.AsType[*UnsettledError](err)
 	return ok
@@ -111,7 +115,7 @@ func (n *negotiation) withoutKey(ctx context.Context, e *keyRepeatsError) (*nego
 	return again, again.run(ctx)
 }
 
-// run requests the first page, and then what could show that it was misunderstood.
+// run reads the first page, and then sends the probes.
 func (n *negotiation) run(ctx context.Context) error {
 	params, err := constants(n.s)
 	if err != nil {
@@ -142,7 +146,7 @@ func (n *negotiation) run(ctx context.Context) error {
 	return err
 }
 
-// first reads the first page: its envelope, its records and their key.
+// first reads the first page and learns the place of its records and their key.
 func (n *negotiation) first(ctx context.Context) (*step, error) {
 	a, err := n.c.fetch(ctx, n.l.s, n.l.params, position{})
 	if err != nil {
@@ -188,7 +192,8 @@ func (n *negotiation) learn(ctx context.Context, st *step) error {
 	return nil
 }
 
-// recordsNotFound returns the error for missing records, with a proposal for the configuration.
+// recordsNotFound returns the error for an answer in which no records were found. It proposes a
+// pointer to them for the configuration.
 func (n *negotiation) recordsNotFound(d *doc, err error) error {
 	places := candidatePlaces(d)
 	yaml := fmt.Sprintf("streams:\n  %s:\n    records: POINTER # such as /data/items\n", n.s.Name)
@@ -201,7 +206,7 @@ func (n *negotiation) recordsNotFound(d *doc, err error) error {
 	return &UnsettledError{Stream: n.s.Name, Fact: FactRecords, Seen: err.Error(), YAML: yaml}
 }
 
-// envelope notes the place of the records and how the body reports success.
+// envelope notes where the records are and how the body reports success.
 func (n *negotiation) envelope(d *doc) {
 	n.out.Shape = d.outline()
 	how, value := d.success()
@@ -209,7 +214,7 @@ func (n *negotiation) envelope(d *doc) {
 	f := n.open(FactRecords)
 	f.From = n.stated("records")
 	if len(n.rows) == 0 && n.at.form != formOne {
-		// An empty list may be at a place where another list can be as well.
+		// The empty list may not be the one that will hold the records.
 		f.Evidence = []string{fmt.Sprintf("the first page is %s; it has no records that would show their place", n.out.Shape)}
 		n.out.Open = n.owned()
 		return
@@ -229,11 +234,12 @@ func (n *negotiation) envelope(d *doc) {
 	}
 }
 
-// owned reports whether the user defined the stream. The catalogue knows the keys of its own
-// streams.
+// owned reports whether the user defined the stream. Keys are learned only for such streams,
+// because the catalogue states those of its own streams.
 func (n *negotiation) owned() bool { return n.s.Stated["path"] != "" }
 
-// stated returns the provenance of a fact about the stream.
+// stated returns where the stream's fact comes from: the provenance in s.Stated, or Learned if
+// there is none.
 func (n *negotiation) stated(about string) Provenance {
 	if p := n.s.Stated[about]; p != "" {
 		return Provenance(p)
@@ -241,7 +247,7 @@ func (n *negotiation) stated(about string) Provenance {
 	return Learned
 }
 
-// key learns the key from the first page's records, unless it is stated.
+// key learns the key from the records of the first page, unless the stream states a key.
 func (n *negotiation) key() {
 	if len(n.s.Key) > 0 || !n.owned() || len(n.rows) == 0 || len(n.out.RefutedKeys) > 0 {
 		return
@@ -257,7 +263,7 @@ func (n *negotiation) key() {
 	}
 }
 
-// checkKey checks the key again with the records of further pages.
+// checkKey checks the key again, with the records of all pages that were read.
 func (n *negotiation) checkKey() {
 	key := n.s.Key
 	if len(key) == 0 {
@@ -287,7 +293,7 @@ func (n *negotiation) checkKey() {
 	f.Evidence = append(f.Evidence, fmt.Sprintf("present and different in all %d records", len(n.rows)))
 }
 
-// keyFields returns the members that hold the key's columns, as spelled in the records.
+// keyFields returns the names of the members that hold the key columns, as the records spell them.
 func (n *negotiation) keyFields() []string {
 	key := slices.Clone(n.s.Key)
 	if len(key) == 0 {
@@ -310,8 +316,8 @@ func (n *negotiation) record(about, value string, evidence ...string) {
 	n.out.Facts = append(n.out.Facts, Fact{About: about, Value: value, From: Learned, Evidence: evidence})
 }
 
-// open returns the fact about something, after adding it if there is none. The pointer is valid
-// until the next call.
+// open returns the fact about one thing, such as FactKey. It adds the fact if there is none. The
+// pointer is valid until another fact is added.
 func (n *negotiation) open(about string) *Fact {
 	for i := range n.out.Facts {
 		if n.out.Facts[i].About == about {
@@ -322,7 +328,7 @@ func (n *negotiation) open(about string) *Fact {
 	return &n.out.Facts[len(n.out.Facts)-1]
 }
 
-// see keeps the records of another page.
+// see adds the records of another page to n.rows.
 func (n *negotiation) see(st *step) {
 	f, err := n.l.locate(st.a.d)
 	if err == nil {
@@ -330,7 +336,8 @@ func (n *negotiation) see(st *step) {
 	}
 }
 
-// success describes how the body reports success.
+// success describes how the body reports success: evidence is a sentence, value the member with its
+// value, such as "ok: true".
 func (d *doc) success() (evidence, value string) {
 	if d.isObject(d.root()) {
 		for name, v := range d.members(d.root()) {
@@ -346,7 +353,7 @@ func (d *doc) success() (evidence, value string) {
 	return "only the status code of the first page reports success", "status 200"
 }
 
-// errProbes ends a negotiation that has sent too many probes.
+// errProbes is the error of a negotiation that has sent too many probes.
 var errProbes = errors.New("no result within the limit of probes")
 
 // checkBudget refuses a probe beyond the reader's budget.

@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// order finds the default order of the list: the latest change first, by key, or by another time.
-// As long as no record was edited, the order by latest change equals the order by creation. Only an
-// edited record shows which of the two it is.
+// order finds out how the list is sorted by default: by the latest change, by key, or by another
+// time. While no record has been edited, the order by latest change equals the order by creation.
+// So only an edited record shows which of the two orders it is.
 func (n *negotiation) order() {
 	key := n.keyFields()
 	f := n.open(FactSort)
@@ -33,7 +33,7 @@ func (n *negotiation) order() {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("a record changed at %s comes before one changed at %s that was created later", edited[name], other[name]))
 		} else {
 			n.out.WaitsForChange = true
-			f.Refuted = append(f.Refuted, fmt.Sprintf("the latest change first: of %d records, no edited one shows that it is not the newest first", len(n.rows)))
+			f.Refuted = append(f.Refuted, fmt.Sprintf("the latest change first: none of the %d records was edited, so the list may also be sorted by creation", len(n.rows)))
 		}
 		return
 	}
@@ -64,7 +64,9 @@ const (
 	falling
 )
 
-// trend returns the trend of a field in at least three records with more than one value.
+// trend returns whether a field rises or falls from record to record. It returns uneven if it does
+// neither, if a record lacks the field, if all values are equal, or if there are fewer than three
+// records.
 func trend(rows []row, name string) fieldTrend {
 	up, down, moved := true, true, false
 	for i, r := range rows {
@@ -106,8 +108,9 @@ func decimal(v string) (*big.Rat, bool) {
 	return new(big.Rat).SetString(v)
 }
 
-// sorting looks for a query that requests a stable order, if the list has several pages and is not
-// sorted by key already. It accepts a query only if the records are in that order.
+// sorting looks for a query that makes the server sort the list by key, if the list has several
+// pages and is not sorted by key already. It accepts a query only if the returned records are in
+// that order.
 func (n *negotiation) sorting(ctx context.Context, st *step) error {
 	key := n.keyFields()
 	p := &n.out.Pagination

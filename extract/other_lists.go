@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// otherLists watches the lists of an answer beside the one that was taken for the records. If
-// paging parameters change another list and not the taken one, that list holds the records.
+// otherLists notices when a probe changes a list of the answer that was not taken for the records.
+// If paging parameters change such a list and not the taken one, the changed list holds the
+// records.
 type otherLists struct {
 	first   map[string]uint64 // hashes of the lists in the first answer, by pointer
 	changed string            // pointer of the first list that a probe has changed; "" for none
@@ -43,7 +44,8 @@ func (o *otherLists) observe(l *listReader, at position, d *doc, f found) {
 	}
 }
 
-// at returns the value at a pointer of object members.
+// at returns the value at a pointer whose parts are all names of object members; missing if there
+// is none.
 func (d *doc) at(pointer string) value {
 	v := d.root()
 	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
@@ -58,7 +60,7 @@ func (d *doc) at(pointer string) value {
 // otherListError reports that the records are elsewhere than assumed.
 type otherListError struct {
 	taken, place string
-	cause        error // the error if they are not there either
+	cause        error // returned if the records are not at place either
 }
 
 // Error returns the text of the cause.
@@ -68,7 +70,8 @@ func (e *otherListError) Error() string { return e.cause.Error() }
 func (e *otherListError) Unwrap() error { return e.cause }
 
 // otherList returns an otherListError if a probe changed another list than the one taken for the
-// records, and a request without the probe's parameters returns that list as before.
+// records, and a request without the probe's parameters returns that list unchanged. doubt is the
+// error of the search for the paging; if it is nil, otherList makes an error that names both lists.
 func (n *negotiation) otherList(ctx context.Context, doubt error) error {
 	o := n.l.others
 	if o == nil || o.changed == "" {
@@ -90,7 +93,7 @@ func (n *negotiation) otherList(ctx context.Context, doubt error) error {
 	return &otherListError{taken: n.at.pointer, place: o.changed, cause: doubt}
 }
 
-// whichList returns the error for an answer with two lists that may be the records.
+// whichList returns the error for an answer in which either of two lists may hold the records.
 func (n *negotiation) whichList(a, b, seen string) error {
 	return &UnsettledError{
 		Stream: n.s.Name, Fact: FactRecords, Seen: seen,
@@ -98,8 +101,8 @@ func (n *negotiation) whichList(a, b, seen string) error {
 	}
 }
 
-// longestList returns an otherListError for the longest of several lists if nothing shows which one
-// holds the records; otherwise err.
+// longestList returns an otherListError for the longest list if the answer has several and nothing
+// shows which one holds the records. Otherwise it returns err.
 func (n *negotiation) longestList(d *doc, err error) error {
 	places := candidatePlaces(d)
 	if len(places) < 2 || !n.mayChooseList() {
@@ -123,8 +126,8 @@ func (n *negotiation) mayChooseList() bool {
 	return n.owned() && n.s.Stated["records"] == "" && len(n.s.Records) == 0 && !singleClass(n.s.Class)
 }
 
-// inOtherList negotiates again with the records at e.place. If that list has no pages, it returns n
-// and e.cause.
+// inOtherList negotiates again with the records at e.place. If that list has no pages, or its
+// paging cannot be settled, inOtherList returns n and e.cause.
 func (n *negotiation) inOtherList(ctx context.Context, e *otherListError) (*negotiation, error) {
 	s := n.s
 	s.Records = []string{e.place}

@@ -12,8 +12,9 @@ import (
 const maxPageGaps = 3
 
 // recover continues after a page that cannot be read because of cause. If the list supports smaller
-// pages, it reads the records around the broken one; otherwise it skips the page. The records left
-// out become a gap. It returns an error if the whole server fails, not only this page.
+// pages, recover reads the records around the broken one; otherwise it skips the page. The records
+// left out become a gap. If the page cannot become a gap, for example because other pages fail too,
+// recover returns an error.
 func (l *listReader) recover(ctx context.Context, at position, cause error) (*step, error) {
 	st, err := l.isolate(ctx, at, cause)
 	if err == nil || ctx.Err() != nil {
@@ -25,9 +26,9 @@ func (l *listReader) recover(ctx context.Context, at position, cause error) (*st
 	return nil, err
 }
 
-// skip turns a page that always fails into a gap. It returns nil if the extent of the gap is
-// unknown: pages must be counted by number or offset, and the server must still return a page that
-// it returned before.
+// skip turns a page that always fails into a gap. Pages must be requested by number or offset,
+// because otherwise the extent of the gap is unknown. The server must still return a page that it
+// returned before. Otherwise, and after too many gaps, skip returns nil.
 func (l *listReader) skip(ctx context.Context, at position, cause error) *step {
 	fault, ok := errors.AsType[*wire.Error](cause)
 	rows := l.pager.step
@@ -78,8 +79,8 @@ func (l *listReader) answers(ctx context.Context) bool {
 	return true
 }
 
-// place returns the index, from 0, of the first record of a page that was requested by number or
-// offset.
+// place returns the index of the first record of a page that was requested by number or offset. The
+// first record of the list has index 0.
 func (p *pager) place(at position) int64 {
 	switch {
 	case at.kind == pagerOffset:

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pagerKind is how a list numbers its pages.
+// pagerKind is how a request selects a page.
 type pagerKind string
 
 const (
@@ -26,27 +26,27 @@ type continuation struct {
 	next position
 	rule string // one of the Rule constants at the end, otherwise ""
 
-	// open reports that the answers do not show how, or whether, the list continues: next is the
-	// likeliest guess, and rule applies if it is wrong.
+	// open reports that the answers do not show how the list continues, or whether it does. Then
+	// next is the likeliest guess, and rule applies if the guess is wrong.
 	open bool
 }
 
 // pager decides from the signals of an answer how the list continues. It keeps only the state that
-// the next decision needs.
+// later decisions need.
 type pager struct {
 	hint      schemas.Pagination
 	settled   bool  // the hint has been tried
-	stated    bool  // the user configured the paging: nothing else is tried
-	announces bool  // other lists of this endpoint have stated their pages, so one that does not is uncertain
-	cautious  bool  // guesses are probed even if a wrong one would show by itself
+	stated    bool  // the user configured the paging, so nothing else is tried
+	announces bool  // other lists of this endpoint announced further pages; one that announces none may have them too
+	cautious  bool  // guesses are probed even if a wrong guess would show without a probe
 	rows      int64 // records so far
 
 	zero       bool  // pages are numbered from 0
 	last       int64 // number of the last page; 0 if unknown
-	total      int64 // records in all; -1 if unknown
-	step       int64 // records per page, if pages can be calculated
+	total      int64 // records in the whole list; -1 if unknown
+	step       int64 // records on the first page that was not empty; 0 before that page
 	emptyPages int   // consecutive empty pages
-	offset0    int64 // offset that the first page reported; -1 for none
+	offset0    int64 // offset that the first page stated; -1 for none
 	before     int   // records on the last page that was not empty
 	uneven     bool  // records came after a page that was not full
 }
@@ -59,9 +59,10 @@ var (
 	errEmptyPages = fmt.Errorf("the list announces more records, but %d pages in a row were empty", maxEmptyPages)
 )
 
-// decide uses the strongest evidence that the answer has. The strongest is the configuration of the
-// user. Then come a flag or token for more, a next link, the number of the last page, and the
-// number of records. Without evidence, only a probe can decide.
+// decide returns how the list continues after the answer for at, which has n records. It uses the
+// strongest evidence in the answer: first the configuration of the user, then a flag or token for
+// more, then a next link, the number of the last page, and the total. Without evidence, only a
+// probe can decide.
 func (p *pager) decide(at position, n int, lastID string, s signals) (continuation, error) {
 	if p.stated { // the configured paging overrides signals of other kinds
 		s = s.of(p.hint.Type)
@@ -69,13 +70,14 @@ func (p *pager) decide(at position, n int, lastID string, s signals) (continuati
 	if err := p.account(at, n, s); err != nil {
 		return continuation{}, err
 	}
-	// A list that had one page when it was learned but announces more now is learned again.
+	// A convention may say that the list has one page. If the list announces more now, its paging
+	// is learned again.
 	grown := p.settled && p.hint.Type == "none"
 	guess := at.kind == pagerNone && (!p.settled || grown) && !p.statesPages()
 	page := p.page(at)
 	last := s.lastPage
 	if p.zero && s.total >= 0 && !p.indexed(s, n) {
-		last-- // lastPage is the number of pages; without a total it may also be the index of the last page
+		last-- // here lastPage is the number of pages; without a total it may be the index of the last page
 	}
 	switch {
 	case s.more == no:
@@ -153,8 +155,8 @@ func (p *pager) account(at position, n int, s signals) error {
 	return nil
 }
 
-// indexed reports whether the number of the last page is its index from 0, not the number of pages:
-// that many pages could not hold all records.
+// indexed reports whether s.lastPage is the index of the last page, counted from 0, and not the
+// number of pages. It must be the index if that many pages cannot hold all records.
 func (p *pager) indexed(s signals, n int) bool {
 	step := max(p.step, int64(n))
 	return p.zero && step > 0 && s.lastPage*step < s.total
@@ -171,8 +173,8 @@ func (p *pager) page(at position) int64 {
 	return 1
 }
 
-// onward returns the next page of a list that does not state it. ok is false if nothing suggests
-// one.
+// onward returns the position of the next page if the answer does not state it. ok is false if the
+// list announces more but nothing shows how to request it.
 func (p *pager) onward(at position, n int, lastID string, s signals) (next position, ok bool) {
 	hint := p.hint.Type
 	if hint == "none" || hint == "cursor" || hint == "link" {
@@ -191,8 +193,8 @@ func (p *pager) onward(at position, n int, lastID string, s signals) (next posit
 	return p.pageAt(at, p.page(at)+1), s.more != yes
 }
 
-// count decides for a list that states its total or nothing. A total as large as the first page may
-// be only the number of records on it.
+// count decides about a list whose answer states only a total, or nothing. A total as large as the
+// first page may be only the number of records on that page.
 func (p *pager) count(at position, n int, lastID string, s signals) continuation {
 	next, ok := p.onward(at, n, lastID, s)
 	full := s.total >= 0 && p.rows == s.total
@@ -215,12 +217,13 @@ func (p *pager) count(at position, n int, lastID string, s signals) continuation
 	return continuation{next: next}
 }
 
-// maxUneven is how many consecutive empty pages end a list with pages that were not full. Some
-// servers remove records that the caller may not see after they have cut the list into pages.
+// maxUneven is how many consecutive empty pages end a list if an earlier page was not full. Some
+// servers cut the list into pages first, and then remove the records that the caller may not see.
 const maxUneven = 5
 
-// ended reports whether an empty page is the end of a list: always if the list is paged by cursors,
-// otherwise after other empty pages.
+// ended reports whether an empty page is the end of the list. The first page always is, and so is a
+// page requested by cursor. A page requested in another way is the end only after other empty
+// pages.
 func (p *pager) ended(at position) bool {
 	switch {
 	case at.kind == pagerCursor || at.kind == pagerNone:
@@ -231,13 +234,14 @@ func (p *pager) ended(at position) bool {
 	return p.emptyPages > 1
 }
 
-// statesPages reports whether the stream itself states everything about its pages.
+// statesPages reports whether the stream states that it is paged by number or offset, and by which
+// parameter. A cautious pager does not rely on that.
 func (p *pager) statesPages() bool {
 	return !p.cautious && (p.hint.Type == "page" || p.hint.Type == "offset") && p.hint.Page != ""
 }
 
-// unsure reports whether the list may have paging parameters that were not tried yet, or that it
-// ignored when they were.
+// unsure reports whether a paging parameter that was not tried, or that the list has ignored so
+// far, may return further pages.
 func (p *pager) unsure() bool {
 	switch p.hint.Type {
 	case "page", "offset", "since_id":
@@ -246,7 +250,8 @@ func (p *pager) unsure() bool {
 	return true // the list may have a cursor of another name
 }
 
-// or returns the parameter that requested a page of this kind, or else the usual one.
+// or returns the parameter of the position if the position has this kind, otherwise the usual
+// parameter.
 func (at position) or(kind pagerKind, usual string) string {
 	if at.kind == kind {
 		return at.param
@@ -254,8 +259,8 @@ func (at position) or(kind pagerKind, usual string) string {
 	return usual
 }
 
-// within reports whether a page can still hold records before the total is reached, if all pages
-// are as large as the first.
+// within reports whether the page at a position can still hold records of a list with this total.
+// It assumes that all pages are as large as the first.
 func (p *pager) within(at position, total int64) bool {
 	if p.step == 0 || total <= 0 {
 		return false
@@ -266,8 +271,7 @@ func (p *pager) within(at position, total int64) bool {
 	return (at.number()-p.page(position{}))*p.step < total
 }
 
-// following returns the position after the given one if it is known before the answer for that one
-// has come.
+// following returns the position after at if it can be calculated before the answer for at arrives.
 func (p *pager) following(at position) (position, bool) {
 	switch at.kind {
 	case pagerPage:
@@ -307,8 +311,8 @@ func (p *pager) offset(at position, n int, s signals) position {
 	return position{kind: pagerOffset, param: at.or(pagerOffset, p.named("offset", "offset")), at: strconv.FormatInt(from+by, 10)}
 }
 
-// named returns the parameter of the hint if the hint has one of these types, otherwise the usual
-// parameter.
+// named returns the parameter in the hint if the hint has one of the given types, otherwise the
+// usual parameter.
 func (p *pager) named(usual string, types ...string) string {
 	for _, t := range types {
 		if p.hint.Type == t && p.hint.Page != "" {
@@ -327,7 +331,7 @@ func (at position) check(next position) error {
 	return nil
 }
 
-// ranged returns the range after the one at a position.
+// ranged returns the range after the range that the position requested.
 func (p *pager) ranged(at position, n int) position {
 	from := int64(0)
 	if _, rest, ok := strings.Cut(at.at, "="); ok {
@@ -342,8 +346,9 @@ func (p *pager) ranged(at position, n int) position {
 	return rangeAt(unit, from+max(int64(n), 1), size)
 }
 
-// token returns the position of a token. sure is true if its parameter is known: the next link has
-// it, or it was used before. Otherwise the parameter is the likeliest one.
+// token returns the position that a token leads to. sure is true if the parameter for the token is
+// known, because an earlier request used it or the next link contains it. Otherwise the likeliest
+// parameter is used.
 func (p *pager) token(at position, s signals) (next position, sure bool) {
 	if at.param != "" && at.kind != pagerNone {
 		return linkPosition(at.param, s.token), true
@@ -361,8 +366,8 @@ func (p *pager) token(at position, s signals) (next position, sure bool) {
 	return linkPosition(p.tokenParams(s)[0], s.token), false
 }
 
-// of removes signals of other kinds of paging than the configured one, for example a token if the
-// list is read by page numbers.
+// of removes the signals of other kinds of paging than typ, the configured one. If the list is
+// paged by number, for example, of removes its token.
 func (s signals) of(typ string) signals {
 	switch typ {
 	case "page", "offset", "since_id":

@@ -7,9 +7,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pagerProbe finds out how a list continues after its first page: it tries one parameter after the
-// other and accepts the one that returns other records. If none does, the first page is the whole
-// list.
+// pagerProbe finds out how a list continues after its first page. It tries one parameter after the
+// other and accepts the one that returns other records. If no parameter does, the first page is the
+// whole list.
 type pagerProbe struct {
 	renamed bool // an answer had the keys of the first page but other content
 	l       *listReader
@@ -17,45 +17,45 @@ type pagerProbe struct {
 	second  *step // the second page; nil if none was found
 	paging  schemas.Pagination
 	whole   bool // the list ignores all parameters: the first page is the whole list
-	counts  bool // the total of a smaller page is the size of that page
-	shrank  bool // smaller pages have shown how the list continues, up to the end of the first page
+	counts  bool // the total in an answer is only the number of records on that page
+	shrank  bool // the first page was read again in smaller pages, which showed how the list continues
 
-	broken position // the second page by a parameter for which the server fails; zero for none
+	broken position // a position whose page may hold a broken record, because the server failed; zero for none
 
-	controlled bool // a parameter that no server knows was sent
-	answers    bool // the server did not refuse it
-	lenient    bool // the server ignored it
+	controlled bool // noParameter, which no server knows, was sent
+	answers    bool // the server did not refuse noParameter
+	lenient    bool // the server ignored noParameter
 	refused    int  // number of parameters that the server refused when sent alone
 
-	words, strange []string // words of the last refusal, and of the refusal of the unknown parameter
-	takes          []string // parameters that the server knows: it refused only their values
+	words, strange []string // words of the last refusal, and of the refusal of noParameter
+	takes          []string // parameters that the server knows, because it refused only their values
 
-	reacted       bool // one of the parameters changes the list
+	reacted       bool // at least one parameter changes the list
 	fromZero      bool // page 1 is not the first page under one of the names of page numbers
 	changedToPart bool // the changed list is a part of the first answer
 	refuses       bool // the server refuses several parameters in one request
 
-	inBody        bool   // of a POST: the server reads the parameters in the body
-	refusedInBody string // the last parameter that the server refused there
+	inBody        bool   // for a POST: the server reads the parameters in the body
+	refusedInBody string // for a POST: the last parameter that the server refused in the body
 
-	lastContent uint64 // of the first page at its last rereading
+	lastContent uint64 // hash of the first page's content when it was last read again
 
 	triedAlone map[position]bool // parameters that were tried alone
 	known      bool              // the parameter that was tried last returned the first page again
-	tried      []string
-	reread     bool
+	tried      []string          // what was tried, with the outcome
+	reread     bool              // the first page was read again and was the same
 }
 
-// maxSearch limits the probes for the paging parameter of a list that announces more.
-// maxSingleSearch is that limit if each parameter takes a request. maxSilentSearch is the limit for
-// a list that announces nothing and is probably whole.
+// maxSearch limits the probes for the paging parameter of a list that announces more. If each
+// parameter takes a request of its own, the limit is maxSingleSearch. For a list that announces
+// nothing and is probably whole, it is maxSilentSearch.
 const (
 	maxSearch       = 34
 	maxSingleSearch = 44
 	maxSilentSearch = 22
 )
 
-// most returns the limit of probes for the search.
+// most returns the limit of probes for the search. silent says that the list announces nothing.
 func (p *pagerProbe) most(silent bool) int {
 	switch {
 	case silent:
@@ -70,7 +70,7 @@ func (p *pagerProbe) most(silent bool) int {
 const maxReread = 3
 
 // findPaging finds out how the list continues after its first page, or that it does not. The result
-// also applies to the list's other pages and to the lists of other parents.
+// also applies to the other lists of this endpoint.
 func (l *listReader) findPaging(ctx context.Context, q *ahead[position], st *step) error {
 	if n := st.batch.n; n > 0 && n <= l.traits.whole {
 		st.continuation = continuation{rule: st.ending()}
@@ -119,9 +119,9 @@ func (l *listReader) findPaging(ctx context.Context, q *ahead[position], st *ste
 	return nil
 }
 
-// afterProbes returns the continuation after a page if probes found no page after it. Smaller pages may
-// have shown how the list continues, but not that nothing follows the single page, so the next page
-// is requested.
+// afterProbes returns the continuation after a page for which the probes found no next page. If
+// smaller pages have shown how the list continues, the next page is requested, because they did not
+// show that the list ends.
 func (l *listReader) afterProbes(st *step, shrank bool) continuation {
 	switch l.pager.hint.Type {
 	case "page", "offset", "since_id", "range":
@@ -132,14 +132,14 @@ func (l *listReader) afterProbes(st *step, shrank bool) continuation {
 	return continuation{rule: st.rule}
 }
 
-// usePaging sets the paging of the list and of the lists that are read after it.
+// usePaging sets the paging of this list, and of the lists of this endpoint that are read later.
 func (l *listReader) usePaging(p schemas.Pagination) {
 	l.traits.paging = &p
 	l.s.Pagination, l.pager.hint, l.pager.settled = p, p, true
 	l.pager.zero = l.pager.zero || p.Zero
 }
 
-// ending returns the rule by which a list without pages ends.
+// ending returns the rule by which a list ends that has only this page.
 func (st *step) ending() string {
 	if st.rule == RuleTotal {
 		return RuleTotal
@@ -153,7 +153,8 @@ func (p *pagerProbe) release() {
 	}
 }
 
-// run first tries what the answer suggests, then everything else.
+// run first tries everything at once. If the list reacts, or announces more, run searches for the
+// parameter, beginning with what the answer suggests.
 func (p *pagerProbe) run(ctx context.Context) error {
 	silent := p.first.rule != "" && len(p.first.signals.doubts(int64(p.first.batch.n))) == 0
 	if silent {
@@ -187,7 +188,8 @@ func (p *pagerProbe) run(ctx context.Context) error {
 	return p.tryShrink(ctx)
 }
 
-// tryShrink marks a list that came whole as paged if smaller pages show how it continues.
+// tryShrink requests smaller pages of a list that came in one page. If they show how the list
+// continues, the list counts as paged.
 func (p *pagerProbe) tryShrink(ctx context.Context) error {
 	found, err := p.shrink(ctx)
 	if found {
@@ -196,8 +198,8 @@ func (p *pagerProbe) tryShrink(ctx context.Context) error {
 	return err
 }
 
-// tryGroups tries the groups of candidates in order. The order changes when the server turns out to
-// refuse several parameters in one request.
+// tryGroups tries the groups of candidates in order. If the server turns out to refuse several
+// parameters in one request, tryGroups begins again with the groups for that case.
 func (p *pagerProbe) tryGroups(ctx context.Context, silent bool) (done bool, err error) {
 	for {
 		refuses := p.refuses
@@ -219,13 +221,14 @@ func (p *pagerProbe) tryGroups(ctx context.Context, silent bool) (done bool, err
 	}
 }
 
-// compare compares st with the first page. Equal keys with other content put the key in doubt.
+// compare compares st with the first page. If the keys are equal and the content differs, it sets
+// p.renamed, which puts the key in doubt.
 func (p *pagerProbe) compare(st *step) likeness {
 	p.renamed = p.renamed || renamed(p.first.batch, st.batch)
 	return compare(p.first.batch, st.batch)
 }
 
-// again reads the first page again and reports whether it has changed. The new reading then
+// again reads the first page again and reports whether it has changed. If it has, the new reading
 // replaces the first page.
 func (p *pagerProbe) again(ctx context.Context) (moved bool, err error) {
 	fresh, err := p.l.look(ctx, position{})

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// group tries the candidates of one kind. For a POST, it tries them in the body, then in the query.
+// group tries the candidates of one group. For a POST, it sends them in the body first, and then in
+// the query.
 func (p *pagerProbe) group(ctx context.Context, g []pagerCandidate, silent bool) (done bool, err error) {
 	before := p.l.s.Pagination.Query
 	places := []bool{before}
@@ -23,7 +24,7 @@ func (p *pagerProbe) group(ctx context.Context, g []pagerCandidate, silent bool)
 			if done, err := p.search(ctx, part, silent, false); done || err != nil {
 				return done, err
 			}
-			if p.refuses != refuses { // they are now tried one by one, in another order
+			if p.refuses != refuses { // from now on, parameters are tried one by one, in another order
 				p.l.s.Pagination.Query = before
 				return false, nil
 			}
@@ -47,9 +48,10 @@ func splitNested(g []pagerCandidate) [][]pagerCandidate {
 	return [][]pagerCandidate{flat, nested}
 }
 
-// search tries all candidates in one request if there are many, then each half that changed the
-// list. reacts reports that one of them is known to change it. It stops when the server turns out
-// to refuse several parameters in one request.
+// search tries the candidates. If there are more than two, it sends all of them in one request, and
+// then each half, to find those that change the list. reacts says that one of them is known to
+// change the list. When the server turns out to refuse several parameters in one request, search
+// stops.
 func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, reacts bool) (done bool, err error) {
 	if len(g) > 2 && !p.refuses {
 		if !reacts {
@@ -91,8 +93,9 @@ func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, rea
 	return false, nil
 }
 
-// tryOne tries one parameter. If each parameter takes a request, it requests page 1 first: this
-// shows whether the server knows the parameter, and whether pages are numbered from 0.
+// tryOne tries one parameter. If each parameter takes a request of its own, tryOne requests page 1
+// before page 2. The answer for page 1 shows whether the server knows the parameter, and whether
+// pages are numbered from 0.
 func (p *pagerProbe) tryOne(ctx context.Context, c pagerCandidate, silent bool) (done bool, err error) {
 	second := c.at.kind == pagerPage && c.at.at == "2" && p.first.signals.page < 0
 	if !p.refuses || !second || p.triedAlone[p.place(c.at)] {
@@ -107,7 +110,8 @@ func (p *pagerProbe) tryOne(ctx context.Context, c pagerCandidate, silent bool) 
 	return p.try(ctx, c, silent)
 }
 
-// tryTogether sends all candidates in one request. refused reports that the server refused it.
+// tryTogether sends all candidates in one request and compares the answer with the first page.
+// refused reports that the server refused the request.
 func (p *pagerProbe) tryTogether(ctx context.Context, g []pagerCandidate) (like likeness, refused bool, err error) {
 	extra := make(query)
 	for _, c := range g {

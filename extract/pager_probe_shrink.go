@@ -8,13 +8,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// leastToShrink is how many records a single page must hold for smaller pages to show something.
+// leastToShrink is how many records a single page must hold. Smaller pages of fewer records would
+// show nothing.
 const leastToShrink = 4
 
-// shrink requests a list of one page in smaller pages, because a list of several pages shows how it
-// continues. If the number of records is not round and the smaller page announces no more, the list
-// is probably whole, and shrink stops. found reports that smaller pages showed the paging, and that
-// their records are those of the single page.
+// shrink requests the single page of a list again in smaller pages, because a list of several pages
+// shows how it continues. It stops if the number of records is not round and the smaller page
+// announces no more, because then the list is probably whole. found reports that smaller pages
+// showed the paging, and that they hold the records of the single page.
 func (p *pagerProbe) shrink(ctx context.Context) (found bool, err error) {
 	n := p.first.batch.n
 	if n < leastToShrink || p.first.note != "" || len(p.l.s.Key) == 0 || p.l.pager.stated {
@@ -36,15 +37,16 @@ func (p *pagerProbe) shrink(ctx context.Context) (found bool, err error) {
 	if st.batch.n != small || compare(p.first.batch, st.batch) != fewerRecords {
 		return false, nil
 	}
-	p.counts = p.first.total == int64(n) && st.signals.total == int64(small) // the total is the number of records on the page
+	p.counts = p.first.total == int64(n) && st.signals.total == int64(small) // the total is only the number of records on the page
 	if !round(n) && !st.signals.announcesMore() {
-		return false, nil // for this size, the doubt is not worth the requests
+		return false, nil // the list is probably whole
 	}
 	p.l.lastID = p.l.idOf(st.a.d, st.batch.last)
 	return p.pagesOf(ctx, st, before)
 }
 
-// pagesOf looks for the page after a small first page. Its records must be on the single page.
+// pagesOf looks for the page after a small first page. The single page must contain all of its
+// records.
 func (p *pagerProbe) pagesOf(ctx context.Context, st *step, before schemas.Pagination) (found bool, err error) {
 	sub := &pagerProbe{l: p.l, first: st, paging: before, refuses: p.refuses, controlled: p.controlled, answers: p.answers, lenient: p.lenient, strange: p.strange}
 	defer sub.release()
@@ -63,7 +65,7 @@ func (p *pagerProbe) pagesOf(ctx context.Context, st *step, before schemas.Pagin
 	return true, nil
 }
 
-// sizeName returns the parameter that sets the page size; "" if none of the usual ones does.
+// sizeName returns the parameter that sets the page size; "" if none of the usual parameters does.
 func (p *pagerProbe) sizeName(ctx context.Context, small int) (string, error) {
 	names := p.sizeNames()
 	if !p.refuses {
@@ -89,7 +91,7 @@ func (p *pagerProbe) sizeName(ctx context.Context, small int) (string, error) {
 	return "", nil
 }
 
-// maxSingleSizes is how many size parameters are tried alone.
+// maxSingleSizes is how many size parameters are tried in requests of their own.
 const maxSingleSizes = 6
 
 func first(names []string) string {

@@ -11,9 +11,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweep sends all parameters that could change the list: for the second page under all names, and
-// for larger pages. A list that returns the same records ignores all of them, so its first page is
-// the whole list; then done is true.
+// sweep sends all parameters that could change the list: those for the second page under all names,
+// and those for larger pages. A list that returns the same records ignores all of them. Then its
+// first page is the whole list, and done is true.
 func (p *pagerProbe) sweep(ctx context.Context) (done bool, err error) {
 	for _, extra := range p.everything() {
 		same, err := p.sweepWith(ctx, extra)
@@ -31,9 +31,9 @@ func (p *pagerProbe) sweep(ctx context.Context) (done bool, err error) {
 	return true, p.refuseAtLimit()
 }
 
-// sweepWith sends all parameters in extra in one request and reports whether the list is unchanged:
-// the same keys with the same content. Equal keys are not enough, because several records may share
-// one.
+// sweepWith sends all parameters in extra in one request and reports whether the list is unchanged.
+// It must have the same keys with the same content. Equal keys are not enough, because several
+// records may have the same key.
 func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, err error) {
 	all := position{extra: extra}
 	for range maxReread {
@@ -43,7 +43,7 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 			if _, refused := refusal(err); refused {
 				err = p.control(ctx)
 			} else {
-				err = nil // an unreadable answer does not show that the list ignores them
+				err = nil // an unreadable answer does not show that the list ignores the parameters
 			}
 			p.reacted = !p.refuses
 			return false, err
@@ -68,7 +68,7 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 		}
 		if like == sameRecords && !moved && p.lastContent != before {
 			p.reacted = false
-			return true, nil // its records differ on every reading
+			return true, nil // reading the list changes its records
 		}
 		if !moved {
 			return false, nil
@@ -79,9 +79,10 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 	return false, nil
 }
 
-// everything returns the parameters that a paged list would have to use: flat names for one
-// request, names with brackets for another. The size is one more than the records of the first
-// page, so that the second page begins later if the server uses it.
+// everything returns the parameters of which a paged list must use at least one. Names without
+// brackets are for one request, names with brackets for another. The page size is one more than the
+// number of records on the first page, so that a server that uses it starts the second page at
+// another record.
 func (p *pagerProbe) everything() []string {
 	flat, nested := make(query), make(query)
 	add := func(name, value string) {
@@ -111,8 +112,9 @@ func (p *pagerProbe) everything() []string {
 	return []string{flat.encode(), nested.encode()}
 }
 
-// pageOne returns page 1 under all names. It is for a list of two pages, numbered from 0, that
-// repeats its first page beyond the end: there, page 2 looks like an ignored parameter.
+// pageOne returns page 1 under all names. It detects a list of two pages that is numbered from 0
+// and returns its first page again beyond the end. For such a list, page 2 looks like an ignored
+// parameter.
 func (p *pagerProbe) pageOne() string {
 	one := make(query)
 	for _, name := range schemas.Paging().Parameters(schemas.ParamPage) {
@@ -123,7 +125,7 @@ func (p *pagerProbe) pageOne() string {
 	return one.encode()
 }
 
-// query holds the parameters that a probe adds.
+// query has the parameters that a probe adds, with their values.
 type query map[string]string
 
 func (q query) add(name, value string) {

@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// decideUnpaged decides about a list that no parameter continues and that states nothing about pages. If the
-// list is only cut, a larger page size returns all of it.
+// decideUnpaged decides about a list that no parameter continues and that states nothing about
+// pages. If the list reacted to a parameter, it may have been cut, so decideUnpaged tries larger
+// page sizes.
 func (p *pagerProbe) decideUnpaged(ctx context.Context) error {
 	if p.reacted {
 		if done, err := p.findLargerSize(ctx); done || err != nil {
@@ -24,8 +25,8 @@ func (p *pagerProbe) decideUnpaged(ctx context.Context) error {
 	return p.refuseAtLimit()
 }
 
-// refuseAtLimit refuses a list without pages that has exactly as many records as the largest page size that
-// is requested.
+// refuseAtLimit returns an error for a list without pages that has exactly as many records as were
+// requested, if no larger page size is ever requested. Such a list may have been cut.
 func (p *pagerProbe) refuseAtLimit() error {
 	if hint := p.l.s.Pagination; (hint.Type == "" || hint.Type == "none") && hint.Size != "" && hint.Limit >= largestPage && p.first.batch.n == hint.Limit {
 		return p.unexplained(fmt.Sprintf("the list has as many records as requested, %d, and may have more", hint.Limit))
@@ -33,8 +34,8 @@ func (p *pagerProbe) refuseAtLimit() error {
 	return nil
 }
 
-// lowerSize lowers the requested page size to the number of records returned, because pages are counted
-// by it.
+// lowerSize lowers the requested page size to the number of records that the server returned, and
+// reads the first page again. The server counts pages by the size that it uses.
 func (p *pagerProbe) lowerSize(ctx context.Context) error {
 	hint := &p.l.s.Pagination
 	if n := p.first.batch.n; hint.Size != "" && n > 0 && n < hint.Limit {
@@ -64,12 +65,12 @@ func (p *pagerProbe) findLargerSize(ctx context.Context) (done bool, err error) 
 	return false, nil
 }
 
-// maxTogether is the largest set of size parameters that is split further if the server refuses the
-// whole set in one request.
+// maxTogether is the largest set of size parameters that is divided if the server refuses the whole
+// set. A larger set is given up.
 const maxTogether = 24
 
-// findLargerSizeBy looks among some parameters for the one that makes the list longer: first all in one
-// request, then each half.
+// findLargerSizeBy looks for the parameter in q that makes the list longer. It sends all parameters
+// in one request, and then each half.
 func (p *pagerProbe) findLargerSizeBy(ctx context.Context, q query, n int) (done bool, err error) {
 	if len(q) == 0 {
 		return false, nil
@@ -103,7 +104,7 @@ func (p *pagerProbe) findLargerSizeBy(ctx context.Context, q query, n int) (done
 	return false, nil
 }
 
-// halves splits a set of size parameters. The more usual ones are in the first half.
+// halves splits a set of size parameters. The first half has the more usual names.
 func (p *pagerProbe) halves(q query) [2]query {
 	halves, i := [2]query{{}, {}}, 0
 	for _, name := range p.sizeNames() {

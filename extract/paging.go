@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pager finds out how the list is paged, and in which sizes.
+// pager finds out how the list is paged, and the page size to request.
 func (n *negotiation) pager(ctx context.Context, st *step) error {
 	if st.batch.n == 0 && !st.open {
 		n.record(FactPager, "", "the list is empty: nothing shows how it is paged")
@@ -67,8 +67,8 @@ func (n *negotiation) pager(ctx context.Context, st *step) error {
 	return n.size(ctx, st)
 }
 
-// claim tests a list that says that it ends with its first page. A request for a second page must
-// return no other records.
+// claim tests a list that states that it ends with its first page. A request for a second page must
+// return no other records, otherwise claim returns an error.
 func (n *negotiation) claim(ctx context.Context, st *step) error {
 	h := &pagerProbe{l: n.l, first: st}
 	probe, err := n.l.look(ctx, position{extra: h.everything()[0]})
@@ -102,15 +102,15 @@ func (n *negotiation) claim(ctx context.Context, st *step) error {
 	return nil
 }
 
-// beyond requests the page after the stated last one. If that page has other records, beyond
-// returns an error, unless the list has grown.
+// beyond requests the page after the one that the list states as its last. If that page has other
+// records, beyond returns an error, unless the list has grown.
 func (n *negotiation) beyond(ctx context.Context, first, second *step) error {
 	last := first.signals.lastPage
 	if second.at.kind != pagerPage || last < 2 {
 		return nil
 	}
 	if n.out.Pagination.Zero && !(first.signals.total > last*int64(first.batch.n)) {
-		last-- // otherwise it is already the index of the last page
+		last-- // lastPage is the number of pages, and the last one has a number less by one
 	}
 	look := func(page int64) (*step, error) {
 		return n.l.look(ctx, position{kind: pagerPage, param: second.at.param, at: strconv.FormatInt(page, 10)})

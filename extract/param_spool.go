@@ -16,23 +16,24 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// spoolMemory is how many bytes of a spool stay in memory; the rest goes to a file.
+// spoolMemory is how many bytes of a spool stay in memory. The rest goes to a file.
 const spoolMemory = 1 << 20
 
-// maxTupleValue is how many bytes a parent's value may have in a request, as JSON. // Invariant 6
+// maxTupleValue is how many bytes of JSON a value from a parent may have in a request. // Invariant 6
 const maxTupleValue = 64 << 10
 
-// paramSpool stores tuples: the values that one request to a child needs, as one JSON array per
-// line. Each tuple is stored once, in the order of the parent's records, with a fingerprint of the
-// records that contain it. A spool is filled, then sealed, then read by any number of readers.
+// paramSpool stores tuples, one per line. A tuple is a JSON array of the values that one request to
+// a child stream takes from a parent's record, such as [12,"a"]. Each tuple is stored once, in the
+// order of the parent's records, with the fingerprint of the records that contain it. A spool is
+// filled, then sealed, then read by any number of readers.
 type paramSpool struct {
 	dir      string
 	params   []schemas.Param // parameters that come from the parent
-	volatile []string        // members of the parent
-	keyed    []bool          // by parameter: it is the parent's key, and part of the path
+	volatile []string        // members that the fingerprint leaves out
+	keyed    []bool          // by parameter: its value is part of the parent's key and of the path
 	seed     maphash.Seed
-	seen     map[uint64]int32 // indexes of lines
-	prints   []uint64         // by index: sum of the records' fingerprints
+	seen     map[uint64]int32 // index of each line by its hash
+	prints   []uint64         // by index of the line: its fingerprint
 
 	memory []byte
 	file   *os.File
@@ -50,9 +51,9 @@ func newParamSpool(dir string, params []schemas.Param, parent schemas.Stream) *p
 	return s
 }
 
-// add stores the tuples of one parent record: one per element if a pointer leads through a list. A
-// record has no tuple if a value for the path is missing. An empty key counts as a value. It fits
-// no path, so its request fails and is reported.
+// add stores the tuples of one parent record. If a pointer leads through an array, there is one
+// tuple per element. A record has no tuple if a value for the path is missing. An empty key is a
+// value: no path can contain it, so its request fails and is reported.
 func (s *paramSpool) add(d *doc, r value) error {
 	lines := [][]byte{{'['}}
 	for i, p := range s.params {
@@ -88,8 +89,8 @@ func (s *paramSpool) add(d *doc, r value) error {
 	return nil
 }
 
-// tupleValue returns a value in the form for a tuple. A value that is too long for a request is
-// replaced by an array with a text that begins like the value and is unique to it.
+// tupleValue returns a value as a tuple contains it. A value that is too long for a request is
+// replaced by an array with one text, which begins like the value and is unique to it.
 func tupleValue(v []byte) []byte {
 	if len(v) <= maxTupleValue {
 		return v
@@ -101,7 +102,7 @@ func tupleValue(v []byte) []byte {
 	return fmt.Appendf(nil, "[%s]", text)
 }
 
-// blank reports whether a pointer leads to an empty text.
+// blank reports whether the value at a pointer is an empty text.
 func (d *doc) blank(r value, pointer string) bool {
 	v := r
 	for _, token := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
@@ -110,8 +111,8 @@ func (d *doc) blank(r value, pointer string) bool {
 	return d.kind(v) == '"' && d.void(v)
 }
 
-// scalarsAt returns the values below v at a pointer, where * stands for each element or value. It
-// leaves out empty values and values that are not scalars.
+// scalarsAt returns the scalars below v at a pointer, in which * stands for each element of an
+// array or each member of an object. It leaves out null and empty texts.
 func (d *doc) scalarsAt(v value, tokens []string) [][]byte {
 	switch {
 	case !v.ok():
@@ -137,8 +138,8 @@ func (d *doc) scalarsAt(v value, tokens []string) [][]byte {
 	return out
 }
 
-// write appends a line unless it is already there. The fingerprint of a tuple is the sum over all
-// records that contain it, so each of them changes it.
+// write appends a line unless it is already there. It adds print, the fingerprint of one record, to
+// the fingerprint of the line. So a change of any of the records changes the fingerprint.
 func (s *paramSpool) write(line []byte, print uint64) error {
 	h := maphash.Bytes(s.seed, line)
 	if at, ok := s.seen[h]; ok {
@@ -165,7 +166,7 @@ func (s *paramSpool) write(line []byte, print uint64) error {
 // count returns the number of tuples.
 func (s *paramSpool) count() int { return len(s.prints) }
 
-// seal ends the filling.
+// seal ends the filling, so that the spool can be read.
 func (s *paramSpool) seal() error {
 	s.seen = nil
 	if s.buffer == nil {
@@ -178,8 +179,8 @@ func (s *paramSpool) seal() error {
 	return nil
 }
 
-// tuples yields the lines of a sealed spool, without line ends, and the fingerprints of their
-// records. A line is valid until the loop continues.
+// tuples yields the lines of a sealed spool, without line ends, each with its fingerprint. A line
+// is valid until the loop continues.
 func (s *paramSpool) tuples() iter.Seq2[tuple, error] {
 	return func(yield func(tuple, error) bool) {
 		readers := []io.Reader{bytes.NewReader(s.memory)}
@@ -187,7 +188,7 @@ func (s *paramSpool) tuples() iter.Seq2[tuple, error] {
 			readers = append(readers, io.NewSectionReader(s.file, 0, 1<<62))
 		}
 		in := bufio.NewScanner(io.MultiReader(readers...))
-		in.Buffer(nil, 16<<20) // of a line, which has a few values of up to maxTupleValue
+		in.Buffer(nil, 16<<20) // the longest line; it has a few values of up to maxTupleValue
 		for at := 0; in.Scan(); at++ {
 			if !yield(tuple{in.Bytes(), s.prints[at]}, nil) {
 				return
@@ -205,7 +206,7 @@ type tuple struct {
 	print uint64
 }
 
-// close removes the file.
+// close removes the file, if there is one.
 func (s *paramSpool) close() error {
 	if s.file == nil {
 		return nil

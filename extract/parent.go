@@ -3,24 +3,24 @@ package extract
 import "slices"
 
 // Parent is one request of a fan-out, which is a pass that requests a child stream once per parent.
-// It has the values that the request takes from the records of the parent stream. Records with the
-// same values are one Parent.
+// Parent has the values that the request takes from the records of the parent stream. Records with
+// the same values are one Parent.
 type Parent struct {
-	// Tuple is these values as a JSON array in the order of the stream's parameters, null where a
-	// record has none. It is valid as long as its page, or until the function that receives it
-	// returns.
+	// Tuple has these values as a JSON array, in the order of the stream's parameters. A value that
+	// the records lack is null. Tuple is valid as long as its page. If it was passed to a function,
+	// it is valid until the function returns.
 	Tuple []byte
 
-	// Fingerprint is a fingerprint of the records without their volatile members. It is the same in every
-	// process and does not depend on the order of members.
+	// Fingerprint is a hash of the content of the records, without their volatile members. It is
+	// the same in every process and does not depend on the order of members.
 	Fingerprint uint64
 
-	Records  int64 // records of its answers so far, with this page
-	Complete bool  // all answers were read, and nothing indicates missing records
+	Records  int64 // child records read for it so far, including this page
+	Complete bool  // all its answers were read, and nothing indicates missing records
 }
 
-// print returns a record's part of [Parent].Print: a sum over the members, so that their order does
-// not matter.
+// print returns the part of one record in [Parent].Fingerprint. It is a sum over the members of the
+// record, so that their order does not matter.
 func (d *doc) print(r value, volatile []string) uint64 {
 	if !d.isObject(r) {
 		return scatter(fnv1a(fnvBasis, d.raw(r)))

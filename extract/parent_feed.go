@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// ParentError reports that a stream could not be read because its parent could not.
+// ParentError reports that a child stream could not be read because its parent could not be read.
 type ParentError struct {
 	Parent string
 	Err    error
@@ -26,30 +26,30 @@ func (e *ParentError) Error() string { return fmt.Sprintf("parent %s: %v", e.Par
 // Unwrap returns Err.
 func (e *ParentError) Unwrap() error { return e.Err }
 
-// parentWait is how long a child waits for the pass of its selected parent before it reads the
-// parent's list itself.
+// parentWait is how long a child waits for the pass over its parent to begin, if the parent is
+// selected too. Then the child reads the list of the parent itself.
 const parentWait = 30 * time.Second
 
-// parentFeed collects the parameters that a parent's records hold for its children. It takes them
-// from whole readings of the parent: the last of its own passes in this run, or else a reading made
-// for the children.
+// parentFeed collects the values that the child streams take from the records of one parent stream.
+// It uses complete readings of the parent: the last pass over the parent in this run, or else a
+// reading made for the children.
 type parentFeed struct {
 	c      *Client
 	parent schemas.Stream // as configured
 
 	mu      sync.Mutex
 	changed chan struct{}              // closed when a field below changes
-	wants   map[string][]schemas.Param // by tupleKey
-	awaited bool                       // the parent is selected and its pass has not begun yet
+	wants   map[string][]schemas.Param // what the children need, by tupleKey
+	awaited bool                       // the parent is selected, and its pass has not begun yet
 	running bool                       // a goroutine reads the parent into filling
 	filling map[string]*paramSpool
-	ready   map[string]*paramSpool // of the last whole reading; nil before the first
+	ready   map[string]*paramSpool // of the last complete reading; nil before the first
 	err     error                  // of the last reading, while nothing is ready
-	list    *ParentList            // of the last whole reading, if it was made only for the children
+	list    *ParentList            // of the last complete reading, if it was made only for the children
 	old     []*paramSpool          // of earlier readings; children may still read them
 }
 
-// feedOf returns the feed of s's parent, after making it collect what s needs.
+// feedOf returns the feed of the parent of s, which then collects what s needs.
 func (c *Client) feedOf(s schemas.Stream) (*parentFeed, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,12 +68,14 @@ func (c *Client) feedOf(s schemas.Stream) (*parentFeed, error) {
 		if f.collects(key, s.Params) {
 			return f, nil
 		}
-		// The parent is already being read without collecting what s needs.
+		// This feed is already filled without what s needs, so the next name gets a feed of its
+		// own.
 	}
 	return nil, fmt.Errorf("stream %s: parent %s is already being read without its parameters", s.Name, s.Parent)
 }
 
-// collects makes the feed collect more parameters. It reports whether it was early enough.
+// collects makes the feed collect more parameters. It returns false if a reading without them has
+// begun.
 func (f *parentFeed) collects(key string, params []schemas.Param) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,7 +85,7 @@ func (f *parentFeed) collects(key string, params []schemas.Param) bool {
 	return f.wants[key] != nil
 }
 
-// stream finds a stream by name, first among the selected ones.
+// stream finds a stream by name. It looks among the selected streams first.
 func (c *Client) stream(name string) (s schemas.Stream, selected, ok bool) {
 	for _, s := range c.cfg.Selected {
 		if s.Name == name {
@@ -96,14 +98,14 @@ func (c *Client) stream(name string) (s schemas.Stream, selected, ok bool) {
 	return s, false, ok
 }
 
-// fedBy returns the feed that the stream fills; nil if it has no children here.
+// fedBy returns the feed that a pass over the stream fills; nil if no child stream needs it.
 func (c *Client) fedBy(name string) *parentFeed {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.feeds[name]
 }
 
-// tupleKey identifies the set of parameters that a child needs.
+// tupleKey returns a text that identifies the parameters that a child needs.
 func tupleKey(s schemas.Stream) string {
 	var b strings.Builder
 	for _, p := range s.Params {
@@ -112,8 +114,8 @@ func tupleKey(s schemas.Stream) string {
 	return b.String()
 }
 
-// tap lets the feed collect from the pages of the parent's own pass. A resumed pass is not used,
-// because it lacks records.
+// tap makes the feed collect from the pages of a pass over the parent. It does not use a resumed
+// pass, which lacks the records before its beginning.
 func (f *parentFeed) tap(ctx context.Context, pages iter.Seq2[Page, error], resumed bool) iter.Seq2[Page, error] {
 	if resumed || !f.claim() {
 		f.giveUp()
@@ -126,8 +128,8 @@ func (f *parentFeed) tap(ctx context.Context, pages iter.Seq2[Page, error], resu
 	}
 }
 
-// drain passes pages on to yield and collects what the children need. It returns why the pages
-// ended: nil only at the end of the pass.
+// drain passes pages on to yield and collects what the children need. It returns nil if the pages
+// ended with the end of a complete pass, otherwise the reason why they ended.
 func (f *parentFeed) drain(pages iter.Seq2[Page, error], yield func(Page, error) bool) error {
 	for page, err := range pages {
 		if err == nil {
@@ -138,7 +140,7 @@ func (f *parentFeed) drain(pages iter.Seq2[Page, error], yield func(Page, error)
 		case err != nil:
 			return err
 		case page.End != nil && (page.End.Partial || page.End.Skipped > 0):
-			return errStopped // the children need what it left out
+			return errStopped // the children need the records that the pass left out
 		case page.End != nil:
 			return nil
 		case !more:
@@ -151,7 +153,7 @@ func (f *parentFeed) drain(pages iter.Seq2[Page, error], yield func(Page, error)
 // errStopped is the error of a reading whose caller stopped early.
 var errStopped = errors.New("reading stopped early")
 
-// add stores the parameters of some records.
+// add stores what the children need from some records.
 func (f *parentFeed) add(records []byte) error {
 	d := f.c.docs.Get().(*doc)
 	defer f.c.docs.Put(d)
@@ -168,7 +170,7 @@ func (f *parentFeed) add(records []byte) error {
 	return d.err
 }
 
-// claim makes the caller the one that fills the feed. It returns false if another one already does.
+// claim begins a filling by the caller. It returns false if another caller fills the feed already.
 func (f *parentFeed) claim() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -190,8 +192,8 @@ func (f *parentFeed) fill() {
 	}
 }
 
-// finish ends a reading. If it stopped early without a fault of the source, the next child that
-// needs the feed reads the parent again.
+// finish ends a reading with its error, nil for a complete one. If the caller stopped early without
+// a fault of the source, the next child that needs the feed reads the parent again.
 func (f *parentFeed) finish(ctx context.Context, err error, list *ParentList) {
 	for _, s := range f.filling {
 		if err == nil {
@@ -211,31 +213,32 @@ func (f *parentFeed) finish(ctx context.Context, err error, list *ParentList) {
 	f.change()
 }
 
-// NoMorePasses reports that no further pass over the stream will begin. Child streams then stop waiting
-// for one and read the list themselves if necessary; without this call they do so after half a
-// minute. It may be called at any time.
+// NoMorePasses is called when no further pass over the stream will begin. Child streams then do not
+// wait for such a pass, and read the list of the stream themselves if necessary. Without this call,
+// they wait half a minute. NoMorePasses may be called at any time.
 func (c *Client) NoMorePasses(stream string) {
 	if f := c.fedBy(stream); f != nil {
 		f.giveUp()
 	}
 }
 
-// giveUp reports to waiting children that the parent's pass will not feed them.
+// giveUp ends the waiting of children for a pass over the parent.
 func (f *parentFeed) giveUp() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.change()
 }
 
-// change wakes waiting children. The caller holds f.mu.
+// change wakes waiting children, which look at the feed again. They do not wait for a pass to begin
+// any more. The caller holds f.mu.
 func (f *parentFeed) change() {
 	f.awaited = false
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-// spool waits until the parent has been read, or reads it if no other goroutine does, and returns
-// the tuples for s.
+// spool returns the tuples for s. It waits until the parent has been read, or reads the parent if
+// no other goroutine does.
 func (f *parentFeed) spool(ctx context.Context, s schemas.Stream) (*paramSpool, error) {
 	timer := time.NewTimer(parentWait)
 	defer timer.Stop()
@@ -266,16 +269,16 @@ func (f *parentFeed) spool(ctx context.Context, s schemas.Stream) (*paramSpool, 
 	}
 }
 
-// parentList returns how the parents were read; nil if the parent's own pass provided them.
+// parentList returns how the parents were read; nil if a pass over the parent provided them.
 func (f *parentFeed) parentList() *ParentList {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.list
 }
 
-// read reads the parent's list only for the children. It reads the settled stream, or the
-// configured one if the answers have changed shape. A list without a total is read twice, because
-// only equal readings show that it is complete.
+// read reads the list of the parent only for the children. If the convention does not fit the
+// answers any more, it reads the list again with the stream as configured. A list without a total
+// is read twice, because only two equal readings show that it is complete.
 func (f *parentFeed) read(ctx context.Context) {
 	if !f.claim() {
 		return
@@ -306,21 +309,21 @@ func (f *parentFeed) read(ctx context.Context) {
 	}
 }
 
-// refill starts the filling again.
+// refill drops what was collected and starts again.
 func (f *parentFeed) refill() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fill()
 }
 
-// parentReading is one reading of the parent, with its records.
+// parentReading is one reading of the parent for its children.
 type parentReading struct {
 	ParentList
 	seen map[uint64]bool // hashes of keys
-	sum  uint64          // of those hashes
+	sum  uint64          // of the hashes of all records
 }
 
-// readWhole reads all of s, the parent.
+// readWhole reads the whole list of s, the parent.
 func (f *parentFeed) readWhole(ctx context.Context, s schemas.Stream) (*parentReading, error) {
 	p := &pass{c: f.c, s: s, mark: newPassCursor(s)}
 	r := &parentReading{seen: map[uint64]bool{}}
@@ -334,7 +337,7 @@ func (f *parentFeed) readWhole(ctx context.Context, s schemas.Stream) (*parentRe
 	return r, err
 }
 
-// add counts the records of a page.
+// add counts the records of a page, and those that came before.
 func (r *parentReading) add(c *Client, asm *assembler, page Page) {
 	d := c.docs.Get().(*doc)
 	defer c.docs.Put(d)
@@ -357,7 +360,7 @@ func (r *parentReading) add(c *Client, asm *assembler, page Page) {
 	}
 }
 
-// close removes the spools.
+// close removes the spools of all readings.
 func (f *parentFeed) close() error {
 	var errs []error
 	for _, s := range slices.AppendSeq(f.old, maps.Values(f.ready)) {

@@ -3,7 +3,7 @@ package extract
 import "iter"
 
 // A page is processed in parts, so that the data derived from a large body is never in memory all
-// at once. A part has roughly partBytes and at most partRecords. // Invariant 6
+// at once. A part begins when the part before it has partBytes or partRecords. // Invariant 6
 const (
 	partBytes   = 4 << 20
 	partRecords = 5_000
@@ -15,7 +15,8 @@ type cuts struct {
 	record int // number of records before the last cut
 }
 
-// note begins a new part before the n-th record, from 0, if the current part is full.
+// note begins a new part before record n if the current part is full. The first record has number
+// 0.
 func (c *cuts) note(offset, n int) {
 	last := 0
 	if len(c.at) > 0 {
@@ -26,9 +27,9 @@ func (c *cuts) note(offset, n int) {
 	}
 }
 
-// Parts yields the records in parts of a few megabytes, each as a JSON array with its offset in
-// Records. Each part is valid until the loop continues. Do not use Records during the loop:
-// brackets temporarily replace some of its bytes.
+// Parts yields the records in parts of a few megabytes. Each part is a JSON array, and comes with
+// its offset in Records. It is valid until the loop continues. Do not use Records during the loop,
+// because brackets temporarily replace some of its bytes.
 func (p *Page) Parts() iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		begin := 0
@@ -46,7 +47,8 @@ func (p *Page) Parts() iter.Seq2[int, []byte] {
 	}
 }
 
-// part yields the records between two offsets, at which there are brackets or commas.
+// part yields the records between two offsets as an array. At both offsets, Records has a bracket
+// or a comma, which part replaces by a bracket.
 func (p *Page) part(begin, end int, yield func(int, []byte) bool) bool {
 	b := p.Records[begin:end]
 	if len(p.cuts) > 0 {

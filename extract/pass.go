@@ -15,8 +15,8 @@ type pass struct {
 	s       schemas.Stream
 	mark    passCursor // current position
 	resumed bool
-	note    string
-	selects func(p Parent, of int) bool // fan-out: selects parents; nil for all
+	note    string                      // for people; it becomes [End].Note
+	selects func(p Parent, of int) bool // fan-out: reports whether to request parent p, one of so many; nil: all
 	seen    observed
 }
 
@@ -30,8 +30,8 @@ func (p *pass) pages(ctx context.Context) iter.Seq2[Page, error] {
 	return p.list(ctx)
 }
 
-// list reads a stream without a parent. If a cursor expires, list starts again from the beginning,
-// once, provided that keys can identify the records already read.
+// list reads a stream without a parent. If a cursor expires, list starts once more from the
+// beginning, provided that the stream has a key, which identifies the records already read.
 func (p *pass) list(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		for restarted := false; ; restarted = true {
@@ -49,7 +49,7 @@ func (p *pass) list(ctx context.Context) iter.Seq2[Page, error] {
 	}
 }
 
-// once reads the list from the mark. more is false if the caller has left the loop.
+// once reads the list from the position in p.mark. more is false if the caller has left the loop.
 func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more bool, err error) {
 	params, err := constants(p.s)
 	if err != nil {
@@ -115,7 +115,7 @@ func (p *pass) page(l *listReader, st *step) Page {
 }
 
 // unexplained returns the signals at the end of the list that may announce more records than were
-// read. Configured paging explains all of them except a total that is only a lower bound.
+// read. If the paging is configured, only a total that is a lower bound counts.
 func (l *listReader) unexplained(st *step) []string {
 	var out []string
 	if st.rule == RuleSingle {
@@ -138,20 +138,23 @@ func (l *listReader) unexplained(st *step) []string {
 	return out
 }
 
-// guessed reports whether only probes show how the list is paged.
+// guessed reports whether the user stated only the path of the list, so that only probes show how
+// it is paged.
 func (l *listReader) guessed() bool {
 	return l.s.Stated["path"] != "" && l.s.Stated["pagination"] == "" && !l.counts
 }
 
-// round reports whether the list may have been cut where it ended. A list with pages may have been
-// cut if only an empty page after full ones ended it, and its number of records is round.
+// round reports whether the list may have been cut where it ended. A list of one page may have been
+// cut if its number of records is round. So may a list of full pages if only an empty or repeated
+// page shows its end. If the server refused the page after a full one, or repeats a full page, a
+// list without a total may have been cut at any number of records.
 func (l *listReader) round(st *step) bool {
 	switch st.rule {
 	case RuleOnePage:
 		return round(st.batch.n)
 	case RuleEmptyPage, RuleRepeat:
 		if l.capped || st.rule == RuleRepeat && l.pages > 2 && int64(l.lastN) >= l.pager.step {
-			return st.signals.total < 0 // some servers return no pages beyond a depth of their choice
+			return st.signals.total < 0 // some servers return only the first so many pages
 		}
 		full := l.drift.short == l.drift.blank && l.drift.fullest > 0
 		return full && round(int(l.pager.rows))
@@ -159,7 +162,7 @@ func (l *listReader) round(st *step) bool {
 	return false
 }
 
-// round reports whether n is a size at which people cut lists.
+// round reports whether n is a number of records at which people cut lists.
 func round(n int) bool {
 	switch n {
 	case 10, 15, 20, 25, 30, 40:

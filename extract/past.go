@@ -13,17 +13,17 @@ import (
 // farBeyond is a page number that no list reaches.
 const farBeyond = 1_000_000
 
-// past reports whether the server refuses a page because it is beyond the end of the list, and
-// returns an empty page for it. The page is beyond the end if as many records were read as the list
-// states. It also is if the server refuses a page far beyond any end with the same status, and
-// still returns the last page unchanged.
+// past reports whether err refuses a page because the page is beyond the end of the list. If so, it
+// returns an empty page in its place. That is so if as many records were read as the list states.
+// It is also so if the server refuses a page far beyond any end with the same status, and still
+// returns the last page unchanged.
 func (l *listReader) past(ctx context.Context, at position, err error) (*step, bool) {
 	refused, ok := refusal(err)
 	if !ok || l.pages == 0 || l.pager.rows == 0 {
 		return nil, false
 	}
 	all := l.lastTotal >= 0 && l.lastTotal == l.pager.rows && l.lastSignals.remaining <= 0 && l.lastSignals.more != yes
-	all = all && (l.pages > 1 || !l.full()) // the total of one full page may be only the number of its records
+	all = all && (l.pages > 1 || !l.full()) // the total on a single full page may be only the number of its records
 	counted := at.kind == pagerPage || at.kind == pagerOffset
 	switch {
 	case all:
@@ -42,7 +42,7 @@ func (l *listReader) past(ctx context.Context, at position, err error) (*step, b
 	}
 	if !all {
 		if l.full() && !l.refusedAgain(ctx, at, refused) {
-			return nil, false // the page before was full, and this one was refused only once
+			return nil, false // the page before was full, and the refusal does not repeat
 		}
 		again, gone := l.reread(ctx, l.ends.at)
 		if gone != nil {
@@ -65,8 +65,9 @@ func (l *listReader) past(ctx context.Context, at position, err error) (*step, b
 	return &step{at: at, total: l.lastTotal, continuation: continuation{rule: rule}, signals: l.lastSignals}, true
 }
 
-// full reports whether the last page was full: compared with the pages before it, with the
-// requested size, or, for a single page, by a round number of records.
+// full reports whether the last page was full. It compares the page with the pages before it, or
+// with the requested size. A single page without a requested size counts as full if its number of
+// records is round.
 func (l *listReader) full() bool {
 	switch n, p := l.lastN, l.s.Pagination; {
 	case l.pages > 1:
@@ -78,7 +79,7 @@ func (l *listReader) full() bool {
 	}
 }
 
-// refusedAgain requests a page and reports whether it is refused with this status.
+// refusedAgain requests a page and reports whether the server refuses it with the given status.
 func (l *listReader) refusedAgain(ctx context.Context, at position, status int) bool {
 	a, err := l.c.probe(ctx, l.s, l.params, at)
 	if err == nil {
@@ -91,8 +92,8 @@ func (l *listReader) refusedAgain(ctx context.Context, at position, status int) 
 	return ok && also == status
 }
 
-// refusal returns the status of an answer that refuses this particular request, or says that there
-// is nothing to return.
+// refusal returns the status of an answer that refuses this one request, or says that there is
+// nothing to return. ok is false for other errors.
 func refusal(err error) (status int, ok bool) {
 	e, is := errors.AsType[*wire.Error](err)
 	if !is {
@@ -102,10 +103,10 @@ func refusal(err error) (status int, ok bool) {
 	return e.Status, slices.Contains(some, e.Status)
 }
 
-// clamps recognizes a server that returns its last page for every page beyond the end. It applies
-// to a list whose first page is large enough to hold everything, and whose second page repeats the
-// first. To be sure, it requests the second page in the server's own page size: it must then hold
-// other records.
+// clamps recognizes a server that returns its last page in place of every page beyond the end. If
+// the first page of a list holds all records, the second page then repeats the first. To be sure,
+// clamps requests the second page in the server's own page size: it must begin with another record,
+// and all of its records must be on the first page.
 func (l *listReader) clamps(ctx context.Context, st *step) error {
 	size := l.s.Pagination.Size
 	if l.pages != 1 || st.at.kind != pagerPage || size == "" || !l.pager.settled || st.batch.n < 2 || sum(st.batch.keys) != l.firstPrint {
@@ -127,8 +128,9 @@ func (l *listReader) clamps(ctx context.Context, st *step) error {
 	return nil
 }
 
-// renamedPage checks a page with the keys of the first page: it may repeat the first page beyond
-// the end, or hold other records whose keys start again.
+// renamedPage checks a page that has the keys of the first page. It may repeat the first page
+// because it is beyond the end. If it holds other records, the key does not identify records, and
+// renamedPage returns an error.
 func (l *listReader) renamedPage(ctx context.Context, st *step) error {
 	if l.pages < 2 || len(l.s.Key) == 0 || st.batch.n < leastRenamed || st.at.kind == pagerCursor || sum(st.batch.keys) != l.firstPrint {
 		return nil
@@ -157,8 +159,8 @@ func (l *listReader) renamedPage(ctx context.Context, st *step) error {
 	return malformed(l.s, st.at, l.changed(&keyRepeatsError{l.s.Key}))
 }
 
-// deepen makes the assembler hash the content of records until shallow is called, and returns the
-// records of st with their hashes.
+// deepen returns the records of st with hashes of their content. From then on the assembler hashes
+// the content of all records, until shallow is called.
 func (l *listReader) deepen(st *step) (here batch, shallow func(), err error) {
 	deep := l.asm.deep
 	l.asm.deep = true
@@ -172,8 +174,9 @@ func (l *listReader) deepen(st *step) (here batch, shallow func(), err error) {
 	return here, func() { l.asm.deep = deep }, err
 }
 
-// checkConstantToken checks a token that leads to its own page. That is the end of the list unless
-// the page holds other records each time, as a scroll with a constant token does.
+// checkConstantToken checks a token that leads to its own page. Usually that is the end of the
+// list. But if the page holds other records each time, as a scroll with a constant token does,
+// checkConstantToken returns an error.
 func (l *listReader) checkConstantToken(ctx context.Context, st *step) error {
 	if st.rule != RuleNoNext || st.at.kind != pagerCursor || st.batch.n == 0 || st.signals.token != st.at.at || st.signals.more == no {
 		return nil

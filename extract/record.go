@@ -11,20 +11,21 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// errNoRecord is the error for an answer that neither has the record nor reports that it is
-// missing.
+// errNoRecord is the error for an answer that neither has the record nor says that the record does
+// not exist.
 var errNoRecord = errors.New("the answer neither holds the record nor says that it does not exist")
 
-// RecordExists requests one record of s and reports whether the source has it. The argument values holds
-// JSON scalars by parameter name. present is false only if the answer says that there is no such
-// record; any other answer without the record is an error. It takes one request, plus retries.
+// RecordExists requests one record of s and reports whether the source has it. The argument values
+// has a JSON scalar for each parameter, by name. present is false only if the answer says that
+// there is no such record; any other answer without the record is an error. The result requests is
+// the number of HTTP requests: one, plus retries.
 func (c *Client) RecordExists(ctx context.Context, s schemas.Stream, values map[string][]byte) (present bool, requests int, err error) {
 	record, requests, err := c.Record(ctx, s, values)
 	return record != nil, requests, err
 }
 
-// Record returns the current state of the record that [Client.RecordExists] requests, as one JSON
-// object; nil if the source says that it does not exist.
+// Record requests one record as [Client.RecordExists] does, and returns it as a JSON object; nil if
+// the source says that there is no such record.
 func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string][]byte) (record []byte, requests int, err error) {
 	params, err := constants(s)
 	if err != nil {
@@ -45,7 +46,7 @@ func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string
 	defer c.release(a)
 	st := &step{a: a}
 	l := c.newListReader(s, params, &endpointTraits{})
-	l.asm.params = nil // add no context: there is no parent
+	l.asm.params = nil // add no context, because there is no parent
 	if err := l.read(st); err != nil {
 		return nil, a.requests, err
 	}
@@ -59,8 +60,9 @@ func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string
 	return slices.Clone(all[0]), a.requests, nil
 }
 
-// WithContext adds to a record of [Client.Record] the context that a pass adds: the parameter that
-// requested it. The argument value is a JSON scalar.
+// WithContext adds to a record from [Client.Record] the context that a pass would add: the
+// parameter that requested the record. The argument value is a JSON scalar. With the parameter id
+// and the value 7, it adds the member "_context":{"id":7}.
 func WithContext(record []byte, param string, value []byte) []byte {
 	name, _ := json.Marshal(param) // a string always marshals
 	body := bytes.TrimRight(record, " \t\r\n")
@@ -68,8 +70,8 @@ func WithContext(record []byte, param string, value []byte) []byte {
 	return append(append(append(append(out, name...), ':'), value...), "}}"...)
 }
 
-// Sample returns the first page of a stream without a parent. It is not a pass: children are not
-// fed.
+// Sample returns the first page of a stream without a parent. It is not a pass, and child streams
+// take nothing from it.
 func (c *Client) Sample(ctx context.Context, s schemas.Stream) (Page, error) {
 	if s.Parent != "" {
 		return Page{}, fmt.Errorf("stream %s: it has a parent, and so no first page", s.Name)

@@ -12,15 +12,16 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// position is one request of a list: its page number, offset or cursor. The zero value is the first
-// request, which has at most a page size.
+// position is one request of a list: its page number, offset, cursor, link or range. The zero value
+// is the first request, which has no paging parameter except a page size.
 type position struct {
 	kind  pagerKind
 	param string
 	at    string
 
 	// extra are further parameters that a probe sends, as a query string. A POST sends them in both
-	// its query and its body; if placed is set, only where its paging parameters are.
+	// its query and its body. If placed is true, it sends them only where it sends its paging
+	// parameters.
 	extra  string
 	placed bool
 }
@@ -40,7 +41,7 @@ func (at position) String() string {
 	}
 	switch at.kind {
 	case pagerCursor:
-		return "the page after a " + at.param // its value may be long
+		return "the page after a " + at.param // the value may be long
 	case pagerLink:
 		return "the page after a next link"
 	case pagerRange:
@@ -49,13 +50,13 @@ func (at position) String() string {
 	return string(at.kind) + " " + at.at
 }
 
-// bound is one value of a request's parameters.
+// bound is one parameter of a request, with its value.
 type bound struct {
 	schemas.Param
 	value []byte // JSON scalar; nil to leave out the parameter
 }
 
-// text returns the value for a path or query.
+// text returns the value as a path or query contains it.
 func (b bound) text() string {
 	if len(b.value) > 0 && b.value[0] == '"' {
 		return unquote(b.value[1 : len(b.value)-1])
@@ -79,8 +80,8 @@ func constants(s schemas.Stream) ([]bound, error) {
 	return out, nil
 }
 
-// constantJSON returns a configured value as JSON: unchanged if it is a number or literal,
-// otherwise a string.
+// constantJSON returns a configured value as JSON. A number, true, false or null is unchanged; any
+// other text becomes a string.
 func constantJSON(v string) []byte {
 	if literalEnd([]byte(v), 0) == len(v) {
 		return []byte(v)
@@ -156,7 +157,8 @@ func request(s schemas.Stream, params []bound, p position) wire.Request {
 	return r
 }
 
-// setBody sets a value in a JSON body: page[size] is the member size of the object page.
+// setBody sets a value in a JSON body. For the name page[size], it sets the member size of the
+// object page.
 func setBody(body map[string]json.RawMessage, name, value string) {
 	in, member, ok := cutBracket(name)
 	if !ok {
@@ -178,8 +180,9 @@ func setQuery(r *wire.Request, name, value string) {
 	r.Query.Set(name, value)
 }
 
-// contextMembers returns the parameters that are added to each record's context: those that come
-// from a parent, and the month if it is part of the key.
+// contextMembers returns the JSON members that are added to the context of each record: the
+// parameters that come from a parent, and other parameters that are part of the key, such as the
+// month.
 func contextMembers(s schemas.Stream, params []bound) []byte {
 	var out []byte
 	for _, b := range params {
@@ -200,8 +203,9 @@ func fedOf(s schemas.Stream) []schemas.Param {
 	return slices.DeleteFunc(slices.Clone(s.Params), func(p schemas.Param) bool { return p.From == "" })
 }
 
-// bind returns the parameters of the request for a tuple. The parameters in fed take their values
-// from line, the tuple.
+// bind returns the parameters of the request for one tuple. Those in fed take their values from
+// line, the tuple as JSON. If a value is too long for a request, bind returns a [*wire.Error] of
+// class Refused.
 func bind(s schemas.Stream, fed []schemas.Param, line string) ([]bound, error) {
 	params, err := constants(s)
 	if err != nil {
@@ -219,8 +223,8 @@ func bind(s schemas.Stream, fed []schemas.Param, line string) ([]bound, error) {
 	return append(params, values...), nil
 }
 
-// valuesFor returns the parameters in fed, each with its value from a tuple. It leaves out a
-// parameter whose value is null.
+// valuesFor returns the parameters in fed with their values from a tuple. It leaves out parameters
+// whose value is null.
 func valuesFor(fed []schemas.Param, line []byte) (params []bound, err error) {
 	d := new(doc)
 	if err := d.scan(line); err != nil {

@@ -6,10 +6,12 @@ import (
 	"strings"
 )
 
-// row is the part of a record that may identify or sort it: its top-level scalars, as JSON.
+// row has the values of a record that may identify or sort it: its top-level scalars, as JSON, by
+// name.
 type row map[string]string
 
-// Limits per page: records analysed, distinct member names, and bytes of a value. // Invariant 6
+// Limits per page: the number of records that are analysed, the number of distinct member names,
+// and the bytes of one value. // Invariant 6
 const (
 	maxRows  = 1000
 	maxNames = 2000
@@ -52,8 +54,9 @@ func rowsOf(d *doc, f found) []row {
 	return all
 }
 
-// wrappedRows returns the records of an answer in which each record is the only member of an
-// object, {"customer": {…}}, and the name of that member. It returns none for other answers.
+// wrappedRows is for an answer in which each record is wrapped in an object as its only member,
+// such as {"customer": {…}}. It returns the name of that member and the records. For other answers
+// it returns nothing.
 func wrappedRows(d *doc, f found) (wrapper string, all []row) {
 	for p := range f.all(d) {
 		for _, r := range d.records(p) {
@@ -77,8 +80,8 @@ func wrappedRows(d *doc, f found) (wrapper string, all []row) {
 	return wrapper, all
 }
 
-// memberAt returns a member of a record. A name such as "customer/id" means a member of the object
-// that wraps the record.
+// memberAt returns a member of a record. The name "customer/id" means the member id in the object
+// customer, which wraps the record.
 func (d *doc) memberAt(record value, name string) value {
 	if v := d.get(record, name); v.ok() {
 		return v
@@ -90,10 +93,11 @@ func (d *doc) memberAt(record value, name string) value {
 	return d.get(d.get(record, wrapper), inner)
 }
 
-// containerKey is the column with the name of the map entry in which a record was found.
+// containerKey is the column for the name of the map entry in which a record was found.
 const containerKey = contextKey + "__key"
 
-// records yields the objects at a place. In an object that holds records by id, they have names.
+// records yields the objects at a place. If the place is an object that holds records by id,
+// records also yields the names.
 func (d *doc) records(p place) iter.Seq2[[]byte, value] {
 	return func(yield func([]byte, value) bool) {
 		some := func(name []byte, v value) bool { return !d.isObject(v) || yield(name, v) }
@@ -116,8 +120,8 @@ func (d *doc) records(p place) iter.Seq2[[]byte, value] {
 	}
 }
 
-// dictionary reports whether a place is an object whose records have their ids only as names. If
-// one of the names is 0, they are indexes of a list.
+// dictionary reports whether a place is an object that holds records by id, and the records do not
+// repeat the id. An object with the name 0 is not one: its names are the indexes of an array.
 func (d *doc) dictionary(p place) bool {
 	if p.form != formValues || d.get(p.value, "0").ok() {
 		return false
@@ -130,7 +134,7 @@ func (d *doc) dictionary(p place) bool {
 	return true
 }
 
-// fields returns the names of all values in the rows, sorted.
+// fields returns the names that occur in the rows, sorted.
 func fields(rows []row) []string {
 	seen := map[string]bool{}
 	var names []string

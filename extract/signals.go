@@ -10,47 +10,48 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// signals are what an answer states about the pages of its list. Numbers that it does not state are
-// -1, texts "".
+// signals are what an answer states about the pages of its list. A number that it does not state is
+// -1, and such a text is "".
 type signals struct {
 	total     int64 // number of all records
 	lastPage  int64
-	page      int64 // number of this page by the server's account
+	page      int64 // number of this page, as the server states it
 	offset    int64
-	limit     int64 // records per page by the server's account
+	limit     int64 // records per page, as the server states it
 	remaining int64 // number of records after this page
 
 	more    tristate
-	linked  bool // there is a member for the next link; it may be null
+	linked  bool // the answer has a member for the next link, possibly null
 	next    url.Values
-	opaque  bool // there is a next link without parameters
-	tokened bool // there is a member for the next token; it may be null
+	opaque  bool // the answer has a next link without parameters
+	tokened bool // the answer has a member for the next token, possibly null
 	token   string
-	tokenAt string // pointer of a token that was found in an unread text; "" for other tokens
+	tokenAt string // pointer of the token if it was taken from unread; otherwise ""
 	ranged  bool   // the token is the value of a Range header
 
 	bound     string // a total that is only a lower bound, as text; "" for none
 	rangeUnit string // unit of Content-Range or Accept-Ranges, if it counts records
 
-	tokenName, pageName, offsetName, sizeName named // names in the answer
+	tokenName, pageName, offsetName, sizeName named // names of these values in the answer
 
-	unread     []unread // signals without an explanation
-	skipped    bool     // further unread signals may have been dropped
+	unread     []unread // values without a known role that may announce more records
+	skipped    bool     // there may be further unread signals, which were dropped
 	incomplete []string // statements that the answer lacks records
 }
 
 // noSignals are the signals of an answer that states nothing.
 var noSignals = signals{total: -1, lastPage: -1, page: -1, offset: -1, limit: -1, remaining: -1}
 
-// The data beside the records may have any size. These are the limits for unread signals, for the
-// bytes of their values (requests carry no longer tokens), and for the members that are examined. // Invariant 6
+// The data beside the records may have any size. The limits are for the number of unread signals,
+// for the bytes of the value of one, and for the members that are examined. A request never has a
+// longer token than maxUnreadBytes. // Invariant 6
 const (
 	maxUnread      = 1000
 	maxUnreadBytes = 64 << 10
 	maxDoubted     = 10_000
 )
 
-// addUnread stores an unread signal.
+// addUnread stores an unread signal. After maxUnread signals it only notes that one was dropped.
 func (s *signals) addUnread(u unread) {
 	if s.skipped = s.skipped || len(s.unread) >= maxUnread; s.skipped {
 		return
@@ -68,7 +69,8 @@ func (s *signals) addIncomplete(statement string) {
 	}
 }
 
-// named is the name of a member and of its object, which is "" at the top.
+// named is the name of a member, and the name of the object that has it. The name of the object at
+// the top is "".
 type named struct{ in, name string }
 
 // unread is a signal without a known role that may announce more records.
@@ -79,7 +81,7 @@ type unread struct {
 	name    named // set if the text may be a token of the next page
 }
 
-// String returns the signal as it is written in certificates: "/meta/rest: 63".
+// String returns the signal as certificates contain it: "/meta/rest: 63".
 func (u unread) String() string { return u.pointer + ": " + short(u.value) }
 
 type tristate int8
@@ -90,8 +92,8 @@ const (
 	no
 )
 
-// signalsOf reads the signals of an answer with n records from the members above and beside them,
-// and from its headers.
+// signalsOf reads the signals of an answer with n records. It looks in the objects around the
+// records, in what is beside the records, and in the headers.
 func signalsOf(a *answer, f found, n int) signals {
 	s := noSignals
 	r := signalReader{words: schemas.Paging(), d: a.d, n: n, s: &s, skip: map[int]bool{}}
@@ -125,8 +127,8 @@ const statusPartial = 206
 func lastName(tokens []string) string { return unescape(tokens[len(tokens)-1]) }
 
 // settle derives signals from others. If unread signals were dropped, they may have announced more
-// records, so settle adds one signal for all of them. It is a number above any count, because texts
-// that are the same on every page are ignored.
+// records, so settle adds one signal in their place. It is a number larger than any number of
+// records, because a text that is the same on every page would be ignored.
 func (s *signals) settle() {
 	if s.remaining > 0 && s.more == unstated {
 		s.more = yes
@@ -136,9 +138,9 @@ func (s *signals) settle() {
 	}
 }
 
-// adoptToken takes an unread text as the token of the next page if the answer has no other token:
-// {"additional": {"next_cursor": "x"}}. Texts that are the same on every page are no tokens, except
-// the one that requested this page.
+// adoptToken takes an unread text as the token of the next page if the answer has no other token,
+// for example "x" in {"additional": {"next_cursor": "x"}}. A text that is the same on every page is
+// no token, unless it requested this page.
 func (s *signals) adoptToken(at position, constant map[string]bool) {
 	if s.tokened || s.linked || s.more == no {
 		return
@@ -157,7 +159,7 @@ func (s *signals) doubts(rows int64) []unread {
 	return slices.DeleteFunc(slices.Clone(s.unread), func(u unread) bool { return u.number >= 0 && u.number <= rows })
 }
 
-// describe returns the signal that announces more records.
+// describe returns a text for the signal that announces more records.
 func (s *signals) describe() string {
 	switch {
 	case len(s.unread) > 0:

@@ -39,7 +39,7 @@ func (r *signalReader) header(h http.Header) {
 		if !slices.ContainsFunc(relations, leadsOn) {
 			continue
 		}
-		if strings.Contains(plain, "results=false") { // the link is always there; this attribute says whether there is a next page
+		if strings.Contains(plain, "results=false") { // there is always such a link; this attribute says that it leads to no records
 			s.more = no
 			continue
 		}
@@ -52,8 +52,8 @@ func (r *signalReader) header(h http.Header) {
 // leadsOn reports whether a link with this relation leads to the next page.
 func leadsOn(relation string) bool { return relation == "next" || relation == "next-page" }
 
-// relationsOf returns the relations of a link from its attributes, such as rel=last next, in lower
-// case without quotes.
+// relationsOf returns the relations in the attributes of a link. From rel=last next it returns last
+// and next. The attributes must be in lower case and without quotes.
 func relationsOf(attributes string) []string {
 	_, rest, ok := strings.Cut(attributes, "rel=")
 	if !ok {
@@ -64,7 +64,7 @@ func relationsOf(attributes string) []string {
 	return strings.Fields(rest)
 }
 
-// headerField reads one header by its name.
+// headerField reads one header, whose name shows what its value means.
 func (r *signalReader) headerField(name, low, text string) {
 	s := r.s
 	if strings.HasPrefix(text, "{") {
@@ -121,7 +121,7 @@ func (r *signalReader) headerField(name, low, text string) {
 	}
 }
 
-// inHeader reads a header that holds a JSON object: X-Pagination: {"totalCount":87}.
+// inHeader reads a header whose value is a JSON object, such as X-Pagination: {"totalCount":87}.
 func (r *signalReader) inHeader(name, text string) {
 	d := new(doc)
 	if d.scan([]byte(text)) != nil {
@@ -132,7 +132,8 @@ func (r *signalReader) inHeader(name, text string) {
 	inner.object(d.root(), "header "+name, scope{name: name, trusted: true, top: true})
 }
 
-// contentRange reads "items 0-9/87": the first and last record of this page, and the total.
+// contentRange reads a Content-Range header such as "items 0-9/87": the first and last record of
+// this page, and the total. The argument part is the text before the slash.
 func (r *signalReader) contentRange(part, total string) {
 	s := r.s
 	if i, err := strconv.ParseInt(total, 10, 64); err == nil && i >= 0 && s.total < 0 {

@@ -6,7 +6,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// signalReader finds the role of each scalar beside the records.
+// signalReader reads the signals beside the records of one answer.
 type signalReader struct {
 	words *schemas.Vocabulary
 	d     *doc
@@ -14,22 +14,22 @@ type signalReader struct {
 	s     *signals
 	skip  map[int]bool // offsets of the records and of the objects around them
 
-	entries value // a map whose objects and lists are records
+	entries value // an object whose objects and arrays are records
 
 	doubted int // members without a role that were examined
 }
 
-// maxBeside is how deep objects beside the records are read.
+// maxBeside is down to which depth objects beside the records are read.
 const maxBeside = 5
 
-// scope says how to interpret the members of an object.
+// scope says how the members of an object are interpreted.
 type scope struct {
 	name    string // of the object
-	trusted bool   // the object is about paging: words have their usual meaning
-	top     bool   // the records are in this object or below it
+	trusted bool   // the object is about paging, so its names have their usual meaning
+	top     bool   // the records are in this object, at any depth
 	total   bool   // the object holds a total: {"value": 87, "relation": "eq"}
 	next    bool   // the object describes the next page: {"href": …}, {"cursor": …}
-	ignored bool   // only statements about faults count
+	ignored bool   // only statements that records are missing count
 	depth   int
 }
 
@@ -58,7 +58,7 @@ func (r *signalReader) object(v value, pointer string, in scope) {
 	if in.next {
 		r.parameters(v, before)
 	}
-	if numbered { // in other objects, these words have other meanings
+	if numbered { // in objects without a number of pages, these names mean other things
 		r.number(r.d.get(v, "number"), &r.s.page)
 		r.number(r.d.get(v, "size"), &r.s.limit)
 		if r.d.get(v, "size").ok() {
@@ -67,7 +67,8 @@ func (r *signalReader) object(v value, pointer string, in scope) {
 	}
 }
 
-// lowerBound reads the relation of a total, which may make it a lower bound:
+// lowerBound reads the relation beside a total. With the relation gte, the total is only a lower
+// bound:
 //
 //	{"value": 10000, "relation": "gte"}
 func (r *signalReader) lowerBound(v value, pointer string) {
@@ -77,8 +78,8 @@ func (r *signalReader) lowerBound(v value, pointer string) {
 }
 
 // parameters reads an object for the next page whose members have no role: {"continue":
-// {"apcontinue": …}}. It takes these members as the parameters of that page. It then restores the
-// signals that were read before the object.
+// {"apcontinue": …}}. It takes the members as the parameters of that page. The token and the unread
+// signals are then those that were read before the object.
 func (r *signalReader) parameters(v value, before signals) {
 	params, unknown := url.Values{}, false
 	for raw, m := range r.d.members(v) {
@@ -114,7 +115,7 @@ func (r *signalReader) inner(name string, v value, pointer string, in scope) {
 	}
 }
 
-// harmless reports whether an object for faults, such as errors, states that there are none.
+// harmless reports whether an object for faults, such as errors, says that there are none.
 func (r *signalReader) harmless(v value) bool {
 	for _, m := range r.d.members(v) {
 		if i, err := r.d.integer(m); !r.d.void(m) && !r.d.isFalse(m) && (err != nil || i != 0) {
@@ -124,7 +125,8 @@ func (r *signalReader) harmless(v value) bool {
 	return true
 }
 
-// list reads a list of links, [{"rel": "next", "href": …}], or of faults. It ignores other lists.
+// list reads an array beside the records: an array of links, such as [{"rel": "next", "href": …}],
+// an array of faults, or the first object of an array about paging. It ignores other arrays.
 func (r *signalReader) list(name string, v value, pointer string, in scope) {
 	if r.words.Role(name) == schemas.RoleFaults {
 		if !r.d.void(v) {
@@ -206,7 +208,8 @@ func (r *signalReader) untrusted(role schemas.Role, name string, v value, pointe
 	r.doubt(role, name, v, pointer, in)
 }
 
-// count reads a number of records or pages, or the number of a page or record.
+// count reads a number with a known role: a number of records or pages, or the number of a page or
+// of the first record.
 func (r *signalReader) count(role schemas.Role, v value, pointer string, at named, in scope) {
 	s, d := r.s, r.d
 	switch role {
@@ -230,7 +233,7 @@ func (r *signalReader) count(role schemas.Role, v value, pointer string, at name
 		}
 	case schemas.RoleSize:
 		if i, err := d.integer(v); schemas.FoldName(at.name) == "size" && err == nil && i > int64(r.n) && !round(int(min(i, 1<<20))) {
-			r.doubt("", at.name, v, pointer, in) // it may be the size of the whole list
+			r.doubt("", at.name, v, pointer, in) // this may be the number of all records
 			return
 		}
 		r.named(v, &s.limit, &s.sizeName, at)
@@ -239,7 +242,7 @@ func (r *signalReader) count(role schemas.Role, v value, pointer string, at name
 	}
 }
 
-// first returns the first member of an object with one of the given names.
+// first returns the member that has the first of the given names that occurs in the object.
 func (r *signalReader) first(v value, names ...string) value {
 	for _, name := range names {
 		if m := r.d.get(v, name); m.ok() {
@@ -249,7 +252,7 @@ func (r *signalReader) first(v value, names ...string) value {
 	return missing
 }
 
-// plain returns the text of a string, or the JSON of another scalar.
+// plain returns the content of a string, or the JSON of another scalar.
 func (r *signalReader) plain(v value) string {
 	if r.d.kind(v) == '"' {
 		return r.d.text(v)

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// doubt stores a member as unread if it may announce more records. Its role is unknown or
-// uncertain.
+// doubt stores a member as an unread signal if it may announce more records. The member has no
+// known role, or its object may not be about paging.
 func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer string, in scope) {
 	switch role {
 	case schemas.RolePartial, schemas.RoleComplete, schemas.RoleState, schemas.RoleFaults:
@@ -47,7 +47,7 @@ func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer st
 	switch raw := string(r.d.raw(v)); {
 	case number >= 0:
 		if r.words.Continues(name) && number > 0 && !r.words.NeverCounts(name) {
-			number = -1 // it may be a page number
+			number = -1 // may be a page number
 		} else if number <= int64(r.n) || r.words.NeverCounts(name) || epochLike(number) {
 			return
 		}
@@ -61,8 +61,8 @@ func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer st
 	r.s.addUnread(unread{pointer: pointer, value: r.plain(v), number: number, name: r.tokenAt(name, v, in)})
 }
 
-// tokenAt returns the name of a text that may be a token of the next page; the zero value for other
-// values. Numbers are excluded, because they may count anything.
+// tokenAt returns the name of a text that may be the token of the next page; the zero value for
+// other values. A number is never taken for a token, because it may count anything.
 func (r *signalReader) tokenAt(name string, v value, in scope) named {
 	t := r.plain(v)
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// usualPage is the largest page size that most servers accept, smallPage the size to try if it is
-// refused, and heaviest the most bytes that a page may have.
+// usualPage is a page size that most servers accept. If it is refused, smallPage is tried. A page
+// should have at most heaviest bytes.
 const (
 	usualPage = 100
 	smallPage = 50
@@ -52,8 +52,8 @@ func (n *negotiation) size(ctx context.Context, st *step) error {
 	return nil
 }
 
-// sizeNames returns the parameters that may set the page size, or only the one that does if probes
-// find it.
+// sizeNames returns the parameters that may set the page size. If probes find the one that does, it
+// returns only that one.
 func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]string, error) {
 	names := sizeNamesFor(schemas.Pagination{Size: n.s.Pagination.Size, Page: n.out.Pagination.Page}, st.signals)
 	names = slices.DeleteFunc(names, func(name string) bool {
@@ -62,10 +62,10 @@ func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]strin
 	return n.l.sizedBy(ctx, st, names, f)
 }
 
-// sizedBy finds out which of the parameters sets the page size. It sends all of them in one
-// request, in as many groups as there are sizes smaller than the first page, each group with its
-// own size. The number of returned records identifies the group; further requests identify the
-// parameter.
+// sizedBy finds out which of the parameters sets the page size. It divides them into groups and
+// sends all of them in one request, each group with its own size. All sizes are smaller than the
+// first page, so the number of returned records identifies the group. Further requests identify the
+// parameter in the group.
 func (l *listReader) sizedBy(ctx context.Context, st *step, names []string, f *Fact) ([]string, error) {
 	few := names[:min(len(names), 4)]
 	if st.batch.n < 4 {
@@ -73,7 +73,7 @@ func (l *listReader) sizedBy(ctx context.Context, st *step, names []string, f *F
 	}
 	for len(names) > 0 {
 		groups := min(st.batch.n-1, len(names))
-		separate := groups - groups/3 // the likeliest parameters get groups of their own
+		separate := groups - groups/3 // the likeliest parameters share their groups with fewer others
 		in := func(i int) int {
 			if i < separate || separate == groups {
 				return i % groups
@@ -112,8 +112,8 @@ func (l *listReader) sizedBy(ctx context.Context, st *step, names []string, f *F
 	return nil, nil
 }
 
-// enlarge requests larger pages until the server returns no more records, and returns the largest
-// number that it returned.
+// enlarge requests larger pages as long as the server returns more records, and returns the page
+// size to use: the largest number of records that it returned.
 func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fact) (most int, err error) {
 	for _, size := range []int{usualPage, largestPage} {
 		if size <= st.batch.n {
@@ -142,18 +142,18 @@ func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fac
 		most = got
 		f.Evidence = append(f.Evidence, fmt.Sprintf("%s=%d returned %d records", name, size, got))
 		if got < size && whole {
-			return size, nil // the list has no more records; the size itself was accepted
+			return size, nil // the answer is the whole list, so the server accepts this size
 		}
 		if size == smallPage || got < size || bytes/int64(got)*largestPage > heaviest {
-			break // a larger page is refused or not needed
+			break // a larger page would be refused, not filled, or too large
 		}
 	}
 	return most, nil
 }
 
-// holdsWholeList reports whether an answer holds the whole list that begins with first, by the
-// totals in both. The number of records does not show it, because a server may return shorter pages
-// than it counts.
+// holdsWholeList reports whether an answer holds the whole list whose first page is first. The
+// totals in both answers show it. The number of records does not, because a server may leave out
+// records of a page.
 func (st *step) holdsWholeList(first *step) bool {
 	s, n := st.signals, int64(st.batch.n)
 	switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// timeFields returns the fields that hold times in every row that has them: first times of changes,
-// then of creation.
+// timeFields returns the fields that hold times in every row that has them. Times of changes come
+// first, then times of creation, then others.
 func timeFields(rows []row) []string {
 	var out []string
 	for _, name := range fields(rows) {
@@ -38,7 +38,8 @@ func timeRank(name string) int {
 	return 2
 }
 
-// unitOf returns the unit or format of a field's times; "" if it holds no times or the rows differ.
+// unitOf returns the unit or format of the times in a field; "" if the field has values that are no
+// times, or times of several units.
 func unitOf(rows []row, name string) string {
 	named := schemas.Paging().TimeField(name)
 	unit := ""
@@ -56,8 +57,9 @@ func unitOf(rows []row, name string) string {
 	return unit
 }
 
-// unitOfValue returns the unit or format of one time. For integers the magnitude decides, if the
-// field's name shows that it holds times.
+// unitOfValue returns the unit or format of one time; "" if the value is no time. named says that
+// the name of the field shows that it holds times. Only then, an integer is a time, and its size
+// shows the unit.
 func unitOfValue(v string, named bool) string {
 	if v[0] != '"' {
 		i, err := strconv.ParseInt(v, 10, 64)
@@ -97,8 +99,8 @@ func moment(v, unit string) (time.Time, bool) {
 	return time.Unix(i, 0).UTC(), err == nil
 }
 
-// units notes the units of times, and integer amounts that may be in minor units. It changes no
-// value.
+// units notes the units of times. It also notes integer amounts that may be in minor units, such as
+// cents, and decimals in quotes. It changes no value.
 func (n *negotiation) units() {
 	f := Fact{About: FactUnits, From: Learned}
 	var values []string
@@ -141,8 +143,8 @@ func newestOf(rows []row, name, unit string) (newest time.Time, ok bool) {
 	return newest, ok
 }
 
-// quotedDecimals reports whether a field is a plain decimal in quotes, with the same scale, in
-// every row that has it.
+// quotedDecimals reports whether a field is a plain decimal in quotes in every row that has it. All
+// must have the same number of digits after the point, and there must be three or more.
 func quotedDecimals(rows []row, name string) bool {
 	n, scale := 0, 0
 	for _, r := range rows {

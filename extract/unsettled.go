@@ -9,7 +9,8 @@ func (p *pagerProbe) noteTried(what, result string) {
 	p.tried = append(p.tried, what+": "+excerpt(result))
 }
 
-// unexplained returns the error for a list that the probe cannot read completely. // Invariant 14
+// unexplained returns the error for a list of which the probes cannot find out how to read it
+// completely. // Invariant 14
 func (p *pagerProbe) unexplained(what string) error {
 	return malformed(p.l.s, position{}, &UnsettledError{
 		Stream: p.l.s.Name, Fact: FactPager, Seen: what, Tried: p.tried,
@@ -17,17 +18,17 @@ func (p *pagerProbe) unexplained(what string) error {
 	})
 }
 
-// UnsettledError reports what probes could not find out about an endpoint. It is the Err of a
-// [*wire.Error].
+// UnsettledError reports something about an endpoint that probes could not find out. It is the Err
+// of a [*wire.Error].
 type UnsettledError struct {
 	Stream string
 	Fact   string   // one of the Fact constants
 	Seen   string   // what the probes saw
 	Tried  []string // rejected hypotheses, each with the reason
-	YAML   string   // for pipelines.yaml, with placeholders to fill in
+	YAML   string   // lines for pipelines.yaml, with placeholders to fill in
 }
 
-// Error returns a sentence without the YAML, which the caller prints below it.
+// Error returns a sentence without the YAML, which is for the caller to print below it.
 func (e *UnsettledError) Error() string {
 	text := e.Seen
 	if len(e.Tried) > 0 {

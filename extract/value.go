@@ -16,15 +16,15 @@ import (
 // value is one JSON value of a doc.
 type value struct {
 	start, end int
-	node       int // of an object or list; -1 for others
+	node       int // index of the node of an object or array; -1 for other values
 }
 
-// missing is the absent value.
+// missing stands for a value that does not exist.
 var missing = value{node: -1}
 
 func (v value) ok() bool { return v.end > v.start }
 
-// root returns the outermost value of d.
+// root returns the outermost object or array of d.
 func (d *doc) root() value { return d.container(0) }
 
 func (d *doc) container(n int) value {
@@ -33,7 +33,7 @@ func (d *doc) container(n int) value {
 
 func (d *doc) raw(v value) []byte { return d.b[v.start:v.end] }
 
-// kind returns the first byte of v, which identifies its type; 0 for a missing value.
+// kind returns the first byte of v, which shows the type of v; 0 for a missing value.
 func (d *doc) kind(v value) byte {
 	if !v.ok() {
 		return 0
@@ -57,8 +57,8 @@ func (d *doc) void(v value) bool {
 	return false
 }
 
-// envelope scans a body and checks the grammar of everything outside lists, and of the lists down
-// to their commas. It leaves out the inside of records.
+// envelope scans a body and checks the grammar of everything outside arrays. Of arrays, it checks
+// only what separates the elements, so it does not look into records.
 func (d *doc) envelope(b []byte) error {
 	if err := d.scan(b); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (d *doc) envelope(b []byte) error {
 	return d.err
 }
 
-// duplicateDepth is how deep in an envelope duplicate members are looked for.
+// duplicateDepth is down to which depth of a body duplicate members are looked for.
 const duplicateDepth = 2
 
 func (d *doc) check(v value, depth int) {
@@ -85,8 +85,9 @@ func (d *doc) check(v value, depth int) {
 	}
 }
 
-// checkDuplicates fails if the object v has a member twice with different values and one of them is
-// a list: reading one would hide the other. An object without lists is not checked.
+// checkDuplicates notes a fault if the object v has a member twice, with different values of which
+// one is an array: reading one of them would hide the records in the other. It does not check an
+// object without arrays.
 func (d *doc) checkDuplicates(v value) {
 	if !d.holdsList(v) {
 		return
@@ -112,7 +113,7 @@ func (d *doc) checkDuplicates(v value) {
 	}
 }
 
-// holdsList reports whether a member of the object v is a list.
+// holdsList reports whether a member of the object v is an array.
 func (d *doc) holdsList(v value) bool {
 	for child, end := v.node+1, int(d.nodes[v.node].next); child < end; child = int(d.nodes[child].next) {
 		if d.b[d.nodes[child].start] == '[' {
@@ -122,8 +123,8 @@ func (d *doc) holdsList(v value) bool {
 	return false
 }
 
-// repeated returns the hashes of the names that v has more than once, sorted. A map of a million
-// names would take ten times as much memory and time. // Invariant 6
+// repeated returns the hashes of the names that v has more than once, sorted. It sorts hashes,
+// because a map of a million names would take ten times as much memory and time. // Invariant 6
 func (d *doc) repeated(v value) (twice []uint64) {
 	d.hashes = d.hashes[:0]
 	for name := range d.members(v) {
@@ -141,15 +142,15 @@ func (d *doc) repeated(v value) (twice []uint64) {
 	return twice
 }
 
-// fail stores the first fault of a walk.
+// fail stores the fault at an offset, unless the walk has found a fault before.
 func (d *doc) fail(at int, what string) {
 	if d.err == nil {
 		d.err = fmt.Errorf("%s at offset %d", what, at)
 	}
 }
 
-// members yields the members of the object v: names as raw JSON without quotes, and values. Other
-// values have none. A fault ends the iteration and is stored in d.err.
+// members yields the members of the object v: each name as raw JSON without quotes, and the value.
+// If v is no object, it yields nothing. A fault ends the iteration and is stored in d.err.
 func (d *doc) members(v value) iter.Seq2[[]byte, value] {
 	return func(yield func([]byte, value) bool) {
 		if !d.isObject(v) {
@@ -188,13 +189,13 @@ func (d *doc) members(v value) iter.Seq2[[]byte, value] {
 	}
 }
 
-// quoted returns a name that members has yielded, with its quotes.
+// quoted returns the name with its quotes. The name must be one that members has yielded.
 func (d *doc) quoted(name []byte) []byte {
-	at := cap(d.b) - cap(name) // both end where the memory of the body ends
+	at := cap(d.b) - cap(name) // the capacities of both end at the same byte
 	return d.b[at-1 : at+len(name)+1 : at+len(name)+1]
 }
 
-// elements yields the elements of the list v. A fault ends the iteration and is stored in d.err.
+// elements yields the elements of the array v. A fault ends the iteration and is stored in d.err.
 func (d *doc) elements(v value) iter.Seq[value] {
 	return func(yield func(value) bool) {
 		child := v.node + 1
@@ -220,7 +221,7 @@ func (d *doc) elements(v value) iter.Seq[value] {
 	}
 }
 
-// count returns the number of objects and lists directly in the object or list v.
+// count returns how many children of the object or array v are objects or arrays.
 func (d *doc) count(v value) int {
 	n := 0
 	for child, end := v.node+1, int(d.nodes[v.node].next); child < end; child = int(d.nodes[child].next) {
@@ -235,8 +236,8 @@ func (d *doc) close(v value, at int) {
 	}
 }
 
-// valueAt returns the value at offset i and the index of the node after it. child is the index of
-// the next node.
+// valueAt returns the value at offset i. child is the index of the first node that begins at i or
+// later, next that of the first node after the value.
 func (d *doc) valueAt(i, child int) (v value, next int, ok bool) {
 	switch d.b[i] {
 	case '{', '[':
@@ -332,8 +333,7 @@ func digits(b []byte) int {
 	return n
 }
 
-// get returns the member of the object v with this name; missing if there is none or v is not an
-// object.
+// get returns the member of v with this name; missing if there is none or v is no object.
 func (d *doc) get(v value, name string) value {
 	if !d.isObject(v) {
 		return missing
@@ -346,8 +346,8 @@ func (d *doc) get(v value, name string) value {
 	return missing
 }
 
-// column returns the member of the object v for a column: the one with the same name, or else one
-// whose column has that name.
+// column returns the member of the object v for a column. It prefers the member with the name of
+// the column itself, then takes the first member whose name becomes this column name.
 func (d *doc) column(v value, column string) value {
 	if m := d.get(v, column); m.ok() {
 		return m
@@ -356,7 +356,7 @@ func (d *doc) column(v value, column string) value {
 	return m
 }
 
-// ofColumn returns the first member of the object v whose column has this name.
+// ofColumn returns the first member of the object v whose name becomes this column name.
 func (d *doc) ofColumn(v value, column string) (name string, m value) {
 	if !d.isObject(v) {
 		return "", missing
@@ -369,7 +369,7 @@ func (d *doc) ofColumn(v value, column string) (name string, m value) {
 	return "", missing
 }
 
-// nameIs reports whether a raw member name equals a plain one.
+// nameIs reports whether a name as raw JSON, without quotes, equals a decoded one.
 func nameIs(raw []byte, name string) bool {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw) == name
@@ -377,7 +377,7 @@ func nameIs(raw []byte, name string) bool {
 	return unquote(raw) == name
 }
 
-// unquote returns the text of a JSON string without quotes.
+// unquote returns the text of a JSON string. raw is the string without its quotes.
 func unquote(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw)
@@ -390,7 +390,7 @@ func unquote(raw []byte) string {
 	return string(s)
 }
 
-// text returns the string v; "" if v is not a string.
+// text returns the content of the string v; "" if v is not a string.
 func (d *doc) text(v value) string {
 	if d.kind(v) != '"' {
 		return ""
@@ -400,7 +400,8 @@ func (d *doc) text(v value) string {
 
 var errNoInteger = errors.New("not an integer")
 
-// integer parses the integer v. It may be a string: servers echo query parameters as strings.
+// integer parses the integer v, which may be in quotes, because servers echo query parameters as
+// strings.
 func (d *doc) integer(v value) (int64, error) {
 	raw := d.raw(v)
 	switch d.kind(v) {

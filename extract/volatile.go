@@ -9,16 +9,15 @@ import (
 )
 
 // volatility finds fields whose values differ on every reading, such as an image on a random host
-// or the time of the answer. It compares records that several probes of a negotiation return, by
-// key.
+// or the time of the answer. It compares the records that several probes return, by key.
 type volatility struct {
 	seed       maphash.Seed
 	records    map[uint64]map[int]uint64 // by key: the hashes of the members in the first reading
 	kept       int                       // number of hashes in records
-	names      map[string]int            // index in members by name; at most maxNames
+	names      map[string]int            // index of each name in members; at most maxNames
 	members    []compared
 	again      int  // number of records that were read again
-	duplicates bool // an answer had two records with the same key, so readings cannot be compared
+	duplicates bool // two records of one answer had the same key, so readings cannot be compared
 }
 
 // compared counts the comparisons of one member.
@@ -28,14 +27,14 @@ type compared struct {
 	differ int // number of differences
 }
 
-// A field is volatile if it differs in at least this many repeated records, and in at least this
-// percentage of them.
+// A field is volatile if its value differs in at least volatileRecords of the records that were
+// read again, and in at least volatileShare percent of them.
 const (
 	volatileRecords = 3
 	volatileShare   = 90
 )
 
-// maxHashes is how many hashes of members are kept. // Invariant 6
+// maxHashes limits the hashes of members in memory. It is checked before each record. // Invariant 6
 const maxHashes = 100 * maxNames
 
 func newVolatility() *volatility {
@@ -47,7 +46,7 @@ func (v *volatility) observe(l *listReader, d *doc, f found) {
 	if v == nil || len(l.asm.stream.Key) == 0 {
 		return
 	}
-	came := map[uint64]value{} // records to compare, or to keep for the next answer
+	came := map[uint64]value{} // records of this answer by key
 	all, seen := 0, 0
 	for p := range f.all(d) {
 		for _, r := range d.records(p) {
@@ -68,7 +67,7 @@ func (v *volatility) observe(l *listReader, d *doc, f found) {
 			came[key] = r
 		}
 	}
-	// On another page, equal keys may belong to different records.
+	// If few keys are known, this is another page, whose equal keys may belong to other records.
 	again := seen*100 >= min(all, len(v.records))*volatileShare
 	for key, r := range came {
 		switch before := v.records[key]; {
@@ -81,8 +80,8 @@ func (v *volatility) observe(l *listReader, d *doc, f found) {
 	}
 }
 
-// hashes returns the hashes of a record's members by their index in v.members. It leaves out
-// members after the first maxNames names.
+// hashes returns the hashes of the members of a record, by their index in v.members. It leaves out
+// members whose name place refuses.
 func (v *volatility) hashes(d *doc, r value) map[int]uint64 {
 	h := map[int]uint64{}
 	for raw, m := range d.members(r) {
@@ -93,7 +92,8 @@ func (v *volatility) hashes(d *doc, r value) map[int]uint64 {
 	return h
 }
 
-// place returns the index of a member by its raw name; ok is false if the member is left out.
+// place returns the index of a member in v.members. raw is its name as JSON. ok is false if the
+// name is too long, or if there are maxNames others.
 func (v *volatility) place(raw []byte) (i int, ok bool) {
 	if len(raw) > 4*maxValue {
 		return 0, false
@@ -109,7 +109,7 @@ func (v *volatility) place(raw []byte) (i int, ok bool) {
 	return i, ok
 }
 
-// compare counts the members in both readings of a record, and the differences.
+// compare counts the members that both readings of a record have, and those that differ.
 func (v *volatility) compare(before, now map[int]uint64) {
 	v.again++
 	for i, h := range now {
@@ -121,8 +121,8 @@ func (v *volatility) compare(before, now map[int]uint64) {
 	}
 }
 
-// fields returns the fields that differ in nearly all repeated records. If more than half of the
-// fields differ, the key does not identify records, and it returns none.
+// fields returns the volatile fields. It returns none if more than half of the fields differ,
+// because then the key does not identify records.
 func (v *volatility) fields() []string {
 	var found []string
 	if v.duplicates {
@@ -144,8 +144,8 @@ func (v *volatility) fields() []string {
 	return found
 }
 
-// volatile adds the volatile fields to the convention. They are left out of the row hash: otherwise
-// every run would write every row again.
+// volatile adds the volatile fields to the convention. The hash of a row leaves them out, because
+// otherwise every run would write every row again.
 func (n *negotiation) volatile() {
 	v := n.l.volatility
 	names := slices.DeleteFunc(v.fields(), func(name string) bool {

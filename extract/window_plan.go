@@ -6,19 +6,19 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// windowPlan is the time range of a pass over windows. The cursor stores it from the beginning of
-// the pass on, so a resumed pass requests the same windows, even in a later month.
+// windowPlan is the time range of a pass over time windows. The cursor stores it from the beginning
+// of the pass on, so a resumed pass requests the same windows, even in a later month.
 type windowPlan struct {
-	At     time.Time `json:"at,omitzero"`      // beginning of the pass; months are counted back from it
-	From   time.Time `json:"from,omitzero"`    // nothing before it; zero: back until months are empty
-	Until  time.Time `json:"until,omitzero"`   // nothing from it on
-	Part   bool      `json:"part,omitempty"`   // the pass leaves out something before or after
+	At     time.Time `json:"at,omitzero"`      // when the pass began; it goes back from the month of this time
+	From   time.Time `json:"from,omitzero"`    // beginning of the range; zero: the pass goes back until months are empty
+	Until  time.Time `json:"until,omitzero"`   // end of the range, which is not part of it; zero: no end
+	Part   bool      `json:"part,omitempty"`   // the pass leaves out records before or after the range
 	Barren int       `json:"barren,omitempty"` // consecutive windows without records up to the current position
 	Found  bool      `json:"found,omitempty"`  // a window had records
 }
 
-// newWindowPlan returns the plan of a pass over all of a stream's months, or over the requested range;
-// the zero value for a list that is not read by windows.
+// newWindowPlan returns the plan of a pass over the requested range, or over all months of a
+// stream; the zero value for a list that is not read by windows.
 func newWindowPlan(s schemas.Stream, now time.Time) windowPlan {
 	now = now.UTC().Truncate(time.Second)
 	switch {
@@ -32,7 +32,7 @@ func newWindowPlan(s schemas.Stream, now time.Time) windowPlan {
 
 func (f windowPlan) set() bool { return !f.At.IsZero() }
 
-// recent limits f to the months that every pass reads.
+// recent limits f to the latest months, which every pass reads.
 func (f *windowPlan) recent(m schemas.Months) {
 	from := month(f.At).AddDate(0, -m.Back(), 0)
 	if from.After(f.From) {
@@ -40,33 +40,36 @@ func (f *windowPlan) recent(m schemas.Months) {
 	}
 }
 
-// openStart reports whether the beginning is open: the pass goes back until months are empty.
+// openStart reports whether the range has no beginning. Then the pass goes back until months are
+// empty.
 func (f windowPlan) openStart() bool { return f.From.IsZero() }
 
-// note counts a window with its number of records.
+// note records that a window was read, with its number of records.
 func (f *windowPlan) note(records int64) {
 	if f.Barren++; records > 0 {
 		f.Barren, f.Found = 0, true
 	}
 }
 
-// exhausted reports whether earlier months can be expected to be empty.
+// exhausted reports whether so many windows were empty that earlier months are expected to be empty
+// too.
 func (f windowPlan) exhausted() bool {
 	return f.Found && f.Barren >= emptyMonths || f.Barren >= leadingEmptyMonths
 }
 
-// If the beginning is open, a pass goes back until it finds emptyMonths empty months in a row.
-// Before the first month with records, it takes leadingEmptyMonths. It goes back at most maxMonths. // Invariant 15
+// A pass without a beginning ends after emptyMonths empty months in a row. If no month had records
+// yet, it ends after leadingEmptyMonths. It goes back at most maxMonths. // Invariant 15
 const (
 	emptyMonths        = 12
 	leadingEmptyMonths = 60
 	maxMonths          = 240
 )
 
-// clocksAhead is the largest lead of a local time over UTC: there the next month may have begun.
+// clocksAhead is how far a local time can be ahead of UTC. In such a place, the next month may have
+// begun.
 const clocksAhead = 14 * time.Hour
 
-// months returns the beginnings of the months of f, the latest first.
+// months returns the beginnings of the months of f. The latest month is first.
 func (f windowPlan) months() []time.Time {
 	at := month(f.At.Add(clocksAhead))
 	if !f.Until.IsZero() && !f.Until.After(at) {
@@ -83,8 +86,9 @@ func (f windowPlan) months() []time.Time {
 	return all
 }
 
-// cuts returns the bounds of the windows of f, one window per month. The latest window is last,
-// because it finds what changes during the pass. It has no end if f has none.
+// cuts returns the bounds of the windows of f, one window per month. The latest window is the last
+// one, so that it finds the records that change during the pass. If f has no end, neither has that
+// window.
 func (f windowPlan) cuts() []time.Time {
 	end := f.Until
 	if end.IsZero() {
@@ -97,7 +101,7 @@ func (f windowPlan) cuts() []time.Time {
 	return append(all, f.Until)
 }
 
-// month returns the beginning of the month of at, in UTC.
+// month returns the beginning of the month of a time, in UTC.
 func month(at time.Time) time.Time {
 	y, m, _ := at.UTC().Date()
 	return time.Date(y, m, 1, 0, 0, 0, 0, time.UTC)

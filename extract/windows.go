@@ -12,12 +12,13 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// windows are the time windows that a pass requests one after the other. Each is a tuple: a month
-// and its year as numbers, or two times, of which the second is null if there is no end.
+// windows are the time windows that a pass requests one after the other. Each is a tuple. A month
+// is [6,2024]: the month and its year. A range is a beginning and an end, as times; the end is null
+// if there is none.
 //
-// A server may include the bounds or exclude them. So each window of times begins one step before
-// the end of the previous one: no record is lost between windows, and the key identifies records
-// that come twice.
+// A server may include the bounds of a range or exclude them. So each range begins one step of the
+// time format before the end of the previous range. No record is lost between two ranges, and the
+// key identifies records that come twice.
 type windows struct {
 	s     schemas.Stream
 	plan  windowPlan
@@ -52,7 +53,7 @@ func newWindows(s schemas.Stream, f windowPlan) *windows {
 
 func monthLine(at time.Time) []byte { return fmt.Appendf(nil, "[%d,%d]", at.Month(), at.Year()) }
 
-// fed returns the parameters that take a tuple's values.
+// fed returns the parameters that take the values of a tuple.
 func (w *windows) fed() []schemas.Param {
 	names := [2]string{w.s.Incremental.Param, w.s.Incremental.Until}
 	if w.s.Months.Set() {
@@ -62,7 +63,7 @@ func (w *windows) fed() []schemas.Param {
 	return []schemas.Param{{Name: names[0], In: in}, {Name: names[1], In: in}}
 }
 
-// placeOf returns where a stream's requests carry their parameters.
+// placeOf returns where the requests of a stream have their paging parameters: body or query.
 func placeOf(s schemas.Stream) string {
 	if s.Method == http.MethodPost && !s.Pagination.Query {
 		return "body"
@@ -87,8 +88,7 @@ func (w *windows) count() int {
 	return len(w.lines)
 }
 
-// over reports whether the remaining windows can be expected to be empty. f is the plan in the
-// cursor.
+// over reports whether the remaining windows are expected to be empty. f is the plan in the cursor.
 func (w *windows) over(f windowPlan) bool {
 	return w != nil && f.openStart() && f.exhausted()
 }
@@ -102,7 +102,8 @@ func (p *pass) byWindow(ctx context.Context) iter.Seq2[Page, error] {
 	}
 }
 
-// reach returns how many tuples are fetched ahead: few if the end may be near.
+// reach returns how many tuples are fetched ahead. It returns few if the number of windows is not
+// known.
 func (f *fanPass) reach() int {
 	if f.windows != nil && f.mark.Plan.openStart() {
 		return min(f.c.parallel, 4)
@@ -110,13 +111,13 @@ func (f *fanPass) reach() int {
 	return f.c.parallel
 }
 
-// check compares the records of a range with its bounds. If the server ignores the parameters,
-// every range would read the whole list.
+// check compares the records of a range with its bounds. It returns an error for a record outside
+// the range: the server ignores the parameters, and every range would read the whole list.
 func (w *windows) check(p *pass, line string, records []byte) error {
 	if w == nil || w.s.Months.Set() || len(records) == 0 {
 		return nil
 	}
-	records = append(slices.Clone(records), ']') // a batch has no closing bracket
+	records = append(slices.Clone(records), ']') // records has no closing bracket
 	d := p.c.docs.Get().(*doc)
 	defer p.c.docs.Put(d)
 	if err := d.scan(records); err != nil {
@@ -130,7 +131,8 @@ func (w *windows) check(p *pass, line string, records []byte) error {
 	return d.err
 }
 
-// checkRange returns an error for a record outside the range of a line.
+// checkRange returns an error if the record r is outside the range in line. It ignores records
+// without a time.
 func (w *windows) checkRange(d *doc, r value, line string) error {
 	i := w.s.Incremental
 	at, ok := d.moment(d.get(r, i.Field), i.Format)
@@ -152,7 +154,7 @@ func (w *windows) checkRange(d *doc, r value, line string) error {
 	return nil
 }
 
-// end returns the facts of the pass after all windows.
+// end returns the facts of a pass that has read all windows.
 func (w *windows) end(f *fanPass) *End {
 	m := &f.mark
 	e := &End{
@@ -177,8 +179,8 @@ func stepOf(format string) time.Duration {
 	return time.Second
 }
 
-// slack is how far before its beginning a range is requested. It is one step of the time format,
-// because the server may exclude the bound. If the times have no zone, it is skew.
+// slack returns how far before its beginning a range is requested. It is one step of the time
+// format, because the server may exclude the bound. If times have no zone, it is skew.
 func slack(format string) time.Duration {
 	if zoneless(format) {
 		return skew
@@ -190,7 +192,8 @@ func zoneless(format string) bool {
 	return format == schemas.MomentDate || format == schemas.MomentDateTime
 }
 
-// presentMonth returns the parameters for the present month of a list by months.
+// presentMonth returns the parameters for the present month if the list is read by months,
+// otherwise none.
 func presentMonth(s schemas.Stream, now time.Time) ([]bound, error) {
 	if !s.Months.Set() {
 		return nil, nil
