@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// array reads an array that is a value of f: child rows, a list, or JSON text.
+// array reads an array, the value of f at i. It stores child rows, a list, or JSON text.
 func (m *Mapper) array(f *field, i, row int) (end int) {
 	b := m.raw
 	c := f.column
@@ -34,8 +34,8 @@ func (m *Mapper) array(f *field, i, row int) (end int) {
 	return m.anyArray(f, i, row)
 }
 
-// emptyList stores []. In a column of scalars it is null, because the platform also writes [] for "no
-// such object".
+// emptyList stores an empty array. In a column of scalars it becomes null, because the platform
+// also writes [] if there is no such object.
 func (m *Mapper) emptyList(c *column, row int) {
 	switch c.kind {
 	case kindList:
@@ -48,11 +48,12 @@ func (m *Mapper) emptyList(c *column, row int) {
 			c.empty = true
 		}
 	default:
-		c.empty = true // if the column becomes JSON, it is read again as []
+		c.empty = true // if the column becomes JSON, the array is read again and stored as []
 	}
 }
 
-// list reads the elements of a list of scalars, starting at the first.
+// list reads the elements of an array of scalars into a list column. i is the position of the first
+// element.
 func (m *Mapper) list(f *field, i, row int) (end int) {
 	b := m.raw
 	c := f.column
@@ -86,7 +87,7 @@ func (m *Mapper) list(f *field, i, row int) (end int) {
 	return i
 }
 
-// element reads one element of a list into row n of e.
+// element reads one element of an array into row n of e, the column of elements.
 func (m *Mapper) element(e *column, i, n int) (end int) {
 	b := m.raw
 	m.tok.kind = 0
@@ -112,7 +113,8 @@ func (m *Mapper) element(e *column, i, n int) (end int) {
 	return end
 }
 
-// objectAfterNulls reports whether the elements from i on are nulls followed by an object.
+// objectAfterNulls reports whether the elements from i on are one or more nulls, followed by an
+// object.
 func objectAfterNulls(b []byte, i int) bool {
 	for binary.LittleEndian.Uint32(b[i:]) == wordNull {
 		if i = space(b, i+4); b[i] != ',' {
@@ -123,8 +125,9 @@ func objectAfterNulls(b []byte, i int) bool {
 	return b[i] == '{'
 }
 
-// children reads objects, starting at the first, into rows of the table of f. Nulls among them are
-// rejected. It declines an array with any other elements.
+// children reads an array of objects into rows of the child table of f. i is the position of the
+// first element. Each null among the objects becomes a reject. If there is an element of another
+// type, children stores nothing and returns decline.
 func (m *Mapper) children(f *field, i, row int) (end int) {
 	b := m.raw
 	if f.rows == nil {
@@ -166,7 +169,7 @@ func (m *Mapper) children(f *field, i, row int) (end int) {
 	}
 }
 
-// anyArray reads an array that is neither a list of the column's type nor consists of objects.
+// anyArray reads an array that neither fits the list type of the column nor consists of objects.
 func (m *Mapper) anyArray(f *field, i, row int) (end int) {
 	c := f.column
 	if c.kind == kindJSON {
@@ -197,8 +200,8 @@ func (m *Mapper) anyArray(f *field, i, row int) (end int) {
 	return end
 }
 
-// typeOfElement returns the narrowest element type that holds t. The column's declared type does not
-// apply to elements.
+// typeOfElement returns the narrowest type that holds the element t. The declared type of the
+// column does not apply to elements.
 func (c *column) typeOfElement(t *token) arrow.DataType {
 	if c.verbatim {
 		return schemas.Text
@@ -206,7 +209,8 @@ func (c *column) typeOfElement(t *token) arrow.DataType {
 	return typeOf(nil, t)
 }
 
-// elementType returns the list type of the array at i for column c; nil if an element is not a scalar.
+// elementType returns the list type that holds the array at i for column c; nil if an element is
+// not a scalar. end is the position after the array, or a negative code.
 func (m *Mapper) elementType(c *column, i int) (list arrow.DataType, end int) {
 	b := m.raw
 	elem := schemas.Null

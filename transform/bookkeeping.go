@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// rootColumns are penstock's own columns whose values differ between records.
+// rootColumns are those of penstock's own columns whose values differ between records.
 type rootColumns struct{ ordinal, hash *column }
 
 func newRootColumns(mem memory.Allocator) rootColumns {
@@ -21,7 +21,7 @@ func ownColumn(mem memory.Allocator, t arrow.DataType) *column {
 	return c
 }
 
-// append adds a record's ordinal and hash.
+// append adds the ordinal and the hash of a record.
 func (o *rootColumns) append(row int, ordinal int64, s *sum) {
 	if row >= o.ordinal.room {
 		o.ordinal.grow(row)
@@ -56,8 +56,8 @@ func (o *rootColumns) free() {
 	o.hash.free()
 }
 
-// constants are the columns with the same value in all rows. They are built once, for the longest batch
-// so far, and sliced.
+// constants are the columns that have the same value in all rows. They are built for the longest
+// batch so far, and shorter batches use a slice of them.
 type constants struct {
 	stamp   Stamp
 	rows    int
@@ -111,15 +111,15 @@ func sameText(s string, rows int) arrow.Array {
 	return fixedArray(schemas.Text, rows, nil, arrow.Int32Traits.CastToBytes(offsets), data[:cap(data)])
 }
 
-// slice returns the first rows of penstock's own columns of every table, with hash among them. The
-// caller releases them.
+// slice returns penstock's own columns that every table has, cut to the given number of rows. One
+// of them is the column hash. The caller releases them.
 func (c *constants) slice(hash arrow.Array, rows int) []arrow.Array {
 	cut := func(a arrow.Array) arrow.Array { return array.NewSlice(a, 0, int64(rows)) }
 	return []arrow.Array{cut(c.synced), cut(c.run), hash, cut(c.deleted), cut(c.via)}
 }
 
-// ownFields returns penstock's own columns of a table. The level is 0 for the root table, 1 for its child tables, and
-// so on. The type key is that of the root table's key.
+// ownFields returns penstock's own columns of a table. The level is 0 for the root table, 1 for its
+// child tables, and so on. key is the type of the key of the root table.
 func ownFields(level int, key arrow.DataType) []arrow.Field {
 	field := func(name string, t arrow.DataType) arrow.Field {
 		return arrow.Field{Name: name, Type: t, Nullable: true}

@@ -6,26 +6,26 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A source may send any number of member names, so the columns and child tables of a stream are
-// limited. Values beyond the limit are stored as one JSON value per record, see rest.go. A column
-// counts once it has a type. Columns of the destination's tables count first, so that the order of
-// members is irrelevant once the limit is reached. // Invariant 6
+// A source may send any number of member names, so a stream has a limit of columns and a limit of
+// child tables. Values beyond a limit are stored together, as one JSON value per record; see
+// rest.go. A column counts once it has a type. The columns of the destination's tables count first.
+// So once the limit is reached, the order of members does not decide which of them have a column. // Invariant 6
 
 const (
 	maxNameBytes = 1024 // longer member names get no column
-	spareFields  = 2000 // fields besides the columns: objects, and members that have only been null
+	spareFields  = 2000 // fields without a column: objects, and members that were always null
 )
 
 // bound counts the columns and child tables of a stream.
 type bound struct {
 	maxColumns, maxTables int
-	columns, tables       int
-	fields                int       // fields created, with or without a column
-	admitted              []*column // columns counted since the page began
+	columns, tables       int       // how many there are
+	fields                int       // how many fields were created, with or without a column
+	admitted              []*column // columns that were counted since the page began
 	exceeded              bool      // the current record has values beyond the limit
-	crossed               bool      // the previous record had such values: the next one is split at once
+	crossed               bool      // the previous record had such values, so the next record is split at once
 	beyond                []string  // pointers of the first few fields beyond the limit
-	nothing               field     // shared field of members that have no value and no field
+	nothing               field     // field of all members beyond the limit that have no value
 }
 
 func newBound(s schemas.Stream, known []schemas.Table) bound {
@@ -47,7 +47,8 @@ func newBound(s schemas.Stream, known []schemas.Table) bound {
 	return b
 }
 
-// admit counts c, unless c is already counted. It returns false if the limit is reached, so that c gets no values.
+// admit counts the column c, unless it is already counted. It returns false if the limit is
+// reached. Then c gets no values.
 func (b *bound) admit(c *column) bool {
 	if c.counted {
 		return true
@@ -61,7 +62,7 @@ func (b *bound) admit(c *column) bool {
 	return true
 }
 
-// dismiss uncounts the columns that were admitted after the first n.
+// dismiss takes back the counting of all columns that were admitted after the first n.
 func (b *bound) dismiss(n int) {
 	for _, c := range b.admitted[n:] {
 		c.counted = false
@@ -70,25 +71,25 @@ func (b *bound) dismiss(n int) {
 	b.admitted = b.admitted[:n]
 }
 
-// countTable counts a child table that gets its first row.
+// countTable counts a child table when it gets its first row.
 func (b *bound) countTable(t *table) {
 	if !t.used {
 		b.tables++
 	}
 }
 
-// roomFor reports whether a member of this name may get a field, and counts the field. No more than the given number
-// of fields may exist.
-func (b *bound) roomFor(name string, most int) bool {
-	if len(name) > maxNameBytes || b.fields >= most {
+// roomFor reports whether a member of this name may get a field. If it may, roomFor counts the
+// field. limit is how many fields there may be.
+func (b *bound) roomFor(name string, limit int) bool {
+	if len(name) > maxNameBytes || b.fields >= limit {
 		return false
 	}
 	b.fields++
 	return true
 }
 
-// fieldBeyondLimit returns the field for a member beyond the limit: a shared one if the value at i is empty,
-// else nil.
+// fieldBeyondLimit returns the field for a member beyond the limit, whose value is at i. If the
+// value is empty, it returns a field that such members share, otherwise nil.
 func (m *Mapper) fieldBeyondLimit(o *object, i int) *field {
 	if _, void := m.void(i, 0); !void {
 		return nil
@@ -99,8 +100,8 @@ func (m *Mapper) fieldBeyondLimit(o *object, i int) *field {
 	return f
 }
 
-// void reports whether the value at i is null, [], {} or an object with only such values, and where it
-// ends.
+// void reports whether the value at i is null, [], {}, or an object that has only such values. end
+// is the position after such a value.
 func (m *Mapper) void(i, depth int) (end int, ok bool) {
 	b := m.raw
 	switch b[i] {
@@ -139,7 +140,7 @@ func (m *Mapper) void(i, depth int) (end int, ok bool) {
 	return i, false
 }
 
-// noteBeyond remembers the pointers of a few fields beyond the limit, for display.
+// noteBeyond stores up to maxBeyond pointers of fields beyond the limit, for messages.
 func (b *bound) noteBeyond(pointers []string) {
 	for _, p := range pointers {
 		if len(b.beyond) < maxBeyond && !slices.Contains(b.beyond, p) {
@@ -148,11 +149,12 @@ func (b *bound) noteBeyond(pointers []string) {
 	}
 }
 
-// maxBeyond is the number of pointers that noteBeyond remembers.
+// maxBeyond is how many pointers noteBeyond stores.
 const maxBeyond = 3
 
-// always reports whether the field at a pointer of t gets a column regardless of the limit, because the
-// stream or its rules name it.
+// always reports whether the field at a pointer in the rows of t has a column even beyond the
+// limit. That is so if the stream or its rules name the field, and for records that are not
+// objects.
 func (m *Mapper) always(t *table, pointer string) bool {
 	path := schemas.Column(t.path + pointer)
 	if _, declared := m.declared[path]; declared || m.rules.filters(path) {
@@ -165,7 +167,7 @@ func (m *Mapper) always(t *table, pointer string) bool {
 	return name == contextName || m.volatile[name] || slices.Contains(m.stream.Key, path)
 }
 
-// BeyondLimit returns the pointers of some fields that have neither a column nor a child table because the
-// stream has reached its limit. Their values are in [schemas.ColRest]. It returns none while everything
-// fits.
+// BeyondLimit returns the pointers of up to three fields that have neither a column nor a child
+// table, because the stream has reached its limit. Their values are in [schemas.ColRest]. It
+// returns none as long as all fields fit.
 func (m *Mapper) BeyondLimit() []string { return m.bound.beyond }

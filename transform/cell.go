@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// appendText appends the value of a key column in row, in canonical spelling.
+// appendText appends the value of a key column in row as text. Equal values give equal text.
 func (c *column) appendText(dst []byte, row int) []byte {
 	switch c.kind {
 	case kindText, kindJSON:

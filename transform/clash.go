@@ -8,43 +8,44 @@ import (
 )
 
 // Clash is a record that has the same key as an earlier record of the pass, but other content. The
-// content excludes volatile fields and the context that penstock adds to the record (its parent, its
-// stage).
+// content is everything except volatile fields and the member _context, in which penstock adds the
+// record's parent or stage.
 type Clash struct {
-	Hash     uint64 // of the key; the same in every process
-	Key      string // as JSON
-	SamePage bool   // both records were on one page
-	Record   []byte // the later one, as received; valid until the judge returns
+	Hash     uint64 // hash of the key; the same in every process
+	Key      string // the key as JSON
+	SamePage bool   // both records are on the same page
+	Record   []byte // the later record, as received; valid until the judge function returns
 }
 
 // Repeats counts the records whose key an earlier record of the pass had.
 type Repeats struct {
-	Same     int64 // the same content
-	Changed  int64 // other content, judged as Changed
-	Open     int64 // other content, judged as Open
-	Rejected int64 // other content, judged as Refuted
-	Lossy    bool  // there were too many keys to remember, so some records were not compared
+	Same     int64 // with the content of the earlier record
+	Changed  int64 // with other content, judged as ClashChanged
+	Open     int64 // with other content, judged as ClashOpen
+	Rejected int64 // with other content, judged as ClashRefuted
+	Lossy    bool  // there were more keys than slots, so some records were not compared
 }
 
-// Compared returns how many of the kept records were compared.
+// Compared returns how many records were compared with an earlier record and kept.
 func (r Repeats) Compared() int64 { return r.Same + r.Changed + r.Open }
 
 // ClashVerdict says what a Clash means.
 type ClashVerdict int
 
-// The record is kept as the later version, unless it is Refuted.
+// The record of a Clash is kept as the later version, unless the verdict is ClashRefuted.
 const (
 	ClashOpen    ClashVerdict = iota // not known yet
 	ClashChanged                     // the same record, which changed while the list was read
 	ClashRefuted                     // a different record: it is rejected
 )
 
-// CompareKeys makes m compare records with the same key. The function judge decides about each record whose content
-// differs from the first record with its key. m may call judge more than once for a record, because it may read a page
-// more than once. CompareKeys must be called before the first Append. The last argument is the maximum number of slots
-// for keys, a power of two: use [MostKeySlots] unless memory is scarce.
-func (m *Mapper) CompareKeys(judge func(Clash) ClashVerdict, most int) {
-	m.clashes = &clashes{judge: judge, seen: keyTable{most: most}}
+// CompareKeys makes m compare records with the same key. If the content of a record differs from
+// that of the first record with its key, m calls judge for it. m may call judge more than once for
+// a record, because it may read a page more than once. CompareKeys must be called before the first
+// Append. maxSlots is the maximum number of keys that are compared, a power of two: use
+// [MostKeySlots] unless memory is scarce.
+func (m *Mapper) CompareKeys(judge func(Clash) ClashVerdict, maxSlots int) {
+	m.clashes = &clashes{judge: judge, seen: keyTable{most: maxSlots}}
 }
 
 // Repeats returns the counts of the comparison so far.
@@ -63,7 +64,7 @@ type clashes struct {
 	page  uint32 // ordinal of the first record of the current page
 
 	repeats Repeats
-	before  Repeats // as of the start of the batch
+	before  Repeats // the counts when the batch began
 }
 
 // pageFirst returns the ordinal of the first record of the last page.
@@ -74,32 +75,32 @@ func (c *clashes) pageFirst() int64 {
 	return int64(c.page)
 }
 
-// begin sets the ordinal of the first record of the next page.
+// begin notes that a page begins whose first record has this ordinal.
 func (c *clashes) begin(ordinal int64) {
 	if c != nil {
 		c.page = uint32(ordinal)
 	}
 }
 
-// undo resets the counts to those at the start of the batch.
+// undo sets the counts back to those at the beginning of the batch.
 func (c *clashes) undo() {
 	if c != nil {
 		c.repeats = c.before
 	}
 }
 
-// flush records that a batch is complete.
+// flush notes that a batch is complete.
 func (c *clashes) flush() {
 	if c != nil {
 		c.before = c.repeats
 	}
 }
 
-// contextName is the member that penstock adds to say where a record was found.
+// contextName is the name of the member in which penstock adds where a record was found.
 const contextName = "_context"
 
-// clashing reports whether the record raw[begin:end], stored in row, must be rejected because an
-// earlier record has its key.
+// clashing compares the record raw[begin:end], stored in row, with an earlier record of the same
+// key. It reports whether the record must be rejected.
 func (m *Mapper) clashing(begin, end, row int) bool {
 	c := m.clashes
 	if c == nil || m.stale || len(m.key) == 0 {
@@ -131,7 +132,7 @@ func (m *Mapper) clashing(begin, end, row int) bool {
 	return false
 }
 
-// content returns a hash of the current record without its context.
+// content returns a hash of the current record without its member _context.
 func (m *Mapper) content() uint32 {
 	added, mixed := m.sum.added, m.sum.mixed
 	if h := m.contextHash; h != 0 {
@@ -142,8 +143,8 @@ func (m *Mapper) content() uint32 {
 	return uint32(v ^ v>>32)
 }
 
-// appendKeyPart appends the value of row as text. A number and its text are the same key, because the
-// column may be widened to text during the pass.
+// appendKeyPart appends the value in row as text. A number gives the same text as a string with
+// that number, because the column may be widened to text during the pass.
 func (c *column) appendKeyPart(dst []byte, row int) []byte {
 	switch c.kind {
 	case kindInt:
@@ -154,11 +155,12 @@ func (c *column) appendKeyPart(dst []byte, row int) []byte {
 	return c.appendJSON(dst, row)
 }
 
-// keyEntry is what is remembered about the first record with a key.
+// keyEntry is what keyTable stores about the first record with a key: a hash of its content, and
+// its ordinal.
 type keyEntry struct{ content, ordinal uint32 }
 
-// keyTable maps hashes of keys to entries, with open addressing. When it has reached its maximum of slots and is full,
-// new keys replace old ones. // Invariant 6
+// keyTable is a hash table with open addressing. It maps hashes of keys to entries. When it has its
+// maximum of slots and three quarters are used, new keys replace old ones. // Invariant 6
 type keyTable struct {
 	most  int // maximum of slots
 	slots []keySlot
@@ -174,10 +176,10 @@ type keySlot struct {
 
 const keySlotsFirst = 1 << 8
 
-// MostKeySlots is the maximum of slots for comparing keys: 16 MiB.
+// MostKeySlots is the usual maximum of slots for [Mapper.CompareKeys]. They take 16 MiB.
 const MostKeySlots = 1 << 20
 
-// put returns the entry of hash and true, or stores e and returns false.
+// put returns the entry of hash and true. If there is none, it stores e, and returns e and false.
 func (t *keyTable) put(hash uint64, e keyEntry) (keyEntry, bool) {
 	if hash == 0 {
 		hash = 1
@@ -204,7 +206,7 @@ func (t *keyTable) put(hash uint64, e keyEntry) (keyEntry, bool) {
 	return e, false
 }
 
-// keyProbes is how many slots are probed for a key in a full table.
+// keyProbes is how many slots are examined for a key in a full table.
 const keyProbes = 16
 
 func (t *keyTable) full() bool { return t.used >= len(t.slots)/4*3 }

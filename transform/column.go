@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// kind is how a column stores its values. It follows from the column's type.
+// kind is how a column stores its values. It follows from the type of the column.
 type kind uint8
 
 const (
@@ -53,7 +53,7 @@ func kindOf(t arrow.DataType) kind {
 	return kindNone
 }
 
-// width returns the bytes per row in the column's fixed buffer.
+// width returns how many bytes a row takes in the fixed buffer of the column.
 func (k kind) width() int {
 	switch k {
 	case kindInt, kindTime, kindFloat:
@@ -66,20 +66,20 @@ func (k kind) width() int {
 	return 0
 }
 
-// column collects the values of one field in buffers that Arrow takes over. Rows without a value cost
-// nothing: writing row n first fills the rows since the last value with nulls, and only columns with
-// nulls have a validity bitmap.
+// column collects the values of one field in buffers that Arrow takes over. A row without a value
+// costs nothing until a later row has one: writing row n first fills the rows since the last value
+// with nulls. Only columns with nulls have a validity bitmap.
 type column struct {
 	mem  memory.Allocator
 	kind kind
-	n    int // rows so far; the last one has a value unless the row was truncated
-	room int // capacity of the buffers in rows
+	n    int // rows so far, up to the last one with a value
+	room int // how many rows the buffers can hold
 
 	used  int    // used bytes of data
 	data  []byte // texts, one after the other
 	valid []byte // validity bitmap; nil: no row is null
 
-	// One of these is used; it is a view of fixed.
+	// At most one of these is used. It is the buffer fixed, as a slice of the type for the kind.
 	ints     []int64
 	decimals []decimal128.Num
 	floats   []float64
@@ -87,25 +87,25 @@ type column struct {
 	offsets  []int32 // of texts and lists; row i ends at offsets[i+1]
 	bits     []byte
 
-	elem  *column // a list's elements
-	items int     // number of elements
+	elem  *column // elements of a list column
+	items int     // number of elements in all rows
 
 	fixed    []byte
-	declared arrow.DataType // in the catalogue; may be nil
-	scale    int32          // of a decimal
-	whole    int32          // integer digits of a decimal
-	anyInt   bool           // a decimal that accepts every integer
+	declared arrow.DataType // type that the stream declares; may be nil
+	scale    int32          // of a decimal column: digits after the point
+	whole    int32          // of a decimal column: digits before the point
+	anyInt   bool           // of a decimal column: it accepts every integer
 	quoted   bool           // strings that spell plain decimals are stored as numbers
 
-	typ      arrow.DataType // a type of the lattice
-	key      bool           // part of the table's key: accepts only scalars
+	typ      arrow.DataType // present type, one of the lattice in package schemas
+	key      bool           // part of the table's key, so it accepts only scalars
 	verbatim bool           // scalars are kept in their original spelling
 	name     string
-	source   string // JSON pointer within the table's row
+	source   string // JSON pointer from a row of the table to the field
 	scratch  []byte
-	empty    bool // an empty list came, which the type could not hold
-	counted  bool // counts as a column of the stream; see bound
-	always   bool // exempt from the limit
+	empty    bool // an empty array came, which the type cannot hold
+	counted  bool // it counts toward the limit of columns; see bound
+	always   bool // it has values even beyond the limit of columns
 
 	rowHint, byteHint int // sizes of the last batch
 }
@@ -113,7 +113,7 @@ type column struct {
 // firstRoom is a column's first capacity in rows.
 const firstRoom = 64
 
-// settle prepares the column for values of its type. It drops stored values.
+// settle prepares the column for values of its present type. It drops the stored values.
 func (c *column) settle() {
 	k := kindOf(c.typ)
 	if k != c.kind {
@@ -139,7 +139,7 @@ func (c *column) settle() {
 
 func isDecimal(t arrow.DataType) bool { return t != nil && t.ID() == arrow.DECIMAL128 }
 
-// clear drops the rows and keeps the buffers.
+// clear drops the rows but keeps the buffers.
 func (c *column) clear() {
 	c.n, c.used, c.items, c.empty = 0, 0, 0, false
 	c.release(&c.valid)
@@ -169,7 +169,7 @@ func (c *column) release(b *[]byte) {
 	}
 }
 
-// at prepares the column for writing row: rows before it without a value become null.
+// at prepares the column for writing a value in row. Earlier rows without a value become null.
 func (c *column) at(row int) {
 	if row != c.n || row >= c.room {
 		c.prepareRow(row)
@@ -207,7 +207,7 @@ func fill(s []int32, v int32) {
 	}
 }
 
-// set marks row, the last one, as having a value.
+// set notes that row, which is the last one, has a value.
 func (c *column) set(row int) {
 	if c.valid != nil {
 		c.valid[row>>3] |= 1 << (row & 7)
@@ -215,7 +215,7 @@ func (c *column) set(row int) {
 	c.n = row + 1
 }
 
-// has reports whether row, the last one of the table, has a value.
+// has reports whether row, which is the last row of the table, has a value.
 func (c *column) has(row int) bool { return c.n == row+1 }
 
 // null reports whether row has no value.
@@ -223,7 +223,7 @@ func (c *column) null(row int) bool {
 	return row >= c.n || c.valid != nil && c.valid[row>>3]&(1<<(row&7)) == 0
 }
 
-// grow makes room for row, at least doubling the capacity.
+// grow makes room for row. It at least doubles the capacity.
 func (c *column) grow(row int) {
 	room := max(firstRoom, c.rowHint, 2*c.room, row+1)
 	room = (room + 63) &^ 63
@@ -263,7 +263,7 @@ func (c *column) resize(b *[]byte, size int) {
 	*b = c.mem.Reallocate(size, *b)
 }
 
-// view sets the typed slice of the column's kind to the fixed buffer.
+// view makes the typed slice for the kind of the column a view of the fixed buffer.
 func (c *column) view() {
 	c.ints, c.decimals, c.floats, c.dates, c.offsets, c.bits = nil, nil, nil, nil, nil, nil
 	if c.fixed == nil {
@@ -285,20 +285,20 @@ func (c *column) view() {
 	}
 }
 
-// bitmap returns a cleared bitmap for the column's capacity.
+// bitmap returns a bitmap of zeros for the rows that the buffers can hold.
 func (c *column) bitmap() []byte {
 	b := c.mem.Allocate(c.room / 8)
 	clear(b)
 	return b
 }
 
-// stretch makes room for at least n bytes of text after the first used ones.
+// stretch makes room for at least n bytes of text after the first used bytes of data.
 func (c *column) stretch(used, n int) {
 	size := max(2*len(c.data), c.byteHint, used+n, firstRoom*8)
 	c.resize(&c.data, (size+63)&^63)
 }
 
-// truncate removes the rows from row on.
+// truncate removes row and all rows after it.
 func (c *column) truncate(row int) {
 	if c.n <= row {
 		return
@@ -319,7 +319,7 @@ func (c *column) truncate(row int) {
 	c.n = row
 }
 
-// bytes returns the size of the stored values.
+// bytes returns how many bytes the stored values take.
 func (c *column) bytes() int64 {
 	if c.kind <= kindStale {
 		return 0
@@ -341,7 +341,7 @@ func setBits(b []byte, n int) {
 	}
 }
 
-// clearBits clears the bits from begin to end.
+// clearBits clears the bits from begin to end, without end.
 func clearBits(b []byte, begin, end int) {
 	if b == nil {
 		return

@@ -10,17 +10,19 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pendingReject is a reject in preparation, caused by a contract.
+// pendingReject is a reject that a contract causes, as long as its record was not found in the
+// page.
 type pendingReject struct {
-	row     int    // of the root table
+	row     int    // row of the root table
 	pointer string // "": the whole record
 	wanted  string
 	reason  string
 	hidden  bool   // the value must not be shown
-	raw     string // the value, if the pointer does not lead to it
+	raw     string // the value, if the pointer does not lead to it; otherwise ""
 }
 
-// checkContract checks the batches against the contract. Only violations of a frozen contract are errors.
+// checkContract checks the batches against the contract of the stream. It returns an error only for
+// violations of a frozen contract. For other violations, it leaves out records or values.
 func (w *work) checkContract() error {
 	var diff []string
 	for _, t := range w.tables {
@@ -43,8 +45,9 @@ func (w *work) checkContract() error {
 	return nil
 }
 
-// checkNewTable handles a table that would be new. If it is the root table, all records are left out; if it
-// is a child table, all of its rows.
+// checkNewTable handles a table that the destination does not have. If it is the root table, all
+// records are left out. If it is a child table, all of its rows are. With a frozen contract,
+// nothing is left out, and diff says what is new.
 func (w *work) checkNewTable(t *openBatch) (diff []string) {
 	rows := w.remainingRows(t, nil)
 	if len(rows) == 0 {
@@ -63,13 +66,13 @@ func (w *work) checkNewTable(t *openBatch) (diff []string) {
 		}
 		t.excluded[row] = true
 		if w.parentExcluded(t) {
-			continue // the parent table's reject includes it
+			continue // the reject for the parent table includes this row
 		}
 		w.add(t, row, xxh3.HashString("without "+t.table.Name)^w.position(t, row))
 		pointer := w.pointer(t, row)
 		if policy == schemas.DiscardValue {
 			if t.place.ints[row] > 0 {
-				continue // the reject for its array includes it
+				continue // the reject for the first element covers the whole array
 			}
 			pointer = pointer[:len(pointer)-len("/0")]
 		}
@@ -78,13 +81,13 @@ func (w *work) checkNewTable(t *openBatch) (diff []string) {
 	return nil
 }
 
-// parentExcluded reports whether t is a child of a table that is itself left out.
+// parentExcluded reports whether the parent table of t is left out itself.
 func (w *work) parentExcluded(t *openBatch) bool {
 	return slices.ContainsFunc(w.tables, func(o *openBatch) bool { return o.fresh && o.node == t.node.parent })
 }
 
-// checkNewColumn handles a column that would be new. A column without values is no violation, and is not
-// created.
+// checkNewColumn handles a column that the destination does not have. A column without values is
+// not created, and violates no contract.
 func (w *work) checkNewColumn(t *openBatch, st step) (diff []string) {
 	typ := schemas.TypeName(schemas.TypeOf(st.field))
 	reason := fmt.Sprintf("the contract does not allow the new column %s of %s", st.field.Name, t.table.Name)
@@ -98,8 +101,8 @@ func (w *work) checkNewColumn(t *openBatch, st step) (diff []string) {
 	return nil
 }
 
-// checkType handles a column whose type was widened. Values that fit the table's present type are kept
-// in that type.
+// checkType handles a column whose type was widened. Values that fit the type in the destination
+// are stored in that type.
 func (w *work) checkType(t *openBatch, st step) (diff []string) {
 	policy := w.m.stream.Rules.Contract.Types
 	narrowed := w.narrow(t, st)
@@ -122,7 +125,7 @@ func (w *work) checkType(t *openBatch, st step) (diff []string) {
 	return nil
 }
 
-// keepOut leaves out records, or only their values in one column.
+// keepOut leaves out the records of some rows, or only their values in one column, as policy says.
 func (w *work) keepOut(t *openBatch, st step, rows []int, policy schemas.Policy, n pendingReject) {
 	h := xxh3.HashString("without " + st.path)
 	for _, row := range rows {
@@ -130,7 +133,8 @@ func (w *work) keepOut(t *openBatch, st step, rows []int, policy schemas.Policy,
 			w.refuse(t.recordOf(row), n.wanted, n.reason)
 			continue
 		}
-		// Change the hash: the row must be written again once the contract allows the value.
+		// Without this change of the hash, the row would not be written again when the contract
+		// allows the value.
 		w.add(t, row, h^w.position(t, row))
 		n.row, n.pointer = t.recordOf(row), w.pointer(t, row)+schemas.Source(st.field)
 		if st.field.Name == schemas.ColRest {
@@ -140,7 +144,7 @@ func (w *work) keepOut(t *openBatch, st step, rows []int, policy schemas.Policy,
 	}
 }
 
-// refuse leaves out a record.
+// refuse leaves out the record in a row of the root table.
 func (w *work) refuse(row int, wanted, reason string) {
 	if w.excluded[row] {
 		return
@@ -153,8 +157,8 @@ func (w *work) refuse(row int, wanted, reason string) {
 	w.notes = append(w.notes, pendingReject{row: row, wanted: wanted, reason: reason})
 }
 
-// remainingRows returns the rows of t that are still to be loaded and, if src is not nil, have a value in
-// src.
+// remainingRows returns the rows of t whose records are not left out. If src is not nil, it returns
+// only rows that have a value in src.
 func (w *work) remainingRows(t *openBatch, src *column) (rows []int) {
 	for row := range t.rows {
 		if !w.excluded[t.recordOf(row)] && (src == nil || !src.isEmpty(row)) {
@@ -164,7 +168,7 @@ func (w *work) remainingRows(t *openBatch, src *column) (rows []int) {
 	return rows
 }
 
-// pointer returns the JSON pointer from the record to the source of a row of t.
+// pointer returns the JSON pointer from the record to the object from which a row of t was made.
 func (w *work) pointer(t *openBatch, row int) string {
 	if t.node.parent == nil {
 		return ""
@@ -173,7 +177,8 @@ func (w *work) pointer(t *openBatch, row int) string {
 	return spread(t.node, path)
 }
 
-// spread inserts the member names between the array positions of a path.
+// spread inserts the names of members into a path of array positions. From /0/2 it makes
+// /items/0/prices/2.
 func spread(t *table, path string) string {
 	if t.parent == nil {
 		return ""

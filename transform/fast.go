@@ -8,12 +8,12 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 )
 
-// The functions in this file read one value of the column's kind directly from the page into the
-// column's buffers. They return the position after the value. For other kinds and unusual spellings
-// they return decline, and [Mapper.store] handles the value.
+// Each function in this file reads one value of the column's kind directly from the page into the
+// buffers of the column. It returns the position after the value. For a value of another kind or
+// with an unusual spelling, it returns decline, and [Mapper.store] handles the value.
 
-// text stores the string whose opening quote is before b[i]. It copies while it scans, eight bytes at a
-// time.
+// text stores the string that begins at i, after its opening quote. It copies while it scans, eight
+// bytes at a time.
 func (c *column) text(row int, b []byte, i int) (end int) {
 	c.at(row)
 	dst, d := c.data, c.used
@@ -62,7 +62,8 @@ func (c *column) text(row int, b []byte, i int) (end int) {
 	return i + 1
 }
 
-// fastDigits is the maximum of digits in the fast functions: every such number fits into an int64.
+// fastDigits is the maximum of digits in these functions. Every number with so many digits fits
+// into an int64.
 const fastDigits = 18
 
 // int stores the integer at i.
@@ -125,9 +126,9 @@ func (c *column) decimal(row int, b []byte, i int) (end int) {
 	return i
 }
 
-// shortDecimal reads a plain number with few digits. It returns the digits as an integer, and how many
-// are before and after the point. whole is 0 for a number that is not plain or not short, and for
-// negative zero.
+// shortDecimal reads a plain number with at most fastDigits digits. It returns the digits as one
+// integer, and how many are before and after the point. For any other number, and for negative
+// zero, whole is 0.
 func shortDecimal(b []byte, i int) (v int64, whole, scale, end int) {
 	negative := b[i] == '-'
 	if negative {
@@ -199,7 +200,7 @@ func (c *column) putBool(row int, v bool) {
 	c.set(row)
 }
 
-// time stores the instant whose opening quote is at i.
+// time stores the instant at i, which is in quotes.
 func (c *column) time(row int, b []byte, i int) (end int) {
 	if b[i] != '"' || i+1+longestTime > len(b) {
 		return decline
@@ -214,7 +215,7 @@ func (c *column) time(row int, b []byte, i int) (end int) {
 	return i + n + 2
 }
 
-// date stores the date whose opening quote is at i.
+// date stores the date at i, which is in quotes.
 func (c *column) date(row int, b []byte, i int) (end int) {
 	if b[i] != '"' || b[i+11] != '"' {
 		return decline

@@ -14,20 +14,20 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// condition is one test of a filter with parsed limits.
+// condition is one condition of a filter, with its limits parsed.
 type condition struct {
 	schemas.Condition
-	in       []limit // or not in
+	in       []limit // the values of In or of NotIn
 	min, max *limit
 }
 
-// limit is a value of the filter in all forms in which it can be compared.
+// limit is a value in a condition, in all forms in which it can be compared.
 type limit struct {
 	text   string
 	number *big.Rat // nil: not a number
 	time   *int64   // microseconds; nil: neither a date nor an instant
 
-	units *units // the number in the units of the column that was compared last
+	units *units // the number as a decimal of the given scale, which the last comparison used
 	scale int32
 }
 
@@ -51,7 +51,8 @@ func newLimit(text string) limit {
 	return limit{text: text, number: numberIn([]byte(text)), time: timeIn([]byte(text))}
 }
 
-// numberIn returns the number that a text spells as JSON, if it is in the range of floats; else nil.
+// numberIn returns the number that a text spells in JSON syntax. It returns nil for other texts,
+// for more than 64 bytes, and for numbers with an exponent that no float can hold.
 func numberIn(text []byte) *big.Rat {
 	if len(text) == 0 || len(text) > 64 || !isDigit(text[len(text)-1]) {
 		return nil
@@ -69,7 +70,8 @@ func numberIn(text []byte) *big.Rat {
 	return v
 }
 
-// timeIn returns the instant that a text spells; for a date, the beginning of the day in UTC.
+// timeIn returns the instant that a text spells; nil if it spells none. A date is the beginning of
+// that day in UTC.
 func timeIn(text []byte) *int64 {
 	if len(text) > longestTime {
 		return nil
@@ -109,9 +111,9 @@ func (w *work) filter() error {
 	return nil
 }
 
-// filterColumn returns the index of a condition's column; -1 if no record of the batch has a value in
-// it. It returns an error for a column that no record ever had, because it is probably a typing error,
-// unless the condition matches missing values. // Invariant 11
+// filterColumn returns the index of the column that a condition tests; -1 if no record of the batch
+// has a value in it. If no record of the pass had one either, the name is probably a typing error,
+// so filterColumn returns an error. It does not if the condition also matches missing values. // Invariant 11
 func (w *work) filterColumn(c *condition) (at int, err error) {
 	for i, f := range w.root.table.Columns.Fields() {
 		if source, ok := sourceOf(f); ok && schemas.Column(source) == c.Column {
@@ -125,8 +127,9 @@ func (w *work) filterColumn(c *condition) (at int, err error) {
 	return -1, nil
 }
 
-// met reports whether the value in row meets the condition; src is nil if no row has a value. The
-// result depends only on the value, not on the type to which other values have widened the column. // Invariant 8
+// met reports whether the value in row meets the condition. src is nil if no row has a value. The
+// result depends only on the value. It does not depend on the type to which other values have
+// widened the column. // Invariant 8
 func (c *condition) met(src *column, row int) bool {
 	if src == nil || src.isEmpty(row) {
 		return c.Null != nil && *c.Null || c.NotIn != nil
@@ -146,7 +149,7 @@ func (c *condition) met(src *column, row int) bool {
 	return ok && order <= 0
 }
 
-// among reports whether the value is one of those listed.
+// among reports whether the value is one of the values in c.in.
 func (c *condition) among(src *column, row int) bool {
 	for i := range c.in {
 		if order, ok := src.compare(row, &c.in[i]); ok && order == 0 {
@@ -156,8 +159,8 @@ func (c *condition) among(src *column, row int) bool {
 	return false
 }
 
-// isEmpty reports whether row has no value, or a list without values, which counts as no value in a
-// column of scalars.
+// isEmpty reports whether row has no value. A list without values counts as no value, because in a
+// column of scalars it is none.
 func (c *column) isEmpty(row int) bool {
 	switch {
 	case c.null(row):
@@ -176,7 +179,7 @@ func (c *column) isEmpty(row int) bool {
 	return false
 }
 
-// compare compares the value in row with a limit; ok is false if they are not comparable.
+// compare compares the value in row with a limit. ok is false if the two are not comparable.
 func (c *column) compare(row int, l *limit) (order int, ok bool) {
 	switch c.kind {
 	case kindText:
@@ -205,8 +208,9 @@ func compareTime(micros int64, l *limit) (order int, ok bool) {
 	return cmp.Compare(micros, *l.time), true
 }
 
-// compareText compares a text by what it spells: numbers with numbers, instants with instants, true and
-// false also with 1 and 0, anything else as text.
+// compareText compares a text by what it spells: a number with a number, an instant with an
+// instant. The texts true and false also equal the numbers 1 and 0. If neither the text nor the
+// limit spells one of these, both are compared as texts.
 func compareText(text []byte, l *limit) (order int, ok bool) {
 	number, time := numberIn(text), timeIn(text)
 	switch {
@@ -235,7 +239,8 @@ func compareJSON(v jsontext.Value, l *limit) (order int, ok bool) {
 	return compareText(bytes.TrimSpace(v), l)
 }
 
-// compareNumber compares with the limit in the column's units if possible, else as fractions.
+// compareNumber compares the number in row with the limit. If possible, it compares both as
+// decimals of the column's scale, otherwise as fractions.
 func (c *column) compareNumber(row int, l *limit) int {
 	if c.kind != kindFloat {
 		if l.units == nil || l.scale != c.scale {
@@ -251,7 +256,8 @@ func (c *column) compareNumber(row int, l *limit) int {
 	return c.rat(row).Cmp(l.number)
 }
 
-// units is a number as a decimal of some scale; u.ok is false if it cannot be written so.
+// units is a number as a decimal of some scale. ok is false if it cannot be written with that
+// scale.
 type units struct {
 	n  decimal128.Num
 	ok bool
@@ -265,7 +271,7 @@ func unitsOf(v *big.Rat, scale int32) *units {
 	return &units{n: decimal128.FromBigInt(scaled.Num()), ok: true}
 }
 
-// rat returns the exact number in row.
+// rat returns the number in row, exactly.
 func (c *column) rat(row int) *big.Rat {
 	switch c.kind {
 	case kindInt:

@@ -8,7 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// finish hands the column's buffers to an array of rows rows. The column becomes empty.
+// finish returns an array with the given number of rows, which takes over the buffers of the
+// column. The column becomes empty.
 func (c *column) finish(rows int) arrow.Array {
 	data := c.finishData(rows)
 	defer data.Release()
@@ -52,7 +53,7 @@ func (c *column) finishData(rows int) arrow.ArrayData {
 	return data
 }
 
-// toBuffer returns a buffer that owns b, and clears b.
+// toBuffer returns a buffer that owns *b, and sets *b to nil.
 func (c *column) toBuffer(b *[]byte) *memory.Buffer {
 	if *b == nil {
 		return nil
@@ -62,7 +63,7 @@ func (c *column) toBuffer(b *[]byte) *memory.Buffer {
 	return buf
 }
 
-// storage returns the Arrow type of a column's arrays.
+// storage returns the Arrow type of the arrays of a column of type t.
 func storage(t arrow.DataType) arrow.DataType {
 	if kindOf(t) == kindJSON {
 		return schemas.Text
@@ -70,7 +71,7 @@ func storage(t arrow.DataType) arrow.DataType {
 	return t
 }
 
-// discard releases the buffers.
+// discard releases the buffers of t and of the tables below it.
 func (t *table) discard() {
 	for _, c := range t.columns {
 		c.free()

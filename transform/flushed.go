@@ -1,14 +1,15 @@
 package transform
 
-// flushed has the pages of the last batch. Its bytes are valid until the next page is appended.
+// flushed has the pages from which the last batch was made. Its bytes are valid until the next page
+// is appended.
 type flushed struct {
 	raw   []byte
 	pages []span
 	first int64 // ordinal of the first record
 }
 
-// records calls the function each for every record that has one of the ordinals. The ordinals must ascend.
-func (l *flushed) records(ordinals []int64, walk *walker, each func(ordinal int64, begin, end int)) {
+// records calls visit for each record that has one of the ordinals. The ordinals must ascend.
+func (l *flushed) records(ordinals []int64, walk *walker, visit func(ordinal int64, begin, end int)) {
 	at := l.first
 	for _, p := range l.pages {
 		if len(ordinals) == 0 || l.raw == nil {
@@ -24,7 +25,7 @@ func (l *flushed) records(ordinals []int64, walk *walker, each func(ordinal int6
 				return // cannot happen: the page was parsed before
 			}
 			if at == ordinals[0] {
-				each(at, i, end)
+				visit(at, i, end)
 				ordinals = ordinals[1:]
 			}
 			i = space(l.raw, end)

@@ -2,27 +2,28 @@ package transform
 
 import "fmt"
 
-// A row takes space in every column of its table, however few bytes it has in the page. So the columns
-// of a batch may take a thousand times the size of the page, and a batch ends when they are full. A
-// record is rejected only if it is too large by itself; other records do not matter. Invariants 1 and 6
+// A row takes space in every column of its table, even if it has few bytes in the page. So the
+// columns of a batch may take a thousand times the size of the page, and a batch ends when its
+// columns are full. A record is rejected only if its own rows take too much space. Other records do
+// not change that. Invariants 1 and 6
 
 const (
 	fullBytes      = 32 << 20  // size of the columns at which a batch ends
 	maxColumnBytes = 128 << 20 // size of the columns that one record may take
 	measuredRows   = 256       // rows between two measurements
-	childRowBytes  = 40        // size of penstock's own columns in a row of a child table, about
+	childRowBytes  = 40        // about what penstock's own columns take per row of a child table
 )
 
-// capacity limits the columns of a mapper.
+// capacity has the limits for the columns of a mapper.
 type capacity struct {
-	batch, record int64 // bytes
+	batch, record int64 // bytes that a batch or one record may take
 	rows          int   // rows between two measurements
 }
 
 var tooWide = fmt.Sprintf("its rows take more than %d MiB in the columns of their table; lower max_columns of the stream", maxColumnBytes>>20)
 
-// overflows reports whether the columns are too large. Within a record, it sets m.full if the record
-// must wait for the next batch.
+// overflows reports whether the columns are too large. If only the other records of the batch make
+// them too large, it sets m.full: the current record must wait for the next batch.
 func (m *Mapper) overflows() bool {
 	if m.unmeasured++; m.unmeasured < m.capacity.rows {
 		return false
@@ -35,9 +36,9 @@ func (m *Mapper) overflows() bool {
 	return m.full
 }
 
-// columnBytes returns the size of the columns. It includes rows without a value, which take space in a
-// batch. A column whose type was widened counts with its new size. The rows of child tables count with penstock's
-// own columns, because one short record may have thousands of them.
+// columnBytes returns how many bytes the columns take in a batch. It counts rows without a value
+// too. A column whose type was widened counts with its new size. For child tables, it adds
+// penstock's own columns, because one short record may have thousands of child rows.
 func (m *Mapper) columnBytes() (n int64) {
 	m.root.each(func(t *table) {
 		if t.parent != nil {

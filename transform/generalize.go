@@ -9,11 +9,11 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 )
 
-// rounding rounds numbers to multiples of a power of ten, halves away from zero, and truncates dates
-// and instants to the beginning of their day, month or year in UTC.
+// rounding rounds numbers to multiples of a power of ten. Halves are rounded away from zero. It
+// truncates dates and instants to the beginning of their day, month or year in UTC.
 type rounding struct {
-	zeros int // exponent of the power of ten
-	span  string
+	zeros int    // exponent of the power of ten: 2 for hundreds
+	span  string // "day", "month" or "year"
 }
 
 func newRounding(to string) *rounding {
@@ -41,7 +41,8 @@ func (r *rounding) int64(v int64) int64 {
 	return down
 }
 
-// decimal rounds a decimal of the given precision and scale.
+// decimal rounds a decimal of the given precision and scale. If the rounded number would need more
+// digits, it rounds v toward zero.
 func (r *rounding) decimal(v decimal128.Num, precision, scale int32) decimal128.Num {
 	places := int(scale) + r.zeros
 	if places > 38 {
@@ -86,8 +87,8 @@ func (r *rounding) days(v int32) int32 {
 	return int32(r.time(time.Unix(int64(v)*86400, 0)).Unix() / 86400)
 }
 
-// appendText rounds the value that a text spells; ok is false if it is neither a number nor a date nor
-// an instant.
+// appendText appends the rounded value that a text spells. ok is false if the text spells neither a
+// number nor a date nor an instant.
 func (r *rounding) appendText(dst, text []byte) (out []byte, ok bool) {
 	padded := append(slices.Clone(text), zeros[:]...)
 	if len(text) <= 64 && number(padded, 0) == len(text) {
@@ -105,7 +106,7 @@ func (r *rounding) appendText(dst, text []byte) (out []byte, ok bool) {
 	return dst, false
 }
 
-// maxZeros is the largest exponent that is expanded to zeros.
+// maxZeros is the largest exponent that is written as zeros.
 const maxZeros = 400
 
 func (n *numeral) sign(dst []byte) []byte {
@@ -115,7 +116,7 @@ func (n *numeral) sign(dst []byte) []byte {
 	return dst
 }
 
-// appendNumeral rounds the decimal digits, of which there may be more than any type holds.
+// appendNumeral appends a rounded number, which may have more digits than any type holds.
 func (r *rounding) appendNumeral(dst []byte, n *numeral) []byte {
 	gone := n.scale + r.zeros // digits to drop
 	kept := []byte{}

@@ -2,9 +2,9 @@ package transform
 
 import "math/bits"
 
-// sum is the hash of a record: a sum over the hashes of its members' bytes, name and value as received,
-// so that the order of members is irrelevant. It has 72 bits and is written as twelve characters, which
-// is the longest string that DuckDB stores inline.
+// sum is the hash of a record. It adds up the hashes of the members, each over the bytes of name
+// and value as received, so the order of members does not matter. It has 72 bits and is written as
+// twelve characters, the longest text that DuckDB stores inline.
 type sum struct{ added, mixed uint64 }
 
 const (
@@ -19,7 +19,7 @@ func (s *sum) add(h uint64) {
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// write encodes the hash.
+// write writes the hash as twelve characters.
 func (s *sum) write(dst []byte) {
 	_ = dst[hashSize-1]
 	v := s.added
@@ -27,7 +27,7 @@ func (s *sum) write(dst []byte) {
 		dst[i] = alphabet[v&63]
 		v >>= 6
 	}
-	// The first word has four bits left; eight more come from the second.
+	// Four bits of the first word are left. Eight more bits come from the second word.
 	v |= s.mixed >> 56 << 4
 	dst[10] = alphabet[v&63]
 	dst[11] = alphabet[v>>6&63]

@@ -2,8 +2,8 @@ package transform
 
 import "github.com/zeebo/xxh3"
 
-// cut is a range of the page that the record's hash must not depend on, and its replacement in the
-// hash.
+// cut is a range of the page that must not enter the hash of the record, and the bytes that enter
+// it instead.
 type cut struct {
 	begin, end int
 	with       []byte
@@ -13,7 +13,8 @@ func (m *Mapper) hashCut(begin, end int, with []byte) {
 	m.cuts = append(m.cuts, cut{begin, end, with})
 }
 
-// specialValue reads the value at i of a field whose bytes are not hashed as they are.
+// specialValue reads the value at i of a field whose bytes are not hashed as they are: a volatile
+// field, or one with a rule. The member begins at begin.
 func (m *Mapper) specialValue(f *field, begin, i, row int) (end int) {
 	if f.void {
 		end, _ = m.void(i, 0)
@@ -31,7 +32,7 @@ func (m *Mapper) specialValue(f *field, begin, i, row int) (end int) {
 	return end
 }
 
-// hashPieces adds a member raw[begin:end] to the record's hash, with the cuts applied.
+// hashPieces adds the member raw[begin:end] to the hash of the record, with the cuts applied.
 func (m *Mapper) hashPieces(begin, end int) {
 	left := m.cutBuffer[:0]
 	for _, c := range m.cuts {

@@ -6,17 +6,18 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Many sources write amounts as text: "1250.00". A column with only such texts becomes a decimal
-// column. That is decided once, with the first batch of a table that no destination has yet, if there
-// are enough values. A column that is a decimal in the destination accepts such texts afterwards. A
-// later value of another form is kept, and widens the column to text. // Invariant 11
+// Many sources write amounts as text, such as "1250.00". A column that has only such texts becomes
+// a decimal column. This is decided once, with the first batch of a pass, if the destination does
+// not have the table yet and there are enough values. Later, a column that is a decimal in the
+// destination accepts such texts. If a later value has another form, it is kept, and widens the
+// column to text. // Invariant 11
 
-// quotedDecimals is how many texts a column must have to become a decimal column. All of them must be
-// plain decimals of one scale.
+// quotedDecimals is how many texts a column must have to become a decimal column. All of them must
+// be plain decimals with the same number of digits after the point.
 const quotedDecimals = 1000
 
-// inferDecimals turns text columns of the batch that have only such texts into decimal columns. If it returns true,
-// there are some, and the batch must be read again.
+// inferDecimals turns the text columns of the batch that have only such texts into decimal columns.
+// It returns true if there are some. Then the batch must be read again.
 func (m *Mapper) inferDecimals() bool {
 	m.root.each(func(t *table) {
 		if t.known {
@@ -36,8 +37,9 @@ func (m *Mapper) inferDecimals() bool {
 	return m.stale
 }
 
-// decimalOfTexts returns the decimal type that holds all texts of c; false if there are too few, or one
-// is not a plain decimal of the same scale.
+// decimalOfTexts returns the decimal type that holds all texts of c. It returns false if there are
+// too few texts, if one is no plain decimal, or if they differ in their number of digits after the
+// point.
 func (c *column) decimalOfTexts() (arrow.DataType, bool) {
 	texts, scale, whole := 0, 0, 0
 	for row := range c.n {

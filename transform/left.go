@@ -7,19 +7,19 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// TrackFiltered makes s keep the keys of the records that the filter excludes, for [Shaper.FilteredKeys]. The
-// stream's key must not be masked or renamed.
+// TrackFiltered makes s store the keys of the records that the filter excludes, for
+// [Shaper.FilteredKeys]. No rule may mask or rename the key of the stream.
 func (s *Shaper) TrackFiltered() { s.trackLeft = true }
 
-// FilteredKeys returns the keys of the records that the filter has excluded since the last call, as batches
-// with the key columns and the ordinal. The caller releases them.
+// FilteredKeys returns the keys of the records that the filter has excluded since the last call.
+// Its batches have the key columns and the ordinal. The caller releases them.
 func (s *Shaper) FilteredKeys() []TableBatch {
 	left := s.left
 	s.left = nil
 	return left
 }
 
-// collectLeft stores the keys of the excluded rows.
+// collectLeft stores the keys of the excluded rows of the root table.
 func (w *work) collectLeft() {
 	var rows []int32
 	for row, gone := range w.excluded {

@@ -8,19 +8,19 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// lineage relates the rows of a child table to their parents, and has the columns that follow from
-// that.
+// lineage relates the rows of a child table to their parent rows. It also has the columns that
+// follow from this relation.
 type lineage struct {
 	table   *table
 	parent  *lineage // nil: the parent is the root table
-	rootRow []int32
-	index   []int32 // position of each row in its parent's array
+	rootRow []int32  // row of the root table to which each row belongs
+	index   []int32  // position of each row in its parent's array
 
 	hash arrow.Array
 	own  []arrow.Array // parent, index, root, ordinal
 }
 
-// lineages appends the lineages of t and of the tables below it that have rows.
+// lineages appends the lineages of t and of the tables below it, as far as they have rows.
 func (m *Mapper) lineages(below []*lineage, t *table, parent *lineage) []*lineage {
 	if t.rows == 0 {
 		return below
@@ -39,7 +39,7 @@ func (m *Mapper) lineages(below []*lineage, t *table, parent *lineage) []*lineag
 	return below
 }
 
-// finish builds the columns. keys has the key of each row of the root table.
+// finish builds the columns. The column keys has the key of each row of the root table.
 func (l *lineage) finish(m *Mapper, keys *column) {
 	l.hash = gather(m.own.hash, l.rootRow)
 	key := gather(keys, l.rootRow)
@@ -63,7 +63,7 @@ func (l *lineage) indexColumn(m *Mapper) *column {
 	return c
 }
 
-// parents returns the key of each row's parent, as path writes it.
+// parents returns a column with the key of the parent of each row, written as path does.
 func (l *lineage) parents(keys *column) arrow.Array {
 	c := ownColumn(keys.mem, schemas.Text)
 	var buf []byte
@@ -74,8 +74,8 @@ func (l *lineage) parents(keys *column) arrow.Array {
 	return c.finish(l.table.rows)
 }
 
-// path appends the key of a row of l's table: the key of the record, then a slash and the array position for each
-// level down to the row.
+// path appends the key of a row of the table of l: the key of the record, and then, for each level
+// down to the row, a slash and the array position. An example is 17/0/2.
 func (l *lineage) path(dst []byte, row int, keys *column) []byte {
 	if l.parent == nil {
 		dst = keys.appendText(dst, int(l.rootRow[row]))
@@ -86,7 +86,7 @@ func (l *lineage) path(dst []byte, row int, keys *column) []byte {
 	return strconv.AppendInt(dst, int64(l.index[row]), 10)
 }
 
-// gather returns an array of the values of src in the given rows.
+// gather returns an array with the values of src in the given rows.
 func gather(src *column, rows []int32) arrow.Array {
 	dst := ownColumn(src.mem, src.typ)
 	dst.rowHint = len(rows)
@@ -99,7 +99,7 @@ func gather(src *column, rows []int32) arrow.Array {
 	return dst.finish(len(rows))
 }
 
-// copyFrom copies the value of src in row from to row. src has the same type.
+// copyFrom copies the value of src in row from to the given row. Both columns have the same type.
 func (c *column) copyFrom(row int, src *column, from int) {
 	switch c.kind {
 	case kindText, kindJSON:
@@ -129,8 +129,7 @@ func (c *column) copyFrom(row int, src *column, from int) {
 // cell returns the text in row.
 func (c *column) cell(row int) []byte { return c.data[c.offsets[row]:c.offsets[row+1]] }
 
-// plainKey reports whether the key of a row is the value of one column; otherwise keys are written as
-// text.
+// plainKey reports whether the key is the value of one column. Other keys are written as text.
 func (m *Mapper) plainKey() bool {
 	return len(m.key) == 1 && m.key[0] != nil && m.key[0].kind > kindStale
 }
@@ -142,8 +141,8 @@ func (m *Mapper) keyType() arrow.DataType {
 	return schemas.Text
 }
 
-// rootKeys returns a column with the key of each row of the root table; for rows without a key, hash
-// and ordinal.
+// rootKeys returns a column with the key of each row of the root table. If the stream has no key,
+// hash and ordinal take its place.
 func (m *Mapper) rootKeys() *column {
 	if m.plainKey() {
 		return m.key[0]
@@ -161,7 +160,8 @@ func (m *Mapper) rootKeys() *column {
 	return c
 }
 
-// keyOf returns the key of a row of the root table as JSON.
+// keyOf returns the key of a row of the root table as JSON, with its mask applied; "" if the stream
+// has no key.
 func (m *Mapper) keyOf(row int) string {
 	if len(m.key) == 0 {
 		return ""
@@ -173,7 +173,7 @@ func (m *Mapper) keyOf(row int) string {
 	return joinKey(values)
 }
 
-// appendKeyless appends the substitute for the key of a row without one.
+// appendKeyless appends what takes the place of a key if the stream has none.
 func appendKeyless(dst, hash []byte, ordinal int64) []byte {
 	dst = append(append(dst, hash...), '-')
 	return strconv.AppendInt(dst, ordinal, 10)

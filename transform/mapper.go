@@ -1,16 +1,16 @@
-// Package transform converts pages of raw records to Arrow record batches. It reads the bytes once,
-// directly into column buffers.
+// Package transform converts pages of raw records to Arrow record batches. It usually reads the
+// bytes once, directly into column buffers.
 //
-// A [Mapper] learns the shape of a stream's records while it reads them. Types are those of the lattice
-// in package schemas, and depend only on the values, not on their order. A value is stored exactly: its
-// column's type is widened if necessary, and a value that no column can hold is a [Reject]. Nested
-// objects are flattened, arrays of objects become rows of child tables, and everything else is a list
-// or JSON text.
+// A [Mapper] learns the shape of a stream's records while it reads them. Its types are those of the
+// lattice in package schemas. They depend only on the values, not on the order of the values. A
+// value is stored exactly: if necessary, the type of its column is widened, and a value that no
+// column can hold is a [Reject]. Nested objects are flattened, and arrays of objects become rows of
+// child tables. Other arrays are lists, and everything else is JSON text.
 //
-// A [Shaper] after the mapper applies the stream's rules to the columns: it filters, masks, drops and
-// renames, and enforces the contract.
+// A [Shaper] after the mapper applies the rules of the stream to the columns. It filters, masks,
+// drops and renames, and enforces the contract.
 //
-// The package does not depend on where pages come from or batches go.
+// The package does not depend on where pages come from, or on where batches go.
 package transform
 
 import (
@@ -22,8 +22,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Mapper converts the records of one pass over a stream to record batches: of the stream's table, and
-// of child tables for arrays of objects. It is not safe for concurrent use.
+// Mapper converts the records of one pass over a stream to record batches. There is one batch for
+// the table of the stream, and one for each child table, which has the objects of an array. A
+// Mapper is not safe for concurrent use.
 type Mapper struct {
 	stream     schemas.Stream
 	stamp      Stamp
@@ -35,27 +36,27 @@ type Mapper struct {
 	mem        memory.Allocator
 
 	root         *table
-	scalars      *field    // for records that are not objects
-	key          []*column // of the root table; nil until the field was seen
+	scalars      *field    // field of the records that are not objects
+	key          []*column // key columns of the root table; nil until the field was seen
 	own          rootColumns
 	fixed        constants
 	emptyColumns emptyColumns
-	layout       int // changes when a table gains a column or a type is widened
+	layout       int // increases when a table gets a column or a type is widened
 
 	raw            []byte // the pages of the batch, each followed by padding
 	pages          []span
 	last           flushed
-	sum            sum      // of the current record
-	contextHash    uint64   // the part of the record's context in sum; 0: none
+	sum            sum      // hash of the current record so far
+	contextHash    uint64   // what the member _context has added to sum; 0: nothing
 	clashes        *clashes // nil: records with the same key are not compared
-	cuts           []cut    // of the current member
-	cutBuffer      []byte   // of a member with cuts
+	cuts           []cut    // cuts of the current member
+	cutBuffer      []byte   // reused for a member with cuts
 	lastOpaque     *field   // the field whose value was last stored as JSON text
 	opaqueRedactor redactor // for JSON text
 	patched        []byte   // JSON text of the record after redaction
 
 	changes   []change
-	stale     bool // a type was widened: the pages must be read again
+	stale     bool // a type was widened, so the pages must be read again
 	rereading bool // the pages are being read again
 
 	full       bool // the current record must wait for the next batch
@@ -63,9 +64,9 @@ type Mapper struct {
 	capacity   capacity
 
 	rejects  []Reject
-	fetched  int64 // records so far: the ordinal of the current one
+	fetched  int64 // records so far, which is the ordinal of the current record
 	refused  int64 // records rejected so far
-	fetched0 int64 // fetched and refused at the start of the batch
+	fetched0 int64 // fetched and, below, refused when the batch began
 	refused0 int64
 
 	bound bound
@@ -73,14 +74,14 @@ type Mapper struct {
 	tokens
 }
 
-// span is a range of raw: a page, or further records of the previous page.
+// span is a range of Mapper.raw: a page, or further records of the page before.
 type span struct {
 	begin, end int
 	first      int64 // ordinal of the first record of the page
 }
 
-// NewMapper returns a mapper for one pass over s. It starts from the types and columns of the tables in known, which
-// are those tables of the stream that the destination has. Invalid types in s are ignored.
+// NewMapper returns a mapper for one pass over s. known has those tables of the stream that the
+// destination has. The mapper starts with their columns and types. It ignores invalid types in s.
 func NewMapper(s schemas.Stream, stamp Stamp, known []schemas.Table) *Mapper {
 	m := &Mapper{
 		stream:   s,
@@ -106,7 +107,7 @@ func NewMapper(s schemas.Stream, stamp Stamp, known []schemas.Table) *Mapper {
 	return m
 }
 
-// begin creates the root table.
+// begin creates the root table and penstock's own columns.
 func (m *Mapper) begin() {
 	m.tableNamer = schemas.NewTableNamer(m.stream.Table.Name, m.knownPaths())
 	m.root = m.newTable(m.stream.Table.Name, "", nil)
@@ -117,8 +118,8 @@ func (m *Mapper) begin() {
 	m.fixed = constants{stamp: m.stamp}
 }
 
-// knownPaths returns the names of the known child tables by their place in the record, which is in
-// their metadata.
+// knownPaths returns the names of the child tables in known, by their place in the record. The
+// metadata of a table has its place.
 func (m *Mapper) knownPaths() map[string]string {
 	paths := map[string]string{}
 	for _, t := range m.known {
@@ -136,15 +137,17 @@ func (m *Mapper) SetAllocator(mem memory.Allocator) {
 	m.begin()
 }
 
-// Append adds the records of one page, a JSON array. It stops when the columns are full: rest has the
-// records that it did not add, and is empty if it added all. The caller then calls Flush, and
-// AppendMore with rest. Append copies the bytes, which may be reused. It returns a [*SyntaxError] if it
-// kept no record; a record that cannot be stored is a [Reject], not an error. Raw control characters in
-// strings are accepted.
+// Append adds the records of one page, a JSON array. It stops when the columns are full. rest is
+// the part of records that it did not add, and is empty if it added all. The caller then calls
+// Flush, and AppendMore with rest. Append copies the bytes, so the caller may reuse them.
+//
+// If the page is not a valid JSON array, Append adds nothing and returns a [*SyntaxError]. It also
+// returns an error if too many bytes were added since the last Flush. A record that cannot be
+// stored is a [Reject], not an error. Append accepts raw control characters in strings.
 func (m *Mapper) Append(records []byte) (rest []byte, err error) { return m.append(records, false) }
 
-// AppendMore is Append for further records of the last page: another array, or the rest that Append or
-// AppendMore has returned.
+// AppendMore is Append for further records of the same page. They are another array, or the rest
+// that Append or AppendMore has returned.
 func (m *Mapper) AppendMore(records []byte) (rest []byte, err error) { return m.append(records, true) }
 
 func (m *Mapper) append(records []byte, more bool) (rest []byte, err error) {
@@ -192,14 +195,16 @@ func (m *Mapper) append(records []byte, more bool) (rest []byte, err error) {
 
 var zeros [padding]byte
 
-// maxBuffered keeps the offsets of a text column within 32 bits.
+// maxBuffered limits the bytes of the pages in one batch, so that the offsets in a text column fit
+// into 32 bits.
 const maxBuffered = 1 << 30
 
-// Rows returns the number of buffered rows of the root table.
+// Rows returns how many rows of the root table wait for Flush.
 func (m *Mapper) Rows() int { return m.root.rows }
 
-// Bytes returns the size of the buffered columns and rejects. It includes rows without a value, which
-// take space in a batch. The buffered pages take at most as much again.
+// Bytes returns how many bytes the columns and rejects take that wait for Flush. Rows without a
+// value count too, because they take space in a batch. The pages, which are also in memory, do not
+// count.
 func (m *Mapper) Bytes() int64 {
 	var n int64
 	for i := range m.rejects {
@@ -217,8 +222,8 @@ func (m *Mapper) Fetched() int64 { return m.fetched }
 // Rejected returns the number of records rejected so far.
 func (m *Mapper) Rejected() int64 { return m.refused }
 
-// Tables returns the stream's tables as known so far, the root table first. Before the first record,
-// the root table has the columns declared in the catalogue.
+// Tables returns the tables of the stream as far as they are known, the root table first. Before
+// the first record, the root table has the columns that the stream declares.
 func (m *Mapper) Tables() []schemas.Table {
 	if m.fetched == 0 && len(m.root.columns) == 0 {
 		return []schemas.Table{m.declaredTable()}
@@ -232,8 +237,8 @@ func (m *Mapper) Tables() []schemas.Table {
 	return tables
 }
 
-// Flush returns everything buffered: a batch for each table with rows, the root table's first, and the
-// rejects. The caller releases the batches.
+// Flush returns everything that was added since the last Flush: a batch for each table with rows,
+// that of the root table first, and the rejects. The caller releases the batches.
 func (m *Mapper) Flush() ([]TableBatch, []Reject) {
 	if m.fetched0 == 0 && m.inferDecimals() {
 		m.rebuild()
@@ -256,10 +261,10 @@ func (m *Mapper) Flush() ([]TableBatch, []Reject) {
 	return batches, indexed(rejects)
 }
 
-// keepRaw is the largest page buffer that is kept for reuse.
+// keepRaw is the largest buffer for pages that is reused.
 const keepRaw = 64 << 20
 
-// clear drops everything buffered except the pages.
+// clear drops the rows and rejects of the batch, but not its pages.
 func (m *Mapper) clear() {
 	m.root.clear()
 	m.own.clear()
@@ -268,8 +273,8 @@ func (m *Mapper) clear() {
 	m.clashes.undo()
 }
 
-// Close releases everything buffered, and the memory that only further records would need. The counts
-// stay available.
+// Close releases the buffers and everything that only further records would need. The counts can
+// still be read.
 func (m *Mapper) Close() {
 	m.root.discard()
 	m.own.free()

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// masker replaces texts. It caches some results, because columns are full of equal values.
+// masker replaces texts. It caches some results, because a column often has many equal values.
 type masker struct {
 	mask    schemas.Mask
 	make    func(dst, text []byte) []byte
@@ -24,15 +24,15 @@ type masker struct {
 
 // Bounds of the cache.
 const (
-	maxKnown  = 8 << 10
-	maxMemory = 64 // bytes of one value
-	fewest    = 16 // the cache is dropped if fewer than one lookup in so many succeeds
+	maxKnown  = 8 << 10 // number of values
+	maxMemory = 64      // bytes of one value
+	fewest    = 16      // a full cache is dropped if fewer than one in 16 lookups succeeds
 )
 
 // errNoKey is the error for an hmac mask without a key.
 var errNoKey = errors.New("mask hmac has no key")
 
-// newMasker returns nil for masks that do not produce text.
+// newMasker returns a masker for the mask m. It returns nil if the mask does not produce text.
 func newMasker(m schemas.Mask, key schemas.MaskKey) (*masker, error) {
 	k := &masker{mask: m, known: map[string]string{}}
 	switch m.Action {
@@ -63,7 +63,7 @@ func newMasker(m schemas.Mask, key schemas.MaskKey) (*masker, error) {
 	return k, nil
 }
 
-// append appends the replacement for text. An empty text stays empty.
+// append appends the replacement of a text. An empty text stays empty.
 func (k *masker) append(dst, text []byte) []byte {
 	if len(text) == 0 {
 		return dst
@@ -87,7 +87,7 @@ func (k *masker) append(dst, text []byte) []byte {
 	return dst
 }
 
-// digested returns a function that appends h's digest of a text.
+// digested returns a function that appends the digest of a text by h.
 func digested(h hash.Hash, encoding string) func(dst, text []byte) []byte {
 	var sum [sha256.Size]byte
 	return func(dst, text []byte) []byte {
@@ -101,10 +101,11 @@ func digested(h hash.Hash, encoding string) func(dst, text []byte) []byte {
 	}
 }
 
-// hidden replaces any number of characters.
+// hidden takes the place of any number of characters.
 const hidden = "***"
 
-// maskEmail keeps the domain of a text that looks like one address.
+// maskEmail hides the part before the @ of a text that looks like one address. It hides any other
+// text completely.
 func maskEmail(dst, text []byte) []byte {
 	dst = append(dst, hidden...)
 	at := bytes.IndexByte(text, '@')
@@ -114,7 +115,8 @@ func maskEmail(dst, text []byte) []byte {
 	return append(dst, text[at:]...)
 }
 
-// maskPartial shows the last characters of a text, at most half of the text.
+// maskPartial shows the last characters of a text: as many as keep says, but at most half of the
+// text.
 func maskPartial(dst, text []byte, keep int) []byte {
 	keep = min(keep, utf8.RuneCount(text)/2)
 	from := len(text)

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// mask drops and masks columns, and adds the masked values to the hash of each row.
+// mask drops and masks columns. It adds the masked values to the hash of each record.
 func (w *work) mask() {
 	for _, t := range w.tables {
 		for _, st := range t.steps {
@@ -55,14 +55,14 @@ func (w *work) maskColumn(t *openBatch, st step) {
 		}
 		value = dst.appendCanonical(value[:0], row)
 		if isNothing(value) {
-			continue // the mapper has not excluded it from the hash
+			continue // the mapper has already hashed it
 		}
 		w.add(t, row, xxh3.HashSeed(value, seed^w.position(t, row)))
 	}
 	t.put(st.column, dst.finish(t.rows))
 }
 
-// opaqueMask masks the cells of a JSON column.
+// opaqueMask masks the JSON texts in a column.
 type opaqueMask struct {
 	redactor
 	at          *place
@@ -75,8 +75,8 @@ func (x *opaqueMask) cell(v []byte) []byte {
 	return x.out
 }
 
-// copy stores the masked value of src in row from to row of dst. If the mask yields no value, it stores
-// nothing and returns false.
+// copy stores the value of src in row from, masked, in the given row of dst. If the mask yields no
+// value, copy stores nothing and returns false.
 func (k *fieldRule) copy(dst *column, row int, src *column, from int) bool {
 	switch src.kind {
 	case kindText:
@@ -121,18 +121,19 @@ func (r *rounding) copy(dst *column, row int, src *column, from int) bool {
 	return true
 }
 
-// Markers in canonical spellings: the start of a list, and a missing value.
+// These bytes in a canonical spelling stand for the beginning of a list, and for a missing value.
 const (
 	listMark    = 1
 	nothingMark = 2
 )
 
-// isNothing reports whether a canonical spelling is that of no value, or of a list without values.
+// isNothing reports whether v is the canonical spelling of no value, or of a list without values.
 func isNothing(v []byte) bool {
 	return len(v) > 0 && len(bytes.Trim(v, "\x00\x01\x02")) == 0
 }
 
-// appendCanonical appends a spelling of the value that is the same for all types that can hold it.
+// appendCanonical appends the canonical spelling of the value in row. It is the same for all column
+// types that can hold the value.
 func (c *column) appendCanonical(dst []byte, row int) []byte {
 	switch c.kind {
 	case kindDecimal:
@@ -160,7 +161,8 @@ func (c *column) appendCanonical(dst []byte, row int) []byte {
 	return c.appendText(dst, row)
 }
 
-// appendCanonicalJSON spells a value like columns of the other types.
+// appendCanonicalJSON appends the spelling of a JSON value that appendCanonical gives the same
+// value in a column of another type.
 func appendCanonicalJSON(dst []byte, v jsontext.Value) []byte {
 	switch v.Kind() {
 	case 'n':
@@ -178,7 +180,7 @@ func appendCanonicalJSON(dst []byte, v jsontext.Value) []byte {
 	return append(dst, v...)
 }
 
-// mark adds the hash of a text to the hash of each row that has a value in the column.
+// mark adds the hash of the text what to the hash of each record that has a value in the column.
 func (w *work) mark(t *openBatch, column int, what string) {
 	src := w.view(t, column)
 	h := xxh3.HashString(what)
@@ -189,7 +191,7 @@ func (w *work) mark(t *openBatch, column int, what string) {
 	}
 }
 
-// add adds h to the hash of the record that a row of t belongs to.
+// add adds h to the hash of the record to which a row of t belongs.
 func (w *work) add(t *openBatch, row int, h uint64) {
 	if w.sums == nil {
 		w.sums = make([]sum, w.root.rows)
@@ -197,8 +199,8 @@ func (w *work) add(t *openBatch, row int, h uint64) {
 	w.sums[t.recordOf(row)].add(h)
 }
 
-// position returns a number that distinguishes the rows of a record in one table. It is derived from
-// the row's position in its parent's array and the positions of its ancestors.
+// position returns a number that distinguishes the rows of one record in one table. It depends on
+// the position of the row in its array, and on the positions of the rows above it.
 func (w *work) position(t *openBatch, row int) uint64 {
 	if t.node.parent == nil {
 		return 0
@@ -210,8 +212,8 @@ func (w *work) position(t *openBatch, row int) uint64 {
 	return p * 0x9e3779b97f4a7c15
 }
 
-// parents returns the path of a row's parent: the array positions from the record down, each after a
-// slash.
+// parents returns the array positions of a row's parent, from the record down, each after a slash.
+// Its result /0/2 means element 2 in the array of element 0.
 func (t *openBatch) parents(row int) []byte {
 	if t.node.level < 2 {
 		return nil

@@ -9,16 +9,16 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// narrowed is a column converted to its table's type.
+// narrowed is a column converted to the type that it has in the destination.
 type narrowed struct {
 	array      arrow.Array
-	misfit     []bool  // rows whose value does not fit the type; they are null
+	misfit     []bool  // for each row, whether its value does not fit the type; then it is null
 	minusZeros []int32 // rows with a negative zero that was stored as zero
 }
 
-// narrow stores each value of a column that also fits the narrower type. The spelling and quotes of
-// numbers do not matter, so the result does not depend on the type to which other values have widened
-// the column. // Invariant 8
+// narrow stores each value of a column that fits the type in the destination. The spelling and
+// quotes of numbers do not matter, so the result does not depend on the type to which other values
+// have widened the column. // Invariant 8
 func (w *work) narrow(t *openBatch, st step) narrowed {
 	src := w.view(t, st.column)
 	dst := ownColumn(w.m.mem, st.known)
@@ -41,15 +41,15 @@ func (w *work) narrow(t *openBatch, st step) narrowed {
 	return out
 }
 
-// narrower copies values to narrower columns, one at a time.
+// narrower copies values to columns of narrower types.
 type narrower struct {
 	padded    []byte
 	text      []byte
 	minusZero bool
 }
 
-// store copies the value of src in row from, and reports whether dst can hold it. A list without values
-// counts as no value if dst is not a list.
+// store copies the value of src in row from to the given row of dst. It returns false if dst cannot
+// hold the value. A list without values is no value if dst is not a list.
 func (n *narrower) store(dst *column, row int, src *column, from int) bool {
 	switch src.kind {
 	case kindList:
@@ -64,7 +64,8 @@ func (n *narrower) store(dst *column, row int, src *column, from int) bool {
 	return n.scalar(dst, row, n.text)
 }
 
-// list stores a list, element by element.
+// list stores a list of the given size. It calls element for each index, which stores that element
+// in dst.elem.
 func (n *narrower) list(dst *column, row, size int, element func(i int) bool) bool {
 	if dst.kind != kindList {
 		return size == 0
@@ -113,7 +114,7 @@ func itemsOf(array jsontext.Value) (items []jsontext.Value) {
 	return items
 }
 
-// scalar stores the value that a text spells.
+// scalar stores the value that a text spells. It returns false if dst cannot hold the value.
 func (n *narrower) scalar(dst *column, row int, text []byte) bool {
 	n.padded = append(append(n.padded[:0], text...), zeros[:]...)
 	switch dst.kind {
@@ -155,7 +156,7 @@ func (n *narrower) bool(dst *column, row int, text []byte) bool {
 	return ok
 }
 
-// number stores a number by its value.
+// number stores the number that a text spells. How it is spelled does not matter.
 func (n *narrower) number(dst *column, row int, text []byte) bool {
 	v := parseNumeral(text, nil)
 	v.trim()

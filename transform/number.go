@@ -12,21 +12,22 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// numeral is a number as written: digits × 10^-scale. Without an exponent it keeps trailing zeros. With
-// an exponent it has none, so that its scale is the smallest exact one.
+// numeral is a number as written: digits × 10^-scale. A number without an exponent keeps its
+// trailing zeros. A number with an exponent has none, so its scale is the smallest exact scale.
 type numeral struct {
 	raw      []byte
 	digits   []byte // without leading zeros; empty for zero
-	scale    int    // may be negative for a number with an exponent
+	scale    int    // negative only with an exponent
 	negative bool
 	exponent bool
 	fraction bool // written with a decimal point
 }
 
-// farExponent is the maximum of significant digits in an exponent. Every type overflows before that.
+// farExponent is how many significant digits of an exponent are used. No type can hold a number
+// with a larger exponent.
 const farExponent = 6
 
-// parseNumeral parses raw, which must be a valid number.
+// parseNumeral parses raw, which must be a valid number. It stores the digits in scratch.
 func parseNumeral(raw []byte, scratch []byte) numeral {
 	n := numeral{raw: raw, digits: scratch[:0]}
 	for i, c := range raw {
@@ -51,7 +52,7 @@ func parseNumeral(raw []byte, scratch []byte) numeral {
 	return n
 }
 
-// shift applies the exponent.
+// shift applies an exponent to the scale.
 func (n *numeral) shift(exponent []byte) {
 	trimmed := bytes.TrimRight(n.digits, "0")
 	n.scale -= len(n.digits) - len(trimmed)
@@ -71,7 +72,7 @@ func (n *numeral) shift(exponent []byte) {
 	n.scale -= sign * e
 }
 
-// trim removes trailing zeros after the point.
+// trim removes trailing zeros after the decimal point.
 func (n *numeral) trim() {
 	for n.scale > 0 && len(n.digits) > 0 && n.digits[len(n.digits)-1] == '0' {
 		n.digits = n.digits[:len(n.digits)-1]
@@ -84,16 +85,17 @@ func (n *numeral) trim() {
 	n.exponent = n.scale < 0
 }
 
-// integer reports whether n is a whole number as written, or with its exponent.
+// integer reports whether n is written as a whole number, or is one because of its exponent.
 func (n *numeral) integer() bool { return !n.fraction && !n.exponent || n.exponent && n.scale <= 0 }
 
-// whole returns the number of digits before the point. The number after the point is scale.
+// whole returns the number of digits before the decimal point. The number of digits after the point
+// is n.scale.
 func (n *numeral) whole() int { return max(1, len(n.digits)-n.scale) }
 
-// minusZero reports whether n is a negative zero, which only text can hold.
+// minusZero reports whether n is a negative zero, which no numeric column can hold.
 func (n *numeral) minusZero() bool { return n.negative && len(n.digits) == 0 }
 
-// int64 returns n as an integer; ok is false if it is not one, or out of range.
+// int64 returns n as an integer. ok is false if n is not an integer or does not fit.
 func (n *numeral) int64() (v int64, ok bool) {
 	if !n.integer() || n.whole() > 19 {
 		return 0, false
@@ -114,7 +116,7 @@ func (n *numeral) int64() (v int64, ok bool) {
 	return 0, false
 }
 
-// decimal returns n as a decimal of the given scale, which must be at least the scale of n.
+// decimal returns n as a decimal with the given scale, which must be at least n.scale.
 func (n *numeral) decimal(scale int32) decimal128.Num {
 	var hi, lo uint64
 	step := func(d uint64) {
@@ -135,7 +137,8 @@ func (n *numeral) decimal(scale int32) decimal128.Num {
 	return v
 }
 
-// float returns n as a float64. ok is false unless the float's shortest form has the same digits as n.
+// float returns n as a float64. ok is true only if the shortest form of the float has the same
+// digits as n.
 func (n *numeral) float() (v float64, ok bool) {
 	v, err := strconv.ParseFloat(string(n.raw), 64)
 	if err != nil || n.minusZero() {
@@ -151,7 +154,7 @@ func (n *numeral) float() (v float64, ok bool) {
 	return v, bytes.Equal(f.digits, digits) && (len(digits) == 0 || f.scale == n.scale-zeros)
 }
 
-// typ returns the type of an undeclared number.
+// typ returns the type of a number for which no type is declared.
 func (n *numeral) typ() arrow.DataType {
 	if _, ok := n.int64(); ok {
 		return schemas.Int64

@@ -9,41 +9,42 @@ import (
 
 // Limits of a record. // Invariant 6
 const (
-	maxDepth  = 3       // names in a column's path; deeper values are JSON text
-	maxLevels = 1000    // nested containers
-	maxRecord = 8 << 20 // bytes
+	maxDepth  = 3       // names in the path of a column; deeper values are JSON text
+	maxLevels = 1000    // objects and arrays in one another
+	maxRecord = 8 << 20 // bytes of a record
 )
 
-// object describes the objects at one place of the records: their members, and the order of the members
-// in the last object. While the order stays the same, finding a member costs one comparison.
+// object describes the objects at one place of the records: their members, and the order of the
+// members in the last object. As long as the order stays the same, finding a member takes one
+// comparison.
 type object struct {
 	table   *table
-	pointer string // pointer within the table's row
-	depth   int    // depth of its members' paths
-	level   int    // number of containers around its members, including itself
+	pointer string // JSON pointer from a row of the table to the object
+	depth   int    // number of names in the paths of its members
+	level   int    // number of objects and arrays around a member, including this object
 	fields  map[string]*field
-	first   field  // precedes the first member
-	serial  uint64 // number of the current object
-	root    bool   // the record itself, whose members are hashed
+	first   field  // first.next is the first member
+	serial  uint64 // number of objects read so far at this place
+	root    bool   // it is the record itself, whose members are hashed
 }
 
-// field is one member of an object. It can have a column, an object and child rows, because values of
-// one field may have different types.
+// field is one member of the objects at one place. It can have a column, an object and child rows,
+// because its values may have different types.
 type field struct {
-	word, mask [2]uint64 // the first bytes of `"name":`
-	rest       []byte    // the remaining bytes
-	size       int       // length of all bytes
+	word, mask [2]uint64 // the first 16 bytes of `"name":`, and which of them exist
+	rest       []byte    // the bytes after these 16
+	size       int       // number of all these bytes
 	seen       uint64    // serial of the last object that had this member
 
-	next    *field // the field that followed it last
+	next    *field // the field that came after this one in the last object
 	column  *column
-	special bool // volatile, or with a rule
+	special bool // the field is volatile or has a rule
 
-	void     bool // stands for members without a value and without a field
+	void     bool // the field stands for all members beyond the limit that have no value
 	volatile bool
-	context  bool       // the context that penstock adds to a record
+	context  bool       // the field is the member _context, which penstock adds
 	rule     *fieldRule // nil: loaded unchanged
-	inside   *place     // for JSON text in this field
+	inside   *place     // the rules for JSON text in this field
 
 	object *object
 	rows   *table
@@ -51,7 +52,7 @@ type field struct {
 	owner  *object
 }
 
-// newObject returns the object at pointer within the rows of t.
+// newObject returns the object at a pointer in the rows of t.
 func newObject(t *table, pointer string, depth, level int) *object {
 	o := &object{table: t, pointer: pointer, depth: depth, level: level, fields: map[string]*field{}}
 	o.first.next = &field{}
@@ -59,7 +60,8 @@ func newObject(t *table, pointer string, depth, level int) *object {
 	return o
 }
 
-// members reads the members of an object, from the byte after its opening brace, into row of its table.
+// members reads the members of an object into row of its table. i is the position after the opening
+// brace.
 func (m *Mapper) members(o *object, i, row int) (end int) {
 	b := m.raw
 	o.serial++
@@ -124,12 +126,12 @@ func (m *Mapper) members(o *object, i, row int) (end int) {
 	return i + 1
 }
 
-// hasRest reports whether the bytes at i are the rest of a long name.
+// hasRest reports whether the bytes at i are f.rest, the end of a long name.
 func (f *field) hasRest(b []byte, i int) bool {
 	return f.rest == nil || i+len(f.rest) <= len(b) && string(b[i:i+len(f.rest)]) == string(f.rest)
 }
 
-// name reads the name at i, which is not the expected one, and its colon.
+// name reads the name at i and its colon. It is called if the name is not the expected one.
 func (m *Mapper) name(o *object, i int) (f *field, end int) {
 	b := m.raw
 	if b[i] != '"' {
@@ -157,8 +159,8 @@ func (m *Mapper) name(o *object, i int) (f *field, end int) {
 	return f, end + 1
 }
 
-// learn creates the field for a new member, whose value is at i. If the stream has too many fields, it returns a
-// shared field for a value that is empty, and nil for any other. // Invariant 6
+// learn creates the field for a new member, whose value is at i. If the stream has too many fields,
+// it creates none. Then it returns a shared field if the value is empty, otherwise nil. // Invariant 6
 func (m *Mapper) learn(o *object, name string, i int) *field {
 	pointer := o.pointer + "/" + escapePointer(name)
 	if _, known := o.table.sources[pointer]; !known && !m.bound.roomFor(name, m.bound.maxColumns+spareFields) {
@@ -175,8 +177,8 @@ func (m *Mapper) learn(o *object, name string, i int) *field {
 	return f
 }
 
-// expect prepares the fast comparison with an unescaped name. Names that need escapes never match and
-// are always looked up.
+// expect prepares the fast comparison with a name. A name that needs escapes never matches there,
+// and is always looked up in object.fields.
 func (f *field) expect(name string) {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
 		f.word[0], f.mask[0] = ^uint64(0), ^uint64(0) // matches no input
@@ -204,7 +206,7 @@ func escapePointer(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
 
-// value reads the value of f at i into row.
+// value reads the value at i, which is a value of f, into row.
 func (m *Mapper) value(f *field, i, row int) (end int) {
 	b := m.raw
 	c := f.column
@@ -244,7 +246,7 @@ func (m *Mapper) value(f *field, i, row int) (end int) {
 	return end
 }
 
-// skipNull skips a null: rows that are not written are null.
+// skipNull skips a null. It need not be stored, because a row that is not written is null.
 func (m *Mapper) skipNull(i int) (end int) {
 	if binary.LittleEndian.Uint32(m.raw[i:]) != wordNull {
 		return refuseSyntax
@@ -252,7 +254,7 @@ func (m *Mapper) skipNull(i int) (end int) {
 	return i + 4
 }
 
-// nested reads an object that is a value of f.
+// nested reads the object at i, which is a value of f.
 func (m *Mapper) nested(f *field, i, row int) (end int) {
 	b := m.raw
 	if k := space(b, i+1); b[k] == '}' && !f.column.declaredJSON() {
@@ -271,8 +273,8 @@ func (m *Mapper) nested(f *field, i, row int) (end int) {
 	return m.members(f.object, i+1, row)
 }
 
-// numericNames reports whether all names of the object at i are numbers. Such an object is a map, and
-// its names are data.
+// numericNames reports whether all names of the object at i are numbers. Such an object is a map,
+// whose names are data.
 func (m *Mapper) numericNames(i int) bool {
 	b := m.raw
 	i = space(b, i+1)
@@ -290,7 +292,7 @@ func (m *Mapper) numericNames(i int) bool {
 		}
 		var ok bool
 		if i, _, ok = m.walk.value(b, space(b, i+1)); !ok {
-			return false // the strict path reports the position
+			return false // Mapper.record then finds the position of the error
 		}
 		if i = space(b, i); b[i] != ',' {
 			return true

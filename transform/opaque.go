@@ -6,7 +6,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// opaque stores the value at i unchanged in a JSON column.
+// opaque stores the value at i as JSON text. The text is unchanged unless a rule masks a field in
+// it.
 func (m *Mapper) opaque(f *field, i, row int) (end int) {
 	end, depth, ok := m.walk.value(m.raw, i)
 	if !ok {
@@ -34,8 +35,9 @@ func (m *Mapper) opaque(f *field, i, row int) (end int) {
 
 func (c *column) declaredJSON() bool { return c.declared != nil && kindOf(c.declared) == kindJSON }
 
-// strict checks a value with jsontext and returns the reason for which a record with this value cannot
-// be stored; 0 if it can. The value must be valid JSON and not too deep.
+// strict checks a value with the package jsontext. It returns 0 if a record with this value can be
+// stored, otherwise a refusal code. The value must have valid JSON syntax, and must not be too
+// deep.
 func strict(value jsontext.Value) (code int) {
 	if value.IsValid() {
 		return 0

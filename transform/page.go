@@ -19,8 +19,8 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("parse records: %s at byte %d (record %d)", e.Reason, e.Offset, e.Record)
 }
 
-// page reads the records of p, an array or the rest of one, until the columns are full. taken is the
-// position where it stopped: the end, or the comma before a record.
+// page reads the records of p, which is an array or the rest of an array, until the columns are
+// full. taken is the position where it stopped: the end of p, or the comma before a record.
 func (m *Mapper) page(p span) (taken int, err error) {
 	b, begin, end := m.raw, p.begin, p.end
 	first := m.fetched
@@ -69,8 +69,8 @@ func (m *Mapper) page(p span) (taken int, err error) {
 }
 
 // record reads the record at begin into the next row, or rejects it. If the JSON is invalid, ok is
-// false and end is the position of the error. long is set if the page is long enough to contain an
-// oversized record, which must be rejected before it fills the buffers.
+// false and end is the position of the error. long says that the page may have a record longer than
+// maxRecord, which must be rejected before it fills the buffers.
 func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	row := m.root.rows
 	k := m.mark()
@@ -119,14 +119,16 @@ func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	return end, true
 }
 
-// keep adds row to the root table. Rejects since k belong to its values.
+// keep adds row to the root table. The rejects that were added since k belong to values of this
+// row.
 func (m *Mapper) keep(k checkpoint, row int) {
 	m.own.append(row, m.fetched, &m.sum)
 	m.root.rows++
 	m.keyRejects(k, row)
 }
 
-// checkSize rejects a record that is too long. It returns 0 if it is not.
+// checkSize returns refuseSize if the record at begin is too long, otherwise 0. It does nothing if
+// long is false.
 func (m *Mapper) checkSize(begin int, long bool) int {
 	if !long {
 		return 0
@@ -137,7 +139,7 @@ func (m *Mapper) checkSize(begin int, long bool) int {
 	return 0
 }
 
-// fill reads the record at i into row.
+// fill reads the record at i into row. It returns the position after the record, or a refusal code.
 func (m *Mapper) fill(i, row int) (end int) {
 	m.sum, m.contextHash, m.cuts, m.patched = sum{}, 0, m.cuts[:0], m.patched[:0]
 	m.bound.exceeded = false
@@ -156,7 +158,7 @@ func (m *Mapper) fill(i, row int) (end int) {
 	return m.scalar(i, row)
 }
 
-// scalar reads a record that is not an object: the only value of its row.
+// scalar reads a record that is not an object. It is the only value of its row.
 func (m *Mapper) scalar(i, row int) (end int) {
 	if m.scalars == nil {
 		m.scalars = &field{owner: m.root.object, rule: m.rules.at(""), column: m.columnAt(m.root, "")}
@@ -167,7 +169,7 @@ func (m *Mapper) scalar(i, row int) (end int) {
 	return end
 }
 
-// hasKey reports whether row has a value in every key column.
+// hasKey reports whether row has a value in every column of the key.
 func (m *Mapper) hasKey(row int) bool {
 	for _, c := range m.key {
 		if c == nil || !c.has(row) {
@@ -185,12 +187,12 @@ func (m *Mapper) longKey(row int) bool {
 			n += len(c.cell(row))
 		}
 	}
-	const escaped = 6 // bytes per escaped byte in JSON
+	const escaped = 6 // how many bytes one byte takes in JSON if it is escaped
 	return n*escaped > schemas.MaxKeyBytes && len(m.keyOf(row)) > schemas.MaxKeyBytes
 }
 
-// keyRejects sets Key and ID of the rejects that were added since k, which belong to the record in row. A record
-// without a key has its hash as ID.
+// keyRejects sets Key and ID of the rejects that were added since k. They belong to the record in
+// row. If the stream has no key, ID is the hash of the record.
 func (m *Mapper) keyRejects(k checkpoint, row int) {
 	if k.rejects == len(m.rejects) || m.stale {
 		return

@@ -9,30 +9,31 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// plan is what to do with the batches of one table while they have the same schema.
+// plan is what a Shaper does with the batches of one table. It applies as long as the batches have
+// the same schema.
 type plan struct {
 	schema *arrow.Schema // the schema of the batches
 	node   *table
 	types  []arrow.DataType
-	index  map[string]int // indexes of penstock's own columns
-	steps  []step         // what to do, in the order of the columns
+	index  map[string]int // index of each of penstock's own columns
+	steps  []step         // in the order of the columns
 	keys   []int          // indexes of the root table's key columns in the batch
-	fresh  bool           // a contract applies to this table, which does not exist yet
+	fresh  bool           // the table is new, and a contract applies to new tables
 }
 
-// step is what to do with one column.
+// step is what a Shaper does with one column.
 type step struct {
 	column int
 	field  arrow.Field
 	path   string
 	rule   *fieldRule
-	known  arrow.DataType // the type that a contract requires; nil: none
-	fresh  bool           // a contract applies to this column, which does not exist yet
+	known  arrow.DataType // type that a contract requires; nil: no contract does
+	fresh  bool           // the column is new, and a contract applies to new columns
 }
 
 func (p *plan) idle() bool { return len(p.steps) == 0 && !p.fresh }
 
-// planFor returns the plan for t. It is rebuilt when the mapper has changed the schema.
+// planFor returns the plan for t. It makes a new one if the schema of t has changed.
 func (s *Shaper) planFor(t schemas.Table) *plan {
 	if p := s.plans[t.Name]; p != nil && p.schema == t.Columns {
 		return p
@@ -72,7 +73,7 @@ func (s *Shaper) planFor(t schemas.Table) *plan {
 // evolves reports whether a policy restricts changes.
 func evolves(p schemas.Policy) bool { return p != "" && p != schemas.Evolve }
 
-// held sets what the contract requires of a column of an existing table.
+// held sets what the contract requires of a column. The destination has its table.
 func (st *step) held(have schemas.Table, contract schemas.Contract) {
 	if st.rule != nil && st.rule.Drop {
 		return
@@ -93,7 +94,8 @@ func (st *step) held(have schemas.Table, contract schemas.Contract) {
 	}
 }
 
-// known returns a table as the destination has it.
+// known returns a table as it is in the destination. ok is false if the destination does not have
+// it.
 func (s *Shaper) known(name string) (t schemas.Table, ok bool) {
 	i := slices.IndexFunc(s.m.known, func(t schemas.Table) bool { return t.Name == name })
 	if i < 0 || s.m.known[i].Columns == nil {
@@ -102,8 +104,8 @@ func (s *Shaper) known(name string) (t schemas.Table, ok bool) {
 	return s.m.known[i], true
 }
 
-// newTable reports whether a table that the destination does not have counts as new, and is not part of
-// the first load.
+// newTable reports whether a table that the destination does not have counts as new for a contract.
+// It does not if it is part of the first load.
 func (s *Shaper) newTable(t *table) bool {
 	if t.parent == nil {
 		return s.hasTables
@@ -121,16 +123,17 @@ func (m *Mapper) tableNamed(name string) (found *table) {
 	return found
 }
 
-// keyColumn returns the index of a key column in the root table's batch.
+// keyColumn returns the index of a key column in the batches of the root table; -1 if no record had
+// a value in it.
 func (m *Mapper) keyColumn(s *arrow.Schema, name string) int {
 	i := slices.Index(m.stream.Key, name)
 	if c := m.key[i]; c != nil {
 		return s.FieldIndices(c.name)[0]
 	}
-	return -1 // no record had a value; there are no rows either
+	return -1 // then there are no rows either
 }
 
-// rename sets the column names of t as configured.
+// rename sets the names of the columns of t as the rules say.
 func (t *openBatch) rename() error {
 	t.names = make([]string, len(t.arrays))
 	for i, f := range t.table.Columns.Fields() {

@@ -4,8 +4,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// realign updates penstock's own columns after changes of the rows: the hashes, and the record keys in
-// child tables.
+// realign updates penstock's own columns after rows have changed. These are the hashes, and the
+// keys of records in child tables.
 func (w *work) realign() {
 	if w.root.rows == 0 {
 		return
@@ -25,7 +25,8 @@ func (w *work) realign() {
 	}
 }
 
-// rehash adds w.sums to the hashes of the records, and copies the new hashes to the rows of child tables.
+// rehash adds w.sums to the hashes of the records. It copies the new hashes to the rows of child
+// tables.
 func (w *work) rehash() {
 	i := w.root.index[schemas.ColHash]
 	old := w.view(w.root, i)
@@ -44,7 +45,7 @@ func (w *work) rehash() {
 	}
 }
 
-// keys returns a column with the key of each record, in the form that child tables use.
+// keys returns a column with the key of each record, as child tables have it.
 func (w *work) keys() *column {
 	var columns []*column
 	for _, i := range w.root.keys {
@@ -67,15 +68,15 @@ func (w *work) keys() *column {
 	return c
 }
 
-// rekey sets the keys of the records in t's rows.
+// rekey stores the new keys of the records in the rows of t.
 func (w *work) rekey(t *openBatch, keys *column) {
 	own := schemas.ColParent
 	if t.node.level > 1 {
 		own = schemas.ColRoot
 		c := ownColumn(w.m.mem, schemas.Text)
 		var path []byte
-		for row, of := range t.rootRow {
-			path = append(keys.appendText(path[:0], int(of)), t.parents(row)...)
+		for row, rootRow := range t.rootRow {
+			path = append(keys.appendText(path[:0], int(rootRow)), t.parents(row)...)
 			c.putBytes(row, path)
 		}
 		t.put(t.index[schemas.ColParent], c.finish(t.rows))
@@ -85,7 +86,7 @@ func (w *work) rekey(t *openBatch, keys *column) {
 	t.put(i, gather(keys, t.rootRow))
 }
 
-// join adds an encoded hash to s.
+// join adds a hash to s. spelled is the hash as write has written it.
 func (s *sum) join(spelled []byte) {
 	var v uint64
 	for i := range 10 {

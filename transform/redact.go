@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// place is a field within JSON text, which has no column.
+// place is a field in JSON text, which has no column of its own.
 type place struct {
 	pointer string
 	verdict schemas.Verdict
@@ -17,14 +17,14 @@ type place struct {
 	members map[string]*place
 }
 
-// maxPlaces limits the cached places, because names can be data.
+// maxPlaces limits the places that are cached, because names may be data.
 const maxPlaces = 4 << 10
 
 func (r *fieldRules) place(pointer string) *place {
 	return &place{pointer: pointer, verdict: r.stream.Verdict(pointer), rule: r.at(pointer)}
 }
 
-// onlyDigits reports whether name is that of an element of a map.
+// onlyDigits reports whether a name has only digits, as the names in a map have.
 func onlyDigits(name []byte) bool {
 	for _, c := range name {
 		if !isDigit(c) {
@@ -34,8 +34,8 @@ func onlyDigits(name []byte) bool {
 	return true
 }
 
-// member returns the place of a member of the object at p. All numeric names share one place: they are
-// keys of a map.
+// member returns the place of a member of the object at p. Numeric names are the keys of a map, so
+// they all share one place.
 func (r *fieldRules) member(p *place, name []byte) *place {
 	if onlyDigits(name) {
 		name = name[:0]
@@ -60,30 +60,32 @@ func (r *fieldRules) member(p *place, name []byte) *place {
 	return c
 }
 
-// longestPointer returns the pointer of a member, cut to its last part if names are deep or long. No
-// rule has such a long pointer, and the time stays linear in the size of the input.
-func longestPointer(of string, name []byte) string {
+// longestPointer returns the pointer of a member of the object at parent. If names are deep or
+// long, it returns only the last part of the pointer. No rule has such a long pointer, and so the
+// time stays linear in the size of the input.
+func longestPointer(parent string, name []byte) string {
 	if len(name) == 0 {
-		return of
+		return parent
 	}
-	p := of + "/" + escapePointer(string(name[:min(len(name), maxNameBytes)]))
+	p := parent + "/" + escapePointer(string(name[:min(len(name), maxNameBytes)]))
 	if cut := len(p) - 2*maxNameBytes; cut > 0 {
 		p = p[cut+max(0, strings.IndexByte(p[cut:], '/')):]
 	}
 	return p
 }
 
-// redactor rewrites JSON text according to the rules for the fields in it. The text must be valid JSON.
+// redactor rewrites JSON text according to the rules for the fields in it. The text must be valid
+// JSON.
 type redactor struct {
 	rules   *fieldRules
-	reject  bool // hide values completely, for a reject
-	touched bool
+	reject  bool // the text is for a reject, so values are hidden completely
+	touched bool // something was changed
 	walk    walker
 	name    []byte
 	text    []byte
 }
 
-// value appends the value at i, whose place is p.
+// value appends the value at i, which is at place p. end is the position after the value.
 func (x *redactor) value(dst, b []byte, i int, p *place, depth int) (out []byte, end int) {
 	switch {
 	case depth > maxLevels:
@@ -103,7 +105,7 @@ func (x *redactor) value(dst, b []byte, i int, p *place, depth int) (out []byte,
 	return x.scalar(dst, b, i, end, p.rule), end
 }
 
-// scalar appends the replacement for the scalar b[i:end].
+// scalar appends the replacement of the scalar b[i:end].
 func (x *redactor) scalar(dst, b []byte, i, end int, k *fieldRule) []byte {
 	if x.reject || k.Drop {
 		return append(dst, `"`+masked+`"`...)
@@ -165,7 +167,7 @@ func (x *redactor) object(dst, b []byte, i int, p *place, depth int) (out []byte
 	return append(dst, '}'), i + 1
 }
 
-// plain returns the content of the string b[begin:end].
+// plain returns the decoded content of the string b[begin:end].
 func (x *redactor) plain(b []byte, begin, end int) []byte {
 	if bytes.IndexByte(b[begin:end], '\\') < 0 {
 		return b[begin+1 : end-1]
@@ -174,8 +176,8 @@ func (x *redactor) plain(b []byte, begin, end int) []byte {
 	return x.name
 }
 
-// opaqueRuled returns the JSON text to store for raw[i:end], a value of f. Fields inside are masked
-// here; f itself is masked by the [Shaper].
+// opaqueRuled returns the JSON text to store for raw[i:end], a value of f. It masks the fields in
+// the text. If a rule masks f itself, the [Shaper] does that.
 func (m *Mapper) opaqueRuled(f *field, i, end int) []byte {
 	value := m.raw[i:end]
 	m.lastOpaque = f
@@ -198,7 +200,8 @@ func (m *Mapper) opaqueRuled(f *field, i, end int) []byte {
 	return out[from:]
 }
 
-// redacted returns the record raw[begin:end] for display in a reject, and whether anything was hidden.
+// redacted returns the record raw[begin:end] as a reject may show it. lossy reports that something
+// was hidden.
 func (m *Mapper) redacted(raw []byte, begin, end int) (record []byte, lossy bool) {
 	if !m.rules.any() {
 		return raw[begin:end], false

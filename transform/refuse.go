@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// rejects returns the rejects for the notes, with the original records. It omits rejects of single
-// values if the whole record is rejected.
+// rejects returns the rejects for w.notes, with the original records or values. If a whole record
+// is rejected, it leaves out the rejects of single values.
 func (w *work) rejects() []Reject {
 	if len(w.notes) == 0 {
 		return nil
@@ -56,7 +56,7 @@ func (w *work) reject(n pendingReject, ordinal int64, begin, end int) Reject {
 	return r
 }
 
-// shownValue returns the value at a pointer into a record, for display in a reject.
+// shownValue returns the value at a pointer in a record, as a reject may show it.
 func (m *Mapper) shownValue(record []byte, pointer string) string {
 	v := memberIn(record, pointer)
 	padded := append(slices.Clone(v), zeros[:]...)

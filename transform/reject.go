@@ -13,15 +13,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// How many bytes a reject keeps of a value, and of a record, which should be complete so that it can be
-// read again.
+// These are how many bytes a reject keeps of a value, and of a record. A record should be complete,
+// so that it can be read again.
 const (
 	maxRaw       = 64 << 10
 	maxRawRecord = 1 << 20
 )
 
-// Endings of a reject's reason if the reject does not have the original record, so that reading it
-// again would give another record.
+// The reason of a reject ends with one of these texts if the reject does not have the original
+// record. Reading the record again would then give another record.
 const (
 	lost      = ", and cannot be read again"
 	notMasked = "; kept without masked values" + lost
@@ -29,11 +29,11 @@ const (
 	notText   = `; kept with \xNN for bytes that are not UTF-8` + lost
 )
 
-// HasWholeRecord reports whether a record-level reject with this reason has the original record, so that
-// appending the record to a mapper again can repair it.
+// HasWholeRecord reports whether the reject of a whole record, with this reason, has the original
+// record. Appending the record to a mapper again may then repair it.
 func HasWholeRecord(reason string) bool { return !strings.HasSuffix(reason, lost) }
 
-// reasons has the texts for refusal codes.
+// reasons has the reason for each refusal code.
 var reasons = map[int]string{
 	refuseDuplicate: "a name occurs twice in one object",
 	refuseEncoding:  "a string is not UTF-8 or has half of a surrogate pair",
@@ -48,7 +48,7 @@ var reasons = map[int]string{
 	refuseBound:     "more members than the stream may have columns",
 }
 
-// rejectRecord adds a reject for the record at begin.
+// rejectRecord adds a reject for the record m.raw[begin:end].
 func (m *Mapper) rejectRecord(begin, end, code int) {
 	m.refused++
 	raw, hash, note := m.shown(m.raw, begin, end)
@@ -56,7 +56,7 @@ func (m *Mapper) rejectRecord(begin, end, code int) {
 	id := cmp.Or(key, hash)
 	switch {
 	case code == refuseClash:
-		id = key + " " + hash // the key is that of another record
+		id = key + " " + hash // another record has the key as its ID
 	case len(key) > schemas.MaxKeyBytes:
 		short, _ := jsontext.AppendQuote(nil, schemas.Indexed(key)) // valid UTF-8
 		key = string(short)
@@ -74,7 +74,7 @@ func (m *Mapper) rejectRecord(begin, end, code int) {
 	})
 }
 
-// indexed shortens the identities and pointers of rejects so that an index can hold them.
+// indexed shortens ID and Pointer of rejects, so that an index can hold them.
 func indexed(rejects []Reject) []Reject {
 	for i := range rejects {
 		r := &rejects[i]
@@ -83,55 +83,56 @@ func indexed(rejects []Reject) []Reject {
 	return rejects
 }
 
-// shown returns the record page[begin:end] for display in a reject, its hash, and a note if the text is
-// not the original.
+// shown returns the record page[begin:end] as a reject may show it, with its hash. note is not
+// empty if the text is not the original.
 func (m *Mapper) shown(page []byte, begin, end int) (raw, hash, note string) {
 	record, lossy := m.redacted(page, begin, end)
 	raw = printable(record, maxRawRecord)
 	hash = HashID(raw)
-	switch most := mostShown(len(record), maxRawRecord); {
+	switch limit := mostShown(len(record), maxRawRecord); {
 	case lossy:
 		note = notMasked
 	case len(record) > maxRawRecord:
 		note = notWhole
-	case len(raw) > most:
-		raw, note = printable(record, most), notWhole
+	case len(raw) > limit:
+		raw, note = printable(record, limit), notWhole
 	case raw != string(record):
 		note = notText
 	}
 	return raw, hash, note
 }
 
-// keptValue returns a value for display in a reject.
+// keptValue returns a value as a reject shows it.
 func keptValue(v []byte) string {
-	most := mostShown(len(v), maxRaw)
-	s := printable(v, most)
-	if len(s) >= most {
+	limit := mostShown(len(v), maxRaw)
+	s := printable(v, limit)
+	if len(s) >= limit {
 		s += "…"
 	}
 	return s
 }
 
-// mostShown returns how many bytes of text a reject keeps for n bytes of input. An input byte that is not UTF-8 takes
-// four bytes of text, so without this limit a page of such bytes would take four times its size. // Invariant 6
-func mostShown(n, most int) int { return min(most, n+n/8+64) }
+// mostShown returns how many bytes of text a reject keeps for n bytes of input: limit, or less for
+// short input. A byte of input that is not UTF-8 takes four bytes of text. Without mostShown, a
+// page of such bytes would take four times its size. // Invariant 6
+func mostShown(n, limit int) int { return min(limit, n+n/8+64) }
 
-// rejectValue adds a reject for the value of f in row, which could not be stored unchanged.
+// rejectValue adds a reject for a value of f in row that could not be stored unchanged.
 func (m *Mapper) rejectValue(f *field, row int, raw []byte, reason string) {
 	m.rejectAt(f, f.owner.table.pointer(row)+f.column.source, schemas.TypeName(f.column.typ), raw, reason)
 }
 
-// rejectElement adds a reject for the list element in m.tok.
+// rejectElement adds a reject for the array element in m.tok.
 func (m *Mapper) rejectElement(f *field, row, index int) {
 	m.rejectAt(f, f.element(row, index), schemas.TypeName(f.column.elem.typ), m.tok.raw, minusZero)
 }
 
-// rejectNull adds a reject for a null in a list of objects.
+// rejectNull adds a reject for a null in an array of objects.
 func (m *Mapper) rejectNull(f *field, row, index int) {
 	m.rejectAt(f, f.element(row, index), "object", []byte("null"), "null in a list of objects")
 }
 
-// element returns the pointer from the record to an element of the value of f in row.
+// element returns the pointer from the record to one element of the value of f in row.
 func (f *field) element(row, index int) string {
 	return f.owner.table.pointer(row) + f.column.source + "/" + strconv.Itoa(index)
 }
@@ -157,7 +158,7 @@ func (m *Mapper) rejectAt(f *field, pointer, wanted string, raw []byte, reason s
 
 const minusZero = "a numeric column cannot hold negative zero: 0 was stored"
 
-// pointer returns the JSON pointer from the record to the source of row of t.
+// pointer returns the JSON pointer from the record to the object from which a row of t was made.
 func (t *table) pointer(row int) string {
 	if t.parent == nil {
 		return ""
@@ -165,8 +166,8 @@ func (t *table) pointer(row int) string {
 	return t.parent.pointer(int(t.parentRow[row])) + t.within + "/" + strconv.Itoa(int(t.position[row]))
 }
 
-// keyIn returns the key of a record that was not stored, as JSON; "" if it cannot be found. Of
-// duplicate members it uses the first.
+// keyIn returns the key of a record that was not stored, as JSON; "" if a value of the key is
+// missing. If a member comes twice, it uses the first.
 func (m *Mapper) keyIn(record []byte) string {
 	var values []string
 	for i := range m.stream.Key {
@@ -179,8 +180,8 @@ func (m *Mapper) keyIn(record []byte) string {
 	return joinKey(values)
 }
 
-// keyValue returns the value of a record for the i-th key column; nil if there is none. Until a record
-// has had one, the member is found by its name.
+// keyValue returns the value of a record for the i-th key column; nil if there is none. If no
+// record has had such a value yet, keyValue finds the member by its name.
 func (m *Mapper) keyValue(record []byte, i int) []byte {
 	if m.key[i] != nil {
 		return memberIn(record, m.key[i].source)
@@ -196,7 +197,7 @@ func (m *Mapper) keyValue(record []byte, i int) []byte {
 	return nil
 }
 
-// maskedKey returns the value v of the i-th key column, as JSON, with its mask applied.
+// maskedKey returns v, the value of the i-th key column as JSON, with its mask applied.
 func (m *Mapper) maskedKey(i int, v []byte) []byte {
 	k := m.rules.at(m.keySource(i))
 	if !k.hides() {
@@ -213,7 +214,8 @@ func (m *Mapper) maskedKey(i int, v []byte) []byte {
 	return out
 }
 
-// keySource returns the pointer of the i-th key column, as far as it is known.
+// keySource returns the pointer of the field for the i-th key column. If no record has had the
+// field yet, it derives the pointer from the name of the column.
 func (m *Mapper) keySource(i int) string {
 	if c := m.key[i]; c != nil {
 		return c.source
@@ -221,7 +223,7 @@ func (m *Mapper) keySource(i int) string {
 	return schemas.PathPointer(m.stream.Key[i])
 }
 
-// joinKey returns a single value, or several as a JSON array.
+// joinKey returns one value as it is, and several values as a JSON array.
 func joinKey(values []string) string {
 	if len(values) == 1 {
 		return values[0]
@@ -232,8 +234,8 @@ func joinKey(values []string) string {
 	return "[" + strings.Join(values, ",") + "]"
 }
 
-// memberIn returns the first value at a pointer into a record; nil if there is none. The record must be
-// valid JSON, but may have duplicate names and invalid UTF-8.
+// memberIn returns the first value at a pointer in a record; nil if there is none or it is null.
+// The record must have valid JSON syntax, but may have duplicate names and invalid UTF-8.
 func memberIn(record []byte, pointer string) []byte {
 	names := namesIn(pointer)
 	d := jsontext.NewDecoder(bytes.NewBuffer(record),
@@ -251,7 +253,7 @@ func memberIn(record []byte, pointer string) []byte {
 	return v
 }
 
-// namesOf returns the names of a record's members, as far as they can be read.
+// namesOf returns the names of the members of a record, as far as they can be read.
 func namesOf(record []byte) []string {
 	d := jsontext.NewDecoder(bytes.NewBuffer(record),
 		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -274,7 +276,7 @@ func namesOf(record []byte) []string {
 
 var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
 
-// namesIn returns the parts of a pointer.
+// namesIn returns the decoded parts of a pointer.
 func namesIn(pointer string) []string {
 	if pointer == "" {
 		return nil
@@ -286,8 +288,8 @@ func namesIn(pointer string) []string {
 	return names
 }
 
-// enter moves d into the next object up to the value of a member, or into the next array up to an
-// element.
+// enter moves d into the next object up to the value of the member name, or into the next array up
+// to the element with that index. It returns false if there is none.
 func enter(d *jsontext.Decoder, name string) bool {
 	if d.PeekKind() == '[' {
 		return enterArray(d, name)
@@ -324,15 +326,15 @@ func enterArray(d *jsontext.Decoder, name string) bool {
 	return err == nil && d.PeekKind() != ']'
 }
 
-// printable returns b as text, which it cuts after the given number of bytes or up to three more. Bytes that are not
-// UTF-8 become \xNN.
-func printable(b []byte, most int) string {
-	if len(b) <= most && utf8.Valid(b) {
+// printable returns b as text. It cuts the text after limit bytes, or up to three bytes later.
+// Bytes that are not UTF-8 become \xNN.
+func printable(b []byte, limit int) string {
+	if len(b) <= limit && utf8.Valid(b) {
 		return string(b)
 	}
 	var s strings.Builder
-	s.Grow(min(most, 4*len(b)))
-	for len(b) > 0 && s.Len() < most {
+	s.Grow(min(limit, 4*len(b)))
+	for len(b) > 0 && s.Len() < limit {
 		r, n := utf8.DecodeRune(b)
 		if r == utf8.RuneError && n == 1 {
 			fmt.Fprintf(&s, `\x%02X`, b[0])

@@ -9,8 +9,9 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A record with values that no column can hold is stored with null in their place, and the values become rejects. A
-// member whose name is not UTF-8 is left out. Only such records are read by the code in this file. Invariant 11
+// A record may have values that no column can hold. It is stored with null in their place, and the
+// values become rejects. A member whose name is not UTF-8 is left out. The code in this file reads
+// only such records. Invariant 11
 
 // fault is a value that no column can hold.
 type fault struct {
@@ -20,13 +21,14 @@ type fault struct {
 	reason  string
 }
 
-// repairable reports whether a record with this refusal code may be stored with null in place of some values.
+// repairable reports whether a record with this refusal code may be stored with null in place of
+// some values.
 func repairable(code int) bool {
 	return code == refuseEncoding || code == refuseDuplicate || code == refuseDepth
 }
 
-// repair stores the record raw[begin:end] in the given row, without the values that no column can hold. It returns
-// false if the record is not an object or cannot be stored.
+// repair stores the record raw[begin:end] in the given row, without the values that no column can
+// hold. It returns false if the record is not an object, or cannot be stored this way either.
 func (m *Mapper) repair(begin, end, row int) bool {
 	if m.raw[begin] != '{' {
 		return false
@@ -51,7 +53,7 @@ func (m *Mapper) repair(begin, end, row int) bool {
 	return true
 }
 
-// repairer rewrites a record. It keeps the bytes of every value without faults.
+// repairer rewrites a record. It keeps the bytes of every value that has no fault.
 type repairer struct {
 	b       []byte
 	rules   *fieldRules
@@ -60,21 +62,21 @@ type repairer struct {
 	changed int // number of values that were changed or omitted
 }
 
-// maxRepaired is the number of nested containers in which single faulty values are replaced by null. A container
-// nested deeper that has a fault is replaced as a whole, because looking into it would scan its content once more per
-// level. // Invariant 15
+// maxRepaired is down to which depth only the faulty values are replaced by null. A deeper object
+// or array with a fault is replaced as a whole. Looking for the faulty value would scan the content
+// once more per level. // Invariant 15
 const maxRepaired = 20
 
-// valuePath is the position of a value in the record.
+// valuePath is where a value is in the record.
 type valuePath struct {
 	pointer string // from the record
-	below   *place // rules for the value; for an array, for its elements
-	level   int    // number of nested containers, including the value if it is one
-	hidden  bool   // inside a field that must not be shown
-	dropped bool   // inside a field that is not loaded
+	below   *place // the rules for the value; an array has those of its elements
+	level   int    // number of objects and arrays around the value, plus one
+	hidden  bool   // the value is in a field that must not be shown
+	dropped bool   // the value is in a field that is not loaded
 }
 
-// member returns the path of a member of the object at s.
+// member returns the path of one member of the object at path s.
 func (x *repairer) member(s valuePath, name []byte) valuePath {
 	in := valuePath{pointer: s.pointer + "/" + escapePointer(string(name)), below: s.below, level: s.level + 1, hidden: s.hidden, dropped: s.dropped}
 	if x.rules.any() {
@@ -85,14 +87,14 @@ func (x *repairer) member(s valuePath, name []byte) valuePath {
 	return in
 }
 
-// element returns the path of an element of the array at s.
+// element returns the path of element i of the array at path s.
 func (s valuePath) element(i int) valuePath {
 	s.pointer += "/" + strconv.Itoa(i)
 	s.level++
 	return s
 }
 
-// value appends the value at i, whose path is s.
+// value appends the value at i, whose path is s, with null in place of faulty values.
 func (x *repairer) value(dst []byte, i int, s valuePath) (out []byte, end int) {
 	b := x.b
 	end, depth, _ := x.walk.value(b, i)
@@ -121,11 +123,11 @@ func (x *repairer) appendNull(dst []byte, i, end int, s valuePath, wanted, reaso
 	return append(dst, "null"...)
 }
 
-// refuse records a fault for the values that are omitted at s.
+// refuse stores a fault for the values that are left out at path s.
 func (x *repairer) refuse(s valuePath, wanted, reason string, values ...[]byte) {
 	x.changed++
 	if s.dropped {
-		return // they are not loaded anyway
+		return // the values are not loaded anyway
 	}
 	raw := masked
 	if !s.hidden {
@@ -144,7 +146,7 @@ func (x *repairer) refuse(s valuePath, wanted, reason string, values ...[]byte) 
 	x.faults = append(x.faults, fault{s.pointer, wanted, raw, reason})
 }
 
-// shown returns the value v at s for display in a reject.
+// shown returns the value v at path s as a reject may show it.
 func (x *repairer) shown(v []byte, s valuePath) []byte {
 	if !x.rules.any() {
 		return v
@@ -174,14 +176,14 @@ func (x *repairer) array(dst []byte, i, end int, s valuePath) []byte {
 	return append(dst, ']')
 }
 
-// part is one member of an object.
+// part is one member of an object. Several members may have the same name.
 type part struct {
 	name       []byte // as written, with its quotes
 	text       string // the decoded name
-	begin, end int    // of the value
+	begin, end int    // range of the value
 	broken     bool   // the name is not valid UTF-8
 	first      int    // index of the first part with this name
-	others     int    // in the first part: number of parts with the same name and another value
+	others     int    // set in the first part with a name: how many others have another value
 }
 
 // object appends the object b[i:end].
@@ -218,8 +220,8 @@ func (x *repairer) object(dst []byte, i, end int, s valuePath) []byte {
 	return append(dst, '}')
 }
 
-// valuesOf returns all values of each name with several values, by the index of the first part with
-// this name.
+// valuesOf returns all values of each name that has several different values. Its map has them by
+// the index of the first part with the name.
 func valuesOf(b []byte, parts []part) map[int][][]byte {
 	var values map[int][][]byte
 	for _, p := range parts {
@@ -237,7 +239,7 @@ func valuesOf(b []byte, parts []part) map[int][][]byte {
 // parts returns the members of the object at i.
 func (x *repairer) parts(i int) []part {
 	var all []part
-	first := map[uint64]int{} // index of the first part by the hash of its name
+	first := map[uint64]int{} // for the hash of each name, the index of the first part
 	for at := space(x.b, i+1); x.b[at] != '}'; {
 		if x.b[at] == ',' {
 			at = space(x.b, at+1)
@@ -267,8 +269,8 @@ func (x *repairer) parts(i int) []part {
 	return all
 }
 
-// escapeControls escapes raw control characters in strings of a page, which JSON forbids. It returns
-// false if there are none.
+// escapeControls returns a page in which the raw control characters in strings are escaped, as JSON
+// requires. ok is false if there are none.
 func escapeControls(page []byte) (out []byte, ok bool) {
 	inside := false
 	for i := 0; i < len(page); i++ {

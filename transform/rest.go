@@ -9,12 +9,13 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A record with more members than the stream may have columns is split into two records with the same
-// nesting: one with the members that have a column or a child table, and the rest. The rest is stored
-// as JSON text in [schemas.ColRest]. Its members are sorted by name at every level, so that equal
-// records give equal texts. The fast path does not use this file. Invariants 6 and 11
+// A record may have more members than the stream may have columns. It is split into two records
+// with the same nesting. The first has the members that have a column or a child table. The second,
+// the rest, is stored as JSON text in [schemas.ColRest]. Its members are sorted by name at every
+// level, so that equal records give equal texts. Records without such members are read without this
+// file. Invariants 6 and 11
 
-// readRecord reads the record at i into row. Members beyond the limit go to the rest.
+// readRecord reads the record at i into row. It stores members beyond the limit in the rest.
 func (m *Mapper) readRecord(i, row int) (end int) {
 	crossed := m.bound.crossed && m.raw[i] == '{'
 	m.bound.crossed = false
@@ -32,7 +33,7 @@ func (m *Mapper) readRecord(i, row int) (end int) {
 	x := splitter{m: m, b: m.raw}
 	kept, rest, _ := x.object(i, position{table: m.root, depth: 1, level: 1})
 	if crossed && (x.code < 0 || rest == nil) {
-		return m.readRecord(i, row) // as if it were the only record: its hash and its rejects depend on no other
+		return m.readRecord(i, row) // so that its hash and rejects do not depend on the record before
 	}
 	if x.code < 0 {
 		return x.code
@@ -54,9 +55,9 @@ func (m *Mapper) readRecord(i, row int) (end int) {
 	return end
 }
 
-// storeRest stores the rest of a record in row and adds it to the record's hash, so that the row is
-// written again when a larger limit gives its members columns. It returns false if there is nothing to
-// store.
+// storeRest stores the rest of a record in row. It returns false if there is nothing to store. It
+// also adds the rest to the hash of the record, so that the row is written again when a larger
+// limit gives these members columns.
 func (m *Mapper) storeRest(row int, rest []byte) bool {
 	if rest != nil && m.rules.any() {
 		x := redactor{rules: m.rules}
@@ -75,7 +76,7 @@ func (m *Mapper) storeRest(row int, rest []byte) bool {
 
 const restSeed = 0x7265_7374
 
-// addRest adds the column for the rest.
+// addRest adds the column [schemas.ColRest] to t.
 func (t *table) addRest(m *Mapper) {
 	t.rest = &column{mem: m.mem, name: schemas.ColRest, typ: schemas.JSON}
 	t.rest.settle()
@@ -83,35 +84,35 @@ func (t *table) addRest(m *Mapper) {
 	m.layout++
 }
 
-// splitter splits a record. The record must be valid JSON.
+// splitter splits one record, which must be valid JSON.
 type splitter struct {
 	m      *Mapper
 	b      []byte
 	walk   walker
 	beyond []string // pointers of the first few fields beyond the limit
-	tables []string // child tables that this record begins
-	left   int      // number of values in the rest so far
-	code   int      // refusal code; 0: the record can be stored
+	tables []string // paths of the child tables that this record is the first to fill
+	left   int      // number of values that were left out or put in the rest so far
+	code   int      // refusal code; 0: no fault so far
 }
 
-// position is the place of a value in the tables.
+// position is where a value is in the tables.
 type position struct {
 	table   *table
-	pointer string // pointer within the table's row
-	depth   int    // depth of its members' columns
-	level   int    // number of containers around its members
+	pointer string // JSON pointer from a row of the table
+	depth   int    // number of names in the paths of its members' columns
+	level   int    // number of objects and arrays around its members
 }
 
-// restMember is a member of an object, with the part of its value that goes to the rest.
+// restMember is a member of an object, with the part of its value that is in the rest.
 type restMember struct {
 	name  []byte // as written, with its quotes
 	text  string // the decoded name
-	value []byte // nil: no part of the value
+	value []byte // nil: nothing of the value
 }
 
-// object splits the object at i, whose position is s. kept is nil if everything goes to the rest, rest
-// is nil if nothing does. A value that is kept completely keeps its bytes, so that the record's hash is
-// the same as on the fast path.
+// object splits the object at i, whose position is s. kept is nil if everything is in the rest, and
+// rest is nil if nothing is. A value that is kept completely keeps its bytes, so that the hash of
+// the record is the same as without splitting.
 func (x *splitter) object(i int, s position) (kept, rest []byte, end int) {
 	start, left := i, x.left
 	kept = append(kept, '{')
@@ -159,7 +160,8 @@ func (s position) member(name string) position {
 	return s
 }
 
-// sorted returns an object with the rest of the members; nil if there is none.
+// sorted returns an object with those parts of the members that are in the rest, sorted by name;
+// nil if there are none.
 func (x *splitter) sorted(parts []restMember) []byte {
 	slices.SortFunc(parts, func(a, b restMember) int { return strings.Compare(a.text, b.text) })
 	var out []byte
@@ -183,7 +185,7 @@ func (x *splitter) sorted(parts []restMember) []byte {
 	return out
 }
 
-// value splits the value at i of the member at s.
+// value splits the value at i, which is that of the member at s.
 func (x *splitter) value(i int, s position) (kept, rest []byte, end int) {
 	c, m := s.table.sources[s.pointer], x.m
 	end, depth, _ := x.walk.value(x.b, i)
@@ -219,7 +221,7 @@ func (x *splitter) value(i int, s position) (kept, rest []byte, end int) {
 	return nil, whole, end
 }
 
-// nested splits an object whose members have columns.
+// nested splits the object at i, whose members have columns.
 func (x *splitter) nested(i int, s position) (kept, rest []byte, end int) {
 	in := s
 	in.depth, in.level = s.depth+1, s.level+1
@@ -230,8 +232,8 @@ func (x *splitter) nested(i int, s position) (kept, rest []byte, end int) {
 	return kept, rest, end
 }
 
-// array splits the objects of the array at i, which are rows of t. In the rest, objects that are kept
-// completely are null.
+// array splits the objects of the array at i, which are rows of t. In the rest, null takes the
+// place of objects that are kept completely.
 func (x *splitter) array(i int, t *table, s position) (kept, rest []byte, end int) {
 	start, left := i, x.left
 	kept, rest = append(kept, '['), append(rest, '[')
@@ -248,7 +250,7 @@ func (x *splitter) array(i int, t *table, s position) (kept, rest []byte, end in
 			here, i = []byte("null"), i+len("null")
 		}
 		if here == nil {
-			here = []byte("{}") // keep its row
+			here = []byte("{}") // so that there is a row for it
 		}
 		if some = some || beyond != nil; beyond == nil {
 			beyond = []byte("null")
@@ -264,7 +266,7 @@ func (x *splitter) array(i int, t *table, s position) (kept, rest []byte, end in
 	return append(kept, ']'), append(rest, ']'), i + 1
 }
 
-// rows reports whether the elements of the array at i are rows of a child table: objects, possibly with
+// rows reports whether the array at i has rows of a child table: one or more objects, and possibly
 // nulls.
 func (x *splitter) rows(i int) bool {
 	objects := false
@@ -283,7 +285,7 @@ func (x *splitter) rows(i int) bool {
 	}
 }
 
-// table returns the child table for the array at s; nil if the stream has reached its limit.
+// table returns the child table for the array at s; nil if the stream may have no further one.
 func (x *splitter) table(s position) *table {
 	m, path := x.m, s.table.path+s.pointer
 	if slices.Contains(x.tables, path) || slices.ContainsFunc(s.table.children, func(t *table) bool { return t.within == s.pointer && t.used }) {
@@ -302,7 +304,7 @@ func (x *splitter) table(s position) *table {
 	return m.childTable(s.table, s.pointer, s.depth, s.level)
 }
 
-// roomFor reports whether the member at s may get a field.
+// roomFor reports whether the member at s may get a field, and counts the field.
 func (x *splitter) roomFor(s position) bool {
 	b := &x.m.bound
 	return b.roomFor(s.pointer[strings.LastIndexByte(s.pointer, '/')+1:], 2*b.maxColumns+spareFields)
@@ -313,6 +315,6 @@ func (m *Mapper) knows(path string) bool {
 	return slices.ContainsFunc(m.known, func(t schemas.Table) bool { return strings.TrimSuffix(placeOf(t), "/") == path })
 }
 
-// These methods of the mapper can read a record that is not in the mapper's page.
+// The mapper's methods can also read a record that is not in a page.
 func (x *splitter) void(i int) (end int, ok bool) { return x.m.void(i, 0) }
 func (x *splitter) numbered(i int) bool           { return x.m.numericNames(i) }

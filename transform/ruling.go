@@ -10,23 +10,23 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// fieldRule is the verdict of the stream's rules on one field, with its mask prepared.
+// fieldRule is what the rules of the stream say about one field, with the mask prepared.
 type fieldRule struct {
 	schemas.Verdict
-	text   *masker   // for a mask that produces text
-	round  *rounding // for a mask that rounds
-	needed bool      // dropped, but used by the filter
+	text   *masker   // the mask, if it produces text
+	round  *rounding // the mask, if it rounds
+	needed bool      // the field is dropped, but the filter uses it
 }
 
-// fieldRules caches the rules by field. A field gets its rule when it is first seen, so fields without
-// rules cost nothing while reading.
+// fieldRules caches the rules by field. A field gets its rule when it is first seen. So a field
+// without a rule costs nothing afterwards.
 type fieldRules struct {
 	stream schemas.Stream
 	known  map[string]*fieldRule // by pointer from the record, without array positions
-	below  *place                // the record itself; see redact.go
-	places int
-	drops  bool  // some fields may be left out
-	err    error // the first error
+	below  *place                // place of the record itself; see redact.go
+	places int                   // number of cached places
+	drops  bool                  // a rule may leave out fields
+	err    error                 // the first error
 }
 
 func newFieldRules(s schemas.Stream) *fieldRules {
@@ -50,7 +50,7 @@ func (r *fieldRules) fail(format string, args ...any) {
 	}
 }
 
-// any reports whether there are rules for fields.
+// any reports whether there are rules for fields: masks, a selection or new names.
 func (r *fieldRules) any() bool {
 	return len(r.stream.Rules.Masks) > 0 || r.stream.Rules.Select != nil || len(r.stream.Rules.Rename) > 0
 }
@@ -68,7 +68,7 @@ func (r *fieldRules) at(pointer string) *fieldRule {
 	return k
 }
 
-// peek is like fieldRules.at, but does not cache the rule. It is for fields whose names may be data.
+// peek is like at, but does not cache the rule. It is for fields whose names may be data.
 func (r *fieldRules) peek(pointer string) *fieldRule {
 	if !r.any() {
 		return nil
@@ -83,7 +83,8 @@ func (r *fieldRules) make(pointer string) *fieldRule {
 	return r.carryOut(r.stream.Verdict(pointer), pointer)
 }
 
-// carryOut prepares a verdict on the field at a pointer; nil if there is nothing to do.
+// carryOut returns the rule that carries out the verdict v on the field at a pointer; nil if there
+// is nothing to do.
 func (r *fieldRules) carryOut(v schemas.Verdict, pointer string) *fieldRule {
 	if !v.Touched() {
 		return nil
@@ -93,7 +94,8 @@ func (r *fieldRules) carryOut(v schemas.Verdict, pointer string) *fieldRule {
 	return k
 }
 
-// ready prepares the mask. If that fails, the field is redacted.
+// ready prepares the mask. If the mask is invalid, ready stores the error in r.err and redacts the
+// field.
 func (k *fieldRule) ready(r *fieldRules) {
 	if !k.Masked() {
 		return
@@ -109,20 +111,23 @@ func (k *fieldRule) ready(r *fieldRules) {
 	}
 }
 
-// filters reports whether the filter uses a column, or one nested in it.
+// filters reports whether the filter uses the column path, or a column nested in it.
 func (r *fieldRules) filters(path string) bool {
 	return slices.ContainsFunc(r.stream.Rules.Filter, func(c schemas.Condition) bool { return c.Column == path || strings.HasPrefix(c.Column, path+"__") })
 }
 
-// hides reports whether the values of a field must not appear anywhere except as the result of a mask.
+// hides reports whether the values of a field must not appear anywhere. Only the result of the mask
+// may appear.
 func (k *fieldRule) hides() bool { return k != nil && (k.Drop || k.Masked()) }
 
-// verbatim reports whether the field's values are stored in their original spelling, for a mask that
-// produces text. The result must not depend on the type to which other values have widened the column. // Invariant 8
+// verbatim reports whether the values of the field are stored as they were spelled, because its
+// mask produces text. The result of the mask must not depend on the type to which other values have
+// widened the column. // Invariant 8
 func (k *fieldRule) verbatim() bool { return k != nil && k.text != nil }
 
-// rule prepares a column for its rule. A dropped column has no type, so no batch has it. A verbatim
-// column is text; a narrower type in the destination's table was made before the rule existed.
+// rule prepares a column for its rule. A dropped column has no type, so no batch contains it. A
+// verbatim column is text. If it has a narrower type in the destination, it was created before the
+// rule existed.
 func (c *column) rule(k *fieldRule) {
 	switch {
 	case k.Drop && !k.needed:
@@ -136,9 +141,9 @@ func (c *column) rule(k *fieldRule) {
 	}
 }
 
-// valueWithRule reads the value at i of a field with a rule. The record's hash must not depend on values that
-// are not loaded, nor on masked values. Such a value is cut out of the hash, and the [Shaper] adds the
-// mask's result.
+// valueWithRule reads the value at i of a field with a rule. The hash of the record must depend
+// neither on values that are not loaded nor on values before they are masked. So such values are
+// cut out of the hash, and the [Shaper] adds the masked values.
 func (m *Mapper) valueWithRule(f *field, begin, i, row int) (end int) {
 	k := f.rule
 	switch {
@@ -167,8 +172,8 @@ func (m *Mapper) leavesOut(k *fieldRule, i int) bool {
 	return k != nil && k.Drop && !k.needed && !(k.Partial && m.contains(i))
 }
 
-// isNull reports whether the value at i is null, an empty object, or an array of nulls. Such a value needs no mask,
-// and whether it is stored depends on the column.
+// isNull reports whether the value at i is null, an empty object, or an array that has only nulls.
+// Such a value needs no mask. The column decides whether it is stored.
 func (m *Mapper) isNull(i int) bool {
 	b := m.raw
 	switch b[i] {
@@ -189,8 +194,8 @@ func (m *Mapper) isNull(i int) bool {
 	return false
 }
 
-// contains reports whether the value at i is an object or a list of objects, whose members have their
-// own rules.
+// contains reports whether the value at i is an object, or an array that begins with one. Their
+// members have rules of their own.
 func (m *Mapper) contains(i int) bool {
 	if m.raw[i] == '[' {
 		i = space(m.raw, i+1)
@@ -198,10 +203,10 @@ func (m *Mapper) contains(i int) bool {
 	return m.raw[i] == '{'
 }
 
-// pointerOf returns the pointer of f from the record.
+// pointerOf returns the JSON pointer from the record to f, without array positions.
 func (f *field) pointerOf() string { return f.owner.table.path + f.column.source }
 
-// maskText appends the result of the mask for a text; ok is false if the mask yields no text.
+// maskText appends the masked text. ok is false if the mask yields no text.
 func (k *fieldRule) maskText(dst, text []byte) (out []byte, ok bool) {
 	switch {
 	case k.text != nil:
@@ -212,5 +217,5 @@ func (k *fieldRule) maskText(dst, text []byte) (out []byte, ok bool) {
 	return dst, false
 }
 
-// masked replaces a hidden value in rejects.
+// masked is what a reject shows in place of a hidden value.
 const masked = "[masked]"

@@ -6,29 +6,28 @@ import (
 	"unicode/utf8"
 )
 
-// The scanner needs input that ends with padding: the caller appends [padding] zero bytes to the page.
-// So eight or sixteen bytes can be loaded at any position, and a NUL, which is invalid in JSON, ends
-// every loop.
+// The caller must append padding zero bytes to the input. So eight or sixteen bytes can be loaded
+// at any position, and a zero byte, which is invalid in JSON, ends every loop.
 const padding = 32
 
-// Negative results of the tokenizer, in place of a position. The strict path then determines whether
-// the page is invalid or only the record.
+// The functions that read JSON return one of these refusal codes in place of a position.
+// Mapper.record then finds out whether the page is invalid, or only the record is refused.
 const (
 	refuseSyntax    = -1 - iota // invalid JSON
-	refuseDuplicate             // duplicate name in an object
+	refuseDuplicate             // a name comes twice in an object
 	refuseEncoding              // not UTF-8, or half of a surrogate pair
 	refuseDepth                 // nested deeper than maxLevels
 	refuseSize                  // longer than maxRecord
 	refuseKey                   // no value in a key column
-	refuseClash                 // the key of another record with different content
+	refuseClash                 // another record has the same key and different content
 	refuseNull                  // null in place of a record
 	refuseLong                  // a key that is too long for an index
-	refuseBound                 // more columns or child tables than the stream may have
-	refuseWide                  // more memory for the columns than a record may take
+	refuseBound                 // more columns, fields or child tables than the stream may have
+	refuseWide                  // rows that take more memory than those of a record may
 )
 
-// decline is the result of a column's fast function if it has stored nothing and leaves the value to the general
-// function.
+// decline is the result of a function that reads a value if it has stored nothing. A more general
+// function then reads the value.
 const decline = 0
 
 const (
@@ -41,8 +40,8 @@ const (
 
 func load(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
 
-// special marks the first byte of w that is a quote, a backslash or a control character, in the byte's
-// high bit. Marks above the first may be false.
+// special returns a mask for the bytes of w that are a quote, a backslash or a control character,
+// with the high bit of each set. Only the lowest set bit is reliable.
 func special(w uint64) uint64 {
 	q := w ^ quotes
 	b := w ^ backslash
@@ -57,8 +56,8 @@ func space(b []byte, i int) int {
 	return i
 }
 
-// text scans a string from the byte after its opening quote. It returns the position after its closing
-// quote; plain reports that it has no escapes.
+// text scans a string. i is the position after the opening quote, end the position after the
+// closing quote, or a refusal code. plain reports that the string has no escapes.
 func text(b []byte, i int) (end int, plain bool) {
 	start, plain := i, true
 	var high uint64
@@ -91,8 +90,8 @@ func text(b []byte, i int) (end int, plain bool) {
 	}
 }
 
-// escape reads the escape sequence at i and returns its character and length, or a negative code if it
-// is invalid.
+// escape reads the escape sequence at i. It returns the character and the length of the sequence.
+// If the sequence is invalid, the length is a refusal code.
 func escape(b []byte, i int) (r rune, n int) {
 	switch c := b[i+1]; c {
 	case '"', '\\', '/':
@@ -150,8 +149,8 @@ func hex4(b []byte, i int) rune {
 	return r
 }
 
-// unescape appends the decoded string from the byte after its opening quote. The string must have been
-// checked by [text].
+// unescape appends a decoded string. i is the position after the opening quote. The function [text]
+// or [looseText] must have scanned the string before.
 func unescape(dst, b []byte, i int) []byte {
 	for b[i] != '"' {
 		if b[i] != '\\' {
@@ -161,7 +160,7 @@ func unescape(dst, b []byte, i int) []byte {
 		}
 		r, n := escape(b, i)
 		if n <= 0 {
-			r, n = utf8.RuneError, 2 // [text] has rejected this string
+			r, n = utf8.RuneError, 2 // half of a surrogate pair, which looseText accepts
 		}
 		dst = utf8.AppendRune(dst, r)
 		i += n
@@ -169,7 +168,7 @@ func unescape(dst, b []byte, i int) []byte {
 	return dst
 }
 
-// number scans the number at i.
+// number returns the position after the number at i, or refuseSyntax.
 func number(b []byte, i int) (end int) {
 	if b[i] == '-' {
 		i++
@@ -210,7 +209,7 @@ func digits(b []byte, i int) int {
 	return i
 }
 
-// literal scans true, false or null at i.
+// literal returns the position after true, false or null at i, or refuseSyntax.
 func literal(b []byte, i int) (end int) {
 	switch binary.LittleEndian.Uint32(b[i:]) {
 	case wordNull, wordTrue:
@@ -223,7 +222,7 @@ func literal(b []byte, i int) (end int) {
 	return refuseSyntax
 }
 
-// The literals as little-endian words.
+// The first four bytes of the literals, as little-endian words.
 const (
 	wordNull = 'n' | 'u'<<8 | 'l'<<16 | 'l'<<24
 	wordTrue = 't' | 'r'<<8 | 'u'<<16 | 'e'<<24

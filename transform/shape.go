@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// prune removes the rows that the filter and the contract exclude, and their child rows.
+// prune removes the records that the filter or the contract excludes, with their child rows.
 func (w *work) prune() {
 	for _, t := range w.tables {
 		kept := make([]int32, 0, t.rows)
@@ -29,7 +29,7 @@ func (w *work) prune() {
 	}
 }
 
-// keep reduces t to the given rows.
+// keep removes all rows of t except the given ones.
 func (w *work) keep(t *openBatch, rows []int32) {
 	for i, a := range t.arrays {
 		if a != nil {
@@ -50,7 +50,7 @@ func kept(sums []sum, gone []bool) []sum {
 	return sums[:n]
 }
 
-// batches returns record batches of the tables that have rows.
+// batches returns the shaped batches of the tables that have rows.
 func (w *work) batches() ([]TableBatch, error) {
 	for _, t := range w.tables {
 		if err := t.rename(); err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Shaper is the stage after a [Mapper]: it filters, masks, drops and renames columns, and enforces the
-// stream's contract. It works on whole columns, and does nothing if the stream has no rules. It must be
-// used by its mapper's goroutine.
+// Shaper is the stage after a [Mapper]. It filters records; masks, drops and renames columns; and
+// enforces the contract of the stream. It works on whole columns, and does nothing if the stream
+// has no rules. Only the goroutine of its mapper may use it.
 //
-// A row's hash covers what is stored: it excludes dropped values, and includes masked values only as
-// masked. So a change of the rules changes only the hashes of the rows that it affects.
+// The hash of a row covers what is stored. It excludes dropped values, and includes the masked form
+// of masked values. So a change of the rules changes the hashes only of the rows that it affects.
 type Shaper struct {
 	m          *Mapper
 	hasTables  bool
@@ -28,10 +28,10 @@ type Shaper struct {
 	left      []TableBatch
 }
 
-// NewShaper returns the stage after m. It must be called before m reads its first record. The rules are
-// those of m's stream, and contracts refer to the tables that m was created with. settled says that the
-// destination already has tables of this pipeline, so that the stream's table would be a new one.
-// NewShaper returns an error for invalid rules.
+// NewShaper returns the stage after m. It must be called before m reads its first record. The
+// Shaper applies the rules of m's stream, and its contract is about the tables with which m was
+// created. settled says that the destination already has tables of this pipeline, so that the table
+// of the stream would be a new one. NewShaper returns an error for invalid rules.
 func NewShaper(m *Mapper, settled bool) (*Shaper, error) {
 	if m.rules.err != nil {
 		return nil, fmt.Errorf("shape %s: %w", m.stream.Name, m.rules.err)
@@ -43,12 +43,13 @@ func NewShaper(m *Mapper, settled bool) (*Shaper, error) {
 	return s, nil
 }
 
-// Shape shapes the batches of m's last Flush. It must be called before the next Append. It takes
-// ownership of the batches. The returned batches are for the destination; the rejects are those of the
-// contract, in addition to the mapper's.
+// Shape shapes the batches that the last Flush of m has returned. It must be called before the next
+// Append. It takes ownership of the batches. The returned batches are for the destination, and the
+// caller releases them. The rejects are those that the contract causes, in addition to the rejects
+// of the mapper.
 //
-// If Shape returns an error, the stream must stop before any of these batches is written. The error is
-// a [*ContractError], or the rules cannot be applied.
+// If Shape returns an error, the stream must stop before any of these batches is written. Either
+// the error is a [*ContractError], or the rules cannot be applied.
 func (s *Shaper) Shape(batches []TableBatch) ([]TableBatch, []Reject, error) {
 	if s.idle(batches) {
 		return batches, nil, nil
@@ -77,15 +78,16 @@ func (s *Shaper) Shape(batches []TableBatch) ([]TableBatch, []Reject, error) {
 	return out, indexed(rejects), nil
 }
 
-// Filtered returns the number of records that the filter has excluded so far. They count as fetched,
-// and in no other count.
+// Filtered returns how many records the filter has excluded so far. They count as fetched, and in
+// no other count.
 func (s *Shaper) Filtered() int64 { return s.filtered }
 
-// Rejected returns the number of records that the contract has excluded so far. [Mapper.Rejected] does
-// not include them.
+// Rejected returns how many records the contract has excluded so far. [Mapper.Rejected] does not
+// include them.
 func (s *Shaper) Rejected() int64 { return s.rejected }
 
-// ContractError reports violations of a frozen contract. Its text has names and types, but no values.
+// ContractError reports violations of a frozen contract. Its text has names and types, but no
+// values of records.
 type ContractError struct {
 	Stream string
 	Diff   []string // one line per difference
@@ -114,12 +116,12 @@ type work struct {
 	tables []*openBatch // the root table first
 	root   *openBatch
 
-	excluded    []bool // rows of the root table that are excluded
+	excluded    []bool // for each row of the root table, whether it is excluded
 	filtered    int64
 	refused     int64
 	notes       []pendingReject
-	sums        []sum // to be added to the hashes of the root table's rows; nil: nothing
-	keysChanged bool  // key values have changed
+	sums        []sum // what to add to the hashes of the root table's rows; nil: nothing
+	keysChanged bool  // the mask or the contract has changed values of keys
 }
 
 // openBatch is one batch that is being shaped.
@@ -129,17 +131,17 @@ type openBatch struct {
 	batch    arrow.RecordBatch
 	types    []arrow.DataType
 	names    []string
-	arrays   []arrow.Array // of the batch, or their replacements; nil: dropped
-	made     []arrow.Array // the replacements, to be released
+	arrays   []arrow.Array // columns of the batch, or their replacements; nil: dropped
+	made     []arrow.Array // the replacements, which release releases
 	rows     int
-	rootRow  []int32 // index of the record's row in the root table, for each row
-	excluded []bool  // rows of a child table that are excluded although their record is not
+	rootRow  []int32 // for each row, its record's row in the root table
+	excluded []bool  // for each row of a child table, whether it is excluded although its record is not
 
-	// For a child table: the columns that relate rows to their parents.
+	// These are the columns of a child table that relate its rows to their parents.
 	parent, place *column
 }
 
-// newWork prepares the work on batches.
+// newWork returns the state for shaping batches.
 func (s *Shaper) newWork(batches []TableBatch) *work {
 	w := &work{Shaper: s}
 	for _, b := range batches {
@@ -154,7 +156,8 @@ func (s *Shaper) newWork(batches []TableBatch) *work {
 	return w
 }
 
-// align finds the root table's row for each row by the record's ordinal. Ordinals are ascending.
+// align finds the row of the root table for each row of a child table. Both have the ordinal of the
+// record, and ordinals ascend.
 func (w *work) align() {
 	ordinals := w.root.own(schemas.ColOrdinal).ints
 	for _, t := range w.tables[1:] {
@@ -170,18 +173,18 @@ func (w *work) align() {
 	}
 }
 
-// put replaces a column by an array, which release will release.
+// put replaces column i by the array a, which release will release.
 func (t *openBatch) put(i int, a arrow.Array) {
 	t.arrays[i] = a
 	t.made = append(t.made, a)
 }
 
-// view returns a reader of a column.
+// view returns column i of t for reading.
 func (w *work) view(t *openBatch, i int) *column {
 	return viewOf(t.arrays[i], t.types[i], w.m.mem)
 }
 
-// own returns a reader of one of penstock's own columns.
+// own returns one of penstock's own columns for reading.
 func (t *openBatch) own(name string) *column {
 	i := t.index[name]
 	return viewOf(t.arrays[i], t.types[i], nil)
@@ -196,7 +199,7 @@ func (w *work) release() {
 	}
 }
 
-// recordOf returns the root table's row that a row of t belongs to.
+// recordOf returns the row of the root table to which a row of t belongs.
 func (t *openBatch) recordOf(row int) int {
 	if t.rootRow == nil {
 		return row

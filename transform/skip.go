@@ -2,14 +2,14 @@ package transform
 
 import "math/bits"
 
-// walker scans a whole JSON value of any depth without recursion. It checks the JSON grammar strictly,
-// but not duplicate names and the encoding of strings, which the strict path checks.
+// walker scans a JSON value of any depth without recursion. It checks the grammar strictly. It
+// checks neither for duplicate names nor for the encoding of strings.
 type walker struct {
 	stack []bool // open containers; true for an object
 }
 
-// value returns the end of the value at i and its depth of nesting; 0 for a scalar. If the JSON is
-// invalid, ok is false and end is the position of the error.
+// value returns the position after the value at i, and how many objects and arrays are nested in
+// it; 0 for a scalar. If the JSON is invalid, ok is false and end is the position of the error.
 func (w *walker) value(b []byte, i int) (end, depth int, ok bool) {
 	w.stack = w.stack[:0]
 	for {
@@ -20,7 +20,7 @@ func (w *walker) value(b []byte, i int) (end, depth int, ok bool) {
 			depth = max(depth, len(w.stack))
 			i = space(b, i+1)
 			if b[i] == '}' && object || b[i] == ']' && !object {
-				break // after consumes the closing bracket
+				break // the function after reads the closing bracket
 			}
 			if object {
 				if i, ok = w.name(b, i); !ok {
@@ -40,8 +40,8 @@ func (w *walker) value(b []byte, i int) (end, depth int, ok bool) {
 	}
 }
 
-// after continues at the end of a value, or at the bracket that closes an empty container. It returns
-// the start of the next value, if there is more.
+// after continues at the end of a value, or at the bracket that closes an empty object or array.
+// more reports that there is another value, which begins at next.
 func (w *walker) after(b []byte, i int) (next int, more, ok bool) {
 	for len(w.stack) > 0 {
 		object := w.stack[len(w.stack)-1]
@@ -64,7 +64,7 @@ func (w *walker) after(b []byte, i int) (next int, more, ok bool) {
 	return i, false, true
 }
 
-// name scans a member's name and colon, up to its value.
+// name scans the name of a member and its colon. next is the position of the value.
 func (w *walker) name(b []byte, i int) (next int, ok bool) {
 	if b[i] != '"' {
 		return i, false
@@ -94,7 +94,7 @@ func (w *walker) scalar(b []byte, i int) (end int, ok bool) {
 	return end, true
 }
 
-// looseText is [text] without a check of the encoding.
+// looseText scans a string as [text] does, but does not check its encoding.
 func looseText(b []byte, i int) (end int, ok bool) {
 	for {
 		m := special(load(b, i))

@@ -6,9 +6,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// store stores the scalar m.tok as the value of f, and widens the column's type if necessary. A
-// negative zero in a numeric column is stored as zero and reported. store returns false if the column
-// has become a JSON column. // Invariant 11
+// store stores the scalar m.tok as the value of f, and widens the type of the column if necessary.
+// In a numeric column, it stores a negative zero as zero and adds a reject. It returns false if the
+// column has become a JSON column, for which the caller stores the value. // Invariant 11
 func (m *Mapper) store(f *field, row int) bool {
 	c, t := f.column, &m.tok
 	if !c.store(row, t) {
@@ -17,7 +17,7 @@ func (m *Mapper) store(f *field, row int) bool {
 			return false
 		}
 		if c.kind != kindStale && !c.store(row, t) {
-			// Unreachable as long as store and typeOf agree. Text holds anything.
+			// This is unreachable as long as store and typeOf agree. A text column can hold any scalar.
 			m.widen(c, schemas.Join(c.typ, schemas.Text))
 			c.store(row, t)
 		}
@@ -32,7 +32,7 @@ func (m *Mapper) store(f *field, row int) bool {
 	return true
 }
 
-// typeOf returns the narrowest type of the column that holds t.
+// typeOf returns the narrowest type that holds t in the column.
 func (c *column) typeOf(t *token) arrow.DataType {
 	if c.verbatim {
 		return schemas.Text
@@ -40,7 +40,7 @@ func (c *column) typeOf(t *token) arrow.DataType {
 	return c.scalarType(t)
 }
 
-// scalarType returns the narrowest type that holds t in c, without regard to masks.
+// scalarType returns the narrowest type that holds t in c, regardless of masks.
 func (c *column) scalarType(t *token) arrow.DataType {
 	if c.quoted && t.kind == '"' {
 		if n, ok := t.plainNumber(); ok && n.fraction {
@@ -52,7 +52,7 @@ func (c *column) scalarType(t *token) arrow.DataType {
 	return typeOf(c.declared, t)
 }
 
-// losesSign reports whether t, which c has stored, is a negative zero.
+// losesSign reports whether t is a negative zero, which c has stored as zero.
 func (c *column) losesSign(t *token) bool {
 	if c.kind != kindInt && c.kind != kindDecimal {
 		return false
@@ -61,7 +61,7 @@ func (c *column) losesSign(t *token) bool {
 	return n.minusZero()
 }
 
-// store stores t if the column's type can hold it.
+// store stores t in row. It returns false if the type of the column cannot hold t.
 func (c *column) store(row int, t *token) bool {
 	switch c.kind {
 	case kindText:
@@ -91,7 +91,7 @@ func (c *column) store(row int, t *token) bool {
 	return false
 }
 
-// spelling returns t as text: the content of a string, anything else as written.
+// spelling returns t as text: the content of a string, and any other token as written.
 func (t *token) spelling() []byte {
 	if t.kind == '"' {
 		return t.text
@@ -99,7 +99,7 @@ func (t *token) spelling() []byte {
 	return t.raw
 }
 
-// number returns the number in a token whose type is numeric.
+// number returns the number in a token that a numeric column has stored.
 func (t *token) number() numeral {
 	if t.kind == '"' {
 		n, _ := t.plainNumber()

@@ -13,8 +13,8 @@ import (
 type table struct {
 	name   string
 	path   string // JSON pointer from the record, without array positions; "" for the root
-	place  string // path, with a trailing slash if another table has the same path: see childTable
-	within string // JSON pointer from the parent's row
+	place  string // path; with a trailing slash if another table has the same path, see childTable
+	within string // JSON pointer from a row of the parent to the array
 	parent *table // nil for the root
 	level  int    // 0 for the root
 
@@ -22,21 +22,22 @@ type table struct {
 	children []*table
 
 	rows      int
-	parentRow []int32 // of a child table: the parent row of each row
-	position  []int32 // of a child table: the position in the parent's array
-	used      bool    // it has had rows, or the destination has it
-	known     bool    // the destination has it
+	parentRow []int32 // of a child table: for each row, the row of its parent
+	position  []int32 // of a child table: for each row, its position in the array
+	used      bool    // the table has had rows, or the destination has it
+	known     bool    // the destination has the table
 
 	columns []*column
-	rest    *column // of the root, once a record has members beyond the limit
-	sources map[string]*column
+	rest    *column            // column of the root table for members beyond the limit; nil before the first of them
+	sources map[string]*column // by JSON pointer from a row
 	namer   *schemas.Namer
 
-	schema *arrow.Schema // as of layout
+	schema *arrow.Schema // the columns as of Mapper.layout = layout
 	layout int
 }
 
-// newTable returns the table of that name, with the columns of the destination's table if there is one.
+// newTable returns the table with this name. If the destination has such a table, it begins with
+// the columns of that table.
 func (m *Mapper) newTable(name, path string, parent *table) *table {
 	t := &table{name: name, path: path, parent: parent, sources: map[string]*column{}, layout: -1}
 	fields, found := m.knownFields(name)
@@ -49,7 +50,7 @@ func (m *Mapper) newTable(name, path string, parent *table) *table {
 		}
 		known[source] = f
 		if names[source] = f.Name; m.renamed(path+source) == f.Name {
-			delete(names, source) // its own name here; the shaper renames it
+			delete(names, source) // the mapper uses its original name, and the shaper renames it
 		}
 	}
 	t.namer = schemas.NewNamer(names)
@@ -71,7 +72,8 @@ func (m *Mapper) newTable(name, path string, parent *table) *table {
 	return t
 }
 
-// renamed returns the column name that the stream's rules give a field; "" if they do not rename it.
+// renamed returns the column name to which the rules of the stream rename a field; "" if they do
+// not.
 func (m *Mapper) renamed(pointer string) string {
 	if k := m.rules.at(pointer); k != nil {
 		return k.Rename
@@ -79,8 +81,8 @@ func (m *Mapper) renamed(pointer string) string {
 	return ""
 }
 
-// stillNamed reports whether f is the current column of its field. other is an earlier candidate: a
-// column from before the field was renamed.
+// stillNamed reports whether f is the current column of its field. The destination may have two
+// columns for a field that was renamed: other is the one that was found before f.
 func (m *Mapper) stillNamed(pointer string, f, other arrow.Field) bool {
 	name := m.renamed(pointer)
 	if name == "" {
@@ -89,10 +91,12 @@ func (m *Mapper) stillNamed(pointer string, f, other arrow.Field) bool {
 	return other.Name == "" || f.Name == name
 }
 
-// childTable returns the table for the objects in the arrays at a pointer within the rows of parent.
-// depth and level are those of the array. If a member is an array of objects in one record and an
-// object in another, child rows of the array's rows and of the record itself have the same path but
-// different parents. They are stored in two tables. // Invariant 17
+// childTable returns the table for the objects in the arrays at a pointer within the rows of
+// parent. depth and level are those of the array.
+//
+// A member may be an array of objects in one record and an object in another. Then child rows of
+// the array's rows and child rows of the record have the same path, but different parents. They are
+// stored in two tables. // Invariant 17
 func (m *Mapper) childTable(parent *table, within string, depth, level int) *table {
 	for _, t := range parent.children {
 		if t.within == within {
@@ -111,8 +115,8 @@ func (m *Mapper) childTable(parent *table, within string, depth, level int) *tab
 	return t
 }
 
-// taken reports whether a table of the other kind already uses path. The two kinds are the children of the root table,
-// and the children of child tables, for which deep is true.
+// taken reports whether a table of the other kind already has this path. One kind are the children
+// of the root table. The other kind are the children of child tables, for which deep is true.
 func (m *Mapper) taken(path string, deep bool) (taken bool) {
 	m.root.each(func(t *table) {
 		taken = taken || t.place == path && (t.level > 1) != deep
@@ -123,7 +127,8 @@ func (m *Mapper) taken(path string, deep bool) (taken bool) {
 	return taken
 }
 
-// placeOf returns the place that [Mapper.withOwnColumns] has stored in a table's metadata.
+// placeOf returns the place of a table in the record, which [Mapper.withOwnColumns] has stored in
+// the metadata.
 func placeOf(t schemas.Table) string {
 	if t.Columns == nil {
 		return ""
@@ -141,9 +146,9 @@ func (m *Mapper) knownFields(name string) (fields []arrow.Field, found bool) {
 	return m.known[i].Columns.Fields(), true
 }
 
-// sourceOf returns the pointer of the field in a known column. ok is false for penstock's own columns
-// and for columns that users added. The column for records that are not objects has the pointer "" and
-// a fixed name.
+// sourceOf returns the pointer of the field from which a column was made. ok is false for
+// penstock's own columns and for columns that users have added. The column for records that are not
+// objects has the pointer "" and a fixed name.
 func sourceOf(f arrow.Field) (source string, ok bool) {
 	source = schemas.Source(f)
 	if source == "" {
@@ -152,7 +157,7 @@ func sourceOf(f arrow.Field) (source string, ok bool) {
 	return source, !strings.HasPrefix(f.Name, "_penstock_")
 }
 
-// columnAt returns the column of t for the field at source.
+// columnAt returns the column of t for the field at the pointer source.
 func (m *Mapper) columnAt(t *table, source string) *column {
 	if c, ok := t.sources[source]; ok {
 		return c
@@ -162,8 +167,8 @@ func (m *Mapper) columnAt(t *table, source string) *column {
 
 func (m *Mapper) addColumn(t *table, name, source string, typ arrow.DataType) *column {
 	c := &column{mem: m.mem, name: name, source: source, typ: typ}
-	// Of fields whose names differ only in case, one has the plain name. Types must not depend on which
-	// one it is.
+	// Of several fields whose names differ only in case, one gets the plain name. The types must
+	// not depend on which of them it is.
 	c.counted, c.always = kindOf(typ) != kindNone, m.always(t, source)
 	if d, ok := m.declared[schemas.Column(t.path+source)]; ok {
 		c.declared = d
@@ -189,7 +194,8 @@ func (m *Mapper) addColumn(t *table, name, source string, typ arrow.DataType) *c
 	return c
 }
 
-// add adds a row for the element at index of the array in parentRow.
+// add adds a row for one element of an array. The array is in the row parentRow of the parent
+// table, and the element has this index.
 func (t *table) add(parentRow, index int) (row int) {
 	row = t.rows
 	t.rows++
@@ -199,7 +205,7 @@ func (t *table) add(parentRow, index int) (row int) {
 	return row
 }
 
-// truncate removes the rows from row on, and their child rows.
+// truncate removes row and all rows after it, with their child rows.
 func (t *table) truncate(row int) {
 	t.rows = row
 	if t.parent != nil {
@@ -217,7 +223,7 @@ func (t *table) truncate(row int) {
 	}
 }
 
-// clear removes all rows and prepares each column for its present type.
+// clear removes all rows, also of the tables below t. It prepares each column for its present type.
 func (t *table) clear() {
 	t.rows = 0
 	t.parentRow, t.position = t.parentRow[:0], t.position[:0]
@@ -229,7 +235,7 @@ func (t *table) clear() {
 	}
 }
 
-// each calls the function f for t and the tables below t, parents first.
+// each calls the function f for t and for the tables below t, parents first.
 func (t *table) each(f func(*table)) {
 	f(t)
 	for _, child := range t.children {

@@ -11,19 +11,20 @@ import (
 // token is a scalar of the input.
 type token struct {
 	raw     []byte  // as written in the page
-	text    []byte  // of a string: its decoded content
-	numeral numeral // of a number
+	text    []byte  // for a string: the decoded content
+	numeral numeral // for a number
 	kind    byte    // '"', '0', 't' or 'f'
 }
 
-// tokens scans scalars one at a time. A token is valid until the next scan.
+// tokens scans one scalar at a time. A token is valid until the next scan.
 type tokens struct {
 	tok       token
 	unescaped []byte
 	digits    []byte
 }
 
-// token scans the scalar at i into m.tok. A null has no token.
+// token scans the scalar at i, which must not be null, into m.tok. It returns the position after
+// the scalar, or a refusal code.
 func (m *Mapper) token(i int) (end int) { return m.scan(m.raw, i) }
 
 func (m *tokens) scan(b []byte, i int) (end int) {
@@ -54,7 +55,8 @@ func (m *tokens) scan(b []byte, i int) (end int) {
 	return end
 }
 
-// plainNumber returns the number that a string spells in JSON syntax without an exponent.
+// plainNumber returns the number that a string spells in JSON syntax, without an exponent and in at
+// most 64 bytes. ok is false for other strings.
 func (t *token) plainNumber() (n numeral, ok bool) {
 	s := t.text
 	if len(s) == 0 || len(s) > 64 || bytes.ContainsAny(s, "eE") {
@@ -68,8 +70,9 @@ func (t *token) plainNumber() (n numeral, ok bool) {
 	return parseNumeral(s, make([]byte, 0, len(s))), true
 }
 
-// typeOf returns the narrowest type that holds t in a column with the type declared in the catalogue;
-// nil: not declared. It depends on nothing else, so the order of values is irrelevant. // Invariant 8
+// typeOf returns the narrowest type that holds t in a column. declared is the type that the stream
+// declares for the column, or nil. The result depends on nothing else, so the order of values does
+// not matter. // Invariant 8
 func typeOf(declared arrow.DataType, t *token) arrow.DataType {
 	switch t.kind {
 	case 't', 'f':
@@ -108,7 +111,7 @@ func orNull(t arrow.DataType) arrow.DataType {
 	return t
 }
 
-// numberType returns the type of a number in a column of this declared type.
+// numberType returns the type of a number in a column for which this type is declared.
 func numberType(declared arrow.DataType, raw []byte, n *numeral) arrow.DataType {
 	switch kindOf(orNull(declared)) {
 	case kindBool:
@@ -127,7 +130,7 @@ func numberType(declared arrow.DataType, raw []byte, n *numeral) arrow.DataType 
 	return n.typ()
 }
 
-// flag returns the boolean that 0 or 1 stands for in a boolean column.
+// flag returns the boolean that 0 or 1 means in a boolean column.
 func flag(b []byte) (v, ok bool) {
 	if len(b) != 1 || b[0] != '0' && b[0] != '1' {
 		return false, false

@@ -6,12 +6,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Types are widened by single values, but a text column must hold every value as written, including values that were
-// stored as numbers or instants before. So stored values are not converted: the mapper keeps the pages of the batch,
-// and after a page in which a type was widened, it reads all of them again with the new types. A type can be widened
-// only a few times, so this ends. Once the types fit all values, it does not happen any more.
+// A single value can widen the type of a column. A text column must hold every value as written,
+// also the values that were stored as numbers or instants before. So stored values are not
+// converted. The mapper keeps the pages of the batch. After a page in which a type was widened, it
+// reads all of them again with the new types. This ends, because a type can be widened only a few
+// times.
 
-// change records the state before a type was widened, to restore it if the record or page is not kept.
+// change is the state of a column before its type was widened. It is restored if the record or the
+// page is not kept.
 type change struct {
 	column *column
 	typ    arrow.DataType
@@ -20,7 +22,7 @@ type change struct {
 	empty  bool
 }
 
-// widen widens the type of c to t.
+// widen sets the type of c to the wider type t.
 func (m *Mapper) widen(c *column, t arrow.DataType) {
 	if schemas.SameType(c.typ, t) {
 		return
@@ -44,7 +46,7 @@ func (m *Mapper) widen(c *column, t arrow.DataType) {
 	c.empty = empty
 }
 
-// checkpoint is a state to which the mapper can return.
+// checkpoint is a state of the mapper to which undo can return.
 type checkpoint struct {
 	changes, rejects, cuts, admitted int
 	stale                            bool
@@ -54,7 +56,8 @@ func (m *Mapper) mark() checkpoint {
 	return checkpoint{len(m.changes), len(m.rejects), len(m.cuts), len(m.bound.admitted), m.stale}
 }
 
-// undo restores types and rejects as of k, and removes the rows of t from row on.
+// undo restores the types and rejects that the mapper had at k. It also removes row of t and all
+// rows after it.
 func (m *Mapper) undo(k checkpoint, t *table, row int) {
 	for i := len(m.changes) - 1; i >= k.changes; i-- {
 		c := m.changes[i]
@@ -84,7 +87,7 @@ func (m *Mapper) rebuild() {
 		m.changes, m.bound.admitted = m.changes[:0], m.bound.admitted[:0]
 		m.clear()
 		for _, p := range m.pages {
-			// It cannot fail: the page was valid the first time.
+			// This cannot fail, because the page was valid when it was first read.
 			_, _ = m.page(p)
 		}
 	}
