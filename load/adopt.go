@@ -25,8 +25,8 @@ func Views(changes []Change) map[string]bool {
 	return views
 }
 
-// ExistingTables returns those tables that penstock made and that still exist in the database, sorted by name. The parameter
-// made has the tables computed from the recorded changes, and live those that exist.
+// ExistingTables returns those tables that penstock made and that still exist in the database, sorted by name. The
+// parameter made has the tables computed from the recorded changes, and live has the existing tables.
 func ExistingTables[O any](made map[string]schemas.Table, live map[string]O) []schemas.Table {
 	var out []schemas.Table
 	for _, name := range slices.Sorted(maps.Keys(made)) {
@@ -37,8 +37,8 @@ func ExistingTables[O any](made map[string]schemas.Table, live map[string]O) []s
 	return out
 }
 
-// ErrIfTaken returns an error if the plan adds a column whose name a column has that penstock did not make. The function
-// theirs returns the name of that column, or "" if there is none.
+// ErrIfTaken returns an error if a column that the plan adds needs the name of a column that penstock did not make. For
+// the name of a planned column, the function theirs returns the name of such a column, or "" if there is none.
 // Invariant 16
 func ErrIfTaken(p Plan, theirs func(column string) string) error {
 	if p.Create {
@@ -56,10 +56,10 @@ func ErrIfTaken(p Plan, theirs func(column string) string) error {
 	return &ForeignChange{Table: p.Table.Name, Diff: diff}
 }
 
-// Adopt plans how to take over a table whose recorded changes are lost. It returns false if the table lacks the
-// bookkeeping columns that only penstock creates. The map live has the types of the table's columns by name. A table
-// that holds versions gets mode History, any other the given mode. Which source field a column holds is taken from
-// want, the table of the arriving rows.
+// Adopt plans how to take over a table whose recorded changes are lost. It returns false for one of penstock's own
+// tables, and for a table that lacks one of the bookkeeping columns that only penstock creates. The map live has the
+// types of the table's columns by name. A table that holds versions gets mode History, and any other table the given
+// mode. The parameter want is the table of the arriving rows. Its columns show which source field each column holds.
 func Adopt(want schemas.Table, mode schemas.Mode, live map[string]string, lattice Lattice) (Plan, bool) {
 	if IsInternal(want.Name) {
 		return Plan{}, false
@@ -83,8 +83,9 @@ func Adopt(want schemas.Table, mode schemas.Mode, live map[string]string, lattic
 	return p, true
 }
 
-// Accept returns the changes that accept all columns of t that were dropped, or whose type differs from the type that
-// penstock made. The maps made and live have the types by column name, in the database's notation. See [Accepted].
+// Accept returns the changes that accept every dropped column of t, and every column of t with another type than
+// penstock gave it. It returns an error if penstock cannot write the new type. The maps made and live have the types by
+// column name, in the database's notation. See [Accepted].
 func Accept(t schemas.Table, made, live map[string]string, lattice Lattice) ([]Change, error) {
 	var changes []Change
 	for _, f := range t.Columns.Fields() {

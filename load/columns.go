@@ -19,7 +19,7 @@ func Names(s *arrow.Schema) []string {
 }
 
 // Select returns the schema of the named columns of s, in that order, for [Destination].Scan. It returns s itself if
-// columns is nil.
+// columns is nil, and an error if a column is missing.
 func Select(s *arrow.Schema, columns []string) (*arrow.Schema, error) {
 	if columns == nil {
 		return s, nil
@@ -35,8 +35,8 @@ func Select(s *arrow.Schema, columns []string) (*arrow.Schema, error) {
 	return arrow.NewSchema(fields, nil), nil
 }
 
-// TypeOf returns penstock's type of a column of s. The only column that callers request although s does not have it
-// is [schemas.ColOrdinal].
+// TypeOf returns penstock's type of a column of s. If s lacks the column, it returns the type of [schemas.ColOrdinal],
+// because callers request no other missing column.
 func TypeOf(s *arrow.Schema, column string) arrow.DataType {
 	if i := s.FieldIndices(column); len(i) > 0 {
 		return schemas.TypeOf(s.Field(i[0]))
@@ -52,8 +52,8 @@ func IsChildOf(t schemas.Table, root string) bool {
 	return Child(t.Columns) && strings.HasPrefix(t.Name, root+"__")
 }
 
-// RootKeyColumn returns the name of the column of a child table that holds the key of the record: [schemas.ColRoot] if other
-// child tables are in between, else [schemas.ColParent].
+// RootKeyColumn returns the name of the column of a child table that holds the key of the record: [schemas.ColRoot] if
+// the table is the child of another child table, else [schemas.ColParent].
 func RootKeyColumn(s *arrow.Schema) string {
 	if s.HasField(schemas.ColRoot) {
 		return schemas.ColRoot

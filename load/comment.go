@@ -26,7 +26,8 @@ func (p *Plan) describe(f *arrow.Field, w arrow.Field) {
 	}
 }
 
-// Comment returns the database comment on a column or table: the description, followed by the origin.
+// Comment returns the database comment on a column or table: the description, followed in parentheses by the origin
+// from, such as the source field that a column holds.
 func Comment(text, from string) string {
 	switch {
 	case text == "":

@@ -17,7 +17,7 @@ import (
 type Plan struct {
 	Table   schemas.Table // after the plan is carried out
 	Create  bool          // the table does not exist yet
-	OldMode schemas.Mode  // the table's mode before the plan; see Turns
+	OldMode schemas.Mode  // the table's mode before the plan; see ChangesMode
 	Add     []arrow.Field // columns to add; all columns where Create is set
 	Widen   []Widening
 
@@ -40,14 +40,16 @@ func (p Plan) ChangesShape() bool {
 }
 
 // ChangesMode reports whether the table changes its mode. The destination then changes the child tables too, even if no
-// rows arrive for them; see [Turn]. A change to History adds the validity columns, and existing rows become valid
-// from their [schemas.ColSyncedAt]. A row with a tombstone also ends at that time, because the commit that deleted
-// the row set both. A change to Replace removes rows with a tombstone.
+// rows arrive for them; see [PlanModeChange]. A change to History adds the validity columns, and existing rows become
+// valid from their [schemas.ColSyncedAt]. A tombstone also ends at that time, which is the time at which it was
+// deleted. A change to Replace removes tombstones.
 func (p Plan) ChangesMode() bool { return p.OldMode != p.Table.Mode }
 
-// Fit plans the changes that the table have needs for rows with the columns of want. If the table does not exist,
-// have.Columns is nil. A column that has had only nulls is not created until its first value arrives. No column is
-// created for [schemas.ColOrdinal]. In mode History the plan adds the validity columns, which the destination fills.
+// Fit compares the existing table, have, with the table of the arriving rows, want. It plans the changes after which
+// the rows fit. If the table does not exist, have.Columns is nil. A column that has had only nulls or empty lists is
+// not created until its first value arrives. Fit returns an error if the keys differ, if the mode cannot change, or if
+// a column holds another source field. No column is created for [schemas.ColOrdinal]. In mode History the plan adds the
+// validity columns, which the destination fills.
 func Fit(have, want schemas.Table) (Plan, error) {
 	want.Mode = want.Mode.Or(schemas.Merge)
 	p := Plan{Table: have, OldMode: have.Mode.Or(schemas.Merge)}
@@ -61,7 +63,7 @@ func Fit(have, want schemas.Table) (Plan, error) {
 	}
 	p.Table.Mode = want.Mode
 	fields := fieldsOf(have.Columns)
-	at := make(map[string]int, len(fields)) // a table may have 20,000 columns
+	at := make(map[string]int, len(fields)) // a map, because a table may have 20,000 columns
 	for i, f := range fields {
 		at[f.Name] = i
 	}
@@ -112,9 +114,9 @@ func turnable(from, to schemas.Mode) bool {
 	return from == to || from == schemas.Merge || from == schemas.Replace
 }
 
-// SourcePointer returns the JSON pointer, without array indices, to the field of a record from which a child table's rows
-// come. It is stored in the schema's metadata. For a root table it is "". If fields with similar names lead to the
-// same table name, their places distinguish the tables. // Invariant 17
+// SourcePointer returns the JSON pointer, without array indices, to the field of a record from which a child table's
+// rows come. It is stored in the schema's metadata. For a root table it is "". If fields with similar names lead to the
+// same table name, the pointers distinguish the tables. // Invariant 17
 func SourcePointer(s *arrow.Schema) string {
 	if s == nil {
 		return ""
@@ -161,9 +163,9 @@ func fieldsOf(s *arrow.Schema) []arrow.Field {
 	return s.Fields()
 }
 
-// Exact reports whether a cast gives the same values as if they had been stored with the wider type from the
-// beginning. This is not so for a number that becomes text, because its original spelling is lost. The destination
-// must then clear the rows' hashes with the cast, so that the next pass writes the rows again.
+// Exact reports whether a cast gives the same values as if they had been stored with the wider type from the beginning.
+// A decimal that becomes text is an example of a cast that is not exact: its original spelling is lost. If a cast is
+// not exact, the destination must clear the hashes of the rows, so that the next pass writes them again.
 func (w Widening) Exact() bool { return exact(w.From, schemas.TypeOf(w.Column)) }
 
 func exact(from, to arrow.DataType) bool {
@@ -187,7 +189,7 @@ const (
 	ActionCreate     = "create_table"
 	ActionAdd        = "add_column"
 	ActionWiden      = "widen"
-	ActionChangeMode = "turn"        // the table's mode is now To
+	ActionChangeMode = "turn"        // the table's mode was From and is now To
 	ActionForget     = "drop_column" // a user dropped the column, and the change was accepted
 	ActionRetype     = "retype"      // a user changed the type to To, and the change was accepted
 	ActionDescribe   = "describe"    // To is the new description of the column or, without a column, of the table
@@ -196,12 +198,13 @@ const (
 	ActionDrift      = "drift"       // the source has changed as Reason says, but the table has not
 )
 
-// Change is one row of the table [Changes]. For a new table, To holds its key (see [KeyName]) and Source its [SourcePointer].
+// Change is one row of the table [Changes]. If Action is [ActionCreate], To holds the table's key (see [KeyName]), and
+// Source its [SourcePointer].
 type Change struct {
-	At                    time.Time // when a destination has recorded the change
+	At                    time.Time // when the destination recorded the change
 	Table, Column, Source string
 	Action                string
-	From, To              string // [schemas.TypeName]s
+	From, To              string // types as in [schemas.TypeName], unless the comment on the Action says otherwise
 	Reason                string
 }
 
@@ -237,9 +240,9 @@ func (p Plan) Changes() []Change {
 	return out
 }
 
-// Replay computes the tables that result from recorded changes. The changes may be in any order, but must have their
-// times. The type of a column is the join of all types that it has had, because types only widen. An accepted change
-// by hand replaces the type.
+// Replay computes the tables that result from recorded changes. The changes may be in any order, because Replay sorts
+// them by At. The type of a column is the join of all types that it has had, because types only widen. If a change by
+// hand was accepted, it replaces the type or removes the column.
 func Replay(changes []Change) (map[string]schemas.Table, error) {
 	tables := map[string]schemas.Table{}
 	fields, places, about := map[string][]arrow.Field{}, map[string]string{}, map[string]string{}
@@ -349,8 +352,9 @@ func Compare(table string, made, live map[string]string) error {
 	return &ForeignChange{Table: table, Diff: diff}
 }
 
-// Accepted returns the change that accepts what was done by hand to the column f of t. The column now has the type
-// to, or is gone if that is nil. Accepted returns an error if the column is part of the key or is penstock's own.
+// Accepted returns the change that accepts what was done by hand to the column f of t. The parameter to is the column's
+// new type, or nil if the column is gone. Accepted returns an error if the column is part of the key or is penstock's
+// own.
 // Invariant 16
 func Accepted(t schemas.Table, f arrow.Field, to arrow.DataType) (Change, error) {
 	if slices.Contains(t.Key, f.Name) || strings.HasPrefix(f.Name, Prefix) {
@@ -366,8 +370,8 @@ func Accepted(t schemas.Table, f arrow.Field, to arrow.DataType) (Change, error)
 	return c, nil
 }
 
-// placeable reports whether a column of type t can be created. A column that has only had nulls or empty lists waits
-// for its first value.
+// placeable reports whether a column of type t can be created. A column that has only had nulls or empty lists is
+// created with its first value.
 func placeable(t arrow.DataType) bool {
 	l, ok := t.(*arrow.ListType)
 	return t.ID() != arrow.NULL && (!ok || placeable(l.Elem()))

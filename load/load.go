@@ -1,8 +1,8 @@
 // Package load defines the contract between the pipeline and a destination.
 //
-// Each kind of destination is a folder below this one, is listed in cmd/penstock, and runs the tests of package
-// loadtest. It stores a stream's cursor beside the rows. Only [Tx.Commit] changes the cursor, in the same durable
-// step as the rows that were read up to it. // Invariant 2
+// Each kind of destination has a folder below this one and is listed in cmd/penstock. Its tests run those of package
+// loadtest. A destination stores a stream's cursor beside the rows. Only [Tx.Commit] changes the cursor, in the same
+// durable step as the rows that were read up to it. // Invariant 2
 package load
 
 import (
@@ -25,25 +25,25 @@ type Destination interface {
 	// returns none before the first load. The metadata of a column names the source field that the column holds.
 	Tables(ctx context.Context, name string) ([]schemas.Table, error)
 
-	// Begin opens a transaction on the stream k. Commit succeeds only if the stored cursor is still from. The
-	// transaction holds no resources before its first Apply.
+	// Begin opens a transaction on the stream k. The parameter from is the cursor that the caller has read. If another
+	// cursor is stored, Apply or Commit returns state.ErrMoved (wrapped). Before its first Apply, the
+	// transaction holds no lock and no connection.
 	Begin(ctx context.Context, k state.Key, from state.Cursor, p Pass) (Tx, error)
 
 	// StreamState returns the state of the stream's table, including the table's owner. If sources share the table,
-	// Empty is about the rows of k.Source only.
+	// [StreamState].Empty considers only the rows of k.Source.
 	StreamState(ctx context.Context, k state.Key, table string) (StreamState, error)
 
-	// Scan reads all committed rows of a table, including tombstones and earlier versions, and passes them to the
-	// function each in batches. The batches have the named columns in that order, or all columns if columns is nil,
-	// with the types that Tables returns. If the table does not exist or is empty, Scan never calls the function.
-	// Scan returns [ErrForeignChange] (wrapped) if the table was changed by hand. A batch is valid until the function
-	// returns.
-	Scan(ctx context.Context, table string, columns []string, each func(arrow.RecordBatch) error) error
+	// Scan reads all committed rows of a table, including tombstones and earlier versions, and calls visit with batches
+	// of them. The batches have the named columns in that order, or all columns if columns is nil, with the types that
+	// Tables returns. If the table does not exist or is empty, Scan never calls visit. Scan returns [ErrForeignChange]
+	// (wrapped) if the table was changed by hand. A batch is valid until visit returns.
+	Scan(ctx context.Context, table string, columns []string, visit func(arrow.RecordBatch) error) error
 
-	// Accept records the present columns of a table that was changed by hand as correct, so that its stream can
-	// continue. It returns the changes that it recorded. A column that was dropped is created again when its next
-	// value arrives. A column whose type was changed keeps the new type. If penstock cannot write to the table as it
-	// is, Accept returns an error and records nothing. // Invariant 16
+	// Accept is for a table that was changed by hand. It records the present columns as correct, so that the table's
+	// stream can continue, and returns the changes that it recorded. A column that was dropped is created again when
+	// its next value arrives. A column whose type was changed keeps the new type. If penstock cannot write to the table
+	// as it is, Accept returns an error and records nothing. // Invariant 16
 	Accept(ctx context.Context, table string) ([]Change, error)
 
 	Close() error
@@ -71,30 +71,31 @@ func (p Pass) Time() time.Time {
 	return now().UTC().Truncate(time.Microsecond)
 }
 
-// Tx is a transaction. Readers see nothing of it before Commit, Rollback leaves nothing behind, and after either one
-// the Tx must not be used again.
+// Tx is a transaction. Readers see nothing of it before Commit. Rollback leaves nothing behind. After Commit or
+// Rollback, the Tx must not be used again.
 //
-// The table's mode decides what happens to a record's row when another row with its key is written:
+// The table's mode decides what happens to the stored row of a record when a new row with the same key is written:
 //
 //   - Merge: the new row replaces the old one, and its child rows replace the
-//     old child rows. A sweep puts a tombstone on missing rows.
+//     old child rows. A sweep turns missing rows into tombstones.
 //   - Replace: the same, but a sweep removes missing rows.
 //   - Append: the new row is added, unless its hash equals that of the record's
-//     last row: the row of the last run, and among several the one synced last.
-//     No row is ever missing.
+//     last row. This is the row of the newest run. If that run has several rows
+//     of the record, it is the one with the latest synced_at. No row is ever
+//     missing.
 //   - History: the current row, which has no valid_to, ends at the new row's
 //     synced_at, and the new row is valid from then on. The same holds for child
-//     rows. A missing row ends, and gets a tombstone. A record whose rows have
-//     all ended gets a new row, which counts as Revived.
+//     rows. A missing row ends, and becomes a tombstone. If all rows of a record
+//     have ended and the record is written again, its new row counts as Revived.
 //
 // A pass adds at most one version of a record, or in Append one row. If the pass writes the record again with other
-// content, the new content replaces the first, and valid_from stays. A version never ends before it begins, and never
-// begins before the previous version has ended; if the clocks disagree, the later time is used.
+// content, the new content replaces the first content, and valid_from stays. A version never ends before it begins, and
+// never begins before the previous version has ended; if the clocks disagree, the later time is used.
 //
 // All changes of a transaction get the time of its commit; see [CommitTime]. Each row that the transaction inserts,
 // changes, ends or marks as deleted gets this time as [schemas.ColSyncedAt], and the time given to Write is ignored.
-// Other rows keep their time, even if they move to other files. Versions begin and end at the time of the commit, and
-// tombstones hold it.
+// Other rows keep their time, even if a lake writes them to another file. New versions begin, and old ones end,
+// at the time of the commit. It is also the [schemas.ColDeletedAt] of new tombstones.
 //
 // In a table without a key, rows with the same hash are equal, and only their number is compared. If the pass has
 // more equal rows than the table (in History: than its current rows), the additional ones are inserted. If the pass
@@ -109,25 +110,27 @@ type Tx interface {
 	// differs are written; the others stay unchanged. Apply may be called again after further calls of Write.
 	Apply(ctx context.Context, s Sweep) (Outcome, error)
 
-	// Commit applies the remaining rows and makes rows, schema changes and the cursor next durable in one step. If
-	// the stored cursor has changed it returns state.ErrMoved (wrapped) and keeps nothing. // Invariants 1, 2, 13
+	// Commit applies the remaining rows. It makes the rows, the schema changes and the new cursor, next, durable in one
+	// step. If the stored cursor has changed, Commit returns state.ErrMoved (wrapped) and keeps nothing.
+	// Invariants 1, 2, 13
 	Commit(ctx context.Context, next state.Cursor) error
 
 	// Rollback discards the transaction. After Commit it does nothing.
 	Rollback() error
 }
 
-// Sweep makes Apply look for missing rows: those that are in the table, but that no transaction of the pass has
-// passed to Write. It belongs to the last Apply of a pass.
+// Sweep makes Apply look for missing rows. These are in the table, but no transaction of the pass has passed them to
+// Write. A sweep belongs to the last Apply of a pass.
 type Sweep struct {
 	Table  string // root table; "" means no sweep
 	Delete bool   // delete the missing rows as the table's mode says; otherwise only count them
 
 	// List limits the number of missing rows whose keys are returned in [Outcome].Keys.
 	List int
-	// Keys, if not nil, names the only rows to delete, in batches of the key columns, whose types may be narrower
-	// than the table's. These rows are deleted even if the pass has written them, and [Outcome].Missing is the number
-	// of them that are alive. The caller has requested each of them from the source. // Invariant 12
+	// Keys, if not nil, holds the keys of the rows to delete. No other rows are deleted then. The batches have the key
+	// columns, whose types may be narrower than the table's. The rows are deleted even if the pass has written them,
+	// and [Outcome].Missing is the number of these rows that are alive. Before, the caller has requested each of these
+	// records from the source. // Invariant 12
 	Keys []arrow.RecordBatch
 }
 
@@ -138,11 +141,11 @@ type Outcome struct {
 	Inserted     int64
 	Unchanged    int64 // key and hash already existed
 	Deduplicated int64 // the pass had already written the key; the later row is kept
-	Revived      int64 // of Written: rows that had a tombstone
+	Revived      int64 // of Written: records whose last row was a tombstone
 
-	Alive   int64 // after a sweep: live rows of the table before it: those without a tombstone; in History the current versions
-	Missing int64 // after a sweep: live rows that the pass has not written
-	Known   bool  // the sweep knew which rows the pass has written. It is false if the pass was resumed and this knowledge was lost
+	Alive   int64 // the table's live rows before the sweep; a live row is no tombstone, and in History a current version
+	Missing int64 // after a sweep: live rows that the pass has not passed to Write
+	Known   bool  // the sweep knew which rows the pass has read; false if the pass was resumed and this knowledge was lost
 	Deleted int64 // rows that the sweep of this Apply marked as deleted, ended or removed
 
 	Keys []arrow.RecordBatch // keys of missing rows, up to the sweep's List; the caller releases them
@@ -150,7 +153,7 @@ type Outcome struct {
 
 // Querier is implemented by destinations that support SQL queries.
 type Querier interface {
-	// Query runs one read-only statement and passes its result to the function each in batches. If the result has no
-	// rows, Query passes one empty batch.
-	Query(ctx context.Context, sql string, each func(arrow.RecordBatch) error) error
+	// Query runs one read-only statement and calls visit with batches of its result. If the result has no rows, Query
+	// calls visit once, with an empty batch.
+	Query(ctx context.Context, sql string, visit func(arrow.RecordBatch) error) error
 }

@@ -40,11 +40,11 @@ var (
 		integer("fetched"), integer("distinct"), integer("written"), integer("unchanged"),
 		integer("deduplicated"), integer("rejected"), integer("deleted"), integer("pages"), integer("requests"))
 
-	// Rejects holds one row for each record or value that no column can hold or that a contract keeps out. A later
-	// pass that finds the same reject replaces its row. The column record_id is the record's key as JSON, or a hash
-	// of the record's content. The columns run, pass (1, or 2 for a second reading in one run) and ordinal are those
-	// of the last pass that found the reject, and stage names the step that refused it. A pass that finds the value
-	// in order sets resolved_at, and a person who accepts the loss sets accepted_at.
+	// Rejects holds one row for each record or value that no column can hold or that a contract keeps out. A later pass
+	// that finds the same reject replaces its row. The column record_id is the record's key as JSON, or a hash of its
+	// content if it has no usable key. The columns run, pass (1, or 2 for a second reading in one run) and ordinal are
+	// those of the last pass that found the reject, and stage names the step that refused the record or value. A later
+	// pass that can store the value sets resolved_at. If a person accepts the loss, accepted_at is set.
 	Rejects = own("rejects", []string{"pipeline", "stream", "record_id", "pointer"},
 		text("run"), text("pipeline"), text("stream"), integer("pass"), integer("ordinal"), text("pointer"), instant("at"),
 		text("key"), text("wanted"), text("raw"), text("reason"), flag("record"), instant("resolved_at"),
@@ -63,8 +63,8 @@ var (
 		text("pipeline"), text("stream"), text("run"), instant("at"), document("convention"))
 
 	// Parents holds the parent records for which each child stream was read. The column parent has the values taken
-	// from the record, as JSON, print a fingerprint of the record at that time, and run the pass. A row without a
-	// fingerprint makes the stream read that parent again.
+	// from the parent record, as JSON. The column print is a fingerprint of that record when it was read, and run is
+	// the id of the pass. If a row has no fingerprint, the stream reads that parent again.
 	Parents = own("parents", []string{"pipeline", "stream", "parent"},
 		text("pipeline"), text("stream"), text("parent"), integer("print"), text("run"), instant("at"))
 

@@ -25,8 +25,8 @@ type Owner struct {
 type Claim struct {
 	Table string // the stream's root table; "" if the transaction writes only penstock's own tables
 	Origin
-	// Adopt takes the table over from another owner, as a person has confirmed. The transaction then resets the
-	// cursor of the stream that has owned the table.
+	// Adopt takes the table over from another owner, as a person has confirmed. The transaction then resets the cursor
+	// of the stream that owned the table before.
 	Adopt bool
 }
 
@@ -39,9 +39,9 @@ type StreamState struct {
 }
 
 // Owned checks whether the stream k may write the claimed table, whose recorded owner is have (nil if there is none).
-// The stream's cursor is from. Owned returns the new owner and whether it must be recorded, or an [*OwnerError] if
-// the table belongs to another owner. If the cursor is "", a person has reset the stream, so its origin may have
-// changed. // Invariant 13
+// The stream's cursor is from. Owned returns the new owner and whether it must be recorded, or an [*OwnerError] if the
+// table belongs to another owner. If the cursor is "", the stream is read from the beginning, so another origin is
+// allowed. // Invariant 13
 func (c Claim) Owned(k state.Key, from state.Cursor, have *Owner) (want Owner, record bool, err error) {
 	want = Owner{Pipeline: k.Pipeline, Stream: k.Stream, Origin: c.Origin}
 	if k.Source != "" {
@@ -62,7 +62,8 @@ func (c Claim) Owned(k state.Key, from state.Cursor, have *Owner) (want Owner, r
 	return want, false, &OwnerError{Table: c.Table, Have: *have, Want: want}
 }
 
-// Change returns the row of [Changes] that records o as the owner of a table.
+// Change returns the row of [Changes] that records o as the owner of a table. The previous owner is was, or nil if
+// there was none.
 func (o Owner) Change(table string, was *Owner) Change {
 	c := Change{Table: table, Action: ActionOwner, To: o.text(), Reason: "first rows"}
 	if was != nil {
@@ -94,8 +95,8 @@ type OwnerError struct {
 	Have, Want Owner
 }
 
-// Moved reports whether the owners differ only in the address of the source, or only in its name. The source may then
-// be the same workspace.
+// Moved reports whether the owners differ only in the source's address, or only in the source's name. Both may then be
+// the same workspace.
 func (e *OwnerError) Moved() bool {
 	return e.Have.Pipeline == e.Want.Pipeline && e.Have.Stream == e.Want.Stream &&
 		(e.Have.Source == e.Want.Source || e.Have.Address == e.Want.Address)

@@ -18,8 +18,8 @@ import (
 // names the source of each row and is the first column of every key. This includes penstock's own tables except
 // [Changes], which is common to all sources.
 type Sharer interface {
-	// Share returns the destination as the named source sees it: only that source's cursors and rows, with the keys
-	// and columns of an unshared table. Share is cheap, and closing its result closes nothing.
+	// Share returns the destination restricted to the cursors and rows of the named source. Its tables have the keys
+	// and columns of unshared tables. Share is cheap, and closing its result closes nothing.
 	Share(source string) Destination
 
 	// Forget drops what this process remembers about a pipeline's passes over a source. No transaction of these
@@ -27,7 +27,8 @@ type Sharer interface {
 	Forget(pipeline, source string)
 }
 
-// Share returns the destination as the named source sees it, or d itself if source is "".
+// Share returns d restricted to the rows of the named source, or d itself if source is "". It returns an error if
+// sources cannot share d's tables.
 func Share(d Destination, source string) (Destination, error) {
 	if source == "" {
 		return d, nil
@@ -140,11 +141,12 @@ func WithSource(t schemas.Table, b arrow.RecordBatch, source string) arrow.Recor
 	return array.NewRecordBatch(arrow.NewSchema(fields, &md), slices.Insert(slices.Clone(b.Columns()), 0, names), b.NumRows())
 }
 
-// ErrUnshared reports an attempt to mix tables of one source with shared tables in one place.
+// ErrUnshared reports an attempt to mix tables of one source with shared tables in one place: a schema, folder or file.
 var ErrUnshared = errors.New("one place cannot hold both tables of one source and shared tables")
 
 // CheckSharing returns an error if existing tables are shared and source is "", or if they are not shared and source is
-// set. The parameter have reports whether penstock's table of cursors, which exists, is shared.
+// set. The parameter have is whether penstock's table of cursors is shared. If that table does not exist yet,
+// CheckSharing must not be called.
 func CheckSharing(have bool, source string) error {
 	switch {
 	case have == (source != ""):

@@ -20,7 +20,7 @@ type Staged struct {
 }
 
 // Stage adds b to the pending rows of the table t, for [Tx].Write. The result has the tables in the order of their
-// first batches. A table's first batch determines its mode.
+// first batches. The mode of a table is that of its first batch.
 func Stage(pending []*Staged, t schemas.Table, b arrow.RecordBatch) ([]*Staged, error) {
 	if err := WholeKey(t, b); err != nil {
 		return pending, err

@@ -11,9 +11,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// CommitTime returns the time for a commit: now, or one microsecond after last if now is not later. The parameter last is
-// the time of the stream's previous commit. A destination calls After while it holds the stream's lock. Later commits
-// to a table then have later times, even if the clock goes back. // Invariant 8
+// CommitTime returns the time for a commit: now, or one microsecond after last if now is not later. The parameter last
+// is the time of the stream's previous commit. A destination calls CommitTime while it holds the stream's lock. Later
+// commits to a table then have later times, even if the clock goes back. // Invariant 8
 func CommitTime(now, last time.Time) time.Time {
 	if now.After(last) {
 		return now
@@ -22,7 +22,7 @@ func CommitTime(now, last time.Time) time.Time {
 }
 
 // SetSyncedAt sets [schemas.ColSyncedAt] of all rows to the time of the commit that writes them. Penstock's own tables
-// have no such column. Synced may be called again with another time.
+// have no such column. SetSyncedAt may be called again with another time.
 func SetSyncedAt(pending []*Staged, at time.Time) {
 	longest := int64(0)
 	for _, s := range pending {
@@ -45,7 +45,7 @@ func SetSyncedAt(pending []*Staged, at time.Time) {
 	}
 }
 
-// constant returns a column in which every value is at.
+// constant returns a column of the given number of rows, in which every value is the time at.
 func constant(at time.Time, rows int) arrow.Array {
 	values := make([]arrow.Timestamp, rows)
 	micros := arrow.Timestamp(at.UnixMicro())
@@ -58,7 +58,8 @@ func constant(at time.Time, rows int) arrow.Array {
 	return array.NewTimestampData(data)
 }
 
-// synced returns b with the first of the given times as [schemas.ColSyncedAt], one per row. It releases b.
+// synced returns b with other values of [schemas.ColSyncedAt]: one of the given times per row, from the first on. It
+// releases b. If b lacks the column, synced returns b itself.
 func synced(b arrow.RecordBatch, times arrow.Array) arrow.RecordBatch {
 	at := b.Schema().FieldIndices(schemas.ColSyncedAt)
 	if len(at) == 0 {

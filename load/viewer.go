@@ -16,5 +16,5 @@ type Viewer interface {
 	View(ctx context.Context, name, query string) error
 }
 
-// ErrTaken is returned by a [Viewer] for a name that belongs to something else.
+// ErrTaken is returned by a [Viewer] for a name that belongs to something that penstock did not create.
 var ErrTaken = errors.New("the name is taken by something that penstock did not create")

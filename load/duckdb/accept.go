@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// Accept implements [load.Destination]. The next pass writes the records of the table again, because the content of
-// the changed columns is unknown.
+// Accept implements [load.Destination]. The next whole pass writes the records of the table again, because the content
+// of the changed columns is unknown.
 func (d *DB) Accept(ctx context.Context, table string) ([]load.Change, error) {
 	if !d.exists() {
 		return nil, nil
@@ -55,7 +55,7 @@ func (x *tx) accept(ctx context.Context, table string) ([]load.Change, error) {
 	return changes, nil
 }
 
-// recreateView recreates the view of a table. A column that the old view names may be gone.
+// recreateView recreates the view of a table, because a column that the old view names may be gone.
 func (m *merge) recreateView(table string) error {
 	c, err := readCatalog(m.ctx, m.s, []string{table}, false)
 	if err != nil {

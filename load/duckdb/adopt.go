@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// adopt plans to take over a table that penstock made and whose recorded changes are lost. A table without versions
-// can change to mode History.
+// adopt plans to take over a table that penstock made and whose recorded changes are lost. If the stream's mode is
+// History and the table has no versions, it is taken over with mode Merge, and changes to History afterwards.
 func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 	o := c.live[want.Name]
 	if _, known := c.made[want.Name]; known || o == nil || o.view {

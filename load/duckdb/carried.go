@@ -13,9 +13,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// carried is a temporary table with the carried keys of a pass: those of the records that the pass has found
-// unchanged. Rows that the pass has written need no entry, because they have the run of the pass. The table exists as
-// long as the engine, can use disk space, and takes part in the file's transactions.
+// carried is a temporary table with the carried keys of a pass. These are the keys of the records that the pass has
+// found unchanged. Rows that the pass has written need no entry, because they have the run of the pass. The table
+// exists as long as the engine, can use disk space, and takes part in the file's transactions.
 type carried struct {
 	table string
 	types []arrow.DataType // of its columns k0, k1…
@@ -73,7 +73,7 @@ func (m *merge) recordCarried(t *target, unchanged int64) error {
 	return m.s.exec(m.ctx, "INSERT INTO "+m.carried.table+" "+from)
 }
 
-// castCarried casts the carried keys to the current types of the key of t.
+// castCarried casts the carried keys to the current types of the key columns of t.
 func (m *merge) castCarried(t *target) error {
 	if m.carried == nil || load.IsInternal(t.Name) {
 		return nil

@@ -141,8 +141,8 @@ func (c *catalog) userColumns(t schemas.Table) []string {
 	return out
 }
 
-// checkNames returns an error if the plan adds a column whose name a column has that penstock did not make. Like
-// DuckDB, it ignores case in names.
+// checkNames returns an error if a column that the plan adds needs the name of a column that penstock did not make.
+// Like DuckDB, it ignores case in names.
 // Invariant 16
 func (c *catalog) checkNames(p load.Plan) error {
 	return load.ErrIfTaken(p, func(column string) string {
@@ -202,7 +202,7 @@ func carryOut(ctx context.Context, s *session, p load.Plan) error {
 		return s.exec(ctx, createSQL(p.Table))
 	}
 	for _, f := range p.Add {
-		// Never with a default: a function in it would break the replay of the log.
+		// The column gets no default: a function in a default would break the replay of the log.
 		if err := s.exec(ctx, "ALTER TABLE "+table+" ADD COLUMN "+definition(f)); err != nil {
 			return err
 		}

@@ -12,8 +12,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// comment writes the descriptions of a table and its columns as comments in the database. A copied table has lost all
-// its comments, a widened column its own. Comments that users have written stay.
+// comment writes the descriptions of a table and its columns as comments in the database. It also writes the comments
+// again that are lost: all of a copied table, and that of a widened column. It does not replace comments that users
+// have written.
 func (f *fitting) comment(p load.Plan, copied bool) error {
 	about, columns := p.Description, slices.Concat(p.Add, p.Describe)
 	for _, w := range p.Widen {

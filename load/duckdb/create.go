@@ -31,7 +31,8 @@ func (d *DB) create(ctx context.Context) error {
 	return installCopy(ctx, fresh, d.o.Path, d.o.Mode)
 }
 
-// installCopy copies a file to a path that does not exist yet. If another process creates the path first, that file stays.
+// installCopy copies a file to a path that does not exist yet. If another process creates a file at the path first,
+// installCopy keeps that file.
 func installCopy(ctx context.Context, from, path string, mode fs.FileMode) (err error) {
 	to, err := makeBeside(path, newMode(mode))
 	if err != nil {
@@ -61,8 +62,8 @@ func installCopy(ctx context.Context, from, path string, mode fs.FileMode) (err 
 	return syncDir(filepath.Dir(path))
 }
 
-// makeBeside creates a file in the folder of path. It first removes such files of killed processes, which it
-// recognizes by their name.
+// makeBeside creates a file in the folder of path. It first removes such files that killed processes left, which it
+// recognizes by their names.
 func makeBeside(path string, m fileMode) (*os.File, error) {
 	dir, prefix := filepath.Dir(path), fmt.Sprintf(".%s.penstock-", filepath.Base(path))
 	entries, _ := os.ReadDir(dir) // if this fails, OpenFile fails too

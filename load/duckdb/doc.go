@@ -6,8 +6,9 @@
 // no longer current, the view <table>_current shows the current rows. [DB.Publish] makes a copy of the file for
 // readers.
 //
-// The tables have neither primary keys nor indexes. With them, list columns, deletes followed by inserts, and the
-// replay of the log fail, and an index must fit in memory. This package itself ensures that keys are unique.
+// The tables have neither primary keys nor indexes. In a table with a primary key or an index, list columns, deletes
+// followed by inserts, and the replay of the log fail. An index must also fit in memory. This package itself ensures
+// that keys are unique.
 //
 // The package needs cgo and the build tag duckdb_arrow. Without them, [Open] returns [ErrNotBuilt].
 package duckdb
@@ -51,9 +52,9 @@ const (
 
 // RowGroup is the number of rows per row group of the file. A commit of so many rows fills one row group, which is
 // compressed while it is inserted. A smaller commit is compressed only at the end, and a slightly larger one leaves a
-// small remainder; in both cases the next checkpoint rewrites the rows. RowGroup is two thirds of the engine's
-// default. This leaves memory to collect the next group while one is written, and with pages of 1000, 500, 200 or 100
-// records the remainder is only 80 rows.
+// small remainder; in both cases the next checkpoint rewrites the rows. RowGroup is two thirds of the engine's default.
+// This leaves memory to collect the next group while one is written. With pages of 1000, 500, 200 or 100 records, the
+// first commit of at least RowGroup rows has only 80 rows more.
 const RowGroup = 81_920
 
 // ErrNotBuilt is returned by [Open] in a binary that was built without DuckDB.

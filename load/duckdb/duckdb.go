@@ -19,7 +19,7 @@ import (
 )
 
 // DB is a destination in a DuckDB file. Its methods are safe for concurrent use. From its first Apply to its end, a
-// transaction excludes others: their first Apply waits.
+// transaction makes the first Apply of every other transaction wait.
 type DB struct {
 	o Options
 
@@ -31,7 +31,7 @@ type DB struct {
 	positions map[state.Key]position // as last read or committed
 	claimed   map[state.Key]claimed  // as last committed
 	passes    map[state.Key]*pass
-	tables    int      // number of the next table of carried keys
+	tables    int      // number of the last table of carried keys
 	droppable []string // tables of carried keys that are no longer needed
 }
 

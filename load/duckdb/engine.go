@@ -24,7 +24,7 @@ type engine struct {
 	write     *session // transactions; owns the temporary tables
 	read      *session // reads during a transaction
 	stage     *session // views of staged rows
-	stages    int      // number of the next view
+	stages    int      // number of the last view
 	temp      string
 	broken    bool // a fatal error has invalidated the engine
 
@@ -102,7 +102,7 @@ func settings(o Options, temp string) []string {
 	}
 	if _, err := os.Stat(o.Path); err != nil {
 		// During a first load in many commits, each checkpoint would merge the row groups that the last commits left
-		// separate, and rewrite most of the data.
+		// separate, and rewrite most of the data. So this merging is switched off.
 		q = append(q, "SET max_vacuum_tasks = 0")
 	}
 	q = append(q, fmt.Sprintf("SET threads = %d", o.Threads))

@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// linkOf returns two expressions that are equal if row t of the child table c belongs to a record: one over the
-// record's k0, k1…, and one over the row. The link is the key if that is one column, otherwise the JSON array of its
-// values. If a type of the key was widened, older links keep the format of the old type.
+// linkOf returns two expressions: one for a record with the key k0, k1…, and one for a row t of the child table c. They
+// are equal if the row belongs to the record. A link is the key if that is one column, otherwise the JSON array of the
+// key's values. If a type of the key was widened, older links keep the format of the old type.
 func linkOf(t, c *target) (key, link string) {
 	link = "t." + load.RootKeyColumn(c.Columns)
 	if len(t.Key) == 1 {

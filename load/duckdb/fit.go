@@ -19,7 +19,7 @@ type fitting struct {
 	*catalog
 	pending []*load.Staged
 	altered map[string]load.Plan // plans carried out, by table
-	after   []func() error       // later changes to rows
+	after   []func() error       // changes to rows, to be made when all tables are altered
 }
 
 // fit alters all tables before rows of any table are changed. The engine cannot commit a table that was altered after
@@ -60,7 +60,7 @@ func (m *merge) fit(pending []*load.Staged, s load.Sweep) error {
 
 func (f *fitting) run() error {
 	for _, p := range f.pending {
-		if err := f.one(p); err != nil {
+		if err := f.fitTable(p); err != nil {
 			return err
 		}
 	}
@@ -80,15 +80,15 @@ func (f *fitting) run() error {
 	return nil
 }
 
-// one changes a table so that the rows staged for it fit.
-func (f *fitting) one(p *load.Staged) error {
+// fitTable changes a table so that the rows staged for it fit.
+func (f *fitting) fitTable(p *load.Staged) error {
 	if found, ok := f.adopt(p.Table); ok {
 		if err := f.recorder.record(f.ctx, found.Changes()); err != nil {
 			return err
 		}
 		f.made[p.Name] = found.Table
 	}
-	if o := f.live[p.Name]; o != nil && o.view && f.views[p.Name] { // our own view gives way to the table
+	if o := f.live[p.Name]; o != nil && o.view && f.views[p.Name] { // a table needs the name of a view that penstock made
 		if err := f.s.exec(f.ctx, "DROP VIEW "+place(p.Name)); err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func (f *fitting) carryOut(p load.Plan) error {
 		return nil
 	}
 	if !p.ChangesShape() && f.changed[p.Table.Name] {
-		return nil // the engine would refuse; the next pass writes the description
+		return nil // the engine refuses to alter a changed table; the next pass writes the description
 	}
 	copied, err := f.copyBeforeAlter(p)
 	if err != nil {
@@ -200,7 +200,7 @@ func (x *tx) change(ctx context.Context, table, q string) error {
 	return x.s.exec(ctx, q)
 }
 
-// turn changes the rows of a table for its new mode. See [load.Plan.Turns].
+// turn changes the rows of a table for its new mode. See [load.Plan.ChangesMode].
 func (m *merge) turn(t schemas.Table) error {
 	var q string
 	switch t.Mode {
@@ -250,7 +250,7 @@ func (m *merge) clearHashes(table, where string) error {
 	if len(t.Key) > 0 {
 		return nil
 	}
-	for _, c := range m.children(t) { // their rows are linked by hash only
+	for _, c := range m.children(t) { // their rows are linked to the records by the hash
 		err := m.change(m.ctx, c.Name, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %[2]s NOT IN (SELECT %[2]s FROM %[3]s)",
 			place(c.Name), schemas.ColHash, place(t.Name)))
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 // In a table without a key, two rows with the same hash differ only in the time at which they were written. So only
 // the number of rows per hash is compared.
 
-// keptRows is a temporary table with the number of rows that the transaction has read for each hash h. The
-// transaction is the whole pass.
+// keptRows is a temporary table with the number of rows n that were passed to Write for each hash h. A pass over a
+// table without a key has only one transaction.
 const keptRows = "temp.main._penstock_kept"
 
 // createKeptRows creates the table of kept rows for this transaction if it has not done so yet.
@@ -25,7 +25,7 @@ func (m *merge) createKeptRows() error {
 	return m.s.exec(m.ctx, "CREATE OR REPLACE TEMP TABLE _penstock_kept (h VARCHAR, n BIGINT)")
 }
 
-// keyless appends a row if the pass has more rows with its hash than the table.
+// keyless appends the additional rows of each hash of which the pass has more rows than the table.
 func (m *merge) keyless(t *target) error {
 	if err := m.db.step("stage"); err != nil {
 		return err
@@ -69,7 +69,8 @@ func (m *merge) countByHash(t *target) string {
 	return fmt.Sprintf("SELECT %s AS h, count(*) AS n FROM %s%s GROUP BY 1", schemas.ColHash, m.ownRelation(t), where)
 }
 
-// sweepKeyless finds the surplus rows: of hashes for which the table has more rows than the pass.
+// sweepKeyless counts the surplus rows: if the table has more rows of a hash than the pass, the difference is surplus.
+// If s.Delete is set, it deletes them.
 func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	if err := m.createKeptRows(); err != nil {
 		return err
@@ -98,10 +99,10 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	return nil
 }
 
-// trim deletes all rows of the hashes that have surplus rows, and inserts as many again as there should be; in a
-// child table, the rows of as many parents. In History it deletes only the current rows, and inserts all of them
-// again, the surplus ones with an end. Equal parents may have equal links, because ordinals start again with each
-// pass. Their child rows are then distinguished by numbers.
+// trim removes the surplus rows of t. It deletes all rows of the hashes that have surplus rows, and inserts those again
+// that stay. Of a child table, these are the rows of the root rows that stay. In History it deletes only the current
+// rows, and inserts all of them again; the surplus rows then have an end. Equal root rows may have equal links, because
+// ordinals start again with each pass. The numbers _penstock_twin then distinguish their child rows.
 func (m *merge) trim(t *target) error {
 	rank, twin := "row_number() OVER (PARTITION BY _penstock_h ORDER BY "+schemas.ColSyncedAt+")", "1"
 	if load.Child(t.Columns) {

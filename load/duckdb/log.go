@@ -10,16 +10,17 @@ import (
 	"time"
 )
 
-// Commits since the last checkpoint are in a log beside the file, which is replayed each time the file is attached.
+// Commits since the last checkpoint are in a log beside the file. The engine replays the log each time the file is
+// attached.
 const (
 	// A log longer than longLog is merged into the file when the file is detached, and one longer than finalLog when
 	// the destination is closed.
 	longLog  = 8 << 20
 	finalLog = 1 << 20
 
-	// A shorter log is also merged when replays have read longReplay bytes since the last checkpoint. Replaying a log
-	// of many small commits may take longer than writing it, because the time depends on the number of commits more
-	// than on the length.
+	// A shorter log is also merged when its replays since the last checkpoint have read longReplay bytes in total.
+	// Replaying a log of many small commits may take longer than writing it, because the time depends on the number of
+	// commits more than on the length.
 	longReplay = longLog
 )
 

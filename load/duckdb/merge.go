@@ -28,13 +28,13 @@ type target struct {
 	userColumns []string // columns that penstock did not make
 }
 
-// currentSQL returns the condition that a row is current: it has neither ended nor a tombstone. The parameter of is a
-// prefix for the column names, such as "t.".
-func (t *target) currentSQL(of string) string {
+// currentSQL returns the condition that a row is current: in History it has not ended, otherwise it is no tombstone.
+// The prefix, such as "t.", is put before the column names.
+func (t *target) currentSQL(prefix string) string {
 	if t.Mode == schemas.History {
-		return of + schemas.ColValidTo + " IS NULL"
+		return prefix + schemas.ColValidTo + " IS NULL"
 	}
-	return of + schemas.ColDeletedAt + " IS NULL"
+	return prefix + schemas.ColDeletedAt + " IS NULL"
 }
 
 // has reports whether the table has the given bookkeeping column.
@@ -95,7 +95,8 @@ func (m *merge) keyed(t *target) error {
 	return m.insertFamily(t, n)
 }
 
-// supersede deletes or ends the previous versions of changed rows, and the child rows of these versions.
+// supersede deletes the previous rows of records that are replaced in place. In History, it ends the versions that a
+// new version follows. Their child rows are treated in the same way.
 func (m *merge) supersede(t *target, n counts) error {
 	if err := m.db.step("delete"); err != nil {
 		return err
@@ -114,15 +115,16 @@ func (m *merge) supersede(t *target, n counts) error {
 	return nil
 }
 
-// replaced returns a further condition on rows of t or of a child table: that the row belongs to a version that is
-// replaced in place. The parameter of is a prefix for the column names.
-func (m *merge) replaced(t *target, of string) string {
-	ours := m.ownRowsSQL(t, of)
+// replaced returns " AND" and the condition that a row of t, or of one of its child tables, belongs to a version that
+// is replaced in place. It returns "" if this holds for all rows of the record. The prefix is put before the column
+// names.
+func (m *merge) replaced(t *target, prefix string) string {
+	ours := m.ownRowsSQL(t, prefix)
 	switch t.Mode {
 	case schemas.History:
-		return ours + " AND " + of + schemas.ColValidTo + " IS NULL"
+		return ours + " AND " + prefix + schemas.ColValidTo + " IS NULL"
 	case schemas.Append:
-		return ours + " AND " + of + schemas.ColRun + " >= " + literal(m.of.Run)
+		return ours + " AND " + prefix + schemas.ColRun + " >= " + literal(m.of.Run)
 	}
 	return ours
 }
@@ -195,8 +197,8 @@ func (m *merge) end(t *target) error {
 	return nil
 }
 
-// foreignCells is a temporary table with the values that users' own columns have in rows that are about to be
-// replaced. Its column o is the ordinal of the new row.
+// foreignCells is a temporary table with the values that users' own columns have in rows that are about to be replaced.
+// The column o of this table is the ordinal of the new row.
 const foreignCells = "temp.main._penstock_foreign"
 
 // saveUserColumns stores the values of users' own columns in the rows that are replaced. // Invariant 16
@@ -212,7 +214,7 @@ func (m *merge) saveUserColumns(t *target) error {
 		strings.Join(columns, ", "), m.ownRelation(t), status, on("s", t.Key), isChanged, m.replaced(t, "t.")))
 }
 
-// restoreUserColumns copies these values to the new rows.
+// restoreUserColumns copies the values that saveUserColumns stored to the new rows.
 func (m *merge) restoreUserColumns(t *target) error {
 	if len(t.userColumns) == 0 {
 		return nil

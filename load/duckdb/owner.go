@@ -96,7 +96,7 @@ func (x *tx) claim(ctx context.Context) error {
 	return nil
 }
 
-// claimed is a claim that was checked, and the stream's position at that time.
+// claimed is a claim that was checked, and the stream's position after the commit that checked it.
 type claimed struct {
 	load.Claim
 	at position

@@ -37,13 +37,13 @@ func (d *DB) publish(ctx context.Context, path string) error {
 	if same, err := d.published(path); same || err != nil {
 		return err
 	}
-	select { // no commit may run in between
+	select { // no commit of this process may run meanwhile
 	case d.writer <- struct{}{}:
 		defer func() { <-d.writer }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	e, release, err := d.acquire(ctx, writing) // and no other process may write the file
+	e, release, err := d.acquire(ctx, writing) // nor may another process write the file
 	if err != nil {
 		return err
 	}

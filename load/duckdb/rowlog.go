@@ -35,7 +35,7 @@ func (m *merge) logRow(t *target, c change) error {
 	return nil
 }
 
-// logWritten records the records that are about to be written, with their previous rows.
+// logWritten logs the records that are about to be written, with their previous rows.
 func (m *merge) logWritten(t *target, n counts) error {
 	if !m.of.Log || load.IsInternal(t.Name) || n.written() == 0 {
 		return nil
@@ -83,7 +83,7 @@ func (m *merge) lastRows(t *target) string {
 		q, strings.Join(key, ", "), order, schemas.ColRun, schemas.ColSyncedAt)
 }
 
-// logMissing records the rows that a sweep is about to delete.
+// logMissing logs the rows that a sweep is about to delete.
 func (m *merge) logMissing(t *target) error {
 	if !m.of.Log {
 		return nil
@@ -94,7 +94,7 @@ func (m *merge) logMissing(t *target) error {
 	})
 }
 
-// logSurplus is logMissing for rows without a key.
+// logSurplus logs the surplus rows of a table without a key, which are about to be deleted.
 func (m *merge) logSurplus(t *target) error {
 	if !m.of.Log || load.Child(t.Columns) {
 		return nil
@@ -105,8 +105,9 @@ func (m *merge) logSurplus(t *target) error {
 	})
 }
 
-// document returns an expression for a row as a JSON object, without penstock's own columns.
-func document(of string, t *target) string {
+// document returns an expression for a row as a JSON object, without penstock's own columns. The prefix is put before
+// the column names.
+func document(prefix string, t *target) string {
 	parts := []string{"'{'"}
 	for _, f := range t.Columns.Fields() {
 		if strings.HasPrefix(f.Name, load.Prefix) {
@@ -117,7 +118,7 @@ func document(of string, t *target) string {
 		if len(parts) > 1 {
 			text = "," + text
 		}
-		value := cast(of+ident(f.Name), schemas.TypeOf(f), schemas.JSON)
+		value := cast(prefix+ident(f.Name), schemas.TypeOf(f), schemas.JSON)
 		if schemas.SameType(schemas.TypeOf(f), schemas.JSON) { // the stored text may be invalid JSON
 			value = "CASE WHEN json_valid(" + value + ") THEN " + value + " ELSE " + jsonOf(value, schemas.Text) + " END"
 		}
@@ -126,11 +127,12 @@ func document(of string, t *target) string {
 	return "concat(" + strings.Join(append(parts, "'}'"), ", ") + ")"
 }
 
-// keyDocument returns an expression for the values of a row's key as a JSON array.
-func keyDocument(of string, t *target) string {
+// keyDocument returns an expression for the values of a row's key as a JSON array. The prefix is put before the column
+// names.
+func keyDocument(prefix string, t *target) string {
 	values := make([]string, len(t.Key))
 	for i, k := range t.Key {
-		values[i] = cast(of+ident(k), load.TypeOf(t.Columns, k), schemas.JSON)
+		values[i] = cast(prefix+ident(k), load.TypeOf(t.Columns, k), schemas.JSON)
 	}
 	return "concat('[', " + strings.Join(values, ", ',', ") + ", ']')"
 }

@@ -44,7 +44,8 @@ func (d *DB) scanOf(ctx context.Context, source, table string, columns []string,
 	return nil
 }
 
-// withOwnReader is like withReader, but with its own session, because f may take long.
+// withOwnReader is like withReader, but runs f with a new session, because f may take long and the other session is for
+// one use at a time.
 func (d *DB) withOwnReader(ctx context.Context, f func(*session) error) error {
 	if !d.exists() {
 		return nil
@@ -61,7 +62,8 @@ func (d *DB) withOwnReader(ctx context.Context, f func(*session) error) error {
 	return errors.Join(f(s), s.conn.Close())
 }
 
-// readTable returns the named table, and false if it does not exist.
+// readTable returns the named table, and false if it does not exist. It returns an error if the table was changed by
+// hand, or was not made by penstock.
 func readTable(ctx context.Context, s *session, name string) (schemas.Table, bool, error) {
 	c, err := readCatalog(ctx, s, []string{name}, false)
 	if err != nil {
@@ -85,7 +87,8 @@ func readTable(ctx context.Context, s *session, name string) (schemas.Table, boo
 	return schemas.Table{}, false, errors.New("it was not made by penstock")
 }
 
-// retyped returns b with the types of s. The engine uses different Arrow types. The caller releases the result.
+// retyped returns b with the types of s. The engine gives its batches other Arrow types with the same layout. The
+// caller releases the result.
 func retyped(b arrow.RecordBatch, s *arrow.Schema) arrow.RecordBatch {
 	columns := make([]arrow.Array, b.NumCols())
 	for i, c := range b.Columns() {

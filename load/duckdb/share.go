@@ -54,16 +54,16 @@ func relationOf(t schemas.Table, source string) string {
 	return fmt.Sprintf("(FROM %s WHERE %s = %s)", place(t.Name), schemas.ColSource, literal(source))
 }
 
-// ownRowsSQL returns a further condition: that a row of t belongs to the transaction's source. The parameter of is a
-// prefix for the column names, such as "t.".
-func (x *tx) ownRowsSQL(t *target, of string) string {
+// ownRowsSQL returns " AND" and the condition that a row of t belongs to the transaction's source. For a table that is
+// not shared it returns "". The prefix, such as "t.", is put before the column name.
+func (x *tx) ownRowsSQL(t *target, prefix string) string {
 	if x.key.Source == "" || !load.Shared(t.Columns) {
 		return ""
 	}
-	return " AND " + of + schemas.ColSource + " = " + literal(x.key.Source)
+	return " AND " + prefix + schemas.ColSource + " = " + literal(x.key.Source)
 }
 
-// sharing returns an error if the file's tables cannot hold the rows of k's source.
+// sharing returns an error if the file's tables cannot hold the rows of k.Source; see [load.CheckSharing].
 func sharing(live map[string]*object, k state.Key) error {
 	o := live[load.State.Name]
 	if o == nil {

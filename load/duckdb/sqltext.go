@@ -23,7 +23,7 @@ func idents(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-// literal quotes a text. A statement cannot contain a zero byte.
+// literal quotes a text. It writes a zero byte as chr(0), because a statement cannot contain one.
 func literal(s string) string {
 	q := "'" + strings.ReplaceAll(s, "'", "''") + "'"
 	return strings.ReplaceAll(q, "\x00", "' || chr(0) || '")

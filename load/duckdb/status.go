@@ -11,9 +11,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// status is a temporary table with one row for each record of a merge. The columns k0, k1… are the record's key (or h
-// its hash), o is the ordinal of the row that is kept, and st one of the constants below. In History, f is the start
-// of the row's validity.
+// status is a temporary table with one row for each record of a merge. The columns k0, k1… are the record's key, and h
+// is its hash; a record of a table without a key has only the hash. The column o is the ordinal of the row that is
+// kept, and st is one of the constants below. In History, f is the start of the row's validity.
 const status = "temp.main._penstock_status"
 
 // Values of st.
@@ -24,21 +24,21 @@ const (
 	isUnchanged = "3"
 )
 
-// keyColumns returns the names of the status table's key columns k0, k1…, with the prefix of.
-func keyColumns(of string, key []string) []string {
+// keyColumns returns the names of the status table's key columns k0, k1…, each after the prefix.
+func keyColumns(prefix string, key []string) []string {
 	out := make([]string, len(key))
 	for i := range key {
-		out[i] = fmt.Sprintf("%sk%d", of, i)
+		out[i] = fmt.Sprintf("%sk%d", prefix, i)
 	}
 	return out
 }
 
-// on returns the condition that a row of a and a row of t have the same key. The key columns are k0, k1… in a, and
-// those of the target table in t.
-func on(a string, key []string) string {
+// on returns the condition that a row of alias and a row of t have the same key. In alias, the key columns are k0, k1…;
+// in t, they have the names in key.
+func on(alias string, key []string) string {
 	and := make([]string, len(key))
 	for i, k := range key {
-		and[i] = fmt.Sprintf("%s.k%d = t.%s", a, i, ident(k))
+		and[i] = fmt.Sprintf("%s.k%d = t.%s", alias, i, ident(k))
 	}
 	return strings.Join(and, " AND ")
 }
@@ -65,7 +65,7 @@ func stagedColumns(t *target) []string {
 	return columns
 }
 
-// winnersSQL finds the winning row of each key among the staged rows.
+// winnersSQL returns a query for the last staged row of each key.
 func winnersSQL(t *target, from string) string {
 	keys := make([]string, len(t.Key))
 	group := make([]string, len(t.Key))
@@ -85,9 +85,9 @@ func winnersSQL(t *target, from string) string {
 		strings.Join(keys, ", "), schemas.ColOrdinal, hash, synced, from, strings.Join(group, ", "))
 }
 
-// statusSQL reads the staged rows once, and joins them with the keys and hashes in the table and with the carried
-// keys. It first finds stored rows by an inner join, which is a third cheaper than an outer join, because that would
-// materialize the hashes of the whole table.
+// statusSQL returns the query for the status table. It reads the staged rows once, and joins them with the keys and
+// hashes in the table and with the carried keys. It first finds stored rows by an inner join. This costs a third less
+// than an outer join, which would materialize the hashes of the whole table.
 func (m *merge) statusSQL(t *target, from string) string {
 	with := "WITH s AS MATERIALIZED (" + winnersSQL(t, from) + ")"
 	if t.Mode == schemas.Append || t.Mode == schemas.History {

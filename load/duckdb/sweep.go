@@ -43,8 +43,8 @@ func (m *merge) sweep(s load.Sweep) error {
 	return nil
 }
 
-// missingKeys is a temporary table with the keys, k0, k1…, of the current rows that are missing, or that the sweep
-// names.
+// missingKeys is a temporary table with the keys k0, k1… of the missing current rows, or of those that
+// [load.Sweep].Keys selects. For a table without a key, it has the hashes h that have surplus rows.
 const missingKeys = "temp.main._penstock_missing"
 
 func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
@@ -74,7 +74,7 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 	return m.markDeleted(t)
 }
 
-// findMissing finds the current rows that the pass has neither written nor found unchanged.
+// findMissing stores the keys of the current rows that the pass has neither written nor found unchanged.
 func (m *merge) findMissing(t *target) error {
 	carried := ""
 	if m.carried != nil {
@@ -88,7 +88,7 @@ func (m *merge) findMissing(t *target) error {
 		asKeys("t.", t.Key), m.ownRelation(t), t.currentSQL("t."), schemas.ColRun, literal(m.of.Run), carried))
 }
 
-// findKeys finds the current rows with the given keys.
+// findKeys stores those of the given keys that current rows have.
 func (m *merge) findKeys(t *target, keys []arrow.RecordBatch) error {
 	named := &load.Staged{Table: schemas.Table{Name: t.Name}}
 	defer named.Release()
@@ -108,11 +108,11 @@ func (m *merge) findKeys(t *target, keys []arrow.RecordBatch) error {
 	return m.scan(named, t.Columns, t.Key, make)
 }
 
-// asKeys returns SQL that selects the columns of a key as k0, k1….
-func asKeys(of string, key []string) string {
+// asKeys returns SQL that selects the columns of a key as k0, k1…. The prefix is put before the column names.
+func asKeys(prefix string, key []string) string {
 	out := make([]string, len(key))
 	for i, k := range key {
-		out[i] = fmt.Sprintf("%s%s AS k%d", of, ident(k), i)
+		out[i] = fmt.Sprintf("%s%s AS k%d", prefix, ident(k), i)
 	}
 	return strings.Join(out, ", ")
 }

@@ -37,10 +37,10 @@ type tx struct {
 	release  func()
 	carried  *carried       // pass.carried plus this transaction's keys
 	kept     bool           // the temporary table of kept rows was made
-	recorder changeRecorder // records its changes to tables
+	recorder changeRecorder // records this transaction's changes to tables
 	ddl      bool
-	changed  map[string]bool // tables in which it has deleted or updated rows
-	timed    bool            // when is later than all existing rows; see advanceTime
+	changed  map[string]bool // tables in which this transaction has deleted or updated rows
+	timed    bool            // the field when is later than the times of all existing rows; see advanceTime
 	owner    *load.Owner     // owner of the stream's table, if it must be recorded
 	was      *load.Owner     // the previous owner
 	failed   error           // error of an Apply: the transaction cannot commit any more
@@ -103,7 +103,8 @@ func (x *tx) start(ctx context.Context) error {
 	return x.checkPosition(ctx)
 }
 
-// take waits until other transactions have ended, attaches the file and begins a database transaction.
+// take waits until the process's other transactions on the file have ended. Then it attaches the file and begins a
+// database transaction.
 func (x *tx) take(ctx context.Context) error {
 	select {
 	case x.db.writer <- struct{}{}:
@@ -229,7 +230,7 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	return x.db.step("committed")
 }
 
-// finish releases the file after the commit.
+// finish releases the file after the commit, and notes whether the next detach must merge the log.
 func (x *tx) finish() {
 	x.over = true
 	if x.ddl {
@@ -239,7 +240,7 @@ func (x *tx) finish() {
 	x.end()
 }
 
-// writePosition replaces the position with which the transaction began by the new one.
+// writePosition stores the new position in place of the one that was stored when the transaction began.
 func (x *tx) writePosition(ctx context.Context, to position) error {
 	if err := x.ownTables(ctx); err != nil {
 		return err
@@ -298,7 +299,7 @@ func (x *tx) Rollback() error {
 	}
 	defer x.end()
 	x.db.mu.Lock()
-	delete(x.db.positions, x.key) // to be read again, in case it caused the failure
+	delete(x.db.positions, x.key) // read it again next time, in case an outdated position caused the failure
 	x.db.mu.Unlock()
 	if err := x.s.exec(context.Background(), "ROLLBACK"); err != nil && !missingTransaction(err) {
 		x.s.engine.broken = true

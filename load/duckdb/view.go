@@ -22,7 +22,7 @@ type group struct {
 	batches []arrow.RecordBatch
 }
 
-// groupsOf returns all batches of s in their order.
+// groupsOf returns all batches of s in their order, in as few groups as possible.
 func groupsOf(s *load.Staged) []*group {
 	var out []*group
 	for _, b := range s.Batches {
@@ -70,8 +70,9 @@ func (m *merge) scan(s *load.Staged, want *arrow.Schema, names []string, use fun
 	return use("(" + strings.Join(selects, " UNION ALL ") + ")")
 }
 
-// bind registers the group's columns as a view, and returns a SELECT that casts them and ends with the full name of
-// the view.
+// bind registers the group's columns as a view, and returns a SELECT that casts the columns. The SELECT ends with FROM,
+// and the caller appends the full name of the view. The caller calls the returned function after the last use of the
+// view.
 func (g *group) bind(on *session, view string, want *arrow.Schema, names []string) (string, func(), error) {
 	var index []int
 	exprs := make([]string, len(names))

@@ -75,7 +75,8 @@ func (d *DB) stop() error {
 	return e.close()
 }
 
-// acquire attaches the file until release is called. If other processes have it open, it waits up to Options.WaitLock.
+// acquire attaches the file until release is called. If another process has the file open, acquire waits up to
+// Options.WaitLock. Then it returns [state.ErrLocked] (wrapped).
 func (d *DB) acquire(ctx context.Context, m mode) (e *engine, release func(), err error) {
 	deadline := time.Now().Add(d.o.WaitLock)
 	for wait := minWait; ; wait = min(2*wait, maxWait) {
@@ -87,7 +88,7 @@ func (d *DB) acquire(ctx context.Context, m mode) (e *engine, release func(), er
 			return nil, nil, fmt.Errorf("open %s: %w%s", d.o.Path, state.ErrLocked, holder(err))
 		}
 		select {
-		case <-time.After(wait/2 + rand.N(wait/2)): // jitter: two waiting processes must not keep colliding
+		case <-time.After(wait/2 + rand.N(wait/2)): // a random pause: two waiting processes must not keep trying at the same time
 		case <-ctx.Done():
 			return nil, nil, ctx.Err()
 		}
@@ -137,7 +138,7 @@ func (d *DB) release() {
 	w.idle = time.AfterFunc(idleTime, d.detachIdle)
 }
 
-// detachIdle detaches a file that is still unused.
+// detachIdle detaches the file if it is still unused.
 func (d *DB) detachIdle() {
 	w := &d.window
 	w.gate <- struct{}{}

@@ -8,12 +8,12 @@
 // # Atomic commits
 //
 // All tables of a stream change together. A commit writes new metadata files for every table that it
-// changes. Then it makes the catalog's pointers refer to these files, in one transaction of the
-// catalog's database, provided that no pointer has changed since. Readers see all of a commit or
-// nothing. // Invariants 1, 7
+// changes. Then one transaction of the catalog's database, the swap, makes the catalog's pointers refer
+// to these files. It does so only if no pointer has changed since the commit began. Readers see all of
+// a commit or nothing. // Invariants 1, 7
 //
 // The summaries of the snapshots that a commit makes have the cursor (penstock.cursor) and further
-// properties for people. The cursor that penstock uses is that of the head table,
+// properties for people. Penstock reads the cursor from the stream's head table,
 // _penstock_state__<stream>, which every commit changes. If two commits start from the same commit, the
 // second finds that the head table's pointer has changed, and has no effect. // Invariants 2, 13
 //

@@ -10,7 +10,8 @@ import (
 // assumes that a large table is empty scans all of it for each row.
 const analyzeRows = 50_000
 
-// sampleTarget samples 300 times as many rows. The server's autovacuum takes a larger sample later.
+// sampleTarget is the statistics target of ANALYZE. Postgres samples 300 rows for each unit, here 6,000. The server's
+// autovacuum takes a larger sample later.
 const sampleTarget = 20
 
 // analyze updates the statistics of tables to which one or more commits have written much. The sample is small enough
@@ -20,8 +21,8 @@ func (d *DB) analyze(ctx context.Context, s *session, written map[string]int64) 
 	d.mu.Lock()
 	for table, n := range written {
 		total := d.written[table] + n
-		// Only when the table has grown to four times its size since the last update, so that a long load does it
-		// rarely.
+		// The statistics are updated when the table has grown to four times its size at the last update. So a long load
+		// updates them rarely.
 		if total >= analyzeRows && total/4 >= d.analyzed[table] {
 			due = append(due, table)
 			d.analyzed[table] = total

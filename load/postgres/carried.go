@@ -15,14 +15,15 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// carried is a table with the carried keys of a pass, in columns k0, k1…: those of the records that the pass has
-// found unchanged. In the first transaction of a pass, often the only one, it is a temporary table. If the pass
-// continues, it becomes an unlogged table in the schema, which any session can use. So a pass needs no session
-// between its commits. The table changes only in transactions of its stream, which exclude each other by locking the
-// row of the stream's cursor.
+// carried is a table with the carried keys of a pass, in columns k0, k1…. These are the keys of the records that the
+// pass has found unchanged. In the first transaction of a pass, which is often the only one, carried is a temporary
+// table. If the pass continues, the commit makes it an unlogged table in the schema, which any session can use. So a
+// pass needs no session between its commits. The table changes only in transactions of its stream, which exclude each
+// other by locking the row of the stream's cursor.
 // Invariant 13
 //
-// An unlogged table is empty after a crash of the server. This is noticed because the number of rows is known.
+// An unlogged table is empty after a crash of the server. This is noticed because rows has the number of rows that it
+// should have.
 type carried struct {
 	table string // its SQL name
 	kept  bool   // it is a table in the schema
@@ -77,10 +78,11 @@ func (m *merge) complete(c *carried) (bool, error) {
 
 const (
 	dropPatience = 100 * time.Millisecond // lock timeout for a table that another session reads, such as a backup
-	dropAgain    = time.Minute
+	dropAgain    = time.Minute            // after an attempt that failed
 )
 
-// stalePasses finds the streams that have such tables when this process starts. Another process may be using them.
+// stalePasses finds the streams that have tables of carried keys when this process starts. Another process may be using
+// these tables.
 func (d *DB) stalePasses(ctx context.Context, s *session) error {
 	names, err := s.strings(ctx, d.passTablesSQL(carriedPrefix))
 	d.mu.Lock()
@@ -91,13 +93,14 @@ func (d *DB) stalePasses(ctx context.Context, s *session) error {
 	return err
 }
 
-// passTablesSQL selects such tables with the given name prefix that this role may drop.
+// passTablesSQL selects the tables whose names begin with the prefix and that penstock's role may drop.
 func (d *DB) passTablesSQL(prefix string) string {
 	return "SELECT relname FROM pg_catalog.pg_class WHERE relkind = 'r' AND relname >= " + literal(prefix) + " AND relname < " + literal(prefix+"~") +
 		" AND relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = " + literal(d.o.Schema) + ") AND pg_catalog.pg_has_role(relowner, 'USAGE')"
 }
 
-// isStale reports whether the stream has such tables, as far as this process knows.
+// isStale reports whether stalePasses found tables of carried keys for the stream, and findLeftovers has not looked at
+// them yet.
 func (d *DB) isStale(k state.Key) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -105,7 +108,8 @@ func (d *DB) isStale(k state.Key) bool {
 }
 
 // findLeftovers finds tables of carried keys that killed processes have left for the stream. This process has just
-// committed to the stream. So no earlier pass of another process can commit any more, and none needs its table.
+// committed to the stream. So no other process can commit an earlier pass any more, and the tables of earlier passes
+// are not needed.
 // Invariant 13
 func (d *DB) findLeftovers(ctx context.Context, s *session, k state.Key, own *carried) {
 	prefix := carriedPrefixOf(k)

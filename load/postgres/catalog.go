@@ -70,9 +70,9 @@ func family(column string, names []string) string {
 	return "(" + strings.Join(or, " OR ") + ")"
 }
 
-// relations returns the same condition for relations c of the schema in pg_class, in a form for which the server can
-// use the index on name and schema. This is needed because a database may have the schemas of thousands of sources.
-// The index sorts names by their bytes, so names that begin with n__ are between n__ and n_`.
+// relations returns the condition of [family] for relations c of the schema in pg_class. It has a form for which the
+// server can use the index on name and schema. This is needed because a database may have the schemas of thousands of
+// sources. The index sorts names by their bytes, so names that begin with n__ are between n__ and n_`.
 func (d *DB) relations(names []string) string {
 	or := make([]string, 0, 3*len(names))
 	for _, n := range names {
@@ -128,8 +128,8 @@ type relation struct {
 	columns map[string]string
 }
 
-// readKeys adds the unique keys to the relations, which the map has by OID. Its query runs for each commit. It reads
-// only one table, because the server takes longer to plan a join than to answer it.
+// readKeys adds the unique keys to the relations. The keys of the map are OIDs. The query runs for each commit. It
+// reads only one table, because the server takes longer to plan a join than to answer it.
 func readKeys(ctx context.Context, s *session, relations map[string]relation) error {
 	if len(relations) == 0 {
 		return nil
@@ -238,7 +238,7 @@ func kindName(kind string) string {
 	return "an object that is not a table"
 }
 
-// checkNames returns an error if the plan adds a column whose name a column has that penstock did not make.
+// checkNames returns an error if a column that the plan adds needs the name of a column that penstock did not make.
 // Invariant 16
 func (c *catalog) checkNames(p load.Plan) error {
 	return load.ErrIfTaken(p, func(column string) string {

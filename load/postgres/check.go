@@ -82,8 +82,8 @@ func (d *DB) lacking(ctx context.Context, s *session) (Problems, error) {
 	return append(out, tables...), err
 }
 
-// lackingTables checks the tables that penstock has made: the role must own them and see all of their rows, and
-// nothing attached by other roles may receive its writes.
+// lackingTables checks the tables that penstock has made: the role must own them and see all of their rows, and other
+// roles must have attached nothing to them that would act with the role's rights.
 func (d *DB) lackingTables(ctx context.Context, s *session) (out Problems, err error) {
 	found, err := d.foreign(ctx, s, `NOT pg_catalog.starts_with(c.relname::text, `+literal(carriedPrefix)+`) AND (pg_catalog.starts_with(c.relname::text, `+literal(load.Prefix)+
 		`) OR EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = `+literal(schemas.ColHash)+`))`)

@@ -27,7 +27,7 @@ type source struct {
 	to   arrow.DataType
 }
 
-// copier encodes staged rows as a stream for COPY. It is read once.
+// copier encodes staged rows as a stream for COPY. The stream can be read once.
 type copier struct {
 	staged  *load.Staged
 	columns []source
@@ -134,7 +134,7 @@ type ordinals struct {
 // bitsEach is the greatest number of bits of the bitmap per member.
 const bitsEach = 256
 
-// newOrdinals returns the set of all.
+// newOrdinals returns the set of the given ordinals. It may sort them in place.
 func newOrdinals(all []int64) *ordinals {
 	if len(all) == 0 {
 		return &ordinals{}

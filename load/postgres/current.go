@@ -39,7 +39,7 @@ func (m *merge) current(c *catalog, p load.Plan) error {
 	return m.record([]load.Change{{Table: name, Action: load.ActionView, Reason: "the rows of " + t.Name + " that are current"}})
 }
 
-// dropOwnView drops a view of ours that has the name of a table of the source.
+// dropOwnView drops the view of that name if penstock made it, because a table needs the name.
 func (m *merge) dropOwnView(c *catalog, name string) error {
 	if o := c.live[name]; o == nil || o.kind != "v" || !c.views[name] {
 		return nil

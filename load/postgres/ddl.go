@@ -13,7 +13,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Columns is the default limit of a stream's columns. A row has 8,160 bytes, and each value takes up to 18 of them.
+// Columns is the default limit of a stream's columns. A row has 8,160 bytes. Long values are stored elsewhere, and take
+// 18 bytes each in the row.
 const Columns = 400
 
 // maxColumns is Postgres's limit of columns per table, dropped columns included.
@@ -183,7 +184,8 @@ func (m *merge) comment(p load.Plan) error {
 	return m.s.run(m.ctx, strings.Join(all, "; "))
 }
 
-// recordsOf describes what a table's rows are part of.
+// recordsOf describes the rows of a table for the table's comment: "records of crm.leads", or for a child table
+// "/emails of the records of crm.leads".
 func (m *merge) recordsOf(t schemas.Table) string {
 	of := "records of " + m.key.Stream
 	if at := load.SourcePointer(t.Columns); at != "" {

@@ -13,8 +13,8 @@ import (
 // [Options].Wait. This waiting blocks no reader.
 const lockWaitFactor = 10
 
-// serializeDDL makes sources change the columns of a shared table one after another, so that each change is made
-// once. For this there is one advisory lock per root table. A source that waits for it holds no table lock, and waits
+// serializeDDL makes sources change the columns of a shared table one after another, so that each change is made once.
+// For this there is one advisory lock per root table. A source that waits for the lock holds no table lock. It waits
 // longer than for other locks, because the last of many sources waits for the commits of all others. A source that
 // finds nothing left to change releases the lock at once, not with its commit. serializeDDL returns the catalog as it
 // is after the waiting.
@@ -58,9 +58,9 @@ func (d *DB) advisoryLockSQL(names ...string) string {
 	return sql + "; SET LOCAL lock_timeout = " + millis(d.o.LockTimeout)
 }
 
-// rootsToChange returns the names of root tables that must change for the staged rows, or seem to have been changed
-// by hand. This includes root tables of which a child table is so. The names are sorted, so that all sources wait in
-// the same order.
+// rootsToChange returns the names of root tables that must change for the staged rows, or seem to have been changed by
+// hand. A root table is also included if this holds for one of its child tables. The names are sorted, so that all
+// sources wait in the same order.
 func rootsToChange(c *catalog, pending []*load.Staged, swept string) (roots []string) {
 	for _, p := range pending {
 		plan, err := load.Fit(c.made[p.Name], p.Table)

@@ -34,8 +34,8 @@ var errValue = errors.New("invalid value for its type")
 // decode appends one non-null value to a builder.
 type decode func(v []byte) error
 
-// typed runs a query whose result has the columns of schema, and passes the result to the function each in batches.
-// If there are no rows, it does not call the function.
+// typed runs a query whose result has the columns of schema. It calls the function each with batches of the result, or
+// never if there are no rows.
 func (s *session) typed(ctx context.Context, query string, schema *arrow.Schema, each func(arrow.RecordBatch) error) error {
 	formats := make([]int16, schema.NumFields())
 	for i, f := range schema.Fields() {

@@ -25,8 +25,8 @@ type Options struct {
 	// may contain a password, so it is never logged.
 	URL string
 
-	// Schema is the schema of the tables, by default "public". If it is missing, the first commit creates it, for
-	// which the role needs the right.
+	// Schema is the schema of the tables, by default "public". If it is missing, the first commit creates it, for which
+	// the role needs CREATE on the database.
 	Schema string
 
 	// JSON is the type of new JSON columns: "jsonb" (the default), or "json", which keeps the source's spelling.
@@ -36,14 +36,14 @@ type Options struct {
 
 	LockTimeout time.Duration // how long one statement waits for a lock on a table or row; default 10 s
 	Wait        time.Duration // how long to retry while the server does not answer or is blocked; default 1 min
-	IdleTimeout time.Duration // after how long the server, or a process that waits for its locks, ends a transaction that does nothing; default 15 s
+	IdleTimeout time.Duration // after how long without progress the server, or another process that waits for the locks, ends a transaction; default 15 s
 
 	// Step, if not nil, is called before each named step of a commit. An error makes the step fail. Tests use it to
 	// break commits at every step.
 	Step func(name string) error
 
-	// LoggedWarnings holds the warnings about rights that were already logged. If several destinations have the same Warned,
-	// such as those for the schemas of many sources, each warning is logged once.
+	// LoggedWarnings holds the warnings about rights that were already logged. If several destinations have the same
+	// LoggedWarnings, such as those for the schemas of many sources, each warning is logged once.
 	LoggedWarnings *sync.Map
 
 	Log *slog.Logger // for problems that were handled but should be known; nil: no log

@@ -106,7 +106,7 @@ func (m *merge) clearHashes(table, where string) error {
 	if len(t.Key) > 0 {
 		return nil
 	}
-	for _, c := range m.children(t) { // their rows are linked by hash only
+	for _, c := range m.children(t) { // their rows are linked to the records by the hash
 		err := m.s.run(m.ctx, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %[2]s NOT IN (SELECT %[2]s FROM %[3]s)%[4]s",
 			m.db.place(c.Name), hash, m.db.place(root), live))
 		if err != nil {

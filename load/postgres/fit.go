@@ -88,8 +88,8 @@ func (c *catalog) target(t schemas.Table) *target {
 	return out
 }
 
-// fitOne makes a table fit what was staged for it. If its mode changes, its children change too. It returns the plans
-// that were carried out.
+// fitOne makes a table fit what was staged for it. If the table's mode changes, fitOne also changes the mode of its
+// child tables. It returns the plans that were carried out.
 func (m *merge) fitOne(c *catalog, p *load.Staged) ([]load.Plan, error) {
 	if found, ok := c.adopt(p.Table); ok {
 		if err := m.record(found.Changes()); err != nil {
@@ -113,7 +113,7 @@ func (m *merge) fitOne(c *catalog, p *load.Staged) ([]load.Plan, error) {
 	}
 	plan.Create = c.live[p.Name] == nil
 	if plan.Create {
-		plan.Add = plan.Table.Columns.Fields() // all of them, if it was dropped
+		plan.Add = plan.Table.Columns.Fields() // all columns, even those of a table that was dropped
 	}
 	plans, err := m.perform(c, plan)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 // In a table without a key, two rows with the same hash differ only in the time at which they were written. So only
 // the number of rows per hash is compared.
 
-// keptRows is a temporary table with the number of rows that the transaction has read for each hash h. The
-// transaction is the whole pass.
+// keptRows is a temporary table with the number of rows n that were passed to Write for each hash h. A pass over a
+// table without a key has only one transaction.
 const keptRows = "pg_temp.penstock_kept"
 
 // createKeptRows creates the table of kept rows for this transaction if it has not done so yet.
@@ -32,7 +32,7 @@ func (m *merge) countedSQL(t *target) string {
 	return "true" + m.ownRowsSQL(t)
 }
 
-// keyless appends a row if the pass has more rows with its hash than the table.
+// keyless appends the additional rows of each hash of which the pass has more rows than the table.
 func (m *merge) keyless(t *target) error {
 	if err := m.db.step("stage"); err != nil {
 		return err
@@ -78,7 +78,8 @@ func (m *merge) keyless(t *target) error {
 	return m.logKeyless(t)
 }
 
-// sweepKeyless finds the surplus rows: of hashes for which the table has more rows than the pass.
+// sweepKeyless counts the surplus rows: if the table has more rows of a hash than the pass, the difference is surplus.
+// If s.Delete is set, it deletes them.
 func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	if err := m.createKeptRows(); err != nil {
 		return err
@@ -114,7 +115,8 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	return m.trim(t, "")
 }
 
-// trim deletes the surplus rows, and in a child table the rows of as many parents. In History it ends them.
+// trim deletes the surplus rows of t, or ends them in History. For a child table, parent is the column with the link to
+// the root row, and trim treats the child rows of surplus root rows. For a root table, parent is "".
 func (m *merge) trim(t *target, parent string) error {
 	spare := m.surplusSQL(t, parent)
 	if t.Mode == schemas.History {
@@ -125,8 +127,8 @@ func (m *merge) trim(t *target, parent string) error {
 	return m.s.run(m.ctx, "DELETE FROM "+m.db.place(t.Name)+" AS t WHERE t.ctid = ANY (ARRAY("+spare+"))")
 }
 
-// surplusSQL returns a query for the ctids of the surplus rows. Equal parents may have equal links, because ordinals
-// start again with each pass. Their child rows are then distinguished by numbers.
+// surplusSQL returns a query for the ctids of the surplus rows. Equal root rows may have equal links, because ordinals
+// start again with each pass. The numbers twin then distinguish their child rows.
 func (m *merge) surplusSQL(t *target, parent string) string {
 	hash := "t." + ident(schemas.ColHash)
 	rank, link, twin := "row_number() OVER (PARTITION BY h ORDER BY y, tid)", "NULL", "1"

@@ -52,8 +52,9 @@ func (t *target) ended() string {
 	return ident(schemas.ColDeletedAt)
 }
 
-// advanceTime makes the commit's time later than the times of all rows in the tables. The stream's last commit has the
-// latest time, unless its row in _penstock_state is lost.
+// advanceTime makes the commit's time later than the times of all rows in the tables. It has to look at the rows only
+// if the stream's row in _penstock_state is lost. Otherwise that row has the time of the last commit, and no row is
+// later.
 func (m *merge) advanceTime(staged []*load.Staged) error {
 	if m.at.sequence > 0 || m.timed {
 		return nil
@@ -139,8 +140,9 @@ func (m *merge) keyed(t *target) error {
 	return m.after(t)
 }
 
-// copyDirectly copies rows into a table that probably has none of them. If the table's primary key accepts all, they
-// are new and need not be compared. It reports whether this was so.
+// copyDirectly copies rows into a table that probably has none of them. If the table's primary key accepts all rows,
+// they are new and need not be compared. Otherwise copyDirectly undoes the copy. It reports whether the rows were
+// copied.
 func (m *merge) copyDirectly(t *target) (bool, error) {
 	likely, known := m.fresh[t.Name]
 	if !known {
@@ -182,7 +184,8 @@ func (m *merge) empty(t *target) bool {
 	return err == nil && some == 0
 }
 
-// insertFamily inserts records, all or only some, and their child rows.
+// insertFamily inserts the staged records with the ordinals in only, or all of them if only is nil, and their child
+// rows.
 func (m *merge) insertFamily(t *target, only *ordinals) error {
 	if err := m.insert(t, only); err != nil {
 		return err

@@ -18,7 +18,7 @@ const (
 	groupBase    = 10000
 )
 
-// digits128 is the most decimal digits of a 128-bit number.
+// digits128 is the greatest number of decimal digits that a 128-bit number has.
 const digits128 = 39
 
 // ten19 is the greatest power of ten that fits in a uint64.
@@ -59,7 +59,8 @@ func (q quotient) by19() (quotient, uint64) {
 	return quotient{hi, lo}, r
 }
 
-// appendGroups appends the digits from first on in groups, without zero groups at either end.
+// appendGroups appends the digits, beginning with the index first, in groups. It omits groups of zeros at either end.
+// The decimal point is before the index point.
 func appendGroups(b []byte, digits []byte, first, point int, sign uint16, scale int32) []byte {
 	weight := (point-first)/4 - 1
 	var groups [(4 + digits128 + 4) / 4]uint16
@@ -117,10 +118,10 @@ func parseNumeric(b []byte) (units *big.Int, shown int32, err error) {
 	return units, scale, nil
 }
 
-// shift multiplies v by 10^by. Digits cut off by a negative by are zeros.
-func shift(v *big.Int, by int) {
-	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(by, -by))), nil)
-	if by >= 0 {
+// shift multiplies v by 10^exponent. If exponent is negative, it cuts off digits, which the callers know to be zeros.
+func shift(v *big.Int, exponent int) {
+	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(exponent, -exponent))), nil)
+	if exponent >= 0 {
 		v.Mul(v, power)
 	} else {
 		v.Quo(v, power)

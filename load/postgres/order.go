@@ -24,8 +24,8 @@ type order struct {
 	begun     bool
 	last      int64
 
-	// The pass has written or found unchanged each current row with a key between first and to, except those in
-	// exceptions.
+	// The pass has written, or found unchanged, each current row whose key is between the fields first and to, except
+	// those with a key in exceptions.
 	hasRange   bool
 	first, to  int64
 	exceptions []int64
@@ -57,7 +57,7 @@ func ordered(t *target) bool {
 	return unique(t.Table) && len(t.Key) == 1 && schemas.SameType(load.TypeOf(t.Columns, t.Key[0]), schemas.Int64)
 }
 
-// add adds the staged keys, and reports whether they continue in order.
+// add adds the staged keys. It reports whether they are integers and continue in order.
 func (o *order) add(t *target) bool {
 	for _, b := range t.staged.Batches {
 		keys, ok := column(b, t.Key[0]).(*array.Int64)
@@ -82,8 +82,8 @@ func column(b arrow.RecordBatch, name string) arrow.Array {
 	return b.Column(b.Schema().FieldIndices(name)[0])
 }
 
-// skipUnchanged finds the staged rows that are in the table unchanged. It stores the others in t.only, and they are
-// compared afterwards.
+// skipUnchanged finds the staged rows that are in the table unchanged. It stores the ordinals of the others in t.only.
+// The caller compares them afterwards.
 func (m *merge) skipUnchanged(t *target) error {
 	if m.order.broken || t.staged.Rows == 0 {
 		return nil
@@ -121,7 +121,8 @@ func (m *merge) untouchedSQL(t *target) string {
 	return "t." + t.ended() + " IS NULL AND NOT coalesce(t." + ident(schemas.ColRun) + ` COLLATE "C" >= ` + literal(m.of.Run) + ", false)"
 }
 
-// carriedRangeSQL returns the condition that a row t is in the range of keys that the pass has read.
+// carriedRangeSQL returns the condition that the key of a row t is in the range that the pass has read, and is no
+// exception.
 func (m *merge) carriedRangeSQL(t *target) string {
 	if !m.order.hasRange {
 		return "false"
@@ -181,7 +182,7 @@ type walk struct {
 	ordinals []int64
 
 	read   int64   // rows of the table
-	except []int64 // keys of those that were not staged
+	except []int64 // keys of those rows of the table that were not staged
 	rest   []int64 // ordinals of the staged rows that are new or changed
 }
 

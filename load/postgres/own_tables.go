@@ -57,7 +57,7 @@ func (d *DB) makeOwn(ctx context.Context, s *session, source string) error {
 	if lacking, err := d.lackingOwn(ctx, s, source); err != nil || len(lacking) == 0 {
 		return err
 	}
-	// Other processes that want to create them wait here, and then find them.
+	// Other processes that want to create the same tables wait here, and then find them.
 	if err := s.run(ctx, d.advisoryLockSQL("penstock "+d.o.Schema)); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (d *DB) makeOwn(ctx context.Context, s *session, source string) error {
 	return nil
 }
 
-// lack lists what is missing of a table. A release may add columns.
+// lack lists what is missing of a table. Columns may be missing because a newer release has added them.
 type lack struct {
 	table   schemas.Table
 	there   bool
@@ -139,8 +139,8 @@ func (d *DB) makeSQL(l lack) string {
 		"COMMENT ON TABLE " + d.place(t.Name) + " IS " + literal("penstock: "+strings.ReplaceAll(strings.TrimPrefix(t.Name, load.Prefix), "_", " "))
 }
 
-// recheckTables checks for an error about a missing table: one of penstock's own was dropped by hand. The next prepare
-// then looks for them again.
+// recheckTables returns err. If err says that a table is missing, one of penstock's own tables was dropped by hand. The
+// result is then retryable, and the next prepare creates the table again.
 func (d *DB) recheckTables(err error) error {
 	if code(err) != codeUndefinedTable {
 		return err

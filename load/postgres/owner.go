@@ -56,14 +56,15 @@ func (d *DB) ownerOf(ctx context.Context, s *session, table string) (o *load.Own
 	return o, made, err
 }
 
-// claimed is a claim that was checked, and the stream's position at that time.
+// claimed is a claim that was checked, and the stream's position after the commit that checked it.
 type claimed struct {
 	load.Claim
 	at position
 }
 
 // claim checks that the stream may write its table. The check is skipped if this process has already done it, and the
-// stream's position is still the same. If the table has no owner, streams repeat the check one after another.
+// stream's position is still the same. If a new owner must be recorded, claim repeats the check under a lock, so that
+// only one of several streams becomes the owner.
 // Invariant 13
 func (x *tx) claim(ctx context.Context) error {
 	c := x.of.Claim

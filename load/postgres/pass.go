@@ -5,8 +5,8 @@ import (
 )
 
 // pass is what this process remembers of one pass over a stream. Rows that the pass has written have the run of the
-// pass. The keys of records that the pass has found unchanged are in a table on the server; see [carried]. So
-// unchanged rows are not written, and the keys need no memory of this process. // Invariant 6
+// pass. The keys of records that the pass has found unchanged are in a table on the server; see [carried]. So unchanged
+// rows need not be written, and this process needs no memory for the keys. // Invariant 6
 type pass struct {
 	run string
 
@@ -65,14 +65,14 @@ func (d *DB) advance(p *pass, o order, c *carried, swept bool) {
 	defer d.mu.Unlock()
 	p.order, p.carried = o, c
 	if c != nil && !c.kept {
-		p.carried, p.lost = nil, true // it was dropped with its transaction
+		p.carried, p.lost = nil, true // the temporary table was dropped with its transaction
 	}
 	if swept {
 		d.discard(p)
 	}
 }
 
-// recordFresh records the tables into which the pass has inserted only new rows.
+// recordFresh records, for each table, whether the pass's last rows for it were all new.
 func (d *DB) recordFresh(p *pass, fresh map[string]bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -25,12 +25,12 @@ type DB struct {
 	pool *pgxpool.Pool
 
 	mu                sync.Mutex
-	ready             map[bool]bool          // penstock's own tables exist, by whether sources share them
+	ready             map[bool]bool          // whether penstock's own tables exist; the key is whether sources share them
 	positions         map[state.Key]position // as last read or committed
 	claimed           map[state.Key]claimed  // as last committed
 	passes            map[state.Key]*pass
 	garbage           []string        // tables of finished passes, to be dropped
-	cleaned           time.Time       // time of the last attempt that left some
+	cleaned           time.Time       // time of the last attempt that failed
 	stale             map[string]bool // streams, by [carriedPrefixOf], that have tables of passes from before this process started
 	active            map[*session]bool
 	written, analyzed map[string]int64       // rows written to each table; rows at its last ANALYZE
@@ -124,9 +124,9 @@ func configure(url string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// checkPooler checks that each connection is one server session. A pooler is noticed because it reports another
-// process number than the server. Two connections in turn show whether it assigns each transaction to another
-// session.
+// checkPooler checks that each connection is one server session. A pooler is noticed because it reports another process
+// number than the server. Two connections that are used in turn show whether the pooler assigns each transaction to
+// another session.
 func (d *DB) checkPooler(ctx context.Context) error {
 	return d.retry(ctx, func() error {
 		a, err := d.acquire(ctx)
@@ -158,15 +158,15 @@ func (d *DB) checkPooler(ctx context.Context) error {
 		defer cancel()
 		again, err := a.backend(soon, "")
 		if err == nil && again != pid || err != nil && soon.Err() != nil && ctx.Err() == nil {
-			return ErrPooled // the first waits until the second ends its transaction
+			return ErrPooled // the first connection waits until the second ends its transaction
 		}
 		return err
 	})
 }
 
-// backend runs the statement after, and then returns the number of the server process.
-func (s *session) backend(ctx context.Context, after string) (pid int64, err error) {
-	err = s.numbers(ctx, after+"SELECT pg_catalog.pg_backend_pid()", &pid)
+// backend runs the statement setup, and then returns the number of the server process.
+func (s *session) backend(ctx context.Context, setup string) (pid int64, err error) {
+	err = s.numbers(ctx, setup+"SELECT pg_catalog.pg_backend_pid()", &pid)
 	return pid, err
 }
 
@@ -205,7 +205,7 @@ func (d *DB) Close() error {
 	}
 	d.mu.Unlock()
 	if open {
-		go d.pool.Close() // it waits until those transactions are rolled back
+		go d.pool.Close() // Close waits until the transactions are rolled back
 		return nil
 	}
 	d.pool.Close()

@@ -16,8 +16,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// stream runs the function f in a read-only transaction, and gives it a function that passes batches on to the
-// function each. If the connection is lost before the first batch, stream tries again. Later this is impossible.
+// stream runs the function f in a read-only transaction. It gives f a function to call with each batch, which passes
+// the batch on to the function each. If the connection is lost before the first batch, stream tries again. Later this
+// is impossible.
 func (d *DB) stream(ctx context.Context, each func(arrow.RecordBatch) error, f func(*session, func(arrow.RecordBatch) error) error) error {
 	var failed error
 	begun := false
@@ -89,7 +90,7 @@ type answer struct {
 	fields    []arrow.Field
 	formats   []int16
 	undecided []int      // numeric columns whose type is not known yet
-	first     [][][]byte // rows held back until then
+	first     [][][]byte // rows kept until the types are decided
 	held      int
 	c         *collector
 	err       error
@@ -226,7 +227,7 @@ func (a *answer) release() {
 	}
 }
 
-// end passes on the remaining rows. A batch comes even if there are no rows.
+// end passes on the remaining rows. If the result has no rows, it passes on an empty batch.
 func (a *answer) end() error {
 	if a.c == nil && a.err == nil {
 		a.decideTypes(true)

@@ -11,11 +11,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// readsOnly matches the start of a statement that may be one that only reads. Whether it is one is decided later,
-// with the server's parser.
+// readsOnly matches the start of a statement that may only read. [session.prepareShown] later checks with the server's
+// parser whether it does.
 var readsOnly = regexp.MustCompile(`(?is)^(?:\s|\(|` + comment + `)*(?:SELECT|WITH|VALUES|TABLE)\b`)
 
-// shows matches a whole SHOW statement. It calls no function.
+// shows matches a whole SHOW statement. Such a statement calls no function.
 var shows = regexp.MustCompile(`(?i)^\s*SHOW(?:\s+[\w".]+)+\s*;?\s*$`)
 
 // explains matches the start of an EXPLAIN statement.
@@ -27,7 +27,7 @@ const (
 	option  = `\s*(?:ANALYZE|VERBOSE|COSTS|SETTINGS|BUFFERS|SERIALIZE|WAL|TIMING|SUMMARY|MEMORY|FORMAT)(?:\s+\w+)?\s*`
 )
 
-// readQuery is a query in two parts.
+// readQuery is a query, split into EXPLAIN and the statement to explain.
 type readQuery struct {
 	explain string // EXPLAIN and its options; "" for none
 	sql     string // the query, without EXPLAIN
@@ -111,8 +111,8 @@ const checkedSQL = `WITH RECURSIVE checked(oid) AS (
 	UNION SELECT y.oid, oprname FROM y JOIN pg_operator ON y.oid IN (oprleft, oprright, oprresult)`
 
 // checkTypes returns an error for a statement that is not even safe to parse. While the server parses, it converts
-// literals, and for arrays, records and ranges this runs the checks of domains. A statement is refused if its text
-// contains a name of such a type, and the check may not be run.
+// literals, and for arrays, records and ranges this runs the checks of domains. If the text of a statement contains a
+// name of such a type, the functions that the checks call must be allowed. Otherwise the statement is refused.
 func (s *session) checkTypes(ctx context.Context, sql string) error {
 	text, types := strings.ToLower(strings.ReplaceAll(sql, `""`, `"`)), ""
 	err := s.query(ctx, checkedSQL, func(v [][]byte) error {
@@ -130,19 +130,20 @@ func (s *session) checkTypes(ctx context.Context, sql string) error {
 	return s.checkCalls(ctx, types)
 }
 
-// noticed is the key under which a connection's data has the collected notices while a parse tree is expected.
+// noticed is a key in a connection's custom data. While a parse tree is expected, its value is the [strings.Builder]
+// that collects the tree.
 const noticed = "penstock.tree"
 
-// notice collects the parse tree that the server sends. The server breaks its lines at spaces.
+// notice collects the parse tree that the server sends as a notice. The server breaks the tree into lines at spaces.
 func notice(pg *pgconn.PgConn, n *pgconn.Notice) {
 	if tree, ok := pg.CustomData()[noticed].(*strings.Builder); ok && strings.HasPrefix(n.Message, "rewritten parse tree") {
 		tree.WriteString(strings.ReplaceAll(n.Detail, "\n", " "))
 	}
 }
 
-// showTrees returns the settings that make the server send the parse tree of the next statement. The server also
-// writes the tree to its log, unless the role may set log_min_messages. A superuser may, and since Postgres 15 other
-// roles can get this right.
+// showTrees returns SQL that makes the server send the parse tree of the next statement. The server also writes the
+// tree to its log, unless the role may set log_min_messages. A superuser may, and since Postgres 15 other roles can get
+// this right.
 func (s *session) showTrees() string {
 	may := "pg_catalog.current_setting('is_superuser') = 'on'"
 	if s.major() >= 15 {
@@ -152,7 +153,7 @@ func (s *session) showTrees() string {
 		"SELECT CASE WHEN " + may + " THEN pg_catalog.set_config('log_min_messages', 'fatal', true) END; SET LOCAL debug_print_rewritten = on"
 }
 
-// hideTrees reverts the settings that showTrees returns.
+// hideTrees is SQL that reverts the settings of showTrees.
 const hideTrees = "SET LOCAL debug_print_rewritten = off; SET LOCAL client_min_messages = warning; SELECT pg_catalog.set_config('log_min_messages', reset_val, true) FROM pg_catalog.pg_settings WHERE name = 'log_min_messages' AND setting <> reset_val"
 
 // major returns the major version of the server, or 0 if it is unknown.
@@ -203,8 +204,8 @@ func (s *session) deallocateQuery() {
 // references holds the OIDs of the objects that a parse tree refers to.
 type references struct{ functions, operators, types, relations []string }
 
-// reference matches a field of a parse tree that holds an OID or a list of OIDs. Text in a tree cannot match, because
-// it has a backslash before each space.
+// reference matches a field of a parse tree that holds an OID or a list of OIDs. A text in a tree cannot match, because
+// the server writes a backslash before each space in it.
 var reference = regexp.MustCompile(`:(funcid|opfuncid|aggfnoid|winfnoid|tsmhandler|startInRangeFunc|endInRangeFunc|opno|opnos|eqop|sortop|relid|\w*types?|\w*type?[iI]d) (?:\(o ([\d ]+)\)|(\d+))`)
 
 // add adds the references of a tree.
@@ -218,7 +219,7 @@ func (r *references) add(tree string) {
 			r.relations = append(r.relations, numbers...)
 		case "funcid", "opfuncid", "aggfnoid", "winfnoid", "tsmhandler", "startInRangeFunc", "endInRangeFunc":
 			r.functions = append(r.functions, numbers...)
-		default: // also matches fields such as jointype: their numbers are not OIDs of domains
+		default: // also fields such as jointype, whose numbers are not OIDs of domains
 			r.types = append(r.types, numbers...)
 		}
 	}
@@ -227,8 +228,9 @@ func (r *references) add(tree string) {
 // oids formats OIDs for = ANY.
 func oids(numbers []string) string { return "'{" + strings.Join(numbers, ",") + "}'::oid[]" }
 
-// expressionsSQL selects expressions that the server evaluates although they are not in the query: for the query's
-// types and their components, and while it plans a query on tables of other roles and their partitions.
+// expressionsSQL selects expressions that the server evaluates although they are not in the query. Some belong to the
+// query's types and to components of these types. The server evaluates others while it plans: they belong to tables of
+// other roles, or to partitions of these tables.
 func (r *references) expressionsSQL() string {
 	return `WITH RECURSIVE types(oid) AS (SELECT unnest(` + oids(r.types) + `) UNION SELECT part.oid FROM types JOIN pg_type y ON y.oid = types.oid, LATERAL (
 			SELECT unnest(ARRAY[y.typbasetype, y.typelem]) AS oid
@@ -247,7 +249,7 @@ func (r *references) expressionsSQL() string {
 // type that has its own check.
 const maxNested = 16
 
-// addExpressions adds the references of the expressions that the server evaluates.
+// addExpressions adds the references of the expressions that expressionsSQL selects.
 func (r *references) addExpressions(ctx context.Context, s *session) error {
 	known := map[string]bool{}
 	for range maxNested {
@@ -269,8 +271,7 @@ func (r *references) addExpressions(ctx context.Context, s *session) error {
 	return fmt.Errorf("%w: the checks of its types are nested too deep", ErrNotReadOnly)
 }
 
-// checkCalls returns an error if a tree calls a function owned by a role that may not act as penstock's role, or a
-// built-in function with effects beyond the transaction.
+// checkCalls returns an error if a tree calls a function that a query may not call. See [references.forbiddenSQL].
 func (s *session) checkCalls(ctx context.Context, tree string) error {
 	var r references
 	r.add(tree)
@@ -298,10 +299,11 @@ func (s *session) checkCalls(ctx context.Context, tree string) error {
 	return refused
 }
 
-// forbiddenSQL selects the first function of r that a query may not call. Functions used by built-in views are
-// allowed, because they only show what these views show. A function of a trusted role may find names by the session's
-// search_path. It is forbidden if the schema has a function or operator of another role with the name of a built-in
-// one, which the last column names.
+// forbiddenSQL selects the first function of r that a query may not call. These are functions of roles that are not
+// trusted, and functions of Postgres or an extension with effects beyond the transaction. Functions that built-in views
+// use are allowed, because they only show what these views show. A function of a trusted role may find names by the
+// session's search_path. It is forbidden if the schema has a function or operator of another role with the name of a
+// built-in one. The last column of the result names that object.
 func (r *references) forbiddenSQL(schema string) string {
 	return `WITH f AS (SELECT p.*, ` + trusted("p.proowner") + ` AS trusted,
 			EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e') AS extension,

@@ -49,8 +49,8 @@ func markDiskFull(err error) error {
 	return err
 }
 
-// explainWideRow explains the error for a row that is too large, and how to make it smaller. Postgres stores at least 18 bytes
-// of each value in the row's page, which holds 8,160 bytes.
+// explainWideRow explains the error for a row that is too large, and how to make it smaller. A row must fit in a page,
+// which holds 8,160 bytes. Postgres stores long values elsewhere, but each of them still takes 18 bytes in the row.
 func explainWideRow(err error) error {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == codeLimit && strings.Contains(e.Message, "row is too big") {
 		return fmt.Errorf("a row has more values than fit in the 8,160 bytes of a Postgres row; set `max_columns: %d` on the stream to store the other values in %s: %w", Columns, schemas.ColRest, err)
@@ -58,8 +58,9 @@ func explainWideRow(err error) error {
 	return err
 }
 
-// passing lists errors whose causes pass without help: too many connections, a server that stops or starts, a
-// conflict with another transaction, a lock timeout, or a table that another session is creating.
+// passing lists the codes, or their first digits, of errors whose causes pass without help: too many connections, a
+// server that stops or starts, a conflict with another transaction, a lock timeout, or a table that another session is
+// creating.
 var passing = []string{
 	"53300", "57P01", "57P02", "57P03", "57P05", "40001", "40P01", codeLockTimeout, "08", "25P03", "25P04", codeInternal,
 }
@@ -134,7 +135,7 @@ func (d *DB) retryExcluding(ctx context.Context, queued *time.Duration, f func()
 			d.terminateStalled(ctx)
 		}
 		select {
-		case <-time.After(pause/2 + rand.N(pause/2)): // jitter: two waiting sessions must not keep colliding
+		case <-time.After(pause/2 + rand.N(pause/2)): // a random pause: two waiting sessions must not keep trying at the same time
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -20,7 +20,7 @@ const (
 // as JSON.
 const beforeRows = "pg_temp.penstock_before"
 
-// before stores the records before they change, for a pass with a log.
+// before stores the present rows of the records that are about to change, if [load.Pass].Log is set.
 func (m *merge) before(t *target) error {
 	if !m.of.Log {
 		return nil
@@ -29,7 +29,7 @@ func (m *merge) before(t *target) error {
 		m.db.place(t.Name)+" AS t ON t.ctid = s.tid WHERE s.st = "+isChanged))
 }
 
-// after logs the changed records.
+// after logs the records that were written, with the rows that before has stored.
 func (m *merge) after(t *target) error {
 	if !m.of.Log {
 		return nil
@@ -45,7 +45,8 @@ func (m *merge) after(t *target) error {
 		status+" AS s JOIN "+written+" ON true LEFT JOIN "+beforeRows+" AS b ON b.o = s.o WHERE s.st < "+isUnchanged+" ORDER BY s.o")
 }
 
-// logKeyless logs the rows that were added to a table without a key. Rows with the same hash are equal.
+// logKeyless logs the rows that were added to a table without a key. It may log any stored row with the same hash,
+// because such rows are equal.
 func (m *merge) logKeyless(t *target) error {
 	if !m.of.Log {
 		return nil
@@ -101,11 +102,12 @@ func document(t *target) string {
 	return strings.Join(append(parts, "'}'"), " || ")
 }
 
-// keyDocument returns an expression for the values of a row's key as a JSON array.
-func keyDocument(t *target, of string) string {
+// keyDocument returns an expression for the values of a row's key as a JSON array. The prefix is put before the column
+// names.
+func keyDocument(t *target, prefix string) string {
 	values := make([]string, len(t.Key))
 	for i, k := range t.Key {
-		values[i] = jsonOf(of+ident(k), load.TypeOf(t.Columns, k))
+		values[i] = jsonOf(prefix+ident(k), load.TypeOf(t.Columns, k))
 	}
 	return "'[' || " + strings.Join(values, " || ',' || ") + " || ']'"
 }

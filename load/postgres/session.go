@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// session is one connection. After a transaction, nothing that belongs to the connection is needed any more.
+// session is one connection. After a transaction, it has no state that a later transaction needs.
 type session struct {
 	db   *DB
 	conn *pgxpool.Conn
@@ -59,7 +59,7 @@ func (e *dialError) Error() string { return e.text }
 // Unwrap returns the cause.
 func (e *dialError) Unwrap() error { return e.cause }
 
-// unregister removes the session from those that Close must close.
+// unregister removes the session from those that [DB.Close] must end.
 func (s *session) unregister() {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
@@ -85,9 +85,9 @@ func (s *session) drop() {
 func (s *session) usable() bool { return !s.pg.IsClosed() && s.pg.TxStatus() == 'I' }
 
 // settings returns the settings for each transaction, which override those of role, database and server. With them,
-// names mean what is written, texts and times are parsed as intended, and no row is silently hidden. random_page_cost
-// is lowered because its default is for spinning disks, and the planner would then not use an index to look up a few
-// thousand rows of millions.
+// names without a schema mean built-in objects, texts and times are parsed as intended, and no row is silently hidden.
+// random_page_cost is lowered because its default is for spinning disks, and the planner would then not use an index to
+// look up a few thousand rows of millions.
 func (d *DB) settings() string {
 	return "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL standard_conforming_strings = on; SET LOCAL TimeZone = 'UTC'; " +
 		"SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL IntervalStyle = 'iso_8601'; SET LOCAL extra_float_digits = 1; " +
@@ -258,7 +258,8 @@ func (s *session) execParams(ctx context.Context, sql string, values [][]byte) e
 	return cause(ctx, err)
 }
 
-// cause returns err. If err was caused by the end of ctx, it adds the context's error.
+// cause returns err. If err was caused by the end of ctx, cause adds the context's error. It also explains the errors
+// of a full disk and of a row that is too large.
 func cause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && (code(err) == codeCancelled || code(err) == "") && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("%w: %w", ctx.Err(), err)

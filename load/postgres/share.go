@@ -23,7 +23,8 @@ func (d *DB) Forget(pipeline, source string) {
 	d.forget(func(k state.Key) bool { return k.Pipeline == pipeline && k.Source == source })
 }
 
-// forget drops what is remembered of the streams, and drops the tables of their passes.
+// forget drops what is remembered of the streams for which the function which returns true, and drops the tables of
+// their passes.
 func (d *DB) forget(which func(state.Key) bool) {
 	d.mu.Lock()
 	maps.DeleteFunc(d.positions, func(k state.Key, _ position) bool { return which(k) })
@@ -41,7 +42,7 @@ func (d *DB) forget(which func(state.Key) bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackGrace)
 	defer cancel()
-	if s, err := d.acquire(ctx); err == nil { // otherwise the next pass of each stream does it
+	if s, err := d.acquire(ctx); err == nil { // otherwise a later commit drops the tables
 		defer s.release()
 		d.dropGarbage(ctx, s)
 	}
@@ -52,7 +53,8 @@ func (d *DB) Scan(ctx context.Context, table string, columns []string, each func
 	return d.scanOf(ctx, "", table, columns, each)
 }
 
-// ownRowsSQL returns a further condition that a row t of a shared table belongs to the transaction's source.
+// ownRowsSQL returns " AND" and the condition that a row t belongs to the transaction's source. For a table that is not
+// shared it returns "".
 func (x *tx) ownRowsSQL(t *target) string {
 	if x.key.Source == "" || !load.Shared(t.Columns) {
 		return ""
@@ -60,7 +62,7 @@ func (x *tx) ownRowsSQL(t *target) string {
 	return " AND t." + ident(schemas.ColSource) + " = " + literal(x.key.Source)
 }
 
-// ownTable returns one of penstock's own tables as source needs it.
+// ownTable returns one of penstock's own tables, with a source column if source is not "".
 func ownTable(t schemas.Table, source string) schemas.Table {
 	if source == "" {
 		return t
@@ -68,7 +70,7 @@ func ownTable(t schemas.Table, source string) schemas.Table {
 	return load.ShareTable(t)
 }
 
-// sharing returns an error if the schema's tables cannot hold the rows of source.
+// sharing returns an error if the schema's tables cannot hold rows of the given source; see [load.CheckSharing].
 func (d *DB) sharing(ctx context.Context, s *session, source string) error {
 	d.mu.Lock()
 	ready := d.ready[source != ""] && !d.ready[source == ""]

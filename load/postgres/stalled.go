@@ -21,7 +21,7 @@ type keepalive struct {
 	timer *time.Timer
 }
 
-// pingsPerSilence is the number of keepalive queries per [Options].Silence.
+// pingsPerSilence is the number of keepalive queries per [Options].IdleTimeout.
 const pingsPerSilence = 3
 
 // reserveSession reserves the session for one call of a method of x, until the function done is called.
@@ -55,14 +55,15 @@ func (x *tx) ping() {
 	}
 }
 
-// stalledCopy is a COPY that made no progress when it was last seen.
+// stalledCopy is the progress of a COPY when it was last seen.
 type stalledCopy struct {
-	at    string // its progress
-	since time.Time
+	at    string    // start of the statement and bytes processed
+	since time.Time // when this progress was seen first
 }
 
-// runningCopies finds sessions of penstock's role that run a COPY and hold locks in the schema. Postgres before
-// version 14 does not report them.
+// runningCopies finds sessions of penstock's role that run a COPY and hold locks on the schema's _penstock_state. It
+// returns their progress by process id. Postgres before version 14 does not report the progress, so the query fails
+// there.
 func (d *DB) runningCopies(ctx context.Context, s *session) (map[string]string, error) {
 	found := map[string]string{}
 	err := s.query(ctx, "SELECT p.pid, a.query_start::text || ' ' || p.bytes_processed::text FROM pg_catalog.pg_stat_progress_copy p JOIN pg_catalog.pg_stat_activity a ON a.pid = p.pid "+
@@ -76,8 +77,9 @@ func (d *DB) runningCopies(ctx context.Context, s *session) (map[string]string, 
 	return found, err
 }
 
-// terminateStalled terminates sessions whose COPY has made no progress for [Options].Silence. It is called after a
-// session has waited too long for a lock. It terminates a session only when it sees the same progress in two calls.
+// terminateStalled terminates sessions whose COPY has made no progress for [Options].IdleTimeout. It is called after a
+// session has waited too long for a lock. A COPY counts from the first call that saw it, so at least two calls are
+// needed.
 func (d *DB) terminateStalled(ctx context.Context) {
 	s, err := d.acquire(ctx)
 	if err != nil {
@@ -98,7 +100,8 @@ func (d *DB) terminateStalled(ctx context.Context) {
 	}
 }
 
-// stalled returns the process ids of the sessions in found that have made no progress for [Options].Silence.
+// stalled returns the process ids of the sessions in found that have made no progress for [Options].IdleTimeout. The
+// map found has the progress by process id.
 func (d *DB) stalled(found map[string]string, now time.Time) (pids []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

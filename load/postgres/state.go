@@ -49,8 +49,9 @@ func (d *DB) position(ctx context.Context, k state.Key) (p position, err error) 
 	return p, err
 }
 
-// positionAt returns the position of a stream whose cursor should be from. If this process knows that position,
-// positionAt sends no query. If another process has changed the cursor since, [DB.fence] finds out. // Invariant 13
+// positionAt returns the position of a stream. The parameter from is the cursor that the caller expects. If this
+// process knows a position with that cursor, positionAt sends no query. If another process has changed the cursor
+// since, [DB.fence] finds out. // Invariant 13
 func (d *DB) positionAt(ctx context.Context, k state.Key, from state.Cursor) (position, error) {
 	d.mu.Lock()
 	p, known := d.positions[k]
@@ -68,7 +69,7 @@ func (d *DB) cachePosition(k state.Key, p position) {
 	d.positions[k] = p
 }
 
-// cacheClaim caches a claim that was checked, with the stream's position at that time.
+// cacheClaim caches a claim that was checked, with the stream's position after the commit.
 func (d *DB) cacheClaim(k state.Key, c claimed) {
 	if c.Table == "" {
 		return
@@ -116,7 +117,8 @@ func (d *DB) fence(ctx context.Context, s *session, k state.Key) (position, erro
 		d.beginSQL(), d.place(load.State.Name), column, owner, literal(k.Pipeline), literal(k.Stream), d.positionSQL(k)))
 }
 
-// writePosition changes the stream's row from the position with which the transaction began to the new one.
+// writePosition changes the stream's row to the position to. It returns [state.ErrMoved] (wrapped) if the row does not
+// have the position from, with which the transaction began.
 func (d *DB) writePosition(ctx context.Context, s *session, k state.Key, from, to position) error {
 	n, err := s.affect(ctx, fmt.Sprintf("UPDATE %s SET cursor = %s, sequence = %d, updated_at = %s WHERE %s AND cursor = %s AND sequence = %d",
 		d.place(load.State.Name), literal(string(to.cursor)), to.sequence, timestamp(to.moved), whereKey(k), literal(string(from.cursor)), from.sequence))

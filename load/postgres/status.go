@@ -17,11 +17,11 @@ const (
 	stagedIn   = "pg_temp.penstock_rows"   // whole rows on their way into their table
 )
 
-// The status table has one row per record. Its columns k0, k1… are the record's key (or h its hash), o is the ordinal
-// of the staged row that is kept, y that row's synced_at, and st one of the constants below. Further columns are
-// about the row, or last version, that is stored: tid is its ctid, live whether it is current, and mine whether this
-// pass wrote it. The column again is whether the pass has read the record before, and f is the start of validity of a
-// new version.
+// The status table has one row per record. Its columns k0, k1… are the record's key, and h is its hash; a record of a
+// table without a key has only the hash. The column o is the ordinal of the staged row that is kept, y is that row's
+// synced_at, and st is one of the constants below. Three columns are about the stored row, or the stored last version:
+// tid is its ctid, live is whether it is current, and mine is whether this pass wrote it. The column again is whether
+// the pass has read the record before. The column f is where the validity of a new version starts.
 const (
 	isNew       = "0"
 	isChanged   = "1"
@@ -34,24 +34,24 @@ func temporary(name, columns string) string {
 	return "DROP TABLE IF EXISTS " + name + "; CREATE TEMP TABLE " + name + " " + columns
 }
 
-// keyColumn returns the name of the i-th key column in such tables.
+// keyColumn returns the name of the i-th key column in temporary tables, counted from 0: k0, k1….
 func keyColumn(i int) string { return "k" + strconv.Itoa(i) }
 
-// keyColumns returns the names of the status table's key columns k0, k1…, with the prefix of.
-func keyColumns(of string, key []string) []string {
+// keyColumns returns the names of the status table's key columns k0, k1…, each after the prefix.
+func keyColumns(prefix string, key []string) []string {
 	out := make([]string, len(key))
 	for i := range key {
-		out[i] = of + keyColumn(i)
+		out[i] = prefix + keyColumn(i)
 	}
 	return out
 }
 
-// on returns the condition that a row of a and a row of t have the same key. The key columns are k0, k1… in a, and
-// those of the target table in t.
-func on(a string, key []string) string {
+// on returns the condition that a row of alias and a row of t have the same key. In alias, the key columns are k0, k1…;
+// in t, they have the names in key.
+func on(alias string, key []string) string {
 	and := make([]string, len(key))
 	for i, k := range key {
-		and[i] = fmt.Sprintf("%s.k%d = t.%s", a, i, ident(k))
+		and[i] = fmt.Sprintf("%s.k%d = t.%s", alias, i, ident(k))
 	}
 	return strings.Join(and, " AND ")
 }
@@ -65,8 +65,8 @@ func equal(a, b string, key []string) string {
 	return strings.Join(and, " AND ")
 }
 
-// copyKeys sends the key columns and what else is needed to compare rows. The rest of a row is sent only if the row
-// must be written.
+// copyKeys sends the keys, ordinals, hashes and times of the rows, which are needed to compare them. The rest of a row
+// is sent only if the row must be written.
 func (m *merge) copyKeys(t *target, keys []string) error {
 	var defs []string
 	var sources []source
@@ -91,8 +91,9 @@ func (m *merge) compare(t *target) error {
 	return m.s.run(m.ctx, temporary(status, "ON COMMIT DROP AS "+m.compareSQL(t)))
 }
 
-// compareSQL looks up each record by an index, both in the table and among the carried keys. It is written so that
-// the planner assumes few staged records, because otherwise the planner may not use the indexes.
+// compareSQL returns the query for the status table. It looks up each record by an index, both in the table and among
+// the carried keys. It is written so that the planner assumes few staged records, because otherwise the planner may not
+// use the indexes.
 func (m *merge) compareSQL(t *target) string {
 	keys := strings.Join(keyColumns("", t.Key), ", ")
 	handed := "SELECT DISTINCT ON (" + keys + ") * FROM " + stagedKeys + " ORDER BY " + keys + ", o DESC"
@@ -107,7 +108,7 @@ func (m *merge) compareSQL(t *target) string {
 		"FROM (" + handed + ") AS s LEFT JOIN " + m.latest(t)
 }
 
-// latest finds a record's row, or its last version.
+// latest returns an item to join, t, with the stored row of each record, or with its last version.
 func (m *merge) latest(t *target) string {
 	since, until := "NULL::timestamptz", "NULL::timestamptz"
 	if t.Mode == schemas.History {
@@ -132,7 +133,7 @@ func (m *merge) latest(t *target) string {
 // counts counts the records of a status table.
 type counts struct {
 	staged, fresh, changed, unchanged int64
-	mine, over, shifted               int64 // versions to replace; versions to end; versions to write whose validity does not start at their synced_at
+	mine, over, shifted               int64 // mine: versions to replace; over: versions to end; shifted: new versions whose validity does not start at their synced_at
 }
 
 func (m *merge) count(t *target) (counts, error) {

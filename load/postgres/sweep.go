@@ -10,8 +10,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// missingRows is a temporary table with the missing rows: their key k0, k1… or hash h, their ctid tid, and since, the
-// start of their validity.
+// missingRows is a temporary table with the missing rows: their key k0, k1…, their ctid tid, and in since the start of
+// their validity. For a table without a key, it has the hashes h that have surplus rows, the number n of rows that
+// stay, and the number spare of surplus rows.
 const missingRows = "pg_temp.penstock_missing"
 
 // sweep counts the rows that the pass has neither written nor found unchanged, and deletes them if s.Delete is set.
@@ -49,7 +50,7 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 	if err != nil {
 		return err
 	}
-	// Usually nothing is missing: then one scan of the table is enough.
+	// Usually no row is missing. One scan of the table is then enough.
 	err = m.s.numbers(m.ctx, "SELECT count(*), count(*) FILTER (WHERE "+gone+") FROM "+from+" WHERE "+live, &m.out.Alive, &m.out.Missing)
 	if err == nil && m.out.Missing > 0 {
 		err = m.createMissing(t, from+" WHERE "+live+" AND "+gone)
@@ -78,7 +79,7 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 }
 
 // missingSQL returns a FROM item and the condition that a row is missing. The item joins the table with the carried
-// keys, or with the keys of the sweep if it has some.
+// keys, or with [load.Sweep].Keys if they are set.
 func (m *merge) missingSQL(t *target, s load.Sweep) (from, gone string, err error) {
 	from = m.db.place(t.Name) + " AS t"
 	if s.Keys != nil {

@@ -95,8 +95,8 @@ func fits(doc []byte, binary bool) bool {
 	return fitsSlowly(doc, binary)
 }
 
-// plain reports whether a document certainly has no zero character and keeps the limits. Then only its syntax must be
-// checked.
+// plain reports whether a document certainly has no zero character and no negative zero, and keeps the limits. It may
+// return false for such a document. Then only its syntax must be checked.
 func plain(doc []byte) bool {
 	if len(doc) > mostDigits {
 		return false
@@ -120,7 +120,7 @@ func plain(doc []byte) bool {
 	return depth <= mostDepth
 }
 
-// fitsSlowly checks each token.
+// fitsSlowly does the work of fits for any document. It checks each token.
 func fitsSlowly(doc []byte, binary bool) bool {
 	d := jsontext.NewDecoder(bytes.NewReader(doc), jsontext.AllowDuplicateNames(!binary), jsontext.AllowInvalidUTF8(!binary))
 	if !binary && !storable(doc) {

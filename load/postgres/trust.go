@@ -15,14 +15,15 @@ func trusted(role string) string {
 	return "pg_catalog.pg_has_role(" + role + ", current_user, 'MEMBER')"
 }
 
-// ownedBy returns the condition that penstock's role owns the objects of role, directly or as a member. Postgres treats
-// a superuser as a member of every role; this condition does not.
+// ownedBy returns the condition that penstock's role may use the objects of the given role like their owner: it is that
+// role, or a member of it. Postgres treats a superuser as a member of every role. For a superuser, the condition is
+// that the given role is trusted.
 func ownedBy(role string) string {
 	return "CASE WHEN (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user) THEN " + trusted(role) + " ELSE pg_catalog.pg_has_role(" + role + ", 'USAGE') END"
 }
 
-// suspect is the condition that the relation c belongs to another role, or may have something attached. Only such
-// relations are checked by foreignSQL.
+// suspect is the condition that the relation c belongs to another role, or may have something attached. Only the tables
+// that it selects are checked with foreignSQL.
 var suspect = "(c.relhastriggers OR c.relhasrules OR NOT " + trusted("c.relowner") + " OR NOT " + ownedBy("c.relowner") + ")"
 
 // foreignSQL selects the relations c of the schema that are not safe to write to, as names and reasons: they belong
@@ -96,7 +97,8 @@ func (d *DB) checkOwnTrust(ctx context.Context, s *session) error {
 	return nil
 }
 
-// checkTrust returns an error if this is so for one of the tables to which rows are written.
+// checkTrust returns an error if one of the tables to which rows are written belongs to another role, or other roles
+// have attached something to it.
 // Invariant 16
 func (m *merge) checkTrust(c *catalog, staged []string) error {
 	var names []string
@@ -132,7 +134,7 @@ func (d *DB) Warnings(ctx context.Context) (out []string, err error) {
 	return out, nil
 }
 
-// warn logs each warning once for all destinations that share [Options].Warned.
+// warn logs each warning once for all destinations that have the same [Options].LoggedWarnings.
 func (d *DB) warn(ctx context.Context, s *session) error {
 	warnings, err := d.warnings(ctx, s)
 	for _, w := range warnings {

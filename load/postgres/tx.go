@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// tx is a transaction. It collects batches until its first Apply, and then holds a session. It keeps the applied
-// batches until the commit, so that it can repeat the work on another connection if the connection is lost.
+// tx is a transaction. It collects batches until its first Apply, and then holds a session. Up to maxHeld bytes, it
+// keeps the applied batches until the commit. If the connection is lost, it can then repeat the work on another one.
 type tx struct {
 	db   *DB
 	key  state.Key
@@ -38,13 +38,13 @@ type tx struct {
 type attempt struct {
 	s       *session // nil before the first Apply
 	carried *carried // pass.carried plus this transaction's keys
-	keeps   bool     // it has created the table of carried keys for later transactions
+	keeps   bool     // this attempt has created the table of carried keys for later transactions
 	order   order    // pass.order plus this transaction's keys
 	kept    bool     // the temporary table [keptRows] was made
 	fresh   map[string]bool
-	stamp   time.Time   // time of the changes to tables that it records
+	stamp   time.Time   // time of the changes to tables that this attempt records
 	when    time.Time   // time of the commit
-	timed   bool        // when is later than all existing rows; see advanceTime
+	timed   bool        // the field when is later than the times of all existing rows; see advanceTime
 	owner   *load.Owner // owner of the stream's table, if it must be recorded
 	was     *load.Owner // the previous owner
 	written map[string]int64
@@ -157,7 +157,7 @@ func (x *tx) catchUp(ctx context.Context) error {
 			return err
 		}
 		if a.returned && !same(out, a.out) {
-			return errors.New("repeated on another connection, it had another outcome: the table was changed in between")
+			return errors.New("the work was repeated on another connection and had another outcome: the table was changed in between")
 		}
 		if a.returned {
 			releaseKeys(out)
@@ -169,7 +169,7 @@ func (x *tx) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// same compares outcomes without the keys that they list.
+// same reports whether two outcomes are equal, apart from the keys that they list.
 func same(a, b load.Outcome) bool {
 	return a.Written == b.Written && a.Inserted == b.Inserted && a.Unchanged == b.Unchanged && a.Deduplicated == b.Deduplicated &&
 		a.Revived == b.Revived && a.Alive == b.Alive && a.Missing == b.Missing && a.Known == b.Known && a.Deleted == b.Deleted
@@ -313,7 +313,7 @@ func (x *tx) commit(ctx context.Context, to position) error {
 // COMMIT is unknown.
 const commitGrace = 5 * time.Second
 
-// sendCommit sends COMMIT. If the answer is lost, it looks up the outcome.
+// sendCommit sends COMMIT. If the answer is lost, sendCommit looks up the outcome in the database.
 func (x *tx) sendCommit(ctx context.Context, to position) error {
 	late, release := withGrace(ctx, commitGrace)
 	defer release()
@@ -354,7 +354,7 @@ func (x *tx) Rollback() error {
 func (x *tx) end() {
 	if !x.over {
 		x.resetAttempt()
-		x.db.dropPosition(x.key) // in case it caused the failure
+		x.db.dropPosition(x.key) // in case an outdated position caused the failure
 	}
 	x.over = true
 	for _, p := range x.pending {
@@ -380,7 +380,7 @@ func (x *tx) resetAttempt() {
 	s.release()
 }
 
-// finish does the work after a commit.
+// finish does what follows a commit: it updates statistics, drops tables of carried keys, and releases the session.
 func (x *tx) finish(ctx context.Context) {
 	if x.s == nil { // committed, but the connection is lost
 		return

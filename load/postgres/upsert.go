@@ -108,7 +108,7 @@ func (m *merge) stageRows(t *target, only *ordinals) error {
 	return err
 }
 
-// wholeRows returns all columns that are sent for rows of t. The last one is the ordinal.
+// wholeRows returns all columns that are sent for whole rows of t. The last column is the ordinal.
 func wholeRows(t *target) []source {
 	var sources []source
 	for _, f := range t.Columns.Fields() {
@@ -125,8 +125,8 @@ func (m *merge) typeOf(t *target, s source) string {
 	return m.db.sqlType(s.to)
 }
 
-// upsert writes rows of the temporary table that stageRows has filled into their table. Of several rows with one key,
-// it writes the last.
+// upsert writes the rows that stageRows has copied into the temporary table to t. Of several rows with one key, it
+// writes the last. The parameter where is "", or a condition on the existing rows that are replaced.
 func (m *merge) upsert(t *target, where string) (int64, error) {
 	return m.s.affect(m.ctx, m.upsertSQL(t, stagedIn, where))
 }
@@ -228,7 +228,8 @@ func (m *merge) writeHistory(t *target, n counts, written *ordinals) error {
 // synced returns the assignment that gives a changed row the commit's time.
 func (m *merge) synced() string { return ident(schemas.ColSyncedAt) + " = " + timestamp(m.when) }
 
-// endChildren ends the current child rows of records at the given time, but not before they began.
+// endChildren ends the current child rows of records at the time at, but not before they began. If deleted is set, it
+// turns them into tombstones.
 func (m *merge) endChildren(t *target, records, at string, deleted bool) error {
 	for _, c := range m.children(t) {
 		key, link := m.linkOf(t, c)

@@ -35,7 +35,7 @@ func (d *DB) View(ctx context.Context, name, query string) error {
 	return nil
 }
 
-// view creates a view or replaces one of ours.
+// view creates a view, or replaces one that penstock made.
 func (m *merge) view(name, query string) error {
 	create, err := m.createView(name, query)
 	if err != nil {

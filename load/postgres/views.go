@@ -17,7 +17,7 @@ type view struct {
 	granted    bool     // privileges on the view as a whole were granted or revoked
 	grants     []string // statements
 	comments   []string // statements
-	print      string   // what must be equal after the view was recreated
+	print      string   // its fingerprint, which must be the same after the view was recreated
 }
 
 // withoutViews runs the function f, which changes the types of the given columns. It first drops the views that
@@ -74,8 +74,8 @@ func (m *merge) dependents(table string, columns []string) ([]view, error) {
 	return views, nil
 }
 
-// replaceable returns an error if the dependent object is not a plain view, or has something attached that would be
-// lost.
+// replaceable returns an error if the object is not a plain view, or if dropping the view would lose something attached
+// to it, such as a trigger.
 func (m *merge) replaceable(oid string) error {
 	in, err := m.s.strings(m.ctx, `SELECT pg_catalog.pg_describe_object('pg_class'::regclass, oid, 0) FROM pg_catalog.pg_class WHERE oid = `+oid+` AND relkind <> 'v'
 		UNION ALL SELECT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid) FROM pg_catalog.pg_depend d
