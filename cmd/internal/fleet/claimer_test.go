@@ -19,13 +19,13 @@ import (
 // unused has the methods of state.Units that a Claimer does not call.
 type unused state.Units
 
-// ledger stores units in memory.
+// ledger is a state.Units that stores units in memory.
 type ledger struct {
 	unused // nil
 
 	mu    sync.Mutex
 	units []state.Unit
-	taken map[int64]bool // by another worker
+	taken map[int64]bool // units that another worker has taken over
 	beats int
 	down  error
 }
@@ -84,8 +84,8 @@ func newLedger(parts ...string) *ledger {
 	return l
 }
 
-// A unit whose streams have ended is settled while other units are read, and these still
-// get heartbeats.
+// A unit whose streams have ended is settled while other units are still read. Heartbeats for the
+// other units continue.
 func TestClaimerSettlesEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger("a a.child", "b", "c")

@@ -66,8 +66,8 @@ var troubles = map[string]workspace{
 
 // jobSet is the result of a run over thousands of sources.
 type jobSet struct {
-	sound, whole time.Duration // time until the last sound source is done, and until all are
-	most         int           // most jobs at once
+	sound, whole time.Duration // time until the last sound source is done, and until all sources are done
+	most         int           // largest number of jobs at once
 	ends, tries  map[string]int
 }
 

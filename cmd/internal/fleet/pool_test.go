@@ -64,7 +64,7 @@ func TestPoolBounds(t *testing.T) {
 	})
 }
 
-// TestPoolWaits checks that sources that do not answer do not hold up the others.
+// TestPoolWaits checks that sources without an answer do not hold up the others.
 func TestPoolWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var jobs []fleet.Job

@@ -21,7 +21,7 @@ type call struct {
 	round int
 }
 
-// calls is the queue of these jobs. A job that is put off returns to it after a pause.
+// calls is a queue of jobs. A job that is put off returns to the queue after a pause.
 type calls struct {
 	mu    sync.Mutex
 	ready []*call
@@ -45,7 +45,7 @@ func (q *calls) add(c *call) {
 	q.ready = append(q.ready, c)
 }
 
-// called makes one run over 1,000 sound sources and as many with the given troubles. Each job
+// called makes one run over 1,000 sound sources and 1,000 sources with the given troubles. Each job
 // takes one of eight slots.
 func called(t *testing.T, trouble ...string) (c jobSet) {
 	c.ends, c.tries = map[string]int{}, map[string]int{}
@@ -116,8 +116,8 @@ func called(t *testing.T, trouble ...string) (c jobSet) {
 	return c
 }
 
-// TestSlotsThousands checks that 1,000 troubled sources slow 1,000 others down no more than in a Pool,
-// if their jobs arrive one by one.
+// TestSlotsThousands has jobs that arrive one by one. It checks that 1,000 troubled sources slow 1,000
+// others down no more than in a Pool.
 func TestSlotsThousands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -79,8 +79,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestLeft checks that units that are not to be read end with the reason, and that their run is not
-// complete.
+// TestLeft checks that EndUnread ends units with the given reason, and that their run is not complete.
 func TestLeft(t *testing.T) {
 	left := EndUnread([]state.Unit{{ID: 1, Source: "x", Part: "a"}, {ID: 2, Source: "x", Part: "b"}}, "its source is paused")
 	require.Len(t, left, 2)
@@ -91,8 +90,8 @@ func TestLeft(t *testing.T) {
 	require.Equal(t, pipeline.StatusPartial, Joined("r", "p", left).Status)
 }
 
-// TestReportOfBroken checks that the report of a unit that killed its workers says so, whatever the
-// report of an earlier attempt was.
+// TestReportOfBroken checks the report of a unit whose workers died. It says so, whatever the report of an
+// earlier attempt was.
 func TestReportOfBroken(t *testing.T) {
 	u := state.Unit{State: state.UnitFailed, Part: "a", Broken: state.MostBroken, Worker: "host/1", Report: []byte(`{"status":"stopped","why":"x"}`)}
 	require.Contains(t, ReportOf(u).Reason, fmt.Sprintf("%d times while it worked on this unit, last host/1", state.MostBroken))

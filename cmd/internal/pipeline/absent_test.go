@@ -27,8 +27,8 @@ func newPair(t *testing.T, at func(op string) error) *rig {
 	return r
 }
 
-// A destination that goes away during a run costs a few failed attempts, not one for each remaining stream. The
-// other destination still receives every stream.
+// If a destination becomes unreachable during a run, the run tries it a few times more, but not for each remaining stream.
+// The other destination still receives every stream.
 func TestUnreachableDestinationDelaysFewStreams(t *testing.T) {
 	gone := errors.New("connection refused")
 	asked := 0
@@ -59,7 +59,7 @@ func TestUnreachableDestinationDelaysFewStreams(t *testing.T) {
 	require.Equal(t, 15, lagging)
 }
 
-// A destination that fails for some streams still receives all the others.
+// A destination that fails for some streams still receives all other streams.
 func TestRecoveringDestinationIsNotLeftOut(t *testing.T) {
 	asked := 0
 	r := newPair(t, func(op string) error {

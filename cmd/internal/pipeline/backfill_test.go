@@ -16,7 +16,7 @@ import (
 
 var rangeFilter = schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339, Param: "updated_since", Until: "updated_before", Lookback: time.Second}
 
-// history returns a list at rest with 400 records, one changed on each of 400 days.
+// history returns a list with 400 records, one of them changed on each of 400 days. The list no longer changes.
 func history(first time.Time) *moving {
 	m := &moving{random: rand.New(rand.NewPCG(3, 3)), size: 10}
 	for i := range 400 {
@@ -60,7 +60,7 @@ func (r *movingRig) backfill(b Backfill) StreamReport {
 	return r.once()
 }
 
-// A range is read in windows and recorded, and the position of the scheduled runs does not change.
+// A backfill reads a range in time windows and stores its position. The position of the scheduled runs does not change.
 func TestBackfillRange(t *testing.T) {
 	m := history(year)
 	r := newMoving(t, m, rangeFilter)
@@ -96,7 +96,7 @@ func TestBackfillRange(t *testing.T) {
 	require.Zero(t, rep.Counts.Deleted)
 }
 
-// A completed backfill is reported as complete, and runs again only with the option Again.
+// A completed backfill is reported as complete, and runs again only with the option StartOver.
 func TestBackfillOnce(t *testing.T) {
 	m := history(year)
 	r := newMoving(t, m, rangeFilter)

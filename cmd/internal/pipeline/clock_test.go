@@ -13,7 +13,7 @@ import (
 )
 
 // Rows and reports use the clock that all processes with the same state share, even if this machine's clock differs.
-// It orders the versions of rows, and sets when a stream is tried again.
+// The shared clock orders the versions of rows, and decides when a stream is tried again.
 func TestTimesByTheSharedClock(t *testing.T) {
 	for _, apart := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		l := &list{records: records(0, 3), size: 10, total: true}

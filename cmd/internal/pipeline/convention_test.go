@@ -43,7 +43,7 @@ func of(t *testing.T, s schemas.Stream, key ...string) extract.Convention {
 	return c
 }
 
-// probed replaces the rig's source by a prober.
+// probed replaces the rig's source with a prober.
 func (r *rig) probed(say func(asked int, known extract.Convention) (extract.Convention, error)) *prober {
 	p := &prober{fakeSource: r.source, say: say, asked: map[string]int{}}
 	r.config.Source = p
@@ -273,7 +273,7 @@ func TestRememberReplacesConventions(t *testing.T) {
 	require.NotNil(t, all["crm.leads"].Profile, "the profile stays")
 }
 
-// drifts returns the rows about drift in the table of schema changes.
+// drifts returns the rows about drift in the table of changes.
 func drifts(r *rig) []string {
 	var all []string
 	for _, row := range r.memory.Rows(load.Changes.Name) {

@@ -200,7 +200,7 @@ func TestDeltasPoison(t *testing.T) {
 }
 
 // TestDeltasHostileRecord checks that a record that the source refuses, or whose key fits into no request,
-// affects only its own event: the others are applied, and the list is not read again.
+// affects only its own event. The other events are applied, and the list is not read again.
 func TestDeltasHostileRecord(t *testing.T) {
 	for name, fault := range map[string]*wire.Error{
 		"403":        {Class: wire.NotEntitled, Status: 403, Message: "hostile", Attempts: 1},
@@ -316,7 +316,7 @@ func TestDeltasInboxLost(t *testing.T) {
 	}
 	r.apply()
 	m.events = nil
-	time.Sleep(2 * time.Millisecond) // events come later than commits, to the microsecond
+	time.Sleep(2 * time.Millisecond) // an event must be received at least a microsecond after the last commit
 	r.start()
 	m.records[2] = 8
 	m.send(m.event("updated", 2))

@@ -68,7 +68,7 @@ func TestDeltasWithoutAnAnswer(t *testing.T) {
 				}
 				delete(m.records, 3)
 				m.send(m.event("deleted", 3))
-				r.deltas.pace.rest = time.Hour // so that it is left to the pass
+				r.deltas.pace.rest = time.Hour // so that only the pass reads the cursor again
 				m.served = func(int) error {   // while the deltas hold the lock
 					m.served = nil
 					d.armed.Store(true)

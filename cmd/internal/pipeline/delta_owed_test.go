@@ -21,7 +21,7 @@ func (r *deltaRig) owed() bool {
 }
 
 // If an event requires a reading of the stream, that reading must cover all records. An incremental pass, a pass that
-// skipped parents, and a pass that the list's own total contradicts do not count.
+// skipped parents, and a pass that the list's own total contradicts are not such a reading.
 func TestDeltasOweAWholeReading(t *testing.T) {
 	for name, spoil := range map[string]func(e *extract.End){
 		"incremental":     func(e *extract.End) { e.Partial = true },

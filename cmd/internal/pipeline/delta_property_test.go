@@ -21,8 +21,8 @@ import (
 // errKilled is the error of a process that is killed.
 var errKilled = errors.New("killed")
 
-// storm is a random source that changes between any two requests, and whose events arrive out of order, three
-// times, late, never, or with an id that was used before. Processes are killed at commits.
+// storm is a random source that changes between any two requests. Its events arrive out of order, three times, late,
+// never, or with an id that was used before. Processes are killed at commits.
 type storm struct {
 	*deltaRig
 	random     *rand.Rand
@@ -176,7 +176,7 @@ func (s *storm) applyDuring(ctx context.Context, done <-chan struct{}) (sum Delt
 	return sum, err
 }
 
-// synced reports whether a pass has ended.
+// synced reports whether a pass over the contacts has ended.
 func (s *storm) synced() bool {
 	at, err := s.memory.Cursor(s.t.Context(), s.deltas.key("v2.contacts"))
 	require.NoError(s.t, err)
@@ -185,7 +185,7 @@ func (s *storm) synced() bool {
 	return pos.over() != ""
 }
 
-// ledgerIsWhole requires that each event is once in the table of events.
+// ledgerIsWhole requires that the table of events contains each event exactly once.
 func (s *storm) ledgerIsWhole() {
 	s.t.Helper()
 	seen := map[string]int{}
@@ -218,8 +218,8 @@ func (s *storm) settle() {
 	s.t.Fatalf("events still wait: %+v, %s", s.deltas.rep, at)
 }
 
-// The tables converge to the source's content through events, except for changes without an event, and
-// completely with the next run.
+// Once all events are applied, the tables equal the source, except for changes without an event. The next run loads
+// those changes too.
 func TestDeltasConverge(t *testing.T) {
 	asked, events, compared, amid := 0, 0, 0, 0
 	for seed := range trials(30) {

@@ -26,21 +26,21 @@ import (
 // model is a source that may change between any two requests, and the inbox of its events.
 type model struct {
 	mu      sync.Mutex
-	records map[int]int // id to version
+	records map[int]int // version, by id
 	next    int
 	passes  int
-	between func()             // called before each request, mu not held
+	between func()             // called before each request, without holding mu
 	served  func(id int) error // called for each request of a single record
 	old     map[int]int        // number of requests that still return the old record, by id
 	was     map[int]*int       // the old record's version; nil: it did not exist
 	asked   int
-	made    int  // events
+	made    int  // number of events made
 	totals  bool // the list states its total
 	spoil   func(*extract.End)
 	from    state.Cursor // cursor at which the last pass began
 
 	events []state.Event
-	lost   map[int]bool // records whose event was lost: only a run finds the change
+	lost   map[int]bool // records whose event was lost, so that only a run finds the change
 }
 
 func newModel(n int) *model {
@@ -214,7 +214,7 @@ func (m *model) Events(_ context.Context, source string, after int64, limit int)
 	return out, nil
 }
 
-// hasty is a rate without pauses.
+// hasty applies events without pauses.
 var hasty = applyRate{lockWait: 50 * time.Millisecond, again: []time.Duration{0, 0}, trust: time.Hour, chunk: 50, slice: 5, entities: 10_000, listAbove: 1_000}
 
 // modelStreams returns a list, and the catalogue with the endpoint of its records.
@@ -258,7 +258,7 @@ func (r *deltaRig) start() {
 	r.deltas.pace = hasty
 }
 
-// apply applies events until none waits.
+// apply calls Apply until no event waits, and returns the sums of the reports.
 func (r *deltaRig) apply() (sum DeltaReport) {
 	r.t.Helper()
 	for range 50 {
@@ -316,7 +316,7 @@ func (m *model) truth() map[int]string {
 	return out
 }
 
-// equal compares the tables with the source.
+// equal requires that the tables equal the source.
 func (r *deltaRig) equal() {
 	r.t.Helper()
 	for _, d := range r.config.Destinations {

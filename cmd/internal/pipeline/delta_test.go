@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// scan calls the function each for every row of a table, with the values of the row as text.
-func scan(t *testing.T, d load.Destination, table string, columns []string, each func(row []string)) {
+// scan calls visit for every row of a table, with the values of the row as text.
+func scan(t *testing.T, d load.Destination, table string, columns []string, visit func(row []string)) {
 	t.Helper()
 	err := d.Scan(t.Context(), table, columns, func(b arrow.RecordBatch) error {
 		for i := range int(b.NumRows()) {
@@ -20,7 +20,7 @@ func scan(t *testing.T, d load.Destination, table string, columns []string, each
 					row[c] = b.Column(c).ValueStr(i)
 				}
 			}
-			each(row)
+			visit(row)
 		}
 		return nil
 	})

@@ -49,8 +49,8 @@ func TestDeltasRequestNothingWithoutADestination(t *testing.T) {
 	r.equal()
 }
 
-// The next process requests a record that is open when a process ends. Later events are not applied again
-// because of it.
+// When a process ends while a record is still to be requested again, the next process requests the record. It does not
+// apply later events again.
 func TestDeltasReopenOnlyTheRecord(t *testing.T) {
 	m := newModel(9)
 	r := newDeltaRig(t, m, Destination{Name: "a", Destination: loadtest.NewMemory(nil)}, Destination{Name: "b", Destination: loadtest.NewMemory(nil)})
@@ -91,7 +91,7 @@ func TestDeltasWriteNothingOlderThanAPass(t *testing.T) {
 	})
 }
 
-// An event is set aside, and never read again, once every destination has stored that it was given up.
+// A record that was given up is passed to Quarantine once every destination has stored that it was given up.
 func TestDeltasQuarantineAfterAllDestinations(t *testing.T) {
 	m := newModel(5)
 	down := &brittle{Memory: loadtest.NewMemory(nil)}

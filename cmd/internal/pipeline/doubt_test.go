@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// once runs the pipeline over r's server like a new process, with the brake on.
+// once runs the pipeline over r's server like a new process, without a person's confirmation.
 func (r *reader) once(t *testing.T, options Options) (StreamReport, Report) {
 	t.Helper()
 	c := r.source(1)
@@ -33,7 +33,7 @@ func (r *reader) begin(t *testing.T, handler http.HandlerFunc) {
 	r.handler, r.rig = handler, &rig{t: t, memory: loadtest.NewMemory(nil)}
 }
 
-// live returns the number of live rows in the table.
+// live returns the number of rows in the table that are not marked as deleted.
 func (r *reader) live() (n int) {
 	for _, stands := range r.liveRows() {
 		if stands {
@@ -95,7 +95,7 @@ func TestDoubtsHoldTheStream(t *testing.T) {
 	}
 }
 
-// A list that returns one object, or whose records have moved within the answer, is held: the table stays
+// A stream is held if its list returns one object, or if the records have moved within the answer. The table stays
 // unchanged, and the object does not become a row.
 func TestListThatChangesItsShapeIsHeld(t *testing.T) {
 	r := newReader(t)
@@ -154,8 +154,7 @@ func TestOneObjectIsLearnedFromTwoReadings(t *testing.T) {
 	require.Equal(t, Proven, s.Verdict, s.Reasons)
 }
 
-// A page that fails permanently is a gap: the pages after it are read, the gap is reported, and nothing is
-// deleted.
+// A page that fails permanently is a gap. The pages after it are read, the gap is reported, and nothing is deleted.
 func TestBrokenPageIsAGap(t *testing.T) {
 	r := newReader(t)
 	broken, last := 0, 60
@@ -212,8 +211,8 @@ func TestHalfOfASmallTableIsHeld(t *testing.T) {
 	}
 }
 
-// A list without a key that moves between two pages returns as many records as it states, but one of them twice and
-// another one never. The number of its records proves nothing, so the list is read until two readings agree.
+// A list without a key that moves between two pages may return as many records as its total, but one record twice and
+// another never. So that number proves nothing, and the list is read until two readings agree.
 func TestKeylessListThatMovesIsNotProvenByItsCount(t *testing.T) {
 	for _, moves := range []int{0, 1, 2, 1000} {
 		r := newReader(t)
@@ -266,8 +265,8 @@ func TestOneWrongAnswerBelowAParentDeletesNothing(t *testing.T) {
 	require.Len(t, e.rows("x_items", "id"), 34)
 }
 
-// Rows removed because the user's filter changed are distinguished from rows that are gone at the source, by a
-// notice and in the certificate.
+// If rows are deleted because the user's filter changed, a notice and the certificate say so. If rows are deleted because
+// they are gone at the source, they do not.
 func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))

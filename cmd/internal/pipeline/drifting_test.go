@@ -33,7 +33,7 @@ type drifting struct {
 	lived  map[int]bool      // records that existed all the time
 	spoil  func([]int) []int // filters the records of a page; nil shows all
 	cut    func() bool       // whether the list ends before this page
-	masked bool              // between two answers as many records came as went, so no total shows it
+	masked bool              // between two answers, as many records were added as removed, so the total did not change
 }
 
 func newDrifting(random *rand.Rand, n int) *drifting {
@@ -190,7 +190,7 @@ func (r *reader) liveRows() map[int]bool {
 }
 
 // If a list moves while it is read, each record that existed all the time is loaded, or the run reports that
-// some may be missing. None is marked as deleted. There is one exception: if as many records are added as removed
+// records may be missing. None of these records is marked as deleted. There is one exception: if as many records are added as removed
 // between two pages, the total still fits. Then the pass may be proven although a record is missing, and the next
 // run loads that record. // Invariant 12
 func TestMovingLists(t *testing.T) {
@@ -238,7 +238,7 @@ func TestMovingLists(t *testing.T) {
 	require.LessOrEqual(t, lost, 1+int(seeds)/100, "seeds with rows missing")
 }
 
-// tricks are the ways in which a server may spoil a page, or its list.
+// tricks are the ways in which a server may spoil its pages. Each function returns the records to show on a page.
 var tricks = map[string]func(m *drifting, shown []int) []int{
 	"drops": func(m *drifting, shown []int) []int {
 		if len(shown) > 0 {
@@ -261,7 +261,7 @@ var tricks = map[string]func(m *drifting, shown []int) []int{
 	"ends":      func(m *drifting, shown []int) []int { return nil },
 }
 
-// A certificate is never proven while a row is absent, whatever the server does to some of its pages at random.
+// No pass is proven while the table lacks a record, whatever the server does to some of its pages at random.
 func TestHostileLists(t *testing.T) {
 	r := newReader(t)
 	names := []string{"drops", "ends", "reorders", "repeats", "truncates"}

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// pages is a source that yields these pages for every stream.
+// pages is a source that yields the same pages for every stream.
 type pages []extract.Page
 
 func (p pages) Pages(context.Context, schemas.Stream, state.Cursor) iter.Seq2[extract.Page, error] {

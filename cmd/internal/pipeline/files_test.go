@@ -26,7 +26,7 @@ func newArchive(t *testing.T, n int) (e *estate, dir string) {
 	return e, dir
 }
 
-// kept returns the files below dir by path, with their content. Only the owner may be able to read them.
+// kept returns the content of the files below dir, by path. It requires that only their owner can read the files.
 func kept(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -92,7 +92,7 @@ func TestFilesAreKept(t *testing.T) {
 	e.named(dir)
 }
 
-// Files without a row are removed when they are old. Files of deleted rows stay.
+// A file that no row names is removed when it is old. The files of deleted rows stay.
 func TestOrphansAreRemoved(t *testing.T) {
 	e, dir := newArchive(t, 5)
 	e.complete(Options{})
@@ -134,8 +134,8 @@ func TestInvalidFileAffectsOnlyItself(t *testing.T) {
 	require.EqualValues(t, 1, child.Counts.Written)
 }
 
-// TestRefusedFileAffectsOnlyItself checks that a file that the user may not read is reported, requested again by
-// each run, and causes no deletion. The others are committed, and unchanged ones are not requested again.
+// TestRefusedFileAffectsOnlyItself has a file that the user may not read. That file is reported, requested again by each
+// run, and causes no deletion. The other files are committed, and unchanged files are not requested again.
 func TestRefusedFileAffectsOnlyItself(t *testing.T) {
 	e, dir := newArchive(t, 300)
 	e.refused = map[int]bool{7: true}

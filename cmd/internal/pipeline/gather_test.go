@@ -27,8 +27,8 @@ func (r *reader) inSmallBatches(t *testing.T) StreamReport {
 	return rep.Streams[0]
 }
 
-// A page of several parts is committed as a whole or not at all: its parts are flushed one by one, and an error
-// in the last one leaves no row and no cursor. // Invariants 2, 6 and 11
+// The parts of a page are flushed one by one, but committed together. An error in the last part leaves no row and no
+// cursor. // Invariants 2, 6 and 11
 func TestPageInPartsIsOneCommit(t *testing.T) {
 	const n = 12_000 // three parts
 	r := newReader(t)
@@ -66,7 +66,7 @@ func TestPageOfTooManyRejects(t *testing.T) {
 }
 
 // A page with more rows than a destination merges in bounded memory ends the stream and leaves nothing. The rows of
-// child tables count. // Invariant 6
+// child tables are counted too. // Invariant 6
 func TestPageOfTooManyRows(t *testing.T) {
 	const n = 2_000
 	var page strings.Builder
@@ -108,8 +108,8 @@ func TestPageOfTooManyColumns(t *testing.T) {
 	require.Equal(t, n, r.live())
 }
 
-// TestPageOfTooManyCells stops at a page of many rows in a table of many columns, though nearly all of its cells
-// are null and take no memory. // Invariant 15
+// TestPageOfTooManyCells has a page of many rows in a table of many columns. The page ends the stream, though nearly all
+// cells are null and take no memory. // Invariant 15
 func TestPageOfTooManyCells(t *testing.T) {
 	const n, columns = 110_000, 1_400
 	var page strings.Builder

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A page may fill a group by itself. Its changes still count as news.
+// A single page may fill a group. The pass still continues to the next page while pages contain changes.
 func TestIncrementalContinuesWhileThereAreChanges(t *testing.T) {
 	m := atRest(true)
 	r := newMoving(t, m, schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339})
@@ -26,8 +26,8 @@ func TestIncrementalContinuesWhileThereAreChanges(t *testing.T) {
 	require.Empty(t, r.missing())
 }
 
-// If the rules change, rows must change that no incremental pass returns. The next pass reads and writes them again,
-// and this does not count as a sign of missed changes.
+// If the rules change, rows of unchanged records must change too. The next pass reads and writes all records again, and
+// does not take the changed rows for missed changes.
 func TestIncrementalReadsAllAfterTheRulesChange(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)
@@ -47,7 +47,7 @@ func TestIncrementalReadsAllAfterTheRulesChange(t *testing.T) {
 	require.Less(t, m.requests-before, 5, "the next pass is incremental again")
 }
 
-// An incremental pass does not decide about the rejects of earlier passes. They are retried, unless the pass may have
+// An incremental pass does not resolve the rejects of earlier passes. They can be retried, unless the pass may have
 // found the record unchanged.
 func TestRetryAfterAnIncrementalPass(t *testing.T) {
 	m := atRest(false)

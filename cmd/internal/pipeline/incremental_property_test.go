@@ -61,11 +61,11 @@ type edited struct {
 	atRest   bool
 
 	format    string
-	zone      time.Duration // zone of times that name none
-	order     string        // id, created, changed, rising
-	filter    string        // "", changed, created, day, next day, utc
-	excludes  bool          // the filter excludes its bound
-	paging    string        // last page, total, next
+	zone      time.Duration // time zone of the times that the server writes without a zone
+	order     string        // order of the list: id, created, changed or rising
+	filter    string        // meaning of the filter: "" (none), changed, created, day, next day or utc
+	excludes  bool          // the filter excludes records with exactly the requested time
+	paging    string        // how pages show the end: last page, total or next
 	size      int
 	skew      time.Duration // how far the source's clock is ahead of the reader's
 	dated     bool          // answers have a Date header
@@ -102,7 +102,7 @@ func newEdited(seed int) *edited {
 	return e
 }
 
-// commit adds a version whose transaction may commit later.
+// commit adds a version of a record. Its transaction may commit later, and the version is visible from then on.
 func (e *edited) commit(r *editedRecord, changed time.Time) {
 	shown := e.clock
 	if e.late > 0 && e.random.IntN(3) == 0 {
@@ -288,7 +288,7 @@ func (e *edited) now() time.Time {
 	return e.clock.Add(-e.skew)
 }
 
-// pass lets time pass, with some changes, and sets the number of changes before each later request.
+// pass lets the time d pass, with some changes, and sets the number of changes before each later request.
 func (e *edited) pass(rate int, d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -299,7 +299,7 @@ func (e *edited) pass(rate int, d time.Duration) {
 	}
 }
 
-// rest lets every transaction end.
+// rest ends the changes, and lets the time d pass, so that every transaction commits.
 func (e *edited) rest(d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -351,7 +351,7 @@ func newEditedRig(t *testing.T, e *edited, i schemas.Incremental, seed int) *edi
 	t.Cleanup(func() { _ = client.Close() })
 	g := &rig{t: t, memory: loadtest.NewMemory(nil)}
 	g.config = Config{Name: "nightly", Streams: []schemas.Stream{s}, Source: client, Now: e.now}
-	g.config.Options.ConfirmShrink = true // the brake must not hide a wrong deletion
+	g.config.Options.ConfirmShrink = true // deletes many rows too, so that a wrong deletion is seen
 	if e.open {
 		g.config.Streams[0].Rules.Filter = []schemas.Condition{{Column: "closed", In: []string{"false"}}}
 	}
@@ -423,13 +423,13 @@ func (r *editedRig) traits() string {
 		e.format, e.zone, e.order, e.filter, e.excludes, e.paging, e.size, e.skew, e.dated, e.births, e.nulls, e.late, e.silent, e.deletes, e.untouched, e.open, r.config.Streams[0].Incremental)
 }
 
-// TestEditedLists generates lists whose records are edited while they are read, and ways to read them: as the
-// probes find out, or as a user configures, correctly or not.
+// TestEditedLists generates lists whose records are edited while they are read. The probes find out how to read a list,
+// or a user configures it, correctly or not.
 //
-// When a list has come to rest, two more runs have every change that incremental passes can see: with auto,
-// every change that was committed within the lookback and changed its time. A whole pass, a week later, has the
-// other changes too. If it finds one, it reports that incremental passes miss changes, and every later run reads
-// the whole list. No run marks an existing record as deleted, and no run is proven while the table differs from
+// When a list has stopped changing, two more runs load every change that incremental passes can see. With auto, that is
+// every change that was committed within the lookback and updated the time of change. A whole pass, a week later, loads
+// the other changes too. If there are any, the pass reports that incremental passes miss changes, and every later run
+// reads the whole list. No run marks an existing record as deleted, and no run is proven while the table differs from
 // the list.
 func TestEditedLists(t *testing.T) {
 	found, refuted, seeds := 0, 0, trials(25)

@@ -39,14 +39,14 @@ type moving struct {
 	mu       sync.Mutex
 	random   *rand.Rand
 	clock    time.Time
-	passed   time.Duration // additional time by our clock
+	passed   time.Duration // time that later has added to the reader's clock
 	rows     []change
 	next     int
 	rate     int // changes before each request
 	requests int
 
-	newest    bool // order of the list: latest change first, else by id
-	exclusive bool // the filter excludes its bound
+	newest    bool // the list is ordered by the latest change first, else by id
+	exclusive bool // the filter excludes records with exactly the requested time
 	silent    bool // some changes do not update updated_at
 	creation  bool // order and filter use the creation time
 	size      int
@@ -128,7 +128,7 @@ func (m *moving) sorted(c change) time.Time {
 // now returns the time by the reader's clock.
 func (m *moving) now() time.Time { return time.Now().Add(m.passed) }
 
-// later lets time pass.
+// later lets the time d pass.
 func (m *moving) later(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,7 +137,7 @@ func (m *moving) later(d time.Duration) {
 
 func atoi(s string) int { n, _ := strconv.Atoi(s); return n }
 
-// pace sets the number of changes before each request from now on, after a pause. A request that a reader has
+// pace lets time pass, and then sets the number of changes before each later request. A request that a reader has
 // given up may still be running.
 func (m *moving) pace(rate int, after time.Duration) {
 	m.mu.Lock()
@@ -215,9 +215,9 @@ func trials(short int) int {
 	return short
 }
 
-// TestIncrementalMissesNothing changes a list while it is read, run after run. Once the list is at rest, incremental
-// passes have found every change, because the next pass loads a change that one pass missed. Rarely two passes miss a
-// change. Then the next whole pass loads it.
+// TestIncrementalMissesNothing changes a list while it is read, run after run. Once the list has stopped changing,
+// incremental passes have found every change, because the next pass loads a change that one pass missed. Rarely two
+// passes miss a change. Then the next whole pass loads that change.
 func TestIncrementalMissesNothing(t *testing.T) {
 	seeds, missed, requests := trials(40), 0, 0
 	for seed := range seeds {
@@ -256,7 +256,7 @@ func TestIncrementalMissesNothing(t *testing.T) {
 	require.LessOrEqual(t, missed*100, seeds, "in more than 1 %% of the seeds")
 }
 
-// atRest returns a list at rest: 500 records, ten per page.
+// atRest returns a list that does not change: 500 records, ten per page.
 func atRest(newest bool) *moving {
 	m := &moving{random: rand.New(rand.NewPCG(9, 9)), clock: time.Now().UTC().Add(-time.Hour).Truncate(time.Second), size: 10, newest: newest}
 	for range 500 {
@@ -394,13 +394,13 @@ func TestIncrementalAuto(t *testing.T) {
 	require.NotEmpty(t, f.Evidence)
 }
 
-// TestIncrementalAutoWaits reads a list with the newest record first and a filter by creation. As long as no
-// record was edited, they look like an order and a filter by the time of change, so the list is read whole. It
-// is still read whole after edits.
+// TestIncrementalAutoWaits reads lists that are ordered and filtered by creation or by the time of change. As long as no record was edited, that
+// looks like an order and a filter by the time of change. So the list is read whole. New probes after a day and
+// some edits show which of the two it is. A list by creation is read whole from then on too.
 func TestIncrementalAutoWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		byCreation bool // order and filter are by creation; else both are by change
-		found      bool // incremental reading works once records were edited
+		found      bool // incremental reading works after records were edited
 	}{"by creation": {true, false}, "by change": {false, true}} {
 		t.Run(name, func(t *testing.T) {
 			m := atRest(true)
@@ -437,7 +437,7 @@ func TestIncrementalAutoWaits(t *testing.T) {
 }
 
 // TestIncrementalEndsByTime reads a list with the latest change first, whose first pages are already known when
-// a change is committed late: a reading ends by the times of change, not at known records.
+// a change is committed late. A pass ends where the times of change show it, not at the first known record.
 func TestIncrementalEndsByTime(t *testing.T) {
 	m := atRest(true)
 	r := newMoving(t, m, schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339, Lookback: 10 * time.Minute})
@@ -463,7 +463,7 @@ func TestIncrementalEndsByTime(t *testing.T) {
 }
 
 // TestIncrementalOrderIsChecked reads a list that is configured to show the latest change first but is ordered
-// by key: the first pass reports it, and every pass reads the whole list.
+// by key. The first pass reports that, and every pass reads the whole list.
 func TestIncrementalOrderIsChecked(t *testing.T) {
 	m := atRest(false)
 	m.rows[3].at = m.clock
@@ -484,7 +484,8 @@ func TestIncrementalOrderIsChecked(t *testing.T) {
 	}
 }
 
-// TestIncrementalClocks has records from the future, and a source whose clock goes back: neither hides a change.
+// TestIncrementalClocks has records with a time in the future, and a source whose clock is set back. Neither hides a
+// change.
 func TestIncrementalClocks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		future time.Duration // how far one record's time is in the future

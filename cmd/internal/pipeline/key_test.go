@@ -31,8 +31,8 @@ type server struct {
 	asked   int
 }
 
-// serveAPI serves answers by path. selected are the streams of the pipeline; known are further streams that it
-// can find.
+// serveAPI serves answers by path. selected are the streams of the pipeline. known are further streams of the catalogue,
+// such as parents of the selected ones.
 func serveAPI(t *testing.T, answers map[string]http.HandlerFunc, known []schemas.Stream, selected ...schemas.Stream) *server {
 	t.Helper()
 	s := &server{streams: slices.Concat(known, selected)}
@@ -129,7 +129,7 @@ func endpoint(name, method, path string, key ...string) schemas.Stream {
 	}
 }
 
-// own turns s into a user's stream that has only a path.
+// own turns s into a stream of which a user has configured only the path.
 func own(s schemas.Stream) schemas.Stream {
 	s.Stated = map[string]string{"path": schemas.StatedConfigured}
 	return s
@@ -162,8 +162,8 @@ func manyOf(n int, make func(i int) any) []any {
 	return out
 }
 
-// Two different records with the same key refute the key, wherever they are in the list. The control beside each
-// case stays proven.
+// Two different records with the same key refute the key, wherever they are in the list. A second list in each case,
+// without such records, stays proven.
 func TestKeyIsRefutedByRecords(t *testing.T) {
 	alike := func(at ...int) []any {
 		return manyOf(60, func(i int) any {
@@ -262,8 +262,8 @@ func TestKeyOfATableWithRowsIsKept(t *testing.T) {
 	}
 }
 
-// If the list moves while it is read and a record appears on two pages, changed in between, its key is not
-// refuted and nothing is lost.
+// A list moves while it is read, and a record that changes meanwhile appears on two pages. That does not refute the key,
+// and no record is lost.
 func TestChangedRecordDoesNotRefuteTheKey(t *testing.T) {
 	for _, timed := range []bool{true, false} {
 		t.Run(fmt.Sprintf("timed=%t", timed), func(t *testing.T) {
@@ -368,7 +368,7 @@ func monthlyList() schemas.Stream {
 	return s
 }
 
-// If ids restart each month, the month belongs to the key.
+// If the ids begin again each month, the month becomes part of the key.
 func TestMonthsWithRepeatedIDs(t *testing.T) {
 	days := func(r *http.Request) []any {
 		q := r.URL.Query()
@@ -568,7 +568,7 @@ func TestChildSelectedWithoutItsParent(t *testing.T) {
 	}
 }
 
-// If the learned key is lost, the table's key applies.
+// If the stored convention with a learned key is lost, the stream uses the key of the table.
 func TestKeyOfTheTableAppliesWithoutAConvention(t *testing.T) {
 	for name, record := range map[string]func(i int) any{
 		"a wider key": func(i int) any { return m{"id": i / 2, "lang": []string{"de", "en"}[i%2], "city": i} },

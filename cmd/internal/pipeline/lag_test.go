@@ -84,7 +84,8 @@ func (x *flakyTx) Commit(ctx context.Context, next state.Cursor) error {
 	return errors.Join(x.Tx.Commit(ctx, next), x.d.op(x.key, "committed"))
 }
 
-// trio is a pipeline into three destinations whose tables an earlier run has filled. The list has changed since.
+// trio is a pipeline into three destinations. An earlier run has filled their tables, and the list has changed since
+// then.
 type trio struct {
 	*rig
 	memories []*loadtest.Memory
@@ -136,8 +137,8 @@ func (x *trio) steps() []string {
 	return ops
 }
 
-// One of three destinations fails once; the test tries every operation of a run. The others continue, and the failed
-// one catches up in the same run if possible, else in the next.
+// One of three destinations fails once, at every operation of a run in turn. The others continue. The failed destination
+// catches up in the same run if possible, else in the next run.
 func TestOneOfThreeFailsOnce(t *testing.T) {
 	broken := errors.New("connection lost")
 	steps := newTrio(t).steps()
@@ -177,8 +178,8 @@ func TestOneOfThreeFailsOnce(t *testing.T) {
 	}
 }
 
-// One of three destinations fails permanently: it lags, and the run reports it. The source is read at most once
-// only for that destination.
+// One of three destinations fails permanently. The run reports it as lagging. At most one reading of the source is only
+// for that destination.
 func TestOneOfThreeFailsPermanently(t *testing.T) {
 	broken := errors.New("disk full")
 	steps := newTrio(t).steps()
@@ -287,7 +288,7 @@ func TestStopWithSeveralDestinations(t *testing.T) {
 	}
 }
 
-// A destination that dropped out in the middle of a pass continues from there.
+// A destination that dropped out in the middle of a pass continues the pass at that position.
 func TestLaggingDestinationContinuesItsPass(t *testing.T) {
 	x := newTrio(t)
 	x.into(nil, 0)
@@ -317,8 +318,8 @@ func TestLaggingDestinationContinuesItsPass(t *testing.T) {
 	}
 }
 
-// Two destinations are at the same page, each in the middle of another pass. The one with an earlier finished
-// pass keeps the versions from that pass.
+// Two destinations are at the same page, but in the middle of different passes. The destination that has finished an
+// earlier pass keeps the versions from that pass.
 func TestPassesOfTwoRunsStayApart(t *testing.T) {
 	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 20), size: 10, total: true}}, stream("crm_leads"))
 	r.mode(schemas.History)

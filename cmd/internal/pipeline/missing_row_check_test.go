@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// askable is a fake source that implements Asker.
+// askable is a fake source that implements RecordSource.
 type askable struct {
 	*fakeSource
 	present func(id int) (bool, error)
@@ -48,8 +48,8 @@ func detail() schemas.Stream {
 	}
 }
 
-// If a list does not prove that records are gone, the source's answer about each missing record decides. Without a
-// clear answer the row stays.
+// If a list does not prove that records are gone, each missing record is requested. Its row is deleted only if the source
+// reports the record as gone.
 func TestMissingRowsAreRequestedOneByOne(t *testing.T) {
 	gone := func(ids ...int) func(int) (bool, error) {
 		return func(id int) (bool, error) { return !slices.Contains(ids, id), nil }
@@ -118,7 +118,8 @@ func whenBelow(id, below int, err error) error {
 	return nil
 }
 
-// The number of requested records is limited, and rows that the brake holds are not requested.
+// The number of requested records is limited. If so many rows are missing that a person must decide about them, none is
+// requested.
 func TestMissingRowRequestsAreLimited(t *testing.T) {
 	for _, tt := range []struct {
 		rows, left   int
@@ -181,8 +182,8 @@ func TestUnsuitableDetailsAreNotUsed(t *testing.T) {
 	}
 }
 
-// dim is a source whose lists state no length. Each reading of a list lacks a different one of its first
-// records.
+// dim is a source whose lists state no total. Each reading of a list lacks one of the first records, and each time a
+// different one.
 type dim struct {
 	*extract.Client
 	mu       sync.Mutex

@@ -46,7 +46,7 @@ func failingAt(l *list, page int) {
 	}
 }
 
-// mode sets the mode of all streams that have none.
+// mode sets the mode of all streams that have no mode.
 func (r *rig) mode(m schemas.Mode) {
 	for i := range r.config.Streams {
 		t := &r.config.Streams[i].Table
@@ -101,7 +101,7 @@ func TestReplaceIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// Readers poll the table while a pass in mode replace is committed, and at each step that fails.
+// A reader sees the old table or the new one while a pass in mode replace is committed, whichever step fails.
 func TestReplaceFailsAtEveryStep(t *testing.T) {
 	before, after := records(0, 50), append(records(5, 45), records(60, 70)...)
 	prepare := func() *rig {
@@ -133,7 +133,7 @@ func TestReplaceFailsAtEveryStep(t *testing.T) {
 	}
 }
 
-// read polls the table until the returned function is called, and requires that it is always one of the two.
+// read reads the table again and again until stop is called. It requires that the table always equals before or after.
 func (r *rig) read(before, after []record) (stop func()) {
 	done := make(chan struct{})
 	var reader sync.WaitGroup
@@ -237,7 +237,8 @@ func TestHistoryEndsRowsProvenGone(t *testing.T) {
 	require.Len(t, r.rows("crm_leads", current), 23)
 }
 
-// Each step of each commit fails once, in each mode; the next run leaves the same rows as a run without a fault.
+// Each step of each commit fails once, in each mode. After the next run, the table has the same rows as after a run
+// without a failure.
 func TestCommitFailsAtEveryStepInEveryMode(t *testing.T) {
 	changed := records(2, 20)
 	changed[4].Name = "changed"

@@ -13,16 +13,16 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// midway calls the function do once, before the nth request of the next run, when the earlier groups are committed and
-// the lock is released.
-func (r *deltaRig) midway(n int, do func()) {
+// midway calls f once, before the nth request of the next run, when the earlier groups are committed and the lock is
+// released.
+func (r *deltaRig) midway(n int, f func()) {
 	asked := 0
 	r.model.between = func() {
 		if asked++; asked == n {
 			r.model.between = nil
 			lock := r.config.Locks.of("v2.contacts")
 			require.Eventually(r.t, func() bool { return lock.deltasAllowed.Load() && len(lock.c) == 0 }, time.Minute, time.Millisecond)
-			do()
+			f()
 		}
 	}
 }
@@ -81,8 +81,8 @@ func TestDeltasBetweenTheCommitsOfAPass(t *testing.T) {
 	require.Zero(t, r.sync().Totals().Counts.Written)
 }
 
-// A page that was requested before a record, and committed after it, does not overwrite it. If the two differ,
-// the record is requested once more.
+// A page was requested before a single record, and is committed after it. The page does not overwrite the record's row.
+// If the two differ, the record is requested once more.
 func TestDeltasAreNotOverwrittenByAnEarlierPage(t *testing.T) {
 	m := newModel(12)
 	r := newDeltaRig(t, m)

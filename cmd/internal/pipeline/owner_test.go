@@ -12,11 +12,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// spoil is a manual change of a cursor's table; see [displaced].
+// spoil is a change by hand to the table that a cursor belongs to: see position.displaced.
 type spoil struct {
 	name string
 	do   func(t *testing.T, r *rig, table string)
-	says string // "": not detectable
+	says string // reason in the notice; "" if the change cannot be detected
 }
 
 var spoils = []spoil{
@@ -43,7 +43,7 @@ var spoils = []spoil{
 }
 
 // TestCursorKnowsItsTable changes the table manually between two runs of an incremental stream. Then the next run does
-// not continue at the cursor: it reads the whole stream, and reports why.
+// not continue at the cursor. It reads the whole stream, and reports why.
 func TestCursorKnowsItsTable(t *testing.T) {
 	for _, c := range spoils {
 		t.Run(c.name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestCursorKnowsItsTable(t *testing.T) {
 	}
 }
 
-// TestResumeKnowsItsTable does the same in the middle of an interrupted first pass.
+// TestResumeKnowsItsTable changes the table in the middle of an interrupted first pass.
 func TestResumeKnowsItsTable(t *testing.T) {
 	for _, c := range spoils {
 		t.Run(c.name, func(t *testing.T) {
@@ -104,8 +104,8 @@ func TestResumeKnowsItsTable(t *testing.T) {
 	}
 }
 
-// TestOwnerIsCheckedFirst runs a pipeline with another source address, and another pipeline into the same table:
-// neither reads a page.
+// TestOwnerIsCheckedFirst runs a pipeline with another source address, and another pipeline into the same table. Neither
+// of them reads a page.
 func TestOwnerIsCheckedFirst(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// TestParentVerdictByDestination checks that a list that is in doubt in one destination proves nothing to its
-// child streams there, whichever destination ended last, and that the last pass counts everywhere.
+// TestParentVerdictByDestination has a list of parents with different verdicts in two destinations. Child streams get the
+// worse of two verdicts: that of the last pass in any destination, and that in their own destination.
 func TestParentVerdictByDestination(t *testing.T) {
 	for _, tt := range []struct {
 		name         string

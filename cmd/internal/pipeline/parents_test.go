@@ -200,7 +200,7 @@ func (e *estate) rows(table, column string) map[int]string {
 	return out
 }
 
-// equal compares the details with the source.
+// equal requires that the table of details equals the source.
 func (e *estate) equal() {
 	e.t.Helper()
 	want := map[int]string{}
@@ -265,8 +265,8 @@ func TestFewParentsAreAllRequested(t *testing.T) {
 	require.Equal(t, Proven, child.Verdict)
 }
 
-// The rows of a parent that is gone are deleted, whether it was requested or not. If it comes back, so do its
-// rows.
+// The rows of a parent that is gone are deleted, whether the parent was requested or not. If the parent comes back, its
+// rows come back too.
 func TestParentsGoAndComeBack(t *testing.T) {
 	e := newEstate(t, 40)
 	e.reread = 1000
@@ -290,8 +290,8 @@ func TestParentsGoAndComeBack(t *testing.T) {
 	e.equal()
 }
 
-// The content of a list that was not requested is unknown: a row that another list has lost may have moved
-// there, and is deleted only when all parents were requested.
+// A row that is missing from one parent's list may have moved to the list of a parent that was not requested. So the row
+// is deleted only when all parents were requested.
 func TestRowsMoveBetweenParents(t *testing.T) {
 	e := newEstate(t, 40)
 	e.reread, e.lists = 1000, true
@@ -319,7 +319,7 @@ func TestRowsMoveBetweenParents(t *testing.T) {
 	require.NotContains(t, rows, 51)
 }
 
-// An interrupted pass continues, and reads again what it cannot know.
+// The next run continues an interrupted pass that skips parents. The table is correct in the end.
 func TestPassOfSomeParentsIsInterrupted(t *testing.T) {
 	e := newEstate(t, 900)
 	e.config.limits.groupRows, e.config.limits.batchRows = 50, 50
@@ -345,7 +345,7 @@ func TestPassOfSomeParentsIsInterrupted(t *testing.T) {
 	require.Less(t, n, 200)
 }
 
-// Destinations that share a pass skip only parents that each of them knows.
+// A pass for several destinations skips only parents that each destination knows.
 func TestDestinationsRememberTheirOwn(t *testing.T) {
 	e := newEstate(t, 300)
 	first := Destination{Name: "first", Destination: e.memory}

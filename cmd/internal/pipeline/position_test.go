@@ -69,7 +69,7 @@ func TestNewRunID(t *testing.T) {
 	require.Zero(t, runTime("by hand"))
 }
 
-// Later passes have greater ids, whatever their number.
+// Later passes have greater ids, up to the 35th pass of a run.
 func TestPassIDsSort(t *testing.T) {
 	ids := []string{}
 	for n := range int64(35) {

@@ -120,7 +120,7 @@ func TestRetryWritesRecordsThatFitNow(t *testing.T) {
 	}
 }
 
-// A retry does not replace the state of a record in a later pass, whether that pass wrote the record or not.
+// A retry does not overwrite what a later pass has read, whether that pass wrote the record or found it unchanged.
 func TestRetryDoesNotRestoreOldRecords(t *testing.T) {
 	for _, name := range []string{"7", ""} { // the source now has another value, or the earlier one again
 		r := newStrictRig(t, schemas.Merge)
@@ -137,7 +137,7 @@ func TestRetryDoesNotRestoreOldRecords(t *testing.T) {
 	}
 }
 
-// An interrupted pass may or may not have seen the records: nothing is decided before the pass ends.
+// It is unknown whether an interrupted pass has read the rejected records. So they stay rejected until the pass ends.
 func TestRetryDuringAnUnfinishedPass(t *testing.T) {
 	r := newStrictRig(t, schemas.Merge)
 	failingAt(r.source.lists["crm_leads"], 2)
@@ -235,7 +235,7 @@ func TestNextRunRetriesValues(t *testing.T) {
 	require.Empty(t, r.retry().Streams)
 }
 
-// A reject that is stored without its masked values is not the source's original record.
+// A record that was rejected with masked values is not stored in its original form, so it is not retried.
 func TestRetryRefusesIncompleteRecords(t *testing.T) {
 	r := newStrictRig(t, schemas.Merge)
 	masks := []schemas.MaskRule{{Column: "mail", Mask: schemas.Mask{Action: schemas.MaskHash}}}

@@ -64,13 +64,13 @@ func records(from, to int) []record {
 type list struct {
 	records []record
 	size    int         // records per page
-	total   bool        // the pages state the total
+	total   bool        // each page states the total
 	states  int64       // total that the pages state instead, if not 0
-	numbers bool        // the records have a size: a number, or their name if that is not empty
-	end     extract.End // Rule, Reread, Round, Parents, Gone; the rest is filled in
+	numbers bool        // the records have a size, which is a number, or the name if the name is not empty
+	end     extract.End // sets Rule, Reread, Round, Parents and Gone; the source fills in the rest
 
-	pages func(pass int) []record    // instead of records: the records of each reading
-	fail  func(page int) error       // called before each page, from 1
+	pages func(pass int) []record    // returns the records of each reading; nil: always the field records
+	fail  func(page int) error       // called before each page, with its number from 1
 	wait  func(context.Context, int) // called before each page
 }
 
@@ -197,7 +197,7 @@ func newRig(t *testing.T, lists map[string]*list, streams ...schemas.Stream) *ri
 	return r
 }
 
-// perPage makes every page a group.
+// perPage limits every group to one page.
 var perPage = limits{batchRows: 1, batchBytes: 1, groupRows: 1, groupBytes: 1, groupAge: time.Hour}
 
 func (r *rig) run(ctx context.Context) (Report, error) {
@@ -221,7 +221,7 @@ func (r *rig) must(status Status) Report {
 	return rep
 }
 
-// restart makes the destination forget what only a process knows.
+// restart reopens the destination as a new process does.
 func (r *rig) restart(step func(string) error) { r.memory = r.memory.Reopen(step) }
 
 // alive returns the live rows of a table, as records.

@@ -78,8 +78,8 @@ func TestRunRejectsAreKeptAndCounted(t *testing.T) {
 	require.Len(t, r.memory.Rows(load.Rejects.Name), 1)
 }
 
-// A stream is partial as long as one of its records is missing from the table. An unchanged source adds no
-// reject. A person may accept the loss, for its current reason.
+// A stream is partial as long as one of its records is missing from the table. Reading an unchanged source again adds no
+// reject. A person may accept the loss. The stream is then complete until a record is rejected for another reason.
 func TestStreamIsPartialUntilItsRejectsAreResolvedOrAccepted(t *testing.T) {
 	fresh := func() (*rig, *list) {
 		l := &list{records: records(0, 9), size: 3, total: true}
@@ -146,8 +146,8 @@ func TestStreamFailsIfNoRecordCanBeStored(t *testing.T) {
 	require.Empty(t, r.unresolved())
 }
 
-// The source fails after page k, for every k. The next run continues there, reads the list once more because the
-// pages read before may have changed, and ends with the correct table.
+// The source fails after page k, for every k. The next run continues there. It then reads the list once more, because
+// the pages that were read earlier may have changed. The table is correct in the end.
 func TestResumeAfterEveryPage(t *testing.T) {
 	for k := range 6 {
 		t.Run(fmt.Sprintf("after page %d", k), func(t *testing.T) {
@@ -192,8 +192,8 @@ func nilIfEmpty(rs []record) []record {
 	return rs
 }
 
-// A resumed pass cannot know which old rows its first part contained unchanged, so a whole pass follows in the
-// same run.
+// It is unknown which rows the first part of a resumed pass contained unchanged. So a whole pass follows in the same
+// run.
 func TestResumedPassIsFollowedByAWholeOne(t *testing.T) {
 	l := &list{records: records(0, 50), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -283,7 +283,7 @@ func TestFullReadsFromTheBeginning(t *testing.T) {
 	require.Equal(t, records(0, 50), r.alive("crm_leads"))
 }
 
-// Each step of each commit fails once; the next run ends with the correct table.
+// Each step of each commit fails once. After the next run the table is correct.
 func TestCommitFailsAtEveryStep(t *testing.T) {
 	steps := 0
 	count := func(string) error { steps++; return nil }
@@ -394,7 +394,7 @@ func TestCutListDeletesNothing(t *testing.T) {
 	require.Equal(t, 1, rep.Streams[0].Passes)
 	require.Equal(t, records(0, 104), r.alive("users_log"))
 
-	l.records, l.end.Round = records(3, 104), false // it was never cut
+	l.records, l.end.Round = records(3, 104), false // this list was never cut
 	r.restart(nil)
 	r.must(StatusComplete)
 	l.records, l.end.Round = records(4, 104), true
@@ -403,8 +403,8 @@ func TestCutListDeletesNothing(t *testing.T) {
 	require.Equal(t, records(4, 104), r.alive("users_log"))
 }
 
-// A list that keeps its length while its records change may show only its latest records. One that gets longer
-// or shorter does not.
+// A list that keeps its length while its records change may show only its latest records, so nothing is deleted. A list
+// that gets longer or shorter is no such list.
 func TestListOfConstantLengthDeletesNothing(t *testing.T) {
 	l := &list{records: records(0, 37), size: 1000, end: extract.End{Rule: extract.RuleOnePage, Reread: true}}
 	r := newRig(t, map[string]*list{"users_log": l}, stream("users_log"))
@@ -417,11 +417,11 @@ func TestListOfConstantLengthDeletesNothing(t *testing.T) {
 		require.ErrorContains(t, rep.Streams[0].Err, "it has 37 records again although some of them are new")
 		require.Equal(t, records(0, 37+from), r.alive("users_log"))
 	}
-	l.records = records(5, 41) // it shows fewer
+	l.records = records(5, 41) // the list gets shorter
 	r.restart(nil)
 	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict)
 	require.Equal(t, records(5, 41), r.alive("users_log"))
-	l.records = records(6, 44) // and more
+	l.records = records(6, 44) // and longer
 	r.restart(nil)
 	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict)
 	require.Equal(t, records(6, 44), r.alive("users_log"))
@@ -433,7 +433,7 @@ func TestWindowDeletesNothing(t *testing.T) {
 	l := &list{records: records(0, 30), size: 10, total: true}
 	r := newRig(t, map[string]*list{s.Name: l}, s)
 	r.must(StatusComplete)
-	l.records = records(28, 31) // the next month
+	l.records = records(28, 31) // much shorter, as in a new month
 	r.restart(nil)
 	rep := r.must(StatusComplete)
 	require.Equal(t, Proven, rep.Streams[0].Verdict)
@@ -476,7 +476,8 @@ func TestHeldParentProvesNothingWhereItIsHeld(t *testing.T) {
 	require.Len(t, second.Rows("crm_lead_notes"), 8)
 }
 
-// A parent record without a key may have children that were not read. A dry run reports that too.
+// A parent record without a key may have child records that were not read. So the child stream is not proven, in a dry
+// run either.
 func TestParentsWithoutAKeyProveNothing(t *testing.T) {
 	for _, dry := range []bool{false, true} {
 		child := stream("crm_lead_notes")
@@ -544,7 +545,7 @@ func TestUnprovenKeylessPassChangesNothing(t *testing.T) {
 	require.Equal(t, StatusHeld, rep.Streams[0].Status)
 	require.Equal(t, before, r.memory.Rows("hr_report"))
 
-	l.pages, l.records[0].Name = nil, "changed" // at rest again
+	l.pages, l.records[0].Name = nil, "changed" // the list has stopped changing
 	r.must(StatusComplete)
 	require.Equal(t, l.records, r.alive("hr_report"))
 }
@@ -636,7 +637,7 @@ func TestPanicInTheDestinationEndsOneStreamOnly(t *testing.T) {
 	require.Equal(t, 1, failed)
 }
 
-// While a pass is running, another process moves the cursor: this process must not overwrite the other's cursor.
+// While a pass is running, another process moves the cursor. The stream then ends, and does not overwrite that cursor.
 func TestMovedCursorEndsTheStream(t *testing.T) {
 	l := &list{records: records(0, 30), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))

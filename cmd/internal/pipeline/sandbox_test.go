@@ -108,7 +108,7 @@ func (p *platform) distinct(s schemas.Stream) int {
 	return len(seen)
 }
 
-// cell returns a column's value in a record. The column's name is the path, joined by two underscores.
+// cell returns a column's value in a record. The name of the column is the path to the value, as in owner__name.
 func cell(t *testing.T, record json.RawMessage, column string) json.RawMessage {
 	t.Helper()
 	for _, name := range strings.Split(column, "__") {
@@ -149,7 +149,7 @@ func (p *platform) equalOne(stream schemas.Stream, s StreamReport) {
 	}
 }
 
-// do changes the platform.
+// do sends a request that changes the platform.
 func (p *platform) do(method, path string) {
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(p.t.Context(), method, p.url+path, nil)
@@ -255,7 +255,7 @@ func TestSandboxParentRefused(t *testing.T) {
 		NoLimits: true, Faults: []sandbox.Fault{{Match: "crm.deals", Kind: sandbox.FaultStatus, Status: http.StatusForbidden}},
 	}, func(s schemas.Stream) bool { return s.Name == "crm.deals" || s.Name == "crm.deal" })
 	p.config.Locks = &StreamLocks{}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than a child waits for its parent's pass
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a shorter time than a child stream waits for the pass over its parent
 	defer cancel()
 	rep, err := p.run(ctx)
 	require.NoError(t, err)
@@ -272,13 +272,13 @@ func TestSandboxParentRefused(t *testing.T) {
 	require.True(t, ok, "%v", verified.Streams[0].Err)
 }
 
-// Whenever a run is stopped, the next one continues, and in the end the tables are correct.
+// Runs are stopped again and again. Each next run continues, and in the end the tables are correct.
 func TestSandboxStoppedOverAndOver(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true, Latency: time.Millisecond}, modules("crm", "projects"))
 	p.config.limits = perPage
 	for n := 1; ; n++ {
 		require.Less(t, n, 200, "runs")
-		late := max(0, n-60) // in case it takes unexpectedly long
+		late := max(0, n-60) // after 60 runs, each run gets more time
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(4*n+late*late)*time.Millisecond)
 		rep, err := p.run(ctx)
 		cancel()
@@ -292,9 +292,9 @@ func TestSandboxStoppedOverAndOver(t *testing.T) {
 	}
 }
 
-// Rows come and go while lists are read: no existing row is marked as deleted, and after the changes end one run
-// makes the tables correct. A list whose length happens to be a usual limit may keep rows that it lacks; the run
-// then reports that.
+// Rows come and go while lists are read. No existing row is marked as deleted, and one run after the changes makes the
+// tables correct. There is one exception: if the length of a list happens to be a usual limit, the table may keep rows
+// that the list lacks. The run then reports that.
 func TestSandboxDrift(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true, Scale: 2}, func(s schemas.Stream) bool {
 		return s.Class == schemas.ClassList && s.Parent == "" && len(s.Key) > 0
@@ -304,8 +304,8 @@ func TestSandboxDrift(t *testing.T) {
 		rep, err := p.run(context.Background())
 		require.NoError(t, err)
 		for _, s := range rep.Streams {
-			// A row that is inserted may push all rows of a short page to the next one. That looks like a list
-			// that goes round in circles, which is an error.
+			// An inserted row may push all rows of a short page to the next page. That looks like a list that
+			// repeats its pages, which is an error.
 			require.Contains(t, []Status{StatusComplete, StatusHeld, StatusFailed}, s.Status, "%v", s.Err)
 			require.Zero(t, p.falsely(s.Stream, s.Table), "existing rows of %s that were marked as deleted", s.Stream)
 		}

@@ -65,7 +65,7 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// A table of a dozen rows raises no alarm, whatever changes, nor does one whose rows come and go by chance.
+// Neither the changes of a very small table nor rows that come and go at random cause a warning.
 func TestNoFalseAlarms(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -10,9 +10,10 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// TestServersNeedEachRule disables one rule of proof and reads a server that the rule protects. The run must
-// then go wrong: it claims records that it lacks, marks a living row as deleted, refuses a list that it reads
-// with the rule, or no longer proves one that it proves with the rule. With the rule, every report is true.
+// TestServersNeedEachRule disables one rule of proof, and reads a server for which the rule is needed. The run must
+// then go wrong in one of four ways. It reports a table as complete that lacks records. It marks a live row as deleted.
+// It refuses a list that it reads with the rule. Or it does not prove a list that it proves with the rule. With the
+// rule, every report is true.
 func TestServersNeedEachRule(t *testing.T) {
 	rules := map[string]bool{}
 	for _, n := range neededBy {
@@ -55,7 +56,7 @@ func TestDetailsOfRecordsWithoutID(t *testing.T) {
 // fewKeys is the number of keys whose records a pass compares in these runs. A commit has one page.
 const fewKeys = 256
 
-// needed is a server that shows why a rule is needed.
+// needed is a server that shows why one rule is needed.
 type needed struct {
 	rule, about string
 	list        func(*servers.Spec) // changes a plain list of 45 records in pages of 10

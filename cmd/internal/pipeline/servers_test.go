@@ -73,7 +73,7 @@ func newServerBatch(t *testing.T, specs []servers.Spec, open func() load.Destina
 func generated(name string, s servers.Spec) schemas.Stream {
 	stream := schemas.Stream{
 		Table: schemas.Table{Name: strings.ReplaceAll(name, ".", "_")}, Name: name, Module: "gen",
-		Surface: schemas.Surface(name), Auth: schemas.AuthNone, // so that a server's failures do not count for others
+		Surface: schemas.Surface(name), Auth: schemas.AuthNone, // so that one server's failures do not affect the streams of other servers
 		Method: cmp.Or(s.Method, http.MethodGet), Path: "/" + strings.ReplaceAll(name, ".", "/"), Class: schemas.ClassList, Enabled: true,
 		Stated: map[string]string{"path": schemas.StatedConfigured},
 	}
@@ -119,7 +119,7 @@ func (b *serverBatch) source() (c *extract.Client, done func()) {
 	}
 }
 
-// serverOutcome is the outcome of one run for one server.
+// serverOutcome is what one run did with one server.
 type serverOutcome struct {
 	Run      int
 	Spec     servers.Spec
@@ -129,7 +129,7 @@ type serverOutcome struct {
 	Requests []string
 }
 
-// claims reports whether the run claims that the table is complete.
+// claims reports whether the status of the stream says that the table is complete.
 func (o serverOutcome) claims() bool {
 	return worse(StatusComplete, o.Report.Status) == StatusComplete
 }
@@ -235,7 +235,7 @@ func (o serverOutcome) judge(truth servers.Truth, live, dead map[string]int) (ca
 	case !o.claims():
 		return "", detail
 	case len(missing) > 0 && o.Spec.Silent():
-		return "", detail // no answer shows it
+		return "", detail // no answer shows that records are missing
 	case len(missing) > 0 && o.Spec.Drifts() && o.Report.Verdict == Consistent:
 		return "", detail // read once
 	case len(missing) > 0:
@@ -279,9 +279,8 @@ func TestServersThatFailedOnce(t *testing.T) {
 
 // TestServers checks every reading of generated servers: the table equals the list, or the run reports that it
 // does not, unless no answer of the server shows that records are missing. An existing row is never marked as
-// deleted. The servers are generated from seeds: a few hundred in the gate, else as many as PENSTOCK_TEST_TRIALS
-// says (make generated). Most are loaded into the reference destination, which the conformance suite holds to
-// the same contract; some into DuckDB.
+// deleted. The servers are generated from seeds. Their number is servedInTheGate, or the value of PENSTOCK_TEST_TRIALS
+// (make generated). The destination is in memory; TestServersInDuckDB reads some servers into DuckDB.
 func TestServers(t *testing.T) {
 	n := uint64(servedInTheGate)
 	if text := os.Getenv("PENSTOCK_TEST_TRIALS"); text != "" {
@@ -355,7 +354,8 @@ func readServers(t *testing.T, specs []servers.Spec, open func() load.Destinatio
 	return append(b.run(1), b.run(2)...)
 }
 
-// falseAlarms counts the correct lists, and how many of them were not read completely, by way of paging.
+// falseAlarms counts the lists without faults, and how many of them the run did not report as complete, by kind of
+// paging.
 type falseAlarms struct {
 	plain, refused map[string]int
 	examples       []string
@@ -376,7 +376,7 @@ func (f *falseAlarms) add(o serverOutcome) {
 	}
 }
 
-// mostFalseAlarms is the share of correct lists that may be refused.
+// mostFalseAlarms is the maximum share of lists without faults that runs may report as incomplete.
 const mostFalseAlarms = 0.25
 
 func (f *falseAlarms) hold(t *testing.T) {

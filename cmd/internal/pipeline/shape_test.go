@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// Records that a filter leaves out are counted separately, and the list's total no longer proves anything,
-// because duplicates among them are unknown.
+// Records that a filter leaves out are counted separately. Duplicates among them are unknown, so the list's total no
+// longer proves anything.
 func TestFilterIsRecordedInTheCertificate(t *testing.T) {
 	s := stream("crm_leads")
 	least := "10"
@@ -48,7 +48,7 @@ func TestFilterIsRecordedInTheCertificate(t *testing.T) {
 	require.Equal(t, Equal, r.verify(VerifyOptions{}).Streams[0].Agreement)
 }
 
-// A frozen contract stops only its stream, and the error has the difference and the next step.
+// A contract that allows no changes stops only its stream. The error names the difference and the next step.
 func TestFrozenContractStopsItsStreamOnly(t *testing.T) {
 	frozen := stream("crm_leads")
 	frozen.Rules.Contract.Types = schemas.Freeze
@@ -74,7 +74,7 @@ func TestFrozenContractStopsItsStreamOnly(t *testing.T) {
 	require.Len(t, r.alive("crm_deals"), 10)
 }
 
-// A record that a contract rejects is not missing: its row stays unchanged, while rows that are gone are
+// The row of a record that a contract rejects is not missing, and stays unchanged. Rows whose records are gone are
 // deleted.
 func TestRejectedRecordsAreNotMissing(t *testing.T) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Replace, schemas.History} {
@@ -131,7 +131,7 @@ func TestForeignChangeStopsItsStreamInItsDestination(t *testing.T) {
 	x.equal(2)
 }
 
-// Column types combine those of all destinations, in any order.
+// The type of a column can hold the values in all destinations, whatever the order of the destinations is.
 func TestTypesDoNotDependOnTheOrderOfDestinations(t *testing.T) {
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
 		words, numbers := loadtest.NewMemory(nil), loadtest.NewMemory(nil)

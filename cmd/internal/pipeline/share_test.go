@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Destinations that share a reading have the same rows. Each has its own counts, and deleted rows have one time
-// in each destination, that of its commit.
+// Destinations that share a reading have the same rows. Each destination has its own counts. Its deleted rows have the
+// time of its own commit.
 func TestDestinationsOfOneReadingAreEqual(t *testing.T) {
 	x := newTrio(t)
 	x.into(nil, 0)

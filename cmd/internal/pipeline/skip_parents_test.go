@@ -24,8 +24,8 @@ func TestSkippedParentsAndAFilter(t *testing.T) {
 	require.NotContains(t, e.rows("x_detail", "secret"), 5)
 }
 
-// A child stream that is itself a parent is read whole for its children. The stored state of its parents is
-// kept.
+// A child stream whose records are parents themselves is read whole for its own child streams. What is stored about its
+// parents is kept.
 func TestParentsOfAParent(t *testing.T) {
 	e := newEstate(t, 30)
 	e.reread, e.lists = 1000, true

@@ -61,8 +61,8 @@ func TestStopWhileReading(t *testing.T) {
 	}
 }
 
-// A running commit is finished if that is quick, and given up otherwise; the process ends within ten seconds
-// either way.
+// When a run is stopped, a short commit is finished, and a long one is given up. In both cases the run ends within ten
+// seconds.
 func TestStopWhileCommitting(t *testing.T) {
 	for commit, rows := range map[time.Duration]int{3 * time.Second: 10, time.Minute: 0} {
 		t.Run(commit.String(), func(t *testing.T) {

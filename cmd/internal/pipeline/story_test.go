@@ -124,8 +124,8 @@ func TestAllRequestedParentsAreGone(t *testing.T) {
 	}
 }
 
-// TestRandomParentRuns makes random runs that fail in many ways, then two that do not, and compares both
-// destinations with the source.
+// TestRandomParentRuns makes random runs that fail in many ways, and then two runs that do not fail. Both destinations
+// must then equal the source.
 func TestRandomParentRuns(t *testing.T) {
 	for seed := range uint64(trials(30)) {
 		s := newStory(t, seed)
@@ -157,8 +157,8 @@ func TestRandomParentRuns(t *testing.T) {
 }
 
 // TestRandomIncrementalRuns changes a list while it is read incrementally into two destinations that fail from
-// time to time. A whole reading at rest finds nothing to correct, except for rare changes that two passes
-// missed.
+// time to time. A whole pass after the last change finds nothing to correct, except for rare changes that two
+// passes missed.
 func TestRandomIncrementalRuns(t *testing.T) {
 	stories, slipped := trials(12), 0
 	for seed := range stories {

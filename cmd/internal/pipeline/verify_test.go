@@ -187,7 +187,7 @@ func TestSandboxVerify(t *testing.T) {
 	require.Equal(t, 0, p.verify(VerifyOptions{}).ExitCode())
 }
 
-// Missing records are not compared: a source that returns less than it has is neither equal nor different.
+// If the source cannot return some of its records, the table is not compared: it is neither equal nor different.
 func TestVerifyOfAListWithGaps(t *testing.T) {
 	l := &list{records: records(0, 9), size: 3, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))

@@ -139,7 +139,8 @@ func TestGapsAreReported(t *testing.T) {
 	r.must(StatusComplete)
 }
 
-// A website in place of a list makes its stream unavailable, like a disabled module, and its title is reported.
+// If a server returns a web page instead of a list, the stream is unavailable, as with a disabled module. The report
+// contains the title of the web page.
 func TestWebsiteIsUnavailable(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -159,8 +160,8 @@ func TestWebsiteIsUnavailable(t *testing.T) {
 	r.must(StatusComplete)
 }
 
-// Two endpoints that return the same records are witnesses for each other. If the twin has a record that the
-// list lacks, the pass is unproven, whatever its total is, and nothing is deleted.
+// A list can be compared with its twin, another endpoint that returns the same records. If the twin has a record that the
+// list lacks, the pass is unproven, whatever the total is, and nothing is deleted.
 func TestTwinsWitness(t *testing.T) {
 	twin := &list{records: records(0, 26), size: 10, total: true}
 	l := &list{records: records(0, 26), size: 10, total: true}

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Wakeups of a killed worker are delivered again. The time for this is measured by the clock of the
-// database, because a worker's clock may be hours off.
+// Wakeups of a killed worker are delivered again after some time. The clock of the database measures that time,
+// because a worker's clock may be hours wrong.
 func TestRescueOfLostWorkers(t *testing.T) {
 	b := newBench(t)
 	b.plan("all", "schedule", 2)

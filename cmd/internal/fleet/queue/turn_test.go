@@ -29,7 +29,7 @@ type bench struct {
 	journal state.Journal
 	units   state.UnitStore
 	begun   chan held // receives each source that a worker begins
-	order   []string  // in which sources began, as "pipeline source"
+	order   []string  // sources in the order in which they began, as "pipeline source"
 	under   []held    // sources under way, the oldest first
 }
 
@@ -152,7 +152,7 @@ func (b *bench) release() {
 	b.end(b.under[0].name)
 }
 
-// A run of a few sources that is planned during a run of many gets the next free slot, although its
+// A run of a few sources that is planned during a run of many sources gets the next free slot, although its
 // wakeups are behind all others. After that, the two runs take turns.
 func TestTurns(t *testing.T) {
 	b := newBench(t)

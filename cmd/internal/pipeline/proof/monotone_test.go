@@ -100,8 +100,9 @@ func (t *Table) spareOne() {
 	}
 }
 
-// enumerate calls the function each with every combination of the observations.
-func enumerate(each func(Table)) (n int) {
+// enumerate calls visit with every combination of the observations, or with every 17th in short mode. It returns the
+// number of calls.
+func enumerate(visit func(Table)) (n int) {
 	every := 1
 	if testing.Short() {
 		every = 17 // coprime to the number of values of each observation
@@ -110,7 +111,7 @@ func enumerate(each func(Table)) (n int) {
 	walk = func(t Table, rest []values) {
 		if len(rest) == 0 {
 			if n++; n%every == 0 {
-				each(t)
+				visit(t)
 			}
 			return
 		}
@@ -127,7 +128,7 @@ func enumerate(each func(Table)) (n int) {
 // deletes reports whether d marks rows as deleted.
 func (d Decision) deletes() bool { return d.Action == Remove || d.Action == RemoveConfirmed }
 
-// A doubt never improves a verdict, and never causes a deletion of rows that were kept without it.
+// A doubt never improves a verdict, and never causes the deletion of rows that are kept without the doubt.
 // Invariant 12
 func TestDoubtsOnlyTakeAway(t *testing.T) {
 	wrong := map[string]int{}

@@ -88,7 +88,7 @@ var verdictProperties = []verdictProperty{
 	{"a page that came twice the same proves", func(f *Facts, v Verdict) bool { return !f.Reread || !clean(f) || v == Proven }},
 }
 
-// decisionProperty is the same for the decision about the missing rows.
+// decisionProperty must hold for the decision about the missing rows of any table.
 type decisionProperty struct {
 	name  string
 	holds func(t *Table, v Verdict, d Decision) bool
@@ -148,18 +148,18 @@ var decisionProperties = []decisionProperty{
 	}},
 }
 
-// withDoubts calls the function each with every combination of the observations, unchanged and with one doubt after
-// the other added, until the function returns false.
-func withDoubts(each func(*Table) bool) {
+// withDoubts calls visit with every combination of the observations, first unchanged and then with each single doubt
+// added, until visit returns false.
+func withDoubts(visit func(*Table) bool) {
 	done := false
 	enumerate(func(t Table) {
-		if done || !each(&t) {
+		if done || !visit(&t) {
 			done = true
 			return
 		}
 		for _, worse := range worsen {
 			x := t
-			if worse(&x); !each(&x) {
+			if worse(&x); !visit(&x) {
 				done = true
 				return
 			}
@@ -167,7 +167,7 @@ func withDoubts(each func(*Table) bool) {
 	})
 }
 
-// broken returns the name of the first property that some facts break under these rules; "" if none.
+// broken returns the name of the first property that does not hold for some facts with these rules; "" if all hold.
 func broken(witnesses []Witness, doubts []Doubt, rules []rule) (name string) {
 	verdicts := verdictProperties
 	if rules != nil {
@@ -202,7 +202,7 @@ func TestProperties(t *testing.T) {
 	require.Empty(t, broken(witnesses, doubts, rules))
 }
 
-// Each rule is needed: without it, some property breaks.
+// Each witness, doubt and rule is needed, because without it some property does not hold.
 func TestEveryRuleIsNeeded(t *testing.T) {
 	for i, w := range witnesses {
 		require.NotEmpty(t, broken(slices.Delete(slices.Clone(witnesses), i, i+1), doubts, nil), "witness %q", w.Name)
