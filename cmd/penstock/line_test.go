@@ -19,30 +19,31 @@ const module = "github.com/penstock-data/penstock"
 // transform to load; these never import each other. A package missing here fails the test, so that every new
 // package gets its place deliberately.
 var line = map[string][]string{
-	"schemas":                     nil,
-	"state":                       nil,
-	"state/postgres":              {"state"},
-	"state/statetest":             {"state"},
-	"extract/wire":                {"state"},
-	"extract":                     {"extract/wire", "schemas", "state"},
-	"extract/sandbox":             {"extract/sandbox/servers", "schemas"},
-	"extract/sandbox/servers":     {"schemas"},
-	"transform":                   {"schemas"},
-	"load":                        {"schemas", "state"},
-	"load/iceberg":                {"load", "load/parquet", "schemas", "state"}, // its tables are Parquet files, which that package writes
-	"load/loadtest":               {"load", "schemas", "state"},
-	"load/duckdb":                 {"load", "schemas", "state"},
-	"load/parquet":                {"load", "schemas", "state"},
-	"load/postgres":               {"load", "schemas", "state"},
-	"load/postgres/pgtest":        nil,
-	"cmd/internal/signature":      {"extract/wire"},
-	"cmd/internal/config":         {"cmd/internal/serve/schedule", "cmd/internal/signature", "extract/wire", "schemas", "state"},
-	"cmd/internal/imports":        {"schemas"},
-	"cmd/internal/prose":          nil, // a separate program, for make prose
-	"cmd/internal/release":        nil, // a separate program, for make release
-	"cmd/internal/pipeline":       {"cmd/internal/pipeline/proof", "extract", "extract/wire", "transform", "load", "schemas", "state"},
-	"cmd/internal/pipeline/proof": nil, // gets facts and returns a verdict
-	"cmd/penstock":                {"*"},
+	"schemas":                        nil,
+	"state":                          nil,
+	"state/postgres":                 {"state"},
+	"state/statetest":                {"state"},
+	"extract/wire":                   {"state"},
+	"extract":                        {"extract/wire", "schemas", "state"},
+	"extract/sandbox":                {"extract/sandbox/servers", "schemas"},
+	"extract/sandbox/servers":        {"schemas"},
+	"transform":                      {"schemas"},
+	"load":                           {"schemas", "state"},
+	"load/iceberg":                   {"load", "load/parquet", "schemas", "state"}, // its tables are Parquet files, which that package writes
+	"load/loadtest":                  {"load", "schemas", "state"},
+	"load/duckdb":                    {"load", "schemas", "state"},
+	"load/parquet":                   {"load", "schemas", "state"},
+	"load/postgres":                  {"load", "schemas", "state"},
+	"load/postgres/pgtest":           nil,
+	"cmd/internal/signature":         {"extract/wire"},
+	"cmd/internal/config":            {"cmd/internal/serve/schedule", "cmd/internal/signature", "extract/wire", "schemas", "state"},
+	"cmd/internal/imports":           {"schemas"},
+	"cmd/internal/prose":             nil, // a separate program, for make prose
+	"cmd/internal/release":           nil, // a separate program, for make release
+	"cmd/internal/pipeline":          {"cmd/internal/pipeline/forecast", "cmd/internal/pipeline/proof", "extract", "extract/wire", "transform", "load", "schemas", "state"},
+	"cmd/internal/pipeline/forecast": {"schemas"},
+	"cmd/internal/pipeline/proof":    nil, // gets facts and returns a verdict
+	"cmd/penstock":                   {"*"},
 
 	"cmd/internal/fleet":        {"cmd/internal/pipeline", "schemas", "state"},
 	"cmd/internal/fleet/queue":  {"state"},

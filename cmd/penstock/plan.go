@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 	"github.com/penstock-data/penstock/load"
 )
 
@@ -105,8 +106,8 @@ func (a *app) hasData(c *config.Config, d config.Destination) bool {
 }
 
 // forecast returns what the run is expected to take, based on past runs.
-func (r *openedRun) forecast(past history, deadline time.Duration) pipeline.Forecast {
-	return pipeline.NewForecast(pipeline.Knowledge{
+func (r *openedRun) forecast(past history, deadline time.Duration) forecast.Forecast {
+	return forecast.New(forecast.Knowledge{
 		Streams: plain(r.streams), History: past.streams, Lane: r.lane,
 		Last: past.last, PageSize: past.pageSize, Deadline: deadline,
 	})
@@ -114,7 +115,7 @@ func (r *openedRun) forecast(past history, deadline time.Duration) pipeline.Fore
 
 // forecastFromHistory returns the forecast of a run, based on the history in its first open destination. It
 // returns nil if there is no open destination, or if the history cannot be read.
-func (r *openedRun) forecastFromHistory(ctx context.Context) *pipeline.Forecast {
+func (r *openedRun) forecastFromHistory(ctx context.Context) *forecast.Forecast {
 	if len(r.dests) == 0 {
 		return nil
 	}
@@ -127,13 +128,13 @@ func (r *openedRun) forecastFromHistory(ctx context.Context) *pipeline.Forecast 
 }
 
 // lane returns the lane of a stream: the client that the stream uses, and the client's rate.
-func (r *openedRun) lane(stream string) pipeline.Lane {
+func (r *openedRun) lane(stream string) forecast.Lane {
 	name := stream
 	if r.source.wires[name] == nil {
 		s, _ := r.conf.Stream(stream)
 		name = string(s.Surface)
 	}
-	l := pipeline.Lane{Name: name, Rate: guessedRate}
+	l := forecast.Lane{Name: name, Rate: guessedRate}
 	if w := r.source.wires[name]; w != nil {
 		if g := w.Governor().Stats(); g.Limit.Limit > 0 {
 			l.Rate, l.Known = g.Allowed, true
@@ -144,14 +145,14 @@ func (r *openedRun) lane(stream string) pipeline.Lane {
 
 // history is what a destination stores about earlier runs.
 type history struct {
-	streams  map[string]pipeline.History
-	last     pipeline.RunDuration
+	streams  map[string]forecast.History
+	last     forecast.RunDuration
 	pageSize float64
 }
 
 // readHistory collects what each stream took in the last run that read it.
 func readHistory(ctx context.Context, d load.Destination, name string) (history, error) {
-	past := history{streams: map[string]pipeline.History{}}
+	past := history{streams: map[string]forecast.History{}}
 	newest := map[string]string{}
 	err := scan(ctx, d, load.Certificates, func(r row) error {
 		stream, run := r.text("stream"), r.text("run")
@@ -160,7 +161,7 @@ func readHistory(ctx context.Context, d load.Destination, name string) (history,
 		}
 		h := past.streams[stream]
 		if run != newest[stream] {
-			h = pipeline.History{}
+			h = forecast.History{}
 		}
 		newest[stream] = run
 		h.Records = max(h.Records, r.number("fetched"))
@@ -185,13 +186,13 @@ func (past *history) readRuns(ctx context.Context, d load.Destination, name stri
 			return nil
 		}
 		newest = run
-		past.last = pipeline.RunDuration{Requests: c.Requests, Seconds: took.Seconds()}
+		past.last = forecast.RunDuration{Requests: c.Requests, Seconds: took.Seconds()}
 		past.pageSize = c.Bytes / max(c.Pages, 1)
 		return nil
 	})
 }
 
-func printForecast(w io.Writer, f pipeline.Forecast, deadline time.Duration) {
+func printForecast(w io.Writer, f forecast.Forecast, deadline time.Duration) {
 	g := newGrid("stream", "through", "#pages", "#requests", "#rows", "#bytes", "#takes", "#ends after", "basis", "")
 	for _, s := range f.Streams {
 		note := ""

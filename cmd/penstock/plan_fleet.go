@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/fleet/sizing"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 )
 
 // fleetFlags are the flags of plan --fleet.
@@ -60,7 +61,7 @@ type fleetRow struct {
 }
 
 // planFleet simulates fleets of one to 64 workers, based on the forecast of one workspace.
-func planFleet(f pipeline.Forecast, families [][]string, w fleetFlags, within time.Duration) (fleetPlan, error) {
+func planFleet(f forecast.Forecast, families [][]string, w fleetFlags, within time.Duration) (fleetPlan, error) {
 	within = cmp.Or(within, nightly)
 	spaces := sizing.Workspaces{Count: w.workspaces, Parts: partsOf(f, families, w.records), Skew: unlikeSizes, Latency: answerLatency,
 		Rate: rateOf(f)}
@@ -84,7 +85,7 @@ func planFleet(f pipeline.Forecast, families [][]string, w fleetFlags, within ti
 
 // rateOf returns the requests per second of one workspace. Its credentials are used in parallel, so the
 // slowest lane decides.
-func rateOf(f pipeline.Forecast) float64 {
+func rateOf(f forecast.Forecast) float64 {
 	lanes := map[string]float64{}
 	last := 1e-3
 	for _, s := range f.Streams {
@@ -96,8 +97,8 @@ func rateOf(f pipeline.Forecast) float64 {
 
 // partsOf returns the units of one workspace. families are the names of the streams that a unit reads
 // together. Small families are merged into one unit.
-func partsOf(f pipeline.Forecast, families [][]string, records int64) []sizing.UnitWork {
-	of := map[string]pipeline.StreamForecast{}
+func partsOf(f forecast.Forecast, families [][]string, records int64) []sizing.UnitWork {
+	of := map[string]forecast.Stream{}
 	for _, s := range f.Streams {
 		of[s.Stream] = s
 	}
@@ -141,7 +142,7 @@ func (r *openedRun) familiesOf() [][]string {
 	return all
 }
 
-func (a *app) printFleetPlan(r *openedRun, f pipeline.Forecast, options fleetFlags, within time.Duration) error {
+func (a *app) printFleetPlan(r *openedRun, f forecast.Forecast, options fleetFlags, within time.Duration) error {
 	p, err := planFleet(f, r.familiesOf(), options, within)
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -82,8 +83,8 @@ type Config struct {
 	Locks *StreamLocks
 
 	Options  Options
-	Forecast *Forecast   // the expected cost of the run; nil: unknown
-	Progress func(Event) // called with each event, from many goroutines; may be nil
+	Forecast *forecast.Forecast // the expected cost of the run; nil: unknown
+	Progress func(Event)        // called with each event, from many goroutines; may be nil
 
 	// Now returns the time for rows, certificates and reports. All processes that share the state use the same
 	// clock: see [state.Store]. nil is this machine's clock.

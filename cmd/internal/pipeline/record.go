@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
 )
@@ -103,7 +104,7 @@ type runCounts struct {
 	Pages    int                 `json:"pages"`
 	Bytes    int64               `json:"bytes"`
 	Backfill string              `json:"backfill,omitempty"`
-	Forecast *Outlook            `json:"forecast,omitempty"`
+	Forecast *forecast.Outlook   `json:"forecast,omitempty"`
 	Streams  map[Status]int      `json:"streams"`
 	Open     map[Status][]string `json:"open,omitempty"`  // streams that are not complete
 	Words    map[string]string   `json:"words,omitempty"` // the error of each such stream
@@ -173,7 +174,9 @@ func (r *run) finish(ctx context.Context, err error) (Report, error) {
 		Requests: int(r.requestCount.Load()), Streams: r.reports, Err: err, cause: context.Cause(ctx),
 	}
 	rep.summarise()
-	rep.Forecast = r.Forecast.against(rep)
+	if r.Forecast != nil && (rep.Status == StatusComplete || rep.Status == StatusPartial) { // one that was stopped cannot be compared
+		rep.Forecast = r.Forecast.Compare(int64(rep.Requests), rep.Ended.Sub(rep.Started))
+	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordGrace)
 	defer cancel()
 	if ctx.Err() == nil {

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -83,16 +84,16 @@ type StreamReport struct {
 
 // Report is the outcome of a run.
 type Report struct {
-	Run      string         `json:"run"`
-	Pipeline string         `json:"pipeline"`
-	Source   string         `json:"source,omitempty"` // the source, if the pipeline has several
-	Status   Status         `json:"status"`
-	Started  time.Time      `json:"started_at"`
-	Ended    time.Time      `json:"ended_at"`
-	Requests int            `json:"requests"`           // requests to the source, each counted once even if destinations share the answer
-	Forecast *Outlook       `json:"forecast,omitempty"` // comparison with the forecast
-	Streams  []StreamReport `json:"streams"`
-	Err      error          `json:"-"` // the run's own error; nil if only streams had errors
+	Run      string            `json:"run"`
+	Pipeline string            `json:"pipeline"`
+	Source   string            `json:"source,omitempty"` // the source, if the pipeline has several
+	Status   Status            `json:"status"`
+	Started  time.Time         `json:"started_at"`
+	Ended    time.Time         `json:"ended_at"`
+	Requests int               `json:"requests"`           // requests to the source, each counted once even if destinations share the answer
+	Forecast *forecast.Outlook `json:"forecast,omitempty"` // comparison with the forecast
+	Streams  []StreamReport    `json:"streams"`
+	Err      error             `json:"-"` // the run's own error; nil if only streams had errors
 
 	cause   error // cause of a stop
 	partial bool  // Err concerns only some of the destinations

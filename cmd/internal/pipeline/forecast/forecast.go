@@ -1,4 +1,5 @@
-package pipeline
+// Package forecast computes what a run will cost, from the costs of earlier runs and without any request.
+package forecast
 
 import (
 	"math"
@@ -47,8 +48,8 @@ type RunDuration struct {
 	Seconds  float64
 }
 
-// StreamForecast is the expected cost of one stream.
-type StreamForecast struct {
+// Stream is the expected cost of one stream.
+type Stream struct {
 	Stream   string  `json:"stream"`
 	Lane     string  `json:"lane"`
 	Pages    int64   `json:"pages"`
@@ -63,14 +64,14 @@ type StreamForecast struct {
 
 // Forecast is the expected cost of a run, computed without any request.
 type Forecast struct {
-	Pages    int64            `json:"pages"`
-	Requests int64            `json:"requests"`
-	Records  int64            `json:"records"`
-	Bytes    int64            `json:"bytes"`
-	Seconds  float64          `json:"seconds"`
-	Guessed  int              `json:"guessed"` // streams without a history
-	Skipped  int              `json:"skipped"` // streams that end after the deadline
-	Streams  []StreamForecast `json:"streams"`
+	Pages    int64    `json:"pages"`
+	Requests int64    `json:"requests"`
+	Records  int64    `json:"records"`
+	Bytes    int64    `json:"bytes"`
+	Seconds  float64  `json:"seconds"`
+	Guessed  int      `json:"guessed"` // streams without a history
+	Skipped  int      `json:"skipped"` // streams that end after the deadline
+	Streams  []Stream `json:"streams"`
 }
 
 // Assumptions about a stream that was never read.
@@ -81,10 +82,10 @@ const (
 	guessProbes   = 6 // probes of an unknown endpoint, sent once
 )
 
-// NewForecast adds up the costs of the streams. The streams of a lane run one after the other at the lane's
+// New adds up the costs of the streams. The streams of a lane run one after the other at the lane's
 // rate, and lanes run in parallel. If the last run took longer than the rate limits explain, the forecast is
 // stretched accordingly.
-func NewForecast(k Knowledge) Forecast {
+func New(k Knowledge) Forecast {
 	var f Forecast
 	records := map[string]int64{}
 	lanes := map[string]float64{} // seconds
@@ -106,7 +107,7 @@ func NewForecast(k Knowledge) Forecast {
 	return f
 }
 
-func (f *Forecast) add(s StreamForecast) {
+func (f *Forecast) add(s Stream) {
 	f.Pages += s.Pages
 	f.Requests += s.Requests
 	f.Records += s.Records
@@ -151,8 +152,8 @@ func (f *Forecast) cut(deadline time.Duration) {
 }
 
 // forecast returns the expected cost of one stream, given the records of the streams before it.
-func (k Knowledge) forecast(s schemas.Stream, records map[string]int64) StreamForecast {
-	one := StreamForecast{Stream: s.Name, Basis: Guessed}
+func (k Knowledge) forecast(s schemas.Stream, records map[string]int64) Stream {
+	one := Stream{Stream: s.Name, Basis: Guessed}
 	h, known := k.History[s.Name]
 	parents, fed := records[s.Parent]
 	switch {
@@ -186,14 +187,11 @@ type Outlook struct {
 	SecondsError  float64 `json:"seconds_error"`
 }
 
-// against compares a finished run with f. It returns nil if there is no forecast, or if the run failed or was stopped.
-func (f *Forecast) against(r Report) *Outlook {
-	if f == nil || r.Status != StatusComplete && r.Status != StatusPartial {
-		return nil
-	}
+// Compare compares f with what a run needed.
+func (f *Forecast) Compare(requests int64, took time.Duration) *Outlook {
 	o := &Outlook{Requests: f.Requests, Seconds: round3(f.Seconds), Guessed: f.Guessed}
-	o.RequestsError = off(float64(r.Requests), float64(f.Requests))
-	o.SecondsError = off(r.Ended.Sub(r.Started).Seconds(), f.Seconds)
+	o.RequestsError = off(float64(requests), float64(f.Requests))
+	o.SecondsError = off(took.Seconds(), f.Seconds)
 	return o
 }
 

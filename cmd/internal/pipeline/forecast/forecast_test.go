@@ -1,4 +1,4 @@
-package pipeline
+package forecast
 
 import (
 	"testing"
@@ -33,8 +33,8 @@ func knowledge() Knowledge {
 
 func TestForecast(t *testing.T) {
 	k := knowledge()
-	f := NewForecast(k)
-	by := map[string]StreamForecast{}
+	f := New(k)
+	by := map[string]Stream{}
 	for _, s := range f.Streams {
 		by[s.Stream] = s
 	}
@@ -49,27 +49,23 @@ func TestForecast(t *testing.T) {
 	require.InDelta(t, 10.12, by["a.one"].Ends, 1e-9)
 
 	k.Deadline = time.Second
-	f = NewForecast(k)
+	f = New(k)
 	require.Equal(t, 2, f.Skipped)
 	require.False(t, f.Streams[0].Skipped)
 	require.True(t, f.Streams[1].Skipped)
 
 	k.Deadline = 0
 	k.Last = RunDuration{Requests: 1023, Seconds: 40}
-	require.InDelta(t, 40, NewForecast(k).Seconds, 1e-9, "as slow as the last run")
+	require.InDelta(t, 40, New(k).Seconds, 1e-9, "as slow as the last run")
 	k.Last = RunDuration{Requests: 2046, Seconds: 40}
-	require.InDelta(t, 20, NewForecast(k).Seconds, 1e-9, "half the requests take half the time")
+	require.InDelta(t, 20, New(k).Seconds, 1e-9, "half the requests take half the time")
 	k.Last = RunDuration{Requests: 23, Seconds: 5}
-	require.InDelta(t, 5+10.12*1000/1023, NewForecast(k).Seconds, 1e-9, "further requests take the time of the rate limit")
+	require.InDelta(t, 5+10.12*1000/1023, New(k).Seconds, 1e-9, "further requests take the time of the rate limit")
 	k.Last = RunDuration{Requests: 1023, Seconds: 1}
-	require.InDelta(t, 10.12, NewForecast(k).Seconds, 1e-9, "never faster than the rate limit")
+	require.InDelta(t, 10.12, New(k).Seconds, 1e-9, "never faster than the rate limit")
 }
 
-func TestOutlook(t *testing.T) {
+func TestCompare(t *testing.T) {
 	f := &Forecast{Requests: 100, Seconds: 10}
-	r := Report{Status: StatusComplete, Requests: 110, Started: time.Unix(0, 0), Ended: time.Unix(8, 0)}
-	require.Equal(t, &Outlook{Requests: 100, Seconds: 10, RequestsError: 0.1, SecondsError: -0.2}, f.against(r))
-	r.Status = StatusStopped
-	require.Nil(t, f.against(r))
-	require.Nil(t, (*Forecast)(nil).against(r))
+	require.Equal(t, &Outlook{Requests: 100, Seconds: 10, RequestsError: 0.1, SecondsError: -0.2}, f.Compare(110, 8*time.Second))
 }
