@@ -107,7 +107,8 @@ func requireOneRow(done sql.Result, err error) error {
 }
 
 // AppendAgain appends a stored event to the inbox again, so that it is applied once more, and returns its new ordinal. A
-// dead letter becomes a normal event.
+// dead letter becomes a normal event. AppendAgain returns, wrapped, [ErrNoEvent] if the event is not stored, and
+// [ErrInboxFull] if there is no room for a copy.
 func (b *InboxFile) AppendAgain(ctx context.Context, ordinal int64) (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -129,7 +129,7 @@ func TestInboxRepetitions(t *testing.T) {
 	check("after trimming and a restart")
 }
 
-// A delivery conflicts with the first one even if that is in the same group and not yet written.
+// A delivery conflicts with the first delivery of its id even if that is in the same group and not yet written.
 func TestInboxConflictWithinAGroup(t *testing.T) {
 	b := openInbox(t, t.TempDir(), InboxOptions{})
 	var group []*Delivery

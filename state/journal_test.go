@@ -135,7 +135,7 @@ func TestJournalRuns(t *testing.T) {
 	require.False(t, ok)
 }
 
-// One pipeline's share of the journal is limited, however large its reports. // Invariant 6
+// The size of a pipeline's records in the journal is limited, however large its reports are. // Invariant 6
 func TestJournalIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	j, err := OpenJournal(t.Context(), dir)

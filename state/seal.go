@@ -15,7 +15,7 @@ import (
 // secret to this slot, or the address has changed. Such a secret is never used. // Invariant 10
 var ErrBound = errors.New("the secret was not stored for this place")
 
-// boundTo is the beginning of a stored secret. The slot and the origin that the secret is for follow.
+// boundTo is the beginning of a stored secret. After it come the slot and the origin for which the secret was stored.
 const boundTo = "penstock-secret-1 "
 
 type binding struct {

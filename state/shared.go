@@ -49,9 +49,9 @@ func (s *LockedFile) open() error {
 	return nil
 }
 
-// Change takes the lock, reads the file into mem, calls the function change, and writes mem back if that returns true.
+// Change takes the lock, reads the file into mem, calls the function change, and writes mem back if change returns true.
 // If another process holds the lock, Change returns false at once. The lock is usually held for microseconds, so the
-// caller should try again soon. After some seconds, it should treat the other process as stopped.
+// caller should try again soon. After some seconds, the caller should treat the other process as stopped.
 //
 // Bytes of mem beyond the end of the file are zero. For a new file, all are zero. A process that is killed during a
 // write may have written only a part, so the content needs a checksum or the like, by which the caller detects this.

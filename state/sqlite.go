@@ -96,7 +96,7 @@ func shareSQLite(ctx context.Context, path string, wait time.Duration, migration
 
 // readSQLite opens the file at path for reading. Another process may be writing it. It returns, wrapped,
 // [fs.ErrNotExist] if there is no file, [ErrExposed] if others can access the file, and [ErrNewer] as [openSQLite]
-// does. It also returns an error if migrations have not been run yet. A writer has to open the file first then.
+// does. It also returns an error if not all migrations were run on the file. openSQLite runs them.
 func readSQLite(ctx context.Context, path string, migrations []string) (*sqliteFile, error) {
 	if _, err := os.Lstat(path); err != nil {
 		return nil, fmt.Errorf("open state: %w", err)

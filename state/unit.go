@@ -69,12 +69,12 @@ func DistinctUnits(units []Unit) []Unit {
 
 // UnitFilter selects units. The zero value selects all.
 type UnitFilter struct {
-	Run      string // "" for any; the same for the others
-	Pipeline string
-	Source   *string
-	Active   bool  // only units that have not ended
-	After    int64 // only units with a greater ID
-	Limit    int   // greatest number of units to return; 0 is 1,000
+	Run      string  // "" for any
+	Pipeline string  // "" for any
+	Source   *string // nil for any
+	Active   bool    // only units that have not ended
+	After    int64   // only units with a greater ID
+	Limit    int     // greatest number of units to return; 0 is 1,000
 }
 
 // Claim says which units a worker wants.

@@ -64,7 +64,7 @@ func NewVaultIn(safe Safe) *Vault { return &Vault{safe: safe, step: func(string)
 // Observe sets a function that is called at each step of storing a secret, so that tests can end the process there.
 func (v *Vault) Observe(step func(string)) { v.step = step }
 
-// Step reports a step outside of the vault to its observer.
+// Step calls the function set by Observe for a step outside of the vault.
 func (v *Vault) Step(name string) { v.step(name) }
 
 // Check returns [ErrExposed], wrapped, if the place is not safe for secrets.
@@ -92,10 +92,10 @@ func (s *Slot) Name() string { return s.name }
 func (s *Slot) Where() string { return s.vault.safe.Where(s.name) }
 
 // Now returns the current time by the clock that all users of the slot share: see [Store]. Times stored in the slot
-// use it.
+// are by this clock.
 func (s *Slot) Now() time.Time { return s.vault.safe.Now() }
 
-// Step reports a step outside of the vault to its observer.
+// Step calls the function set by [Vault.Observe] for a step outside of the vault.
 func (s *Slot) Step(name string) { s.vault.step(name) }
 
 // Lock takes the slot for this process, and waits for another process that holds it. It returns [ErrLocked], wrapped,
@@ -139,7 +139,7 @@ func (s *Slot) Remove() error {
 // Note returns the note, or nil if there is none.
 func (s *Slot) Note() ([]byte, error) { return s.vault.safe.Read(s.name, EntryNote) }
 
-// SetNote replaces the note, like SetSecret. It must contain no secret.
+// SetNote replaces the note, which must contain no secret. When it returns nil, the change is durable.
 func (s *Slot) SetNote(text []byte) error { return s.write(EntryNote, text) }
 
 func (s *Slot) write(what Entry, text []byte) error {

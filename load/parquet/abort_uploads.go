@@ -37,9 +37,10 @@ func (b *bucket) knownUploads() []unfinishedUpload {
 	return b.unfinished
 }
 
-// abortUploads aborts uploads that no commit can use. A file's name begins with the number of a
-// generation. If that generation already exists, no later manifest will name the file, even if a
-// process is still sending it. Other uploads may be in progress, and are kept for a day.
+// abortUploads aborts uploads that no commit can use. A file's name begins with the number of the
+// generation for which it is written. If a generation with this number already exists, no later manifest
+// will name the file, even if a process is still sending it. Other uploads may be in progress, and are
+// kept for a day.
 func (s *bucketStore) abortUploads(ctx context.Context, all []unfinishedUpload, sequence int64) {
 	n := 0
 	for _, p := range all {

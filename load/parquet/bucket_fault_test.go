@@ -68,7 +68,7 @@ func testBucketTwoWriters(t *testing.T, s *store) {
 }
 
 // TestBucketFaults makes each request of a commit fail in turn, in each way. Whatever the commit
-// reports, it has taken effect completely or not at all, and the next one succeeds.
+// reports, it has taken effect completely or not at all, and the next commit succeeds.
 func TestBucketFaults(t *testing.T) { onStores(t, testBucketFaults) }
 
 func testBucketFaults(t *testing.T, s *store) {
@@ -141,8 +141,8 @@ func testBucketFaults(t *testing.T, s *store) {
 	}
 }
 
-// TestBucketStopped suspends a commit before its last request, until other commits have made, outdated
-// and removed the generation that it would make.
+// TestBucketStopped suspends a commit before its last request. Meanwhile, other commits make a generation
+// with the same number, replace it, and remove it. The suspended commit then fails with state.ErrMoved.
 func TestBucketStopped(t *testing.T) { onStores(t, testBucketStopped) }
 
 func testBucketStopped(t *testing.T, s *store) {

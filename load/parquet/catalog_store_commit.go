@@ -76,9 +76,10 @@ func (d *tableGeneration) others() []string {
 	return sorted(d.otherCommits)
 }
 
-// commitAfter stores the manifest m and returns a commit for it. If another commit came first, it calls
-// the function moved, if that is not nil, which may change m so that m follows that commit. If m then
-// does not follow the current commit, commitAfter returns [state.ErrMoved].
+// commitAfter stores the manifest m and returns a commit for it. Before that, it calls the function
+// moved, unless it is nil, with the current manifest. If another commit came first, moved may change m so
+// that m follows that commit. If m then does not follow the current commit, commitAfter returns
+// [state.ErrMoved].
 func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved func(base, m *manifest) bool) (Commit, error) {
 	m.store, m.dir = d.tables, d.key
 	if d.parentID == nil {

@@ -121,8 +121,8 @@ func (x *tx) logRow(t *table, action string, before, after *rowAt, at int64) err
 	return x.flushLog(context.Background())
 }
 
-// flushLog adds the collected rows to the log table as one batch. Every fourth full batch writes a file.
-// The caller holds the log's mutex, or is the only user of the log.
+// flushLog adds the collected rows to the log table as one batch. After every fourth full batch, it
+// writes the batches to a file. The caller holds the log's mutex, or is the only user of the log.
 func (x *tx) flushLog(ctx context.Context) error {
 	if x.log == nil || x.log.b == nil || x.log.b.Field(0).Len() == 0 {
 		return nil

@@ -12,8 +12,8 @@ import (
 
 const (
 	smallRows       = 32 << 10 // segments with fewer rows are merged with segments of the same size class
-	mergeCount      = 8        // segments of a size class that trigger a merge
-	mergeLargeCount = 512      // segments that are not small that trigger a merge of mergeCount of them
+	mergeCount      = 8        // small segments of a size class are merged when there are so many
+	mergeLargeCount = 512      // other segments are merged, mergeCount at a time, when there are so many
 )
 
 // compact merges segments. Eight segments of a size class become one segment of the next class, which

@@ -3,10 +3,11 @@
 // Each stream has a folder of generations, which are immutable. root/<stream>/current is a symbolic
 // link to the current generation. A generation has one folder of files, <table>/*.parquet, for the
 // stream's table, for each of its child tables, and for each of penstock's internal tables. A commit
-// replaces the link by rename(2), which publishes rows, schemas and cursor in one step. The file _manifest.json
-// in each generation lists what belongs to the generation. Unchanged files are hard-linked into the
-// next generation. A commit that changes no file makes no generation: it stores the new cursor beside
-// the link. The table of [load.State] then still shows the cursor that was stored with the generation.
+// replaces the link by rename(2), which publishes rows, schemas and cursor in one step. The file
+// _manifest.json in each generation lists what belongs to the generation. Unchanged files are
+// hard-linked into the next generation. A commit that changes no file makes no generation, and stores
+// the new cursor beside the link. The table of [load.State] then still shows the cursor that was stored
+// with the generation.
 //
 // Readers do not need penstock:
 //

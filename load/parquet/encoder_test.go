@@ -65,7 +65,7 @@ func (c column) list(r *rapid.T, b array.Builder) {
 	}
 }
 
-// maybe draws a value, or null with probability 1/rare; 0: never null.
+// maybe draws a value, or null with probability 1/rare. If rare is 0, it never draws null.
 func (c column) maybe(r *rapid.T, b array.Builder, rare int) {
 	if rare > 0 && rapid.IntRange(1, rare).Draw(r, "null") == 1 {
 		b.AppendNull()
@@ -74,7 +74,8 @@ func (c column) maybe(r *rapid.T, b array.Builder, rare int) {
 	c.draw(r, b)
 }
 
-// part draws rows of the columns, as slices of longer arrays. Null lists may have values behind them.
+// part draws rows of the columns, as slices of longer arrays. A null list may still have elements in its
+// array, which readers must skip.
 func part(r *rapid.T, s *arrow.Schema, of []column, rare int) ([]arrow.Array, int) {
 	n := rapid.IntRange(1, 60).Draw(r, "rows")
 	skip := rapid.IntRange(0, n-1).Draw(r, "skip")
@@ -103,7 +104,7 @@ func part(r *rapid.T, s *arrow.Schema, of []column, rare int) ([]arrow.Array, in
 	return out, out[0].Len()
 }
 
-// hollow makes the last list null, but keeps its values.
+// hollow makes the last list null, but keeps its elements in the array.
 func hollow(l *array.List) arrow.Array {
 	valid := make([]byte, (l.Len()+7)/8)
 	nulls := 1

@@ -51,7 +51,7 @@ func TestSyncFails(t *testing.T) {
 	}
 }
 
-// TestDiskFull limits the free space to each size in turn, so that the disk is full at every stage of a
+// TestDiskFull limits the free space to more and more sizes, so that the disk is full at every stage of a
 // commit.
 func TestDiskFull(t *testing.T) {
 	if os.Getuid() != 0 {
@@ -251,8 +251,8 @@ func TestPowerCut(t *testing.T) {
 	t.Logf("%d states", states)
 }
 
-// check simulates a power cut and opens the lake. stage is how many of the two contents are known to be
-// committed.
+// check simulates a power cut and opens the lake. The parameter stage is the number of commits that have
+// returned successfully.
 func (p *platter) check(t *testing.T, stage int, left string) {
 	if _, err := os.Lstat(p.root); err != nil {
 		return

@@ -63,7 +63,7 @@ func (m *merge) fitOne(ctx context.Context, want schemas.Table) error {
 	return nil
 }
 
-// carryOut creates or changes a table as planned. If the table is new, t is nil.
+// carryOut creates or changes a table according to the plan. If the table is new, t is nil.
 func (x *tx) carryOut(ctx context.Context, t *table, p load.Plan) error {
 	if p.Empty() {
 		return nil

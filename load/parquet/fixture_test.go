@@ -106,7 +106,7 @@ func must(t testing.TB, l *Lake, n int, from state.Cursor, records ...lead) stat
 	return next
 }
 
-// names returns the living records, each as `id:name:title`.
+// names returns the records that are not deleted, each as `id:name:title`.
 func names(t testing.TB, l *Lake) map[string]bool {
 	t.Helper()
 	titles := map[string]string{}

@@ -17,8 +17,8 @@ import (
 
 // keyCache caches the keys of a stream's rows in one list per file, so that a pass of many transactions
 // reads the key columns of each file once. Most passes visit the files in order and need only the last
-// few lists. So adding a long list evicts the oldest ones. If an evicted list is needed again, it is
-// kept in the scratch file from then on. // Invariant 6
+// few lists. So if the long lists in memory have more than recentRows rows together, the oldest lists are
+// evicted. If an evicted list is needed again, it is kept in the scratch file from then on. // Invariant 6
 type keyCache struct {
 	lists   map[string]*keylist
 	recent  []string        // names of the long lists in memory, oldest first

@@ -128,7 +128,7 @@ func TestRetention(t *testing.T) {
 	require.Equal(t, "PAR1", string(magic))
 }
 
-// outside opens files like other programs do: through links.
+// outside opens files as other programs do, through links.
 type outside struct{ streamStore }
 
 func (outside) open(_ context.Context, f *file) (input, error) { return os.Open(f.path()) }

@@ -93,8 +93,8 @@ func (m *merge) familyOf(t *table, p *load.Staged, pending []*load.Staged) *fami
 	return f
 }
 
-// append keeps rows of an internal table in memory. The commit writes them as one file. Only the log of
-// changes can have many rows, and is also written before: see [tx.flushLog].
+// append keeps rows of an internal table in memory. The commit writes them as one file. The log of row
+// changes can have many rows, so parts of it are written before the commit: see [tx.flushLog].
 func (x *tx) append(table string, batches ...arrow.RecordBatch) error {
 	own := x.internal[table]
 	if own == nil {

@@ -31,10 +31,10 @@ func (f *folder) passOf(run string) *pass {
 	return f.pass
 }
 
-// carried returns a bitset for a segment, in which the bits of the rows are set that the pass has seen so
-// far, including this transaction. Rows that the pass wrote before this process started are recognized
-// by their run ID. In a table without a key, each staged row sets the bit of one of the equal rows. A
-// pass of such a table is one transaction, so it starts with no bits set.
+// carried returns the bitset of a segment. A bit is set if the pass, including this transaction, has seen
+// the row. Rows that the pass wrote before this process started are recognized by their run ID. In a
+// table without a key, each staged row sets the bit of one of the equal rows. A pass of such a table is
+// one transaction, so it starts with no bits set.
 func (x *tx) carried(ctx context.Context, s *segment) (bitset, error) {
 	if b := x.bits[s.ID]; b != nil {
 		return b, nil
@@ -63,7 +63,8 @@ func (x *tx) carried(ctx context.Context, s *segment) (bitset, error) {
 }
 
 // full reports whether the pass has seen all current rows of a segment. It is exact only for tables
-// without a key: in others, a row may have ended after it was seen.
+// without a key. In other tables, a row that ended after the pass had seen it is counted twice, so full
+// may return true too early.
 func (x *tx) full(ctx context.Context, s *segment) (bool, error) {
 	b, err := x.carried(ctx, s)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// position is the cursor of a stream after commits that wrote no rows, since the current generation was
-// made. It is stored in a file beside the link, and is valid for that generation only. So no reader
+// position is the cursor of a stream if commits have changed only the cursor since the current generation
+// was made. It is stored in a file beside the link, and is valid for that generation only. So no reader
 // ever sees the cursor together with rows of another generation. // Invariant 2
 type position struct {
 	Of     generation `json:"of"`
@@ -101,8 +101,8 @@ func (d *dirGeneration) move(_ context.Context, m *manifest) error {
 	return d.disk.flushDir(d.root)
 }
 
-// scanState passes the stream's row of [load.State] to the function visit. It is used if the cursor has
-// changed since the generation's files were written, because these still have the old row.
+// scanState passes the stream's row of [load.State] to the function visit. It is called if the cursor has
+// changed since the generation's files were written, because these files still have the old row.
 func (m *manifest) scanState(columns []string, visit func(arrow.RecordBatch) error) error {
 	row := []any{m.Pipeline, m.Stream, m.Cursor, m.Sequence, m.MovedAt}
 	schema, err := load.Select(load.State.Columns, columns)

@@ -42,8 +42,8 @@ func TestCursorOnlyCommits(t *testing.T) {
 	require.Equal(t, wanted(after...), names(t, l))
 }
 
-// TestCursorOnlyFence commits only a cursor, even the same one, while another transaction is in
-// progress. // Invariant 13
+// TestCursorOnlyFence commits only a cursor, even the same cursor, while another transaction is in
+// progress. The other transaction then fails with state.ErrMoved. // Invariant 13
 func TestCursorOnlyFence(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lake")
 	l, other := openLake(t, path, Options{}), openLake(t, path, Options{})
@@ -61,8 +61,8 @@ func TestCursorOnlyFence(t *testing.T) {
 	require.Equal(t, at, now)
 }
 
-// TestPositionOfOther puts in place a position file of another generation with the same sequence
-// number.
+// TestPositionOfOther checks that a position file of another generation with the same sequence number is
+// ignored, and that a damaged one is an error.
 func TestPositionOfOther(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
 	at := must(t, l, 1, "", before...)

@@ -14,12 +14,12 @@ import (
 // suppliedRow is a staged row, and the row of the table that it matches.
 type suppliedRow struct {
 	fingerprint fingerprint
-	mark        uint64 // see [markAt]; of the staged row
+	mark        uint64 // mark of the staged row: see [markAt]
 	ordinal     int64
 	ref         ref
 
 	seg     *segment // nil: no row of the table matches
-	rank    int      // index of seg
+	rank    int      // index of seg among the table's segments
 	row     uint32
 	have    uint64 // the matching row's mark
 	outcome rowOutcome

@@ -40,8 +40,8 @@ func (m *fakeStore) put(key string, r *http.Request, absent bool) bool {
 	return true
 }
 
-// page returns two names after the name after, below a prefix and cut at the delimiter; and the last
-// name if there are more.
+// page returns at most two names that begin with prefix and come after the name in after. It cuts names
+// after the delimiter. If there are more names, next is the last name of the page.
 func (m *fakeStore) page(prefix, delimiter, after string) (names []string, next string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -200,7 +200,7 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// stumbles makes the first two requests of each method fail.
+// stumbles returns a handler that lets the first two requests of each method fail.
 func stumbles(to http.HandlerFunc) http.Handler {
 	var mu sync.Mutex
 	seen := map[string]int{}

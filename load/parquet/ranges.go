@@ -50,8 +50,8 @@ func rangesOf(r *pqfile.Reader) ([]Range, error) {
 	return out, nil
 }
 
-// statistics merges the statistics of a column over all row groups; nil if a row group has none. known
-// reports whether the bounds cover all values.
+// statistics merges the statistics of a column over all row groups. It returns nil if a row group has
+// none. The result known reports whether the bounds cover all values.
 func statistics(r *pqfile.Reader, column int) (all metadata.TypedStatistics, known bool, err error) {
 	known = true
 	for g := range r.NumRowGroups() {

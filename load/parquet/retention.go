@@ -10,9 +10,9 @@ const (
 	thinParts  = 64
 )
 
-// expired returns the generations that stay listed, including the first one. If a generation is
-// omitted, its files stay, because only the oldest listed generation determines which files are
-// removed. So a reader of an omitted generation can finish.
+// expired returns the generations that stay listed, always including the first. The files of an omitted
+// generation stay, because only the oldest listed generation determines which files are removed. So a
+// reader of an omitted generation can finish.
 func expired(all []generation, keepFor time.Duration) []generation {
 	part := max(keepFor/thinParts, time.Second)
 	var out []generation

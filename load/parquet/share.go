@@ -16,7 +16,7 @@ import (
 
 // If sources share a stream's tables, each source has its own folder in the stream's folder, with its
 // own generations. So sources commit independently. The folder is named like a Hive partition of the
-// source column. Without a catalog, the files have no source column.
+// source column, such as _penstock_source=berlin. Without a catalog, the files have no source column.
 const sourcePrefix = schemas.ColSource + "="
 
 var _ load.Sharer = (*Lake)(nil)

@@ -18,8 +18,8 @@ import (
 // sources add a column at the same time, both then give it the same ID.
 const byName = -1
 
-// numbersByName is the number of such IDs. Other engines assign IDs above the highest ID, and the limit
-// leaves room for these.
+// numbersByName is how many field IDs can be derived from names. Other engines assign IDs above the
+// table's highest ID, and this limit leaves room for them.
 const numbersByName = 1 << 30
 
 func (t *table) numberByName() {

@@ -23,8 +23,9 @@ const (
 	rowGroupBytes = 64 << 20
 	pageBytes     = 256 << 10 // one uncompressed page per column is in memory while a row group is written
 
-	// A column is dictionary-encoded if at most sampleDistinct of its first sampleRows rows differ. A
-	// dictionary that becomes too large costs half as much time again, and makes the file larger.
+	// A column is dictionary-encoded if its first sampleRows rows have at most sampleDistinct different
+	// values. A dictionary that becomes too large costs half as much time again, and makes the file
+	// larger.
 	sampleRows     = 2048
 	sampleDistinct = sampleRows / 4
 )

@@ -71,6 +71,6 @@ func (b *inbox) Append(ctx context.Context, e state.Event) (state.Appended, erro
 	return b.groups.Append(ctx, e)
 }
 
-// today is the number of days since 1970 by the database's clock. With the clock of a host, a wrong clock would make
-// all hosts forget deliveries.
+// today is the number of days since 1970 by the database's clock. If each host used its own clock, one wrong clock would
+// make all hosts forget deliveries.
 const today = "floor(extract(epoch FROM now()) / 86400)::integer"

@@ -92,8 +92,8 @@ func inboxManyAtOnce(t *testing.T, _ Rig, open func() state.Store) {
 	}
 }
 
-// inboxShared has a reader follow the events that several processes append. The reader sees all events without reading
-// earlier ordinals again.
+// inboxShared reads events while several processes append them. The reader sees all events, although it never reads
+// ordinals again that it has passed.
 func inboxShared(t *testing.T, r Rig, open func() state.Store) {
 	if !r.Shared {
 		b := inboxOf(t, opened(t, open), state.InboxOptions{})

@@ -12,8 +12,8 @@ import (
 
 // Rig is a kind of store under test.
 type Rig struct {
-	// Fresh creates a new place for one test. It returns a function that opens this place, as a further process would.
-	// The test closes what it opens.
+	// Fresh creates a new state for one test. It returns a function that opens this state, each time as another process
+	// would. The test closes what it opens.
 	Fresh func(t *testing.T) (open func() state.Store)
 	// Shared is set if several processes can have the inbox and the journal open at the same time.
 	Shared bool

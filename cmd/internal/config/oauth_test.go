@@ -79,7 +79,7 @@ func TestOAuthFaults(t *testing.T) {
 	}
 }
 
-// TestScopesAreTheLeast checks that a grant requests only the scopes that the pipelines need. (S15)
+// TestScopesAreTheLeast checks that a grant requests only the scopes that the pipelines need.
 func TestScopesAreTheLeast(t *testing.T) {
 	cat, err := schemas.Load()
 	require.NoError(t, err)
