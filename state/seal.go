@@ -32,8 +32,8 @@ func bind(b binding, text []byte) ([]byte, error) {
 	return bytes.Join([][]byte{[]byte(boundTo), head, []byte("\n"), text}, nil), nil
 }
 
-// unbind returns the text if it was stored for the place b, otherwise [ErrBound]. bound is false for a text from a
-// version that did not record the place.
+// unbind returns the text if it was stored for the place b, otherwise [ErrBound]. The result bound is false for a text
+// from a version that did not record the place; unbind returns such a text.
 func unbind(b binding, kept []byte) (text []byte, bound bool, err error) {
 	rest, bound := bytes.CutPrefix(kept, []byte(boundTo))
 	if !bound {

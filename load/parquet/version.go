@@ -34,7 +34,7 @@ func (m *merge) follow(ctx context.Context, f *family, versions []int32) error {
 	return nil
 }
 
-// followIn is follow for one segment. versions is in the order of the segment's rows.
+// followIn is follow for one segment. The parameter versions is in the order of the segment's rows.
 func (m *merge) followIn(ctx context.Context, f *family, s *segment, versions []int32) error {
 	columns := []string{schemas.ColRun}
 	if f.t.Mode == schemas.History {

@@ -146,8 +146,8 @@ func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secre
 	return wire.None(), "", nil
 }
 
-// oauth returns the OAuth credential of a surface. Each surface has its own, because its server or
-// scopes differ.
+// oauth returns the OAuth credential of a surface. The two surfaces of a source never share one, because
+// their servers or scopes differ.
 func (as *accounts) oauth(o *OAuth, at *Surface) (wire.Credential, wire.Secret, error) {
 	surface, server := schemas.SurfaceV2, cmp.Or(o.TokenURL, o.Issuer)
 	words := []string{as.source.Name, server, o.ClientID}
@@ -236,8 +236,8 @@ func (a Auth) set() bool { return a.APIKey != "" || a.Token != "" || a.Login != 
 func (a Auth) needsSignIn() bool { return a.Login != nil || a.OAuth != nil }
 
 // client returns the client of a stream that needs its own. If the stream's origin is that of a
-// surface, the client uses the surface's headers, and its credential unless the stream has one.
-// Otherwise it uses only those of the stream. // Invariant 10
+// surface, the client uses the surface's headers, and the surface's credential unless the stream has
+// one. Otherwise it uses only the headers and the credential of the stream. // Invariant 10
 func (s Source) client(st Stream, shared *accounts) (Client, error) {
 	o := wire.Options{Name: s.Name + " " + st.Name, BaseURL: st.Origin, Allow: []wire.Route{{Method: st.Method, Path: st.Path}}}
 	surface := s.Surface(st.Surface)

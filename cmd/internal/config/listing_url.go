@@ -24,8 +24,9 @@ func (r *reader) urlText(n ast.Node, what string) (scalar, bool) {
 	return r.text(n, what)
 }
 
-// fitsURL reports whether the value of a field may be inserted into a URL between before and the
-// template's text after. Its faults do not contain the value, which may be secret. // Invariant 5
+// fitsURL reports whether the value of a field may be inserted into a URL. The parameter before is the
+// text of the URL in front of the field, and after is the template's text behind it. The faults that
+// fitsURL adds do not contain the value, which may be secret. // Invariant 5
 func (r *reader) fitsURL(field, value, before, after string) bool {
 	_, rest, hasScheme := strings.Cut(before, "://")
 	hosts := r.rowOf.Hosts != nil

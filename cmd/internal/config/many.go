@@ -106,8 +106,8 @@ func (d Destination) For(source string) Destination {
 }
 
 // Shared reports whether several sources share the tables in a destination. This is so if a pipeline
-// loads several sources into it, and they have no places of their own. d may be the place of one
-// source.
+// loads several sources into it, and the sources have no places of their own. The parameter d may also
+// be the place of one source (see [Destination.For]).
 func (c *Config) Shared(d Destination) bool {
 	d, _ = c.Destination(d.Name)
 	return !d.PerSource() && slices.ContainsFunc(c.Pipelines, func(p Pipeline) bool {
@@ -173,8 +173,8 @@ func (c *Config) overlap(d Destination, p, q Pipeline) bool {
 	})
 }
 
-// Pick returns the sources of p that the names and patterns in only select. If only is empty, it
-// returns all sources of p.
+// Pick returns the sources of p that the names and patterns of the list only select. If the list is
+// empty, it returns all sources of p.
 func (c *Config) Pick(p Pipeline, only []string) ([]Ref, error) {
 	if len(only) == 0 {
 		return p.From, nil

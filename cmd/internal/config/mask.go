@@ -60,8 +60,8 @@ func (r *reader) masks(n ast.Node, what string, all []Stream) []Mask {
 	return masks
 }
 
-// mask reads an action, or a mapping of an action and its parameters. also has further allowed words,
-// for the error message.
+// mask reads an action, or a mapping of an action and its parameters. The parameter also has further
+// allowed words, for the error message.
 func (r *reader) mask(n ast.Node, what string, also ...string) schemas.Mask {
 	var m schemas.Mask
 	if _, block := r.resolve(n).(ast.MapNode); !block {

@@ -10,8 +10,8 @@ import (
 )
 
 // ParsePin reads a scheme as `webhooks learn` stores it. The form is that of webhooks in a
-// configuration, with scheme as the only key. header is the signature header if the scheme names none.
-// The error is [Faults].
+// configuration, with scheme as the only key. If the scheme names no signature header, it gets the header
+// in the parameter. The error is [Faults].
 func ParsePin(file string, data []byte, header string) (signature.Scheme, error) {
 	r := &reader{Input: Input{File: file, Env: func(string) (string, bool) { return "", false }}}
 	var s signature.Scheme

@@ -63,7 +63,7 @@ var planRates = map[string]wire.Rate{
 	"agency":   {Limit: 2000, Window: time.Second},
 }
 
-// surface reads one surface. kinds are the kinds of credentials that it accepts.
+// surface reads one surface, which accepts the given kinds of credentials.
 func (r *reader) surface(n ast.Node, what string, kinds ...string) *Surface {
 	s := &Surface{At: posOf(n)}
 	var rate Pos

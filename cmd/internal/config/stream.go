@@ -103,8 +103,8 @@ func names(all []Stream) []string {
 	return ns
 }
 
-// override reads the fields of one entry into s. known reports whether the stream is in the catalogue
-// or was read before.
+// override reads the fields of one entry into s. The parameter known is true if the stream is in the
+// catalogue or was read before.
 func (r *reader) override(s *Stream, e entry, known bool) {
 	s.At = e.at
 	what := "stream " + e.key

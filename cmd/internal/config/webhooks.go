@@ -106,8 +106,9 @@ func (r *reader) schemes(n ast.Node, w *Webhooks, what string) []signature.Schem
 	return all
 }
 
-// scheme reads a preset or a block; nil for the word learn. place is the index in a list, which makes
-// the names of blocks unique.
+// scheme reads a preset or a block, and returns nil for the word learn. The parameter place is the index
+// in a list, which makes the names of blocks unique. A preset with a header of its own results in two
+// schemes: see [ownHeaders].
 func (r *reader) scheme(n ast.Node, w *Webhooks, what string, place int) []signature.Scheme {
 	if _, block := r.resolve(n).(ast.MapNode); block {
 		return []signature.Scheme{r.block(n, w, what, place)}

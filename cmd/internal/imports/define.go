@@ -92,7 +92,8 @@ func Define(d *Description, o Options) ([]Stream, []Outcome, error) {
 	return f.streams, f.outcomes, nil
 }
 
-// Gone returns the file's streams that came from the same document and are no longer in it.
+// Gone returns an outcome for each stream of the file that was imported from the same document before, and that the
+// document no longer describes.
 func Gone(entries []Entry, streams []Stream, outcomes []Outcome) []Outcome {
 	var all []Outcome
 	for _, e := range entries {

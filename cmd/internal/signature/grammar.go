@@ -52,7 +52,8 @@ func prefixesOf(value string) []string {
 	return all
 }
 
-// templateOf returns a template for a header with slashes, for example KEY/SHA256/SIGNATURE; "" if it has none.
+// templateOf returns a template for a header with slashes: {key_id}/SHA256/{sig} for KEY/SHA256/SIGNATURE. It returns ""
+// for other headers.
 func templateOf(value string) string {
 	item, _, _ := strings.Cut(value, ",")
 	steps := strings.Split(item, "/")

@@ -27,8 +27,8 @@ func pointerOf(p string) ([]string, bool) {
 	return parts, len(parts) <= maxPointer
 }
 
-// lookUp returns the string or number at a path of a JSON document;
-// "" if there is neither, or no JSON. It reads no further than needed.
+// lookUp returns the string or number at a path of a JSON document. It returns "" if there is neither, or
+// if the document is not JSON. It reads the document only as far as needed.
 func lookUp(doc []byte, path []string) string {
 	d := jsontext.NewDecoder(bytes.NewBuffer(doc), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for _, name := range path {

@@ -86,7 +86,7 @@ type scratch struct {
 	sum      []byte   // result of a MAC
 }
 
-// Verify judges a delivery received at now. It tries all schemes in
+// Verify judges a delivery that was received at the time now. It tries all schemes in
 // order and returns the verdict of the first that matches. If none matches, the error
 // is a [Reason]: that of the scheme for which the delivery passed the most checks.
 //

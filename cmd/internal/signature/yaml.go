@@ -78,7 +78,7 @@ func quoted(text string) string {
 	return text
 }
 
-// span formats a duration, in seconds if it is a whole number of them.
+// span formats a duration, in seconds if it is a whole number of seconds.
 func span(d time.Duration) string {
 	if d%time.Second == 0 {
 		return strconv.Itoa(int(d/time.Second)) + "s"
