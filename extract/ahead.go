@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// ahead fetches the answers that a reader needs next, while it works on the present one. Answers
-// are delivered in the order of the requests. All methods are called from one goroutine, which must
-// call stop at the end.
+// ahead fetches the answers that a reader needs next, while the reader works on the present one.
+// Answers are delivered in the order of the requests. All methods are called from one goroutine,
+// which must call stop at the end.
 type ahead[K comparable] struct {
 	c     *Client
 	fetch func(ctx context.Context, k K) (*answer, error)
@@ -21,7 +21,7 @@ type pending[K comparable] struct {
 	key    K
 	cancel context.CancelFunc
 	done   chan struct{}
-	guess  int64
+	guess  int64 // estimated bytes of the body, counted in Client.inFlight
 
 	a   *answer
 	err error
@@ -54,9 +54,9 @@ func (q *ahead[K]) put(k K, a *answer) {
 	q.queue = append([]*pending[K]{p}, q.queue...)
 }
 
-// fill starts fetching k and the positions after it, as far as they are known. It stops at the
-// limit of parallel requests, and at the limit of body bytes, which all streams share. k itself is
-// always fetched. // Invariant 6
+// fill starts fetching k and the positions after it, as far as the function following knows them.
+// It stops at the limit of parallel requests, and at the limit of body bytes, which all streams
+// share. k itself is always fetched. // Invariant 6
 func (q *ahead[K]) fill(ctx context.Context, k K, following func(K) (K, bool)) {
 	for i := 0; i < q.c.parallel; i++ {
 		if i < len(q.queue) && q.queue[i].key != k {

@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// beyond handles a page that repeats the first or the last page. Some lists return such a page for
-// every position beyond their end. A probe decides. An offset is beyond the end if the offset one
-// lower returns only the last record. A page number is beyond the end if the next number returns
-// the same page.
+// beyond handles a page that repeats the first page or the page before. Some lists return such a
+// page for every position beyond their end. A probe decides whether this page is beyond the end. An
+// offset is beyond the end if the offset one lower returns only the last record. A page number is
+// beyond the end if the next number returns the same page.
 func (l *listReader) beyond(ctx context.Context, st *step) error {
 	print := sum(st.batch.keys)
 	if st.batch.n == 0 || l.pages == 0 || print != l.firstPrint && print != l.lastPrint || l.misplaced < 0 && l.clamped(st) {
@@ -31,7 +31,8 @@ func (l *listReader) beyond(ctx context.Context, st *step) error {
 	return nil
 }
 
-// isBeyondEnd sends that probe. It returns false if the server refuses the probe.
+// isBeyondEnd sends the probe that beyond describes. It returns false if the server refuses the
+// probe, or if there is none for this kind of page.
 func (l *listReader) isBeyondEnd(ctx context.Context, st *step, print uint64) (bool, error) {
 	at := st.at
 	switch {

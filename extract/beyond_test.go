@@ -13,7 +13,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// negotiated negotiates a list that a Spec describes, given only its path, and reads it.
+// negotiated serves a list that a Spec describes, negotiates it as a stream that states only its
+// path, and reads it.
 func negotiated(t *testing.T, spec servers.Spec) (reading, error) {
 	t.Helper()
 	spec.Records.Key, spec.Envelope.Path = "id", []string{"data"}
@@ -26,8 +27,8 @@ func negotiated(t *testing.T, spec servers.Spec) (reading, error) {
 	return read(f.Client, c.Apply(s), "")
 }
 
-// After its end, the list returns its first page again with all signals of the first page: its
-// number, and that there is more.
+// Beyond its end, the list returns its first page again, with the signals of the first page: the
+// page number 1, and that there is more.
 func TestFirstPageAfterTheEnd(t *testing.T) {
 	tests := map[string]struct {
 		paging  servers.Paging
@@ -60,7 +61,7 @@ func TestFirstPageAfterTheEnd(t *testing.T) {
 	}
 }
 
-// A list that returns its first page again in the middle is an error.
+// If a list returns its first page again in the middle, the pass fails.
 func TestFirstPageInTheMiddle(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
 		"offsets": func(w http.ResponseWriter, r *http.Request) {
@@ -90,7 +91,7 @@ func TestFirstPageInTheMiddle(t *testing.T) {
 	}
 }
 
-// A connection that breaks while the end of a list is tested shows nothing about the list.
+// If the connection breaks during the probe for the end of a list, the probe decides nothing.
 func TestBrokenConnectionAfterTheEnd(t *testing.T) {
 	s := own("x.things")
 	s.Key, s.RecordsKnown, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "page", Page: "page"}

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// If the envelope has a member twice with different lists, one hides the other: the page is
-// refused. The same list twice hides nothing.
+// If the envelope has two members of one name with different arrays, one hides the other, so the
+// page is refused. Two equal arrays hide nothing.
 func TestDuplicateMemberInEnvelope(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"data":[],"total":2,"data":[{"id":1},{"id":2}]}`:                  `duplicate member "data"`,

@@ -18,8 +18,8 @@ type pagerCandidate struct {
 	moment bool // the value is a time, which several records may share
 }
 
-// groups returns the candidates, the likeliest first. If a group is large, all its candidates are
-// first tried in one request.
+// groups returns the candidates in groups, the likeliest first. The candidates of a large group are
+// first tried together in one request.
 func (p *pagerProbe) groups() [][]pagerCandidate {
 	all := p.stated()
 	if p.refuses {
@@ -65,7 +65,7 @@ func (p *pagerProbe) stated() [][]pagerCandidate {
 	case s.token != "":
 		first := p.answerTokens()
 		add(first...)
-		if digitsOnly(s.token) { // the number of a page, or of a record
+		if digitsOnly(s.token) { // the token may be the number of a page or the index of a record
 			page, offset := p.numbered("page"), p.numbered("offset")
 			all = append(all, p.without(page[:min(len(page), 10)], first), p.without(offset[:min(len(offset), 8)], first))
 		}
@@ -92,14 +92,15 @@ func (p *pagerProbe) counted() [][]pagerCandidate {
 	return [][]pagerCandidate{page[:1], offset[:1], page[1:], offset[1:], since}
 }
 
-// without returns the first list without the candidates whose position is also in the second list.
+// without returns the candidates in all whose position is not in before.
 func (p *pagerProbe) without(all, before []pagerCandidate) []pagerCandidate {
 	return slices.DeleteFunc(all, func(c pagerCandidate) bool {
 		return slices.ContainsFunc(before, func(b pagerCandidate) bool { return b.at == c.at })
 	})
 }
 
-// hinted returns the candidate that the stream states.
+// hinted returns the candidate with the parameter that the stream states. The bool is false if the
+// stream states none, or has no value for it.
 func (p *pagerProbe) hinted() (pagerCandidate, bool) {
 	hint := p.l.pager.hint
 	if hint.Page == "" || hint.Type == "none" {
@@ -112,8 +113,9 @@ func (p *pagerProbe) hinted() (pagerCandidate, bool) {
 	return c[0], true
 }
 
-// numbered returns the candidates by page number or offset. Of the usual names, the one that the
-// answer itself uses comes first; for page numbers it comes second, after the most usual name.
+// numbered returns the candidates by page number or offset. If the answer uses one of the usual
+// names, that name comes first among the offsets. Among the page numbers it comes second, after the
+// most usual name.
 func (p *pagerProbe) numbered(typ string) []pagerCandidate {
 	s, words := p.first.signals, schemas.Paging()
 	echoed, family := s.pageName, schemas.ParamPage
@@ -165,8 +167,8 @@ func (p *pagerProbe) named(typ string, names []string) []pagerCandidate {
 	return out
 }
 
-// fixed reports whether the stream itself sets a parameter, so that paging must not
-// change it. A parameter like page=1 only says where the list begins, and is not fixed.
+// fixed reports whether the stream itself sets a parameter, so that paging must not change it. A
+// parameter such as page=1, offset=0 or cursor=* only says where the list begins. It is not fixed.
 func (p *pagerProbe) fixed(name string) bool {
 	words := schemas.Paging()
 	return slices.ContainsFunc(p.l.params, func(b bound) bool {

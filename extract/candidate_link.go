@@ -49,8 +49,8 @@ func secretLike(name string) bool {
 		low == "access_token" || low == "auth" || low == "authorization"
 }
 
-// rank is the place of a parameter of a next link in the order of likelihood: 0 is the likeliest.
-// Unusual parameters share the last place.
+// rank returns how likely a parameter of a next link selects the next page: 0 is the likeliest. All
+// unusual parameters have the same, last rank.
 func rank(name string) int {
 	usual := schemas.Paging().Parameters(schemas.ParamLink)
 	if i := slices.Index(usual, name); i >= 0 {
@@ -65,8 +65,9 @@ func leads(name string) bool {
 }
 
 // linked returns the position to which a next link leads. If probes have shown that all parameters
-// of the link are needed, the position has all of them, otherwise only one: the accepted one, or a
-// usual one. The bool is false if the link has no such parameter.
+// of the link are needed, the position has all of them, except credentials. Otherwise it has only
+// one: the parameter that the probes accepted, or a usual one. The bool is false if the link has no
+// such parameter.
 func (p *pager) linked(q url.Values) (position, bool) {
 	if p.hint.Type == "link" && p.hint.Page == "" && p.settled {
 		all := url.Values{}

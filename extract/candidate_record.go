@@ -26,8 +26,10 @@ func (p *pagerProbe) since() []pagerCandidate {
 	return out
 }
 
-// identity returns the name of a member that is named like an id and has another value in each
-// record of the first page. value is that of the last record.
+// identity finds a member that is named like an id and has another value in each record of the
+// first page. It returns the member's name and its value in the last record. If an object wraps
+// each record, the name is that of the wrapping member, a slash and the member inside. Both results
+// are "" if there is no such member.
 func (p *pagerProbe) identity() (field, value string) {
 	f, err := p.l.locate(p.first.a.d)
 	if err != nil {
@@ -43,8 +45,8 @@ func (p *pagerProbe) identity() (field, value string) {
 	return field, value
 }
 
-// identityOf does what identity does, for some rows. Of several members that are named like an id,
-// it returns the one with the shortest name: id rather than owner_id.
+// identityOf does what identity does, for the given rows. Of several members that are named like an
+// id, it returns the one with the shortest name: id rather than owner_id.
 func identityOf(rows []row) (field, value string) {
 	for _, name := range fields(rows) {
 		low := strings.ToLower(name)
@@ -59,8 +61,8 @@ func identityOf(rows []row) (field, value string) {
 	return field, bound{value: []byte(rows[len(rows)-1][field])}.text()
 }
 
-// fromRecords returns the candidates whose value is a member of the last record that is named
-// like a token.
+// fromRecords returns the candidates that send a value of the last record. The member with the
+// value is named like a token.
 func (p *pagerProbe) fromRecords() [][]pagerCandidate {
 	d, last, words := p.first.a.d, p.first.batch.last, schemas.Paging()
 	var all [][]pagerCandidate
@@ -128,11 +130,12 @@ func momentFields(rows []row) []string {
 	return all[:min(len(all), maxMomentFields)]
 }
 
-// timePriority is when a time field is tried: times of creation first, times of changes last.
+// timePriority returns a number by which time fields are sorted: times of creation first, times of
+// changes last.
 func timePriority(field string) int { return (timeRank(field) + 2) % 3 }
 
-// aboutOtherTime reports whether a parameter is named for times of creation and the field for times
-// of changes, or the other way round.
+// aboutOtherTime reports whether the parameter is named for times of creation and the field for
+// times of changes, or the reverse.
 func aboutOtherTime(param, field string) bool {
 	return timeRank(param) < 2 && timeRank(field) < 2 && timeRank(param) != timeRank(field)
 }

@@ -6,15 +6,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// searchOrder lists how many candidates of a kind to try before the next entry. It is used where
-// each candidate costs a request.
+// searchOrder is the order in which candidates are tried if each costs a request. An entry says how
+// many further candidates of a kind come next.
 type searchOrder []struct {
 	kind string
 	n    int
 }
 
 var (
-	// usualOrder goes by how often lists use each kind and each name.
+	// usualOrder begins with the kinds and names that lists use most often.
 	usualOrder = searchOrder{
 		{"page", 1}, {"offset", 6}, {"page", 5}, {"since", 6}, {"moment", 5}, {"page", 2}, {"offset", 5}, {"since", 4}, {"page", 4},
 		{"moment", 20}, {"since", 20}, {"offset", 20}, {"record", 20}, {"page", 20},
@@ -32,8 +32,8 @@ var (
 )
 
 // oneByOne returns the candidates for a server that refuses several parameters in one request, the
-// usual ones of all kinds first. The argument tokens holds the candidates for the answer's token,
-// if it has one.
+// usual ones of all kinds first. The argument tokens holds the candidates that send the answer's
+// token; it is empty if the answer has none.
 func (p *pagerProbe) oneByOne(tokens []pagerCandidate) [][]pagerCandidate {
 	s := p.first.signals
 	kinds := map[string][]pagerCandidate{"page": p.numbered("page"), "offset": p.numbered("offset")}

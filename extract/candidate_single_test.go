@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// If the server treats unknown parameters as filters, or refuses them, several parameters cannot
-// share a request. The usual parameters are found anyway. A parameter that no list uses is not
-// found.
+// If the server treats unknown parameters as filters, or refuses them, probes cannot try several
+// parameters in one request. The usual parameters are found nevertheless. A parameter name that no
+// known API uses is not found.
 func TestParametersOneByOne(t *testing.T) {
 	total := servers.Signal{At: "/total", Says: "total"}
 	next := servers.Signal{At: "/next", Says: "next", As: "number"}

@@ -38,7 +38,8 @@ func sizeNamesFor(hint schemas.Pagination, s signals) []string {
 	return slices.DeleteFunc(all, func(name string) bool { return nestsPage(name, hint.Page) || nestsPage(hint.Page, name) })
 }
 
-// nestsPage reports whether a is a member of b, as page[size] is of page. No request sends both.
+// nestsPage reports whether the parameter a is a member of b, as page[size] is of page. No request
+// may send both.
 func nestsPage(a, b string) bool {
 	in, _, ok := strings.Cut(a, "[")
 	return ok && in == b
@@ -50,5 +51,5 @@ func cutBracket(name string) (in, member string, ok bool) {
 	return in, strings.TrimSuffix(rest, "]"), ok && strings.HasSuffix(rest, "]") && in != "" && !strings.Contains(rest[:len(rest)-1], "]")
 }
 
-// largestPage is the largest page size that is requested.
+// largestPage is the largest page size that probes request.
 const largestPage = 1000

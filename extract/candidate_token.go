@@ -9,9 +9,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// tokenParams returns the parameters that may take the answer's token, the likeliest first: the one
-// that has this value in the next link, the token's own name, that name without "next", and the
-// usual names.
+// tokenParams returns the parameters that may take the answer's token, the likeliest first: the
+// parameters with the same value in the next link, the token's own name, that name as a member of
+// the object around the token, such as page[cursor], that name without "next", and the usual
+// parameters.
 func (p *pager) tokenParams(s signals) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(s.next)) {
@@ -59,7 +60,8 @@ func withoutNext(name string) string {
 	return ""
 }
 
-// plainIdentifier reports whether a name can be used before brackets.
+// plainIdentifier reports whether a name can be used before brackets: it has only letters and
+// underscores.
 func plainIdentifier(name string) bool {
 	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_") == ""
 }

@@ -9,20 +9,20 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// likeness is the result of comparing two readings of a list.
+// likeness is the result of comparing two pages of a list.
 type likeness int
 
 const (
 	noRecords likeness = iota
 	sameRecords
 	mostlySame
-	fewerRecords // the second has only records of the first, but not most of them
+	fewerRecords // the second page has only records of the first, but not most of them
 	otherRecords
 )
 
-// compare says how much two readings of a list have in common. If the list moved, the next page
-// shares some records with the page before. It is still otherRecords, because it lacks most of
-// them.
+// compare reports which records of the page a are also on the page b. If records were added to the
+// list in between, the next page repeats some records of the page before. The result is still
+// otherRecords, because that page lacks most of them.
 func compare(a, b batch) likeness {
 	switch {
 	case a.n == b.n && sum(a.keys) == sum(b.keys):
@@ -76,12 +76,12 @@ func sorted(keys []uint64) []uint64 {
 	return keys
 }
 
-// leastRenamed is how many records a page must have before renamed doubts the key. A smaller page
-// may differ only because reading its records changes a member.
+// leastRenamed is how many records a page must have before renamed doubts the key. The records of a
+// smaller page may differ only because they have members that change on every reading.
 const leastRenamed = 5
 
 // renamed reports whether b has the keys of the records in a, but different content in every
-// record. Then the key may start again on each page.
+// record. In this case the values of the key may start again on each page.
 func renamed(a, b batch) bool {
 	if b.n < leastRenamed || len(a.content) != a.n || len(b.content) != b.n {
 		return false
@@ -109,8 +109,9 @@ func renamed(a, b batch) bool {
 	return true
 }
 
-// maxRenamed is roughly how many records renamed compares. Of longer lists it compares the records
-// whose key hashes end in zeros, or all records if there are too few of those. // Invariant 6
+// maxRenamed is roughly how many records renamed compares. If a page has more, renamed compares
+// only the records whose key hashes end in a number of zero bits, or all records if too few hashes
+// do. // Invariant 6
 const maxRenamed = 1 << 16
 
 // sampleRate returns a bit mask. renamed compares the keys that are zero in all bits of the mask.
@@ -136,8 +137,9 @@ func requestsOf(err error) int {
 	return 0
 }
 
-// probeRefused reports whether the server rejected the parameters that a probe added: it answered,
-// and the error is not about credentials or the rate limit.
+// probeRefused reports whether the server rejected the parameters that a probe added. That is so if
+// it answered with an error that is not about the credentials, the rate limit or a temporary
+// failure.
 func probeRefused(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	if !ok || e.Status == 0 {

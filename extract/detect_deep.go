@@ -7,8 +7,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// detectDeep takes the only list of objects at any depth. If there is none, it takes the only
-// object that holds records by id. If there is none of these either, it takes the only empty list.
+// detectDeep takes the only array of objects down to maxUnwrap levels. If there is no array, it
+// takes the only object that holds records by id. If there is no such object either, it takes the
+// only empty array.
 func (f *finder) detectDeep(v value) bool {
 	if f.single || f.record(v) && !f.paged(v) && !f.declaresList(v) {
 		return false
@@ -56,7 +57,7 @@ func (f *finder) mapPlaces() []string {
 	return out
 }
 
-// detectEmpty takes the only empty list in v if nothing else in v can hold records.
+// detectEmpty takes the only empty array in v if nothing else in v can hold records.
 func (f *finder) detectEmpty(v value, path string) bool {
 	only, containers := "", 0
 	for raw, m := range f.d.members(v) {
@@ -72,8 +73,8 @@ func (f *finder) detectEmpty(v value, path string) bool {
 	return containers == 1 && only != "" && f.at(path+"/"+escape(only)) != absent
 }
 
-// emptyPlaces returns the pointers of empty lists, if the answer has no other list and no object
-// that may hold records by id.
+// emptyPlaces returns the pointers of the members of the root that are [] or null. It returns none
+// if another member may hold records.
 func (f *finder) emptyPlaces() []string {
 	var out []string
 	words := schemas.Paging()
@@ -93,8 +94,9 @@ func (f *finder) emptyPlaces() []string {
 	return out
 }
 
-// ambiguous returns the pointer of a list if the answer was taken for one object with an id, but
-// that list inside it may hold the records as well. It returns "" if there is no such list.
+// ambiguous returns the pointer of an array if the answer was taken for one object with an id, but
+// the array inside that object may hold the records as well. It returns "" if there is no such
+// array.
 func (f *finder) ambiguous() string {
 	if !f.owned || f.out.form != formOne || f.out.pointer != "" {
 		return ""
@@ -109,8 +111,8 @@ func (f *finder) ambiguous() string {
 	return ""
 }
 
-// candidatePlaces returns the pointers of the lists of objects in a body, for a person to choose
-// from.
+// candidatePlaces returns the pointers of the first eight arrays of objects in a body. If there are
+// several, a person chooses from them.
 func candidatePlaces(d *doc) []string {
 	var out []string
 	var walk func(v value, path string, depth int)

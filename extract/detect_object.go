@@ -12,8 +12,8 @@ func (f *finder) declaresList(v value) bool {
 	return slices.ContainsFunc(words.TypeMembers(), func(name string) bool { return words.ListType(f.d.text(f.d.get(v, name))) })
 }
 
-// column reports whether the object v looks like a stage or a group: it has a name and few other
-// members.
+// column reports whether the object v looks like the stage of a board or a group: it has a name or
+// a title, and few scalar members.
 func (f *finder) column(v value) bool {
 	named, scalars := false, 0
 	for name, m := range f.d.members(v) {
@@ -42,8 +42,8 @@ func (f *finder) sameKind(v value, n int) bool {
 	return ids == n || same
 }
 
-// sameKindLists reports whether the first records of all lists in v share at least half of their
-// members: then the lists are groups of one kind of record.
+// sameKindLists reports whether the arrays in v seem to be groups of one kind of record: the first
+// record of each array shares at least half of its members with that of the first array.
 func (f *finder) sameKindLists(v value) bool {
 	var first []string
 	for _, list := range f.d.members(v) {
@@ -70,8 +70,8 @@ func (f *finder) sameKindLists(v value) bool {
 	return true
 }
 
-// paged reports whether the object v has members about paging. Then it is a list even if it has an
-// id.
+// paged reports whether the object v has members about paging. Such an object is a list, even if it
+// has an id.
 func (f *finder) paged(v value) bool {
 	words := schemas.Paging()
 	if f.hasAny(v, words.ListMembers()) {
@@ -86,10 +86,10 @@ func (f *finder) paged(v value) bool {
 	return false
 }
 
-// record reports whether the object v has an id of its own.
+// record reports whether the object v has a member id.
 func (f *finder) record(v value) bool { return f.d.get(v, "id").ok() }
 
-// enveloped reports whether the object v is an envelope, not a record.
+// enveloped reports whether the object v is an envelope around the payload, not a record.
 func (f *finder) enveloped(v value) bool {
 	if f.record(v) {
 		return false

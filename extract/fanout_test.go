@@ -20,17 +20,18 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// family is a parent with n records and a detail for each.
+// family serves a parent stream with n records, and a child stream with one detail per parent
+// record.
 type family struct {
 	*fixture
 	parent, child schemas.Stream
 
 	mu     sync.Mutex
 	n      int
-	absent map[string]bool // details that are not found
-	broken string          // the detail for which the server's code fails
+	absent map[string]bool // ids of the details that are not found
+	broken string          // id of the detail for which the server answers 500
 	bait,
-	parent500,
+	parentRefused,
 	child403 bool
 	requests map[string]int
 }
@@ -51,7 +52,7 @@ func (f *family) answer(w http.ResponseWriter, r *http.Request) {
 	f.requests[r.URL.Path]++
 	id, child := strings.CutPrefix(r.URL.Path, "/api/child/")
 	switch {
-	case !child && f.parent500:
+	case !child && f.parentRefused:
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprint(w, `{"message":"This action is unauthorized."}`)
 	case !child && f.bait:
@@ -108,8 +109,8 @@ func TestFanOutWithoutParentsPass(t *testing.T) {
 	require.ErrorContains(t, err, "no parent x.parents")
 }
 
-// A parent that is read only for its children is read as the settled stream says. If its answers
-// have changed shape, it is read as configured.
+// A parent that is read only for its children is read as the function passed to Settle says. If the
+// parent's answers have changed shape, it is read as configured.
 func TestFanOutSettledParent(t *testing.T) {
 	f := newFamily(t, 12)
 	knowing := func(place string) *Client {
@@ -132,7 +133,7 @@ func TestFanOutSettledParent(t *testing.T) {
 	require.Equal(t, wanted(12), r.ids())
 }
 
-// Later readings of the child use the second pass over the parent.
+// After a second pass over the parent, readings of the child use its records.
 func TestFanOutLastPassCounts(t *testing.T) {
 	f := newFamily(t, 12)
 	for _, n := range []int{12, 15, 3} {
@@ -143,7 +144,7 @@ func TestFanOutLastPassCounts(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, wanted(n), r.ids())
 	}
-	f.parent500 = true
+	f.parentRefused = true
 	_, err := read(f.Client, f.parent, "")
 	require.Error(t, err)
 	r, err := read(f.Client, f.child, "")
@@ -151,7 +152,7 @@ func TestFanOutLastPassCounts(t *testing.T) {
 	require.Equal(t, wanted(3), r.ids())
 }
 
-// If the parent's pass stops early, the parent is read for the children.
+// If the parent's pass stops early, the parent is read again for its children.
 func TestFanOutParentPassStopsEarly(t *testing.T) {
 	f := newFamily(t, 30)
 	for range f.Pages(context.Background(), f.parent, "") {
@@ -176,7 +177,7 @@ func TestFanOutParentResumed(t *testing.T) {
 
 func TestFanOutParentFails(t *testing.T) {
 	f := newFamily(t, 30)
-	f.parent500 = true
+	f.parentRefused = true
 	_, err := read(f.Client, f.parent, "")
 	classIs(t, err, wire.NotEntitled)
 	_, err = read(f.Client, f.child, "")
@@ -195,7 +196,7 @@ func TestFanOutNotEntitled(t *testing.T) {
 	classIs(t, err, wire.NotEntitled)
 }
 
-// If no detail is found, the endpoint is missing.
+// If the server finds no detail for any of many parents, the endpoint is missing.
 func TestFanOutAllMissing(t *testing.T) {
 	f := newFamily(t, 9)
 	for i := range 9 {
@@ -225,7 +226,7 @@ func TestFanOutResumes(t *testing.T) {
 		require.Less(t, len(r.records), 450-100*i)
 	}
 
-	// With another parent at the front, the interrupted pass starts again.
+	// If the list of parents has a new first record, the interrupted pass starts again.
 	g := newFamily(t, 450)
 	g.absent["1"] = true
 	shifted := g.parent
@@ -241,8 +242,8 @@ func TestFanOutResumes(t *testing.T) {
 	require.Contains(t, r.end.Note, "started again")
 }
 
-// Lists below parents may have pages, and parameters may be in the body and come from lists and
-// contexts.
+// A child list may have pages. Its parameters may be sent in the body, and come from arrays and the
+// context of the parent record.
 func TestFanOutOfLists(t *testing.T) {
 	parent := list("x.boards", "id")
 	child := list("x.cards", "id")
@@ -349,7 +350,7 @@ func TestSpool(t *testing.T) {
 	require.Empty(t, files)
 }
 
-// A child whose parent's pass never begins reads the parent itself, or ends with its context.
+// A child waits for its parent's pass. If that never begins, the wait ends with the context.
 func TestFanOutContextEnds(t *testing.T) {
 	f := newFamily(t, 3)
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
@@ -359,12 +360,12 @@ func TestFanOutContextEnds(t *testing.T) {
 	}
 }
 
-// A child does not wait for a pass after Ended: it reads the parent's list itself, and fails if
-// that fails.
+// After NoMorePasses, a child does not wait for the parent's pass. It reads the parent's list
+// itself, and fails if that reading fails.
 func TestFanOutParentEnded(t *testing.T) {
 	for _, refused := range []bool{true, false} {
 		f := newFamily(t, 12)
-		f.parent500 = refused
+		f.parentRefused = refused
 		_, err := f.Negotiate(t.Context(), f.parent, Convention{})
 		require.Equal(t, refused, err != nil)
 		f.NoMorePasses(f.parent.Name)
@@ -393,8 +394,8 @@ func TestFanOutPanicInParentPass(t *testing.T) {
 	require.Equal(t, 12, records)
 }
 
-// beforePatienceEnds counts the child's records. They must come before a child gives up waiting for
-// its parent.
+// beforePatienceEnds reads the child and counts its records. It fails if the child waits for its
+// parent as long as parentWait.
 func (f *family) beforePatienceEnds(t *testing.T) (records int, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), parentWait*2/3)
@@ -410,7 +411,7 @@ func (f *family) beforePatienceEnds(t *testing.T) (records int, err error) {
 	return records, nil
 }
 
-// A pass over the parent that leaves out records does not feed the children.
+// A pass over the parent that leaves out records does not provide parameters for the children.
 func TestFanOutPartialParentPass(t *testing.T) {
 	for name, end := range map[string]End{"changes only": {Partial: true}, "some parents": {Skipped: 1}, "all": {}} {
 		f := newFamily(t, 12)

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// answer is a successful answer with a complete body that is well-formed outside the records.
+// answer is a successful answer. Its body is complete, and well-formed outside the records.
 type answer struct {
 	at       position
 	d        *doc
@@ -23,8 +23,8 @@ type answer struct {
 	kept     *File // for streams whose answers are files
 }
 
-// maxTries is how often a page is requested if its body reports a temporary failure. Failures by
-// status code are retried by wire.
+// maxTries is how often a page is requested if its body reports a temporary failure. Package wire
+// retries failures that the status code reports.
 const maxTries = 3
 
 // fetch requests one position of a stream and retries temporary failures.
@@ -45,9 +45,9 @@ func (c *Client) send(ctx context.Context, s schemas.Stream, params []bound, at 
 	}
 	r := request(s, params, at)
 	r.Probe = probe
-	most, requests := maxTries, 0
+	tries, requests := maxTries, 0
 	if probe {
-		most = 1
+		tries = 1
 	}
 	for try := 1; ; try++ {
 		a, err := c.once(ctx, client, s, r)
@@ -61,7 +61,7 @@ func (c *Client) send(ctx context.Context, s schemas.Stream, params []bound, at 
 			return nil, err
 		}
 		requests += fault.Attempts
-		if fault.Class != wire.Transient || fault.Status/100 != 2 || try == most {
+		if fault.Class != wire.Transient || fault.Status/100 != 2 || try == tries {
 			fault.Attempts = requests
 			return nil, fault
 		}
@@ -71,7 +71,7 @@ func (c *Client) send(ctx context.Context, s schemas.Stream, params []bound, at 
 	}
 }
 
-// once sends one request and checks the envelope of the answer.
+// once lets wire send one request, with its retries, and checks the envelope of the answer.
 func (c *Client) once(ctx context.Context, client *wire.Client, s schemas.Stream, r wire.Request) (*answer, error) {
 	a := &answer{d: c.docs.Get().(*doc)}
 	if !r.File {

@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// papers are invoices and a stream with their PDFs.
+// papers serves a stream of invoices, and a stream with the PDF of each invoice.
 func papers(t *testing.T, n int, pdf func(w http.ResponseWriter, id string)) (*fixture, schemas.Stream) {
 	parent := list("x.invoices", "id")
 	child := list("x.pdf", "_context__id")
@@ -79,8 +79,8 @@ func TestFiles(t *testing.T) {
 	require.Empty(t, records[2].Name)
 }
 
-// An answer with status 200 that is not a file is a gap for its parent only, if other parents have
-// files.
+// If an answer with status 200 is not a file, it is a gap of its parent, provided that other
+// parents have files.
 func TestAnswersThatAreNotFiles(t *testing.T) {
 	answer := map[string]string{
 		"2": "<!DOCTYPE html><title>Server &amp; Error</title>",
@@ -110,7 +110,7 @@ func TestAnswersThatAreNotFiles(t *testing.T) {
 	}
 }
 
-// If no answer is a file, the endpoint fails.
+// If no answer is a file, the stream fails.
 func TestAllFilesBroken(t *testing.T) {
 	f, child := papers(t, 9, func(w http.ResponseWriter, _ string) { fmt.Fprint(w, "<html>down for maintenance</html>") })
 	_, err := read(f.Client, child, "")
@@ -130,7 +130,7 @@ func TestFanOutBrokenParent(t *testing.T) {
 	require.Contains(t, r.end.Gaps[0].String(), "parent [7]: ")
 }
 
-// A pass that was interrupted after such a detail still reports it.
+// A pass that is interrupted after a gap reports that gap when it continues.
 func TestFanOutBrokenParentResumed(t *testing.T) {
 	f := newFamily(t, gatherParents+20)
 	f.broken = "7"

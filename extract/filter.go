@@ -14,7 +14,7 @@ import (
 const maxFields = 2
 
 // filters looks for a parameter that leaves out unchanged records. It first sends all candidates in
-// one request, with a time in the future: if the list still returns records, the server ignores all
+// one request, with a time in the future. If the list still returns records, the server ignores all
 // candidates.
 func (n *negotiation) filters(ctx context.Context, st *step) error {
 	f := n.open(FactFilter)
@@ -41,7 +41,7 @@ func (n *negotiation) timesOfChange() []string {
 	return slices.DeleteFunc(timeFields(n.rows), func(name string) bool { return !ofChange(name) })
 }
 
-// trial looks for a filter that goes by one field.
+// trial looks for a filter that compares the values of one field.
 type trial struct {
 	n    *negotiation
 	f    *Fact
@@ -63,7 +63,8 @@ func (t *trial) expand(names []string) []string {
 	return out
 }
 
-// run halves the set of parameters until one is left that the list reacts to.
+// run halves the set of parameters until one parameter is left to which the list reacts, and lets
+// prove test it. It returns nil if there is none.
 func (t *trial) run(ctx context.Context, names []string) (*Filter, error) {
 	future := t.h.text(t.n.now.AddDate(1, 0, 0))
 	for len(names) > 1 {
@@ -87,7 +88,8 @@ func (t *trial) run(ctx context.Context, names []string) (*Filter, error) {
 	return t.prove(ctx, names[0])
 }
 
-// reacts reports whether the list returns no records for a time in the future.
+// reacts reports whether the list returns no records if all these parameters have the value bound,
+// a time in the future.
 func (t *trial) reacts(ctx context.Context, names []string, bound string) (bool, error) {
 	q := make(query)
 	for _, name := range names {
@@ -107,8 +109,9 @@ func (t *trial) reacts(ctx context.Context, names []string, bound string) (bool,
 }
 
 // prove accepts a filter only if it cannot be a filter by time of creation. It tests the filter
-// with two records: the one created earlier was changed after a given time, the other one before
-// that time. The filter must return the first and leave out the second.
+// with two records and a time between their changes. The record that was created earlier was
+// changed after that time, the other one before it. The filter must return the first record and
+// leave out the second.
 func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
 	t.n.out.WaitsForChange = true
 	if !t.h.complete(t.n.rows) {
@@ -148,8 +151,8 @@ func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
 	return &Filter{Param: name, Field: t.h.changed, Format: t.h.unit, ByChange: true}, nil
 }
 
-// after returns the first page of the records changed since a given time; nil if the list rejects
-// the parameter or returns older records.
+// after returns the first page of the records changed since a given time. It returns nil if the
+// list rejects the parameter, returns no records, or returns older ones.
 func (t *trial) after(ctx context.Context, name string, bound time.Time) ([]row, error) {
 	rows, err := t.request(ctx, query{name: t.h.text(bound)})
 	switch {
@@ -192,7 +195,7 @@ func (t *trial) middle() (time.Time, bool) {
 
 // disobeys describes how an answer contradicts a filter by time of change: a known record that was
 // changed later is missing, or one that was changed earlier is there. An answer as long as a page
-// contradicts it too, because it may lack records.
+// counts as a contradiction too, because the rest of it may be on another page.
 func (t *trial) disobeys(answer, known []row, edited, other row, bound time.Time) string {
 	switch {
 	case len(answer) >= t.page:
@@ -210,7 +213,7 @@ func (t *trial) disobeys(answer, known []row, edited, other row, bound time.Time
 	return ""
 }
 
-// request reads the first page of the list with the parameters added.
+// request returns the rows of the list's first page, requested with the parameters in q added.
 func (t *trial) request(ctx context.Context, q query) ([]row, error) {
 	st, err := t.n.l.look(ctx, position{extra: q.encode()})
 	if err != nil {

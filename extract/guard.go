@@ -11,8 +11,8 @@ import (
 )
 
 // guard counts a page and stops a list that repeats itself. Repeated pages are allowed if the list
-// numbers its pages, states their number and has a key: such a list ends anyway, and the keys show
-// which records came twice. // Invariants 14, 15
+// numbers its pages, states their number and has a key. Such a list ends in any case, and the keys
+// show which records came twice. // Invariants 14, 15
 func (l *listReader) guard(st *step) error {
 	l.pages++
 	if l.pages == 1 {
@@ -63,8 +63,8 @@ func (l *listReader) guard(st *step) error {
 	return nil
 }
 
-// early marks an error of the second page with [ErrShape]: the reason may be that the paging has
-// changed.
+// early marks an error of the second page with [ErrShape], because the reason may be that the
+// paging has changed.
 func (l *listReader) early(err error) error {
 	if l.pages == 2 {
 		return l.changed(err)
@@ -72,9 +72,9 @@ func (l *listReader) early(err error) error {
 	return err
 }
 
-// clamped reports whether a page without new records is beyond the end of the list. Nothing may
-// announce more records. Also, the page before must be short, or this page must repeat the first or
-// the last page.
+// clamped reports whether a page without new records is beyond the end of the list. That requires
+// that the page does not announce more records. Also, the page before must be short, or this page
+// must repeat the first page or the page before.
 func (l *listReader) clamped(st *step) bool {
 	if st.at == l.beyondEnd && st.at != (position{}) {
 		return true
@@ -89,12 +89,13 @@ func (l *listReader) clamped(st *step) bool {
 			return true
 		}
 	}
-	counted := st.at.kind == pagerPage || st.at.kind == pagerOffset // for these, beyond has checked it
+	counted := st.at.kind == pagerPage || st.at.kind == pagerOffset // for such pages, beyond has already sent a probe
 	again := l.pages > 2 && !counted && st.at.kind != pagerCursor && (print == l.lastPrint || print == l.firstPrint)
 	return again || int64(l.lastN) < l.pager.step && st.batch.n <= l.lastN
 }
 
-// repeats returns an error if a page equals an earlier one, or has only records of the page before.
+// repeats returns an error if a page has the same records as an earlier page, or only records of
+// the page before.
 func (l *listReader) repeats(keys []uint64) error {
 	if len(keys) == 0 {
 		return nil
@@ -123,8 +124,9 @@ func (l *listReader) repeats(keys []uint64) error {
 }
 
 // noteRepeatedRecords counts records without a key that were also on the page before or on the
-// first page. They show that the list has moved or has started again. If one page held two equal
-// records, repeated ones may be equal by chance. Then they count only if they are half of the page.
+// first page. They show that the list has moved or has started again. If any page held two equal
+// records, different records may be equal by chance. Then repeated records count only if they are
+// at least two and at least half of the page.
 func (l *listReader) noteRepeatedRecords(now []uint64, doubled, overlap int) {
 	l.hasEqualRecords = l.hasEqualRecords || doubled > 0
 	if l.pages == 1 {
@@ -174,7 +176,7 @@ func sum(keys []uint64) uint64 {
 	return h
 }
 
-// expired reports whether an error means that the server no longer knows a cursor.
+// expired reports whether an error may mean that the server no longer knows a cursor.
 func expired(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && (e.Status == http.StatusGone || e.Class == wire.Invalid || e.Class == wire.Missing)

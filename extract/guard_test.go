@@ -23,7 +23,8 @@ func items(w http.ResponseWriter, rows string, total, page, last int) {
 	fmt.Fprintf(w, `{"success":true,"data":{"items":%s,"pagination":{"total":%d,"per_page":10,"current_page":%d,"last_page":%d}}}`, rows, total, page, last)
 }
 
-// A page of the wrong shape is an error, not the end. // H17
+// A page whose records are not where those of the first page were is an error, not the end of the
+// list.
 func TestShapeChange(t *testing.T) {
 	for name, fifth := range map[string]string{
 		"other member": `{"success":true,"data":{"rows":[{"id":41}],"pagination":{"current_page":5,"last_page":9}}}`,
@@ -50,8 +51,8 @@ func TestShapeChange(t *testing.T) {
 	}
 }
 
-// A list that becomes an object with numeric keys, or is empty in another form, has not changed its
-// shape.
+// A page whose array is an object with numeric keys, or is empty in another form, has not changed
+// its shape.
 func TestShapeVaries(t *testing.T) {
 	s := list("x.things", "id")
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -72,7 +73,7 @@ func TestShapeVaries(t *testing.T) {
 	require.Equal(t, int64(12), r.end.LastTotal)
 }
 
-// An empty page is not the end if the list announces more. // H28
+// An empty page is not the end if the list announces more.
 func TestEmptyPageInTheMiddle(t *testing.T) {
 	for _, more := range []string{`"meta":{"current_page":%d,"last_page":5}`, `"total":40,"page_was":%d`} {
 		s := list("x.things", "id")
@@ -98,8 +99,8 @@ func TestEmptyPageInTheMiddle(t *testing.T) {
 	}
 }
 
-// Two empty pages do not end a list whose earlier pages had missing records: the server removes
-// hidden records after it has cut the list into pages.
+// Two empty pages do not end a list if earlier pages had fewer records than others. Such a server
+// cuts the list into pages first and then removes hidden records.
 func TestTwoEmptyPagesAfterHoles(t *testing.T) {
 	for name, tt := range map[string]struct {
 		hidden func(id int) bool
@@ -132,7 +133,7 @@ func TestTwoEmptyPagesAfterHoles(t *testing.T) {
 	}
 }
 
-// The last page is returned again for every later number. // H29
+// The server returns the last page again for every later page number.
 func TestLastPageRepeats(t *testing.T) {
 	s := list("x.things", "id")
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -166,7 +167,7 @@ func TestPageIgnored(t *testing.T) {
 	require.ErrorContains(t, err, "requested page 2, got page 1")
 }
 
-// H30
+// A list whose cursors form a cycle is an error.
 func TestCursorLoop(t *testing.T) {
 	for _, loop := range []map[string]string{{"": "a", "a": "b", "b": "c", "c": "a"}, {"": "a", "a": "a"}} {
 		for _, fresh := range []bool{true, false} {
@@ -198,7 +199,7 @@ func TestPageCap(t *testing.T) {
 	require.ErrorContains(t, err, "no end after 50 pages")
 }
 
-// Totals that differ or are wrong are reported, and never cut a list short. // H32
+// Totals that differ or are wrong are reported, and never end a list early.
 func TestWrongTotals(t *testing.T) {
 	for _, total := range []string{"5", `"5"`, "500", `"500"`, "57", "-1", `"many"`, "null", "1250.5"} {
 		s := list("x.things", "id")
@@ -221,7 +222,7 @@ func TestWrongTotals(t *testing.T) {
 	}
 }
 
-// H36, and failures reported in the body of a successful status
+// A failure is classified by its status and message, also if the status is 200.
 func TestFailures(t *testing.T) {
 	for _, tt := range []struct {
 		status int
@@ -268,7 +269,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A status that belongs to a record is not a failure.
+// A member status of a record reports no failure of the request.
 func TestStatusOfRecords(t *testing.T) {
 	s := list("x.thing", "id")
 	s.Class = schemas.ClassSingleton
@@ -286,8 +287,7 @@ func TestStatusOfRecords(t *testing.T) {
 	}
 }
 
-// An answer that is not JSON is requested again a few times, and is never an empty list. // H13,
-// H15
+// An answer that is not JSON is requested again a few times, and is never an empty list.
 func TestAnswerIsNotJSON(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
 		"html": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html><form>Login</form></html>") },
@@ -338,7 +338,7 @@ func TestBrokenPageIsRetried(t *testing.T) {
 	require.Equal(t, wanted(30), r.ids())
 }
 
-// A page whose size differs from the requested one is not the end. // H44
+// A page whose size differs from the requested one is not the end.
 func TestSizeIgnored(t *testing.T) {
 	for _, size := range []int{7, 1000} {
 		s := list("x.things", "id")
@@ -354,7 +354,7 @@ func TestSizeIgnored(t *testing.T) {
 	}
 }
 
-// Only the position in a next link is used. // Invariant 10
+// Of a next link, only the position is used; its host and its credentials are not. // Invariant 10
 func TestNextLinkIsNotFollowed(t *testing.T) {
 	s := list("x.things", "id")
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -399,7 +399,7 @@ func TestCursorExpires(t *testing.T) {
 	}
 }
 
-// A list without pages that changes during the reading is distinguished from a list with pages.
+// A list without pages is recognized, even if it changes while it is read.
 func TestProbe(t *testing.T) {
 	s := list("x.things", "id")
 	n := 30
@@ -413,7 +413,7 @@ func TestProbe(t *testing.T) {
 	require.True(t, r.end.Reread)
 	require.Equal(t, RuleOnePage, r.end.Rule)
 
-	// Pages of a list that moves overlap, but are not repetitions.
+	// If records are added while a list is read, its pages overlap. They are not repetitions.
 	c = serve(t, func(w http.ResponseWriter, r *http.Request) {
 		from := map[int]int{1: 0, 2: 9, 3: 19}[number(r, "page", 1)]
 		if r.URL.Query().Get("page") > "3" {
@@ -425,7 +425,7 @@ func TestProbe(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, wanted(10)+",10,11,12,13,14,15,16,17,18,19,20,21", r.ids())
 
-	// No key, and other records on every reading.
+	// A list without a key returns other records on every reading.
 	s = list("x.things")
 	c = serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		n++
@@ -446,7 +446,7 @@ func TestProbe(t *testing.T) {
 	require.Len(t, r.records, 2)
 	require.True(t, r.end.Reread)
 
-	// A server that refuses unknown parameters.
+	// The server refuses unknown parameters.
 	c = serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery != "" {
 			w.WriteHeader(http.StatusBadRequest)
@@ -493,7 +493,8 @@ func TestLeaveEarly(t *testing.T) {
 	require.Zero(t, c.inFlight.Load())
 }
 
-// Pages with known numbers are fetched in parallel and in order, within the limits.
+// Pages whose numbers are known are fetched in parallel and delivered in order. The limits of
+// requests and bytes are kept.
 func TestPagesInParallel(t *testing.T) {
 	var now, most atomic.Int64
 	s := list("x.things", "id")
@@ -519,7 +520,8 @@ func TestPagesInParallel(t *testing.T) {
 	require.Zero(t, c.inFlight.Load())
 }
 
-// A list that moves during the reading is read to its end, and the movement is reported. // H31
+// A list whose records move between pages during the reading is read to its end, and the movement
+// is reported.
 func TestDrift(t *testing.T) {
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -566,8 +568,8 @@ func TestDrift(t *testing.T) {
 				missing++
 			}
 		}
-		// Evidence against the pass: a total that moved or differs from the number of records, or a
-		// record that came twice.
+		// What shows that the pass may be wrong: a total that changed or differs from the number of
+		// records, or a record that came twice.
 		reported := r.end.FirstTotal != r.end.LastTotal || int(r.end.LastTotal) != len(distinct) || len(distinct) != len(r.records)
 		require.True(t, missing == 0 || moved && reported, "seed %d: %d missing without evidence", seed, missing)
 	}

@@ -12,7 +12,7 @@ import (
 // whether an order or a filter goes by the time of change.
 type history struct {
 	key           []string
-	changed, unit string // the field with the time of change, and its format
+	changed, unit string // the field with the time of change, and the format of that time
 	created       string // the field with the time of creation; "" for none
 	createdUnit   string
 }
@@ -31,14 +31,14 @@ func historyOf(rows []row, key []string, changed string) history {
 // at returns when a record was changed.
 func (h history) at(r row) (time.Time, bool) { return moment(r[h.changed], h.unit) }
 
-// complete reports whether all rows have a time of change. A record without one has no place in an
-// order by that time, and a filter may always leave it out.
+// complete reports whether all rows have a time of change. A record without a time of change has no
+// place in an order by that time, and a filter may always leave it out.
 func (h history) complete(rows []row) bool {
 	return !slices.ContainsFunc(rows, func(r row) bool { _, ok := h.at(r); return !ok })
 }
 
-// before reports whether a was created before b: by their times of creation, or without such times
-// by an integer key.
+// before reports whether a was created before b. It compares their times of creation. If the
+// records have no such field, it compares their keys, if these are integers.
 func (h history) before(a, b row) bool {
 	if h.created != "" {
 		x, ok := moment(a[h.created], h.createdUnit)
@@ -76,9 +76,10 @@ func (h history) evidence(rows []row) (edited, other row) {
 	return nil, nil
 }
 
-// edited finds two records: the first was created before the second, and was changed after it. So
-// the first was edited and is not new. Of several such records it is the one with the latest
-// change. bound is a time between the two changes, as close to the later one as the format allows.
+// edited finds two records, of which the first was created earlier and changed later than the
+// second. So the first was edited and is not new. Of several such pairs, it returns the one whose
+// first record has the latest change. bound is a time between the two changes, as close to the
+// later one as the format allows.
 func (h history) edited(rows []row) (edited, other row, bound time.Time) {
 	byChange := slices.Clone(rows)
 	slices.SortStableFunc(byChange, func(a, b row) int {

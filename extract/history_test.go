@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// edits is a list of 40 records, a day apart, some of them edited later.
+// edits serves a list of 40 records that were created a day apart. Some of them were edited later.
 type edits struct {
-	edited map[int]time.Duration // by id: how long after the last creation
+	edited map[int]time.Duration // by id: how long after the creation of the last record it was edited
 	order  string                // id, created, changed
 	filter string                // "", created, changed, next day
 	never  bool                  // records that were not edited have no time of change
@@ -74,14 +74,14 @@ func (e edits) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // An order or a filter is accepted only if an edited record shows that it goes by the time of
-// change. The control beside each case has such a record.
+// change. Each case without such a record is next to one with it.
 func TestNegotiateByChange(t *testing.T) {
 	someEdited := map[int]time.Duration{3: 26 * time.Hour, 5: 49 * time.Hour, 36: 50 * time.Hour}
 	for name, tt := range map[string]struct {
 		list    edits
-		param   string // the parameter for changes
-		tail    bool   // the list is read from the latest change on
-		waiting bool   // probing again later may find more
+		param   string // the expected parameter that leaves out unchanged records
+		tail    bool   // the list is expected to be read from the latest change on
+		waiting bool   // a later negotiation is expected to be able to find more
 	}{
 		"newest first, no record edited":         {list: edits{order: "created", births: true}, waiting: true},
 		"newest first, by creation":              {list: edits{order: "created", births: true, edited: someEdited}},

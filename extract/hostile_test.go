@@ -52,8 +52,9 @@ func jsonText(id string) string {
 	return string(text)
 }
 
-// TestHostileIDs checks that an id that fits no path loses only its invoice's PDF, and that no
-// request leaves the stream's path. Ids that only look odd are requested unchanged.
+// TestHostileIDs checks that an id that cannot be part of a path costs only the PDF of its own
+// invoice, and that no request leaves the stream's path. Ids that only look odd are requested
+// unchanged.
 func TestHostileIDs(t *testing.T) {
 	refused := []string{
 		jsonText("../../admin"), jsonText("a/b"), jsonText(".."), jsonText("."), jsonText("%2e%2e"), jsonText("%2F"), `""`,
@@ -82,8 +83,8 @@ func TestHostileIDs(t *testing.T) {
 	}
 }
 
-// TestHostileAnswers checks that an answer for one invoice that is not a PDF loses only that PDF,
-// at any position in the list.
+// TestHostileAnswers checks that if the answer for one invoice is not a PDF, only that PDF is
+// missing. The invoice's position in the list does not matter.
 func TestHostileAnswers(t *testing.T) {
 	for name, answer := range map[string]func(w http.ResponseWriter){
 		"403": func(w http.ResponseWriter) {
@@ -175,7 +176,7 @@ func TestHostileManyParents(t *testing.T) {
 	require.EqualValues(t, 900, rows)
 	require.Contains(t, r.end.Gaps[maxGaps-1].String(), " and 800 after it: ")
 
-	// An interrupted pass continues with the same numbers.
+	// A pass that continues after an interruption reports the same numbers.
 	again, err := read(f.Client, child, r.cursors[len(r.cursors)/2])
 	require.NoError(t, err)
 	require.Equal(t, r.end.Gaps, again.end.Gaps)
@@ -195,7 +196,8 @@ func TestHostileParentsOnly(t *testing.T) {
 	}
 }
 
-// The gap that counts the parents after the last stored one is a gap of parents, not of records.
+// The last stored gap, which also counts the parents that failed after it, is a gap of parents, not
+// of records.
 func TestGapsBeyondTheLast(t *testing.T) {
 	f := &fanPass{pass: &pass{}}
 	f.mark.Gaps = make([]Gap, maxGaps)
@@ -209,8 +211,9 @@ func TestGapsBeyondTheLast(t *testing.T) {
 	require.EqualValues(t, 3, f.withoutAnswer())
 }
 
-// TestHostileLastParentResumed checks that a pass that was interrupted before its last parent, and
-// has had no answer yet, uses parents of the earlier run as controls.
+// TestHostileLastParentResumed interrupts a pass before its last parent. If the continued pass has
+// had no answer yet, it requests parents that the earlier run has read, to find out whether an
+// error concerns only one parent.
 func TestHostileLastParentResumed(t *testing.T) {
 	ids := make([]string, gatherParents+1)
 	for i := range ids {
@@ -232,7 +235,7 @@ func TestHostileLastParentResumed(t *testing.T) {
 	require.Empty(t, again.records)
 	require.Equal(t, r.end.Gaps, again.end.Gaps)
 
-	// Control: without the permission, the stream fails, here as at its beginning.
+	// Control: if the permission is missing, the stream fails, as it would at its beginning.
 	down = true
 	for _, from := range []state.Cursor{"", r.cursors[0]} {
 		_, err = read(f.Client, child, from)
@@ -240,8 +243,8 @@ func TestHostileLastParentResumed(t *testing.T) {
 	}
 }
 
-// TestHostileOutage checks that if the source stops answering in the middle, the pass ends with
-// that error, and no invoice counts as having no PDF.
+// TestHostileOutage checks that if the source stops answering in the middle, the pass ends with an
+// error, and no invoice counts as one without a PDF.
 func TestHostileOutage(t *testing.T) {
 	for _, status := range []int{401, 403, 502} {
 		ids := make([]string, 50)

@@ -15,7 +15,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// clock is a list by months whose records may be the same in each month.
+// clock serves a list by months. The function answer returns the records of a month; they may be
+// the same in every month.
 func clock(t *testing.T, answer func(month, year int) string) (*fixture, schemas.Stream) {
 	s := monthly()
 	s.Months.First = month(time.Now()).AddDate(0, -5, 0)
@@ -27,8 +28,8 @@ func clock(t *testing.T, answer func(month, year int) string) (*fixture, schemas
 	}, s), s
 }
 
-// Two months with the same answer refute the parameters only if a month without data has that
-// answer, too.
+// Two months with the same answer refute the parameters only if a month without data has the same
+// answer too.
 func TestMonthsCanBeRefuted(t *testing.T) {
 	this := month(time.Now())
 	var answers atomic.Int64
@@ -92,7 +93,7 @@ func TestMonthsCanBeRefuted(t *testing.T) {
 	}
 }
 
-// If the key needs it, a record has the requested month in its context.
+// If the key contains the month, each record has the requested month in its context.
 func TestMonthsAreContextWhereTheKeyNeedsThem(t *testing.T) {
 	c, s := clock(t, func(m, y int) string { return fmt.Sprintf(`[{"id":1,"in":"%d-%02d"}]`, y, m) })
 	r, err := read(c.Client, s, "")
@@ -105,7 +106,7 @@ func TestMonthsAreContextWhereTheKeyNeedsThem(t *testing.T) {
 	require.JSONEq(t, fmt.Sprintf(`{"id":1,"in":"%d-%02d","_context":{"month":%d,"year":%d}}`, this.Year(), this.Month(), this.Month(), this.Year()), string(r.records[0]))
 }
 
-// kinds is a child list that takes the parent's value in the body.
+// kinds serves a parent, and a child list that takes a value of the parent in the body.
 func kinds(t *testing.T, parents string, answer func(parent any) (status int, text string)) (c *fixture, child schemas.Stream) {
 	parent := list("x.meetings", "id")
 	child = list("x.kinds", "id")

@@ -13,14 +13,14 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// held is an inbox with the given events.
-type held []state.Event
+// queue is an EventQueue with the given events.
+type queue []state.Event
 
-func (h held) Events(_ context.Context, source string, after int64, limit int) ([]state.Event, error) {
+func (q queue) Events(_ context.Context, source string, after int64, limit int) ([]state.Event, error) {
 	if source != "main" {
 		return nil, errors.New("another source")
 	}
-	return h[min(after, int64(len(h))):min(after+int64(limit), int64(len(h)))], nil
+	return q[min(after, int64(len(q))):min(after+int64(limit), int64(len(q)))], nil
 }
 
 func inboxOf(t *testing.T, events ...state.Event) *extract.Inbox {
@@ -29,14 +29,14 @@ func inboxOf(t *testing.T, events ...state.Event) *extract.Inbox {
 	require.NoError(t, err)
 	catalogue, err := schemas.Load()
 	require.NoError(t, err)
-	return extract.NewInbox(held(events), "main", known, catalogue.Streams())
+	return extract.NewInbox(queue(events), "main", known, catalogue.Streams())
 }
 
 func TestInboxReadsEventsAsHints(t *testing.T) {
 	in := inboxOf(t)
 	for name, tt := range map[string]struct {
 		kind, body string
-		want       string // stream=key of each hint
+		want       string // the hints, each as stream=key
 	}{
 		"as documented":                       {"invoice.paid", `{"id":"evt_1","type":"invoice.paid","data":{"id":"inv_7","amount":100}}`, `v2.invoices="inv_7"`},
 		"the other surface's":                 {"invoice.paid", `{"data":{"id":7}}`, "sales.invoices=7"},
@@ -105,7 +105,7 @@ func TestLikeness(t *testing.T) {
 		`{"id":2,"name":"b","seen":6,"note":null}`:                true,
 		`{"id":2,"name":"b","seen":6}`:                            false, // lacks a member of the list
 		`{"id":1,"name":"A","seen":5}`:                            false,
-		`{"id":1,"name": "a","seen":5}`:                           false, // the same value, but another row hash
+		`{"id":1,"name": "a","seen":5}`:                           false, // equal values, but other bytes, and so another row hash
 		`{"id":7,"name":"a","seen":5}`:                            false,
 		`{"id":1,"seen":5}`:                                       false,
 		`[]`:                                                      false,

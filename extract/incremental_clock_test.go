@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The shared clock decides when a stream is read whole again, because the next pass with a cursor
-// may run on another machine.
+// Config.Now, the clock that all processes share, decides when a stream is due for a whole pass.
+// The clock of this machine does not, because the pass before may have run on another machine.
 func TestWholePassBySharedClock(t *testing.T) {
 	s := list("crm.leads", "id")
 	s.Incremental = schemas.Incremental{Field: "updated_at", Param: "since", Format: schemas.MomentRFC3339}

@@ -18,7 +18,7 @@ type broken struct {
 	ids    []int
 	status int
 	body   string
-	size   string // parameter that it honours
+	size   string // name of the page size parameter that the server accepts
 	total  bool
 }
 
@@ -45,7 +45,7 @@ func (b broken) serve(w http.ResponseWriter, r *http.Request) {
 
 const serverError = `{"message":"Server Error"}`
 
-// without returns the ids 1 to n except some.
+// without returns the ids from 1 to n, except the given ones.
 func without(n int, gone ...int) string {
 	var out string
 next:
@@ -63,8 +63,8 @@ next:
 	return out
 }
 
-// If a list can be read in other page sizes, a record that breaks every page that contains it is
-// the only one missing.
+// If a list can be read in other page sizes, and one record breaks every page that contains it,
+// only that record is missing.
 func TestBrokenRecordIsIsolated(t *testing.T) {
 	byPage := schemas.Pagination{Type: "page", Page: "page", Size: "per_page", Limit: 10}
 	byOffset := schemas.Pagination{Type: "offset", Page: "offset", Size: "limit", Limit: 10}
@@ -109,7 +109,7 @@ func TestBrokenRecordIsIsolated(t *testing.T) {
 			}
 			require.Equal(t, tt.gaps, gaps)
 			if tt.pager.Type == "" {
-				return // a later process uses what was learned
+				return // a later process would continue with what this one has learned, not with tt.pager
 			}
 			for i, at := range r.cursors[:len(r.cursors)-1] {
 				again, err := read(c.Client, s, at)
@@ -120,7 +120,8 @@ func TestBrokenRecordIsIsolated(t *testing.T) {
 	}
 }
 
-// The messages of this family of servers, with any status.
+// The server's code fails on a record, which the message of the answer shows, whatever the status
+// is.
 func TestBrokenRecordByErrorText(t *testing.T) {
 	for _, tt := range []struct {
 		status int
@@ -141,8 +142,8 @@ func TestBrokenRecordByErrorText(t *testing.T) {
 	}
 }
 
-// If the server is in trouble, or its whole first page fails, the list fails: either no record is
-// broken, or it is unknown which one.
+// If the server has a temporary failure, or no record of the first page can be read, the list
+// fails: no single record can be blamed.
 func TestBrokenRecordCannotBeIsolated(t *testing.T) {
 	byPage := schemas.Pagination{Type: "page", Page: "page", Size: "per_page", Limit: 10}
 	for _, tt := range []struct {
@@ -219,8 +220,8 @@ func TestPageThatAlwaysFailsIsAGap(t *testing.T) {
 	}
 }
 
-// If the list ignores the page size, the number of a smaller page selects another page: here the
-// last one, which has the same size.
+// If the list ignores the page size, the number of a smaller page selects other records: here the
+// last page, which happens to have the requested size.
 func TestIsolationWithoutPageSize(t *testing.T) {
 	s := list("x.things", "id")
 	s.Pagination = schemas.Pagination{Type: "page", Page: "page"}
@@ -232,8 +233,8 @@ func TestIsolationWithoutPageSize(t *testing.T) {
 	require.Len(t, r.end.Gaps, 1)
 }
 
-// If more than a few consecutive pages fail, or the whole server does, the list fails. A later run
-// continues there.
+// If more than a few consecutive pages fail, or the whole server fails, the list fails. A later run
+// continues at the page that failed.
 func TestFailingServerIsNotAGap(t *testing.T) {
 	s := list("x.things", "id")
 	s.Pagination = schemas.Pagination{Type: "page", Page: "page"}
@@ -263,7 +264,7 @@ func TestFailingServerIsNotAGap(t *testing.T) {
 	require.Equal(t, wanted(20), r.ids())
 }
 
-// Isolation ends, even if a long list is broken everywhere.
+// Isolation ends after a limited number of requests, even if every record of a long list is broken.
 func TestIsolationIsBounded(t *testing.T) {
 	var ids []int
 	for id := 5; id <= 5000; id += 10 {

@@ -9,17 +9,18 @@ import (
 )
 
 // A field, or a pair of references, must have different values in this many records before it is
-// taken for the key. A field that is named like an id needs no minimum. Few records hardly refute a
-// code, and even less a name: two shops of one name may come late in a list. Whatever is taken,
-// each pass continues to check that records of one key are equal.
+// taken for the key. A field that is named like an id needs no minimum. In a few records, a code
+// may be distinct by chance, and a name even more so: two shops with the same name may be far apart
+// in a list. Each pass checks again that no two different records have the same key.
 const (
 	minDistinct       = 10
-	minDistinctLabels = 50 // for names and labels
+	minDistinctLabels = 50 // for the fields name and url
 )
 
-// keyOf finds the fields that identify a row: present in all rows, never null, no value twice.
-// Fields meant as keys come first; two fields together only if both are references. refuted says
-// why other fields were rejected.
+// keyOf finds the fields that identify a row: present in all rows, never null or empty, and with no
+// value in two different rows. It tries fields that are named like keys first. Two fields together
+// are a key only if both are references to other records. refuted says why other fields were
+// rejected.
 func keyOf(s schemas.Stream, rows []row) (key, refuted []string) {
 	if len(rows) == 0 {
 		return nil, nil
@@ -58,7 +59,7 @@ func keyCandidates(s schemas.Stream, rows []row) []string {
 	var out []string
 	add := func(names ...string) {
 		for _, n := range names {
-			// If there are both ID and id, the column of one has another name.
+			// If there are both ID and id, one of their columns gets a suffix.
 			if open[n] && columns[schemas.Column(n)] == 1 {
 				out, open[n] = append(out, n), false
 			}
@@ -78,8 +79,8 @@ func keyCandidates(s schemas.Stream, rows []row) []string {
 	return out
 }
 
-// distinct returns why a field does not identify the rows; "" if it does. An unchanged record that
-// came twice is ignored: it may be on two pages.
+// distinct returns why the fields together do not identify the rows; "" if they do. Two equal rows
+// are allowed, because one record may be on two pages.
 func distinct(rows []row, names ...string) string {
 	seen := make(map[string]row, len(rows))
 	for i, r := range rows {
@@ -99,7 +100,7 @@ func distinct(rows []row, names ...string) string {
 	return ""
 }
 
-// different counts the distinct values of the rows in some fields.
+// different counts the distinct combinations of values that the rows have in the given fields.
 func different(rows []row, names ...string) int {
 	values := make(map[string]bool, len(rows))
 	for _, r := range rows {
@@ -112,7 +113,7 @@ func different(rows []row, names ...string) int {
 	return len(values)
 }
 
-// maxReferences is how many references are compared in pairs. // Invariant 15
+// maxReferences is the largest number of references among which pairs are tried. // Invariant 15
 const maxReferences = 64
 
 // pairOf returns the only pair of references that identifies at least minDistinct rows; nil if there is

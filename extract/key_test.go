@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Pairs are only looked for among few references: thousands would make millions of pairs. // Invariant 15
+// Pairs of references are tried only if there are few references, because thousands would make
+// millions of pairs. // Invariant 15
 func TestPairsOfReferencesAreBounded(t *testing.T) {
 	for _, tt := range []struct {
 		others int
@@ -26,7 +27,7 @@ func TestPairsOfReferencesAreBounded(t *testing.T) {
 			}
 			rows = append(rows, r)
 		}
-		rows[maxRows-1] = row{"deal_id": "24", "product_id": "39"} // all rows but the last have the others
+		rows[maxRows-1] = row{"deal_id": "24", "product_id": "39"} // the last row lacks the references of the other rows
 		began := time.Now()
 		require.Equal(t, tt.want, pairOf(rows))
 		require.Less(t, time.Since(began), 5*time.Second)

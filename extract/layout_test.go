@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// assembled returns the records that find and the assembler extract from a body.
+// assembled returns the records of a body, as find and the assembler extract them.
 func assembled(t *testing.T, s schemas.Stream, body string) (string, found, error) {
 	t.Helper()
 	d := new(doc)
@@ -29,15 +29,15 @@ func assembled(t *testing.T, s schemas.Stream, body string) (string, found, erro
 	return string(b.json()), f, nil
 }
 
-// The shapes of the platform's lists, found with and without a hint.
+// The records are found in every shape of the platform's lists, with and without a hint.
 func TestFind(t *testing.T) {
 	for _, tt := range []struct {
 		stream  string
 		class   schemas.Class
-		places  string // candidates, separated by spaces
+		places  string // the hints, separated by spaces
 		context string
 		body    string
-		at      string // where they must be found
+		at      string // where the records must be found
 		want    string
 	}{
 		{"crm.pipelines", "list", "", "", `{"success":true,"message":"ok","data":[{"id":1,"name":"Sales","stages":[{"id":4,"name":"Draft"}]}]}`,
@@ -82,7 +82,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// If nothing fits, nothing is guessed.
+// If no rule identifies the records, find returns an error and guesses nothing.
 func TestFindNothing(t *testing.T) {
 	for _, body := range []string{
 		`{"success":true}`, `{"success":true,"message":"done"}`, `["a","b"]`, `{"data":["a"]}`, `{"data":{"Jan":0,"Feb":3}}`,
@@ -97,7 +97,7 @@ func TestFindNothing(t *testing.T) {
 	}
 }
 
-// Records of plain lists are the bytes of the body.
+// The records of a plain array are not copied: they are bytes of the body.
 func TestRecordsAreTheBody(t *testing.T) {
 	body := []byte(`{"data":[ {"id":1} , {"id":2} ]}`)
 	d := new(doc)
@@ -141,7 +141,7 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// memberOf returns the first member of that name from a strict decoder.
+// memberOf returns the first member with the given name, as a strict decoder reads it.
 func memberOf(t *testing.T, object []byte, name string) []byte {
 	d := jsontext.NewDecoder(bytes.NewReader(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	_, err := d.ReadToken()
@@ -222,8 +222,8 @@ func BenchmarkBoard(b *testing.B) {
 	}
 }
 
-// The entries of a map are places of their own, though they are not kept one by one. Signals beside
-// them are still read, and those that are no records are left out.
+// Each entry of a map is a place of its own, although find does not keep one place per entry.
+// Entries that hold no records are left out. Signals beside the map are still read.
 func TestEntriesOfAMap(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"data":{"north":{"id":1},"a\"b":{"id":2}}}`:                                `"north"3{"id":1} "a\"b"3{"id":2}`,

@@ -29,13 +29,13 @@ type fixture struct {
 	requests atomic.Int64
 }
 
-// serve answers every request of the streams with h.
+// serve starts a server that answers every request for the streams with h.
 func serve(t *testing.T, h http.HandlerFunc, streams ...schemas.Stream) *fixture {
 	t.Helper()
 	return serveTrying(t, 1, h, streams...)
 }
 
-// serveTrying is serve for a client that makes up to the given number of attempts.
+// serveTrying is serve for a client that tries each request up to the given number of times.
 func serveTrying(t *testing.T, attempts int, h http.HandlerFunc, streams ...schemas.Stream) *fixture {
 	t.Helper()
 	f := &fixture{}
@@ -75,7 +75,7 @@ type reading struct {
 	total   int64
 }
 
-// ids returns the records' ids, joined.
+// ids returns the records' ids, joined by commas.
 func (r reading) ids() string {
 	var ids []string
 	for _, raw := range r.records {
@@ -120,7 +120,7 @@ func classIs(t *testing.T, err error, want wire.Class) {
 	require.Equal(t, want, e.Class, "%v", err)
 }
 
-// rows renders the records from..to, clipped to n.
+// rows returns the part [from:to] of a list of n records, as a JSON array.
 func rows(from, to, n int) string {
 	var out []string
 	for i := from; i < min(to, n); i++ {
@@ -295,7 +295,7 @@ func TestPagesEmpty(t *testing.T) {
 }
 
 // A list that is paged by the id of the last record cannot continue after a record whose id is
-// null: the answer for the id "null" is not the rest of the list.
+// null. Sending the text "null" would not return the rest of the list.
 func TestNullIDIsNotSent(t *testing.T) {
 	s := list("x.things", "id")
 	s.Pagination = schemas.Pagination{Type: "since_id", Page: "starting_after"}

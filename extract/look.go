@@ -59,9 +59,9 @@ func (l *listReader) inspect(ctx context.Context, at position, send func(context
 	return st, nil
 }
 
-// locate finds the records of a page. Once a page has shown their place, later pages must have it
-// too; until then, for example after empty pages, the place is detected. A change is an error,
-// never the end of the list.
+// locate finds the records of a page. Once a page has shown their place, later pages must have them
+// there too. Until then, for example after empty pages, locate searches for the place. Another
+// place is an error, never the end of the list.
 func (l *listReader) locate(d *doc) (found, error) {
 	if l.traits.layout.form != formNone {
 		f, err := again(d, l.s, l.traits.layout)
@@ -96,9 +96,9 @@ func empty(d *doc, f found) bool {
 	return true
 }
 
-// outsized reports whether the first of several numbered pages is shorter than requested and the
-// answer does not state its own size. A server that calculates positions with the requested size
-// but returns shorter pages would omit the records between them.
+// outsized reports whether the first page is shorter than requested and the server may have more
+// pages, because it limits their size without saying so. Such a server would omit records if it
+// calculates the positions of pages with the requested size.
 func (l *listReader) outsized(st *step) bool {
 	n, p := st.batch.n, l.s.Pagination
 	if st.at.kind != pagerNone || p.Size == "" || n == 0 || n >= p.Limit || st.signals.limit == int64(n) {
@@ -122,7 +122,7 @@ func (l *listReader) resize(ctx context.Context, q *ahead[position], st *step) e
 	return nil
 }
 
-// first reads the first page again, to replace st.
+// first reads the first page again. It releases the answer of st, which the result replaces.
 func (l *listReader) first(ctx context.Context, st *step) (*step, error) {
 	a, err := l.c.fetch(ctx, l.s, l.params, position{})
 	if err != nil {
@@ -142,7 +142,7 @@ func (l *listReader) first(ctx context.Context, st *step) (*step, error) {
 }
 
 // request sends a probe. If the server answers 5xx, it sends the probe again. A second answer 5xx
-// refutes the probe. But 502, 503 and 504 may concern the whole server: they refute the probe only
+// refutes the probe. But 502, 503 and 504 may concern the whole server. They refute the probe only
 // if the first page can still be read.
 func (l *listReader) request(ctx context.Context, at position) (*answer, error) {
 	a, err := l.c.probe(ctx, l.s, l.params, at)

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// strict serves 25 records in pages of ten. Its code fails if one request has page both as a number
-// and as an object, and on the parameters that fault selects.
+// strict serves 25 records in pages of ten. It answers 500 if a request has page both as a number
+// and as an object. It answers with the status that the function fault returns, unless that is 0.
 func strict(fault func(r *http.Request) int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -48,8 +48,8 @@ func TestProbesThatMakeServersFail(t *testing.T) {
 	}
 }
 
-// A temporary fault refutes nothing: neither one 503 for each probe, nor a server that goes down
-// during the negotiation. In the second case nothing is learned.
+// A temporary fault refutes no hypothesis. If each probe gets one 503, the probes are repeated. If
+// the server goes down during the negotiation, nothing is learned.
 func TestProbesDuringFaults(t *testing.T) {
 	seen := map[string]bool{}
 	s := own("x.things")
