@@ -10,7 +10,8 @@ import (
 
 // Attempt is one attempt at units that were claimed together. To settle a unit is to determine its state and
 // report after the attempt. A unit is settled as soon as all of its streams are complete, even while other
-// units are still read. If another worker takes over the attempt, it does not read the settled unit again. An Attempt is safe for concurrent use.
+// units are still read. If another worker takes over the attempt, it does not read the settled unit again. An Attempt
+// is safe for concurrent use.
 type Attempt struct {
 	redact       func(string) string
 	settle       func(...state.Unit)

@@ -17,7 +17,7 @@ const DefaultLife = 30 * time.Second
 
 // ErrUnitsLost is the cause with which the context of an attempt ends if another worker took over its
 // units, or if they were cancelled. It is also the cause if the store did not answer in time, because
-// either may then have happened.
+// one of the two may then have happened.
 var ErrUnitsLost = errors.New("the units were taken over by another worker, or cancelled")
 
 // Claimer claims units and makes attempts at them. It is safe for concurrent use.

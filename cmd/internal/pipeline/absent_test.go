@@ -27,8 +27,8 @@ func newPair(t *testing.T, at func(op string) error) *rig {
 	return r
 }
 
-// If a destination becomes unreachable during a run, the run tries it a few times more, but not for each remaining stream.
-// The other destination still receives every stream.
+// If a destination becomes unreachable during a run, the run tries it a few times more, but not for each remaining
+// stream. The other destination still receives every stream.
 func TestUnreachableDestinationDelaysFewStreams(t *testing.T) {
 	gone := errors.New("connection refused")
 	asked := 0

@@ -21,8 +21,8 @@ type Backfill struct {
 // Ranged reports whether b covers only a range of each stream.
 func (b Backfill) Ranged() bool { return !b.From.IsZero() }
 
-// Name returns the range as text, such as 2025-01-01..2025-07-01. It is 2025-01-01.. for a range up to the present, and ..
-// for everything.
+// Name returns the range as text, such as 2025-01-01..2025-07-01. It is 2025-01-01.. for a range up to the present, and
+// .. for everything.
 func (b Backfill) Name() string { return moment(b.From) + ".." + moment(b.Until) }
 
 // moment formats a bound of a range. Midnight UTC is formatted as a date, and a missing bound as "".

@@ -11,8 +11,8 @@ import (
 )
 
 // bloom is a Bloom filter of the keys that a pass has read. Its size is fixed when the pass begins. For a few keys that
-// were not added, it reports that they were. Then a record may be counted as a duplicate that is none, which weakens
-// the proof but deletes nothing. // Invariants 6, 12
+// were not added, it reports that they were. Then a record may be counted as a duplicate by mistake. That
+// weakens the proof but deletes nothing. // Invariants 6, 12
 type bloom struct {
 	seed maphash.Seed
 	bits []uint64

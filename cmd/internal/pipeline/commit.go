@@ -259,7 +259,7 @@ func (k *destinationRun) settle(p *pass, e *ending) {
 		if !f.Partial {
 			k.steady = f.Steady
 		}
-		if f.Repeats() == 0 { // else some records count twice
+		if f.Repeats() == 0 { // otherwise some records are counted twice
 			k.readings = append(k.readings, &e.digest)
 		}
 	}

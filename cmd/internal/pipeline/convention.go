@@ -29,7 +29,7 @@ type Negotiator interface {
 // StreamCompleter is implemented by sources that read streams on their own, as parents of other streams, such as
 // *extract.Client.
 type StreamCompleter interface {
-	// Settle sets how those streams are read. It is called once, before the first pass.
+	// Settle sets how those streams are read. It is called before the first pass, and may be called again.
 	Settle(settle func(schemas.Stream) schemas.Stream)
 }
 
@@ -89,7 +89,7 @@ func Recall(ctx context.Context, d load.Destination, pipeline string) (Memories,
 	return all, nil
 }
 
-// recall reads what every destination stores about the streams, once per run. A destination that fails is left out,
+// recall reads what every destination stores about the streams. A destination that fails is left out,
 // because the run would otherwise probe every stream again for it.
 func (r *run) recall(ctx context.Context) {
 	if r.Options.DryRun {
@@ -160,7 +160,7 @@ func (r *run) keyOf(ctx context.Context, s schemas.Stream) []string {
 }
 
 // chooseConvention determines how the run reads the stream: by the stored convention, else by probing the source now.
-// A child stream is not probed: the answer for its first parent shows how its endpoint answers.
+// A child stream is not probed, because the answer for its first parent shows how its endpoint answers.
 func (st *streamRun) chooseConvention(ctx context.Context) error {
 	st.known = st.remembered(st.origin)
 	n, able := st.Source.(Negotiator)
@@ -223,8 +223,8 @@ func (st *streamRun) negotiate(ctx context.Context, n Negotiator) (extract.Conve
 	return c, err
 }
 
-// adopt applies the convention to the stream. A table with rows keeps its key: a learned key applies only to new
-// tables.
+// adopt applies the convention to the stream. A table with rows keeps its key, so a learned key applies only to new
+// tables. If the learned key differs from the key of an existing table, adopt may return a ChangedError.
 func (st *streamRun) adopt(ctx context.Context) error {
 	st.stream = st.known.Apply(st.origin)
 	defer st.setRange()
@@ -284,7 +284,7 @@ func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool,
 	if err := st.adopt(ctx); err != nil {
 		return false, err
 	}
-	p.beginAgain() // records read so far do not count
+	p.beginAgain() // the records read so far are read again
 	return true, nil
 }
 

@@ -57,8 +57,8 @@ const maxRecordTries = 3
 //
 // An event is a hint that a record may have changed. Once a stream has had no events for a short time, Deltas requests
 // the records that its events name, each by its own address, and commits the answers together with the ordinal of the
-// last event. A record that no longer exists gets a tombstone. If the records have no addresses, or their addresses do not
-// return the same content as the list, the stream must be read again: see [DeltaReport].Refresh.
+// last event. A record that no longer exists gets a tombstone. If the records have no addresses, or their addresses do
+// not return the same content as the list, the stream must be read again: see [DeltaReport].Refresh.
 //
 // Deltas shares its Config's Locks with the runs of the pipeline in the same process. It is for use by one
 // goroutine, and lives as long as the configuration.

@@ -104,7 +104,8 @@ func (x *delta) writeBeside(ctx context.Context, p *destinationPosition) error {
 }
 
 // markForRequest makes the next run request the records in x.reread once more. Otherwise the next run would request only
-// the records that differ in the list from their state at the last run, and they may have returned to that state. // Invariant 1
+// the records that differ in the list from their state at the last run, and they may have returned to that state.
+// Invariant 1
 func (x *delta) markForRequest(ctx context.Context, tx load.Tx, stamp string) error {
 	if len(x.reread) == 0 {
 		return nil

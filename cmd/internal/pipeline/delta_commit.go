@@ -323,7 +323,7 @@ func (x *delta) finish(ctx context.Context) {
 	}
 	for _, g := range x.dead {
 		if q.lacked(g.e, x.Destinations) {
-			continue // another process may have to read it again // Invariant 3
+			continue // another process may have to read the event again // Invariant 3
 		}
 		x.trouble(x.aside(ctx, g.e.last, g.why.Error()))
 	}

@@ -64,7 +64,8 @@ func (d *Deltas) leaveBehind(e *entity, lack map[string]bool) {
 }
 
 // catchUp goes back to the first dropped event once a destination that lacks dropped events is tried again. It also
-// drops the waiting records, whose events are then read again, so that no later event is applied before an earlier one. // Invariant 2
+// drops the waiting records, whose events are then read again, so that no later event is applied before an earlier one.
+// Invariant 2
 func (d *Deltas) catchUp() {
 	if d.left == nil || !slices.ContainsFunc(d.awake(), func(dest Destination) bool { return d.left.lack[dest.Name] }) {
 		return

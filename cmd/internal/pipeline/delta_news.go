@@ -22,7 +22,7 @@ type newsRow struct {
 	hash string // hash of its row; "" if the record is gone
 }
 
-// news returns what the pass running in a destination must know about a commit; nil if none is running.
+// news returns what the pass running in a destination must know about a commit; nil if no pass is running.
 func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*news, error) {
 	if x.overlays[dest] == nil {
 		return nil, nil

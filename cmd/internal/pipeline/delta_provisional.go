@@ -67,8 +67,8 @@ func (v *provisional) plainly(e *entity) map[string]json.RawMessage {
 	return all
 }
 
-// read maps the values of those events that were received after the last reading, like records of the list. A column whose type would have to change is
-// left out, because the event formats its value differently.
+// read maps the values of those events that were received after the last reading, like records of the list. A column
+// whose type would have to change is left out, because the event formats its value differently.
 func (v *provisional) read(stamp string) error {
 	var records [][]byte
 	since := v.x.since(v.x.q)

@@ -48,7 +48,7 @@ type entity struct {
 	first, last int64  // first and last event that are not applied everywhere
 	received    time.Time
 	gone        bool      // the last event says that the record is gone
-	data        []byte    // the record in the last event; nil if events disagree
+	data        []byte    // the record in the last event; nil if it is too large or events disagree
 	tries       int       // number of requests so far
 	due         time.Time // when to request it again; zero if it is not due
 	stored      bool      // a destination stores it as open; received is then the time when it was queued
@@ -100,7 +100,7 @@ func (q *queue) recount(ordinal int64, received time.Time) {
 	}
 }
 
-// lacked reports whether one of the destinations has not applied e's last event.
+// lacked reports whether at least one of the destinations has not applied e's last event.
 func (q *queue) lacked(e *entity, by []Destination) bool {
 	return slices.ContainsFunc(by, func(d Destination) bool { return q.state[d.Name].Through < e.last })
 }

@@ -380,8 +380,8 @@ func (x *delta) confirmGone(ctx context.Context) error {
 	return nil
 }
 
-// findsControl reports whether the source finds a record that exists: the control, which existed when it was last requested,
-// or else a record from the list.
+// findsControl reports whether the source finds a record that exists: the control, which existed when it was last
+// requested, or else a record from the list.
 func (x *delta) findsControl(ctx context.Context) (bool, error) {
 	if x.q.control != "" {
 		record, n, err := x.fetch.Record(ctx, x.q.detail, x.values(x.q, x.q.control))

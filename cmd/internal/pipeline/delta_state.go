@@ -51,8 +51,8 @@ func (p position) applied() (a applied, err error) {
 	return a, nil
 }
 
-// knows reports whether an event is already applied, in Open, or left to Refresh. An event with a low ordinal that was received after
-// the last commit is new: it comes from an inbox that replaced a lost one.
+// knows reports whether an event is already applied, in Open, or left to Refresh. An event with a low ordinal that was
+// received after the last commit is new: it comes from an inbox that replaced a lost one.
 func (a applied) knows(ordinal int64, received time.Time) bool {
 	return ordinal <= a.Through && !received.After(a.At)
 }

@@ -51,8 +51,8 @@ type destinationRun struct {
 	over         string       // id of the last finished pass that read every record
 	wholeNext    bool         // the next pass reads the whole list
 	out          bool         // dropped out of the current pass
-	trouble      error        // why it dropped out, until it continues separately
-	lagged       error        // why it had to continue separately
+	trouble      error        // why it dropped out; nil once its own pass begins
+	lagged       error        // why it needs a pass of its own
 	broken       bool         // the destination failed
 	begun        string       // the cursor's event state when the current pass began
 	resumed      bool         // an earlier process began the current pass
@@ -60,7 +60,7 @@ type destinationRun struct {
 	held         withheld     // rows of the current group that are not written
 	rejects      *openRejects // open rejects, as this run found or wrote them
 	rejectsAfter *openRejects // open rejects once the open transaction is committed
-	finished     bool         // needs no further pass
+	finished     bool         // the run makes no further pass for this destination
 	report       StreamReport
 
 	incrementalRefuted refutation // evidence against incremental reading
@@ -158,8 +158,8 @@ func (k *destinationRun) keep(p *pass) position {
 	return pos
 }
 
-// children reports whether the destination has loaded a child stream of this stream. Rows of child streams can be deleted only if the
-// list of their parents is proven.
+// children reports whether the destination has loaded a child stream of this stream. Rows of child streams can be
+// deleted only if the list of their parents is proven.
 func (k *destinationRun) children(ctx context.Context, r *run) (bool, error) {
 	for _, s := range r.Streams {
 		if s.Parent != k.key.Stream {

@@ -190,9 +190,9 @@ func (r *reader) liveRows() map[int]bool {
 }
 
 // If a list moves while it is read, each record that existed all the time is loaded, or the run reports that
-// records may be missing. None of these records is marked as deleted. There is one exception: if as many records are added as removed
-// between two pages, the total still fits. Then the pass may be proven although a record is missing, and the next
-// run loads that record. // Invariant 12
+// records may be missing. None of these records is marked as deleted. There is one exception: if as many records are
+// added as removed between two pages, the total still fits. Then the pass may be proven although a record is missing,
+// and the next run loads that record. // Invariant 12
 func TestMovingLists(t *testing.T) {
 	r := newReader(t)
 	seeds := uint64(trials(60))

@@ -213,8 +213,8 @@ func (p *pass) hold(cost int64) {
 }
 
 // settle gives bytes back to the budget when pages have become batches. A page is often twice as large as the batches of
-// its records. Otherwise a group and the next one would not fit into the budget together, and gathering would wait for each
-// commit.
+// its records. Without settle, a group and the next one would not fit into the budget together, and gathering would wait for
+// each commit.
 //
 // In the middle of a page nothing is returned, because its body is still in memory.
 func (p *pass) settle() {

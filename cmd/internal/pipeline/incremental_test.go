@@ -394,9 +394,9 @@ func TestIncrementalAuto(t *testing.T) {
 	require.NotEmpty(t, f.Evidence)
 }
 
-// TestIncrementalAutoWaits reads lists that are ordered and filtered by creation or by the time of change. As long as no record was edited, that
-// looks like an order and a filter by the time of change. So the list is read whole. New probes after a day and
-// some edits show which of the two it is. A list by creation is read whole from then on too.
+// TestIncrementalAutoWaits reads lists that are ordered and filtered by creation or by the time of change. As long as
+// no record was edited, that looks like an order and a filter by the time of change. So the list is read whole. New
+// probes after a day and some edits show which of the two it is. A list by creation is read whole from then on too.
 func TestIncrementalAutoWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		byCreation bool // order and filter are by creation; else both are by change

@@ -52,8 +52,8 @@ func (c clashes) facts(f *proof.Facts, r transform.Repeats) {
 	}
 }
 
-// watchKey makes the mapper compare records with the same key. In mode append each version is a row, so none is
-// lost.
+// watchKey makes the mapper compare records with the same key. In mode append each version is a row, so no
+// record is lost.
 func (p *pass) watchKey() {
 	if p.keyed() && p.stream.Table.Mode != schemas.Append {
 		p.mapper.CompareKeys(p.judge, p.limits.keySlots)
@@ -91,7 +91,7 @@ func (p *pass) changedMeanwhile(record []byte) bool {
 }
 
 // keyError ends a pass before anything is committed, because the key is refuted, is suspicious, or differs from the
-// table's. The stream is then read again.
+// key of the table. The stream is then read again.
 type keyError struct {
 	key     []string
 	example string
@@ -111,7 +111,7 @@ func (e *keyError) Error() string {
 }
 
 // otherKey ends a pass if the key of the table is wider than the stream's key, or the table has no key. This happens
-// if an earlier run chose that key and the stored convention was lost.
+// if an earlier run chose the key of the table, and the stored convention was lost.
 func (p *pass) otherKey(tables []schemas.Table) error {
 	i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == p.stream.Table.Name })
 	if i < 0 || p.stream.Stated["key"] != "" || slices.Equal(tables[i].Key, p.stream.Key) || p.watch.tried >= maxKeys {
@@ -193,7 +193,7 @@ func (p *pass) beginAgain() {
 	}
 }
 
-// widenKey records that a key is refuted, and replaces it with a wider one.
+// widenKey records that a key is refuted, and replaces it with a wider key or, if there is none, with no key.
 func (st *streamRun) widenKey(e *keyError) {
 	key := widerKey(st.stream, e.record)
 	c := st.conventionOf()

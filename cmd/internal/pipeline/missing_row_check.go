@@ -86,7 +86,8 @@ func detailOf(s schemas.Stream, catalogue []schemas.Stream) (schemas.Stream, boo
 }
 
 // request requests the records with these keys, unless that was done before. control is the key of a record that the
-// pass contained. If the source does not return this record before and after the others, no answer is used. // Invariant 12
+// pass contained. If the source does not return this record before and after the others, no answer is used.
+// Invariant 12
 func (q *missingRowCheck) request(ctx context.Context, control string, keys []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -63,16 +63,16 @@ type parentTracker struct {
 	few        int
 	single     bool            // each parent has one record
 	known      []*parentage    // stored parents, by destination of the pass
-	skips      bool            // every destination knows its parents, so unchanged ones are skipped
+	skips      bool            // every destination knows its parents, so unchanged parents are skipped
 	again      map[uint64]bool // ids of parents that this pass requests to confirm that the rows missing from the previous pass are gone
 
 	controls  int      // parents requested as controls
 	requested []uint64 // ids of requested parents, if others are skipped; sorted at the end
 	rowKeys   []uint64 // hashes of the keys of the requested parents' rows; sorted at the end
-	values    []uint64 // hashes of the values of all parents' tuples, if tuples have several
+	values    []uint64 // hashes of the values of all parents' tuples, if a tuple has several values
 	noted     []noted  // parents of the current group
 	records   int64    // records of all parents so far
-	rejected  []int64  // ordinals of rejected records whose parents take has not returned yet
+	rejected  []int64  // ordinals of rejected records of parents that the method take has not returned yet
 }
 
 // noted is a parent that was requested.
@@ -249,7 +249,7 @@ func (k *destinationRun) writeParents(ctx context.Context, p *pass, g *group) er
 			if n.sure {
 				print = n.print
 			}
-			if len(n.tuple) <= schemas.MaxKeyBytes { // longer ones fit no index, so they are requested in each pass
+			if len(n.tuple) <= schemas.MaxKeyBytes { // a longer tuple fits no index, so its parent is requested in each pass
 				rows = append(rows, []any{p.Name, p.stream.Name, n.tuple, print, p.id, now})
 			}
 		}

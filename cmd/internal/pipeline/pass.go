@@ -45,7 +45,7 @@ type pass struct {
 	id      string
 	number  int       // number in its run, from 1
 	began   time.Time // time by the run's clock
-	resumes bool      // an earlier process began it
+	resumes bool      // an earlier process began this pass
 
 	restKnown    bool // the table has the column for fields beyond the column limit
 	from         state.Cursor
@@ -68,7 +68,7 @@ type pass struct {
 	large         bool           // a page of the group was large
 	recordsBefore int64          // records up to the previous page
 
-	total  tally // counts of the source's side, up to the current group
+	total  tally // counts up to the current group
 	group  *group
 	spills bool // every group is applied immediately: see reserve
 
@@ -76,7 +76,7 @@ type pass struct {
 	kept int64          // bytes reserved from the budget for the rows in open transactions
 }
 
-// tally counts the source's side of a pass.
+// tally counts what a pass has read from the source, before any destination writes it.
 type tally struct {
 	fetched, rejected, filtered int64
 	pages, requests             int
@@ -101,16 +101,16 @@ type group struct {
 	held    int64 // bytes reserved from the budget
 	loose   int64 // the part of held for pages whose records are in no batch yet
 	batched int64 // bytes of the batches cut since the last settle
-	spill   bool  // apply it although the transaction stays open
+	spill   bool  // apply the group although the transaction stays open
 
 	next    position // position after the group's last page
 	total   tally    // counts of the pass, up to here
 	end     *extract.End
-	ended   time.Time   // when the end of the list was reached; with end
-	digest  digest      // digest of the whole pass; with end
-	profile *Profile    // profile of the whole pass; with end; nil for a part of a pass
-	control string      // see pass; with end
-	refused refused     // see pass; with end
+	ended   time.Time   // when the end of the list was reached; set together with end
+	digest  digest      // digest of the whole pass; set together with end
+	profile *Profile    // profile of the whole pass; set together with end; nil if the pass left out records
+	control string      // see pass; set together with end
+	refused refused     // see pass; set together with end
 	met     *metRejects // rejects of the pass; set in every group
 }
 

@@ -69,8 +69,8 @@ type Config struct {
 	// files.
 	Files map[string]string
 
-	// Catalogue contains the streams that request one record of a list, for a Source that implements RecordSource. With such a
-	// stream, missing rows can be deleted even if the list does not prove that they are gone. It may be nil.
+	// Catalogue contains the streams that request one record of a list, for a Source that implements RecordSource. With
+	// such a stream, missing rows can be deleted even if the list does not prove that they are gone. It may be nil.
 	Catalogue []schemas.Stream
 
 	Workers    int     // streams read concurrently; 0: DefaultWorkers

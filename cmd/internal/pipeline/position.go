@@ -15,7 +15,7 @@ import (
 //
 //	{"pass":"<id>","at":<source's cursor>,"end":true,"most":41,"turn":3}
 //
-// where end says that the pass was finished there. most is the number of records of the longest whole pass so far. In
+// where end says that the pass is finished. most is the number of records of the longest whole pass so far. In
 // the cursor of the runs, it is the number of finished runs. turn is the number of finished passes that knew which
 // rows they did not contain; it decides which unchanged parents a pass requests. doubt is the id of a pass whose
 // parents must be requested again. The zero position is the beginning, stored as "".

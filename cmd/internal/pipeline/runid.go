@@ -10,8 +10,8 @@ import (
 // runAlphabet is sorted by byte, so that ids sort like their numbers.
 const runAlphabet = "0123456789abcdefghijklmnopqrstuv"
 
-// NewRunID returns a new id for a run that starts at t. Ids sort by time; ids of the same microsecond are in random order.
-// An id has twelve characters, because DuckDB stores strings of up to twelve bytes inline.
+// NewRunID returns a new id for a run that starts at t. Ids sort by time; ids of the same microsecond are in random
+// order. An id has twelve characters, because DuckDB stores strings of up to twelve bytes inline.
 func NewRunID(t time.Time) string {
 	var chance [1]byte
 	_, _ = rand.Read(chance[:]) // never fails

@@ -8,9 +8,9 @@ import (
 )
 
 // StreamLocks holds one lock per stream of a pipeline, shared by the runs and the deltas in one process. Without a lock,
-// the page of a run could replace a record that a delta has just committed with an older state. Only the holder of a stream's lock
-// commits, and a pass requests its pages after every earlier commit. A pass that is committed in parts releases
-// the lock between two commits: see [overlay]. // Invariant 8
+// the page of a run could replace a record that a delta has just committed with an older state. Only the holder of a
+// stream's lock commits, and a pass requests its pages after every earlier commit. A pass that is committed in parts
+// releases the lock between two commits: see [overlay]. // Invariant 8
 //
 // The zero value is ready to use; a nil *StreamLocks never blocks.
 type StreamLocks struct {
@@ -92,8 +92,8 @@ func (u *streamLock) allowDeltas(overlays map[string]*overlay) {
 	u.release()
 }
 
-// leave ends the passes of a run over the stream. If locked is true, the run holds the lock, and leave releases it. now is
-// the time by the run's clock.
+// leave ends the passes of a run over the stream. If locked is true, the run holds the lock, and leave releases it. now
+// is the time by the run's clock.
 func (u *streamLock) leave(locked bool, now time.Time) {
 	if u == nil {
 		return

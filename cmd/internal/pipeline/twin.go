@@ -6,8 +6,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 )
 
-// twinNote returns a note about records that the list of the twin lacks; "" if it lacks none. The twin was read earlier, so
-// it may lack newer records.
+// twinNote returns a note about records that the list of the twin lacks; "" if it lacks none. The twin was read
+// earlier, so it may lack newer records.
 func twinNote(d *proof.Difference) string {
 	if d == nil || d.Here == 0 {
 		return ""

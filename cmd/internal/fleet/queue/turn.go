@@ -37,8 +37,8 @@ SELECT run, pipeline, source FROM placed JOIN shares USING (pipeline)
 ORDER BY busy + place, begun NULLS FIRST, since, first`
 
 // turns returns wakeups for the waiting sources, in the order of their turns, and last the received wakeup.
-// The sources are those of the queue that delivered it. The order does not depend on which process planned a run, or when. So a run of many
-// sources does not block a run of a few.
+// The sources are those of the queue that delivered it. The order does not depend on which process planned a run, or
+// when. So a run of many sources does not block a run of a few.
 func (w Worker) turns(ctx context.Context, received Wakeup) ([]Wakeup, error) {
 	rows, err := w.Pool.Query(ctx, turnsSQL, w.Pipelines(), refresh, received.Queue == Deltas, mostAhead)
 	if err != nil {

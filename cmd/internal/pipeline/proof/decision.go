@@ -23,7 +23,7 @@ type Decision struct {
 	Action  Action
 	Held    string // why the stream waits for a person; "" if it is not held
 	Confirm bool   // --confirm-shrink ends the hold
-	Parents Scope  // with Repeat: which parents to request besides the changed ones
+	Parents Scope  // with Repeat: which parents to request besides the changed parents
 	Rule    string // name of the rule that applied
 }
 

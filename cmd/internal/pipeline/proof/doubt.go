@@ -19,8 +19,8 @@ type Doubt struct {
 func (d *Doubt) applies(f *Facts) bool { return d.Name != f.without && d.holds(f) }
 
 const (
-	passing = false // another reading may not have it
-	lasts   = true  // another reading would have it too
+	passing = false // another reading may be without the doubt
+	lasts   = true  // another reading would have the doubt too
 )
 
 // doubts lists all doubts. To add one, add a field to [Facts], a line here, and a property to the tests of this

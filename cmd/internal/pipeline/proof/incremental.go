@@ -12,8 +12,8 @@ type Changes struct {
 	Misplaced  string // the extractor: as in [Facts]
 }
 
-// Refuted returns why incremental passes miss changes; "" if nothing shows that they do. One overlooked row is enough, because
-// others may be missing too.
+// Refuted returns why incremental passes miss changes; "" if nothing shows that they do. One overlooked row is enough,
+// because others may be missing too.
 func (c Changes) Refuted() string {
 	switch {
 	case c.Overlooked > 0:

@@ -42,8 +42,8 @@ const (
 // A table of at least this many rows may lose half of them only if a person confirms it.
 const brakeHalf = 10
 
-// braked reports whether so many rows are missing that a person must confirm their deletion. Without a key, a changed row appears as one
-// missing and one new row, so the net loss counts.
+// braked reports whether so many rows are missing that a person must confirm their deletion. Without a key, a changed
+// row appears as one missing and one new row, so the net loss counts.
 func (t *Table) braked() bool {
 	if t.Distinct == 0 && (t.Skipped == 0 || t.Missing >= t.Alive) {
 		return true
@@ -58,9 +58,10 @@ func (t *Table) braked() bool {
 // witnessed reports whether a fact besides the pass itself confirms that the missing rows are gone. One wrong answer
 // can make a list short. For a list of one page, a total that the source states is enough, and so is the same answer
 // to a second request. For several pages, a total is not enough: a deletion on a page that was already read shifts a
-// record to that page, and a creation at the same time restores the total. For several pages, and for several parents, the previous reading must have missed the same number of
-// rows. A source that refuses the page after a full one shows the same rows in each reading, complete or not, so a
-// second reading confirms nothing. If each parent has one record, the parent's endpoint is the witness.
+// record to that page, and a creation at the same time restores the total. For several pages, and for several parents,
+// the previous reading must have missed the same number of rows. A source that refuses the page after a full one shows
+// the same rows in each reading, complete or not, so a second reading confirms nothing. If each parent has one record,
+// the parent's endpoint is the witness.
 func (t *Table) witnessed() bool {
 	switch {
 	case t.accounted():
