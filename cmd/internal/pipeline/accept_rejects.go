@@ -11,7 +11,7 @@ type Accepted struct {
 	Destination string `json:"destination"`
 	Records     int64  `json:"records"`         // missing from the tables
 	Values      int64  `json:"values"`          // missing from records that are in the tables
-	Left        int64  `json:"left"`            // not accepted: too many at once
+	Left        int64  `json:"left"`            // rejects that were not accepted, because there were too many at once
 	Error       string `json:"error,omitempty"` // why the destination failed
 }
 

@@ -87,8 +87,7 @@ func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
 }
 
 // orphan returns the final row of an earlier run that never ended because its process was killed; nil if there is none.
-// Only one
-// process at a time runs a pipeline, so that run cannot be alive.
+// Only one process at a time runs a pipeline, so that run cannot be alive.
 func (w *runRow) orphan(r *run) [][]any {
 	p, err := decodePosition(w.stored)
 	if err != nil || !p.midPass() || p.pass == r.Run {

@@ -129,9 +129,9 @@ func number(a arrow.Array, i int) int64 {
 	return 0
 }
 
-// sort separates the rejects to retry from those that a later pass has decided. That pass has read the same records,
-// and rejected them again if necessary. As long as it is not finished, the result is unknown. A pass that left out
-// unchanged records decides nothing.
+// sort returns the rejects to retry. If a later pass has read the whole list, it resolves the other rejects, because that
+// pass has rejected the same records again if necessary. While a later pass is unfinished, rejected records stay
+// rejected. Rejected values are only counted.
 func (t *rejectRetry) sort(all []*reject, pos position) (open []*reject) {
 	for _, j := range all {
 		j.passed = cmp.Compare(j.passID(), pos.pass) < 0
@@ -147,7 +147,7 @@ func (t *rejectRetry) sort(all []*reject, pos position) (open []*reject) {
 			open = append(open, j)
 		}
 	}
-	slices.SortFunc(open, func(a, b *reject) int { // of two with the same key, the later one wins
+	slices.SortFunc(open, func(a, b *reject) int { // of two records with the same key, the later is written last
 		return cmp.Or(cmp.Compare(a.passID(), b.passID()), cmp.Compare(a.ordinal, b.ordinal))
 	})
 	return open

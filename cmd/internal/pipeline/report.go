@@ -25,7 +25,7 @@ const (
 	StatusStopped     Status = "stopped" // stopped by a signal before its end
 
 	StatusRunning Status = "running"
-	StatusPartial Status = "partial" // safe progress, and something left to do
+	StatusPartial Status = "partial" // what is committed is safe, and something is left to do
 )
 
 // The exit codes of a run.

@@ -25,7 +25,7 @@ type Retried struct {
 	Superseded  int64  `json:"superseded"` // rejects that were not tried, because a later pass has stored their records or found them gone
 	Rejected    int64  `json:"rejected"`   // how many of the retried records are still rejected
 	Waiting     int64  `json:"waiting"`    // rejected values whose records are in the tables; the next run stores those that fit
-	Left        int64  `json:"left"`       // records not tried: too many at once
+	Left        int64  `json:"left"`       // records that were not tried, because there were too many at once
 
 	Still []StillRejected `json:"still,omitempty"` // some of the rejected records
 	Error string          `json:"error,omitempty"` // why the destination failed

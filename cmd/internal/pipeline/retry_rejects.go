@@ -48,7 +48,7 @@ func (t *rejectRetry) resubmit(ctx context.Context, open []*reject) (*refitted, 
 		case refused:
 			t.reject(j, why)
 		case later[j] != "" && later[j] > j.passID():
-			t.resolve(j) // Invariant 8
+			t.resolve(j) // a later pass has written the row // Invariant 8
 		case later[j] != "" && j.passed:
 			t.reject(j, "a later pass may have found the row unchanged; run sync --full") // Invariant 8
 		case later[j] != "":

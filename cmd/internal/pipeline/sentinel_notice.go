@@ -55,8 +55,8 @@ const (
 // causes a notice only if it exceeds both of its limits.
 type tolerances struct {
 	evidence float64 // number of values to expect in a field before its absence counts as vanished
-	nulls    float64 // smallest change of the share of rows with a value that causes a notice
-	sigmas   float64 // smallest such change in standard deviations, because a smaller one may be chance
+	nulls    float64 // a smaller change of the share of rows with a value causes no notice
+	sigmas   float64 // a change of that share by fewer standard deviations may be chance, and causes no notice
 	loss     int64   // rows that may be lost
 	share    float64 // share of the rows that may be lost
 	growth   float64 // factor by which the number of rows may grow

@@ -38,9 +38,9 @@ type DifferenceKind string
 
 // The kinds of differences.
 const (
-	RowMissing DifferenceKind = "missing" // the source has it, the destination does not
-	RowExtra   DifferenceKind = "extra"   // the destination has it, the source does not
-	RowDiffers DifferenceKind = "differs" // both have it, with different content
+	RowMissing DifferenceKind = "missing" // only the source has the row
+	RowExtra   DifferenceKind = "extra"   // only the destination has the row
+	RowDiffers DifferenceKind = "differs" // both have the row, with different content
 )
 
 // Difference is one row that differs.
@@ -214,8 +214,8 @@ func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.T
 	return seen, err
 }
 
-// pages reads a stream from beginning to end, within the request limit.
-func (v *verifier) pages(ctx context.Context, s schemas.Stream, each func(extract.Page) error) error {
+// pages reads a stream from beginning to end, within the request limit, and calls visit with each page.
+func (v *verifier) pages(ctx context.Context, s schemas.Stream, visit func(extract.Page) error) error {
 	if v.spent() {
 		return fmt.Errorf("%s: %w", s.Name, errBudget)
 	}
@@ -224,7 +224,7 @@ func (v *verifier) pages(ctx context.Context, s schemas.Stream, each func(extrac
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
 		v.requests += page.Requests
-		if err := each(page); err != nil {
+		if err := visit(page); err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
 		switch {

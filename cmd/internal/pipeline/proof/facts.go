@@ -42,7 +42,7 @@ type Facts struct {
 	Keyless    bool  `json:"keyless,omitempty"`    // the pipeline: the stream has no key, so repeats cannot be counted
 	Distinct   int64 `json:"distinct"`             // the destination: distinct records of the pass, including those that no table could store
 	Duplicates int64 `json:"duplicates"`           // the destination: records whose key had already arrived in this pass
-	Overlooked int64 `json:"overlooked,omitempty"` // the destination: rows that an earlier incremental pass should have written: their records changed before the time up to which it had read
+	Overlooked int64 `json:"overlooked,omitempty"` // the destination: rows whose records changed before the time up to which earlier incremental passes had read, so that those passes should have written them
 	Mingled    bool  `json:"-"`                    // the pipeline: Duplicates includes records of other passes
 	Unstored   int64 `json:"unstored,omitempty"`   // the pipeline: records that no table could store, except those whose loss a person has accepted
 	Filtered   int64 `json:"filtered,omitempty"`   // the transformer: records that the stream's filter left out

@@ -15,7 +15,7 @@ type Table struct {
 	Sorted    bool  // the pipeline: it is known for each missing row whether its record was rejected
 	Elsewhere int64 // the pipeline: missing rows that may belong to a parent that was not requested
 
-	SureBefore   bool  // the pipeline: the run has made an earlier reading, and it can be a witness: see Confirms
+	SureBefore   bool  // the pipeline: the run has made an earlier reading that can be a witness: see Confirms
 	MissedBefore int64 // the destination: live rows that the previous reading did not contain
 
 	Requestable bool  // the catalogue: single records can be requested
@@ -90,8 +90,8 @@ func (t *Table) accounted() bool {
 	return t.OfParents() && t.OnePerItem && t.Distinct >= int64(t.Parents-t.Gone)
 }
 
-// Confirms reports whether a reading can be a witness for the next reading. It can if it is proven without the help of
-// other readings. A reading of a child stream can even if it skipped unchanged parents.
+// Confirms reports whether a reading can be a witness for the next reading. It must be proven without the help of
+// other readings. A reading of a child stream may have skipped unchanged parents.
 func (f Facts) Confirms() bool {
 	if f = f.WithoutOthers(); f.OfParents() {
 		f.Skipped = 0
