@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The sandbox's fixed credentials. They are valid nowhere else.
+// The sandbox's fixed credentials. No other server accepts them.
 const (
 	ReadOnlyKey     = "sk_sandbox_readonly"  // versioned surface
 	WritingKey      = "sk_sandbox_rw"        // versioned surface, may write
@@ -42,8 +42,8 @@ type credential struct {
 
 	expired bool      // may only be refreshed
 	until   time.Time // expiry; zero: none
-	scopes  []string  // of a grant; nil: all
-	grant   string    // the grant that it was issued for
+	scopes  []string  // scopes of an OAuth grant; nil: all
+	grant   string    // id of the OAuth grant that the token belongs to; "": none
 }
 
 // tokens holds the valid credentials.
@@ -63,7 +63,7 @@ func newTokens() *tokens {
 	}}
 }
 
-// of returns the request's credential; ok is false for none or an unknown one.
+// of returns the request's credential. ok is false if the request has none, or an unknown one.
 func (t *tokens) of(r *http.Request) (c credential, ok bool) {
 	token, has := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !has {
@@ -75,7 +75,7 @@ func (t *tokens) of(r *http.Request) (c credential, ok bool) {
 	return c, ok && !c.expired && (c.until.IsZero() || time.Now().Before(c.until))
 }
 
-// login issues a token and, like the platform, ends the user's other ones.
+// login issues a token. Like the platform, it ends the user's other tokens.
 func (t *tokens) login() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -125,7 +125,7 @@ func (t *tokens) endGrant(id string) {
 	maps.DeleteFunc(t.known, func(_ string, c credential) bool { return c.grant == id })
 }
 
-// expire expires all issued tokens and returns their number.
+// expire makes all issued tokens expired, and returns their number. They can still be refreshed.
 func (t *tokens) expire() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -177,7 +177,7 @@ func (s *Server) admit(r *http.Request, surface string, want auth) (credential, 
 	return c, nil
 }
 
-// allows reports whether a grant covers a stream.
+// allows reports whether the credential's scopes cover a stream.
 func (c credential) allows(stream schemas.Stream) bool {
 	return c.scopes == nil || slices.Contains(c.scopes, stream.Scope)
 }
@@ -190,7 +190,7 @@ func unauthenticated(r *http.Request, surface string) *reply {
 	case surface == "wl":
 		answer = jsonReply(http.StatusUnauthorized, obj("error", "Invalid token"))
 	case !strings.Contains(r.Header.Get("Accept"), "json"):
-		// Without an Accept header, Laravel assumes a browser.
+		// If a request does not accept JSON, Laravel assumes a browser.
 		answer = htmlReply(http.StatusFound, loginPage)
 		answer.header.Set("Location", "/login")
 	default:

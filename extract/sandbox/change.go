@@ -16,7 +16,7 @@ type write struct {
 	table    string
 	id       string // parameter or body member with the row's id
 	required string // required members
-	sets     object // members that a step of a document's workflow sets
+	sets     object // members that the change sets, for a step of a document's workflow such as posting
 	action   string // action of the change's event; "": the status in sets, else "updated"
 	link     string // of create: column that takes the id from the path
 	newTable string // of convert: table of the new row
@@ -26,7 +26,7 @@ type write struct {
 type changeKind int
 
 const (
-	answerOnly changeKind = iota // answers success and changes nothing
+	answerOnly changeKind = iota // reports success and changes nothing
 	create
 	update
 	save // updates if there is an id, otherwise creates
@@ -116,7 +116,7 @@ func (w *world) create(x write, p params, body object) object {
 	return row
 }
 
-// blank clears what a person would have entered, and keeps references, codes and amounts.
+// blank clears the members that a person would have entered, such as notes. It keeps references, codes and amounts.
 func blank(row object) object {
 	for i := range row {
 		switch row[i].name {
@@ -138,7 +138,7 @@ func decodeText(text string) any {
 	return text
 }
 
-// fill copies the members of a body that the row has.
+// fill copies those members of a body to the row that the row has already, except the id.
 func fill(row, body object) object {
 	for _, m := range body {
 		if _, ok := row.lookup(m.name); ok && m.name != "id" {
@@ -232,7 +232,7 @@ func (s *Server) shift(t target, f Fault) {
 	s.world.create(write{table: e.from}, nil, nil)
 }
 
-// Touch changes a random share of the records and returns how many.
+// Touch changes a random share of the records, and returns the number of changed records.
 func (s *Server) Touch(fraction float64) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,7 +251,7 @@ func (s *Server) Touch(fraction float64) int {
 	return touched
 }
 
-// visibleChange returns a change of the row's first text member, which endpoints show.
+// visibleChange returns a change of one text member of the row that endpoints show, such as its name.
 func visibleChange(row object) object {
 	for _, name := range []string{"name", "title", "subject", "description", "notes"} {
 		if text, ok := row.get(name).(string); ok {

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// contacts are the benchmark's records: up to 100,000 distinct ones, rendered once and repeated with different
-// ids. A page is a copy of their bytes, in which the id and a counter of changes, both of fixed width, are
-// replaced.
+// contacts are the benchmark's records. Up to 100,000 distinct records are rendered once, and repeated with different
+// ids. A page is a copy of their bytes, in which the id and a counter of changes are replaced. Both have a fixed
+// width.
 type contacts struct {
 	count   int
 	records []byte
@@ -95,8 +95,8 @@ func patch(digits []byte, n int) {
 	}
 }
 
-// list answers GET /v2/contacts: limit and starting_after as elsewhere on the surface, but with pages of up to
-// 1000.
+// list answers GET /v2/contacts. Its parameters are limit and starting_after, as elsewhere on the surface, but a page
+// may have up to 1000 contacts.
 func (c *contacts) list(p params) reply {
 	size, start := 10, 0
 	if text, ok := p["limit"]; ok {
@@ -143,7 +143,7 @@ func (c *contacts) one(id string) reply {
 	return reply{status: http.StatusOK, header: http.Header{"Content-Type": {"application/json"}}, body: c.record(nil, n-firstContact)}
 }
 
-// touch changes a share of the contacts. It calls the function tell for each, and returns how many it changed.
+// touch changes a share of the contacts. It calls the function tell for each changed contact, and returns their number.
 func (c *contacts) touch(fraction float64, random *rand.Rand, tell func(number int)) int {
 	touched := 0
 	for i := range c.changes {

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// control serves the requests of tests, not of clients:
+// control serves requests by which tests control the sandbox:
 //
 //	GET    /_sandbox/stats              Stats; DELETE clears them
 //	GET    /_sandbox/truth/{stream}     Truth as one JSON array
 //	POST   /_sandbox/faults             replaces all faults by a JSON list of Fault; DELETE clears them
 //	POST   /_sandbox/lists              starts the next run of the named lists: see Options.Lists
-//	GET    /_sandbox/lists/{name}       what a run may find there: a servers.Truth
+//	GET    /_sandbox/lists/{name}       the records that a run may find in this list: a servers.Truth
 //	POST   /_sandbox/reset              restores the seeded data
 //	POST   /_sandbox/touch              {"fraction":0.1}: changes this share of the records
-//	POST   /_sandbox/rate               {"v2":50,"app":20}: requests a second from now on
+//	POST   /_sandbox/rate               {"v2":50,"app":20}: changes the limits, in requests a second
 //	POST   /_sandbox/expire             expires all issued tokens; they can be refreshed
 //	POST   /_sandbox/revoke             ends all issued tokens
-//	GET    /_sandbox/contacts.ndjson    ?n=: the benchmark's contacts
-//	POST   /_sandbox/webhooks           a Webhook: subscribes to every change; DELETE ends all
-//	GET    /_sandbox/webhooks           the WebhookStatus of each
-//	DELETE /_sandbox/webhooks/{number}  ends one
-//	GET    /_sandbox/webhooks/log       all Deliveries as JSON lines; ?acknowledged=true
-//	POST   /_sandbox/webhooks/drain     answers when there is nothing left to deliver
+//	GET    /_sandbox/contacts.ndjson    ?n=100: the first 100 of the benchmark's contacts, as JSON lines
+//	POST   /_sandbox/webhooks           a Webhook: subscribes to changes; DELETE ends all subscriptions
+//	GET    /_sandbox/webhooks           the WebhookStatus of each subscription
+//	DELETE /_sandbox/webhooks/{number}  ends one subscription
+//	GET    /_sandbox/webhooks/log       each Delivery as a JSON line; ?acknowledged=true: only those answered 2xx
+//	POST   /_sandbox/webhooks/drain     answers when no delivery is left
 //	POST   /_sandbox/webhooks/flood     a Flood; answers when it has ended
 func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 	what := strings.TrimPrefix(r.URL.Path, "/_sandbox/")
@@ -79,7 +79,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 			n = s.options.Contacts
 		}
 		w.Header().Set("Content-Type", "application/x-ndjson")
-		_ = s.WriteContactsNDJSON(w, n) // the reader may have gone
+		_ = s.WriteContactsNDJSON(w, n) // fails if the client has disconnected
 	default:
 		http.NotFound(w, r)
 	}
@@ -106,5 +106,5 @@ func writeJSON(w http.ResponseWriter, v any, err error) {
 		w.WriteHeader(http.StatusBadRequest)
 		v = map[string]string{"error": err.Error()}
 	}
-	_ = json.NewEncoder(w).Encode(v) // the reader may have gone
+	_ = json.NewEncoder(w).Encode(v) // fails if the client has disconnected
 }

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// newWorld creates all tables. Those that grow with a company are multiplied by scale; pipelines, stages, taxes
-// and the like are not.
+// newWorld creates all tables. Tables that grow with a company have scale times as many rows. Tables such as
+// pipelines, stages and taxes do not.
 func newWorld(seed uint64, scale int) *world {
 	w := &world{tables: map[string]*table{}}
 	b := &builder{w: w, seed: seed, scale: scale}
@@ -32,7 +32,7 @@ type builder struct {
 	scale int
 }
 
-// fixed creates n rows at any scale. It puts the id before the columns of a row, and after them those columns of
+// fixed creates n rows at any scale. It adds the id before the columns of a row. After them it adds the columns of
 // gen.made that the row does not have.
 func (b *builder) fixed(name string, n int, row func(g *gen, i int) object) {
 	g := newGen(b.w, b.seed, name)

@@ -36,7 +36,7 @@ func (b *builder) pipelines() {
 	})
 }
 
-// stageIn returns a stage of the pipeline that has records.
+// stageIn returns a random stage of the pipeline, except the last stage, which stays empty.
 func (g *gen) stageIn(pipeline int) int { return (pipeline-1)*stagesEach + 1 + g.IntN(stagesEach-1) }
 
 func (b *builder) leads() {
@@ -58,7 +58,7 @@ func (b *builder) leads() {
 	b.deskWork("lead", "leads", 40)
 }
 
-// oldDate returns a date in the forms of old rows: a day, null, zero, or "null".
+// oldDate returns a date as in old rows: a day, null, a day of zeros, or the text "null".
 func (g *gen) oldDate() any {
 	switch g.IntN(12) {
 	case 0:

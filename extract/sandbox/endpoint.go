@@ -19,38 +19,37 @@ type endpoint struct {
 
 	from  string // table
 	where string // conditions, see parseWhere
-	month string // date column; only the rows of one month are shown, see inMonth
-	order string // column, "-" in front for descending
+	month string // date column, if the endpoint shows the rows of one month: see inMonth
+	order string // column to sort by; descending after a "-": -created_at
 	view  string
 
 	pager pager
 	size  int  // default page size
 	fixed bool // ignores per_page
-	keyed int  // first page whose data is an object with numeric keys; 0 none
+	keyed int  // from this page on, the data is an object with numeric keys; 0: on no page
 
 	board    *board                                    // the rows are grouped in columns
 	lists    []namedList                               // several lists in one object, by name
 	one      string                                    // parameter with the id of the only row shown
-	object   func(w *world, p params) (any, error)     // any other object, or content that is not JSON
+	object   func(w *world, p params) (any, error)     // returns the payload of an endpoint that shows no rows
 	wrap     func(w *world, p params, payload any) any // wraps the payload
-	required string                                    // required parameters; without them the answer is 422
-	media    string                                    // content type if not JSON; object returns the bytes
+	required string                                    // required parameters; if one is missing, the answer is a refusal
+	media    string                                    // content type if not JSON; then object returns the bytes
 
 	conds   []condition
 	shows   view
-	shown   func(key string)                 // called with the key of each row that a page shows; may be nil
+	shown   func(key string)                 // called with the key of each row on a page; may be nil
 	stale   bool                             // shows one record as it was before its last change
-	shuffle func(n int, swap func(i, j int)) // shuffles rows before they are sorted; nil does not
+	shuffle func(n int, swap func(i, j int)) // shuffles the rows before they are sorted; may be nil
 }
 
-// board groups an endpoint's rows by container: stages with their leads, pipelines with their stages, or lists
-// by name.
+// board groups an endpoint's rows by container: for example, leads by stage, or stages by pipeline.
 type board struct {
 	of    string // table of the containers
 	where string
 	view  string
-	as    string // member of the container that holds the rows; "" makes a map by name
-	by    string // column of the rows with the container's id
+	as    string // member of the container with its rows; "": the payload maps each container's name to its rows
+	by    string // column of a row with the id of its container
 
 	conds []condition
 	shows view
@@ -80,8 +79,9 @@ type condition struct {
 	optional bool   // without the parameter, the condition holds
 }
 
-// parseWhere compiles "type=staff status!=draft pipeline_id=$pipeline_id project_id=?project_id". A value that begins
-// with $ is the name of a parameter to compare with. With ? instead, the condition holds if the parameter is missing.
+// parseWhere compiles conditions such as "type=staff status!=draft pipeline_id=$pipeline_id project_id=?project_id". A
+// value that begins with $ is the name of a parameter to compare with. A ? does the same, but if the parameter is
+// missing, the condition holds.
 func parseWhere(text string) []condition {
 	var all []condition
 	for _, word := range strings.Fields(text) {
@@ -191,7 +191,7 @@ func (e *endpoint) boardRecords(w *world, p params, rows []object) []record {
 	return all
 }
 
-// boardPayload returns the same rows, grouped as they are served.
+// boardPayload returns the rows that records returns, grouped by their containers.
 func (e *endpoint) boardPayload(w *world, p params) any {
 	rows := order(selectRows(w, e.from, e.conds, p), e.order)
 	byName, columns := object{}, list{}
@@ -259,7 +259,7 @@ func scalars(o object) object {
 	})
 }
 
-// paramsOf merges path, query and JSON body. It ignores nested values of the body.
+// paramsOf merges the parameters of path, query and JSON body. It ignores objects and arrays in the body.
 func paramsOf(path map[string]string, query map[string][]string, body []byte) params {
 	p := params{}
 	for name, values := range query {
@@ -278,7 +278,7 @@ func paramsOf(path map[string]string, query map[string][]string, body []byte) pa
 	return p
 }
 
-// bodyOf decodes a JSON object; it returns nil for anything else.
+// bodyOf decodes a JSON object. It returns nil if the body is not a JSON object.
 func bodyOf(body []byte) object {
 	decoder := json.NewDecoder(strings.NewReader(string(body)))
 	decoder.UseNumber()

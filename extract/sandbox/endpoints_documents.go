@@ -28,7 +28,7 @@ func documentEndpoints() []*endpoint {
 	}
 }
 
-// accountingEndpoints returns the endpoints of accounting, which use nearly every kind of pager.
+// accountingEndpoints returns the endpoints of accounting, which use many kinds of pagers.
 func accountingEndpoints() []*endpoint {
 	const account = "* account_type:account_types@account_type_id{*} parent_account:accounts@parent_account_id{* parent_account:accounts@parent_account_id{id account_code}}"
 	payment := func(party, of, notes string) string {

@@ -47,10 +47,10 @@ func (d dialect) wrap(says string, s served) any {
 	return append(o, s.beside...)
 }
 
-// refusal is the reason for refusing a request; each dialect has its own message and status for it.
+// refusal is the reason why a request is refused. Each dialect reports it with its own message and status.
 type refusal struct {
 	kind   refusalKind
-	what   string // of missing: the resource
+	what   string // the resource, if kind is missing
 	fields []string
 }
 
@@ -61,7 +61,7 @@ const (
 	denied                         // no permission
 	moduleOff                      // the module is not part of the plan
 	invalid                        // a field is missing or wrong
-	wentWrong                      // any caught exception
+	wentWrong                      // an exception that the server caught
 	readOnlyKey                    // a write with a read-only credential
 )
 
@@ -107,7 +107,7 @@ func (d dialect) fail(t *refusal) reply {
 	return failFramework(t)
 }
 
-// failTrait answers as D1: 400 for nearly everything, 422 for validation.
+// failTrait answers as d1: 422 for invalid fields, 400 for nearly everything else.
 func failTrait(t *refusal) reply {
 	switch t.kind {
 	case invalid:
@@ -125,7 +125,7 @@ func failTrait(t *refusal) reply {
 	return jsonReply(http.StatusBadRequest, obj("success", false, "message", t.message(), "errors", nil))
 }
 
-// failAddOn answers as D2: mostly 200.
+// failAddOn answers as d2: mostly with status 200.
 func failAddOn(t *refusal) reply {
 	switch t.kind {
 	case missing:
@@ -136,7 +136,7 @@ func failAddOn(t *refusal) reply {
 	return jsonReply(http.StatusOK, obj("status", "error", "message", t.message()))
 }
 
-// failStatus answers as D3: 200 with status 0, 403 for validation.
+// failStatus answers as d3: 403 for invalid fields, otherwise 200 with "status":0 in the body.
 func failStatus(t *refusal) reply {
 	switch t.kind {
 	case invalid:

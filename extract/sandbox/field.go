@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// refield changes a JSON body: every object's member named f.Field, at any depth, gets the name f.As and the
-// value f.Value if these are set, and is removed if neither is. All other bytes stay the same.
+// refield changes each member named f.Field of a JSON body, at any depth. If f.As is set, the member gets this name. If
+// f.Value is set, the member gets this value. If neither is set, the member is removed. All other bytes stay the same.
 func (f Fault) refield(body []byte) []byte {
 	if !json.Valid(body) {
 		return body
@@ -95,8 +95,8 @@ func (r *refielder) object() {
 	})
 }
 
-// each copies the parts of a list or object. For each it calls the function part with the length of the output before
-// the part and its comma. part may cut the output there, and so leave the part out.
+// each copies the parts of an array or object. It calls the function part for each of them, with the length of the
+// output before the part and its comma. To leave the part out, the function cuts the output to this length.
 func (r *refielder) each(end byte, part func(before int)) {
 	r.out = append(r.out, r.in[r.at])
 	r.at++

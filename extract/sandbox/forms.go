@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// form formats a column's value like one of the platform's mappers.
+// form returns a column's value in the format of some endpoints, for example money with a dollar sign.
 type form func(w *world, r object, v any) any
 
-// forms are the formats that views can name.
+// forms are the forms that views can name: see view.
 var forms = map[string]form{
 	"str":     func(_ *world, _ object, v any) any { return nullOr(v, textOf) },
 	"int":     func(_ *world, _ object, v any) any { n, _ := strconv.Atoi(textOf(v)); return n },
@@ -180,7 +180,7 @@ func idStrings(v any) any {
 	return l
 }
 
-// neighbour returns the stage before or after in the pipeline, or 0.
+// neighbour returns the stage that is step stages later in the same pipeline (or earlier if step is negative), or 0.
 func neighbour(v any, step int) any {
 	stage, _ := v.(int)
 	other := stage + step
@@ -198,7 +198,7 @@ func daysLeft(day string) any {
 	return int(end.Sub(epoch).Hours() / 24)
 }
 
-// stocked returns a product's quantity in all warehouses, as PHP adds it up.
+// stocked returns the sum of a product's quantities in all warehouses.
 func stocked(w *world, r object, _ any) any {
 	sum := 0
 	for _, s := range w.table("stock").of("product_id", r.text("id")) {

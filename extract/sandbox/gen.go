@@ -15,8 +15,8 @@ const today = "2026-11-20"
 // epoch is the creation time of the newest records.
 var epoch = time.Date(2026, 11, 20, 10, 5, 0, 0, time.UTC)
 
-// gen generates the values of one table. Each table has its own random sequence, so that the size of one does
-// not affect the values of another.
+// gen generates the values of one table. Each table has its own random sequence, so that the size of a table does not
+// affect the values of other tables.
 type gen struct {
 	*rand.Rand
 	w    *world
@@ -49,7 +49,7 @@ func (g *gen) money(from, to int) string {
 	return fmt.Sprintf("%d.%02d", from+g.IntN(to-from), g.IntN(100))
 }
 
-// ref returns the id of a random row of another table, or 0 if it is empty.
+// ref returns the id of a random row of another table, or 0 if that table is empty.
 func (g *gen) ref(name string) int {
 	rows := g.w.table(name).rows
 	if len(rows) == 0 {
@@ -118,7 +118,7 @@ func (g *gen) idList(ids []int) any {
 	return l
 }
 
-// jsonText returns ids as a json column without a cast shows them: in a string.
+// jsonText returns ids as the text of a JSON array of strings, as a json column without a cast shows them: ["1","4"].
 func jsonText(ids []int) string {
 	parts := make([]string, len(ids))
 	for i, id := range ids {
@@ -151,7 +151,8 @@ func (g *gen) stamp(i int) time.Time {
 // iso formats a time as Laravel casts it.
 func iso(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 
-// made returns the four columns at the end of most rows. created_by is the tenant, not the author.
+// made returns the columns at the end of most rows: who created the row, and when. created_by is the tenant, not the
+// author.
 func (g *gen) made(i int) object {
 	created := g.stamp(i)
 	updated := created
@@ -173,7 +174,7 @@ func (g *gen) phone() string {
 
 func (g *gen) sentence() string { return g.pick(subjects...) + " " + g.pick(objects...) }
 
-// note returns free text as people write it: markup, line ends, emoji, other scripts.
+// note returns text as people write it, with markup, line ends, emoji and other scripts, or null.
 func (g *gen) note() any {
 	switch g.IntN(7) {
 	case 0:

@@ -13,14 +13,14 @@ type member struct {
 	value any
 }
 
-// object is a JSON object with ordered members, as PHP arrays are. Values are nil, bool, int, int64, string,
-// number, raw bytes, list and object.
+// object is a JSON object whose members have an order, like those of a PHP array. A value is nil, a bool, int, int64,
+// string, number, list or object, or raw bytes.
 type object []member
 
 // list is a JSON array.
 type list []any
 
-// number is a JSON number that is served verbatim.
+// number is a JSON number that is served exactly as written.
 type number string
 
 // obj returns an object from alternating names and values.
@@ -51,7 +51,7 @@ func (o object) get(name string) any {
 // text returns the member in text form, for use as a key: 5 and "5" are equal.
 func (o object) text(name string) string { return textOf(o.get(name)) }
 
-// textOf returns a scalar as it appears in a URL.
+// textOf returns a scalar as text, in the form that it has in a URL.
 func textOf(v any) string {
 	switch v := v.(type) {
 	case nil:

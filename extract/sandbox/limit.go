@@ -46,8 +46,8 @@ type limiter struct {
 	rate  Rate
 }
 
-// window is a meter that accepts a request if fewer than the limit were accepted in the window before it. It
-// stores the times, since the server's start, of the newest requests.
+// window is a meter that accepts a request if, in the window before it, fewer requests than the limit were accepted. It
+// stores when the newest requests arrived, as durations since the server's start.
 type window struct {
 	moments []time.Duration // a ring
 	oldest  int
@@ -66,7 +66,7 @@ func newLimiter(rate Rate, count Counting) *limiter {
 	return &limiter{log: map[string]meter{}, rate: rate, count: count}
 }
 
-// set changes the limit. Earlier requests still count, as far as the new limit remembers them.
+// set changes the limit. Earlier requests may still count.
 func (l *limiter) set(rate Rate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +79,7 @@ func (l *limiter) limit() int {
 	return l.rate.Requests
 }
 
-// take counts a request of a credential or user, if there is room for it.
+// take counts a request of a credential or user, if the limit allows it.
 func (l *limiter) take(who string, now time.Duration) verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *Server) now() time.Time { return time.Now().Add(s.options.Skew) }
 
 func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
 
-// announce sets the versioned surface's limit headers on an answer to a request that does not count.
+// announce sets the versioned surface's limit headers on the answer to a request that does not count against the limit.
 func (s *Server) announce(h http.Header, c credential) {
 	if c.surface == "v2" && !s.options.NoLimits {
 		h.Set("X-RateLimit-Remaining", strconv.Itoa(s.v2Limit.limit()))
@@ -143,8 +143,8 @@ func (s *Server) announce(h http.Header, c credential) {
 	}
 }
 
-// throttle applies the surface's limit. It returns nil if the request may continue. The versioned surface sends
-// its limit headers with every answer, the other one only with a 429.
+// throttle applies the surface's limit. It returns nil if the limit allows the request. The versioned surface sends
+// its limit headers with every answer, the application surface only with a 429.
 func (s *Server) throttle(h http.Header, c credential) *reply {
 	now := time.Since(s.start)
 	if c.surface == "v2" {

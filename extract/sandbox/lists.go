@@ -28,8 +28,8 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	http.NotFound(w, r)
 }
 
-// nextRun starts the next run of every named list. Before the second run, records change and the lists' later
-// faults begin.
+// nextRun starts the next run of every named list. In the second run, records have changed, and faults of the second
+// run occur.
 func (s *Server) nextRun() int {
 	for _, l := range s.lists {
 		l.Begin()

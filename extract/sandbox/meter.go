@@ -17,8 +17,8 @@ const (
 
 // meter counts the requests of one credential. The limit is positive.
 type meter interface {
-	// take reports whether a request at the time now is accepted, how many more would be accepted, and the time until
-	// there is room for another.
+	// take reports whether a request at the time now is accepted. left is how many further requests would be accepted
+	// at that time, and reset the time until one more is accepted.
 	take(now time.Duration, r Rate) (ok bool, left int, reset time.Duration)
 }
 
@@ -58,7 +58,7 @@ func (f *fixed) take(now time.Duration, r Rate) (bool, int, time.Duration) {
 	return ok, max(r.Requests-f.count, 0), time.Duration(f.window+1)*r.Window - now
 }
 
-// bucket holds the tokens of one window and refills them evenly.
+// bucket has as many tokens as the limit allows requests. Each request takes one, and they are refilled evenly.
 type bucket struct {
 	used float64
 	at   time.Duration

@@ -29,16 +29,16 @@ const (
 // tokenLife is the lifetime of an access token.
 const tokenLife = time.Hour
 
-// grants implements the sandbox's OAuth: authorization code with PKCE, and rotating refresh tokens. A refresh
-// token that is used twice ends its grant, as on a strict server.
+// grants implements the sandbox's OAuth: authorization code with PKCE, and rotating refresh tokens. If a refresh token
+// is used twice, its grant ends, as on a strict server.
 type grants struct {
 	mu    sync.Mutex
 	codes map[string]authorization
-	fresh map[string]authorization // by refresh token
-	spent map[string]authorization // used ones, by refresh token
+	fresh map[string]authorization // by unused refresh token
+	spent map[string]authorization // by used refresh token
 }
 
-// authorization is what a grant allows.
+// authorization is one grant, or the code for it.
 type authorization struct {
 	id        string // of the grant
 	client    string
@@ -149,7 +149,7 @@ func (s *Server) tokenFor(r *http.Request) reply {
 		"expires_in", int(tokenLife.Seconds()), "refresh_token", refresh, "scope", strings.Join(a.scopes, " ")))
 }
 
-// rotate uses up a refresh token. A token that was used before ends its grant.
+// rotate uses up a refresh token. If the token was used before, rotate ends its grant and returns false.
 func (g *grants) rotate(token string) (authorization, bool) {
 	if a, twice := g.spent[token]; twice {
 		for t, other := range g.fresh {

@@ -21,7 +21,7 @@ type paging struct {
 	size  int
 	fixed bool
 	keyed int
-	url   string // of the list, with the application's own inner host
+	url   string // of the list, with the host that the application has behind its proxy: see innerHost
 	path  string // of the list, without the host
 	shown func(key string)
 }
@@ -34,11 +34,11 @@ type served struct {
 	header http.Header
 }
 
-// pager cuts a list into pages and says how to request the next one.
+// pager returns one page of a list, with the members that say how to request the next page.
 type pager func(paging) (served, *refusal)
 
-// slice returns a range of the items, as far as they exist. They form an array or, from page q.keyed on, an object
-// with numeric keys, as PHP encodes an array that was not renumbered.
+// slice returns the items from index from to index to, as far as they exist. They form an array. From page q.keyed on,
+// they form an object with numeric keys, as PHP encodes an array that was not renumbered.
 func (q paging) slice(from, to, page int) any {
 	from, to = min(max(from, 0), len(q.items)), min(max(to, 0), len(q.items))
 	for i := from; i < to && q.shown != nil; i++ {
@@ -67,8 +67,8 @@ func (q paging) page() int {
 	return n
 }
 
-// perPage returns the requested page size. If it is missing, zero or invalid, perPage returns the default; if it is
-// negative, the size of the whole list.
+// perPage returns the page size in the first of the named parameters that has one. If the size is missing, zero or
+// invalid, perPage returns the default. If the size is negative, perPage returns the size of the whole list.
 func (q paging) perPage(names ...string) int {
 	for _, name := range names {
 		n, err := strconv.Atoi(q.p[name])
@@ -100,7 +100,7 @@ func (q paging) bounds() bounds {
 
 func (q paging) cut(b bounds) any { return q.slice((b.page-1)*b.size, b.page*b.size, b.page) }
 
-// pageURL returns the link to a page, or null outside the list.
+// pageURL returns the link to a page, or null if there is no such page.
 func (q paging) pageURL(page, last int) any {
 	if page < 1 || page > last {
 		return nil
@@ -113,7 +113,7 @@ func whole(q paging) (served, *refusal) {
 	return served{data: q.slice(0, len(q.items), 1)}, nil
 }
 
-// itemsPager serves data.items and data.pagination, without links (dialect D1).
+// itemsPager serves the records in data.items and the page's position in data.pagination, without links (dialect d1).
 func itemsPager(q paging) (served, *refusal) {
 	b := q.bounds()
 	return served{data: obj("items", q.cut(b),
@@ -141,7 +141,7 @@ func barePager(q paging) (served, *refusal) {
 	return s, t
 }
 
-// simplePager reports whether there are more pages, but no total.
+// simplePager is Laravel's simplePaginate: it has a link to the next page, but no total.
 func simplePager(q paging) (served, *refusal) {
 	b := q.bounds()
 	return served{data: obj("current_page", b.page, "current_page_url", fmt.Sprintf("%s?page=%d", q.url, b.page), "data", q.cut(b),
@@ -209,7 +209,7 @@ func nextPager(q paging) (served, *refusal) {
 	return served{data: q.slice(start, end, 1), beside: obj("next_cursor", next)}, nil
 }
 
-// offsetPager begins at the parameter offset, and has links to the next and the previous part.
+// offsetPager returns the items from the index in the parameter offset on, with links to the next and the previous part.
 func offsetPager(q paging) (served, *refusal) {
 	size := q.perPage("limit")
 	offset, _ := strconv.Atoi(q.p["offset"])
@@ -224,7 +224,7 @@ func offsetPager(q paging) (served, *refusal) {
 	return served{data: obj("count", len(q.items), "next", next, "previous", previous, "results", q.slice(offset, offset+size, 1)), whole: true}, nil
 }
 
-// stripePager continues after the last id and reports whether there is more.
+// stripePager returns the items after the id in starting_after, and has_more, as Stripe's API does.
 func stripePager(q paging) (served, *refusal) {
 	size, t := q.limit()
 	if t != nil {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// The endpoints that are not lists of rows: the signed-in user, home screens, lookups by kind, settings of
-// connected services, files.
+// This file has the endpoints that are not lists of rows: the signed-in user, home screens, lookups by kind, settings
+// of connected services, and files.
 
 func currentUser(w *world, _ params) (any, error) {
 	r, _ := w.table("users").find("1")
@@ -21,7 +21,7 @@ func stagesWithPipeline(w *world, p params, stages any) any {
 	return obj("pipeline_name", pipeline, "lead_stages", stages)
 }
 
-// recent returns the newest rows of a table, as home screens show them: an excerpt, not a list to read.
+// recent returns the newest rows of a table, as home screens show them. A reader must not take them for the whole list.
 func recent(w *world, name string, n int, view string) list {
 	rows, v, shown := order(w.table(name).rows, "-created_at"), parseView(view), list{}
 	for _, r := range rows[:min(n, len(rows))] {
@@ -59,7 +59,7 @@ func tasklyHome(w *world, _ params) (any, error) {
 		"recent_tasks", recent(w, "tasks", 5, "id title"), "chart_data", list{1, 2, 3}), nil
 }
 
-// supportHome has no envelope. Its sums are text and its counts are numbers.
+// supportHome returns the home screen of the help desk. Sums are strings, and counts are numbers.
 func supportHome(w *world, _ params) (any, error) {
 	tickets := w.table("tickets")
 	open := fmt.Sprint(len(tickets.of("status", "open")))
@@ -76,7 +76,8 @@ func hrHome(w *world, _ params) (any, error) {
 		"recent_announcements", list{}, "is_clockin", 0, "officetime", obj("startTime", "09:00:00", "endTime", "17:30:00")), nil
 }
 
-// oldInvoice is the previous generation's answer: the document has no id, and its parts are its siblings.
+// oldInvoice returns an invoice as an older version of the platform does: the document has no id, and its items are
+// next to it, not in it.
 func oldInvoice(_ *world, _ params, payload any) any {
 	invoice, _ := payload.(object)
 	whole := object{}

@@ -44,7 +44,7 @@ func (n *node) child(segment string) *node {
 
 // match is the result of a lookup.
 type match struct {
-	template string   // "" if the path exists only with other methods
+	template string   // path template; "" if the path exists only with other methods
 	values   []string // of the parameters, in order
 	others   []string // methods of the path
 }

@@ -1,11 +1,11 @@
 // Package sandbox is a small copy of the platform: both surfaces over real HTTP, with seeded records, the
 // platform's mix of envelopes and pagers, credentials, limits, writes that change its data, and faults on
-// demand. It is for tests, demos and benchmarks. It shares no code with its clients; the two agree only by
-// protocol.
+// demand. It is for tests, demos and benchmarks. It shares no code with the packages that read from it; they share only
+// the protocol.
 //
-// What it serves is defined by a table of endpoints (endpoints_*.go): each has its rows, the members it shows
-// of them (see view), its envelope and its pager. Truth returns what a complete reading of a stream must yield,
-// from the same rows but without the pages.
+// A table of endpoints (endpoints_*.go) says for each endpoint which rows it serves, which members of a row it shows
+// (see view), and its envelope and pager. Truth returns the records that a complete reading of a stream must yield. It
+// uses the same rows, but no pages.
 //
 //	s, err := sandbox.New(sandbox.Options{Seed: 1})
 //	http.ListenAndServe("127.0.0.1:8787", s)
@@ -26,15 +26,15 @@ import (
 type Options struct {
 	Seed     uint64 // of all data; 0 means 1
 	Scale    int    // multiplies the lists that grow with a company; 0 means 1
-	MaxRows  int    // rows per table at most; 0: no limit
-	Contacts int    // serves this many contacts of the benchmark's shape instead; see WriteContactsNDJSON
+	MaxRows  int    // maximum number of rows per table; 0: no limit
+	Contacts int    // if not 0, GET /v2/contacts serves this many of the benchmark's contacts: see WriteContactsNDJSON
 
 	Plan     string    // of the versioned surface: free, pro (default), business, agency
 	Rate     int       // requests a second on the versioned surface instead of the plan's; 0: the plan's
 	AppRate  Rate      // of the application surface; zero: 200 a second
 	Counting Counting  // how both limits count requests; default sliding
 	NoLimits bool      // no rate limits
-	Reset    ResetUnit // of X-RateLimit-Reset
+	Reset    ResetUnit // unit of X-RateLimit-Reset
 
 	Latency time.Duration // before each answer
 	Skew    time.Duration // how far the server's clock is ahead

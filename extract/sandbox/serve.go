@@ -101,8 +101,8 @@ func surfaceOf(path string) string {
 	return "app"
 }
 
-// requiredAuth returns the kind of credential that a request needs. It corrects want for addresses that are not in the
-// endpoint tables.
+// requiredAuth returns the kind of credential that a request needs. That is want, except for some paths that are not in
+// the endpoint tables.
 func (s *Server) requiredAuth(t target, want auth) auth {
 	switch {
 	case t.template == "/api/login", t.template == "/api/widget/lead", t.template == "/api/refresh": // refresh accepts expired tokens
@@ -255,7 +255,8 @@ func (s *Server) payload(e *endpoint, p params) (served, error) {
 // innerHost is the application's address behind its proxy. Links contain it, although clients cannot reach it.
 const innerHost = "http://app.internal.example.test:8080"
 
-// items returns the endpoint's rendered records, cached until the data changes.
+// items returns the endpoint's rendered records. It caches them until the data changes, unless they depend on the
+// request.
 func (s *Server) items(e *endpoint, p params) []item {
 	if !e.plain() {
 		return e.render(s.world, p)

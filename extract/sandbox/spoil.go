@@ -60,7 +60,7 @@ func (s *Server) applyFault(r *http.Request, t target, f Fault, p params, genuin
 	return answer
 }
 
-// stale answers from an outdated copy.
+// stale answers with a record as it was before its last change.
 func (s *Server) stale(t target, p params, genuine func() reply) reply {
 	e := s.endpoints[t.method+" "+t.template]
 	if e == nil || e.one == "" {
@@ -86,7 +86,7 @@ func (f Fault) bytesSent(of int) int {
 	return of * 2 / 3
 }
 
-// status answers a bare status with the surface's usual message.
+// status answers with an error status and the surface's usual message for it.
 func (f Fault) status(r *http.Request, d dialect, t target) reply {
 	status := f.Status
 	if status == 0 {
@@ -135,7 +135,7 @@ func (s *Server) empty(t target) reply {
 	}
 	emptied := *e
 	emptied.required = ""
-	// No row's id equals a missing parameter.
+	// No row meets this condition: the parameter is missing, and no row's id is empty.
 	emptied.conds = append(emptied.conds[:len(emptied.conds):len(emptied.conds)], condition{column: "id", param: "_none"})
 	return s.read(&emptied, params{})
 }
@@ -229,7 +229,7 @@ func chunks(b []byte, n int) func(func([]byte) bool) {
 	}
 }
 
-// bomb sends gzip members of spaces inside JSON that unpack to n bytes, of which about a thousandth is sent.
+// bomb sends a gzip body that unpacks to n bytes of JSON, mostly spaces. About a thousandth of that is sent.
 func bomb(w http.ResponseWriter, n int) {
 	if n <= 0 {
 		n = 1 << 30
@@ -288,7 +288,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, answer reply) {
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(answer.status)
-	_, _ = w.Write(body) // the client may have gone
+	_, _ = w.Write(body) // fails if the client has disconnected
 	if answer.release != nil {
 		answer.release()
 	}

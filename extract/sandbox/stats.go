@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Stats is what the server has received. It shows whether a client kept the limits, and whether it called only
-// endpoints that read.
+// Stats counts the requests that the server has received. It shows whether a client kept the limits, and whether it
+// called only endpoints that read.
 type Stats struct {
 	Credentials map[string]CredentialStats `json:"credentials"`
 	Calls       []Call                     `json:"calls"`         // every endpoint called
 	Outside     []Call                     `json:"outside"`       // requests of writes, sessions and unknown paths
-	OutsideSum  int                        `json:"outside_total"` // sum of Outside
+	OutsideSum  int                        `json:"outside_total"` // number of requests in Outside
 	Requests    int                        `json:"requests"`
 }
 
@@ -23,7 +23,7 @@ type CredentialStats struct {
 	MaxPerSecond  int `json:"max_per_second"` // in the busiest second, at any offset
 	MaxConcurrent int `json:"max_concurrent"` // requests under way at once
 	Throttled     int `json:"throttled"`      // 429 answers
-	InsideGate    int `json:"inside_gate"`    // requests sent before the time that an earlier answer set
+	InsideGate    int `json:"inside_gate"`    // requests that came before the end of the wait that an earlier 429 asked for
 	Unauthorized  int `json:"unauthorized"`   // 401 answers
 	ServerErrors  int `json:"server_errors"`  // 5xx answers
 	Bytes         int `json:"bytes"`          // of bodies, before compression
@@ -37,7 +37,7 @@ type Call struct {
 	Count  int    `json:"count"`
 }
 
-// gateGrace is the time after a 429 in which requests may still arrive that were sent before it.
+// gateGrace is how long after a 429 requests may arrive that were sent before the client received it.
 const gateGrace = 100 * time.Millisecond
 
 // counter collects the statistics.
@@ -84,7 +84,7 @@ func (c *counter) begin(who string, now time.Duration) *tally {
 	return t
 }
 
-// end counts an answer.
+// end counts an answer to a request that begin counted.
 func (c *counter) end(t *tally, r reply, now time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Truth returns the records that a complete reading of the stream must yield, as they are served and in the
-// order of the list, each with its expected `_context`. It takes them from the rows, without pages, links or
-// cursors. A child stream has the records of all its parents.
+// Truth returns the records that a complete reading of the stream must yield, as they are served and in the order of
+// the list, each with its expected `_context`. It takes the records from the rows, without pages, links or cursors. For
+// a child stream, it returns the records of all parents.
 func (s *Server) Truth(stream string) ([]json.RawMessage, error) {
 	st, ok := s.catalogue.Find(stream)
 	if !ok {
@@ -65,7 +65,7 @@ func (s *Server) truth(st schemas.Stream) ([]json.RawMessage, error) {
 	return all, nil
 }
 
-// paramSet is one set of parameters, also in the form of a record's context.
+// paramSet is one set of request parameters. The context has the same parameters, as they are added to a record.
 type paramSet struct {
 	params  params
 	context object
@@ -109,9 +109,9 @@ func (a *paramSet) add(name string, value any) {
 }
 
 // paramSetsOf returns the sets of parameters from one parent record: several if a pointer goes through an array.
-func paramSetsOf(of []schemas.Param, record any) []paramSet {
+func paramSetsOf(declared []schemas.Param, record any) []paramSet {
 	sets := []paramSet{{params: params{}}}
-	for _, p := range of {
+	for _, p := range declared {
 		values := []any{p.Value}
 		if p.From != "" {
 			values = valuesAt(record, strings.Split(strings.TrimPrefix(p.From, "/"), "/"))
@@ -213,7 +213,7 @@ func recordsAt(places []string, document any) ([]record, error) {
 	return nil, nil
 }
 
-// objectsIn returns v if it is an object, or the objects of a list.
+// objectsIn returns v itself if it is an object, or the objects in v if it is a list.
 func objectsIn(v any) []record {
 	var all []record
 	switch v := v.(type) {
@@ -229,7 +229,7 @@ func objectsIn(v any) []record {
 	return all
 }
 
-// contextOf returns what must be added to a record: its container, then its request parameters.
+// contextOf returns the members of a record's _context: its container, then its request parameters.
 func (e *endpoint) contextOf(st schemas.Stream, r record, asked object) object {
 	var o object
 	if st.Context != "" && r.context != nil {

@@ -12,10 +12,10 @@ import (
 //	*                       every column
 //	-name                   leaves out a column of *
 //	out=name|form           a column under another name
-//	out:table@column{view}  the row of table with the id in column, null if none; ?{view}: [] if none
-//	out:table@column.name   one column of it
-//	out:table<column{view}  all rows of table whose column holds this row's id
-//	out:table<column#       their number
+//	out:table@column{view}  the row of table whose id is in column, or null; out:table@column?{view}: [] instead of null
+//	out:table@column.name   only the column name of that row
+//	out:table<column{view}  all rows of table whose column has this row's id
+//	out:table<column#       the number of these rows
 //	out:table*column{view}  the rows of table whose ids are listed in column
 type view []viewItem
 
@@ -33,7 +33,7 @@ type link struct {
 	table  string
 	kind   byte // @ one, < many, * listed
 	column string
-	view   view   // nil: the column pluck, or the number of rows
+	view   view   // nil: the column pluck is shown, or the number of rows
 	pluck  string // a single column of the one row
 	absent any    // value if there is no row
 }
@@ -137,7 +137,7 @@ func (v view) show(w *world, r object) object {
 	return shown
 }
 
-// put sets a member of an object that is not shared yet.
+// put sets a member of o in place, or appends it, and returns the object. No other goroutine may use o.
 func (o object) put(name string, value any) object {
 	for i := range o {
 		if o[i].name == name {

@@ -25,9 +25,9 @@ type Webhook struct {
 	Faults  WebhookFaults `json:"faults,omitzero"`   // faults of the delivery
 	Retries int           `json:"retries,omitempty"` // after 429, 5xx and failed requests; 0 means 3, a negative number means none
 
-	Backoff     Duration `json:"backoff,omitempty"`     // before the first retry, doubled for each later one; 0 means 100ms
+	Backoff     Duration `json:"backoff,omitempty"`     // wait before the first retry, doubled for each later retry; 0 means 100ms
 	Timeout     Duration `json:"timeout,omitempty"`     // of one attempt; 0 means 30s, as on such platforms
-	Connections int      `json:"connections,omitempty"` // concurrent deliveries; 0 means 1, so that deliveries arrive in order
+	Connections int      `json:"connections,omitempty"` // concurrent deliveries; 0 means 1, and then deliveries arrive in order
 }
 
 // MaxBackoff bounds the wait before a retry.
@@ -77,8 +77,7 @@ func newHub(seed uint64) *hub {
 	return &hub{seed: seed, random: rand.New(rand.NewPCG(seed, 13))}
 }
 
-// Subscribe delivers every change from now on, until Unsubscribe or Close, and returns the subscription's
-// number.
+// Subscribe starts a subscription and returns its number. The subscription delivers changes until Unsubscribe or Close.
 func (s *Server) Subscribe(w Webhook) (int, error) {
 	if err := w.check(); err != nil {
 		return 0, fmt.Errorf("subscribe: %w", err)

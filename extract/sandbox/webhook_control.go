@@ -16,12 +16,12 @@ type WebhookStatus struct {
 	Number       int      `json:"webhook"`
 	URL          string   `json:"url"`
 	Scheme       Scheme   `json:"scheme"`
-	Events       int      `json:"events"`       // announced
+	Events       int      `json:"events"`       // events of this subscription
 	Deliveries   int      `json:"deliveries"`   // planned, including lost ones
 	Lost         int      `json:"lost"`         // not sent, because of a fault
 	Pending      int      `json:"pending"`      // neither answered nor given up yet
 	Acknowledged int      `json:"acknowledged"` // answered 2xx
-	Refused      int      `json:"refused"`      // answered otherwise, and not retried again
+	Refused      int      `json:"refused"`      // answered with another status, and not retried again
 	GivenUp      int      `json:"given_up"`     // never answered, and not retried again
 	Attempts     int      `json:"attempts"`
 	Median       Duration `json:"median"` // time until a 2xx
@@ -112,7 +112,8 @@ func (s *Server) controlWebhook(w http.ResponseWriter, r *http.Request, key stri
 	writeJSON(w, s.Webhooks(), err)
 }
 
-// writeLog writes all deliveries as JSON lines, or those with the given ?acknowledged.
+// writeLog writes all deliveries as JSON lines. With ?acknowledged=true or false, it writes only those that were, or
+// were not, answered 2xx.
 func (s *Server) writeLog(w http.ResponseWriter, r *http.Request) {
 	want := r.URL.Query().Get("acknowledged")
 	if _, err := strconv.ParseBool(want); want != "" && err != nil {
@@ -126,7 +127,7 @@ func (s *Server) writeLog(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		if lines.Encode(d) != nil {
-			return // the reader may have gone
+			return // the client has disconnected
 		}
 	}
 }

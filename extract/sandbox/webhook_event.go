@@ -14,11 +14,11 @@ type event struct {
 }
 
 // announcement describes the events of one table. Their data has only some of the columns, names instead of ids, and
-// dates as d-m-Y.
+// dates such as 20-11-2026.
 type announcement struct {
 	module string // first part of the event type
 	view   string
-	under  string // data wraps the row under this name, as in the older modules
+	under  string // if set, the row is a member of data with this name, as in the older modules
 	empty  bool   // data is always an empty list
 
 	shows view

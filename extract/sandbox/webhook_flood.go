@@ -16,12 +16,12 @@ import (
 // Flood is a burst of events about existing records.
 type Flood struct {
 	Rate     int      `json:"rate"`               // events a second; 0: as fast as they are delivered
-	Count    int      `json:"count"`              // of events; 0: Rate times For
+	Count    int      `json:"count"`              // number of events; 0: Rate times For
 	For      Duration `json:"for,omitempty"`      // duration, if Count is 0
 	Match    string   `json:"match,omitempty"`    // glob of modules ("contact"); empty: all
-	Subjects int      `json:"subjects,omitempty"` // distinct records of each module at most; 0: all
-	Change   float64  `json:"change,omitempty"`   // share of the events with a real change; the others only claim one
-	Bytes    int      `json:"bytes,omitempty"`    // minimum size of a body without a real change
+	Subjects int      `json:"subjects,omitempty"` // maximum number of distinct records per module; 0: all
+	Change   float64  `json:"change,omitempty"`   // share of the events whose record really changes; for the others it does not
+	Bytes    int      `json:"bytes,omitempty"`    // minimum size of the body of an event whose record does not change
 }
 
 // FloodReport is the outcome of a flood.
@@ -181,7 +181,7 @@ func (s *Server) announceContact(number, size int) {
 	s.hub.publish(s.announced["contacts"].event(s.hub.id(), nil, "updated", row, size))
 }
 
-// backlog returns the number of deliveries that wait for the slowest subscriber.
+// backlog returns the number of pending deliveries of the subscriber that has the most.
 func (h *hub) backlog() int {
 	most := 0
 	for _, sub := range h.all() {

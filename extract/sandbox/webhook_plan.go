@@ -17,17 +17,17 @@ import (
 type WebhookFaults struct {
 	Duplicate float64 `json:"duplicate,omitempty"` // the event is delivered twice or three times
 	Reorder   float64 `json:"reorder,omitempty"`   // up to Window later events overtake the event
-	Delay     float64 `json:"delay,omitempty"`     // it is delayed by DelayFor
-	Loss      float64 `json:"loss,omitempty"`      // it is never sent
+	Delay     float64 `json:"delay,omitempty"`     // the event is delayed by DelayFor
+	Loss      float64 `json:"loss,omitempty"`      // the event is never sent
 	Conflict  float64 `json:"conflict,omitempty"`  // another body with the same id is sent too
 	Unknown   float64 `json:"unknown,omitempty"`   // an event of an unknown type is sent too
-	Forged    float64 `json:"forged,omitempty"`    // its body is sent once more with a wrong signature
+	Forged    float64 `json:"forged,omitempty"`    // the event's body is also sent with a wrong signature
 
 	Window   int      `json:"window,omitempty"`    // 0 means 8
 	DelayFor Duration `json:"delay_for,omitempty"` // 0 means 2s
 }
 
-// reorderWait is how long an event waits to be overtaken.
+// reorderWait is how long an event with the fault reorder is held back at most.
 const reorderWait = time.Second
 
 // ParseWebhookFaults parses the command line's form: "duplicate=0.1,reorder=0.3,window=20".
@@ -86,7 +86,7 @@ type Delivery struct {
 	Attempts     int       `json:"attempts"`
 	Status       int       `json:"status,omitempty"` // last answer
 	Error        string    `json:"error,omitempty"`  // why there was no answer
-	Acknowledged bool      `json:"acknowledged"`     // answered 2xx: the receiver must never lose it
+	Acknowledged bool      `json:"acknowledged"`     // answered 2xx: the receiver must not lose the event
 	Done         bool      `json:"done"`             // no further attempts
 	At           time.Time `json:"at,omitzero"`      // start of the last attempt
 	Took         Duration  `json:"took,omitempty"`   // until the last attempt's answer
@@ -106,8 +106,8 @@ const (
 type plannedDelivery struct {
 	Delivery
 	body  []byte
-	place int       // it is sent after this many events were announced
-	due   time.Time // but no later than this; zero: only place matters
+	place int       // the delivery is sent after this many events were announced
+	due   time.Time // the delivery is sent at this time even if fewer events were announced; zero: there is no such time
 }
 
 // plan returns a subscriber's deliveries of one event, in order.
@@ -148,7 +148,7 @@ func (f *WebhookFaults) plan(random *rand.Rand, e event, place int, now time.Tim
 	return all
 }
 
-// never is a place that is not reached.
+// never is a place that no delivery reaches: only the due time matters.
 const never = int(^uint(0) >> 1)
 
 func newDelivery(kind string, e event) *plannedDelivery {

@@ -21,10 +21,10 @@ func (s *schedule) first() *plannedDelivery {
 // take removes and returns the first delivery.
 func (s *schedule) take() *plannedDelivery { return heap.Pop(&s.queue).(*plannedDelivery) }
 
-// hasten makes each later delivery for which may returns true due now.
-func (s *schedule) hasten(now time.Time, may func(*plannedDelivery) bool) {
+// hasten makes each delivery due now that is due later and for which allowed returns true.
+func (s *schedule) hasten(now time.Time, allowed func(*plannedDelivery) bool) {
 	for _, p := range s.queue {
-		if may(p) && p.due.After(now) {
+		if allowed(p) && p.due.After(now) {
 			p.due = now
 		}
 	}

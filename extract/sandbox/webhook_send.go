@@ -27,8 +27,8 @@ type subscription struct {
 	placed  int                // events announced
 	log     []*plannedDelivery // all deliveries, in planned order
 	ready   []*plannedDelivery // to be sent now, in order
-	held    []*plannedDelivery // waiting for their place, at most Faults.Window
-	timed   schedule           // waiting for their due time: delayed ones and retries
+	held    []*plannedDelivery // waiting for later events, because of the fault reorder; at most Faults.Window
+	timed   schedule           // delayed deliveries and retries, waiting for their due time
 	pending int                // neither answered nor given up yet
 }
 
@@ -82,10 +82,10 @@ func (s *subscription) announce(e event) {
 	s.wakeRun()
 }
 
-// release moves to ready those held deliveries for which the function may returns true.
-func (s *subscription) release(may func(*plannedDelivery) bool) {
+// release moves to ready those held deliveries for which allowed returns true.
+func (s *subscription) release(allowed func(*plannedDelivery) bool) {
 	s.held = slices.DeleteFunc(s.held, func(p *plannedDelivery) bool {
-		if may(p) {
+		if allowed(p) {
 			s.ready = append(s.ready, p)
 			return true
 		}
@@ -145,7 +145,7 @@ func (s *subscription) next(now time.Time) (*plannedDelivery, time.Duration) {
 	return s.ready[0], wait
 }
 
-// sent removes the first ready delivery. Only run calls it, so it is the one that was sent.
+// sent removes the first ready delivery after it was passed to a connection. Only run calls sent.
 func (s *subscription) sent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

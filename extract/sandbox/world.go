@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// world is the platform's data: named tables of rows in creation order. Readers hold the server's read lock,
-// writers its write lock.
+// world is the platform's data: named tables of rows in creation order. To read it, hold the server's read lock; to
+// change it, the write lock.
 type world struct {
 	tables  map[string]*table
 	version uint64 // incremented by every change
@@ -26,8 +26,8 @@ func (w *world) notifyChange(table, action string, row object) {
 	}
 }
 
-// table is a set of rows. Rows are never changed in place: an update stores a new object, so that readers may
-// keep the old one.
+// table is a set of rows. An update does not change a row in place, but stores a new object, so that readers can still
+// use the old row.
 type table struct {
 	name string
 	rows []object
@@ -49,11 +49,11 @@ func (w *world) table(name string) *table {
 	return t
 }
 
-// truncate keeps the given number of first rows of each table; 0 keeps all rows. References to other rows may dangle,
+// truncate keeps only the first limit rows of each table; 0 keeps all rows. References may then point to missing rows,
 // as on real platforms.
-func (w *world) truncate(most int) {
+func (w *world) truncate(limit int) {
 	for _, t := range w.tables {
-		for most > 0 && len(t.rows) > most {
+		for limit > 0 && len(t.rows) > limit {
 			last := t.rows[len(t.rows)-1]
 			t.rows = t.rows[:len(t.rows)-1]
 			delete(t.at, last.text("id"))
@@ -86,7 +86,8 @@ func (t *table) find(id string) (object, bool) {
 	return t.rows[i], true
 }
 
-// previous returns the row with the id before its last change, if any.
+// previous returns the row with the id as it was before its last change. If the row has not changed, previous returns
+// the row itself.
 func (t *table) previous(id string) (object, bool) {
 	if o, changed := t.before[id]; changed {
 		return o, o != nil
@@ -147,8 +148,8 @@ func (t *table) of(column, value string) []object {
 	return byValue[value]
 }
 
-// idsOf reads a list of ids in any form that the platform stores: "1,4", ["1",4], {"0":"3","2":"5"}, and JSON
-// text of the first two.
+// idsOf reads a list of ids in any form that the platform stores: "1,4", ["1",4], {"0":"3","2":"5"}, or a string with
+// a JSON array.
 func idsOf(v any) []string {
 	var ids []string
 	switch v := v.(type) {
@@ -175,8 +176,8 @@ func (w *world) idIn(name, id string) any {
 	return r.get("id")
 }
 
-// order sorts rows by a column, descending with a leading "-". Equal rows keep their order, although a real
-// database does not promise that.
+// order sorts rows by a column, in descending order if by begins with "-". Rows with equal values keep their order,
+// which a real database does not guarantee.
 func order(rows []object, by string) []object {
 	if by == "" {
 		return rows

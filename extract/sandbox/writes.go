@@ -1,6 +1,6 @@
 package sandbox
 
-// writeTable returns the documented writes. Any other write answers plausibly and changes nothing.
+// writeTable returns the writes that change the data. Any other documented write reports success and changes nothing.
 func writeTable() map[string]write {
 	all := map[string]write{}
 	crmWrites(all)
@@ -15,7 +15,7 @@ func writeTable() map[string]write {
 	return all
 }
 
-// trio adds a create, an update and a delete of one table, by the id in the path.
+// trio adds the create, update and delete of one table. Update and delete find the row by the id in the path.
 func trio(all map[string]write, d dialect, table, needs, createPath, updatePath, deletePath string) {
 	all["POST "+createPath] = write{dialect: d, do: create, table: table, required: needs}
 	all["POST "+updatePath] = write{dialect: d, do: update, table: table, id: param(updatePath)}

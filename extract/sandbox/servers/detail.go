@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// detail returns a row's detail, which has its own address.
+// detail returns the detail of a row: a longer form of the record, at an address of its own.
 func (l *List) detail(r row) row {
 	n := r.n
 	if other, ok := l.swapped[n]; ok {
@@ -14,10 +14,10 @@ func (l *List) detail(r row) row {
 	return row{n: details + n, id: details + n}
 }
 
-// details is the row number of the first record's detail.
+// details is added to the number of a record to get the number of its detail.
 const details = 100_000
 
-// Details returns a handler for the details; the last part of the path is the id.
+// Details returns a handler for the details of the records. The last part of the path is the id of the record.
 func (l *List) Details() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := l.takeDetail(r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:])
@@ -54,7 +54,8 @@ func (l *List) swap(n int) {
 	}
 }
 
-// marks returns the marks of the records that are read: of the list, or of the details.
+// marks returns the marks of the records that a reader finds: those in the list, or in the details if the Spec has them
+// read.
 func (l *List) marks() []string {
 	var all []string
 	for _, r := range l.shown(l.rows) {

@@ -15,7 +15,7 @@ func raw(s string) json.RawMessage { return json.RawMessage(s) }
 type drawer struct {
 	*rand.Rand
 	Spec
-	meta string // JSON pointer of the object with the signals, or "header" if the body has none
+	meta string // JSON pointer of the object with the signals, or "header" if the body has no such object
 }
 
 // Draw returns the Spec of a seed. It is deterministic.
@@ -136,7 +136,7 @@ func (d *drawer) records() {
 	d.Edits = Edits{Delete: d.IntN(3), Change: d.IntN(4), Insert: d.IntN(4)}
 }
 
-// addTrouble adds faults and moves to about a third of the lists.
+// addTrouble adds moves and faults to some of the lists.
 func (d *drawer) addTrouble() {
 	if d.chance(10) {
 		d.Moves = append(d.Moves, Move{Run: 1 + d.IntN(2), At: 1 + d.IntN(14), Count: 1 + d.IntN(2),
@@ -159,7 +159,7 @@ func (d *drawer) addTrouble() {
 		}
 	case 4:
 		f.Kind, f.Run, f.Count = pick(d, FaultHalf, FaultEmptied), 2, 1
-		for i := range d.Signals { // a total that matches the half page would be true of a shorter list
+		for i := range d.Signals { // a total that counts only the half page would be right for a shorter list
 			if d.Signals[i].Says == "total here" {
 				d.Signals[i].Says = "total"
 			}

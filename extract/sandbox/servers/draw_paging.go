@@ -2,7 +2,7 @@ package servers
 
 import "slices"
 
-// families are the ways of paging that Draw chooses from. Ways with a larger weight are drawn more often.
+// families are the ways of paging that Draw chooses from. A way with a larger weight is drawn more often.
 var families = []struct {
 	name   string
 	weight int
@@ -34,7 +34,7 @@ func (d *drawer) paging() {
 	}
 }
 
-// beyond draws the answer beyond the end.
+// beyond draws the answer to a request for a page after the last one.
 func (d *drawer) beyond() string {
 	return pick(d, BeyondEmpty, BeyondEmpty, BeyondEmpty, BeyondLast, BeyondFirst, Beyond204, Beyond400, Beyond404)
 }
@@ -219,7 +219,7 @@ func (d *drawer) total() {
 	case 0:
 		says = "total here"
 	case 1:
-		says = "total rounded" // "total low" is not drawn: it is believed when that many records have arrived
+		says = "total rounded" // "total low" is not drawn: a reader believes it as soon as that many records have arrived
 	}
 	s := Signal{Says: says, As: pick(d, "", "", "", "", "text")}
 	switch {
@@ -238,7 +238,7 @@ func (d *drawer) total() {
 	}
 }
 
-// more adds a signal of whether there are more records.
+// more adds a signal that says whether there are more records.
 func (d *drawer) more() {
 	as := pick(d, "", "", "", "text", "number", "yesno")
 	switch {

@@ -2,8 +2,8 @@ package servers
 
 import "math/rand/v2"
 
-// addRareFeature gives one list in eight a rare feature. It has its own random sequence, so that the other lists of the
-// seeds stay the same.
+// addRareFeature gives one list in eight a rare feature. It uses a random sequence of its own, so that it does not
+// affect what else is drawn for a seed.
 func (d *drawer) addRareFeature() {
 	d.Rand = rand.New(rand.NewPCG(d.Seed, 0x7a7e))
 	if !d.chance(8) {
@@ -14,7 +14,7 @@ func (d *drawer) addRareFeature() {
 
 // rare are the rare features.
 var rare = []func(*drawer){
-	func(d *drawer) { // each page breaks ties differently
+	func(d *drawer) { // the order of records with equal values differs from page to page
 		d.Records.Order = OrderTies
 	},
 	func(d *drawer) { // a record takes the id of another one
@@ -29,7 +29,7 @@ var rare = []func(*drawer){
 	},
 	func(d *drawer) { // later pages come from a cache
 		if d.Paging.Kind == KindWhole || d.Paging.Kind == KindCap || d.Size.Param != "" {
-			return // one answer, possibly the cached one, may contain the whole list
+			return // if one answer contains the whole list, it may be the cached one, and nothing shows it
 		}
 		for row := d.Size.Default + 1; row <= d.Records.Count; row += d.Size.Default {
 			d.Faults = append(d.Faults, Fault{Kind: FaultCached, Run: 2, Row: row})

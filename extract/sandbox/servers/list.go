@@ -25,7 +25,7 @@ type List struct {
 	requests       int               // of this run
 	detailRequests int               // details requested in this run
 	swapped        map[int]int       // records that have swapped their details
-	faultCounts    []int             // how often each fault has occurred
+	faultCounts    []int             // how often each fault has occurred, by its index in the Spec
 	cache          map[string]answer // answers of the previous run, by request
 	nextCache      map[string]answer // answers of this run
 	always         map[string]bool
@@ -64,7 +64,7 @@ func (l *List) begin() {
 	l.observe()
 }
 
-// Truth returns what the current run may find.
+// Truth returns the records that the current run may find.
 func (l *List) Truth() Truth {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,7 +133,7 @@ func (l *List) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.write(w)
 }
 
-// Twin returns a handler that serves the same records without the faults.
+// Twin returns a handler for another list that has the same records and no faults.
 func (l *List) Twin() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.mu.Lock()
@@ -171,7 +171,7 @@ func (a answer) write(w http.ResponseWriter) {
 		body = bytes.ReplaceAll(asJSON(a.body), []byte(rawTab), []byte("a\ttab"))
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(body) // the client may have gone
+	_, _ = w.Write(body) // fails if the client has disconnected
 }
 
 func refuse(status int, message string) answer {
@@ -218,7 +218,7 @@ func (l *List) answer(method string, q request) answer {
 	all = l.since(q, l.leaveOut(all))
 	partial, incomplete := l.partial()
 	if s.Records.Hidden > 0 && s.Paging.Kind != KindPage && s.Paging.Kind != KindOffset {
-		all = l.shown(all) // hidden records do not count for positions here
+		all = l.shown(all) // here, positions do not count hidden records
 	}
 	if incomplete {
 		all = slices.DeleteFunc(all, func(r row) bool { return r.n%3 == 2 })
@@ -230,7 +230,7 @@ func (l *List) answer(method string, q request) answer {
 	return l.show(q, p, partial)
 }
 
-// partial returns the fault that makes this run's answers incomplete, if any.
+// partial returns the fault FaultPartial, and whether it applies to this answer.
 func (l *List) partial() (Fault, bool) {
 	for i, f := range l.spec.Faults {
 		if f.Kind == FaultPartial && l.applies(i, part{}) {

@@ -13,9 +13,8 @@ func (s Spec) Family() string {
 	return s.Paging.Kind
 }
 
-// Plain reports whether nothing about the list is wrong or ambiguous, so that a reader that only knows its path
-// should read it completely: nothing fails or moves, no signal is wrong, and the paging is either stated or can be found with
-// the usual names.
+// Plain reports whether a reader that knows only the list's path should read it completely. That is so if nothing fails
+// or moves, no signal is wrong, and the paging is either stated or can be found with the usual names.
 func (s Spec) Plain() bool {
 	r := s.Records
 	switch {
@@ -34,11 +33,11 @@ func (s Spec) Plain() bool {
 	return s.said() || s.Unknown == "" && s.Records.Count%s.Size.Default != 0
 }
 
-// usualTokens are the usual parameters for a token. A reader tries them even if the answer has another name for the
-// token.
+// usualTokens are the usual names of a parameter for a token. A reader tries these names even if the token has another
+// name in the answer.
 var usualTokens = []string{"cursor", "after", "page_token", "pageToken", "next_token", "starting_after", "start_cursor", "continuation_token", "marker"}
 
-// falseSignals are the sayings that are not true.
+// falseSignals are the meanings, see sayings, of signals that are wrong.
 var falseSignals = map[string]bool{"total here": true, "total rounded": true, "total low": true, "page stuck": true}
 
 // said reports whether a signal leads to the next part or states the list's length.

@@ -12,7 +12,7 @@ import (
 // row is one record. Its version increases with each change.
 type row struct {
 	n       int // unique
-	id      int // n of the record whose id it has: its own, unless two records share one
+	id      int // number from which the id is made: n, unless the record has the id of another record
 	version int
 	at      int // time of its last change, in minutes after epoch
 	unkeyed bool
@@ -21,7 +21,8 @@ type row struct {
 // epoch is the creation time of the oldest record.
 var epoch = time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
 
-// mark returns a text that identifies one version of one record. Tests compare a table with the truth by it.
+// mark returns a text that identifies one version of one record. Tests compare the marks in a table with those of
+// Truth.
 func mark(r row) string { return fmt.Sprintf("record %d version %d", r.n, r.version) }
 
 // markField is the member with a record's mark.
@@ -161,7 +162,7 @@ func (l *List) hides(r row) bool {
 	return r.n >= from && r.n < from+l.spec.Records.Hidden
 }
 
-// shown returns the rows without the hidden ones.
+// shown returns the rows without hidden rows.
 func (l *List) shown(rows []row) []row {
 	if l.spec.Records.Hidden == 0 {
 		return rows
@@ -172,7 +173,7 @@ func (l *List) shown(rows []row) []row {
 // rawTab is replaced in a body by a text with a raw tab, which the encoder would escape.
 const rawTab = "a raw tab"
 
-// odd returns a value that few tables can store.
+// odd returns a value that few tables can store: see the Odd constants.
 func odd(kind string) json.RawMessage {
 	switch kind {
 	case OddSurrogate:
@@ -183,7 +184,7 @@ func odd(kind string) json.RawMessage {
 	return asJSON(rawTab)
 }
 
-// edit makes the changes between two runs: it deletes rows throughout the list, changes others, and adds some.
+// edit makes the changes between two runs. It deletes rows throughout the list, changes others, and adds rows.
 func (l *List) edit(e Edits) {
 	for i := range min(e.Delete, len(l.rows)) {
 		at := (i*5 + 1) % len(l.rows)
@@ -259,11 +260,11 @@ func (l *List) move(m Move) {
 	}
 }
 
-// Truth is what a run may find, as marks, which are texts in the records.
+// Truth has the marks of the records that a run may find. A mark is a text in a record: see GET /_sandbox/lists/{name}.
 type Truth struct {
-	Now    []string `json:"now"`    // of the current list
-	Always []string `json:"always"` // of the records that were in the list, unchanged, since the run began
-	Ever   []string `json:"ever"`   // of all records that were in the list since then
+	Now    []string `json:"now"`    // marks of the records in the list now
+	Always []string `json:"always"` // marks of the records that were in the list all the time since the run began, unchanged
+	Ever   []string `json:"ever"`   // marks of the records that were in the list at some time since the run began
 }
 
 func (l *List) observe() {

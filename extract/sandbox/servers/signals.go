@@ -9,7 +9,7 @@ import (
 // sayings are the meanings of a [Signal].
 var sayings = map[string]func(l *List, p part, shown int) any{
 	"total":         func(l *List, p part, _ int) any { return len(l.shown(p.all)) },
-	"total here":    func(_ *List, _ part, shown int) any { return shown }, // a total of the page only
+	"total here":    func(_ *List, _ part, shown int) any { return shown }, // counts only the records of the page
 	"total rounded": func(_ *List, p part, _ int) any { return (len(p.all) + 9) / 10 * 10 },
 	"total low":     func(_ *List, p part, _ int) any { return max(len(p.all)-3, 0) },
 	"count":         func(_ *List, _ part, shown int) any { return shown },
@@ -34,7 +34,7 @@ func contentRange(_ *List, p part, _ int) any {
 	return fmt.Sprintf("items %d-%d/%d", p.from, p.to-1, len(p.all))
 }
 
-// say returns the value of a signal; said is false if it is absent.
+// say returns the value of a signal. said is false if the answer does not have the signal.
 func (l *List) say(s Signal, q request, p part, shown int) (v any, said bool) {
 	if l.run < s.Run || s.Every > 0 && p.page%s.Every != 0 {
 		return nil, false
@@ -71,7 +71,7 @@ func (l *List) say(s Signal, q request, p part, shown int) (v any, said bool) {
 	return l.next(s, q, p, at), true
 }
 
-// next returns a signal that leads to the part at an index.
+// next returns the value of a signal that leads to the part that begins at an index.
 func (l *List) next(s Signal, q request, p part, at int) any {
 	switch s.Says {
 	case "next":
@@ -95,7 +95,7 @@ func (l *List) link(s Signal, q request, p part, rel string, at int) any {
 	return map[string]any{"rel": rel, "href": l.address(s, q, p, at)}
 }
 
-// address returns a link to the part at an index. It keeps the requested size.
+// address returns a link to the part that begins at an index, with the page size that was requested.
 func (l *List) address(s Signal, q request, p part, at int) string {
 	v := url.Values{}
 	if l.spec.Size.Param != "" && q.values[l.spec.Size.Param] != "" {

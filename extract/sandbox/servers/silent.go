@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Lies reports whether all signals of a server agree with a shorter list than the real one:
+// Lies reports whether all signals of a server are right for a list that is shorter than the real one:
 //
-//   - a total counts only the page, of a list whose parameter has an unusual name;
-//   - the first page is empty because its records are hidden, or has an unusual length because
-//     some are, and the server refuses or filters by unknown parameters;
-//   - a page always fails with a status that servers use beyond the end.
+//   - the total counts only the page, and the paging parameter has an unusual name;
+//   - the first page is empty or has an unusual length because records are hidden, and the
+//     server refuses unknown parameters or takes them for filters;
+//   - a page always fails, with the status that servers return beyond the end.
 //
-// Only such a list may be proven although records are missing.
+// The verdict on such a list may be proven although records are missing.
 func (s Spec) Lies() bool {
 	here := slices.ContainsFunc(s.Signals, func(g Signal) bool { return g.Says == "total here" })
 	hidden := s.Records.Hidden
@@ -25,12 +25,13 @@ func (s Spec) Lies() bool {
 	})
 }
 
-// Silent reports whether the server omits records and no answer shows it, so that one reading cannot detect it:
+// Silent reports whether the server omits records without a sign in any answer, so that one reading cannot detect it:
 //
 //   - its signals are wrong;
 //   - a part of a page is missing, and the rest is unchanged;
-//   - records are left out to the end of a run, or pages come from a cache;
-//   - the list has a maximum depth, or is cut at a length that is no usual page size.
+//   - records are left out until the end of a run, or pages come from a cache;
+//   - only a number of records can be reached (Paging.Deep), or the list is cut at a length
+//     that is no usual page size.
 func (s Spec) Silent() bool {
 	return s.Lies() || s.Paging.Deep > 0 || s.Paging.Kind == KindCap && s.Size.Default%5 != 0 ||
 		slices.ContainsFunc(s.Faults, func(f Fault) bool {

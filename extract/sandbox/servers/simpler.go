@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Simpler returns Specs that lack one feature of s: a signal, a fault, a move, an edit, an unusual name. If a
-// bug of the reader shows with s, the simplest Spec that still shows it explains it best.
+// Simpler returns Specs that lack one feature of s, such as a signal, a fault, a move, an edit or an unusual name. If s
+// shows a bug of a reader, a simpler Spec that also shows the bug explains it better.
 func (s Spec) Simpler() []Spec {
 	var all []Spec
 	add := func(change func(*Spec)) {

@@ -10,7 +10,7 @@ import "encoding/json"
 
 // Spec describes one list and its protocol. It can be stored as JSON.
 type Spec struct {
-	Seed     uint64   `json:"seed,omitempty"`   // seed of Draw
+	Seed     uint64   `json:"seed,omitempty"`   // seed from which Draw made the Spec; 0: not made by Draw
 	Method   string   `json:"method,omitempty"` // GET unless set
 	Records  Records  `json:"records"`
 	Envelope Envelope `json:"envelope"`
@@ -24,9 +24,9 @@ type Spec struct {
 	Reader   Reader   `json:"reader,omitzero"`
 }
 
-// Reader says how the list is read, if not only by its path.
+// Reader says what a reader does besides reading the list at its path.
 type Reader struct {
-	Since   string `json:"since,omitempty"`   // incremental: this parameter leaves out what was changed before a time
+	Since   string `json:"since,omitempty"`   // parameter for incremental readings: it leaves out records that were changed before a time
 	Twin    bool   `json:"twin,omitempty"`    // another stream serves the same records, without the faults
 	Details bool   `json:"details,omitempty"` // each record has a detail at its own address, and the details are read
 	Confirm bool   `json:"confirm,omitempty"` // the user confirms that the table may shrink
@@ -45,12 +45,12 @@ type Records struct {
 	Type  string `json:"type,omitempty"` // of the ids: int unless set, see the Type constants
 	Form  string `json:"form,omitempty"` // of a record: flat unless set, see the Form constants
 	Order string `json:"order,omitempty"`
-	Twice int    `json:"twice,omitempty"` // records that share the id of another one, with different content
-	Nulls int    `json:"nulls,omitempty"` // null elements between the records
+	Twice int    `json:"twice,omitempty"` // number of records that have the id of another record, but other content
+	Nulls int    `json:"nulls,omitempty"` // number of null elements between the records
 	Names bool   `json:"names,omitempty"` // each record has a unique name; otherwise names repeat
 	Times bool   `json:"times,omitempty"` // records have their creation and change times
 
-	Hidden int    `json:"hidden,omitempty"` // records, from the middle of the second page on, that count for paging but are not shown
+	Hidden int    `json:"hidden,omitempty"` // number of records, from the middle of the second page on, that count for paging but are not shown
 	Odd    string `json:"odd,omitempty"`    // an unusual value in the middle record, see the Odd constants
 }
 
@@ -76,7 +76,7 @@ const (
 	FormAttributes = "attributes" // {"type": …, "id": …, "attributes": {…}}
 	FormKeyed      = "keyed"      // the list is an object from ids to records without the id
 	FormNumbered   = "numbered"   // the list is an object from ids to records with the id
-	FormOne        = "one"        // the first record takes the place of the list
+	FormOne        = "one"        // the answer has the first record instead of the list
 )
 
 // Orders of a list.
@@ -84,7 +84,7 @@ const (
 	OrderOldest = ""       // by id
 	OrderNewest = "newest" // by id, the largest first
 	OrderChange = "change" // the latest change first
-	OrderTies   = "ties"   // by a member that is not unique: every second page begins with the last record of the page before, in place of its own first one
+	OrderTies   = "ties"   // by a member that is not unique: every second page begins with the last record of the page before, and lacks its own first record
 )
 
 // Envelope says where the records are in the body.
@@ -98,12 +98,12 @@ type Envelope struct {
 type Paging struct {
 	Kind   string `json:"kind"`
 	Param  string `json:"param,omitempty"`
-	In     string `json:"in,omitempty"`     // query unless set: body (of a POST) or header
+	In     string `json:"in,omitempty"`     // where the parameter is: in the query unless set to body (of a POST) or header
 	Base   int    `json:"base,omitempty"`   // number of the first page or record
 	Beyond string `json:"beyond,omitempty"` // answer beyond the end: an empty page unless set
-	Form   string `json:"form,omitempty"`   // of a token: opaque unless set: id, offset
-	Bad    string `json:"bad,omitempty"`    // answer to an invalid token: 400 unless set: first, empty
-	Deep   int    `json:"deep,omitempty"`   // records that can be reached; 0: all
+	Form   string `json:"form,omitempty"`   // form of a token: opaque unless set to id or offset
+	Bad    string `json:"bad,omitempty"`    // answer to an invalid token: 400 unless set to first or empty
+	Deep   int    `json:"deep,omitempty"`   // how many records can be reached; 0: all
 }
 
 // Kinds of paging.
@@ -133,7 +133,7 @@ type Size struct {
 	Param   string `json:"param,omitempty"` // "": it cannot be changed
 	Default int    `json:"default"`
 	Max     int    `json:"max,omitempty"`  // 0: none
-	Over    string `json:"over,omitempty"` // answer to a size above Max: cut to it unless set: 400, or default
+	Over    string `json:"over,omitempty"` // answer to a size above Max: Max records unless set to 400 or default
 }
 
 // Signal is one value of an answer besides its records.
@@ -141,11 +141,11 @@ type Signal struct {
 	At   string `json:"at"`             // JSON pointer into the body, or "header NAME"
 	Says string `json:"says"`           // its meaning, see sayings
 	As   string `json:"as,omitempty"`   // encoding of the value: text, number, yesno
-	End  string `json:"end,omitempty"`  // value on the last page: null unless set: absent, empty, false, zero, self
-	Host string `json:"host,omitempty"` // host of a link: the server's own unless set; inner: an unreachable one
+	End  string `json:"end,omitempty"`  // value on the last page: null unless set to absent, empty, false, zero or self
+	Host string `json:"host,omitempty"` // host of a link: the server's own unless set to inner (an unreachable host) or relative (none)
 
-	Run   int `json:"run,omitempty"`   // in this run and later ones; 0: in all
-	Every int `json:"every,omitempty"` // on the first page and every so many pages; 0: on all
+	Run   int `json:"run,omitempty"`   // the signal occurs from this run on; 0: in all runs
+	Every int `json:"every,omitempty"` // 3: the signal is on the first, fourth, seventh page …; 0: on all pages
 
 	Value json.RawMessage `json:"value,omitempty"` // for Says "constant"
 }
@@ -155,15 +155,15 @@ type Edits struct {
 	Delete int `json:"delete,omitempty"`
 	Change int `json:"change,omitempty"`
 	Insert int `json:"insert,omitempty"`
-	Rekey  int `json:"rekey,omitempty"` // records at the end of the list that take the ids of the first ones
-	Unkey  int `json:"unkey,omitempty"` // records, from the middle of the list on, that lose their id
-	Swap   int `json:"swap,omitempty"`  // records at the beginning of the list that change and swap details with the last ones, which do not change
+	Rekey  int `json:"rekey,omitempty"` // this many records at the end of the list get the ids of the first records
+	Unkey  int `json:"unkey,omitempty"` // this many records, from the middle of the list on, lose their id
+	Swap   int `json:"swap,omitempty"`  // the first records change, and swap details with the last records, which do not change
 }
 
 // Move is a change of the list during a run.
 type Move struct {
 	Run   int    `json:"run"`   // counted from 1
-	At    int    `json:"at"`    // before the answer to this request of the run, counted from 1
+	At    int    `json:"at"`    // the move happens before the answer to this request of the run, counted from 1
 	Kind  string `json:"kind"`  // see the Move constants
 	Count int    `json:"count"` // records
 }
@@ -182,25 +182,25 @@ type Fault struct {
 	Kind   string `json:"kind"`
 	Run    int    `json:"run,omitempty"`    // only in this run; 0: in all
 	Row    int    `json:"row,omitempty"`    // only in answers that contain the record at this position, counted from 1; 0: in all answers
-	Count  int    `json:"count,omitempty"`  // number of times; 0: always
+	Count  int    `json:"count,omitempty"`  // how often the fault occurs; 0: always
 	Status int    `json:"status,omitempty"` // of status: 500 unless set
 	From   int    `json:"from,omitempty"`   // not before this request of the run, counted from 1
-	To     int    `json:"to,omitempty"`     // not after this one; 0: to the end of the run
-	Rows   int    `json:"rows,omitempty"`   // of left out: records
+	To     int    `json:"to,omitempty"`     // not after this request of the run; 0: to the end of the run
+	Rows   int    `json:"rows,omitempty"`   // of left out: how many records
 
-	At    string          `json:"at,omitempty"`    // of partial: place of the statement that the answer is incomplete; as in Signal
-	Value json.RawMessage `json:"value,omitempty"` // of partial: the statement
+	At    string          `json:"at,omitempty"`    // of partial: where the answer says that it is incomplete: /partial, for example; see Signal
+	Value json.RawMessage `json:"value,omitempty"` // of partial: the value at that place: true, for example
 }
 
 // Kinds of faults.
 const (
 	FaultStatus  = "status"   // an error status
-	FaultObject  = "object"   // 200 and an object with a message in place of the list
+	FaultObject  = "object"   // 200 and an object with a message instead of the list
 	FaultHalf    = "half"     // the second half of the page is missing; the rest is unchanged
 	FaultPartial = "partial"  // every third record is missing, and the answer says that it is incomplete
 	FaultEmptied = "emptied"  // 200 and an empty list; the rest is unchanged
 	FaultMoved   = "moved"    // the list is in another member
-	FaultDetail  = "detail"   // 403 in place of a detail; From and To count the requests for details
+	FaultDetail  = "detail"   // 403 instead of a detail; From and To count the requests for details
 	FaultLeftOut = "left out" // Rows records, from Row on, are missing from the list
 	FaultCached  = "cached"   // the same answer as in the run before, with an Age header
 )

@@ -1,6 +1,6 @@
 package servers
 
-// incompleteMarkers are the ways to say that an answer is incomplete.
+// incompleteMarkers are members and headers that say that an answer is incomplete.
 var incompleteMarkers = []Fault{
 	{At: "/partial", Value: raw(`true`)},
 	{At: "/meta/partial", Value: raw(`true`)},
