@@ -18,7 +18,7 @@ const (
 func (w *worker) applyEvents(ctx context.Context) {
 	p, n := w.definition()
 	defer func() { p.close() }()
-	again := time.Duration(0) // start with what an earlier process left
+	again := time.Duration(0) // apply at once: an earlier process may have left events
 	for {
 		timer := time.NewTimer(again)
 		if again < 0 {
@@ -66,8 +66,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// apply applies events once. It returns the time after which to do so again; a negative time means at
-// the next event.
+// apply applies events once. It returns the time after which to apply again. A negative time means: when
+// the next event arrives.
 func (w *worker) apply(ctx context.Context, p Pipeline) time.Duration {
 	if p.Deltas == nil {
 		return -1

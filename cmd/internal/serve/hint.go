@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// hintEvery is the minimum time between two runs caused by unverified deliveries. Forged deliveries
-// can thus cause at most one run per minute, of the listed streams only.
+// hintEvery is the minimum time between two runs caused by unverified deliveries. So forged deliveries can
+// cause at most one run per minute, and only of the streams that the configuration lists.
 const hintEvery = time.Minute
 
 // Hinted reports that an unverified delivery for a source arrived. Its content is not used. The
@@ -22,8 +22,8 @@ func (d *Daemon) Hinted(source string) {
 	}
 }
 
-// heed requests a run of the listed streams after hints, until ctx ends. Hints that arrive within
-// hintEvery of the last such run share one run after that time.
+// heed requests a run of the listed streams after an unverified delivery (a hint), until ctx ends. It waits
+// at least hintEvery between two such runs. All hints that arrive during the wait cause one run.
 func (w *worker) heed(ctx context.Context) {
 	var last time.Time
 	for {

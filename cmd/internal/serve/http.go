@@ -27,7 +27,7 @@ type Handlers struct {
 const (
 	headerTime  = 5 * time.Second
 	requestTime = 30 * time.Second
-	answerTime  = 60 * time.Second // does not apply to Events
+	answerTime  = 60 * time.Second // not for Handlers.Events
 	idleTime    = 2 * time.Minute
 	headerBytes = 32 << 10
 )
@@ -40,7 +40,7 @@ func (d *Daemon) answer(ctx context.Context) error {
 	down := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(down)
-		leave() // ends the event streams, which would not end by themselves
+		leave() // ends the event streams; otherwise they would go on
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerGrace)
 		defer cancel()
 		if s.Shutdown(grace) != nil {
@@ -83,8 +83,8 @@ type Route struct {
 func (d *Daemon) Routes() []Route {
 	h := d.Handlers
 	return []Route{
-		// Health checks use addresses, or names that only the local network knows. The response
-		// has nothing that a page of another site could use.
+		// Load balancers send these requests to an IP address, or to a name that only the local network
+		// knows. The response has nothing that a page of another site could use.
 		{"GET /healthz", h.Health, true},
 		{"GET /readyz", h.Health, true},
 		{"GET /metrics", h.Metrics, false},
@@ -133,9 +133,9 @@ func (d *Daemon) mux() http.Handler {
 	return m
 }
 
-// endless removes the deadlines of a request. Even the read deadline would end a long-running handler.
-// The handler bounds each of its writes. A request with a body keeps its deadlines, because otherwise
-// the server would wait forever for a body that never arrives. // Invariant 15
+// endless removes the deadlines of a request, because even the read deadline would end a long-running
+// handler. The handler must bound each of its writes. A request with a body keeps its deadlines, because
+// otherwise the server would wait forever for a body that never arrives. // Invariant 15
 func endless(h http.Handler) http.Handler {
 	if h == nil {
 		return nil
@@ -167,9 +167,10 @@ func (d *Daemon) hosts() []string {
 	return all
 }
 
-// allowHosts refuses requests whose host name is not allowed. This prevents DNS rebinding: a page
-// of another site that makes its own name resolve to this machine would otherwise have the rights
-// of the browser. IP addresses and localhost are always allowed, because DNS does not resolve them.
+// allowHosts refuses requests whose host name is not allowed. This prevents DNS rebinding: otherwise a
+// site could make its own name resolve to this machine, and its pages could then use the dashboard
+// through the visitor's browser. IP addresses and localhost are always allowed, because no site can make
+// them resolve to this machine.
 func allowHosts(names func() []string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !allowedHost(names(), r.Host) {

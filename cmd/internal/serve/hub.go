@@ -12,7 +12,7 @@ import (
 
 // Hub holds the current state of every pipeline and of the streams that are being read, and notifies
 // followers of changes. It has one entry per pipeline, and one per stream of the current or last run.
-// It has no history, so its memory does not grow with time. // Invariant 6
+// It keeps no history, so its memory does not grow with time. // Invariant 6
 //
 // It is safe for concurrent use.
 type Hub struct {
@@ -48,8 +48,8 @@ type Running struct {
 	Trigger Trigger
 	Due     time.Time // of its slot; zero: the run has no slot
 	Started time.Time
-	Streams []Reading // in the order in which they began; for several sources, only those in progress
-	Past    Past      // sums of the finished streams
+	Streams []Reading // in the order in which they began; if the run reads several sources, only those in progress
+	Past    Past      // if the run reads several sources: sums of the finished streams
 	Rates   []Rate    // budgets of the surfaces that the run sends requests to
 
 	rates func() []Rate
@@ -60,15 +60,15 @@ type Rate struct {
 	Surface  string    // v2, app, or a stream that has a credential of its own
 	Limit    string    // for example 100/s; "" while unknown
 	Allowed  float64   // requests per second at present
-	Used     float64   // share of Allowed used in the last seconds, 0 to about 1
-	Sent     uint64    // requests so far by all users of the credential
+	Used     float64   // share of Allowed that was used in the last seconds, from 0 to about 1
+	Sent     uint64    // requests so far with the credential, by all processes
 	Refused  uint64    // number of requests in Sent that got status 429
 	InFlight int       // requests in progress
 	WaitsFor string    // what the next request waits for; "" if it does not wait
 	Until    time.Time // end of the wait; zero or past: no wait
 }
 
-// Past sums up the finished streams of a run over several sources.
+// Past has the sums of the finished streams of a run over several sources.
 type Past struct {
 	Streams, Pages, Requests int
 	Records                  int64
@@ -84,7 +84,7 @@ type Reading struct {
 	Bytes    int64
 	Pages    int
 	Requests int
-	Total    int64 // total number of records by the API; -1: not reported
+	Total    int64 // number of records in the whole list, as the API states it; -1: not stated
 	Counts   pipeline.Counts
 	Windows  int                     // finished windows, if the pass reads window by window
 	Of       int                     // number of windows; 0: the pass does not read by windows
@@ -213,14 +213,14 @@ func (p *Past) add(s Reading) {
 }
 
 // Follower collects what has changed since its last call of Next. Repeated changes of one topic are
-// merged, so its memory is bounded, and a slow reader does not hold up the hub.
+// merged, so its memory is bounded, and a slow reader does not delay the hub.
 type Follower struct {
 	hub   *Hub
 	wake  chan struct{}
 	dirty map[string]bool // guarded by the hub
 }
 
-// Follow returns a follower of the changes from now on. Close it when done.
+// Follow returns a follower, which collects the changes from now on. Close it when done.
 func (h *Hub) Follow() *Follower {
 	f := &Follower{hub: h, wake: make(chan struct{}, 1), dirty: map[string]bool{}}
 	h.mu.Lock()

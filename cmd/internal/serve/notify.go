@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Supervisor is the process that started the daemon and expects notifications: systemd, or another
-// program with the sd_notify protocol. The zero value means that there is none.
+// Supervisor is the program that started the daemon and expects notifications with the sd_notify protocol,
+// such as systemd. The zero value means that there is no supervisor.
 type Supervisor struct {
 	Socket   string        // NOTIFY_SOCKET; a leading @ means an abstract socket
 	Watchdog time.Duration // the supervisor kills the daemon after this time without a notification; 0: never
@@ -19,7 +19,7 @@ type notifier struct {
 	conn net.Conn
 }
 
-// connect connects to the supervisor. The daemon serves even if that fails.
+// connect connects to the supervisor. If that fails, the daemon runs without notifications.
 func (s Supervisor) connect() *notifier {
 	n := &notifier{Supervisor: s}
 	path := s.Socket

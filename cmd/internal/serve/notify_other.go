@@ -4,5 +4,5 @@ package serve
 
 import "time"
 
-// monotonic returns 0. Only systemd needs it, which runs on Linux.
+// monotonic returns 0. Only systemd needs the clock, and systemd runs on Linux.
 func monotonic() time.Duration { return 0 }

@@ -40,7 +40,7 @@ type RunEnded struct {
 	Run      string
 	Trigger  Trigger
 	Due      time.Time
-	Late     bool // the first run of its slot did not begin in time
+	Late     bool // the run is the first one for its slot, and began too late
 	Over     bool // the slot is done; false if the run has no slot, or if this or another process continues the run later
 	At       time.Time
 	Report   pipeline.Report
@@ -56,8 +56,8 @@ type SlotSkipped struct {
 	Count    int // number of slots that the notice covers; Due is the last of them
 }
 
-// RunLate reports that a slot's run did not start when it was due. The reason is that the daemon was
-// not running, or that the previous run had not ended.
+// RunLate reports that a slot's run did not start when it was due, because the daemon was not running or
+// the previous run had not ended.
 type RunLate struct {
 	Pipeline string
 	Due      time.Time
@@ -94,7 +94,7 @@ type AccessRefused struct {
 	From    string // address of the connection, and the address that a proxy reports
 	Path    string // path of the request
 	Why     string
-	Limited bool // not evaluated, because there were too many wrong tokens
+	Limited bool // the token was not checked, because there were too many wrong tokens
 }
 
 // GrantsSeen reports the state of the sign-ins of all sources. A sign-in that is missing here is no
@@ -102,7 +102,7 @@ type AccessRefused struct {
 type GrantsSeen struct {
 	Grants []Grant
 	Unread []string  // sources with a sign-in that could not be read
-	At     time.Time // from the same clock as the times of grants
+	At     time.Time // when the state was read, by the clock of the times in Grants
 }
 
 // Grant is the state of one sign-in.
@@ -129,7 +129,7 @@ func (Reloaded) notice()      {}
 // observers passes notices to several observers, in order.
 type observers []Observer
 
-// Observe passes n on.
+// Observe calls Observe of each observer.
 func (os observers) Observe(n Notice) {
 	for _, o := range os {
 		o.Observe(n)

@@ -33,7 +33,7 @@ const (
 	SkipOverlap Skip = "still busy" // the previous run had not ended
 )
 
-// Missed reports whether the slot was skipped unintentionally: the schedule was not kept.
+// Missed reports whether the slot was skipped unintentionally: its run was due, but did not take place.
 func (s Skip) Missed() bool { return s == SkipMissed || s == SkipOverlap }
 
 // CatchUp is what happens to slots that became due while the daemon was not running.
@@ -61,7 +61,7 @@ type RunRequest struct {
 	Streams  []string // patterns as in the configuration; nil: all
 	Options  pipeline.Options
 	Progress func(pipeline.Event) // called from many goroutines; must not block
-	Rates    func(func() []Rate)  // Run calls it once the source is open; its argument returns the request budgets of the source
+	Rates    func(func() []Rate)  // Run calls it once the source is open, with a function that returns the source's request budgets
 }
 
 // Deltas is the result of one application of webhook events.
@@ -74,11 +74,11 @@ type Deltas struct {
 	Unmapped   int           // events of a type that no stream handles
 	Dead       int           // events moved to the dead letters
 
-	Lags []time.Duration // per record that is now in every destination: time since its first event was received
+	Lags []time.Duration // for each record that is now in every destination: the time since its first event was received
 }
 
-// Pipeline is one pipeline of the daemon. The caller of New provides the functions that run it. The
-// daemon decides when they are called.
+// Pipeline is one pipeline of the daemon. The caller of New provides the functions that run the pipeline,
+// and the daemon decides when to call them.
 type Pipeline struct {
 	Name         string
 	Sources      []string
@@ -91,15 +91,15 @@ type Pipeline struct {
 	// one pipeline never overlap.
 	Run func(ctx context.Context, o RunRequest) (pipeline.Report, error)
 
-	// Planned means that Run can continue a run that another process began. The run then keeps its id,
-	// and Run waits for the rest of it.
+	// Planned means that Run can continue a run that another process began. The run then keeps its id, and
+	// Run returns when the whole run has ended.
 	Planned bool
 
-	// Deltas applies the events that have arrived and are ready, and returns. It may be nil. It is
-	// called some time after an event arrives. Calls do not overlap each other, or a call of Run
-	// unless Beside is set.
+	// Deltas applies the events that have arrived and are ready, and returns. It may be nil. It is called
+	// some time after an event arrives. Calls of Deltas do not overlap each other. They do not overlap a
+	// call of Run either, unless Concurrent is set.
 	Deltas     func(ctx context.Context) (Deltas, error)
-	Concurrent bool   // Deltas and Run may run at the same time: they coordinate each commit
+	Concurrent bool   // Deltas and Run may run at the same time, because they coordinate their commits
 	Close      func() // called after the last call of Deltas; may be nil
 
 	// Hinted has the streams to read when an unverified delivery arrives, by source, parents before

@@ -120,15 +120,15 @@ const (
 	mostText  = 4 << 10
 )
 
-// note adds a line to the run's log. The event `of` has the source and the stream of the line.
-func (x *execution) note(level string, of pipeline.Event, text string) {
+// note adds a line to the run's log. The event has the source and the stream of the line.
+func (x *execution) note(level string, event pipeline.Event, text string) {
 	text = x.d.Redact(text) // Invariant 5
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(text) > mostText {
 		text = strings.ToValidUTF8(text[:mostText], "") + "…"
 	}
-	line := state.LogLine{At: x.d.Now().UTC(), Level: level, Source: of.Source, Stream: of.Stream, Text: text}
+	line := state.LogLine{At: x.d.Now().UTC(), Level: level, Source: event.Source, Stream: event.Stream, Text: text}
 	if len(x.log) == mostLines {
 		x.log[mostLines-1] = line // keep the latest line
 		return
@@ -169,8 +169,8 @@ func (x *execution) ended(ctx context.Context, report pipeline.Report, err error
 	})
 }
 
-// late reports whether the run began too late for its slot. A resumed run is not late: if it was, that
-// was reported when it first began.
+// late reports whether the run began too late for its slot. It returns false for a resumed run: if that was
+// late, this was reported when the run first began.
 func (x *execution) late() bool {
 	due := x.slot.Due
 	if due.IsZero() || x.order.Trigger == TriggerResume {
@@ -193,14 +193,15 @@ func (x *execution) settled(ctx context.Context, report pipeline.Report, err err
 	case ctx.Err() != nil && x.p.Plan.CatchUp != CatchUpNone && report.Status != pipeline.StatusComplete:
 		r.State, r.Cause, r.Why = state.SlotWaiting, string(TriggerResume), "the daemon was stopped; the run resumes at the next start"
 	case errors.Is(err, state.ErrLocked) && len(report.Streams) == 0:
-		r.State, r.Cause = state.SlotSkipped, string(SkipLocked) // another process runs the pipeline: never two at once
+		r.State, r.Cause = state.SlotSkipped, string(SkipLocked) // another process is running the pipeline, and runs must not overlap
 	case r.Status == "":
 		r.Status = string(pipeline.StatusFailed)
 	}
 	return r
 }
 
-// recordGrace is how much of the ten seconds of a shutdown remains for records after a run has ended. // Invariant 15
+// recordGrace is the part of the ten seconds of a shutdown in which records are written after a run has
+// ended. // Invariant 15
 const recordGrace = time.Second
 
 // outlive returns a context for records that must be written even while the daemon is stopping. While

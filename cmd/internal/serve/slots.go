@@ -12,8 +12,9 @@ import (
 // daemon was restarted.
 const onTime = time.Minute
 
-// mostMissed is how many missed slots get their own record each. One record covers all earlier ones.
-// There are more only if the daemon was not running for months, or if the clock was wrong by years. // Invariant 6
+// mostMissed is how many missed slots get a record each. One record covers all earlier missed slots. There
+// are more missed slots only if the daemon was not running for months, or if the clock was wrong by
+// years. // Invariant 6
 const mostMissed = 1000
 
 // slotState is the state of the pipeline that decides about a slot.
@@ -26,12 +27,12 @@ type slotState struct {
 type due struct {
 	slots   []state.SlotRecord // to be recorded, in order
 	through time.Time          // the last of slots; zero if there is none
-	late    string             // why the last late slot is late; "" if none is
+	late    string             // why the last late slot is late; "" if no slot is late
 	next    time.Time          // when the next slot becomes due; zero: never
 }
 
-// due decides about each slot after seen, up to now. The decision depends only on the arguments. It is
-// recorded in the journal, so no slot is decided twice. // Invariant 18
+// due decides about each slot after seen, up to now. The decision depends only on the arguments. The caller
+// records it in the journal, so that no slot is decided twice. // Invariant 18
 func (p Plan) due(name string, seen, now time.Time, s slotState) due {
 	more, slots := p.Between(seen, now, mostMissed)
 	d := due{}
@@ -41,7 +42,7 @@ func (p Plan) due(name string, seen, now time.Time, s slotState) due {
 		if !start.After(now) {
 			break
 		}
-		d.next, slots = start, slots[:len(slots)-1] // its jitter is not over yet
+		d.next, slots = start, slots[:len(slots)-1] // the delay of the last slot, its jitter, is not over yet
 	}
 	if d.next.IsZero() {
 		if next := p.Next(now); !next.IsZero() {
@@ -93,8 +94,8 @@ func (p Plan) decide(at, last time.Time, inTime bool, s slotState) (r state.Slot
 	return r, true
 }
 
-// unmade returns the cause for a missed slot without its own run. It depends on whether another run
-// covers the slot.
+// unmade returns the cause for a missed slot that gets no run: SkipMadeUp if the run of a later slot covers
+// it, otherwise SkipMissed.
 func (p Plan) unmade() Skip {
 	if p.CatchUp == CatchUpNone || p.CatchUp == CatchUpAll {
 		return SkipMissed
@@ -102,14 +103,14 @@ func (p Plan) unmade() Skip {
 	return SkipMadeUp
 }
 
-// mostBroken is how often a process may end during the run of one slot before the slot is given
-// up. // Invariant 15
+// mostBroken is how often a process may end during the run of one slot. After that the slot is not run
+// again. // Invariant 15
 const mostBroken = 3
 
 // recovered returns the new record of a slot that an earlier process left open. A run that had begun
 // resumes, with two exceptions: if catch_up is none, or if the process has ended mostBroken times
-// during the run, so that the run itself seems to be the cause. The second exception does not apply to
-// planned runs, because other processes perform them.
+// during the run, so that the run itself may be the cause. The second exception does not apply to planned
+// runs, because other processes do their work.
 func (p Plan) recovered(r state.SlotRecord, planned bool) state.SlotRecord {
 	if r.State == state.SlotRunning {
 		r.Broken++
@@ -125,9 +126,9 @@ func (p Plan) recovered(r state.SlotRecord, planned bool) state.SlotRecord {
 	return r
 }
 
-// pick selects the slot to run next from the waiting slots, which are sorted, oldest first. With
-// CatchUpAll it selects the oldest. Otherwise it selects the newest, whose run covers the others; over
-// has the new records of those.
+// pick selects the slot to run next from the waiting slots, which are sorted, oldest first. With CatchUpAll
+// it selects the oldest, and rest has the others. Otherwise it selects the newest, whose run covers the
+// others, and over has the new records of the others.
 func (p Plan) pick(waiting []state.SlotRecord) (next state.SlotRecord, over, rest []state.SlotRecord) {
 	if p.CatchUp == CatchUpAll {
 		return waiting[0], nil, waiting[1:]

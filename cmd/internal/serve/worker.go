@@ -26,16 +26,16 @@ type worker struct {
 	defined int       // number of definitions of p so far
 	fresh   bool      // p has a new definition, and the state of its schedule must be read from the journal
 	seen    time.Time // slots up to this time are recorded
-	adopted time.Time // when the orphaned slots of other processes were last read
+	adopted time.Time // when the open slots of ended processes were last read
 	waiting []state.SlotRecord
 	run     string // id of the run in progress; "" for none
 	partial bool   // the run reads only some of the streams
 	paused  bool
 	retired bool
-	orders  []RunRequest // they begin when no other run is in progress
+	orders  []RunRequest // requested runs, which begin when no other run is in progress
 	trouble string       // error of the journal that was last logged
 
-	turn    chan struct{}                       // held by a run or by Deltas, unless Pipeline.Beside is set
+	turn    chan struct{}                       // held by a run or by Deltas, unless Pipeline.Concurrent is set
 	alive   atomic.Pointer[time.Time]           // time of the last look
 	sources atomic.Pointer[[]string]            // sources of p
 	hinted  atomic.Pointer[map[string][]string] // streams to read after unverified deliveries, of p
@@ -71,7 +71,7 @@ func (w *worker) set(p Pipeline) {
 	})
 }
 
-// shownSlots is how many of the next slots are in the status.
+// shownSlots is how many of the next slots the [Status] has.
 const shownSlots = 5
 
 func (w *worker) pipeline() Pipeline {
@@ -114,7 +114,7 @@ func (w *worker) left() bool {
 // clock was set, or that the machine was suspended.
 const lookAgain = 15 * time.Second
 
-// live works until ctx ends or the pipeline is removed, and returns when all work has ended.
+// live does the worker's work until ctx ends or the pipeline is removed. It returns when all work has ended.
 func (w *worker) live(ctx context.Context) {
 	var both sync.WaitGroup
 	both.Go(func() { w.applyEvents(ctx) })
@@ -187,7 +187,7 @@ func (w *worker) step(ctx context.Context, now time.Time) (next time.Time, err e
 		}
 	}
 	if now.Before(w.seen) {
-		w.seen = now // the clock was set back: do not run recorded slots again
+		w.seen = now // the clock was set back: slots that are already recorded must not be run again
 	}
 	s := slotState{paused: w.paused, run: w.run}
 	if w.partial {
@@ -301,13 +301,13 @@ func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
 	}
 	w.waiting = rest
 	if err != nil {
-		return nil // another process took this one for dead and has taken over the slot // Invariant 18
+		return nil // another process considered this one dead, and has taken over the slot // Invariant 18
 	}
 	w.begin(ctx, x)
 	return nil
 }
 
-// order begins a requested run. It does not wait for the run, only for the journal.
+// order begins a requested run, and returns once the run is recorded in the journal.
 func (w *worker) order(o RunRequest) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -22,9 +22,9 @@ type Role string
 
 // The roles. Each includes those before it.
 const (
-	Metrics Role = "metrics" // reads only /metrics
-	Read    Role = "read"    // reads the dashboard and its API
-	Operate Role = "operate" // starts, pauses and resumes pipelines
+	Metrics Role = "metrics" // may read only /metrics
+	Read    Role = "read"    // may read the dashboard and its API
+	Operate Role = "operate" // may also start runs, pause and resume
 )
 
 var rank = map[Role]int{Metrics: 1, Read: 2, Operate: 3}
@@ -32,8 +32,8 @@ var rank = map[Role]int{Metrics: 1, Read: 2, Operate: 3}
 // Includes reports whether r has the permissions of want.
 func (r Role) Includes(want Role) bool { return rank[r] >= rank[want] && rank[r] > 0 }
 
-// Token is an access token. Its name is unique and appears in the log and the audit log; its secret
-// does not. // Invariant 5
+// Token is an access token. Its name is unique and appears in the log and in the audit log. Its secret does
+// not. // Invariant 5
 type Token struct {
 	Name   string
 	Secret wire.Secret
@@ -71,7 +71,7 @@ type Guard struct {
 	limit  limiter
 
 	mu      sync.Mutex
-	skipped int       // tokens refused without evaluation since the last log line
+	skipped int       // tokens refused without a comparison since the last log line about them
 	logged  time.Time // time of that line
 }
 
@@ -100,8 +100,8 @@ func (g *Guard) Define(tokens []Token) {
 	g.tokens.Store(&all)
 }
 
-// Open reports whether there are no tokens. Everyone who reaches the daemon directly may
-// then do everything; the configuration allows that on this machine only.
+// Open reports whether no token is configured. Then everyone who reaches the daemon without a proxy may do
+// everything. The configuration allows that only if the daemon listens on this machine only.
 func (g *Guard) Open() bool { return len(*g.tokens.Load()) == 0 }
 
 // Local returns the identity of a request to a guard without tokens. It refuses requests that came
@@ -113,7 +113,7 @@ func (g *Guard) Local(r *http.Request) (Identity, error) {
 	return Identity{Name: "local", Role: Operate}, nil
 }
 
-// Holds reports whether the token of an identity still exists, and returns its current identity.
+// Holds returns the current identity for the token of id. It returns false if the token no longer exists.
 func (g *Guard) Holds(id Identity) (Identity, bool) {
 	for _, t := range *g.tokens.Load() {
 		if t.key == id.key {
@@ -123,9 +123,9 @@ func (g *Guard) Holds(id Identity) (Identity, bool) {
 	return Identity{}, false
 }
 
-// Check returns the identity of the token text. After too many wrong tokens it evaluates no token for
-// a while, not even a correct one; otherwise an attacker could go on guessing. The error is [ErrWrong]
-// or [ErrLimited].
+// Check returns the identity of the token text. Its error is [ErrWrong] or [ErrLimited]. After too many wrong
+// tokens it compares no token for a while, not even a correct one; otherwise an attacker could go on
+// guessing.
 func (g *Guard) Check(r *http.Request, text string) (Identity, error) {
 	now := g.Now()
 	var id Identity
@@ -155,11 +155,11 @@ func (g *Guard) find(text string) (found Identity, ok bool) {
 	return found, ok
 }
 
-// logEvery is how often the log reports tokens that were not evaluated.
+// logEvery is how often at most the log reports refused tokens that were not compared.
 const logEvery = time.Minute
 
-// refused reports a refused token. Each wrong token that was evaluated has its own line in the log;
-// the limit bounds their number. Tokens that were not evaluated are counted in one line per minute.
+// refused reports a refused token. Each wrong token that was compared has a line in the log; the limit
+// bounds their number. For tokens that were not compared, the log has one line per minute with their number.
 func (g *Guard) refused(r *http.Request, why error, now time.Time) {
 	from := From(r)
 	g.Observe(serve.AccessRefused{From: from, Path: r.URL.Path, Why: why.Error(), Limited: errors.Is(why, ErrLimited)})
@@ -185,8 +185,8 @@ func Bearer(r *http.Request) (token string, ok bool) {
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// Program returns the identity of a request by a program. It is the identity of the bearer token, or
-// the local one if there are no tokens.
+// Program returns the identity of a request by a program: the identity of its bearer token, or that of
+// [Guard.Local] if no token is configured. It returns an error if the role does not include want.
 func (g *Guard) Program(r *http.Request, want Role) (Identity, error) {
 	if g.Open() {
 		return g.Local(r)
@@ -202,7 +202,7 @@ func (g *Guard) Program(r *http.Request, want Role) (Identity, error) {
 	return id, err
 }
 
-// Require wraps h so that it gets only requests of programs with this role.
+// Require returns a handler that passes on to h only requests of programs whose role includes want.
 func (g *Guard) Require(want Role, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := g.Program(r, want); err != nil {

@@ -85,8 +85,8 @@ func clientOf(r *http.Request) client {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	ip, err := netip.ParseAddr(host)
 	here := err != nil || ip.IsLoopback() // a unix socket has no address
-	// A proxy is on this machine or on a private network. A client that pretends to
-	// be one is still bound by the limit of all clients together.
+	// A proxy is on this machine or on a private network. A client that pretends to be a proxy is still
+	// bound by the limit that unknown clients share.
 	c := client{forwarded: Forwarded(r) && (here || ip.IsPrivate())}
 	if here && !c.forwarded {
 		return local
@@ -102,7 +102,7 @@ func clientOf(r *http.Request) client {
 	return c
 }
 
-// Client returns the name of the requester for limits.
+// Client returns the name of the client that sent r, for limits per client.
 func Client(r *http.Request) string {
 	switch c := clientOf(r); {
 	case c == local:

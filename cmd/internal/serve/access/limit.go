@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Limits of wrong tokens: a burst, then one every few seconds. Each client has its own limit. Clients
-// that have not sent a correct token within knownFor also share a limit: together they get fewer than
-// a hundred evaluations in any minute.
+// Limits of wrong tokens: a burst, and then one every few seconds. Each client has its own limit. Clients
+// that have not sent a correct token within knownFor (unknown clients) also share one limit: together they
+// can try fewer than a hundred wrong tokens in any minute.
 const (
 	clientBurst = 10
 	clientEvery = 6 * time.Second
@@ -16,12 +16,11 @@ const (
 
 	maxClients = 4096
 	maxKnown   = 64             // clients that have sent a correct token
-	knownFor   = 24 * time.Hour // since they last did
+	knownFor   = 24 * time.Hour // how long a client counts as known after a correct token
 )
 
-// limiter counts wrong tokens. This machine, and clients that have sent a correct token within
-// knownFor, have only their own limit, so that attackers cannot lock them out. The zero value is
-// ready.
+// limiter counts wrong tokens. The shared limit does not apply to this machine, or to clients that have sent
+// a correct token within knownFor, so that attackers cannot lock them out. The zero value is ready to use.
 type limiter struct {
 	mu      sync.Mutex
 	clients map[client]bucket
@@ -40,10 +39,10 @@ func (b bucket) now(now time.Time, every time.Duration) float64 {
 	return max(0, b.count-max(0, now.Sub(b.at)).Seconds()/every.Seconds())
 }
 
-// try evaluates a token unless there were too many wrong ones. Only wrong tokens count. After a
-// correct token, the shared limit does not apply to the client for knownFor.
+// try compares a token by calling evaluate, unless there were too many wrong tokens. Only wrong tokens count.
+// After a correct token, the shared limit does not apply to the client for knownFor.
 func (l *limiter) try(from client, now time.Time, evaluate func() bool) (right, limited bool) {
-	l.mu.Lock() // serializes requests, so that concurrent ones do not exceed the limit
+	l.mu.Lock() // held during the comparison, so that concurrent requests do not exceed the limit
 	defer l.mu.Unlock()
 	if l.clients == nil {
 		l.clients, l.known = map[client]bucket{}, map[client]time.Time{}
@@ -81,11 +80,11 @@ func (l *limiter) shares(from client, now time.Time) bool {
 	return from != local && (!known || now.Sub(at) > knownFor)
 }
 
-// strangers is the shared entry of the clients beyond maxClients.
+// strangers is one entry for all clients for which limiter.clients has no room.
 var strangers = client{forwarded: true}
 
-// room returns the client whose limit applies to from: from itself, or strangers if there are too many
-// clients. // Invariant 6
+// room returns the client whose limit applies to the client from. That is from itself, or strangers if there
+// are too many clients. // Invariant 6
 func (l *limiter) room(from client, now time.Time) client {
 	if _, ok := l.clients[from]; ok || len(l.clients) < maxClients {
 		return from

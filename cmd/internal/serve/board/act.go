@@ -13,7 +13,7 @@ type action struct {
 	name string
 	path string // below / for forms, below /api/v1/ for programs
 	does string
-	said string // message to the visitor once the action is accepted
+	said string // message that the visitor sees once the action is accepted
 	do   func(context.Context, Control, *http.Request) error
 }
 

@@ -16,7 +16,7 @@ type endpoint struct {
 	method, path string
 	does         string // summary in the OpenAPI document
 	query        []param
-	shape        any // a value of the response's type
+	shape        any // a value of the response's type, for the OpenAPI document
 	answer       func(*Board, *http.Request) (any, error)
 }
 
@@ -131,11 +131,11 @@ func writeJSON(w http.ResponseWriter, status int, kind string, v any) {
 	}
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // the reader may have gone
+	_, _ = w.Write(append(text, '\n')) // fails if the client has disconnected
 }
 
-// understood checks a query. Unknown parameters are errors, because ignoring a misspelt filter
-// would return the wrong items.
+// understood checks a query. An unknown parameter is an error, because it may be a misspelt filter, and
+// without the filter the response would have the wrong items.
 func understood(r *http.Request, known []param) error {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -202,8 +202,8 @@ func itemsOf[T any](r *http.Request, q Query, l List[T]) items[T] {
 	return out
 }
 
-// beside returns the path of the page of the request's list that begins at offset; "" if there is no
-// such page.
+// beside returns the path of another page of the requested list: the page that begins at offset. It returns
+// "" if there is no such page.
 func beside(r *http.Request, offset, total int) string {
 	if offset < 0 || offset >= total {
 		return ""
@@ -260,5 +260,5 @@ func (b *Board) fail(w http.ResponseWriter, r *http.Request, err error) {
 // description serves the OpenAPI document.
 func (b *Board) description(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(b.openapi) // the reader may have gone
+	_, _ = w.Write(b.openapi) // fails if the client has disconnected
 }

@@ -26,7 +26,7 @@ type Config struct {
 	Control Control
 	Feed    *Feed // source of live updates; nil: none
 
-	Access  *access.Guard                      // checks access; nil: every local visitor may do everything
+	Access  *access.Guard                      // checks access; nil: a guard without tokens
 	Record  func(context.Context, Audit) error // writes the audit log; nil: no audit log
 	Version string                             // version of penstock
 	Log     *slog.Logger                       // gets sign-ins and actions; nil: discards them
@@ -51,10 +51,10 @@ type Board struct {
 	closed    chan struct{}
 }
 
-// New returns a board. If there are tokens, its pages require a sign-in, and its API a bearer token or
-// a signed-in visitor. Without tokens, everyone who reaches the board without a proxy may use it, so
-// it must listen on loopback only. In both cases the board accepts forms only from its own pages. The
-// server of the board must check the Host header.
+// New returns a board. If tokens are configured, its pages require a sign-in, and its API requires a bearer
+// token or a signed-in visitor. Without tokens, everyone who reaches the board without a proxy may use it, so
+// the server must listen on loopback only. In both cases the board accepts forms only from its own pages. The
+// server must check the Host header.
 func New(c Config) (*Board, error) {
 	if c.Facts == nil || c.Control == nil {
 		return nil, errors.New("create board: Facts and Control are required")
@@ -84,7 +84,7 @@ func New(c Config) (*Board, error) {
 	return b, nil
 }
 
-// Close ends the live updates, so that their readers do not delay the shutdown of the server.
+// Close ends the live updates. Otherwise their connections would delay the shutdown of the server.
 func (b *Board) Close() { b.closing.Do(func() { close(b.closed) }) }
 
 // ServeHTTP implements http.Handler.

@@ -11,14 +11,14 @@ import (
 
 // Limits of the live updates.
 const (
-	maxFollowers = 256              // concurrent streams; further pages reload themselves now and then
+	maxFollowers = 256              // concurrent connections; pages without one reload themselves from time to time
 	heartbeat    = 15 * time.Second // keeps proxies from closing an idle connection
 	writeWithin  = 10 * time.Second // a reader that blocks for longer is disconnected
 	gatherFor    = 200 * time.Millisecond
 )
 
-// events sends the feed as server-sent events, until the reader disconnects, its token is removed
-// or the daemon stops.
+// events sends the updates of the feed as server-sent events, until the client disconnects, its token is
+// removed or the daemon stops.
 func (b *Board) events(w http.ResponseWriter, r *http.Request) {
 	if b.followers.Add(1) > maxFollowers {
 		b.followers.Add(-1)
@@ -45,8 +45,8 @@ func (b *Board) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow waits for notes after number from and sends them. If there are none for the time of a
-// heartbeat, it sends a heartbeat.
+// follow waits for updates after number from, and sends them. If there are none for the time heartbeat, it
+// sends an empty message.
 func (b *Board) follow(r *http.Request, s *stream, from uint64) (uint64, error) {
 	notes, last, lost, more := b.feed.After(from)
 	switch {
@@ -72,7 +72,7 @@ func (b *Board) follow(r *http.Request, s *stream, from uint64) (uint64, error) 
 	}
 }
 
-// rest waits so that notes gather into one write.
+// rest waits, so that several updates are sent in one write.
 func (b *Board) rest(r *http.Request, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -92,8 +92,8 @@ type stream struct {
 	to *http.ResponseController
 }
 
-// notes sends notes; the first one has number from + 1. If several notes are equal, it sends only the
-// last of them.
+// notes sends updates, of which the first has number from + 1. Of several equal updates it sends only the
+// last.
 func (s *stream) notes(from uint64, notes []Update) error {
 	latest := map[Update]int{}
 	for i, n := range notes {

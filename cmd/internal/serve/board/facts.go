@@ -9,16 +9,16 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Facts returns the data that the board shows. Its methods are called often and from many
-// goroutines, so implementations must cache what takes more than a few milliseconds. Texts may
-// contain anything that a source or a sender wrote, but no secrets. // Invariant 5
+// Facts returns the data that the board shows. Its methods are called often and from many goroutines, so
+// implementations must cache data that takes more than a few milliseconds to get. Texts may contain anything
+// that a source or the sender of a webhook wrote, but no secrets. // Invariant 5
 type Facts interface {
 	Live
 	Health
 	History
 }
 
-// Live returns what happens at this moment.
+// Live returns the current activity.
 type Live interface {
 	Now(context.Context) (Now, error)
 	Rate(context.Context) ([]Budget, error)      // rate limit of each credential
@@ -28,14 +28,14 @@ type Live interface {
 // Health returns the current state.
 type Health interface {
 	Pipelines(context.Context) ([]Pipeline, error)
-	Streams(ctx context.Context, source string) (List[Stream], error) // one per destination; of one source, or of all ("")
+	Streams(ctx context.Context, source string) (List[Stream], error) // one item per stream and destination; of all sources if source is ""
 	Sources(context.Context, Query) (Sources, error)
 }
 
 // History returns past runs, rejects, changes and actions, newest first.
 type History interface {
 	Runs(context.Context, Query) (List[Run], error)
-	Run(ctx context.Context, id, source string) (RunDetail, error) // a run, limited to one source, or with all (""); ErrUnknown if there is none
+	Run(ctx context.Context, id, source string) (RunDetail, error) // for one source, or for all if source is ""; ErrUnknown if there is no such run
 	Rejects(context.Context, Query) (List[Reject], error)
 	Schema(context.Context, Query) (List[Change], error)
 	Audit(context.Context, Query) (List[Audit], error)
@@ -44,7 +44,7 @@ type History interface {
 // Control performs the actions of visitors. Each method returns as soon as the action is accepted;
 // the action may still be in progress. Errors include ErrUnknown and ErrBusy.
 type Control interface {
-	// Start starts a run of the named streams of a pipeline, or of all.
+	// Start starts a run of the named streams of a pipeline, or of all its streams if none is named.
 	Start(ctx context.Context, name string, streams ...string) error
 	Pause(ctx context.Context, name string) error
 	Resume(ctx context.Context, name string) error
@@ -77,10 +77,10 @@ type List[T any] struct {
 
 // Now is the current activity of the daemon.
 type Now struct {
-	Since   time.Time // the daemon runs
+	Since   time.Time // when the daemon started
 	Running []Running
 	Budgets []Gauge
-	Notices []string // about its configuration, for a person
+	Notices []string // notices about the daemon's configuration, for a person
 }
 
 // Running is a run in progress.

@@ -8,21 +8,21 @@ type Update struct {
 	Page     string `json:"page,omitempty" jsonschema:"description=Name of a page\\, for example webhooks."`
 }
 
-// kept is the number of notes that a Feed keeps for readers that are behind.
+// kept is how many updates a Feed keeps for readers that are behind.
 const kept = 1024
 
-// Feed passes notes to any number of readers. It keeps the last ones in a ring that all readers
-// share, and never waits for a reader: After reports if a reader has fallen behind. The zero
-// value is ready. It is safe for concurrent use.
+// Feed passes updates to any number of readers. It keeps the last updates in a ring that all readers share,
+// and never waits for a reader. After reports whether a reader has missed updates. The zero value is ready to
+// use. It is safe for concurrent use.
 // Invariant 6
 type Feed struct {
 	mu    sync.Mutex
-	last  uint64 // number of the newest note, from 1
+	last  uint64 // number of the newest update, from 1
 	notes [kept]Update
-	more  chan struct{} // closed by the next note; nil while no reader waits
+	more  chan struct{} // closed by the next update; nil while no reader waits
 }
 
-// Publish adds a note.
+// Publish adds an update.
 func (f *Feed) Publish(n Update) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -34,16 +34,16 @@ func (f *Feed) Publish(n Update) {
 	}
 }
 
-// Last returns the number of the newest note, 0 before the first.
+// Last returns the number of the newest update, or 0 if there was none.
 func (f *Feed) Last() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.last
 }
 
-// After returns the notes after number n, and the number of the last of them. lost reports that some
-// of them are no longer stored, so that the reader must reload everything. If there is no note after
-// n, the channel more is closed by the next note.
+// After returns the updates after number n, and the number of the last of them. If some of them are no longer
+// stored, lost is true, and the reader must reload everything. If there is no update after n, the channel
+// more is closed by the next update.
 func (f *Feed) After(n uint64) (notes []Update, last uint64, lost bool, more <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

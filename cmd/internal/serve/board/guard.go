@@ -11,12 +11,12 @@ import (
 )
 
 // policy allows a page only its own styles, scripts and pictures, and requests to its own server.
-// No text can become a script; even the board's own script cannot turn text into markup.
+// So no text on a page can run as a script. Even the board's own script cannot turn text into markup.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// secure sets the security headers of every response. Within the board, browsers send the referrer,
-// because without it they omit the Origin header of a form as well.
+// secure sets the security headers of every response. They allow browsers to send the referrer within the
+// board, because a browser that does not send it omits the Origin header of a form too.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -28,8 +28,8 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// seen passes on requests of visitors who may see the board. A request that changes something also
-// needs the role operate. It redirects requests without a token or a session to the sign-in.
+// seen passes on requests of visitors who may see the board. A request that changes something also needs the
+// role operate. seen redirects a page request without a session to the sign-in.
 func (b *Board) seen(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, program, err := b.visitor(r)
@@ -56,8 +56,8 @@ func (b *Board) seen(next http.Handler) http.Handler {
 	})
 }
 
-// visitor returns the identity behind a request. program reports whether the request has a bearer
-// token. It then needs no CSRF mark, because no other site can make a browser send that header.
+// visitor returns the identity of a request's sender. program is true if the request has a bearer token. Then
+// it needs no CSRF mark, because no other site can make a browser send that header.
 func (b *Board) visitor(r *http.Request) (who access.Identity, program bool, err error) {
 	if b.Access.Open() {
 		who, err = b.Access.Local(r)
@@ -95,16 +95,15 @@ func (b *Board) allowed(r *http.Request) bool {
 // changes reports whether a request may change something.
 func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
-// vouched reports whether a request that changes something may do so. It may if it comes from one of
-// our pages, whose forms have a CSRF mark that no other site can read. On a board without tokens, a
-// program may send it, too.
+// vouched reports whether to accept a request that changes something. It accepts requests from the board's
+// own pages, whose forms have a CSRF mark that no other site can read. If no token is configured, it also
+// accepts requests of programs to the API.
 func (b *Board) vouched(r *http.Request) bool {
 	if b.marked(r) {
 		return true
 	}
-	// A browser states the origin of a request, and cross-origin protection has checked the origin. A
-	// program states no origin. A board without tokens accepts such requests at the API, which has no
-	// forms.
+	// A browser states the origin of a request, and a program does not. Cross-origin protection has checked
+	// the stated origins. Without tokens, the API accepts requests that state none.
 	program := r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Cookie") == ""
 	return b.Access.Open() && program && isAPI(r)
 }

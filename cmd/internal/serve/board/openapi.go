@@ -112,7 +112,7 @@ func (d *describer) addEvents() error {
 		return err
 	}
 	d.put("GET", "/events", map[string]any{
-		"summary":     "Live updates: server-sent events named change, each a Note as JSON. An event named reset means that some were missed. Send Last-Event-ID to continue after that event.",
+		"summary":     "Live updates: server-sent events named change, each an Update as JSON. An event named reset means that some were missed. Send Last-Event-ID to continue after that event.",
 		"operationId": "followEvents",
 		"parameters":  []any{map[string]any{"name": "Last-Event-ID", "in": "header", "schema": map[string]any{"type": "string"}}},
 		"responses":   map[string]any{"200": map[string]any{"description": "An endless stream of events.", "content": content}, "default": d.fault},

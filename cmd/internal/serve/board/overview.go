@@ -73,7 +73,7 @@ func tone(s pipeline.Status) string {
 	return toneWarn
 }
 
-// maxConcerns limits the concerns that are listed.
+// maxConcerns is how many problems the overview lists at most.
 const maxConcerns = 100
 
 // status returns the overall state.

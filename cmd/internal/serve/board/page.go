@@ -29,7 +29,7 @@ type page struct {
 	Said       string // message of the action that redirected here
 	Fault      string
 	Version    string
-	Open       bool // the visitor may see the other pages, too
+	Open       bool // the visitor may see the pages of the dashboard
 	Signed     bool // the visitor has signed in and can sign out
 	Live       bool
 	Data       any
@@ -128,7 +128,7 @@ func (b *Board) render(w http.ResponseWriter, status int, name string, p page) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(text.Bytes()) // the visitor may have left
+	_, _ = w.Write(text.Bytes()) // fails if the client has disconnected
 }
 
 // asset serves a style, script or icon. Its URL contains a hash of its content, so browsers may
@@ -145,7 +145,7 @@ func asset(w http.ResponseWriter, r *http.Request) {
 	}
 	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 	w.Header().Set("Content-Type", kinds[path.Ext(name)])
-	_, _ = w.Write(text) // the visitor may have left
+	_, _ = w.Write(text) // fails if the client has disconnected
 }
 
 // assetURL returns the URL of the current version of an asset.

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// whole returns d with empty slices instead of nil.
+// whole returns d with empty slices instead of nil, so that JSON has [] and not null.
 func (d RunDetail) whole() RunDetail {
 	d.Destinations, d.Passes, d.Rejects, d.Changes, d.Log = list(d.Destinations), list(d.Passes), list(d.Rejects), list(d.Changes), list(d.Log)
 	return d
@@ -44,7 +44,7 @@ func (b *Board) runPage(r *http.Request) (any, error) {
 // Tone returns the severity of the run's outcome.
 func (r Run) Tone() string { return tone(r.Status) }
 
-// Took returns how long the run took, 0 if it has not ended.
+// Took returns how long the run took, or 0 if it has not ended.
 func (r Run) Took() time.Duration {
 	if r.Ended.IsZero() {
 		return 0
@@ -55,7 +55,7 @@ func (r Run) Took() time.Duration {
 // Tone returns the severity of the pass's outcome.
 func (p Pass) Tone() string { return tone(p.Status) }
 
-// Took returns how long the pass took, 0 if that is not known.
+// Took returns how long the pass took, or 0 if that is not known.
 func (p Pass) Took() time.Duration {
 	if p.Started.IsZero() || p.Ended.IsZero() {
 		return 0
@@ -106,7 +106,7 @@ func (r Running) Share() float64 {
 	return min(1, done/float64(max(1, r.Streams)))
 }
 
-// Share returns the progress of a stream, from 0 to 1; 0 if its length is not known.
+// Share returns the progress of a stream, from 0 to 1. It is 0 if the length of the list is not known.
 func (r Reading) Share() float64 {
 	if r.Total <= 0 {
 		return 0

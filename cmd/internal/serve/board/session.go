@@ -20,14 +20,14 @@ const (
 	maxSessions = 1024
 )
 
-// Names of cookies. The form cookie is for visitors who have not signed in. It ties the CSRF mark of a
-// form to the browser.
+// Names of cookies. The form cookie identifies the browser of a visitor who has not signed in. The CSRF mark
+// of a form is valid only for that browser.
 const (
 	sessionCookie = "penstock_session"
 	formCookie    = "penstock_form"
 )
 
-// sessions are the signed-in visitors. They are not stored and end with the process.
+// sessions are the signed-in visitors. Sessions are not stored, so they end with the process.
 type sessions struct {
 	now func() time.Time
 	key []byte // signs the marks in forms
@@ -90,8 +90,8 @@ func (s *sessions) of(r *http.Request) (who access.Identity, ok bool) {
 	return v.who, true
 }
 
-// signedIn returns the signed-in visitor, with the current role of the visitor's token. If the
-// token was removed, its sessions are not valid.
+// signedIn returns the signed-in visitor, with the current role of the visitor's token. ok is false if the
+// token was removed.
 func (b *Board) signedIn(r *http.Request) (who access.Identity, ok bool) {
 	if who, ok = b.sessions.of(r); ok {
 		who, ok = b.Access.Holds(who)
@@ -146,7 +146,7 @@ func (b *Board) marked(r *http.Request) bool {
 	return id != "" && hmac.Equal([]byte(mark), []byte(b.sessions.sign(id)))
 }
 
-// holder returns what identifies a browser: the value of its session cookie, or else of its form
+// holder returns the value that identifies a browser: the value of its session cookie, or else of its form
 // cookie.
 func holder(r *http.Request) string {
 	for _, name := range []string{sessionCookie, formCookie} {

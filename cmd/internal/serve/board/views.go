@@ -14,7 +14,7 @@ import (
 type view struct {
 	path, template, title string
 	nav                   string // its entry in the navigation
-	live                  bool   // updated live
+	live                  bool   // the page changes itself when its data changes
 	data                  func(*Board, *http.Request) (any, error)
 }
 
@@ -57,7 +57,7 @@ func (b *Board) show(v view) http.Handler {
 	})
 }
 
-// here returns the path of the page, without the parameter that an action added to it.
+// here returns the path and query of the page, without the parameter said, which an action has added.
 func here(r *http.Request) string {
 	u, v := *r.URL, r.URL.Query()
 	v.Del("said")
@@ -123,8 +123,8 @@ func (b *Board) pipeline(r *http.Request) (Pipeline, error) {
 type streamView struct {
 	Pipeline, Name string
 	Source         string   // the source shown, if there are several
-	In             []Stream // shown in full
-	Each           []Stream // shown as a table, if there are too many for In
+	In             []Stream // entries that are shown in full
+	Each           []Stream // entries that are shown as a table, if there are too many to show them in full
 	Total          int      // combinations of source and destination
 	Table          string
 	Rejects        List[Reject]

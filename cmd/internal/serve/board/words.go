@@ -56,7 +56,7 @@ func sentence(what, why string) string {
 	return what + ": " + why
 }
 
-// ageOf returns how long ago t was, or how far in the future it is, in the largest unit.
+// ageOf returns how long ago t was, or how far in the future t is, in the largest unit that fits.
 func ageOf(t, now time.Time) string {
 	if t.IsZero() {
 		return "never"
@@ -248,8 +248,7 @@ func streamPath(pipeline, s string) string {
 	return pipelinePath(pipeline) + "/streams/" + url.PathEscape(s)
 }
 
-// If there are several sources, the page of a stream or a run of one source has the source as a
-// parameter.
+// If a pipeline has several sources, the URL of a page about one source has the source as a parameter.
 func streamOfPath(pipeline, source, s string) string {
 	return partPath(streamPath(pipeline, s), source)
 }

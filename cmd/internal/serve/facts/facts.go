@@ -1,8 +1,8 @@
-// Package facts provides the data of the dashboard. It combines the current state from the daemon's
-// hub, slots and runs from the journal, events from the inbox, and penstock's own tables in each
-// destination: runs, certificates, rejects and changes of tables. Those tables are read from time to
-// time, not for each visitor; pages show the last snapshot. Start with [New], pass the [Facts] to the
-// daemon as an observer, then call [Facts.Attach] and [Facts.Refresh].
+// Package facts provides the data of the dashboard. It combines the current state from the daemon's hub,
+// slots and runs from the journal, events from the inbox, and penstock's own tables in each destination:
+// runs, certificates, rejects and changes of tables. These tables are read from time to time, not for each
+// visitor. Pages show what was read last, the snapshot. Start with [New], pass the [Facts] to the daemon as
+// an observer, and then call [Facts.Attach] and [Facts.Refresh].
 package facts
 
 import (
@@ -42,12 +42,12 @@ type Config struct {
 // loaded yet, opening may return a wrapped fs.ErrNotExist.
 type DestinationPart struct {
 	Name     string
-	Source   string                                                             // the source that it belongs to; "" if it is not one source's
-	Open     func(context.Context) (load.Destination, error)                    // nil: the sources have separate parts, too many to read all
+	Source   string                                                             // the source whose data is in this part; "": the data of several sources
+	Open     func(context.Context) (load.Destination, error)                    // nil: there are separate parts for each source, too many to read them all
 	OpenPart func(ctx context.Context, source string) (load.Destination, error) // opens the part of a source; nil if there are no separate parts
 }
 
-// called returns a unique name of the place.
+// called returns a unique name of the part.
 func (p DestinationPart) called() string { return p.Name + "@" + p.Source }
 
 // Receiver is a source with webhooks and the signature scheme of its deliveries.
@@ -63,10 +63,10 @@ type Facts struct {
 
 	mu      sync.Mutex
 	ended   map[string]bool      // pipelines with runs that ended since the last read
-	books   map[string]*snapshot // last snapshots, by place
-	turns   map[string]readLock  // read locks, by place
+	books   map[string]*snapshot // last snapshots, by DestinationPart.called
+	turns   map[string]readLock  // read locks, by DestinationPart.called
 	corners map[string]*sourceSnapshot
-	first   chan struct{} // closed once all destinations were read, or tried
+	first   chan struct{} // closed once each destination was read, or could not be read
 	budgets []budget
 	traffic map[string]*traffic
 	roll    roll
@@ -88,7 +88,7 @@ func New(c Config, feed *board.Feed) *Facts {
 		first: make(chan struct{}), traffic: map[string]*traffic{}}
 }
 
-// How often data that sends no notifications is read, and time limits of reading.
+// How often data is read about whose changes nothing notifies the Facts, and time limits of reading.
 const (
 	sampleEvery = 10 * time.Second
 	lookEvery   = 5 * time.Minute // finds runs of other processes
@@ -96,7 +96,7 @@ const (
 	firstWithin = 5 * time.Second // how long a visitor waits for the first read
 )
 
-// Attach sets the daemon. It must be called before Work and before the first visitor.
+// Attach sets the daemon. Call it before Refresh and before the first visitor's request.
 func (f *Facts) Attach(d Daemon) { f.daemon = d }
 
 // Refresh keeps the facts up to date until ctx ends.
@@ -130,7 +130,7 @@ func (f *Facts) follow(ctx context.Context, h *serve.Hub) {
 
 // lookAgain reads all destinations immediately and then every lookEvery. It also reads the
 // destinations of a pipeline after each of its runs. A busy destination, for example a file that is
-// being loaded, does not hold up the others.
+// being loaded, does not delay the others.
 func (f *Facts) lookAgain(ctx context.Context) {
 	t := time.NewTicker(lookEvery)
 	defer t.Stop()
@@ -176,8 +176,8 @@ func (f *Facts) written() map[string]bool {
 	return all
 }
 
-// restOf returns the pause after a read that took this long. It limits the reads of a destination to a
-// tenth of the time, however large the destination is.
+// restOf returns the pause after a read that took the given time. So at most a tenth of the time is spent on
+// reading a destination, however large it is.
 func restOf(reading time.Duration) time.Duration { return 9 * reading }
 
 // lookAt reads one destination, unless another goroutine already waits to read it. If the destination
@@ -297,8 +297,8 @@ func (f *Facts) Resume(ctx context.Context, name string) error {
 	return asked(f.daemon.Resume(ctx, name))
 }
 
-// known checks that each element of streams is the exact name of a stream, because a run would take
-// other text for a pattern.
+// known returns an error unless each element of streams is the name of a stream. Otherwise a run would take
+// the text for a pattern.
 func (f *Facts) known(name string, streams []string) error {
 	s, ok := f.daemon.Hub().Status(name)
 	for _, stream := range streams {

@@ -80,8 +80,8 @@ func (f *Facts) runsIn(name string, shelf []*snapshot, source string) map[string
 	return all
 }
 
-// about reports whether the rows of a pipeline in a snapshot belong to the source. It is true if
-// source is "", and if the snapshot is of a place with only one source.
+// about reports whether the rows of a pipeline in a snapshot belong to the source. It is also true if source
+// is "".
 func (f *Facts) about(pipeline, source string, b *snapshot) bool {
 	if source == "" || b.place.Source != "" {
 		return true
@@ -132,8 +132,8 @@ func (f *Facts) Schema(ctx context.Context, q board.Query) (board.List[board.Cha
 	return part(all, q, func(c board.Change) bool { return q.Table == "" || q.Table == c.Table }), nil
 }
 
-// part returns the items that keep accepts, from q.Offset on and at most q.Limit of them. Total counts
-// all accepted items.
+// part returns the items for which keep returns true: at most q.Limit of them, from number q.Offset on. Total
+// counts all of them.
 func part[T any](all []T, q board.Query, keep func(T) bool) board.List[T] {
 	var l board.List[T]
 	for _, one := range all {
@@ -226,8 +226,8 @@ func (f *Facts) reported(name, run string) (all []board.Pass) {
 	return all
 }
 
-// recall adds the data of the journal to a run: its log, when each stream was read, and the full
-// errors.
+// recall adds to a run what the journal has about it: the log, when each stream was read, and the full texts
+// of errors.
 func recall(d *board.RunDetail, kept state.RunRecord) {
 	first, last := map[runStream]time.Time{}, map[runStream]time.Time{}
 	for _, l := range kept.Log {
@@ -253,7 +253,7 @@ func recall(d *board.RunDetail, kept state.RunRecord) {
 		if at, ok := first[w]; ok && last[w].After(at) {
 			p.Started, p.Ended = at, last[w]
 		}
-		if p.Source == "" { // otherwise the report has the sums of all sources
+		if p.Source == "" { // for a run over several sources, the journal has only the sums
 			p.Error = cmp.Or(errs[[2]string{p.Stream, p.Destination}], p.Error)
 		}
 	}

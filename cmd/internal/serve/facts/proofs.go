@@ -25,11 +25,11 @@ type counts struct {
 	Words    map[string]string
 }
 
-// open calls its argument once for each stream that the run did not complete.
-func (c counts) open(of func(stream string, status pipeline.Status)) {
+// open calls visit once for each stream that the run did not complete.
+func (c counts) open(visit func(stream string, status pipeline.Status)) {
 	for status := range c.Streams {
 		for _, s := range c.Open[status] {
-			of(s, status)
+			visit(s, status)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func (b *snapshot) readRuns(ctx context.Context, d load.Destination) error {
 	if err != nil {
 		return err
 	}
-	return scan(ctx, d, load.Runs, func(r row) { b.near[r.text("run")].leave(b, r) })
+	return scan(ctx, d, load.Runs, func(r row) { b.near[r.text("run")].addOpen(b, r) })
 }
 
 // lastRuns returns the newest runs, and deletes the older ones from the map.
@@ -121,12 +121,12 @@ func together(a, b board.Run) board.Run {
 type proofs struct {
 	passes []board.Pass
 	open   map[runStream]ended
-	left   bool // there are too many for memory: they are read from the destination on request
+	left   bool // there are too many passes for memory, so they are read from the destination on request
 }
 
-// leave adds the streams to p.open that a row of _penstock_runs lists as not completed. It does
-// nothing if p is nil, because the passes of that run are not in memory.
-func (p *proofs) leave(b *snapshot, r row) {
+// addOpen adds to p.open the streams that a row of _penstock_runs lists as not completed. If p is nil, the
+// passes of the run are not in memory, and addOpen does nothing.
+func (p *proofs) addOpen(b *snapshot, r row) {
 	if p == nil {
 		return
 	}
@@ -162,8 +162,8 @@ func (p *proofs) all(destination string) []board.Pass {
 	return p.passes
 }
 
-// leaveProofs removes the passes of the run with the most passes from memory, and returns how many
-// those were.
+// leaveProofs finds the run that has the most passes in memory, removes these passes from memory, and
+// returns their number.
 func (b *snapshot) leaveProofs() int {
 	most := slices.MaxFunc(slices.Collect(maps.Values(b.near)), func(x, y *proofs) int { return cmp.Compare(len(x.passes), len(y.passes)) })
 	n := len(most.passes)
@@ -197,7 +197,7 @@ func (b *snapshot) proofs(ctx context.Context, run string) ([]board.Pass, error)
 	if err == nil {
 		err = scan(ctx, d, load.Runs, func(r row) {
 			if r.text("run") == run {
-				p.leave(b, r)
+				p.addOpen(b, r)
 			}
 		})
 	}

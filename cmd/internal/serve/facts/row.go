@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// row is a row of one of penstock's own tables, read by column name. Null values, and columns that a
-// table of an earlier release does not have, are zero.
+// row is a row of one of penstock's own tables, read by column name. A null value is read as zero, and so is
+// a column that a table from an earlier release does not have.
 type row struct {
 	batch arrow.RecordBatch
 	at    int
@@ -64,11 +64,11 @@ func (r row) time(name string) time.Time {
 	return time.Time{}
 }
 
-// scan calls the function each once for every row of one of penstock's own tables.
-func scan(ctx context.Context, d load.Destination, t schemas.Table, each func(row)) error {
+// scan calls visit once for every row of one of penstock's own tables.
+func scan(ctx context.Context, d load.Destination, t schemas.Table, visit func(row)) error {
 	return d.Scan(ctx, t.Name, nil, func(b arrow.RecordBatch) error {
 		for i := range int(b.NumRows()) {
-			each(row{b, i})
+			visit(row{b, i})
 		}
 		return nil
 	})
@@ -95,7 +95,7 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// decode parses JSON and ignores errors: fields that cannot be parsed stay zero.
+// decode parses JSON. It ignores errors: fields that cannot be parsed stay zero.
 func decode[T any](text string) (v T) {
 	_ = json.Unmarshal([]byte(text), &v)
 	return v

@@ -21,10 +21,10 @@ const (
 	mostRuns    = 10_000
 	mostRejects = 5_000
 	mostChanges = 20_000
-	mostStreams = 30_000  // streams of all sources together; those of one source are read on request
+	mostStreams = 30_000  // streams of all sources together; if there are more, those of one source are read on request
 	mostBeats   = 24      // passes per stream
-	heldBeats   = 100_000 // passes of all streams together
-	mostProofs  = 20      // runs whose passes are in memory; those of other runs are read on request
+	heldBeats   = 100_000 // passes of all streams together, for the lists of each stream's last passes
+	mostProofs  = 20      // runs whose passes are in memory; the passes of other runs are read on request
 	mostPasses  = 20_000  // passes of all these runs together
 	mostRaw     = 500     // bytes of a rejected value
 )
@@ -34,7 +34,7 @@ type snapshot struct {
 	place   DestinationPart
 	runs    []board.Run // one per run, with the sums of its sources
 	streams map[state.Key]*board.Stream
-	left    map[string]bool     // sources with streams that are not in memory, because there are too many
+	left    map[string]bool     // sources of which some streams are not in memory, because there are too many
 	last    map[state.Key]ended // outcome of the newest run that did not complete the stream
 	near    map[string]*proofs  // passes of the newest runs, by run
 	rejects []board.Reject
@@ -85,7 +85,7 @@ func (b *snapshot) readStreams(ctx context.Context, d load.Destination) error {
 	return scan(ctx, d, load.State, func(r row) {
 		k := b.keyOf(r)
 		if strings.HasPrefix(k.Stream, "_") {
-			return // internal to penstock
+			return // a stream for penstock's own use
 		}
 		if s := b.stream(k); s != nil {
 			s.Synced = r.time("updated_at")
@@ -96,14 +96,14 @@ func (b *snapshot) readStreams(ctx context.Context, d load.Destination) error {
 	})
 }
 
-// keyOf returns the stream of a row, with its source if several sources have it.
+// keyOf returns the pipeline, source and stream of a row.
 func (b *snapshot) keyOf(r row) state.Key {
 	return state.Key{Pipeline: r.text("pipeline"), Source: cmp.Or(r.text(schemas.ColSource), b.place.Source), Stream: r.text("stream")}
 }
 
 // stream returns the entry of a stream, and creates it if necessary. If there are too many entries, it
-// returns nil and marks the source as incomplete. A visitor who selects that source gets all of its
-// streams.
+// returns nil and records the source in b.left. If a visitor selects that source, all of its streams are read
+// and shown.
 func (b *snapshot) stream(k state.Key) *board.Stream {
 	s := b.streams[k]
 	if s == nil && len(b.streams) >= mostStreams {
@@ -117,10 +117,10 @@ func (b *snapshot) stream(k state.Key) *board.Stream {
 	return s
 }
 
-// beats returns how many passes of each stream stay in memory: fewer if there are many streams. // Invariant 6
+// beats returns how many passes of each stream stay in memory: the more streams, the fewer passes. // Invariant 6
 func (b *snapshot) beats() int { return min(mostBeats, max(1, heldBeats/max(1, len(b.streams)))) }
 
-// runOf returns the run of a pass. The second pass of a run over a stream is called run#2.
+// runOf returns the run of a pass: the second pass of run r1 over a stream is called r1#2.
 func runOf(pass string) string {
 	run, _, _ := strings.Cut(pass, "#")
 	return run
@@ -154,7 +154,7 @@ func (b *snapshot) readCertificates(ctx context.Context, d load.Destination) err
 	return err
 }
 
-// certify adds a certificate to the entry of a stream. newest is the newest pass added before.
+// certify adds a certificate to the entry of a stream. newest is the newest pass that was added before.
 func (b *snapshot) certify(s *board.Stream, newest string, r row) {
 	pass, verdict, c := r.text("run"), pipeline.Verdict(r.text("verdict")), countsOf(r)
 	s.Recent = append(s.Recent, board.PassSummary{Run: pass, At: r.time("at"), Verdict: verdict, Fetched: c.Fetched, Changed: c.Written + c.Deleted})
@@ -182,7 +182,7 @@ func countsOf(r row) pipeline.Counts {
 		Deduplicated: r.number("deduplicated"), Rejected: r.number("rejected"), Deleted: r.number("deleted")}
 }
 
-// pass converts a row of the certificates.
+// pass converts a row of _penstock_certificates.
 func (b *snapshot) pass(r row) board.Pass {
 	witnesses := r.text("witnesses")
 	p := board.Pass{

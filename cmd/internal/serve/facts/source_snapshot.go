@@ -14,7 +14,7 @@ import (
 
 // shelf returns the last snapshots of the destinations that have data of the source, or of all
 // destinations if source is "", in the order of the configuration. If the destinations have not been
-// read yet, it waits for that, at most firstWithin.
+// read yet, it waits for that, but at most firstWithin.
 func (f *Facts) shelf(ctx context.Context, source string) []*snapshot {
 	if !f.readsAny(source) {
 		return nil // do not open a file for an unknown name
@@ -50,7 +50,8 @@ const (
 	cornersFresh = 5 * time.Second
 )
 
-// sourceSnapshot is the snapshot of one source in a place that has several, read on request.
+// sourceSnapshot is the snapshot of one source in a destination that has a separate part for each source, or
+// too many streams to read them all. It is read on request.
 type sourceSnapshot struct {
 	place DestinationPart
 	used  time.Time // guarded by Facts.mu
@@ -60,8 +61,7 @@ type sourceSnapshot struct {
 	book *snapshot // nil: not read yet
 }
 
-// corner returns the sourceSnapshot of a source. It evicts the least recently used one if there are
-// too many.
+// corner returns the sourceSnapshot of a source. If there are too many, it drops the least recently used one.
 func (f *Facts) corner(p DestinationPart, source string) *sourceSnapshot {
 	open := p.OpenPart
 	p.Source, p.OpenPart = source, nil
@@ -127,12 +127,12 @@ func crowded(shelf []*snapshot) string {
 	return ""
 }
 
-// readsAny reports whether any pipeline reads the source; true for "".
+// readsAny reports whether any pipeline reads the source. It is true if source is "".
 func (f *Facts) readsAny(source string) bool {
 	return source == "" || slices.ContainsFunc(f.daemon.Hub().Statuses(), func(s serve.Status) bool { return reads(s.Sources, source) })
 }
 
-// reads reports whether sources has the source; true for "".
+// reads reports whether sources contains the source. It is true if source is "".
 func reads(sources []string, source string) bool {
 	return source == "" || slices.Contains(sources, source)
 }

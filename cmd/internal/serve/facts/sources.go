@@ -21,11 +21,11 @@ type Workspaces struct {
 	State state.Store     // has the paused sources, and the last outcome of each source
 }
 
-// sourcesFresh is the maximum age of the list of sources. The list may have thousands and is not read
-// for each visitor.
+// sourcesFresh is the maximum age of the list of sources. The list may have thousands of sources, so it is
+// not read for each visitor.
 const sourcesFresh = 2 * time.Second
 
-// roll caches the list of sources, problems first.
+// roll caches the list of sources, in which sources with problems come first.
 type roll struct {
 	mu  sync.Mutex
 	at  time.Time
@@ -110,7 +110,7 @@ func (r *roll) forget() {
 	r.at = time.Time{}
 }
 
-// read loads the stored data of sources; there may be none yet.
+// read loads what is stored about sources. Nothing may be stored yet.
 func (w Workspaces) read(ctx context.Context) (paused map[string]state.Pause, records []state.SourceRecord, err error) {
 	s, err := w.State.ReadSources(ctx)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -37,7 +37,7 @@ func (f *Facts) Pipelines(ctx context.Context) ([]board.Pipeline, error) {
 	return all, nil
 }
 
-// split separates a schedule from its time zone, which is absent for UTC.
+// split separates a schedule from its time zone. The zone is "" for UTC.
 func split(schedule string) (cron, zone string) {
 	i := strings.LastIndexByte(schedule, ' ')
 	if i < 0 {
@@ -114,8 +114,8 @@ func set(all []string) map[string]bool {
 	return m
 }
 
-// of returns the streams of a pipeline with one source. An entry is from the snapshot, or from the
-// last run or the run in progress if that run is newer.
+// of returns the streams of a pipeline with one source. An entry comes from the snapshot, unless the last run
+// or the run in progress has a newer outcome.
 func (b *snapshot) of(s serve.Status) []board.Stream {
 	var all []board.Stream
 	told := b.told(s)
@@ -144,7 +144,7 @@ type ending struct {
 	at  time.Time
 }
 
-// told returns, by stream, the outcomes that the last run and the run in progress reported for this
+// told returns the outcomes, by stream, that the last run and the run in progress reported for this
 // destination.
 func (b *snapshot) told(s serve.Status) map[string]ending {
 	all := map[string]ending{}
@@ -195,7 +195,7 @@ func (f *Facts) Now(context.Context) (board.Now, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now.Notices = f.notices // never changed in place
+	now.Notices = f.notices // not copied, because the slice is never changed in place
 	return now, nil
 }
 

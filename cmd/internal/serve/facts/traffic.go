@@ -28,7 +28,7 @@ func (f *Facts) sampleRates(ctx context.Context, h *serve.Hub) {
 	}
 }
 
-// sample adds a point to each budget. The use of a budget without a run is zero.
+// sample adds a point to each budget. If no run is using a budget, its use is zero.
 func (f *Facts) sample(all []serve.Status, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -45,7 +45,7 @@ func (f *Facts) sample(all []serve.Status, now time.Time) {
 	}
 }
 
-// gauge updates the budgets. The caller must hold f.mu.
+// gauge updates the budgets from the runs in progress. The caller must hold f.mu.
 func (f *Facts) gauge(all []serve.Status) {
 	for i := range f.budgets {
 		b := &f.budgets[i]
@@ -63,7 +63,7 @@ func (f *Facts) gauge(all []serve.Status) {
 	}
 }
 
-// budget is a board.Budget that is being recorded.
+// budget is a board.Budget, with what is needed to add the next point.
 type budget struct {
 	board.Budget
 	counted uint64 // value of Refused at the last point
@@ -103,14 +103,14 @@ func (f *Facts) rates() []board.Budget {
 // Rate implements board.Live.
 func (f *Facts) Rate(context.Context) ([]board.Budget, error) { return f.rates(), nil }
 
-// minutes is how many minutes of deliveries are shown.
+// minutes is for how many minutes the deliveries per minute are shown.
 const minutes = 60
 
 // traffic counts the deliveries of one source.
 type traffic struct {
 	last     time.Time
 	received int64
-	refused  map[string]int64 // number of refused deliveries by verdict; there are few verdicts
+	refused  map[string]int64 // number of refused deliveries by verdict; there are only a few verdicts
 	perMin   [minutes]int64
 	minute   int64 // minute of the newest count
 }

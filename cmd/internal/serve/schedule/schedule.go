@@ -1,10 +1,10 @@
-// Package schedule computes when a pipeline is due. It accepts cron expressions (five or six fields,
-// @every and descriptors like @daily) and computes the due times, called slots, itself, because the
-// loop of the cron library omits or repeats slots when the clock changes. Start with [Parse].
+// Package schedule computes when a pipeline is due. It accepts cron expressions: five or six fields, @every,
+// and descriptors such as @daily. A due time is called a slot. The package uses only the parser of the cron
+// library, because the library's loop omits or repeats slots when the clock changes. Start with [Parse].
 //
-// A time of day that the clock skips is due once, right after the gap. A time of day that occurs twice
-// is due only the first time if the schedule lists its hours and fires once in each; otherwise it is
-// due both times. Slots do not depend on when a process started: those of @every count from 1970.
+// A time of day that the clock skips is due once, right after the gap. If a time of day occurs twice, a
+// schedule that fires in every hour, or more than once in an hour, is due both times. Any other schedule is
+// due only the first time. Slots do not depend on when a process started: those of @every count from 1970.
 package schedule
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Schedule is an endless series of slots. It is a value; the zero Schedule has no slots.
+// Schedule is an endless series of slots. It can be copied. The zero Schedule has no slots.
 type Schedule struct {
 	text  string
 	zone  *time.Location
 	spec  *cron.SpecSchedule // on the wall clock of zone, as if that were UTC
-	every time.Duration      // instead of spec
-	both  bool               // a time of day that occurs twice is due twice
+	every time.Duration      // of @every; then spec is nil
+	both  bool               // a time of day that occurs twice is due both times
 }
 
 // errNever reports that no date matches.
@@ -115,8 +115,9 @@ func (s Schedule) Next(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// mostSpans exceeds the number of clock changes between two slots: two per year, or four where daylight
-// saving is suspended during Ramadan, over the 8 years between two 29 Februaries across a century.
+// mostSpans is more than the number of clock changes between two slots. There are at most four changes per
+// year, in zones that suspend daylight saving during Ramadan, and at most 8 years between two slots, from one
+// 29 February to the next around a year such as 2100.
 const mostSpans = 64
 
 // Upcoming returns the next n slots after t.
@@ -184,7 +185,7 @@ func (s Schedule) in(sp span, t time.Time) time.Time {
 // plus back.
 func (s Schedule) wall(t time.Time, shift, back time.Duration) time.Time {
 	w := wallOf(t, shift).Add(back)
-	for range 3 { // cron looks five years ahead; 29 February can be eight away
+	for range 3 { // the cron library looks five years ahead, but the next 29 February can be eight years away
 		if at := s.spec.Next(w); !at.IsZero() {
 			return at
 		}
@@ -196,14 +197,14 @@ func (s Schedule) wall(t time.Time, shift, back time.Duration) time.Time {
 // wallOf returns the wall-clock time at t with this UTC offset, as if it were UTC.
 func wallOf(t time.Time, shift time.Duration) time.Time { return t.UTC().Add(shift) }
 
-// Jitter returns the delay between a slot and its run, which keeps pipelines with the same schedule
-// from starting at once. It is less than most. The same name and slot always have the same delay, so a
-// restart neither repeats nor moves a run.
-func Jitter(name string, slot time.Time, most time.Duration) time.Duration {
-	if most < time.Second {
+// Jitter returns the delay between a slot and its run. The delay is less than limit. It keeps pipelines with
+// the same schedule from starting at the same time. The same name and slot always have the same delay, so
+// that a restart neither repeats a run nor moves it.
+func Jitter(name string, slot time.Time, limit time.Duration) time.Duration {
+	if limit < time.Second {
 		return 0
 	}
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %d", name, slot.Unix())
-	return time.Duration(h.Sum64()%uint64(most/time.Second)) * time.Second
+	return time.Duration(h.Sum64()%uint64(limit/time.Second)) * time.Second
 }
