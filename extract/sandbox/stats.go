@@ -23,7 +23,7 @@ type CredentialStats struct {
 	MaxPerSecond  int `json:"max_per_second"` // in the busiest second, at any offset
 	MaxConcurrent int `json:"max_concurrent"` // requests under way at once
 	Throttled     int `json:"throttled"`      // 429 answers
-	InsideGate    int `json:"inside_gate"`    // requests that came before the end of the wait that an earlier 429 asked for
+	InsideGate    int `json:"inside_gate"`    // requests that came before the end of the wait that an earlier 429 required
 	Unauthorized  int `json:"unauthorized"`   // 401 answers
 	ServerErrors  int `json:"server_errors"`  // 5xx answers
 	Bytes         int `json:"bytes"`          // of bodies, before compression

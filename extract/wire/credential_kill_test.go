@@ -137,7 +137,7 @@ func scenarios() []scenario {
 }
 
 // A process is killed at each step of each scenario, by itself or by the server. The next process works, or says
-// what to do; then a person does it, and everything works. No state is left without an explanation. (H34)
+// that a person has to sign in. After the sign-in everything works. No state is left without an explanation.
 func TestKilledAnywhere(t *testing.T) {
 	if text := os.Getenv(killTaskVar); text != "" {
 		f := strings.Fields(text)
@@ -206,8 +206,9 @@ func (s scenario) runWithKill(t *testing.T, stop int, at string) int {
 	return first.steps
 }
 
-// works reports whether the server accepts or would renew the stored tokens. A refresh token that a killed
-// process may have sent is not tried: this server would treat it as theft, and the next process cannot know.
+// works reports whether the server accepts or would renew the stored tokens. It does not try a refresh token that
+// a killed process may have sent: the next process must not send it either, because this server ends the grant if
+// a refresh token is used twice.
 func (s scenario) works(r *realm, dir string, t *testing.T) bool {
 	text, err := state.NewVault(dir, nil).Slot(s.kind).Secret()
 	require.NoError(t, err)

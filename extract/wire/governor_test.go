@@ -19,7 +19,7 @@ func models(limit int) map[string]counter {
 	}
 }
 
-// The budget is used up except for the guard, and no server answers 429.
+// Almost the whole limit is used, and no server answers 429.
 func TestGovernorStatedLimit(t *testing.T) {
 	for _, limit := range []int{100, 500, 2000} {
 		for _, jitter := range []time.Duration{0, 5 * time.Millisecond, 20 * time.Millisecond} {
@@ -53,7 +53,7 @@ func TestGovernorUnsent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := NewGovernor(Budget{Rate: Rate{10, time.Minute}})
 		var leaves []*slot
-		for range 9 { // of ten: one is not used before the headers agree
+		for range 9 { // of ten: before the headers confirm the limit, one is not used
 			s, err := g.acquire(t.Context(), time.Minute)
 			require.NoError(t, err)
 			leaves = append(leaves, s)
@@ -324,7 +324,7 @@ func (s *refuseRange) take(now time.Time) (bool, int, time.Time) {
 	return s.n < s.from || s.n > s.to, 0, now.Add(3 * time.Second)
 }
 
-// A refusal of the first requests is believed for a minute; later successes count for more.
+// If the first requests are refused, the rate stays low for a minute; after that, accepted requests raise it.
 func TestGovernorRefusedEarly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: &refuseRange{from: 2, to: 3}, latency: 20 * time.Millisecond, retry: "3"}

@@ -123,7 +123,7 @@ func TestAuthorizeRefuses(t *testing.T) {
 	}
 }
 
-// The listener takes one answer, under its own host name, and shows nothing of it.
+// The listener accepts one answer, with its own host name, and its page shows nothing from the answer.
 func TestCallback(t *testing.T) {
 	c, err := listen(redirectAt(t, DefaultRedirect), "right", issuerName{})
 	require.NoError(t, err)
@@ -246,8 +246,8 @@ func TestNewOAuthRefuses(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The answers of a token endpoint: some end a grant, others do not. The stored grant stays the same byte for
-// byte in any case. (H35)
+// The answers of a token endpoint: some end a grant, others do not. The stored grant does not change in
+// any case.
 func TestGrantOutlivesFaults(t *testing.T) {
 	elsewhere := httptestURL(t, func(w http.ResponseWriter, r *http.Request) { t.Error("a redirect was followed: " + r.URL.Path) })
 	for name, tt := range map[string]struct {
@@ -365,7 +365,7 @@ func TestGrantLacksScopes(t *testing.T) {
 	require.Empty(t, st.Trouble)
 }
 
-// Of many concurrent callers, in this process and in others, one renews. (H33)
+// Of many concurrent callers, in this process and in others, one renews the token.
 func TestOneRenewal(t *testing.T) {
 	for _, kind := range keepers {
 		t.Run(kind, func(t *testing.T) {

@@ -21,7 +21,7 @@ type hanging struct {
 	ahead   []time.Time // requests before that, once the gate was open
 }
 
-// arrive returns the answer to a request; ok is false if there is none.
+// arrive returns the answer to a request. ok is false if the request gets no answer.
 func (h *hanging) arrive(hangs bool) (status int, header http.Header, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,7 +100,7 @@ func TestProbeHangs(t *testing.T) {
 			for i := 1; i < len(h.ahead); i++ {
 				require.GreaterOrEqual(t, h.ahead[i].Sub(h.ahead[i-1]), probeWait-time.Second, "one request goes first at a time")
 			}
-			// One wait at the gate, and one behind each request that hangs.
+			// Each request waits once for the gate, and once for each request that hangs.
 			require.LessOrEqual(t, took, 40*time.Second+time.Duration(hangs+1)*(probeWait+time.Second), "%v", hang)
 			for _, g := range all {
 				require.NoError(t, g.Close())

@@ -40,8 +40,8 @@ func (f *fixedWindow) take(now time.Time) (bool, int, time.Time) {
 	return true, f.limit - f.n, reset
 }
 
-// firstRequest counts in windows that begin with the first request after the previous window, as the
-// framework's own limiter does.
+// firstRequest counts in windows that begin with the first request after the previous window, as Laravel's
+// limiter does.
 type firstRequest struct {
 	limit  int
 	window time.Duration

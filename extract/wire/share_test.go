@@ -176,8 +176,8 @@ func TestShareLearns(t *testing.T) {
 	})
 }
 
-// The slots of a process that has died delay the others for as long as its lease, and its requests for as long
-// as the server counts them.
+// If a process dies, its unsent slots delay the others for memberLease at most, and its requests for as long as the
+// server counts them.
 func TestShareDeath(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -304,8 +304,8 @@ func TestShareClockSetBack(t *testing.T) {
 	})
 }
 
-// The machine slept, or its clock was set, and a process that had joined before notices last: no process waits
-// for the difference, and each counts the requests of the other.
+// The machine was asleep, or its clock was set, after one process had joined and before another did. No process waits
+// for the difference of their clocks, and each counts the requests of the other.
 func TestShareClocksApart(t *testing.T) {
 	for _, by := range []time.Duration{8 * time.Hour, -time.Hour} {
 		bubble(t, func(t *testing.T) {
@@ -332,7 +332,7 @@ func TestShareClocksApart(t *testing.T) {
 	}
 }
 
-// Many members have room; too many cause an error. One that leaves makes room.
+// The record has room for many members. One member too many gets an error, until another member leaves.
 func TestShareFull(t *testing.T) {
 	dir := t.TempDir()
 	var all []*Governor

@@ -80,7 +80,7 @@ func TestDeltas(t *testing.T) {
 	})
 }
 
-// Unless Beside is set, events are applied only between runs.
+// Unless Concurrent is set, events are applied only between runs.
 func TestDeltasBetweenRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

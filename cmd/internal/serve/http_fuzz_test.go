@@ -256,8 +256,8 @@ var (
 	ownPath   = regexp.MustCompile(`^/([^/\\]|$)`)
 )
 
-// judge checks every response. It is not an internal error, shows data only to visitors who may see
-// it, repeats no markup, does not redirect to another site, and has the security headers.
+// judge checks a response. It must not be an internal error, show data to visitors who may not see it, repeat
+// markup of the request, or redirect to another site. It must have the security headers.
 func (s *surface) judge(t *testing.T, v visitor, r *http.Request, w *httptest.ResponseRecorder) {
 	t.Helper()
 	about := fmt.Sprintf("%s: %s %s: %d", v.name, r.Method, r.URL, w.Code)

@@ -1,7 +1,7 @@
-// Package serve is the daemon. It runs pipelines on schedule, applies webhook events and serves HTTP.
-// It depends on no driver and reads no configuration file. Instead, cmd/penstock provides a [Pipeline]
-// for each pipeline, and the handlers of the webhook receiver, the dashboard and the metrics, which
-// are packages below this one. Start with [New], pass the [Daemon] to these handlers, then call
+// Package serve is the daemon. It runs pipelines on schedule, applies webhook events and serves HTTP. It
+// depends on no driver and reads no configuration file. Instead, cmd/penstock provides a [Pipeline] for each
+// configured pipeline, and the handlers of the webhook receiver, the dashboard and the metrics. These
+// handlers are in packages below this one. Start with [New], pass the [Daemon] to the handlers, and then call
 // [Daemon.Run].
 package serve
 
@@ -23,12 +23,12 @@ import (
 
 // Config configures a Daemon.
 type Config struct {
-	Listener  net.Listener // for HTTP; Run closes it
+	Listener  net.Listener // for HTTP; Run closes the listener
 	Hosts     []string     // allowed host names besides localhost, see allowHosts
 	Handlers  Handlers
 	Pipelines []Pipeline
 	Observers []Observer
-	Journal   state.Journal // stores slots and runs; the caller closes it once Run has returned
+	Journal   state.Journal // stores slots and runs; the caller closes the journal once Run has returned
 	Log       *slog.Logger
 
 	// Now is the clock for slots and records. All daemons that share the journal must use the same
@@ -44,11 +44,11 @@ type Config struct {
 	// unchanged.
 	Redact func(string) string
 
-	// Reload reads the configuration again. If it returns an error nothing changes. It may be nil.
+	// Reload reads the configuration again. If it returns an error, the daemon keeps its pipelines. It may be nil.
 	Reload func(ctx context.Context) ([]Pipeline, error)
 	// Pending returns the changed keys of the configuration that need a restart. It may be nil.
 	Pending func() []string
-	// Hangup triggers a reload with each value; it may be nil.
+	// Hangup triggers a reload for each received value. It may be nil.
 	Hangup <-chan struct{}
 }
 
@@ -61,7 +61,7 @@ type Daemon struct {
 
 	mu      sync.Mutex
 	workers map[string]*worker
-	leaving map[string]*Pipeline // removed pipelines that still have work in progress; the value is the new definition if the pipeline was added again, or nil
+	leaving map[string]*Pipeline // removed pipelines that still have work in progress; the value is the new definition if the pipeline was added again, otherwise nil
 	names   []string             // allowed host names, see SetHosts
 	ctx     context.Context
 	all     sync.WaitGroup
@@ -74,8 +74,8 @@ var (
 	ErrStopping = errors.New("the daemon is stopping")
 )
 
-// New returns a daemon that is not running. Handlers may be set until Run is called, because they may
-// need the daemon.
+// New returns a daemon that is not running. Since handlers may need the daemon, Daemon.Handlers may be set
+// until Run is called.
 func New(c Config) *Daemon {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -92,7 +92,8 @@ func New(c Config) *Daemon {
 // Hub returns the hub with the current state.
 func (d *Daemon) Hub() *Hub { return d.hub }
 
-// Grace periods of a shutdown. Runs get eight seconds of stopGrace for open commits. // Invariant 15
+// How long a shutdown waits: at most stopGrace for all work, and at most answerGrace for HTTP requests. Open
+// commits get eight seconds of stopGrace. // Invariant 15
 const (
 	stopGrace   = 9 * time.Second
 	answerGrace = 2 * time.Second
@@ -101,8 +102,8 @@ const (
 // errLeft is returned if some work did not end in time.
 var errLeft = errors.New("stopped before all work had ended; committed data is safe")
 
-// Run works until ctx ends, and then lets the work in progress end safely. It returns an error if it
-// could not start or serve, or if work did not end in time.
+// Run runs the daemon until ctx ends, and then lets the work in progress end safely. It returns an error if
+// it could not start or serve, or if work did not end in time.
 func (d *Daemon) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -156,12 +157,12 @@ func (d *Daemon) attend(ctx context.Context, sd *notifier, served <-chan error) 
 	}
 }
 
-// settle waits for workers and requests to end, at most stopGrace. It reports whether they did.
+// settle waits until workers and requests have ended, but at most stopGrace. It reports whether they have.
 func (d *Daemon) settle(served <-chan error) bool {
 	done := make(chan struct{})
 	go func() {
 		d.all.Wait()
-		<-served //nolint:errcheck // closed, if attend has received its value
+		<-served //nolint:errcheck // closed if attend has received the value
 		close(done)
 	}()
 	select {
@@ -172,8 +173,8 @@ func (d *Daemon) settle(served <-chan error) bool {
 	}
 }
 
-// ReloadNow reloads the configuration. Runs in progress keep the definition of their pipeline. If it
-// returns an error, nothing has changed.
+// ReloadNow reloads the configuration. Runs in progress keep the old definition of their pipeline. If
+// ReloadNow returns an error, the daemon keeps its pipelines.
 func (d *Daemon) ReloadNow(ctx context.Context) error {
 	if d.Reload == nil {
 		return nil
@@ -213,7 +214,7 @@ func (d *Daemon) define(all []Pipeline) error {
 		case w != nil:
 			w.define(p)
 		case leaving:
-			d.leaving[p.Name] = &p // never two workers for one pipeline // Invariant 18
+			d.leaving[p.Name] = &p // a pipeline must not have two workers // Invariant 18
 		default:
 			d.begin(p)
 		}
@@ -267,8 +268,8 @@ func (d *Daemon) worker(name string) (*worker, error) {
 	return nil, fmt.Errorf("pipeline %s: %w", name, ErrUnknown)
 }
 
-// RunNow starts a run and returns its id. It returns [ErrBusy] if a run is in progress, and
-// [ErrUnknown] if there is no such pipeline, both wrapped.
+// RunNow starts a run and returns its id. Its error wraps [ErrBusy] if a run is in progress, [ErrUnknown] if
+// there is no such pipeline, and [ErrStopping] if the daemon is stopping.
 func (d *Daemon) RunNow(name string, o RunRequest) (string, error) {
 	w, err := d.worker(name)
 	if err != nil {
@@ -281,8 +282,8 @@ func (d *Daemon) RunNow(name string, o RunRequest) (string, error) {
 	return o.Run, w.order(o)
 }
 
-// Pause skips the slots of a pipeline, and records them as skipped, until Resume. A run in progress
-// continues.
+// Pause makes the daemon skip the slots of a pipeline until Resume. Skipped slots are recorded. A run in
+// progress continues.
 func (d *Daemon) Pause(ctx context.Context, name string) error {
 	w, err := d.worker(name)
 	if err != nil {
@@ -303,8 +304,8 @@ func (d *Daemon) Resume(ctx context.Context, name string) error {
 // Observe passes a notice to the daemon's observers.
 func (d *Daemon) Observe(n Notice) { d.observe.Observe(n) }
 
-// Received reports that an event of a source is in the inbox. It does not wait for workers, because
-// they may be writing, and the sender of the event waits for Received.
+// Received wakes the workers because an event of a source is in the inbox. It does not wait for the workers,
+// because they may be writing, and the sender of the event waits for Received.
 func (d *Daemon) Received(source string) {
 	d.hub.Changed("webhooks")
 	d.mu.Lock()
@@ -316,8 +317,7 @@ func (d *Daemon) Received(source string) {
 	}
 }
 
-// stuck is how long a worker's loop may be silent before the worker counts as dead. The loop does not
-// wait for runs.
+// stuck is how long after its last look a worker's loop counts as stuck. The loop does not wait for runs.
 const stuck = 2 * time.Minute
 
 // Alive returns nil while every worker's loop is running. The watchdog uses it.

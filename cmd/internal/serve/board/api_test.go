@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// get sends a GET request to the board, without following redirects.
+// do sends a request to the board, without following redirects.
 func (s *served) do(t *testing.T, method, path, body string, header ...string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))

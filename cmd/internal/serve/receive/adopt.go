@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Captured returns the captured deliveries of a source, oldest first, as they were received, and
-// their events in the inbox.
+// Captured returns the captured deliveries of a source, oldest first: as they were received, and as the inbox
+// stores them.
 func Captured(ctx context.Context, inbox Inbox, source string) ([]signature.Delivery, []state.Event, error) {
 	captures, err := inbox.Captures(ctx, source)
 	if err != nil {
@@ -22,10 +22,10 @@ func Captured(ctx context.Context, inbox Inbox, source string) ([]signature.Deli
 	return deliveries, captures, nil
 }
 
-// Adopt turns the deliveries that were captured before a source's scheme was known into events. It
-// verifies each delivery as of the time when it arrived, and appends it to the inbox; deliveries that
-// cannot be verified are deleted. It returns how many were appended. After an error it can be called
-// again; it does not append deliveries with an id twice.
+// Adopt turns the deliveries that were captured before a source's scheme was known into events. It verifies
+// each delivery as of the time when it arrived, and appends it to the inbox. It deletes deliveries that cannot
+// be verified. It returns how many new events it appended. After an error it can be called again; it does not
+// append a delivery with an id twice.
 func (h *Handler) Adopt(ctx context.Context, source string) (adopted int, err error) {
 	v := (*h.sources.Load())[source]
 	if v == nil {

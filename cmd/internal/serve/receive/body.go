@@ -15,12 +15,12 @@ const bodyTime = 10 * time.Second
 // firstRead is the initial buffer of a body; most bodies fit.
 const firstRead = 4 << 10
 
-// read reads the raw body. It takes memory from the budget as bytes arrive, not by the announced
-// length. Thus a client cannot reserve memory without sending. release returns the memory to the
-// budget.
+// read reads the raw body. It takes memory from the budget as bytes arrive, not by the announced length, so
+// that a client cannot reserve memory without sending. The caller must call release, which returns the memory
+// to the budget.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, release func(), a answer) {
 	taken := h.budget.account(address(r.RemoteAddr))
-	// Only servers in tests do not support deadlines.
+	// The error is ignored: only servers in tests do not support deadlines.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
 	limited := http.MaxBytesReader(w, r.Body, MaxBody)
 	for {

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// kept are the header fields that are stored with an event. Values are cut at keptBytes.
+// kept are the header fields that are stored with an event. Values are cut to keptBytes.
 var kept = []string{"Content-Type", "User-Agent"}
 
 const keptBytes = 256
@@ -30,8 +30,8 @@ func event(source string, now time.Time, d signature.Delivery, v signature.Verdi
 }
 
 // typeOf returns the type of an event: the string in the field `type` of its body, or else in the
-// field `event`. It is "" if the body is not a JSON object or has neither field; such events are
-// stored, too. // Invariant 11
+// field `event`. It is "" if the body is not a JSON object or has neither field. Such events are stored
+// too. // Invariant 11
 func typeOf(body []byte) string {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
@@ -63,8 +63,8 @@ func typeOf(body []byte) string {
 	return other
 }
 
-// Limits of the header of a capture. A capture keeps everything that a signature may cover, except
-// credentials. // Invariant 5
+// Limits of the stored header of a capture. Within these limits, a capture has all header fields except
+// credentials, because a signature may cover any of them. // Invariant 5
 const (
 	captureFields = 64
 	captureBytes  = 32 << 10
@@ -80,8 +80,8 @@ const (
 	queryField  = ":query"
 )
 
-// captureHeader returns the header of a delivery for a capture. The values of a repeated field are
-// separate lines.
+// captureHeader returns the header of a delivery for a capture. Each value of a repeated field is a line of
+// its own.
 func captureHeader(d signature.Delivery) map[string]string {
 	header := map[string]string{methodField: d.Method, pathField: d.Path, queryField: d.Query}
 	size := 0

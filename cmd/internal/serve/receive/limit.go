@@ -11,8 +11,8 @@ import (
 // defaultBudget limits the bytes of bodies in memory.
 const defaultBudget = 64 << 20
 
-// address returns the address that limits count for a client. For IPv6 that is its /64 network,
-// because a client there has many addresses.
+// address returns the address under which limits count a client. For IPv6 that is the client's /64 network,
+// because one client may use many addresses of it.
 func address(remote string) netip.Addr {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -27,7 +27,8 @@ func address(remote string) netip.Addr {
 	return a
 }
 
-// budget limits the memory of all bodies in progress. Each address may use a quarter of it. // Invariant 6
+// budget limits the memory of all bodies that are being received. One address may use at most a quarter of
+// the budget. // Invariant 6
 type budget struct {
 	mu    sync.Mutex
 	left  int64
@@ -77,22 +78,22 @@ func (h *holding) release() {
 	h.n = 0
 }
 
-// Connections limits the open connections of a listener; further ones are closed at once. Without a
-// limit, clients that send nothing, or one byte per second, could use up all file descriptors. Total
-// limits clients with many addresses.
+// Connections limits the open connections of a listener. Further connections are closed at once. Without a
+// limit, clients that send nothing, or one byte per second, could use up all file descriptors. Total is
+// needed because a client may have many addresses.
 type Connections struct {
 	PerAddress, Total int
 }
 
 // Listener returns a listener that enforces the limits.
-func Listener(l net.Listener, most Connections, log *slog.Logger) net.Listener {
-	return &listener{Listener: l, most: most, by: map[netip.Addr]int{}, log: log}
+func Listener(l net.Listener, limits Connections, log *slog.Logger) net.Listener {
+	return &listener{Listener: l, limits: limits, by: map[netip.Addr]int{}, log: log}
 }
 
 type listener struct {
 	net.Listener
-	most Connections
-	log  *slog.Logger
+	limits Connections
+	log    *slog.Logger
 
 	mu    sync.Mutex
 	by    map[netip.Addr]int
@@ -118,7 +119,7 @@ func (l *listener) Accept() (net.Conn, error) {
 func (l *listener) enter(by netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.by[by] >= l.most.PerAddress || l.total >= l.most.Total {
+	if l.by[by] >= l.limits.PerAddress || l.total >= l.limits.Total {
 		if now := time.Now(); now.Sub(l.told) >= time.Minute {
 			l.told = now
 			l.log.Warn("close connection: too many are open", "from", by, "of_this_address", l.by[by], "of_all", l.total)

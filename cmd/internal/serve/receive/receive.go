@@ -1,6 +1,6 @@
 // Package receive accepts webhook deliveries: [Handler] serves POST /webhooks/{source}. It verifies a
 // delivery over its raw bytes, appends it to the inbox, and acknowledges it only once it would survive
-// a power cut. It does not apply events, and an unverified delivery is never used as data.
+// a power cut. It does not apply events. The content of an unverified delivery is never used as data.
 //
 // Senders stop retrying after errors that look permanent, so the responses are few: 200, 401 for
 // deliveries that are not authentic, 405, 413, 415, and 503 with Retry-After for all errors that may
@@ -47,7 +47,7 @@ type Options struct {
 	Observe  func(serve.WebhookSeen)                      // called for every verdict; must not block
 	Received func(source string)                          // called when an event, new or repeated, is in the inbox; must not block
 	Hinted   func(source string)                          // called for each delivery to capture, and for each whose signature was refused; must not block
-	Signed   func(source string, header http.Header) bool // reports whether a delivery has the header that is expected to have the signature; nil: always true
+	Signed   func(source string, header http.Header) bool // reports whether a delivery has the header field in which the signature is expected; nil: always true
 	Log      *slog.Logger
 	Budget   int64 // bytes of bodies in memory; 0: 64 MiB
 
@@ -171,7 +171,7 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request, name string, v Ve
 	return h.store(r, event(name, now, d, verdict))
 }
 
-// admit checks the request before the body is read.
+// admit checks a request before its body is read. If it returns false, the answer refuses the request.
 func admit(r *http.Request, known bool) (answer, bool) {
 	switch {
 	case r.Method != http.MethodPost:
@@ -198,7 +198,7 @@ func refused(err error) answer {
 	return a
 }
 
-// appendTime is how long a sender waits for the disk at most.
+// appendTime is the longest time that a sender waits for the disk.
 const appendTime = 10 * time.Second
 
 // store appends an event to the inbox, and only then acknowledges it. // Invariant 3
@@ -209,8 +209,8 @@ func (h *Handler) store(r *http.Request, e state.Event) answer {
 	if err != nil {
 		return unkept(err)
 	}
-	// Call Received for a repetition as well: the first delivery may have timed out or been cancelled
-	// while it was being written.
+	// Call Received for a repetition too: the first delivery may have been stored after its request had timed
+	// out, without a call of Received.
 	h.Received(e.Source)
 	return answer{status: http.StatusOK, verdict: string(was)}
 }

@@ -9,8 +9,8 @@ import (
 // linesEach is the maximum number of lines per second.
 const linesEach = 10
 
-// sampled is a rate-limited log. It writes the first lines of each second, and later the number of
-// lines that it omitted.
+// sampled is a rate-limited log. It writes the first lines of each second, and before the next line the
+// number of lines that it omitted.
 type sampled struct {
 	log *slog.Logger
 

@@ -20,7 +20,7 @@ const (
 	Held         Kind = "held"         // a stream waits for a decision of a person
 	Drift        Kind = "drift"        // a source has changed
 	Signature    Kind = "signature"    // deliveries are refused because their signatures do not match
-	Contradicted Kind = "contradicted" // rows are missing, according to the API's own total
+	Contradicted Kind = "contradicted" // records are missing, according to the API's own total
 	Access       Kind = "access"       // many wrong tokens were tried at the dashboard
 	Grant        Kind = "grant"        // a sign-in cannot be used, or its renewal fails
 )
@@ -50,12 +50,12 @@ type condition struct {
 // troubles are the problems of a topic by stream; the key "" is the run itself.
 type troubles map[string]condition
 
-// driftLasts is how long an alert about drift stays. A drift is seen only once, because the next run
-// compares with the data of the run that saw it.
+// driftLasts is how long an alert about drift stays. Only one run reports a drift, because the next run
+// compares with the data of that run.
 const driftLasts = 24 * time.Hour
 
-// signature returns a text that changes if the streams or their reasons change. Changes of digits in
-// the reasons do not change it. Without problems it is "".
+// signature returns a text that identifies the streams with problems and their reasons. If only digits in the
+// reasons change, the signature stays the same. Without problems it is "".
 func (ts troubles) signature() string {
 	if len(ts) == 0 {
 		return ""

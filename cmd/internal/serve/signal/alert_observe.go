@@ -31,7 +31,7 @@ func (a *Alerts) Observe(n serve.Notice) {
 	case serve.RunEnded:
 		a.runEnded(n)
 	case serve.RunLate:
-		if tp := ofPipeline(n.Pipeline, Late); len(a.matter[tp]) == 0 { // the reason names a different run each time, so only the first counts
+		if tp := ofPipeline(n.Pipeline, Late); len(a.matter[tp]) == 0 { // keep the first reason: each reason names another run
 			a.raise(tp, itemRun, n.Why)
 		}
 	case serve.DeltasApplied:
@@ -47,7 +47,7 @@ func (a *Alerts) Observe(n serve.Notice) {
 	}
 }
 
-// access counts wrong tokens at the daemon's own routes. A few are typing errors; many in a
+// access counts wrong tokens at the daemon's own routes. A few wrong tokens are typing errors. Many in a
 // short time are attempts to guess a token.
 func (a *Alerts) access(n serve.AccessRefused) {
 	r, now := a.wrongTokens, time.Now()
@@ -79,7 +79,7 @@ func keptOut(err error) bool {
 func (a *Alerts) runEnded(n serve.RunEnded) {
 	r := n.Report
 	if r.Status == pipeline.StatusStopped || keptOut(n.Err) && len(r.Streams) == 0 {
-		return // the run established nothing
+		return // the run shows neither a failure nor that an earlier one is resolved
 	}
 	if n.Err == nil && n.Over {
 		a.clear(ofPipeline(n.Pipeline, Late), itemRun)
@@ -102,8 +102,8 @@ func runFailure(n serve.RunEnded) error {
 	return nil
 }
 
-// streamEnded raises and clears alerts as far as the stream's report allows. A stream that was
-// parked or stopped does not show whether an earlier failure is resolved.
+// streamEnded raises and clears alerts about a stream that has ended. If the stream was parked or stopped,
+// its report does not show whether an earlier failure is resolved, so the alert about that stays.
 func (a *Alerts) streamEnded(name string, s pipeline.StreamReport) {
 	item := s.Stream
 	if s.Destination != "" {
@@ -145,8 +145,8 @@ func reason(s pipeline.StreamReport) string {
 	return s.Reasons
 }
 
-// A few refused deliveries come from strangers who try the address. Many in a short time mean that the
-// secret was changed on one side only.
+// A few refused deliveries may come from strangers who try the address. Many in a short time usually mean
+// that the secret was changed at the source or in the configuration, but not at both.
 const (
 	refusedMany = 10
 	refusedIn   = 10 * time.Minute
@@ -185,14 +185,14 @@ func (a *Alerts) webhook(n serve.WebhookSeen) {
 		r.reasons[n.Verdict]++
 		r.total++
 		r.inARow++
-		if r.total == refusedMany || r.inARow == refusedMany { // otherwise only count, so that a flood is cheap
+		if r.total == refusedMany || r.inARow == refusedMany { // other deliveries are only counted, so that a flood costs little
 			a.refused(n.Source, r)
 		}
 	}
 }
 
-// refused raises the alert about many refused deliveries. If all are refused, the alert says what to
-// do. The data is complete even so, because regular runs load it.
+// refused raises the alert about many refused deliveries. If all are refused, the alert says what to do. No
+// data is lost, because regular runs load the changes too.
 func (a *Alerts) refused(source string, r *refusals) {
 	reasons := strings.Join(slices.Sorted(maps.Keys(r.reasons)), ", ")
 	why := fmt.Sprintf("some deliveries are refused, others are accepted: %s", reasons)

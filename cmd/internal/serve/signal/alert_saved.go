@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// savedName is the note in which the alerts are stored.
+// savedName is the name under which the alerts are stored as a note in the state: see state.Notes.
 const savedName = "alerts.json"
 
 // saved is the content of the note.

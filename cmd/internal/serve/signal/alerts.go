@@ -13,11 +13,11 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Alerts sends messages about problems that need a person. It keeps the current problems, and for each
-// target the last message about them. It sends a message when a problem begins, changes or is
-// resolved. The problems and the last messages are stored, so that they survive the process. Problems
-// that begin within the digest window share one message. A target gets at most one message per quiet
-// time about one topic. A problem that is resolved before the target can be reached is not reported.
+// Alerts sends messages about problems that need a person. It sends a message when a problem begins, changes
+// or is resolved. It stores the current problems, and for each target the last message about each topic, so
+// that a restart repeats no message. Problems that begin within the digest time share one message. About one
+// topic a target gets at most one message per quiet time. If a problem is resolved before the target can be
+// reached, the target gets no message about it.
 //
 // Observe never waits for a target. Alerts is safe for concurrent use.
 type Alerts struct {
@@ -26,7 +26,7 @@ type Alerts struct {
 	log    *slog.Logger
 	redact func(string) string
 	count  func(k Kind, outcome string)
-	send   func(url wire.Secret, text string) error // blocks; Run may abandon a call
+	send   func(url wire.Secret, text string) error // blocks; Run may return during a call
 
 	wake chan struct{}
 
@@ -55,7 +55,7 @@ const (
 	// DefaultDigest is how long an alert waits for others to join its message.
 	DefaultDigest = 30 * time.Second
 
-	quiet        = 15 * time.Minute // between two messages to one target about one topic
+	quiet        = 15 * time.Minute // minimum time between two messages to one target about one topic
 	firstRetry   = 15 * time.Second
 	lastRetry    = 30 * time.Minute
 	sendTimeout  = 30 * time.Second
@@ -98,7 +98,7 @@ func OpenAlerts(ctx context.Context, o AlertOptions) (*Alerts, error) {
 	return a, nil
 }
 
-// Run sends alerts until ctx ends. Messages that are still due then are sent by the next process.
+// Run sends alerts until ctx ends. The next process sends the messages that are still due then.
 func (a *Alerts) Run(ctx context.Context) {
 	done := make(chan delivery)
 	left := make(chan struct{})
@@ -108,7 +108,7 @@ func (a *Alerts) Run(ctx context.Context) {
 		a.save(ctx)
 		wait := a.dispatch(func(d delivery) {
 			onWay++
-			go func() { // send takes no context, see stop
+			go func() { // send cannot be cancelled: see stop
 				d.err = a.send(d.url, d.text)
 				select {
 				case done <- d:
@@ -132,8 +132,8 @@ func (a *Alerts) Run(ctx context.Context) {
 	}
 }
 
-// stop waits at most stopPatience for messages in flight. After that they are abandoned; each then
-// uses only a connection until the process ends.
+// stop waits for messages in flight, but at most stopPatience. After that it no longer waits for their
+// outcome; each still uses a connection until the process ends.
 func (a *Alerts) stop(ctx context.Context, done chan delivery, onWay int) {
 	defer a.save(ctx)
 	patience := time.NewTimer(stopPatience)
@@ -319,7 +319,7 @@ func (a *Alerts) raise(tp topic, item, why string) {
 	at, why := time.Now(), clip(neutral(a.redact(why)), mostWhy)
 	if was, ok := ts[item]; ok && tp.Kind != Drift {
 		if withoutDigits(was.Why) == withoutDigits(why) {
-			return // do not write the note for a repeated failure
+			return // a repeated failure with the same reason changes nothing, so the note is not written
 		}
 		at = was.At
 	}

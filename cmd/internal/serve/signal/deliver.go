@@ -37,7 +37,7 @@ func CheckTarget(u wire.Secret) error {
 		return fmt.Errorf("%s: not a URL", service)
 	}
 	if base == "matrix" {
-		return nil // Locate would sign in
+		return nil // the check below would sign in to this service
 	}
 	if _, err := (&router.ServiceRouter{}).Locate(u.Reveal()); err != nil {
 		return fmt.Errorf("%s: the URL does not have the form that the service requires", service)
@@ -71,8 +71,8 @@ func deliver(u wire.Secret, text string) error {
 	}
 }
 
-// concealed returns err without any part of the URL. Services quote the URL in errors, and which part
-// of it is secret depends on the service. // Invariant 5
+// concealed returns err without any part of the URL. It is needed because services quote the URL in errors.
+// Which part of the URL is secret depends on the service. // Invariant 5
 func concealed(err error, u wire.Secret) error {
 	secrets := []wire.Secret{u}
 	if p, bad := url.Parse(u.Reveal()); bad == nil {

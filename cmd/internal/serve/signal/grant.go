@@ -10,8 +10,8 @@ import (
 
 // When a sign-in raises an alert.
 const (
-	grantFails = 5 * time.Minute // after renewals have failed for this long
-	grantEnds  = 24 * time.Hour  // before the end of a sign-in without a refresh token
+	grantFails = 5 * time.Minute // renewals have failed for this long
+	grantEnds  = 24 * time.Hour  // a sign-in without a refresh token ends within this time
 )
 
 // grants raises and clears alerts according to the current state of the sign-ins. Alerts of removed

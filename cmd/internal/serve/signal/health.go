@@ -13,9 +13,9 @@ import (
 )
 
 // Health serves /healthz (liveness) and /readyz (readiness): 200 or 503, with the outcome of each
-// check as JSON. Liveness is for supervisors that restart the process, readiness for load balancers. A
-// full disk, for example, is no reason to restart. The routes need no token, so the response has only
-// fixed words. The errors are in the log, each once until it changes. // Invariant 5
+// check as JSON. Liveness is for supervisors that restart the process, readiness for load balancers. For
+// example, a full disk makes the process not ready, but a restart would not help. The routes need no token,
+// so the response has only fixed words. The log has each error once, and again when it changes. // Invariant 5
 type Health struct {
 	alive  Check
 	log    *slog.Logger
@@ -28,7 +28,7 @@ type Health struct {
 // Check is one condition of readiness.
 type Check struct {
 	Name  string
-	Ready func(context.Context) error // returns nil if ready; must return quickly
+	Ready func(context.Context) error // returns nil if the condition holds; must return quickly
 }
 
 // checkTimeout bounds all checks of one request.

@@ -20,9 +20,9 @@ import (
 )
 
 // Lineage sends OpenLineage run events, of the version in lineageSchema: START when a run begins, and
-// COMPLETE, FAIL or ABORT when it ends. The last event has the streams that the run read and the
-// tables that it filled. Events wait in a bounded queue. If the queue is full or the collector does
-// not respond, events are dropped and a line is logged; a run never waits. Lineage is safe for
+// COMPLETE, FAIL or ABORT when it ends. The last event lists the streams that the run read and the tables
+// that it filled. Events wait in a bounded queue. If the queue is full or the collector does not respond,
+// events are dropped and a line is logged. A run never waits for the collector. Lineage is safe for
 // concurrent use.
 type Lineage struct {
 	o     LineageOptions
@@ -126,7 +126,7 @@ func (l *Lineage) event(kind, name, run string, at time.Time) runEvent {
 	}
 }
 
-// ended returns the event for the end of a run. It names the streams that were read to their end, and
+// ended returns the event for the end of a run. The event names the streams that were read completely, and
 // their tables, even if the run as a whole is partial.
 func (l *Lineage) ended(n serve.RunEnded) runEvent {
 	kind, why := lineageOutcome(n)
@@ -198,7 +198,7 @@ func (l *Lineage) offer(e runEvent) {
 	}
 }
 
-// Run sends events until ctx ends, then spends at most lineageFlush on the queued ones.
+// Run sends events until ctx ends, and then sends the queued events for at most lineageFlush.
 func (l *Lineage) Run(ctx context.Context) {
 	client := &http.Client{Timeout: lineageTimeout}
 	defer client.CloseIdleConnections()

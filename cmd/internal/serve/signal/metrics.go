@@ -50,8 +50,8 @@ type Rate struct {
 	Waits           time.Duration // time until the next request may be sent; 0 if it may be sent now
 }
 
-// Inbox describes the events of a source in the inbox: those that are not applied in every destination
-// yet.
+// Inbox describes the events of a source in the inbox, which are those that are not yet applied in every
+// destination.
 type Inbox struct {
 	Source string
 	Bytes  int64
@@ -72,8 +72,8 @@ var (
 	requestBuckets = []float64{.025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 )
 
-// NewMetrics returns the metrics of a process in a registry of their own. It calls read at each
-// scrape; read must return quickly and may be nil.
+// NewMetrics returns the metrics of a process, in a registry of their own. Each scrape calls read, which must
+// return quickly. read may be nil.
 func NewMetrics(b Build, read func() Reading) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.makeRuns()

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// neutral makes a text safe for a message. Errors quote text from a source, and chat services act on
-// some of it. They notify everyone for @channel, turn addresses into links, and render markup. neutral
-// replaces such characters by similar ones, and each dot in an address by (.).
+// neutral makes a text safe for a message. Errors quote text from a source, and chat services act on some
+// texts: they notify everyone for @channel, turn addresses into links, and render markup. neutral replaces
+// such characters by similar ones, and each dot in an address by (.).
 func neutral(text string) string {
 	text = strings.Map(inert, text)
 	text = strings.NewReplacer("://", "(:)//", "](", "] (").Replace(text)
@@ -53,7 +53,7 @@ func isAddress(name string) bool {
 	if strings.HasPrefix(name, "www.") || strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }) {
 		return true
 	}
-	for name != "" { // evil.com.crm contains an address, too
+	for name != "" { // the beginning may be an address too, as in evil.com.crm
 		if suffix, icann := publicsuffix.PublicSuffix(name); icann && suffix != name {
 			return true
 		}

@@ -13,10 +13,10 @@ var _ serve.Observer = (*Metrics)(nil)
 
 // The outcomes of a slot.
 const (
-	slotRan     = "ran"     // at its time
-	slotLate    = "late"    // ran after its time
-	slotSkipped = "skipped" // not run, on purpose or because another run covers it
-	slotMissed  = "missed"  // not run, unintentionally
+	slotRan     = "ran"     // its run began in time
+	slotLate    = "late"    // its run began late
+	slotSkipped = "skipped" // it was not run, on purpose or because another run covers it
+	slotMissed  = "missed"  // it was not run, unintentionally
 )
 
 // Observe counts n.
@@ -106,7 +106,7 @@ func (m *Metrics) runEnded(n serve.RunEnded) {
 	if n.Err != nil && len(r.Streams) == 0 {
 		status = pipeline.StatusFailed
 		if keptOut(n.Err) {
-			status = pipeline.StatusPartial // another process has the lock, or the daemon stops
+			status = pipeline.StatusPartial // another process has the lock, or the daemon is stopping
 		}
 	}
 	m.ranSlot(n)

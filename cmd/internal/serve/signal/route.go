@@ -33,7 +33,7 @@ type PipelineRoute struct {
 
 func (r Routing) digest() time.Duration { return cmp.Or(r.Digest, DefaultDigest) }
 
-// of returns the route of a topic; false if its pipeline or source no longer exists.
+// of returns the route of a topic. It returns false if the topic's pipeline or source no longer exists.
 func (r Routing) of(tp topic) (Route, bool) {
 	if name, ok := strings.CutPrefix(tp.Subject, "pipeline "); ok {
 		p, known := r.Pipelines[name]
@@ -56,15 +56,15 @@ func (r Routing) reaches(tp topic, id string) bool {
 		slices.ContainsFunc(route.To, func(u wire.Secret) bool { return targetID(u) == id })
 }
 
-// targetID returns a name for a target. It is used where the URL, a secret, must not appear. The name
-// has the service and 16 bits of a digest of the URL, too few to find a token by trying.
+// targetID returns a name for a target, for use where the URL, which is a secret, must not appear. The name
+// consists of the service and 16 bits of a digest of the URL, which are too few to find out the URL by trying.
 func targetID(u wire.Secret) string {
 	sum := sha256.Sum256([]byte(u.Reveal()))
 	return Service(u) + "-" + hex.EncodeToString(sum[:2])
 }
 
-// Route replaces the routing. Targets that the new routing does not have are dropped. So are alerts of
-// pipelines, streams and sources that it does not have.
+// Route replaces the routing. It drops targets that the new routing does not have, and alerts about
+// pipelines, streams and sources that the new routing does not have.
 func (a *Alerts) Route(r Routing) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

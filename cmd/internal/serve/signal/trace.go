@@ -22,8 +22,8 @@ import (
 
 // Traces sends OpenTelemetry traces of runs. A run has a span, with a span below it for each stream.
 // Below that, each commit and each outcome in a destination has a span. Spans are sent in batches from
-// a bounded queue. If the queue is full, spans are dropped; a run never waits. Traces is safe for
-// concurrent use.
+// a bounded queue. If the queue is full, spans are dropped. A run never waits. Traces is safe for concurrent
+// use.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
@@ -35,8 +35,8 @@ type Traces struct {
 
 // TraceOptions configure Traces.
 type TraceOptions struct {
-	// URL is the collector's; /v1/traces is added unless the URL ends in it. If it is "", the
-	// variables of OpenTelemetry apply, for example OTEL_EXPORTER_OTLP_ENDPOINT.
+	// URL is the address of the collector. Unless it ends in /v1/traces, that is added. If URL is "", the
+	// environment variables of OpenTelemetry apply, for example OTEL_EXPORTER_OTLP_ENDPOINT.
 	URL     string
 	Token   wire.Secret
 	Version string
@@ -54,8 +54,8 @@ type runTrace struct {
 type streamTrace struct {
 	ctx          context.Context //nolint:containedctx // as in runTrace: the parent span
 	span         trace.Span
-	since        time.Time // time of the last commit, or of the beginning
-	pages, bytes int64     // read after since
+	since        time.Time // time of the last commit, or else when the stream began
+	pages, bytes int64     // how much was read after since
 	last         time.Time // time of the last event
 	began        time.Time
 }
@@ -140,7 +140,7 @@ func (t *Traces) step(r *runTrace, e pipeline.Event) {
 	}
 }
 
-// landed records the span of a stream's outcome in one destination.
+// landed records a span for the outcome of a stream in one destination.
 func (t *Traces) landed(s *streamTrace, r pipeline.StreamReport, now time.Time) {
 	_, span := t.tracer.Start(s.ctx, "destination", trace.WithTimestamp(s.began), trace.WithAttributes(
 		attribute.String("penstock.destination", r.Destination), attribute.String("penstock.status", string(r.Status)), attribute.String("penstock.verdict", string(r.Verdict)),
@@ -166,7 +166,7 @@ func (t *Traces) end(r *runTrace, n serve.RunEnded) {
 	r.span.End(trace.WithTimestamp(n.At))
 }
 
-// deltas records the span of an application of webhook events that applied some or failed.
+// deltas records a span for an application of webhook events, if it applied an event or failed.
 func (t *Traces) deltas(n serve.DeltasApplied) {
 	if n.Deltas.Applied == 0 && n.Err == nil {
 		return

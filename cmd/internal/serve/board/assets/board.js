@@ -1,5 +1,5 @@
-// Keeps the living parts of a page up to date. Whatever it does, a reload does as
-// well: without it the page is whole, and loads itself again now and then.
+// Keeps the parts of a page with the attribute data-live up to date. Without this
+// script the page is complete too, and reloads itself from time to time.
 "use strict";
 
 (() => {
@@ -7,8 +7,8 @@
   const light = document.getElementById("live");
   if (!page || !light) return;
 
-  const restAfter = 1500; // between two looks, however much happens
-  const lookEvery = 30000; // ages and rates move although nothing happens
+  const restAfter = 1500; // minimum time between two requests
+  const lookEvery = 30000; // ages and rates change even without an event
   let looking = false, again = false, timer = 0;
 
   const say = (state, words) => {
@@ -18,8 +18,8 @@
     light.textContent = words;
   };
 
-  // The answer is parsed as a document of its own: no text becomes markup here,
-  // and nothing in it runs.
+  // The response is parsed as a separate document, so no text of it becomes
+  // markup of this page, and no script in it runs.
   const fetchPage = () => new Promise((done, fail) => {
     const ask = new XMLHttpRequest();
     ask.open("GET", location.href);
@@ -35,7 +35,7 @@
     return at && part.contains(at) && (at.matches("input, select, textarea") || part.querySelector("button:active"));
   };
 
-  // A place that a person is at is found again by its words and its address.
+  // After a replacement, the focused element is found again by its text and its URL.
   const placeOf = (part) => {
     const at = document.activeElement;
     if (!at || !part.contains(at) || !at.matches("a, button, summary, [tabindex]")) return null;
@@ -93,7 +93,7 @@
     events.addEventListener("reset", look);
     events.onerror = () => {
       say("off", "not live");
-      if (events.readyState !== EventSource.CLOSED) return; // it tries again by itself
+      if (events.readyState !== EventSource.CLOSED) return; // the browser reconnects by itself
       setTimeout(follow, lookEvery);
     };
     addEventListener("pagehide", () => events.close(), { once: true });
