@@ -33,7 +33,7 @@ func TestFullDisk(t *testing.T) {
 	for size := int64(0); ; size += 16 << 10 {
 		full.leave(size)
 		err := put(t.Context(), t, d, "run000000002", "a", "b", leadRows("run000000002", "v2", 5000))
-		d.detachIdle() // it may have to checkpoint, also without room
+		d.detachIdle() // this may have to checkpoint, even without room
 		if err == nil {
 			break
 		}
@@ -53,7 +53,7 @@ func TestFullDisk(t *testing.T) {
 	require.Equal(t, "v2", rows[0])
 }
 
-// TestFullDiskOfFirstCommit does the same for a file that does not exist yet.
+// TestFullDiskOfFirstCommit is like TestFullDisk, for a file that does not exist yet.
 func TestFullDiskOfFirstCommit(t *testing.T) {
 	dir := smallDisk(t, "4m")
 	full := fillDisk(t, dir)
@@ -75,7 +75,7 @@ func TestFullDiskOfFirstCommit(t *testing.T) {
 	require.Len(t, namesOf(t, path), 1000)
 }
 
-// TestFullDiskOfPublish does the same for a published copy.
+// TestFullDiskOfPublish is like TestFullDisk, for a published copy.
 func TestFullDiskOfPublish(t *testing.T) {
 	r := newPublishRig(t)
 	r.load("v1")

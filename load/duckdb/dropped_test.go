@@ -66,7 +66,7 @@ func TestDroppedFamilyTable(t *testing.T) {
 	}
 }
 
-// The source gets a field whose name a user has already given to a column.
+// A new field of the source needs a column name that a user has already given to a column.
 func TestColumnNameTaken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "theirs.duckdb")
 	d := openTest(t, path, Options{})

@@ -52,7 +52,7 @@ func TestFileModes(t *testing.T) {
 			d.detachIdle()
 			requireMode(t, path, c.want)
 			require.NoError(t, put(t.Context(), t, d, "run000000003", from, "run000000003", leadRows("run000000003", "run000000003", 3)))
-			d.detachIdle() // without a change of tables, which keeps the log
+			d.detachIdle() // no table has changed, so the log stays
 			requireMode(t, path+".wal", c.want)
 			require.NoError(t, d.Publish(t.Context(), reader))
 			requireMode(t, reader, c.wantCopy)

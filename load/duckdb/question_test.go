@@ -78,7 +78,8 @@ func TestReadOnlyQueries(t *testing.T) {
 	require.Equal(t, before, files(t, filepath.Dir(path)))
 }
 
-// A query on a file that a killed process left with a log sees what the log holds, and changes neither.
+// A killed process has left a file with a log. A query sees the commits in the log, and changes neither the file nor
+// the log.
 func TestQueryAfterKill(t *testing.T) {
 	d, path := asked(t)
 	e, release, err := d.acquire(t.Context(), writing)

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// A view exists for every program that opens the file, under any database name. A second request replaces it. It is
-// recorded once, and nothing of other users is touched.
+// A view exists for every program that opens the file, under any database name. A second request replaces the view. The
+// view is recorded once, and nothing of other users is changed.
 func TestView(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "view.duckdb")
 	d := openTest(t, path, Options{})

@@ -108,7 +108,7 @@ type head struct {
 	*parquet.Head                          // nil: no commit yet; in shared tables, none of this source
 	tables        map[string]int64         // current snapshot IDs of the stream's tables, by name
 	sources       map[string]*parquet.Head // last commits of the sources that share the tables; nil: not shared
-	number        int64                    // number of commits so far
+	number        int64                    // number of commits so far, of all sources
 	at            string                   // location of the metadata; "": the stream does not exist
 }
 
@@ -186,8 +186,8 @@ func (c *catalog) Head(ctx context.Context, stream, source string) (*parquet.Hea
 	return h.Head, nil
 }
 
-// Named implements [parquet.Catalog]. It lists all metadata files and manifest lists, but only those
-// Iceberg manifests that the oldest snapshot uses. Later ones have a number above Names.Upto.
+// Named implements [parquet.Catalog]. It lists all metadata files and manifest lists, but only those Iceberg manifests
+// that the oldest snapshot uses. The names of later manifests begin with a number above Names.Upto.
 func (c *catalog) Named(ctx context.Context, stream string) (map[string]parquet.Names, error) {
 	h, err := c.headOf(ctx, stream, "")
 	if err != nil || h.at == "" {

@@ -26,25 +26,25 @@ type commit struct {
 	*catalog
 	spec      parquet.Commit
 	head      *head
-	number    int64            // number of the commit, which begins the names of the files written for it
+	number    int64            // number of the commit; the names of the files written for it begin with this number
 	snapshots map[string]int64 // new snapshot IDs of the tables, by name
 	made      map[string]known
 }
 
 // Commit implements [parquet.Catalog].
-func (c *catalog) Commit(ctx context.Context, of parquet.Commit) error {
-	if of.Source == "" {
-		_, err := c.attempt(ctx, of)
+func (c *catalog) Commit(ctx context.Context, spec parquet.Commit) error {
+	if spec.Source == "" {
+		_, err := c.attempt(ctx, spec)
 		return err
 	}
-	turn := c.commitLock(of.Stream)
+	turn := c.commitLock(spec.Stream)
 	select {
 	case turn <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	defer func() { <-turn }()
-	return c.commitShared(ctx, of)
+	return c.commitShared(ctx, spec)
 }
 
 // commitLock returns the semaphore that a commit of this process to the stream holds.
@@ -66,19 +66,19 @@ const (
 // commitShared repeats a commit as long as other sources commit first. Each attempt starts from the
 // present tables. It uses the data files that are already written, and keeps everything that others
 // have committed. // Invariant 15
-func (c *catalog) commitShared(ctx context.Context, of parquet.Commit) error {
+func (c *catalog) commitShared(ctx context.Context, spec parquet.Commit) error {
 	begun := time.Now()
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		at, err := c.attempt(ctx, of)
+		at, err := c.attempt(ctx, spec)
 		if err == nil {
 			return nil
 		}
-		now, asked := c.pointers.locate(ctx, parquet.HeadTable(of.Stream))
+		now, asked := c.pointers.locate(ctx, parquet.HeadTable(spec.Stream))
 		if asked != nil || now == at {
 			return err // no other commit came first
 		}
 		if time.Since(begun) > patience {
-			return fmt.Errorf("cannot commit to the tables of %s, to which other sources keep committing: %w", of.Stream, err)
+			return fmt.Errorf("cannot commit to the tables of %s, to which other sources keep committing: %w", spec.Stream, err)
 		}
 		select {
 		case <-time.After(wait/2 + rand.N(wait)):
@@ -90,15 +90,15 @@ func (c *catalog) commitShared(ctx context.Context, of parquet.Commit) error {
 
 // attempt tries to commit once. It returns the location of the head table's metadata from which it
 // started.
-func (c *catalog) attempt(ctx context.Context, of parquet.Commit) (at string, err error) {
+func (c *catalog) attempt(ctx context.Context, spec parquet.Commit) (at string, err error) {
 	all, err := c.pointers.all(ctx)
 	if err != nil {
 		return "", err
 	}
-	at = all[parquet.HeadTable(of.Stream)]
-	h, err := c.head(ctx, of.Stream, of.Source, at)
+	at = all[parquet.HeadTable(spec.Stream)]
+	h, err := c.head(ctx, spec.Stream, spec.Source, at)
 	if err == nil {
-		err = h.checkPlacement(of.Source)
+		err = h.checkPlacement(spec.Source)
 	}
 	if err != nil {
 		return at, err
@@ -108,15 +108,15 @@ func (c *catalog) attempt(ctx context.Context, of parquet.Commit) (at string, er
 		last = &parquet.Head{}
 	}
 	switch {
-	case last.ID == of.ID:
-		return at, nil // it was made; only the answer was lost. Invariant 1
-	case last.ID != of.Parent:
-		return at, fmt.Errorf("%w: another process has committed to %s", state.ErrMoved, of.Stream)
-	case h.othersMoved(of):
+	case last.ID == spec.ID:
+		return at, nil // this commit was made before; only the answer was lost. Invariant 1
+	case last.ID != spec.Parent:
+		return at, fmt.Errorf("%w: another process has committed to %s", state.ErrMoved, spec.Stream)
+	case h.othersMoved(spec):
 		return at, parquet.ErrConcurrentSource
 	}
-	w := &commit{catalog: c, spec: of, head: h, number: of.Sequence, snapshots: map[string]int64{}}
-	if of.Source != "" {
+	w := &commit{catalog: c, spec: spec, head: h, number: spec.Sequence, snapshots: map[string]int64{}}
+	if spec.Source != "" {
 		w.number = h.number + 1
 		maps.Copy(w.snapshots, h.tables)
 	}
@@ -184,7 +184,7 @@ func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*ed
 	return nextEdition(t, w.spec, at, meta)
 }
 
-// writeTable writes the new metadata of a table. It is called for the head table last.
+// writeTable writes the new metadata of a table. It is called for the head table last, with heads set.
 func (w *commit) writeTable(ctx context.Context, e *edition, heads bool) error {
 	if e.base == nil || heads || len(e.t.Added)+len(e.t.Removed) > 0 {
 		if err := w.snapshot(ctx, e, heads); err != nil {

@@ -131,7 +131,7 @@ func (e *edition) evolve() error {
 	return nil
 }
 
-// keepComments keeps the comments of columns that penstock has not written. // Invariant 16
+// keepComments keeps the column comments that users have written. // Invariant 16
 func (e *edition) keepComments(want *iceberg.Schema) *iceberg.Schema {
 	fields := want.Fields()
 	for i, f := range fields {

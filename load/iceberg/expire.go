@@ -51,9 +51,9 @@ func (w *commit) needed(all []table.Snapshot) map[int64]bool {
 // the metadata, and a thousand sources soon make a thousand of them.
 const manySnapshots = 100
 
-// neededOfAll returns the IDs of the snapshots of a shared table whose files all exist. The first is
-// the last snapshot that the commit's source made up to its oldest kept commit. Earlier snapshots may
-// need files that the source removes.
+// neededOfAll returns the IDs of the snapshots of a shared table whose files all exist, at most manySnapshots. They
+// begin with the snapshot of the oldest commit that the commit's source keeps. Earlier snapshots may need files that
+// this source removes.
 func (w *commit) neededOfAll(e *edition, all []table.Snapshot) map[int64]bool {
 	first := max(0, len(all)-manySnapshots)
 	switch {

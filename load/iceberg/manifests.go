@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// manyManifests is the number of manifests that a source may have in a snapshot. When it is reached,
-// they are merged into one.
+// manyManifests is the number of manifests that a source may have in a snapshot. If a source has so many, the next
+// commit merges them into one.
 const manyManifests = 16
 
 // list reads the manifest list of a snapshot.
@@ -164,8 +164,8 @@ func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestF
 	return kept, nil
 }
 
-// successors returns the entries of a manifest for the manifest that replaces it. The number n is that
-// of the entries that are marked as deleted.
+// successors returns the entries of a manifest for the manifest that replaces it. It marks the entries of removed files
+// as deleted, and returns their number n.
 func (w *commit) successors(ctx context.Context, m iceberg.ManifestFile, id int64, gone map[string]bool) (out []iceberg.ManifestEntry, n int, err error) {
 	text, err := w.read(ctx, m.FilePath())
 	if err != nil {

@@ -30,8 +30,8 @@ type pointers struct {
 	namespace string
 }
 
-// swap is the change of a table's pointer from one location to another. It happens only if the pointer
-// is still the first one.
+// swap is the change of a table's pointer from one location to another. It happens only if the pointer still is the
+// location from.
 type swap struct {
 	table    string
 	from, to string // "": the table does not exist, or is dropped

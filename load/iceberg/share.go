@@ -41,9 +41,9 @@ func sourcesOf(meta table.Metadata) (map[string]*parquet.Head, error) {
 }
 
 // headsOf returns the properties that a commit sets.
-func headsOf(of parquet.Commit) (iceberg.Properties, error) {
+func headsOf(spec parquet.Commit) (iceberg.Properties, error) {
 	out := iceberg.Properties{}
-	for _, c := range append([]parquet.Commit{of}, of.OtherSources...) {
+	for _, c := range append([]parquet.Commit{spec}, spec.OtherSources...) {
 		text, err := json.Marshal(parquet.Head{ID: c.ID, Manifest: c.Manifest})
 		if err != nil {
 			return nil, err
@@ -53,31 +53,31 @@ func headsOf(of parquet.Commit) (iceberg.Properties, error) {
 	return out, nil
 }
 
-// othersMoved reports whether another source has committed since of.LastCommits was read. // Invariant 13
-func (h *head) othersMoved(of parquet.Commit) bool {
-	if of.LastCommits == nil {
+// othersMoved reports whether another source has committed since spec.LastCommits was read. // Invariant 13
+func (h *head) othersMoved(spec parquet.Commit) bool {
+	if spec.LastCommits == nil {
 		return false
 	}
 	for source, last := range h.sources {
-		if source != of.Source && of.LastCommits[source] != last.ID {
+		if source != spec.Source && spec.LastCommits[source] != last.ID {
 			return true
 		}
 	}
 	return false
 }
 
-// combined returns the tables of a commit, together with those of the commits in of.OtherSources. The head
+// combined returns the tables of a commit, together with those of the commits in spec.OtherSources. The head
 // table comes last.
-func combined(of parquet.Commit) []parquet.TableFiles {
-	if of.OtherSources == nil {
-		return of.Tables
+func combined(spec parquet.Commit) []parquet.TableFiles {
+	if spec.OtherSources == nil {
+		return spec.Tables
 	}
-	out := append([]parquet.TableFiles{}, of.Tables...)
+	out := append([]parquet.TableFiles{}, spec.Tables...)
 	at := map[string]int{}
 	for i, t := range out {
 		at[t.Name] = i
 	}
-	for _, c := range of.OtherSources {
+	for _, c := range spec.OtherSources {
 		for _, t := range c.Tables {
 			i, ok := at[t.Name]
 			if !ok {
@@ -91,9 +91,9 @@ func combined(of parquet.Commit) []parquet.TableFiles {
 	return out
 }
 
-// mergeColumns returns the live columns of the table, followed by the new columns of the commit. If the
-// type of a column does not fit the table's type, the commit's type is used if t.Reset is set; otherwise
-// mergeColumns returns a [parquet.Disagreement].
+// mergeColumns returns the live columns of the table, followed by the new columns of the commit. If the type of a
+// column does not fit the table's type, the commit's type is used if t.Reset is set; otherwise mergeColumns returns a
+// [parquet.Disagreement]. It also returns an error if two columns have the same field ID.
 func mergeColumns(t parquet.TableFiles, live, want *iceberg.Schema) (*iceberg.Schema, error) {
 	fields := append([]iceberg.NestedField{}, live.Fields()...)
 	var apart []arrow.Field
@@ -108,11 +108,11 @@ func mergeColumns(t parquet.TableFiles, live, want *iceberg.Schema) (*iceberg.Sc
 		case t.Reset:
 			fields[i] = w
 		default:
-			of, err := latticeOf(fields[i].Type)
+			spec, err := latticeOf(fields[i].Type)
 			if err != nil {
 				return nil, fmt.Errorf("column %q: %w", w.Name, err)
 			}
-			apart = append(apart, schemas.Field(w.Name, of, ""))
+			apart = append(apart, schemas.Field(w.Name, spec, ""))
 		}
 	}
 	if apart != nil {
@@ -152,7 +152,7 @@ func sameID(fields []iceberg.NestedField) (a, b string, ok bool) {
 	return "", "", false
 }
 
-// wider returns that type of the two that holds the values of both. Both belong to the same field ID.
+// wider returns a type that holds the values of a and b, which are types of columns with the same field ID.
 func wider(a, b iceberg.Type) iceberg.Type {
 	switch x := a.(type) {
 	case iceberg.DecimalType:
@@ -185,8 +185,8 @@ func latticeOf(t iceberg.Type) (arrow.DataType, error) {
 	case iceberg.DecimalType:
 		return &arrow.Decimal128Type{Precision: int32(t.Precision()), Scale: int32(t.Scale())}, nil
 	case *iceberg.ListType:
-		of, err := latticeOf(t.Element)
-		return arrow.ListOf(of), err
+		spec, err := latticeOf(t.Element)
+		return arrow.ListOf(spec), err
 	}
 	return nil, fmt.Errorf("penstock does not write the type %s", t)
 }

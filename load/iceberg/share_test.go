@@ -149,7 +149,8 @@ func sharedFence(t *testing.T, warehouse place) {
 	require.EqualValues(t, "at 2", now)
 }
 
-// stopped returns a lake that calls *at once, when the next commit reaches the step.
+// stopped returns a lake. When a commit reaches the step, the lake sets *at to nil and calls the function that was
+// there.
 func stopped(t testing.TB, o Options, step string, at *func()) *parquet.Lake {
 	o.Step = func(name string) error {
 		if f := *at; f != nil && name == step {
@@ -325,8 +326,8 @@ func amid(t *testing.T, o Options, step string) {
 	require.Equal(t, want, counts(t, o))
 }
 
-// TestSharedTypesMeet lets a source commit while another source is about to commit widened rows of it.
-// The widening is repeated, and both commits are kept.
+// In TestSharedTypesMeet, the rows of one source are widened by a commit of another source, and the first source
+// commits just before that commit. The widening is repeated, and both commits are kept.
 func TestSharedTypesMeet(t *testing.T) { everywhere(t, sharedTypesMeet) }
 
 func sharedTypesMeet(t *testing.T, warehouse place) {

@@ -163,7 +163,7 @@ func (t *table) turn() {
 	t.rows = kept
 }
 
-// record stores changes in the table that users, and other destinations, read.
+// record stores changes in the table [load.Changes].
 func (x *tx) record(changes []load.Change) {
 	log := x.own(load.Changes)
 	for _, c := range changes {
@@ -175,7 +175,8 @@ func (x *tx) record(changes []load.Change) {
 }
 
 // forget clears the hash of the records to which the named table's rows with this hash belong, so that the next pass
-// writes them again. Children of records without a key are linked by hash only.
+// writes them again. If the records have no key, their child rows are linked by the hash, so forget clears it there
+// too.
 func (x *tx) forget(name, hash string) {
 	root, _, _ := strings.Cut(name, "__")
 	for n, t := range x.tables {
@@ -192,7 +193,7 @@ func (x *tx) forget(name, hash string) {
 	}
 }
 
-// shape casts the cells of a row from the columns from to those of the table.
+// shape casts the cells of the row r, which has the columns from, to the types of the columns to.
 func shape(r Row, from, to *arrow.Schema) Row {
 	out := Row{}
 	for _, f := range from.Fields() {

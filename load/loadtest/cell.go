@@ -99,7 +99,7 @@ func appendInstant(b *array.TimestampBuilder, text string) error {
 	return nil
 }
 
-// cell returns the canonical text of value i of a, a column of the lattice type t. ok is false for null.
+// cell returns the canonical text of value i of the column a, whose penstock type is t. For null it returns false.
 func cell(a arrow.Array, t arrow.DataType, i int) (text string, ok bool) {
 	if a.IsNull(i) {
 		return "", false

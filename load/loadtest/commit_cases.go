@@ -70,7 +70,7 @@ func testOwnTables(t *testing.T, d Driver) {
 }
 
 // testClock uses a clock that is years off from this machine's. All times that the destination records must come from
-// it.
+// this clock.
 func testClock(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	there := time.Date(2031, 2, 3, 4, 5, 6, 789012345, time.FixedZone("", 3600))
@@ -96,8 +96,8 @@ func testClock(t *testing.T, d Driver) {
 	near(load.Rejects.Name, "at")
 }
 
-// testOwnOrder writes one of penstock's own rows again in a later batch. These rows have no ordinals: the one written
-// last wins.
+// testOwnOrder writes one of penstock's own rows again in a later batch. These rows have no ordinals, so the row that
+// was written last is kept.
 func testOwnOrder(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	x := b.begin()
@@ -111,8 +111,8 @@ func testOwnOrder(t *testing.T, d Driver) {
 		d.Rows(t, b.dest, load.Runs.Name))
 }
 
-// testRejectsMetAgain writes the rejects of an unchanged source in one run after another. Each is one row, as written
-// by the last run. Another record, value or stream makes another row.
+// testRejectsMetAgain writes the rejects of an unchanged source in one run after another. Each reject is one row, as
+// written by the last run. Another record, value or stream makes another row.
 func testRejectsMetAgain(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	reject := func(run, stream, id, pointer string) Row {
@@ -362,8 +362,8 @@ func stepsOf(t *testing.T, d Driver) (steps []string) {
 	return slices.Clone(steps)
 }
 
-// everyStep makes the scenario's commit fail at each step in turn, by calling fail, and checks that it happened
-// completely or not at all.
+// everyStep makes the scenario's commit fail at each step in turn, by calling fail. Each time it checks that the commit
+// happened completely or not at all.
 func everyStep(t *testing.T, d Driver, fail func(cancel func()) error) {
 	steps := stepsOf(t, d)
 	require.NotEmpty(t, steps, "the destination has no named steps")

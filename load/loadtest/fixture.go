@@ -36,7 +36,8 @@ func root(name string, key []string, columns ...arrow.Field) schemas.Table {
 	return schemas.Table{Name: name, Key: key, Columns: arrow.NewSchema(append(columns, bookkeeping()...), nil)}
 }
 
-// hanging returns a child table whose parents have keys of type key. Deep child tables also have the root's key.
+// hanging returns a child table whose parents have keys of type key. If deep is set, it is the child of a child table,
+// and also has the root's key.
 func hanging(name string, key arrow.DataType, deep bool, columns ...arrow.Field) schemas.Table {
 	parent := key
 	if deep {
@@ -143,7 +144,7 @@ func (b *fixture) reopenWith(step func(string) error) {
 	b.Cleanup(func() { _ = dest.Close() })
 }
 
-// run starts another run and pass.
+// run makes the next commits belong to the only pass of the n-th run.
 func (b *fixture) run(n int) {
 	b.pass = load.Pass{Run: runID(n), Whole: true, Now: clockOf(runID(n), 0)}
 }
@@ -176,7 +177,7 @@ func (b *fixture) write(x load.Tx, puts ...put) {
 func (b *fixture) commit(s load.Sweep, puts ...put) load.Outcome {
 	b.Helper()
 	x := b.begin()
-	defer func() { _ = x.Rollback() }() // release it before others wait for it, in case a check fails
+	defer func() { _ = x.Rollback() }() // if a check fails, end the transaction before others wait for it
 	b.write(x, puts...)
 	out, err := x.Apply(b.Context(), s)
 	require.NoError(b, err)
@@ -204,7 +205,7 @@ func (b *fixture) when() string {
 	return ""
 }
 
-// rows returns the rows of a table with the cells that came from the source and the named columns.
+// rows returns the rows of a table, with the cells that came from the source and those of the named columns.
 func (b *fixture) rows(table string, and ...string) []Row {
 	b.Helper()
 	return plain(b.driver.Rows(b, b.dest, table), and...)

@@ -30,7 +30,7 @@ func newFollower(f family) *follower {
 	return out
 }
 
-// place identifies the rows of a table as the guide for followers describes.
+// place identifies a row of a table in the way that docs/following.md describes.
 func (f *follower) place(t schemas.Table, r Row) string {
 	key := r["id"]
 	if load.Child(t.Columns) {
@@ -74,8 +74,8 @@ func (f *follower) read(b *fixture) {
 	}
 }
 
-// testFollow has followers read between the commits of passes, with clocks that stop and go back, and with new
-// processes. No follower misses a row, and each commit has its own time.
+// In testFollow, followers read between the commits of passes. Clocks stop or go back, and other processes continue. No
+// follower misses a row, and each commit has its own time.
 func testFollow(t *testing.T, d Driver) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.History} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -167,7 +167,8 @@ func same(a, b map[string][]Row) bool {
 	return maps.EqualFunc(a, b, func(x, y []Row) bool { return slices.Equal(sorted(x), sorted(y)) })
 }
 
-// stamped checks the times of rows after a commit: unchanged rows keep theirs, all others have that of the commit.
+// stamped checks the times of rows after a commit. Unchanged rows keep their time, and all others have the time of the
+// commit.
 func (b *fixture) stamped(before, after map[string][]Row, at time.Time) {
 	b.Helper()
 	for table, rows := range after {

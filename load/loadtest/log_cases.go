@@ -83,7 +83,8 @@ func testLogKeyless(t *testing.T, d Driver) {
 	require.Empty(t, b.logged(3))
 }
 
-// testLogValues compares the log's documents, with values of each type, with the cells. A rollback must leave none.
+// testLogValues logs rows with values of each type, and compares the documents in the log with the cells of the rows. A
+// rollback must leave no document.
 func testLogValues(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	b.pass.Log = true

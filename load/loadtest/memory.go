@@ -25,7 +25,7 @@ type Memory struct {
 	passes map[state.Key]*pass
 }
 
-// store is shared by several handles.
+// store is shared by a [Memory] and those that its Reopen returns.
 type store struct {
 	busy chan struct{} // holds one token while a transaction is between Apply and its end
 
@@ -193,7 +193,7 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 	return nil
 }
 
-// begin reserves the destination for this transaction and copies its tables.
+// begin reserves the destination for this transaction, and copies the tables into the transaction.
 func (x *tx) begin(ctx context.Context) error {
 	if x.tables != nil {
 		return x.refused
@@ -318,7 +318,7 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	return nil
 }
 
-// states stores the cursor in the table that users read.
+// states stores the cursor in the table [load.State].
 func (x *tx) states(next state.Cursor, sequence int64) {
 	t := x.own(load.State)
 	t.replace(Row{

@@ -90,10 +90,10 @@ func (m *merge) keyed(t *table, id string, h stagedRow) {
 	m.log(t, action, have, h.row)
 }
 
-// follow writes a changed row: it replaces the record's row at i, or follows it as a new version.
+// follow writes a changed row. It replaces the record's row at i, or adds a new version.
 func (m *merge) follow(t *table, i int, h stagedRow) {
 	have := t.rows[i]
-	again := have[schemas.ColRun] >= m.pass.Run && t.isCurrent(have) // a resumed pass stamps its rows with the run it is in
+	again := have[schemas.ColRun] >= m.pass.Run && t.isCurrent(have) // the rows of a resumed pass have the id of a later run
 	switch {
 	case t.Mode == schemas.Append && !again:
 		m.insert(t, h, "")
@@ -116,7 +116,7 @@ func (m *merge) insert(t *table, h stagedRow, from string) {
 	t.add(h.row)
 }
 
-// markWritten records that the row is written.
+// markWritten records that the record of the row was written, and from when the row is valid.
 func (m *merge) markWritten(t *table, h stagedRow, from string) {
 	if t.Mode == schemas.History {
 		if from == "" {
@@ -157,8 +157,8 @@ func (m *merge) keyless(t *table, h stagedRow) {
 	m.log(t, actionInsert, nil, h.row)
 }
 
-// hanging iterates over the child rows of the row r of t. A record with versions has one set of child rows per
-// version: those of r's run, or the current ones.
+// hanging iterates over the child rows of the row r of t. If the table keeps several rows per record, each has its own
+// child rows: in Append those of r's run, in History the current ones.
 func (m *merge) hanging(t *table, r Row) func(func(*table, int) bool) {
 	link := t.plain(t.link(r))
 	return func(yield func(*table, int) bool) {

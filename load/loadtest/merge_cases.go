@@ -13,7 +13,6 @@ import (
 var people = root("people", []string{"id"}, column("id", schemas.Int64), column("name", schemas.Text))
 
 // person returns a row of people. Its hash is derived from its name.
-
 func person(run string, ordinal int, id, name string) Row {
 	return with(run, ordinal, "h-"+name, Row{"id": id, "name": name})
 }
@@ -118,7 +117,6 @@ func testKeyWidens(t *testing.T, d Driver) {
 }
 
 // itemsOf returns rows of a child table.
-
 func itemsOf(run string, ordinal int, hash, parent string, values ...string) []Row {
 	var rows []Row
 	for i, v := range values {
@@ -227,8 +225,9 @@ func testSweepCounts(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"id": "1", "name": "ann"}, {"id": "2", "name": "bob", schemas.ColDeletedAt: b.when()}}, b.rows("people", schemas.ColDeletedAt))
 }
 
-// testIncrementalPass writes rows that should already exist before the others, whose ordinals may be smaller, and
-// deletes rows by their keys. Each step has its own counts, and of two rows with one key, the later step's row wins.
+// testIncrementalPass applies a transaction in steps. It first writes rows that should already exist, and then others,
+// whose ordinals may be smaller. It also deletes rows by their keys. Each step has its own counts. Of two rows with one
+// key, that of the later step is kept.
 func testIncrementalPass(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob"), person(b.pass.Run, 2, "3", "cid"), person(b.pass.Run, 3, "4", "dan")}})
@@ -300,7 +299,8 @@ func testSweepResumed(t *testing.T, d Driver) {
 	require.Equal(t, load.Outcome{Written: 1, Alive: 2, Known: true}, out, "all rows have the run of the pass")
 }
 
-// A pass no longer knows what it has carried if another pass ran in between, and deletes nothing. // Invariant 12
+// If another pass ran in between, a pass no longer knows which records it found unchanged. It then deletes nothing.
+// Invariant 12
 func testSweepPassBetween(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	b.run(2)
@@ -366,8 +366,7 @@ func testKeyWidensChildrenStay(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"sku": "a"}, {"sku": "b"}}, b.rows("people__items", schemas.ColDeletedAt), "01 is gone, 1 is not")
 }
 
-// testPlace checks that a child table keeps its place, the pointer to its field.
-
+// testPlace checks that a child table keeps the pointer to the field that its rows come from; see [load.SourcePointer].
 func testPlace(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	items := hanging("people__items_1", schemas.Int64, false, column("sku", schemas.Text))

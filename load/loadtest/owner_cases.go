@@ -18,7 +18,7 @@ var (
 // claims lets the fixture write people for an origin.
 func (b *fixture) claims(o load.Origin) { b.pass.Claim = load.Claim{Table: "people", Origin: o} }
 
-// writes commits one person of a run.
+// writes commits the row of one person in the n-th run.
 func (b *fixture) writes(n int, name string) error {
 	claim := b.pass.Claim
 	b.run(n)
@@ -26,7 +26,7 @@ func (b *fixture) writes(n int, name string) error {
 	return b.tryCommit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", name)}})
 }
 
-// other returns a fixture for the same destination with another stream or cursor.
+// other returns a fixture for the stream k of the same destination, without a cursor.
 func (b *fixture) other(k state.Key) *fixture {
 	out := *b
 	out.key, out.cursor, out.count = k, "", 100
@@ -44,8 +44,8 @@ func (b *fixture) refused(err error, moved bool, says ...string) {
 	}
 }
 
-// testOwner has a second writer claim a table in each way in which it can differ from the first. Nothing may be
-// written.
+// In testOwner, a second writer claims a table. In each case it differs from the owner in another way. It may write
+// nothing.
 func testOwner(t *testing.T, d Driver) {
 	for _, c := range []struct {
 		name  string
@@ -90,7 +90,7 @@ func (b *fixture) owned(o load.Origin) {
 	require.Equal(b, load.Owner{Pipeline: b.key.Pipeline, Stream: b.key.Stream, Origin: o}, *s.Owner)
 }
 
-// testOwnerControls has writers that are allowed to write.
+// testOwnerControls checks that allowed writers are not refused.
 func testOwnerControls(t *testing.T, d Driver) {
 	t.Run("the same again", func(t *testing.T) {
 		b := newFixture(t, d)
@@ -148,8 +148,8 @@ func testOwnerControls(t *testing.T, d Driver) {
 	})
 }
 
-// testAdopt has a person confirm a claim. The previous owner can then write nothing, not even in a running
-// transaction.
+// testAdopt takes a table over, as after a person's confirmation. The previous owner can then write nothing, not even
+// in a running transaction.
 func testAdopt(t *testing.T, d Driver) {
 	adopt := func(b *fixture, next state.Cursor) {
 		b.pass.Claim.Adopt = true
@@ -190,7 +190,7 @@ func testAdopt(t *testing.T, d Driver) {
 	})
 }
 
-// testStanding has a table dropped by hand.
+// testStanding checks the StreamState of a table that is dropped by hand.
 func testStanding(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	b.claims(berlin)

@@ -191,8 +191,8 @@ func testShapes(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"id": "1", "v": "3"}, {"id": "2", "v": "two", "w": "2026-01-01"}}, b.rows("mixed"))
 }
 
-// testInexact widens columns whose stored values have lost their spelling. The next pass must be able to write them
-// again although their hashes are equal.
+// testInexact widens columns whose stored values have lost their spelling. The next pass must write the records again,
+// although their hashes are equal.
 func testInexact(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	item := func(t arrow.DataType) schemas.Table {
@@ -223,8 +223,8 @@ func testInexact(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"p": "2.5"}}, b.rows("exact__items"))
 }
 
-// testHostileColumns creates a table with columns of all hostile names, for the three ways to identify rows, and
-// changes its row and its columns.
+// testHostileColumns creates tables with columns of all hostile names: with a key of one column, with a key of two, and
+// without a key. Then it adds columns and changes the row.
 func testHostileColumns(t *testing.T, d Driver) {
 	columns := []arrow.Field{column("id", schemas.Int64)}
 	want := Row{"id": "1"}
@@ -266,7 +266,7 @@ func (b *fixture) holds(want Row, rows []Row) {
 	require.Len(b, rows[0], len(want))
 }
 
-// named returns the columns with these names that are not in the first half.
+// named returns the columns of the second half that have one of the names.
 func named(columns []arrow.Field, names []string) (out []arrow.Field) {
 	for _, f := range columns[len(columns)/2:] {
 		if slices.Contains(names, f.Name) {

@@ -15,16 +15,16 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// sharedBy is a destination as seen by one of two sources that share its tables and whose rows have the same keys and
-// hashes.
+// sharedBy is a destination restricted to one of two sources that share its tables. The rows of both sources have the
+// same keys and hashes.
 type sharedBy struct {
-	load.Destination // as seen by the source
+	load.Destination // restricted to the source
 	whole            load.Destination
 	other            load.Destination
 }
 
-// shared returns d as one of two sources that share its tables. Whatever it commits, the other source commits right
-// after it; the other source never sweeps.
+// shared returns the driver d with destinations that are restricted to one of two sources. Whatever this source
+// commits, the other source commits right after it. The other source never sweeps.
 func shared(d Driver, source, other string) Driver {
 	whole := func(d load.Destination) load.Destination { return d.(*sharedBy).whole }
 	s := d
@@ -145,7 +145,7 @@ var sharedNames = []string{
 	"moved cursor, same again", "lists paged by key", "modes without a key", "columns widen twice", "concurrent streams",
 }
 
-// testShared runs these cases.
+// testShared runs the cases of sharedNames.
 func testShared(t *testing.T, d Driver) {
 	names := sharedNames
 	if testing.Short() {

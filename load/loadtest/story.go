@@ -28,7 +28,7 @@ type story struct {
 type step struct {
 	run   int    // number of the pass; 0: the same as before
 	rows  string // records, or names of records without a key
-	sweep bool   // the pass ends, and rows that it has neither written nor found unchanged are deleted
+	sweep bool   // the pass ends; rows that it has neither written nor found unchanged are deleted
 	again bool   // another process continues the pass
 	late  int    // minutes by which the clock is late
 	as    int    // the run in the rows, if not the one that the pass began in
@@ -169,7 +169,7 @@ func minute(text string) string {
 	return fmt.Sprint(int((Row{"t": text}).time("t").Sub(morning).Minutes()))
 }
 
-// anonymous removes the time at which a row was written.
+// anonymous removes the life of each row from the words, except the end of a version in History.
 func anonymous(words []string) []string {
 	out := make([]string, len(words))
 	for i, w := range words {

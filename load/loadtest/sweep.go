@@ -59,7 +59,8 @@ func (m *merge) missing(t *table, s load.Sweep) map[int]bool {
 	return out
 }
 
-// has reports whether the pass has read the row r. For a table without a key, left counts the equal rows so far.
+// has reports whether the pass has read the row r. For a table without a key, the map left has the number of rows by
+// hash that has was called with so far.
 func (m *merge) has(t *table, r Row, left map[string]int) bool {
 	if len(t.Key) == 0 {
 		hash := r[schemas.ColHash]
@@ -93,7 +94,7 @@ func (m *merge) list(t *table, places map[int]bool, n int) error {
 	return nil
 }
 
-// markDeleted deletes the rows at the given places in the way of the table's mode.
+// markDeleted deletes the rows at the given places in the way that the table's mode requires.
 func (m *merge) markDeleted(t *table, places map[int]bool) {
 	at := instant(m.when)
 	gone := map[int]bool{}
@@ -122,8 +123,9 @@ func (m *merge) markDeleted(t *table, places map[int]bool) {
 	t.remove(gone)
 }
 
-// deleteEqual deletes the child rows of one of the equal rows of t, which has no key, with the hash of the row at i. In
-// History it ends them, and the row itself.
+// deleteEqual deletes child rows for the surplus row at i of the table t, which has no key. Of the rows equal to it, it
+// chooses one with the greatest link, and deletes the child rows of that one. In History it ends these child rows, and
+// the row at i.
 func (m *merge) deleteEqual(t *table, i int, at string) {
 	hash := t.rows[i][schemas.ColHash]
 	end := func(r Row) Row {

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// testList has a sweep list the missing rows.
+// testList checks the keys of missing rows that a sweep returns.
 func testList(t *testing.T, d Driver) {
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
@@ -48,7 +48,7 @@ func (b *fixture) keys(out load.Outcome) (rows []Row) {
 	return rows
 }
 
-// testSweepKeys deletes rows by key, whether the pass carried them or not.
+// testSweepKeys deletes rows by key, whether or not the pass has read them.
 func testSweepKeys(t *testing.T, d Driver) {
 	want := each("1:ann@1 2:bob@1†2 3:cid@1†2 4:dan@1", "1:ann@1 2:bob@1 3:cid@1 4:dan@1", "1:ann@1 4:dan@1", "1:ann@1[1,) 2:bob@1[1,2†) 3:cid@1[1,2†) 4:dan@1[1,)")
 	back := each("1:ann@1 2:bob@3 3:cid@1†2 4:dan@1", "1:ann@1 2:bob@1 3:cid@1 4:dan@1", "1:ann@1 2:bob@3 4:dan@1", "1:ann@1[1,) 2:bob@1[1,2†) 2:bob@3[3,) 3:cid@1[1,2†) 4:dan@1[1,)")
@@ -88,7 +88,7 @@ func testSweepKeys(t *testing.T, d Driver) {
 	}
 }
 
-// testSweepKeysOfOthers names rows in types that differ from the table's, and by keys of two columns.
+// testSweepKeysOfOthers deletes rows by keys whose types differ from the table's, and by keys of two columns.
 func testSweepKeysOfOthers(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	pairs := func(a arrow.DataType) schemas.Table {
@@ -143,7 +143,7 @@ func testRedelivered(t *testing.T, d Driver) {
 	}
 }
 
-// testTurns changes the mode of tables that hold rows, some with tombstones.
+// testTurns changes the mode of tables that hold rows, some of them tombstones.
 func testTurns(t *testing.T, d Driver) {
 	for _, c := range []struct {
 		from, to schemas.Mode

@@ -135,7 +135,8 @@ func (t *table) keyJSON(r Row) string {
 	return "[" + strings.Join(values, ",") + "]"
 }
 
-// plain returns a link without the types of its values, which may have been widened since it was written.
+// plain returns a link with all values as texts. Links then compare as equal even if a type was widened after one of
+// them was written.
 func (t *table) plain(link string) string {
 	var values []any
 	d := json.NewDecoder(strings.NewReader(link))

@@ -102,7 +102,7 @@ func TestQueryForeignFunctions(t *testing.T) {
 		require.NoError(t, d.Query(t.Context(), sql, nothing), sql)
 	}
 
-	// However long the statement is, and wherever its tree has line breaks.
+	// The length of the statement, and the places of the line breaks in its tree, do not matter.
 	for n := range 80 {
 		sql := "SELECT " + strings.Repeat("x", n+1) + ".id, twist" + strings.Repeat(", 1", n%7) + ", evil() FROM crm_leads " + strings.Repeat("x", n+1) + ", (SELECT 1) AS y(twist)"
 		require.ErrorContains(t, d.Query(t.Context(), sql, nothing), "s.evil()", sql)
@@ -189,8 +189,8 @@ func TestViewsUseBuiltins(t *testing.T) {
 	require.Equal(t, "{security_invoker=false}", server.Text("SELECT reloptions FROM pg_class WHERE oid = 's.crm_leads_current'::regclass"))
 }
 
-// Rows are not written to tables that belong to other roles, or to which they have attached something: it would act
-// with the rights of penstock's role.
+// Rows are not written to a table that belongs to another role, or to which another role has attached something. What
+// is attached would act with the rights of penstock's role.
 func TestTablesOfOthers(t *testing.T) {
 	server, d := attacked(t)
 	as(server, "CREATE FUNCTION s.steal() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.stolen VALUES (current_user); RETURN NEW; END $$; CREATE FUNCTION s.sneak() RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.stolen VALUES (current_user); RETURN 1; END $$")
@@ -258,7 +258,7 @@ func TestAttachmentsOfTheOwner(t *testing.T) {
 	loadRows(t, d, 3, leadRows(3, "Ann", "Bea"))
 	require.NotEqual(t, "0", server.Text("SELECT count(*) FROM public.audit WHERE who = 'penstock'"))
 
-	// A role that owns what it has created, and one that owns it as a member of another role.
+	// A role may own the tables that it has created, or be a member of the role that owns them.
 	server.Exec("GRANT CREATE ON DATABASE postgres TO loader; CREATE ROLE owners; GRANT owners TO loader")
 	defer server.Exec("DROP SCHEMA mine CASCADE; REVOKE CREATE ON DATABASE postgres FROM loader; DROP ROLE owners")
 	loader := open(t, Options{URL: server.As("loader", "l"), Schema: "mine"})

@@ -105,7 +105,7 @@ func (c *contacts) batch(run, version, ordinal int, id func(i int) int64) arrow.
 	return array.NewRecordBatch(c.table.Columns, columns, batchRows)
 }
 
-// pass makes one pass of n rows, with commits of each rows.
+// pass makes one pass of n rows. The parameter each is the number of rows per commit.
 func (c *contacts) pass(b *testing.B, d *DB, run, n, each int) (total load.Outcome) {
 	from, err := d.Cursor(b.Context(), leads)
 	require.NoError(b, err)

@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// slowList is a stream whose passes take several commits. Its keys are texts, so that they are remembered one by one.
+// slowList is a stream whose passes take several commits. Its keys are texts, so that a pass remembers them one by one.
 type slowList struct {
 	key   state.Key
 	table schemas.Table
@@ -42,7 +42,7 @@ func (l slowList) rows(run int, ids ...int) (all []loadtest.Row) {
 	return all
 }
 
-// commit makes one transaction of pass run with the given records. The last one of the pass sweeps.
+// commit makes one transaction with the given records, in the pass of the given run. If last is set, it sweeps.
 func (l slowList) commit(t testing.TB, d *DB, run int, last bool, ids ...int) (load.Outcome, error) {
 	t.Helper()
 	from, err := d.Cursor(t.Context(), l.key)
@@ -64,7 +64,7 @@ func (l slowList) commit(t testing.TB, d *DB, run int, last bool, ids ...int) (l
 	return out, x.Commit(t.Context(), from+"x")
 }
 
-// must is commit, which must succeed.
+// must is like commit, but fails the test on an error.
 func (l slowList) must(t testing.TB, d *DB, run int, last bool, ids ...int) load.Outcome {
 	t.Helper()
 	out, err := l.commit(t, d, run, last, ids...)
@@ -213,7 +213,7 @@ func TestCarriedOnce(t *testing.T) {
 	require.Equal(t, "0", server.Text(passTables))
 }
 
-// A connection that is lost before or after the answer to a COMMIT does not lose the keys that the pass has carried.
+// A connection that is lost before or after the answer to a COMMIT does not lose the carried keys of the pass.
 func TestCarriedOverLostConnection(t *testing.T) {
 	server := pgtest.Start(t)
 	p := newProxy(t, server.Address())

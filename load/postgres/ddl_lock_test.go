@@ -49,7 +49,7 @@ func sources(n int) (names []string) {
 	return names
 }
 
-// widenedAll lets all of them load at the same time. Each gets its row and its column.
+// widenedAll calls widened for all named sources at the same time. Each source gets its row and its column.
 func widenedAll(t *testing.T, server *pgtest.Server, d *DB, names []string) {
 	var all errgroup.Group
 	for _, name := range names {
@@ -142,8 +142,8 @@ func TestLineReleased(t *testing.T) {
 	require.NoError(t, widened(t, d, "c"), "it changes the table at the same time as the other")
 }
 
-// In TestLineChangeBetween, a source reads a table as it was before another's change, and the recorded changes as
-// they are after it. The table was not changed by hand.
+// In TestLineChangeBetween, a source reads a table before another source's change, and the recorded changes after it.
+// It must not conclude that the table was changed by hand.
 func TestLineChangeBetween(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})

@@ -38,7 +38,7 @@ func smallDisk(t *testing.T, server *pgtest.Server) (dir, url string) {
 	return dir, strings.Replace(server.URL(), "/postgres?", "/small?", 1)
 }
 
-// leave resizes the disk so that free bytes are left.
+// leave resizes the disk so that the given number of bytes is free.
 func leave(t *testing.T, server *pgtest.Server, dir string, free int64) {
 	t.Helper()
 	server.Exec("CHECKPOINT") // flush what is pending

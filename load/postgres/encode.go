@@ -27,7 +27,7 @@ type encoder struct {
 	put payload
 }
 
-// append appends the length of a row's value, and the value.
+// append appends the length of a row's value, and the value. For null, it appends the length -1.
 func (e *encoder) append(b []byte, row int) []byte {
 	if e.put == nil || e.IsNull(row) {
 		return append(b, 0xff, 0xff, 0xff, 0xff)
@@ -41,7 +41,7 @@ func (e *encoder) append(b []byte, row int) []byte {
 	return b
 }
 
-// format is what an encoder needs to know about the destination.
+// format is what an encoder needs to know about a column of the destination.
 type format struct {
 	jsonb bool
 	note  valueNote // may be nil
@@ -120,8 +120,8 @@ func decimals(value func(int) decimal128.Num, from, to int32) payload {
 	}
 }
 
-// Postgres counts dates and times from 2000, and has none before 4714 BC. Its last day is later than Arrow's last
-// timestamp, and earlier than Arrow's last date.
+// Postgres counts dates and times from 2000, and has none before 4714 BC. The last day of Postgres is later than
+// Arrow's last timestamp, and earlier than Arrow's last date.
 const (
 	epochDays   = 10957
 	epochMicros = epochDays * 24 * 60 * 60 * 1_000_000

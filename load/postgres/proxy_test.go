@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// proxy is between a destination and its server. It cuts the connection at a COMMIT: before the server gets it, or
-// before its answer comes back.
+// proxy is between a destination and its server. It cuts the connection at a COMMIT: before the server gets the COMMIT,
+// or before the client gets the answer.
 type proxy struct {
 	listener net.Listener
 	to       string
@@ -133,8 +133,8 @@ func (p *proxy) serve(client net.Conn) {
 	}
 }
 
-// pooler is a pooler in transaction mode with one connection to the server. A client has it from BEGIN to the end of
-// its transaction.
+// pooler is a pooler in transaction mode with one connection to the server. A client uses the connection from BEGIN to
+// the end of its transaction.
 type pooler struct {
 	mu     sync.Mutex
 	server net.Conn

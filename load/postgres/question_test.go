@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// counted returns the address of a proxy before the server, and a counter of the requests through it.
+// counted returns the address of a proxy in front of the server, and a counter of the requests through the proxy.
 func counted(t testing.TB, to string) (address string, asked *atomic.Int64) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -58,7 +58,7 @@ type part struct {
 	rows  []loadtest.Row
 }
 
-// attemptLoad makes one commit of the stream leads, and deletes rows that it does not carry.
+// attemptLoad makes one commit of the stream leads, and deletes the rows that are not in parts.
 func attemptLoad(t testing.TB, d *DB, run int, next state.Cursor, parts ...part) (load.Outcome, error) {
 	from, err := d.Cursor(t.Context(), leads)
 	if err != nil {

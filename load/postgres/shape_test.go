@@ -58,7 +58,7 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// TestViewsSurvive widens a column on which views depend. They are recreated as they were.
+// TestViewsSurvive widens a column on which views depend. The views are recreated as they were.
 func TestViewsSurvive(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -90,7 +90,7 @@ func TestViewsSurvive(t *testing.T) {
 	require.Equal(t, "true", server.Text("SELECT (to_regclass('s.mine') IS NOT NULL)::text"))
 }
 
-// TestViewsStop has objects on a column that cannot be recreated. The stream stops, and nothing is changed.
+// In TestViewsStop, objects that cannot be recreated depend on a column. The stream stops, and nothing is changed.
 func TestViewsStop(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -116,7 +116,7 @@ func TestViewsStop(t *testing.T) {
 	}
 }
 
-// TestHostileServer sets everything that can be set for a role to mislead it.
+// TestHostileServer changes the role's settings in every way that could mislead penstock.
 func TestHostileServer(t *testing.T) {
 	server := pgtest.Start(t)
 	server.Exec(`CREATE ROLE penny LOGIN; CREATE SCHEMA s AUTHORIZATION penny; CREATE SCHEMA evil; GRANT ALL ON SCHEMA evil TO PUBLIC;

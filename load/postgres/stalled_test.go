@@ -68,7 +68,8 @@ func zombie(t *testing.T, server *pgtest.Server, schema string, n int) {
 	faultCheck(t, server, schema, 3, 10)
 }
 
-// TestZombieInCopy is TestZombie for a process that stalls while it sends rows: for the server, it is active.
+// TestZombieInCopy is like TestZombie, for a process that stalls while it sends rows. The server takes its session for
+// active.
 func TestZombieInCopy(t *testing.T) {
 	server := pgtest.Start(t)
 	if server.Text("SELECT current_setting('server_version_num')::int >= 140000") != "t" {

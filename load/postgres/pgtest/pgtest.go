@@ -101,7 +101,7 @@ func (s *Server) folder() string {
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 // initialize makes the server's files: a copy of a cluster that the first test on this machine makes with initdb, which
-// takes seconds. Tests of several processes may make it at once: one of them is kept.
+// takes seconds. If several processes make the cluster at the same time, one of the results is kept.
 func (s *Server) initialize() {
 	s.t.Helper()
 	program, err := os.Stat(filepath.Join(s.bin, "initdb"))
@@ -121,7 +121,7 @@ func (s *Server) initialize() {
 	require.NoError(s.t, err, "%s", out)
 }
 
-// credential returns the user to run as: Postgres refuses to run as root.
+// credential returns the user that the server runs as, or nil for the present user. Postgres refuses to run as root.
 func credential(t testing.TB) *syscall.Credential {
 	t.Helper()
 	if os.Getuid() != 0 {
