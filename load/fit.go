@@ -102,8 +102,8 @@ func wanted(t schemas.Table) []arrow.Field {
 	return fields
 }
 
-// PlanModeChange plans the change of mode for a child table that gets no rows when the root table changes its mode. It returns
-// an error if this change of mode is impossible.
+// PlanModeChange plans the change of mode for a child table that gets no rows when the root table changes its mode. It
+// returns an error if this change of mode is impossible.
 func PlanModeChange(have schemas.Table, to schemas.Mode) (Plan, error) {
 	return Fit(have, schemas.Table{Name: have.Name, Key: have.Key, Columns: have.Columns, Mode: to})
 }

@@ -51,7 +51,7 @@ type Destination interface {
 
 // Pass describes the pass that a transaction belongs to.
 type Pass struct {
-	Run   string // id of the pass: the id of the run in which it began, followed by #2 if it is the second pass in that run. Later passes have greater ids
+	Run   string // id of the pass. It is the id of the run in which the pass began, followed by #2 if the pass is the second one of that run. Later passes have greater ids
 	Whole bool   // this process has made every transaction of the pass
 	Once  bool   // the pass has only this transaction, so nothing has to be kept for a later sweep
 	Claim Claim  // the table to write; the transaction fails with an [*OwnerError] if the table has another owner
@@ -110,7 +110,7 @@ type Tx interface {
 	// differs are written; the others stay unchanged. Apply may be called again after further calls of Write.
 	Apply(ctx context.Context, s Sweep) (Outcome, error)
 
-	// Commit applies the remaining rows. It makes the rows, the schema changes and the new cursor, next, durable in one
+	// Commit applies the remaining rows. It makes the rows, the schema changes and the new cursor (next) durable in one
 	// step. If the stored cursor has changed, Commit returns state.ErrMoved (wrapped) and keeps nothing.
 	// Invariants 1, 2, 13
 	Commit(ctx context.Context, next state.Cursor) error
@@ -129,7 +129,7 @@ type Sweep struct {
 	List int
 	// Keys, if not nil, holds the keys of the rows to delete. No other rows are deleted then. The batches have the key
 	// columns, whose types may be narrower than the table's. The rows are deleted even if the pass has written them,
-	// and [Outcome].Missing is the number of these rows that are alive. Before, the caller has requested each of these
+	// and [Outcome].Missing is the number of these rows that are alive. The caller must have requested each of these
 	// records from the source. // Invariant 12
 	Keys []arrow.RecordBatch
 }
@@ -144,7 +144,7 @@ type Outcome struct {
 	Revived      int64 // of Written: records whose last row was a tombstone
 
 	Alive   int64 // the table's live rows before the sweep; a live row is no tombstone, and in History a current version
-	Missing int64 // after a sweep: live rows that the pass has not passed to Write
+	Missing int64 // of the live rows, those that are missing; see [Sweep]
 	Known   bool  // the sweep knew which rows the pass has read; false if the pass was resumed and this knowledge was lost
 	Deleted int64 // rows that the sweep of this Apply marked as deleted, ended or removed
 

@@ -12,8 +12,8 @@ import (
 const Prefix = "_penstock_"
 
 // IsInternal reports whether the table is one of penstock's own. These tables have no bookkeeping columns. If such a
-// table has a key, a new row replaces the row with that key; otherwise rows are appended. They are not counted in an
-// [Outcome].
+// table has a key, a new row replaces the row with that key; otherwise rows are appended. Rows of these tables are not
+// counted in an [Outcome].
 func IsInternal(table string) bool { return strings.HasPrefix(table, Prefix) }
 
 // Penstock's own tables, the same in every destination. The destination itself writes State and Changes; callers

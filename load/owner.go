@@ -38,10 +38,10 @@ type StreamState struct {
 	Made  string   // the run that made the root table; "" if unknown
 }
 
-// Owned checks whether the stream k may write the claimed table, whose recorded owner is have (nil if there is none).
-// The stream's cursor is from. Owned returns the new owner and whether it must be recorded, or an [*OwnerError] if the
-// table belongs to another owner. If the cursor is "", the stream is read from the beginning, so another origin is
-// allowed. // Invariant 13
+// Owned checks whether the stream k may write the claimed table. The parameter from is the stream's cursor, and have is
+// the table's recorded owner, or nil if there is none. Owned returns the new owner and whether it must be recorded, or
+// an [*OwnerError] if the table belongs to another owner. If the cursor is "", the stream is read from the beginning,
+// so another origin is allowed. // Invariant 13
 func (c Claim) Owned(k state.Key, from state.Cursor, have *Owner) (want Owner, record bool, err error) {
 	want = Owner{Pipeline: k.Pipeline, Stream: k.Stream, Origin: c.Origin}
 	if k.Source != "" {

@@ -19,7 +19,7 @@ import (
 // [Changes], which is common to all sources.
 type Sharer interface {
 	// Share returns the destination restricted to the cursors and rows of the named source. Its tables have the keys
-	// and columns of unshared tables. Share is cheap, and closing its result closes nothing.
+	// and columns of unshared tables. Share is cheap. Closing the result closes nothing.
 	Share(source string) Destination
 
 	// Forget drops what this process remembers about a pipeline's passes over a source. No transaction of these
@@ -40,8 +40,8 @@ func Share(d Destination, source string) (Destination, error) {
 	return s.Share(source), nil
 }
 
-// SourcePart is a destination restricted to the rows of one source. A [Sharer] can return it from Share if its methods read
-// the source from their [state.Key].
+// SourcePart is a destination restricted to the rows of one source. A [Sharer] can return it from Share if its methods
+// read the source from their [state.Key].
 type SourcePart struct {
 	Destination
 	Source string
@@ -120,8 +120,8 @@ func ShareTable(t schemas.Table) schemas.Table {
 	return t
 }
 
-// WithSource returns the rows b of the table t with a column that names their source. If source is "", or t is [Changes],
-// it returns b itself. The caller releases the result, and still has to release b.
+// WithSource returns the rows b of the table t with a column that names their source. If source is "", or t is
+// [Changes], it returns b itself. The caller releases the result, and still has to release b.
 func WithSource(t schemas.Table, b arrow.RecordBatch, source string) arrow.RecordBatch {
 	if source == "" || t.Name == Changes.Name {
 		b.Retain()

@@ -28,8 +28,8 @@ func (d *DB) dropLater(c *carried) {
 	}
 }
 
-// dropCarried drops the tables of carried keys that are no longer needed. A long-running process would otherwise collect
-// the keys of all its passes. // Invariant 6
+// dropCarried drops the tables of carried keys that are no longer needed. A long-running process would otherwise
+// collect the keys of all its passes. // Invariant 6
 func (x *tx) dropCarried(ctx context.Context) error {
 	x.db.mu.Lock()
 	spent := x.db.droppable

@@ -54,8 +54,8 @@ func readCatalog(ctx context.Context, s *session, names []string, fresh bool) (*
 	return c, nil
 }
 
-// objects returns all tables and views of the file. They are read only once while the file is attached, because no
-// other process can change it then. If fresh is set, they are read again.
+// objects returns all tables and views of the file. It reads them once after the file was attached, because no other
+// process can change the file then. If fresh is set, it reads them again.
 func (e *engine) objects(ctx context.Context, s *session, fresh bool) (map[string]*object, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// comment writes the descriptions of a table and its columns as comments in the database. It also writes the comments
-// again that are lost: all of a copied table, and that of a widened column. It does not replace comments that users
-// have written.
+// comment writes the descriptions of a table and its columns as comments in the database. A copy of a table has no
+// comments, so all of them are written again. A widened column has lost its comment, so that comment is written again.
+// Comments that users have written are not replaced.
 func (f *fitting) comment(p load.Plan, copied bool) error {
 	about, columns := p.Description, slices.Concat(p.Add, p.Describe)
 	for _, w := range p.Widen {

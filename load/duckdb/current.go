@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// createCurrentViews creates the <table>_current views of the current rows, and recreates them if columns have changed. The
-// views name their columns, so that columns added by users do not break them.
+// createCurrentViews creates the <table>_current views of the current rows, and recreates them if columns have changed.
+// The views name their columns, so that columns added by users do not break them.
 func (f *fitting) createCurrentViews() error {
 	for _, name := range slices.Sorted(maps.Keys(f.merge.tables)) {
 		if err := f.createCurrentView(f.merge.tables[name]); err != nil {

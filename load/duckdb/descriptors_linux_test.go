@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// freeDescriptors names the variable that makes the test's program open a destination with this number of free descriptors.
+// freeDescriptors names the variable that makes the test's program open a destination with this number of free
+// descriptors.
 const freeDescriptors = "PENSTOCK_TEST_FREE_DESCRIPTORS"
 
 // TestOpenWithFewDescriptors opens a destination with each small number of free descriptors. Open succeeds or

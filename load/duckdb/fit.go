@@ -146,7 +146,7 @@ func (f *fitting) carryOut(p load.Plan) error {
 		return nil
 	}
 	if !p.ChangesShape() && f.changed[p.Table.Name] {
-		return nil // the engine refuses to alter a changed table; the next pass writes the description
+		return nil // rows were changed, so the engine would refuse this; the next pass writes the description
 	}
 	copied, err := f.copyBeforeAlter(p)
 	if err != nil {

@@ -25,7 +25,8 @@ func (m *merge) createKeptRows() error {
 	return m.s.exec(m.ctx, "CREATE OR REPLACE TEMP TABLE _penstock_kept (h VARCHAR, n BIGINT)")
 }
 
-// keyless appends the additional rows of each hash of which the pass has more rows than the table.
+// keyless compares the numbers of rows per hash. If the pass has more rows of a hash than the table, keyless appends
+// the additional rows.
 func (m *merge) keyless(t *target) error {
 	if err := m.db.step("stage"); err != nil {
 		return err

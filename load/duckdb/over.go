@@ -73,7 +73,7 @@ func overSQL(files map[string][]string, views map[string]string, temp string) []
 		from, columns := strings.Join(list, ", "), "*"
 		more := ""
 		if slices.ContainsFunc(paths, func(p string) bool { return strings.Contains(p, "/"+schemas.ColSource+"=") }) {
-			// Sources that share a table have one folder each. Its name identifies the source of the rows.
+			// Sources that share a table have one folder each. The folder's name identifies the source of the rows.
 			columns = fmt.Sprintf("regexp_extract(%s, '/%s=([^/]+)/', 1) AS %[2]s, * EXCLUDE (%[1]s)", fileColumn, schemas.ColSource)
 			more = ", filename = '" + fileColumn + "'"
 		}

@@ -102,8 +102,8 @@ type claimed struct {
 	at position
 }
 
-// recordOwner records the owner of the table. It resets the cursor of the stream that owned the table before, so that no
-// transaction of that stream can commit.
+// recordOwner records the owner of the table. It resets the cursor of the stream that owned the table before, so that
+// no transaction of that stream can commit.
 // Invariant 13
 func (x *tx) recordOwner(ctx context.Context) error {
 	if x.owner == nil {

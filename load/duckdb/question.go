@@ -29,8 +29,8 @@ var tableFunctions = strings.Fields(`
 	pragma_metadata_info pragma_platform pragma_show pragma_storage_info pragma_table_info pragma_user_agent pragma_version query_table range repeat repeat_row
 	summary unnest`)
 
-// forbidden are the scalar functions that a query may not call. They read files, write to the engine's log, or run a
-// statement that is not in the tree.
+// forbidden are the scalar functions that a query may not call. These functions read files, write to the engine's log,
+// or run a statement that is not in the tree.
 var forbidden = []string{"read_blob", "read_text", "write_log", "json_execute_serialized_sql"}
 
 // checkStatement checks a statement and returns it in the form to run. The engine parses it. It must be one SELECT, or

@@ -44,8 +44,8 @@ func (d *DB) scanOf(ctx context.Context, source, table string, columns []string,
 	return nil
 }
 
-// withOwnReader is like withReader, but runs f with a new session, because f may take long and the other session is for
-// one use at a time.
+// withOwnReader is like withReader, but runs f with a new session, because f may take long. The session of withReader
+// has one user at a time.
 func (d *DB) withOwnReader(ctx context.Context, f func(*session) error) error {
 	if !d.exists() {
 		return nil

@@ -44,7 +44,8 @@ func (d *DB) Scan(ctx context.Context, table string, columns []string, each func
 	return d.scanOf(ctx, "", table, columns, each)
 }
 
-// ownRelation returns t as a relation to read from. In a shared table it contains only the rows of the transaction's source.
+// ownRelation returns t as a relation to read from. In a shared table it contains only the rows of the transaction's
+// source.
 func (x *tx) ownRelation(t *target) string { return relationOf(t.Table, x.key.Source) }
 
 func relationOf(t schemas.Table, source string) string {

@@ -43,7 +43,7 @@ type tx struct {
 	timed    bool            // the field when is later than the times of all existing rows; see advanceTime
 	owner    *load.Owner     // owner of the stream's table, if it must be recorded
 	was      *load.Owner     // the previous owner
-	failed   error           // error of an Apply: the transaction cannot commit any more
+	failed   error           // error of an Apply, after which the transaction cannot commit
 	over     bool
 }
 

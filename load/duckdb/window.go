@@ -76,7 +76,7 @@ func (d *DB) stop() error {
 }
 
 // acquire attaches the file until release is called. If another process has the file open, acquire waits up to
-// Options.WaitLock. Then it returns [state.ErrLocked] (wrapped).
+// Options.WaitLock. If the file is still open then, acquire returns [state.ErrLocked] (wrapped).
 func (d *DB) acquire(ctx context.Context, m mode) (e *engine, release func(), err error) {
 	deadline := time.Now().Add(d.o.WaitLock)
 	for wait := minWait; ; wait = min(2*wait, maxWait) {

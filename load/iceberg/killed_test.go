@@ -26,7 +26,7 @@ var (
 	killedBy = flag.Int("killed-batch", 0, "with -killed-in: the batch that it commits for berlin, after the one before")
 )
 
-// TestKilledChild is the process that is killed: it commits one batch.
+// TestKilledChild runs in the process that is killed. It commits one batch.
 func TestKilledChild(t *testing.T) {
 	if *killedIn == "" {
 		t.Skip("a child of TestSharedKilled")

@@ -31,8 +31,8 @@ func bucketAt(t testing.TB, endpoint string) parquet.Options {
 	}
 }
 
-// TestBucket commits from two lakes to one bucket, with the catalog in SQLite or Postgres: a commit
-// based on an outdated cursor fails.
+// TestBucket commits from two lakes to one bucket, with the catalog in SQLite and in Postgres. A commit based on an
+// outdated cursor fails.
 func TestBucket(t *testing.T) {
 	for name, catalog := range map[string]func(testing.TB) string{
 		"sqlite":   func(t testing.TB) string { return "sqlite:" + t.TempDir() + "/catalog.db" },

@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// If sources share a stream's tables, properties of the head table hold the last commit of each source.
-// They change together with the snapshots of a commit. // Invariant 2
+// If sources share a stream's tables, properties of the head table hold the last commit of each source. These
+// properties change together with the snapshots of a commit. // Invariant 2
 
 // propSource is the prefix of those properties.
 const propSource = propPrefix + "source."

@@ -254,8 +254,8 @@ func counts(t testing.TB, o Options) map[string]string {
 	return out
 }
 
-// TestSharedTypes loads a column with different types from two sources: the rows of both get a type
-// that holds both, no value is lost, and no cursor changes.
+// TestSharedTypes loads a column with different types from two sources. The column gets a type that holds the values of
+// both. No value is lost, and no cursor changes.
 func TestSharedTypes(t *testing.T) { everywhere(t, sharedTypes) }
 
 func sharedTypes(t *testing.T, warehouse place) {

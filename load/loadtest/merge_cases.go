@@ -225,9 +225,9 @@ func testSweepCounts(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"id": "1", "name": "ann"}, {"id": "2", "name": "bob", schemas.ColDeletedAt: b.when()}}, b.rows("people", schemas.ColDeletedAt))
 }
 
-// testIncrementalPass applies a transaction in steps. It first writes rows that should already exist, and then others,
-// whose ordinals may be smaller. It also deletes rows by their keys. Each step has its own counts. Of two rows with one
-// key, that of the later step is kept.
+// testIncrementalPass calls Apply several times in one transaction. The first call has rows that should already exist.
+// The second has other rows, whose ordinals may be smaller. The third deletes rows by their keys. Each Apply has its
+// own counts. Of two rows with one key, the row of the later Apply is kept.
 func testIncrementalPass(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob"), person(b.pass.Run, 2, "3", "cid"), person(b.pass.Run, 3, "4", "dan")}})

@@ -38,7 +38,7 @@ func ordinal(r Row, i int) int64 {
 	return int64(i)
 }
 
-// isCurrent reports whether r is a current row of t: it has neither a tombstone nor an end.
+// isCurrent reports whether r is a current row of t: in History it has not ended, otherwise it is no tombstone.
 func (t *table) isCurrent(r Row) bool {
 	ended := schemas.ColDeletedAt
 	if t.Mode == schemas.History {

@@ -22,7 +22,7 @@ func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 	case len(want.Key) > 0 && !slices.Contains(o.unique, load.KeyName(load.FullKey(want))):
 		mode = schemas.Append
 	case mode == schemas.History || mode == schemas.Append && len(want.Key) > 0:
-		mode = schemas.Merge // it can change its mode
+		mode = schemas.Merge // the table's mode can change afterwards
 	}
 	return load.Adopt(want, mode, o.types, latticeOf)
 }
@@ -30,7 +30,7 @@ func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 // change runs f in a transaction that belongs to no stream, and commits if f reports a change.
 func (d *DB) change(ctx context.Context, f func(*merge) (bool, error)) error {
 	return d.retry(ctx, func() error {
-		if err := d.prepare(ctx, ""); err != nil && !errors.Is(err, load.ErrUnshared) { // ErrUnshared: they exist and are shared
+		if err := d.prepare(ctx, ""); err != nil && !errors.Is(err, load.ErrUnshared) { // ErrUnshared: penstock's own tables exist and are shared
 			return err
 		}
 		s, err := d.acquire(ctx)

@@ -22,8 +22,8 @@ import (
 // other by locking the row of the stream's cursor.
 // Invariant 13
 //
-// An unlogged table is empty after a crash of the server. This is noticed because rows has the number of rows that it
-// should have.
+// An unlogged table is empty after a crash of the server. This is noticed because the field rows has the number of rows
+// that the table should have.
 type carried struct {
 	table string // its SQL name
 	kept  bool   // it is a table in the schema

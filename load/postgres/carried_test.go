@@ -104,8 +104,8 @@ func TestManyPasses(t *testing.T) {
 	}
 }
 
-// A crash of the server empties the carried keys: the pass then does not know what is missing, and deletes nothing.
-// After an orderly stop the keys are still there.
+// A crash of the server empties the table of carried keys. The pass then does not know what is missing, and deletes
+// nothing. After an orderly stop the keys are still there.
 func TestCarriedOverRestart(t *testing.T) {
 	server := pgtest.Start(t)
 	for _, crash := range []bool{true, false} {

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The binary format of COPY: a signature, flags and the length of a header extension, then each row after the number
-// of its fields, then a trailer.
+// The binary format of COPY begins with a signature, flags and the length of a header extension. Then come the rows,
+// each after the number of its fields. A trailer ends the stream.
 const (
 	copyHeader  = "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 	copyTrailer = "\xff\xff"

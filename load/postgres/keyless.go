@@ -32,7 +32,8 @@ func (m *merge) countedSQL(t *target) string {
 	return "true" + m.ownRowsSQL(t)
 }
 
-// keyless appends the additional rows of each hash of which the pass has more rows than the table.
+// keyless compares the numbers of rows per hash. If the pass has more rows of a hash than the table, keyless appends
+// the additional rows.
 func (m *merge) keyless(t *target) error {
 	if err := m.db.step("stage"); err != nil {
 		return err
@@ -116,7 +117,7 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 }
 
 // trim deletes the surplus rows of t, or ends them in History. For a child table, parent is the column with the link to
-// the root row, and trim treats the child rows of surplus root rows. For a root table, parent is "".
+// the root row, and the surplus rows are the child rows of surplus root rows. For a root table, parent is "".
 func (m *merge) trim(t *target, parent string) error {
 	spare := m.surplusSQL(t, parent)
 	if t.Mode == schemas.History {

@@ -184,8 +184,8 @@ func (m *merge) empty(t *target) bool {
 	return err == nil && some == 0
 }
 
-// insertFamily inserts the staged records with the ordinals in only, or all of them if only is nil, and their child
-// rows.
+// insertFamily inserts staged records and their child rows. The set only has the ordinals of these records; nil means
+// all staged records.
 func (m *merge) insertFamily(t *target, only *ordinals) error {
 	if err := m.insert(t, only); err != nil {
 		return err

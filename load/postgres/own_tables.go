@@ -12,7 +12,7 @@ import (
 )
 
 // prepare creates the schema and penstock's own tables for source if they are missing. It uses its own transaction,
-// because streams that start at the same time all need the tables. They stay empty until the first commit.
+// because streams that start at the same time all need the tables. The tables stay empty until the first commit.
 func (d *DB) prepare(ctx context.Context, source string) error {
 	shared := source != ""
 	d.mu.Lock()

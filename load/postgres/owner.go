@@ -96,8 +96,8 @@ func (x *tx) checkOwner(ctx context.Context) (owner load.Owner, record bool, hav
 	return owner, record, have, err
 }
 
-// recordOwner records the owner of the table. It resets the cursor of the stream that owned the table before, so that no
-// transaction of that stream can commit. // Invariant 13
+// recordOwner records the owner of the table. It resets the cursor of the stream that owned the table before, so that
+// no transaction of that stream can commit. // Invariant 13
 func (x *tx) recordOwner(ctx context.Context) error {
 	if x.owner == nil {
 		return nil

@@ -59,10 +59,10 @@ var comments = regexp.MustCompile(`(?s)` + comment)
 // queryName is the name of the prepared query.
 const queryName = "penstock_query"
 
-// prepareQuery prepares a query: the server parses it, and penstock checks which functions it calls. The server then
-// runs what it has parsed, so that no name can change its meaning in between. The check is needed because other roles
-// may have functions and operators in the destination's schema with the names of built-in ones. These would act with
-// the rights of penstock's role.
+// prepareQuery prepares a query. The server parses the query, and penstock checks which functions the query calls. The
+// server then runs what it has parsed, so that no name can change its meaning in between. The check is needed because
+// other roles may have functions and operators in the destination's schema with the names of built-in ones. These would
+// act with the rights of penstock's role.
 func (s *session) prepareQuery(ctx context.Context, q readQuery) (_ *pgconn.StatementDescription, name string, err error) {
 	const plain = "SET LOCAL search_path = pg_catalog, pg_temp"
 	names := "SET LOCAL search_path = pg_catalog, " + ident(s.db.o.Schema) + ", pg_temp"
@@ -299,11 +299,11 @@ func (s *session) checkCalls(ctx context.Context, tree string) error {
 	return refused
 }
 
-// forbiddenSQL selects the first function of r that a query may not call. These are functions of roles that are not
-// trusted, and functions of Postgres or an extension with effects beyond the transaction. Functions that built-in views
-// use are allowed, because they only show what these views show. A function of a trusted role may find names by the
-// session's search_path. It is forbidden if the schema has a function or operator of another role with the name of a
-// built-in one. The last column of the result names that object.
+// forbiddenSQL selects the first function of r that a query may not call. A query may not call functions of roles that
+// are not trusted, or functions of Postgres or of an extension with effects beyond the transaction. Functions that
+// built-in views use are allowed, because they only show what these views show. A function of a trusted role may find
+// names by the session's search_path. It is forbidden if the schema has a function or operator of another role with the
+// name of a built-in one. The last column of the result names that object.
 func (r *references) forbiddenSQL(schema string) string {
 	return `WITH f AS (SELECT p.*, ` + trusted("p.proowner") + ` AS trusted,
 			EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e') AS extension,

@@ -23,14 +23,14 @@ func (d *DB) Forget(pipeline, source string) {
 	d.forget(func(k state.Key) bool { return k.Pipeline == pipeline && k.Source == source })
 }
 
-// forget drops what is remembered of the streams for which the function which returns true, and drops the tables of
+// forget drops what this process remembers of the streams for which match returns true. It also drops the tables of
 // their passes.
-func (d *DB) forget(which func(state.Key) bool) {
+func (d *DB) forget(match func(state.Key) bool) {
 	d.mu.Lock()
-	maps.DeleteFunc(d.positions, func(k state.Key, _ position) bool { return which(k) })
-	maps.DeleteFunc(d.claimed, func(k state.Key, _ claimed) bool { return which(k) })
+	maps.DeleteFunc(d.positions, func(k state.Key, _ position) bool { return match(k) })
+	maps.DeleteFunc(d.claimed, func(k state.Key, _ claimed) bool { return match(k) })
 	for k, p := range d.passes {
-		if which(k) {
+		if match(k) {
 			d.discard(p)
 			delete(d.passes, k)
 		}

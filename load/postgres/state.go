@@ -117,8 +117,8 @@ func (d *DB) fence(ctx context.Context, s *session, k state.Key) (position, erro
 		d.beginSQL(), d.place(load.State.Name), column, owner, literal(k.Pipeline), literal(k.Stream), d.positionSQL(k)))
 }
 
-// writePosition changes the stream's row to the position to. It returns [state.ErrMoved] (wrapped) if the row does not
-// have the position from, with which the transaction began.
+// writePosition changes the stream's row to the position to. It returns [state.ErrMoved] if the row does not have the
+// position from, with which the transaction began.
 func (d *DB) writePosition(ctx context.Context, s *session, k state.Key, from, to position) error {
 	n, err := s.affect(ctx, fmt.Sprintf("UPDATE %s SET cursor = %s, sequence = %d, updated_at = %s WHERE %s AND cursor = %s AND sequence = %d",
 		d.place(load.State.Name), literal(string(to.cursor)), to.sequence, timestamp(to.moved), whereKey(k), literal(string(from.cursor)), from.sequence))
@@ -131,8 +131,8 @@ func (d *DB) writePosition(ctx context.Context, s *session, k state.Key, from, t
 	return nil
 }
 
-// commitOutcome determines the outcome of a COMMIT whose answer was lost. It waits for the lock of the stream's row until
-// the server has finished the COMMIT. A read without the lock could be too early. // Invariants 1, 13
+// commitOutcome determines the outcome of a COMMIT whose answer was lost. It waits for the lock of the stream's row
+// until the server has finished the COMMIT. A read without the lock could be too early. // Invariants 1, 13
 func (d *DB) commitOutcome(ctx context.Context, k state.Key, to position) (committed bool, now position, err error) {
 	err = d.retry(ctx, func() error {
 		s, err := d.acquire(ctx)

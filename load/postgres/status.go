@@ -108,7 +108,8 @@ func (m *merge) compareSQL(t *target) string {
 		"FROM (" + handed + ") AS s LEFT JOIN " + m.latest(t)
 }
 
-// latest returns an item to join, t, with the stored row of each record, or with its last version.
+// latest returns a FROM item t, with its join condition. It has the stored row of each record, or the record's last
+// version.
 func (m *merge) latest(t *target) string {
 	since, until := "NULL::timestamptz", "NULL::timestamptz"
 	if t.Mode == schemas.History {
@@ -181,7 +182,8 @@ func (m *merge) selectOrdinals(t *target, where string, n int64) (*ordinals, err
 	return newOrdinals(all), err
 }
 
-// recordCarried records the keys of the given number of unchanged rows, and returns how many of them were already recorded.
+// recordCarried records the keys of the given number of unchanged rows, and returns how many of them were already
+// recorded.
 func (m *merge) recordCarried(t *target, unchanged int64) (repeated int64, err error) {
 	if unchanged == 0 {
 		return 0, nil

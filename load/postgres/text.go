@@ -14,8 +14,8 @@ import (
 // storable reports whether a text column can hold b: valid UTF-8 without zero bytes.
 func storable(b []byte) bool { return bytes.IndexByte(b, 0) < 0 && utf8.Valid(b) }
 
-// escapeText returns s in a form that a text column can hold: a zero byte becomes \u0000, a byte that is not valid UTF-8
-// becomes \x and two hex digits.
+// escapeText returns s in a form that a text column can hold: a zero byte becomes \u0000, a byte that is not valid
+// UTF-8 becomes \x and two hex digits.
 func escapeText(s string) string {
 	if strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) {
 		return s
@@ -95,8 +95,9 @@ func fits(doc []byte, binary bool) bool {
 	return fitsSlowly(doc, binary)
 }
 
-// plain reports whether a document certainly has no zero character and no negative zero, and keeps the limits. It may
-// return false for such a document. Then only its syntax must be checked.
+// plain reports whether a document certainly has no zero character and no negative zero, and keeps the limits. If it
+// returns true, only the document's syntax must be checked. It may return false for a document that has these
+// properties.
 func plain(doc []byte) bool {
 	if len(doc) > mostDigits {
 		return false

@@ -10,7 +10,7 @@ import (
 )
 
 // trusted returns the condition that a role can act as penstock's role anyway: it is that role, a member of it, or a
-// superuser. Its functions gain no rights when penstock calls them.
+// superuser. The functions of such a role gain no rights when penstock calls them.
 func trusted(role string) string {
 	return "pg_catalog.pg_has_role(" + role + ", current_user, 'MEMBER')"
 }

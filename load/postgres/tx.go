@@ -26,7 +26,7 @@ type tx struct {
 	pending   []*load.Staged // in the order of their first batch
 	log       []*applied
 	held      int64 // bytes of batches in log
-	failed    error // error of an Apply: the transaction cannot commit any more
+	failed    error // error of an Apply, after which the transaction cannot commit
 	over      bool
 	queued    time.Duration // time spent in line for tables that other sources change
 	keepalive keepalive

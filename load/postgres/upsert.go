@@ -125,8 +125,8 @@ func (m *merge) typeOf(t *target, s source) string {
 	return m.db.sqlType(s.to)
 }
 
-// upsert writes the rows that stageRows has copied into the temporary table to t. Of several rows with one key, it
-// writes the last. The parameter where is "", or a condition on the existing rows that are replaced.
+// upsert writes to t the rows that stageRows has copied into the temporary table. Of several rows with one key, it
+// writes the last. The parameter where is "", or a WHERE clause that selects the existing rows to replace.
 func (m *merge) upsert(t *target, where string) (int64, error) {
 	return m.s.affect(m.ctx, m.upsertSQL(t, stagedIn, where))
 }
