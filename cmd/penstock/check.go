@@ -24,8 +24,8 @@ func (a *app) checkCmd() *cobra.Command {
 		Use:   "check [PIPELINE]",
 		Short: "check configuration, credentials, connections and rights",
 		Long: `Checks the configuration, the credentials, the connections, and the rights in each
-destination, with one cheap read per surface. For each problem it prints what is
-wrong, where, and what to do. Nothing is written.`,
+destination. It makes one cheap read per surface. For each problem it prints what is
+wrong, where, and what to do. No table is changed.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.load()

@@ -22,10 +22,10 @@ func (a *app) runsDiffCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B --table T",
 		Short: "show how a table's rows changed between two runs",
-		Long: `Shows how a table's rows changed between two runs: rows inserted, deleted and
-updated, with the columns, from the end of run A to the end of run B. It shows the
-net effect: a value that changed and changed back is left out. The pipeline needs
-changes: true.`,
+		Long: `Shows how a table's rows changed from the end of run A to the end of run B: the
+rows inserted and deleted, and the changed columns of rows updated. It shows the net
+effect: a value that changed and changed back is left out. Changes are logged only
+if the pipeline has changes: true.`,
 		Example: "  penstock runs diff co6bjmfsd81u co6bjogeiftv --table sales_invoices",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

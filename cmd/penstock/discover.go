@@ -30,13 +30,14 @@ func (a *app) discoverCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "discover [STREAM…]",
 		Short: "learn how streams answer, with a bounded number of read requests, and print the evidence",
-		Long: `Learns how streams answer: envelope, records, key, paging, filters. It sends a
-bounded number of read requests per stream and prints the results: a line with +
-is evidence, a line with - is a rejected hypothesis. The destinations of the
-pipelines that contain a stream store its conventions for later runs.
-Without a name, it probes the streams with no stored conventions.
+		Long: `Learns how streams answer: where the records are in a response, their key, the
+paging and the filters. It sends a bounded number of read requests per stream and
+prints the results. A line with + is evidence, a line with - is a rejected
+hypothesis. What is learned about a stream is stored for later runs, in the
+destinations of the pipelines that contain the stream. Without a name, discover
+probes the streams about which nothing is stored.
 
-Exit codes: 0 every stream is settled, 75 some are not.`,
+Exit codes: 0 it is known how to read every stream, 75 of some it is not.`,
 		Example: `  penstock discover crm.leads 'sales.*'
   penstock discover --requests 100`,
 		RunE: func(cmd *cobra.Command, args []string) error {

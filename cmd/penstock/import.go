@@ -41,12 +41,14 @@ func (a *app) importCmd() *cobra.Command {
 Postman collection (v2), into the streams of pipelines.yaml: paths, parameters,
 paging, records, keys, columns with types and meanings. Only read operations
 become streams. A stream of the catalogue is overridden, never duplicated. A GET
-with parameters in its path becomes a child stream of the list above it. If no
-list clearly fits, the stream is disabled, with the reason.
+with a parameter in its path, such as /orders/{id}/lines, becomes a child stream
+of the list /orders. If no list clearly fits, the stream is disabled, with the
+reason.
 
-Without -o or --write the definitions go to stdout. In a file they are merged:
-each stream has an "imported:" block, which the next import replaces. Everything
-else in the file is yours: it takes precedence and is never changed. Streams whose
+Without -o or --write the definitions go to stdout. With one of them they are
+merged into a file, where each stream has an "imported:" block. The next import
+replaces that block. Everything else in the file is yours: it takes precedence
+and is never changed. Streams whose
 operations are no longer in the description are reported and kept.`,
 		Example: `  penstock import openapi platform.yaml
   penstock import openapi platform.yaml --write
@@ -58,7 +60,7 @@ operations are no longer in the description are reported and kept.`,
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "merge into this `file` instead of printing")
 	cmd.Flags().BoolVar(&f.write, "write", false, "merge into the configuration")
 	cmd.Flags().StringVar(&f.base, "base-url", "", "`URL` of the API; overrides the description")
-	cmd.Flags().StringVar(&f.surface, "surface", "", "`surface` of the platform that is described: app or v2")
+	cmd.Flags().StringVar(&f.surface, "surface", "", "`surface` of the platform that the document describes: app or v2")
 	cmd.Flags().StringVar(&f.module, "module", "", "`module` of new streams (default: made from the title)")
 	cmd.Flags().StringSliceVar(&f.only, "only", nil, "only streams that match a `pattern`, such as crm.*")
 	return cmd

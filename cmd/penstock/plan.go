@@ -34,9 +34,9 @@ rate limits. It sends no requests. The column basis says where a number comes
 from: measured in an earlier run, derived from the parent stream, or guessed.
 After a sync, the summary shows the error of the forecast.
 
-With --fleet it takes this forecast for one of many workspaces and simulates
-fleets of workers that read them all: how long they take, what they wait for, and
-how many workspaces they could read within the deadline (default 8h).`,
+With --fleet, the forecast stands for one of many workspaces, and fleets of
+workers that read them all are simulated: how long they take, what they wait for,
+and how many workspaces they could read within the deadline (default 8h).`,
 		Example: `  penstock plan nightly --deadline 30m
   penstock plan nightly --fleet --workspaces 2000 --records 100000 --deadline 6h
   penstock plan --json | jq '.streams[] | select(.skipped) | .stream'`,

@@ -21,8 +21,8 @@ func (a *app) previewCmd() *cobra.Command {
 		Use:   "preview STREAM",
 		Short: "print a few records as a table, with the inferred schema",
 		Long: `Prints a few records as a table, with the inferred schema. The stream is read with
-the conventions stored in the destinations, filtered and masked as the first
-pipeline that contains it would load it. Nothing is stored.`,
+the conventions stored in the destinations. Its records are filtered and masked as
+in the first pipeline that contains the stream. Nothing is stored.`,
 		Example: "  penstock preview crm.leads -n 5",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -29,7 +29,7 @@ func (a *app) queryCmd() *cobra.Command {
 		Long: `Runs one read-only SQL statement over a destination. The result is a table, CSV,
 JSON with one object per line, or a Parquet file. A lake of Parquet files is
 queried through DuckDB, in memory. In CSV, a text that a spreadsheet would run as
-a formula gets a ' before it, unless --exact.`,
+a formula gets a ' before it, unless --exact is set.`,
 		Example: `  penstock query "SELECT count(*) FROM crm_leads WHERE _penstock_deleted_at IS NULL"
   penstock query --format csv -o invoices.csv "SELECT * FROM sales_invoices"
   penstock query --format parquet -o leads.parquet "FROM crm_leads"`,

@@ -26,7 +26,9 @@ func (a *app) runsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs [RUN]",
 		Short: "list past runs, or show one run in detail",
-		Args:  cobra.MaximumNArgs(1),
+		Long: `Lists the last 50 runs. With RUN it shows that run with its certificates, its
+rejects, and the changes that it made to tables.`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.read(cmd.Context(), to, func(d *reader) error { return a.listRuns(cmd.Context(), d) })

@@ -20,8 +20,10 @@ func (a *app) runsUnitsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "units RUN",
 		Short: "list the units of a run: the source, streams, state and worker of each",
-		Long: `Lists the units of a run: which are done, which worker has each of the others, and
-when waiting units are tried again. It also shows a run that is under way.`,
+		Long: `Lists the units of a run. A unit is the work for one source and a group of streams
+that are read together. The list shows which units are done, which worker has each
+of the others, and when waiting units are tried again. It also shows a run that is
+under way.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.showUnits(cmd.Context(), args[0]) },
 	}

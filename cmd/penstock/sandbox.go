@@ -46,9 +46,9 @@ surfaces over real HTTP, with seeded records, limits and credentials.
 
 --fault takes MATCH=KIND[,NAME=VALUE]…, where MATCH is a stream ("crm.*"), a path or
 "METHOD /path", and KIND one of status, slow, truncate, cut, reset, lost, html, empty,
-malformed, gzip_bomb, drift, shuffle, stuck, module_off, redirect, field, poison, stale.
-While the sandbox runs, GET /_sandbox/stats returns what it has received, and POST
-/_sandbox/faults replaces these faults.
+malformed, gzip_bomb, drift, shuffle, stuck, module_off, redirect, field, poison, stale
+(extract/sandbox/fault.go describes them). While the sandbox runs, GET /_sandbox/stats
+returns what it has received, and POST /_sandbox/faults replaces these faults.
 
 --faults also serves lists that page or fail as those of other APIs do. It takes "all",
 names, or a JSON file that describes a list. Each list is at /lists/NAME, for a stream of
@@ -72,7 +72,7 @@ takes rate, for, count, match, subjects, change and bytes. GET
 	fl.StringVar(&f.listen, "listen", sandboxListen, "`address` to listen on; port 0 picks a free one")
 	fl.Uint64Var(&o.Seed, "seed", 1, "`seed` of all data")
 	fl.IntVar(&o.Scale, "scale", 1, "`factor` for the lists that grow with a business")
-	fl.IntVar(&o.Contacts, "contacts", 0, "serve `N` pre-rendered contacts instead, for measurements")
+	fl.IntVar(&o.Contacts, "contacts", 0, "serve `N` contacts that are rendered in advance, instead of those of the seed, for measurements")
 	fl.StringVar(&o.Plan, "plan", "pro", "`plan` of the versioned surface: free, pro, business or agency")
 	fl.IntVar(&o.Rate, "rate", 0, "`requests` per second on the versioned surface, instead of the plan's limit")
 	fl.StringVar(&f.appRate, "app-rate", "200/s", "`rate` limit of the application surface, which does not announce it")

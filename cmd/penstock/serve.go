@@ -30,14 +30,15 @@ func (a *app) serveCmd() *cobra.Command {
 		Long: `Runs each pipeline on its schedule, receives webhooks, and serves the dashboard,
 until it is stopped.
 
-SIGHUP reads the configuration again. Runs under way finish with the old one. If the
-new one has an error, the old one stays in use. Changes that need a restart (listen,
-tls, otlp, openlineage, state) are logged. Changed certificate files are read again
-automatically. SIGINT and SIGTERM stop it within ten seconds; the next start resumes
-interrupted runs.
+SIGHUP reads the configuration again. Runs under way finish with the old configuration.
+If the new configuration has an error, the old one stays in use. Changes that need a
+restart (listen, tls, otlp, openlineage, state) are logged. Changed certificate files are
+read again automatically. SIGINT and SIGTERM stop serve within ten seconds; the next start
+resumes interrupted runs.
 
-With state: postgres://… any number of instances may run, on several hosts. Each slot
-runs once, and all instances and workers share its work: see penstock worker.`,
+With state: postgres://… any number of instances may run, on several hosts. Each due time
+of a schedule is run once, and all instances and workers share the work of that run: see
+penstock worker.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), slots) },
 	}

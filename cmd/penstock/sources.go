@@ -32,8 +32,8 @@ func (a *app) sourcesListCmd() *cobra.Command {
 		Use:   "list",
 		Short: "list sources and their last outcomes, failed ones first",
 		Long: `Lists each source with its outcome in the last run of each pipeline that reads it,
-when it was last complete, and how many runs in a row it was not. Sources that
-failed come first.`,
+when it was last complete, and in how many runs in a row it was not complete since.
+Sources that failed come first.`,
 		Example: `  penstock sources list --source 'acme-*'
   penstock sources list --json | jq -r 'select(.failures > 2) | .source'`,
 		Args: cobra.NoArgs,

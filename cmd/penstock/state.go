@@ -21,8 +21,9 @@ func (a *app) stateCmd() *cobra.Command {
 		Use:   "state",
 		Short: "show, move and back up cursors; back up and restore the state folder",
 		Long: `Shows and changes the cursors of the streams. A destination stores them with the
-rows they cover. Before any cursor is changed, all are written to a file in the
-folder backups in the state folder, which ` + "`penstock state import`" + ` reads.`,
+rows that they cover. Before a cursor is changed, all cursors are written to a file
+in the folder backups of the state folder. ` + "`penstock state import`" + ` restores them
+from that file.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -13,10 +13,11 @@ func (a *app) stateBackupCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup DIR",
 		Short: "copy the state folder, even while serve runs",
-		Long: `Copies the state folder into DIR, which must be empty or not exist: a consistent
-snapshot of the inbox and the journal, tokens, the key of masks, and sent alerts.
-Processes that use the folder continue. Like the folder, the copy contains secrets.
-Its last file, backup.json, lists every file with its digest.
+		Long: `Copies the state folder into DIR, which must be empty or not exist. The copy is a
+consistent snapshot of the inbox and the journal, tokens, the key of masks, and sent
+alerts. Processes that use the folder continue. Like the folder, the copy contains
+secrets. The file backup.json, which is written last, lists every file with its
+digest.
 
 Cursors are not in the state folder. A destination stores them with the rows that
 they cover, so a backup of the destination contains them.`,

@@ -23,7 +23,7 @@ func (a *app) statusCmd() *cobra.Command {
 		Use:   "status",
 		Short: "show each stream: its last pass, the verdict and its reasons, and any problem",
 		Long: `Shows each stream: its last pass, the verdict and its reasons, and any problem.
-With -v all columns; with --json in full.`,
+With -v it prints all columns, with --json also long texts in full.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if health {

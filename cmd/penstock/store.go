@@ -95,8 +95,8 @@ func (a *app) migrateCmd() *cobra.Command {
 		Use:   "migrate",
 		Short: "migrate the state database to this version",
 		Long: `Creates the schema of the state database, ` + "`state: postgres://…`" + `, or upgrades it to
-this version. The role needs the right to create tables there; the role of serve and
-sync only needs to read and write them. A second migration changes nothing, and
+this version. The role that migrates needs the right to create tables; the role of serve
+and sync only needs to read and write them. A second migration changes nothing, and
 concurrent migrations are safe.
 
 A state folder needs no migration: it is upgraded when it is opened.`,

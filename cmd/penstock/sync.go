@@ -41,8 +41,8 @@ func (a *app) syncCmd() *cobra.Command {
 		Long: `Runs a pipeline once, now: reads its streams and loads what has changed. It can be
 stopped at any time and started again; committed data stays.
 
-Exit codes: 0 complete, 1 failed, 2 usage or configuration, 75 partial or
-deferred with safe progress, 130 and 143 stopped by a signal.`,
+Exit codes: 0 complete, 1 failed, 2 the command line or the configuration is
+wrong, 75 partial or put off (run again later), 130 and 143 stopped by a signal.`,
 		Example: `  penstock sync
   penstock sync nightly --stream 'crm.*' --stream '!crm.deals'
   penstock sync --dry-run --json`,

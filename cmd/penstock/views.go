@@ -21,7 +21,7 @@ func (a *app) viewsCmd() *cobra.Command {
 		Long: `Prints views for common questions: receivables and payables by age, deals and leads
 by stage, open tickets, head count. It prints the SQL of the views that the loaded
 tables support, and what the other views lack. With --apply it creates them: existing views of
-penstock are replaced, anything else with the same name is left alone.`,
+penstock are replaced, anything else with the same name is not changed.`,
 		Example: `  penstock views --apply
   penstock query "FROM receivables_ageing ORDER BY open_amount DESC"`,
 		Args: cobra.NoArgs,

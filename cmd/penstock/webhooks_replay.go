@@ -22,7 +22,7 @@ func (a *app) webhooksReplayCmd() *cobra.Command {
 ordinal, by id, by a range of ordinals, or all that were given up. The records that
 they name are requested from the source again, so a second replay changes nothing.
 
-While penstock serve runs, it has the inbox; use its webhooks page instead.
+While penstock serve runs, only serve can use the inbox: use its webhooks page instead.
 
 Exit codes: 0 applied, 75 some are left for serve or a sync.`,
 		Example: `  penstock webhooks replay 17 18
