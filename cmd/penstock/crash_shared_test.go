@@ -14,11 +14,11 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// sharedTarget is one source's rows in tables that it shares with others.
+// sharedTarget is one source's rows in tables that several sources share.
 type sharedTarget struct {
 	icebergTarget
 	source string
-	all    []string // the sources
+	all    []string // all sources that share the tables
 }
 
 // open opens views of the source's own rows.

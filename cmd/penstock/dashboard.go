@@ -39,7 +39,7 @@ func (a *app) openDashboard(c *config.Config, j state.Journal, h *webhookServer,
 		if !n.Limited { // refusals over the limit are not recorded, so the audit log stays small
 			select {
 			case d.wrong <- n:
-			default: // the log has it
+			default: // the channel is full; the token is in the log
 			}
 		}
 	}})

@@ -17,9 +17,9 @@ import (
 )
 
 // applier applies the webhook events of a source to one pipeline. For each application it takes the
-// pipeline's lock, as a run does, so that a manual sync gets its turn. Within one process it shares
-// the lock with a run. The pipeline stays open for the next application. An applier is not safe for
-// concurrent use.
+// pipeline's lock, as a run does, and releases it afterwards, so that a manual sync can take it. An
+// applier and a run of the same process share the lock. The pipeline stays open for the next
+// application. An applier is not safe for concurrent use.
 type applier struct {
 	*app
 	conf     *config.Config
@@ -79,7 +79,7 @@ func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err erro
 	}
 	if err := x.trimmer.applied(ctx, x.inbox, x.source(), x.pipeline.Name, rep.Through); err != nil {
 		rep.Trouble = errors.Join(rep.Trouble, err)
-		rep.ApplyAfter = min(cmp.Or(rep.ApplyAfter, trimAgain), trimAgain) // even if no event arrives
+		rep.ApplyAfter = min(cmp.Or(rep.ApplyAfter, trimAgain), trimAgain) // tries again even if no event arrives
 	}
 	return rep, nil
 }

@@ -61,7 +61,7 @@ func TestWriteTo(t *testing.T) {
 	require.Len(t, files, 1, "nothing is left behind")
 }
 
-// A stream that states no limit of columns gets the lowest one of the pipeline's destinations.
+// A stream that states no limit of columns gets the lowest limit of the pipeline's destinations.
 func TestColumnLimitOfDestinations(t *testing.T) {
 	c, err := config.Parse([]byte(`version: 1
 sources: {main: {app: {base_url: "https://app.example", auth: {token: t}}}}

@@ -92,7 +92,7 @@ type discovery struct {
 }
 
 // pipelines returns the pipelines of the configuration, and a further pipeline for each named stream
-// that is in none of them.
+// that none of them reads from the first source.
 func (d *discovery) pipelines() []config.Pipeline {
 	all := slices.Clone(d.conf.Pipelines)
 	for _, name := range d.flags.streams {

@@ -62,7 +62,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// anchors returns the headings of a page as links spell them.
+// anchors returns the headings of a page as links write them: #add-a-stream.
 func anchors(text string) []string {
 	var out []string
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {

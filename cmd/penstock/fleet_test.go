@@ -155,8 +155,8 @@ func (r *fleetRig) hold(name string) (asked chan struct{}, release func()) {
 	return asked, release
 }
 
-// Workers execute a run that serve plans. A worker that is killed in the middle of a unit leaves it to
-// another. So does one that is frozen past its lease, and it commits nothing when it continues.
+// Workers execute a run that serve plans. If a worker is killed in the middle of a unit, another worker takes the
+// unit over. The same happens if a worker is frozen past its lease; when it continues, it commits nothing.
 func TestFleet(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestFleet(t *testing.T) {
 			require.Equal(t, 9, strings.Count(out, `"state":"done"`), out)
 			code, out, errs = r.penstock(t, "runs", "cancel", run)
 			require.Zero(t, code, errs)
-			require.Contains(t, out+errs, "0 units cancelled") // it has ended
+			require.Contains(t, out+errs, "0 units cancelled") // the run has ended
 		})
 	}
 }
@@ -206,7 +206,7 @@ func TestWorkerWithoutDatabase(t *testing.T) {
 	require.Contains(t, errs, "hint: set `state: postgres://…`")
 }
 
-// A unit that ends its worker each time is given up with a reason. Other units still complete. // Invariant 15
+// A unit that crashes its worker each time is given up with a reason. Other units still complete. // Invariant 15
 func TestFleetUnitKillsWorker(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes the time of five leases")

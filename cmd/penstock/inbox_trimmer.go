@@ -20,7 +20,7 @@ type trimmer interface {
 }
 
 // inboxTrimmer removes events from the inbox once every pipeline that reads their source has applied
-// them in every destination. It has the pipelines of one configuration. It is safe for concurrent use. // Invariant 3
+// them in every destination. It is made for the pipelines of one configuration. It is safe for concurrent use. // Invariant 3
 type inboxTrimmer struct {
 	mu      sync.Mutex
 	through map[string]map[string]int64 // last applied event, by source and pipeline

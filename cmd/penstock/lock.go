@@ -49,8 +49,8 @@ func leased(ctx context.Context, l state.Lease) (context.Context, context.Cancel
 }
 
 // pipelineLocks are the locks of the pipelines that a daemon works on. A run and the webhook events of
-// a pipeline share its lock, because they are under way at the same time. Further locks, see turnsOf,
-// keep them apart for each stream.
+// a pipeline share its lock, because they are under way at the same time. Further locks, one
+// per stream, keep the two from committing at the same time: see turnsOf.
 //
 // It is safe for concurrent use. A nil *pipelineLocks shares nothing.
 type pipelineLocks struct {

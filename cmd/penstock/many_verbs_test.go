@@ -153,7 +153,7 @@ func (w *worlds) dbtHolds(t *testing.T) {
 	require.GreaterOrEqual(t, asked, 3, "two keys and a parent")
 }
 
-// TestVerbsOfSeparateSources does the same for sources with separate destinations.
+// TestVerbsOfSeparateSources selects one of several sources with separate destinations.
 func TestVerbsOfSeparateSources(t *testing.T) {
 	w := newWorlds(t, 2)
 	w.configure(t, `"duckdb:`+w.dir+`/{source}.duckdb"`, `"*"`, `["crm.lead_stages"]`)

@@ -17,7 +17,7 @@ type ending struct {
 	source string
 	report pipeline.Report
 	err    error
-	silent bool // the source did not answer, or was put off because it did not
+	silent bool // the source did not answer, in this attempt or in one that was put off
 }
 
 // job returns the run of one source among others, as a job. If an attempt is put off because the source

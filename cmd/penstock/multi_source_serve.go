@@ -11,7 +11,8 @@ import (
 )
 
 // serveMany makes a daemon's run over several sources. If the sources are listed outside the
-// configuration, it reads the list again. If that fails, it uses the previous list.
+// configuration, serveMany reads the list again first. If the list cannot be read, it uses the previous
+// list.
 func (a *app) serveMany(ctx context.Context, c *config.Config, p config.Pipeline, o serve.RunRequest) (pipeline.Report, error) {
 	if c.Listing != nil {
 		if now, err := a.load(); err != nil {

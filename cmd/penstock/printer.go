@@ -29,7 +29,7 @@ const (
 	formList // one name and value per line, nothing cut; for few rows
 )
 
-// maxRows limits the rows that a table shows. JSON and CSV have all of them.
+// maxRows limits the rows that a table shows. The other formats have all rows.
 const maxRows = 1000
 
 // printer writes a result, batch by batch. The zero value with a writer prints tables.

@@ -83,8 +83,8 @@ type authServer struct {
 	mu      sync.Mutex
 	instead http.HandlerFunc // answers the token endpoint
 	times   int
-	spent   map[string]bool // access tokens that the API treats as expired
-	seen    map[string]bool
+	spent   map[string]bool                // access tokens that the API treats as expired
+	seen    map[string]bool                // access tokens that have reached the API
 	refresh int                            // number of refresh tokens presented
 	after   func(http.ResponseWriter) bool // called before a response of the token endpoint is sent
 }
@@ -274,7 +274,7 @@ func (s *authServer) ask(token string) (scope string, active bool) {
 	return answer.Scope, answer.Active
 }
 
-// home is a folder with a configuration.
+// home is a folder with a configuration that reads the API of an authServer.
 type home struct {
 	t   *testing.T
 	s   *authServer

@@ -94,7 +94,7 @@ func (g *gossip) note(secrets ...string) {
 	}
 }
 
-// forget starts over for a new process, which cannot know the secrets of the last one.
+// forget starts over for a new process, which cannot know the secrets of the previous process.
 func (g *gossip) forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

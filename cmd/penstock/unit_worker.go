@@ -129,8 +129,8 @@ func (h *unitWorker) suspects(ctx context.Context, call queue.Wakeup) (bool, err
 	return slices.ContainsFunc(units, func(u state.Unit) bool { return u.State != state.UnitRunning && u.Suspect() }), err
 }
 
-// known finds the pipeline of a call, restricted to the call's source. If it does not know the source,
-// it reads the configuration again, because the source may be new.
+// known finds the pipeline of a call, restricted to the call's source. If the configuration does not have
+// them, known reads it again, because they may be new.
 func (h *unitWorker) known(call queue.Wakeup) (*config.Config, config.Pipeline, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

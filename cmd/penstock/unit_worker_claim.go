@@ -18,8 +18,8 @@ const (
 	ownerPause   = 3 * time.Second // another host owns the destination
 )
 
-// answer executes the waiting units of a call, if this process can execute them. If their source
-// does not answer, answer may return before the units end.
+// answer executes the waiting units of a call, if this process can execute them. It may return before
+// the units end, if their source is silent.
 func (h *unitWorker) answer(ctx context.Context, call queue.Wakeup) (did bool, pause time.Duration, err error) {
 	c, p, ok := h.known(call)
 	if !ok {

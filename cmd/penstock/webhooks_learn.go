@@ -221,7 +221,7 @@ func indented(text string) string {
 }
 
 // adoptNow turns the captured deliveries into events. It returns nil if a running serve has the inbox,
-// because serve then does it.
+// because serve makes the events itself.
 func (a *app) adoptNow(ctx context.Context, c *config.Config, source string) (*int, error) {
 	inbox, err := a.stateOf(c).OpenInbox(ctx, state.InboxOptions{})
 	if errors.Is(err, state.ErrLocked) {
