@@ -11,8 +11,8 @@ import (
 )
 
 // destinationPool shares a daemon's open destinations between its runs, webhook events and dashboard.
-// Two engines on one file would wait for each other, and one that commits rarely might never get its
-// turn.
+// Without it, two engines on one file would wait for each other, and an engine that commits rarely might
+// never get its turn.
 //
 // It is safe for concurrent use. A nil *destinationPool shares nothing.
 type destinationPool struct {

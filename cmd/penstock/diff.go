@@ -53,7 +53,7 @@ if the pipeline has changes: true.`,
 	return cmd
 }
 
-// diffRuns prints the net effect of all changes from the end of run from to the end of run to.
+// diffRuns prints the net effect of all changes to a table between the ends of two runs.
 func (a *app) diffRuns(ctx context.Context, d *reader, table, from, to string) error {
 	t, err := d.table(ctx, table)
 	if err != nil {

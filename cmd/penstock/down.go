@@ -11,7 +11,7 @@ import (
 )
 
 // unavailable replaces a destination that could not be opened, so that the run continues with the others and reports
-// the error for this one. Every method but Close fails.
+// the error for this destination. Every method but Close fails.
 type unavailable struct{ err error }
 
 var _ load.Destination = unavailable{}

@@ -23,8 +23,8 @@ func duckdbKind() destinationKind {
 		scheme: "duckdb", missing: duckdbMissing,
 		open: openDuckDB, check: checkDuckDB, absent: absentFile,
 		onHost: func(config.Destination) bool { return true },
-		// The budget is enough for two commits of usual rows, so that the engine never waits for the next
-		// one. A third would only occupy memory that the garbage collector scans.
+		// The budget is enough for the usual rows of two commits, so that the engine never waits for rows.
+		// A larger budget would only be memory that the garbage collector scans.
 		memory: memoryPlan{heap: defaultHeap, budget: 90 << 20, group: pipeline.DefaultGroupBytes, rows: duckdb.RowGroup},
 		locate: func(_ context.Context, d config.Destination, _ load.Destination, _ string) (string, error) {
 			path, _ := filePath(d)

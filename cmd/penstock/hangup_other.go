@@ -2,5 +2,5 @@
 
 package main
 
-// hangups returns no channel: there is no SIGHUP.
+// hangups returns a nil channel, because these systems have no SIGHUP.
 func hangups() (come <-chan struct{}, stop func()) { return nil, func() {} }

@@ -32,7 +32,7 @@ func icebergKind() destinationKind {
 	}
 }
 
-// icebergMissing returns why this build has no Iceberg; "" if it has it.
+// icebergMissing returns why this build does not support Iceberg; "" if it does.
 func icebergMissing() string {
 	if iceberg.Built {
 		return ""

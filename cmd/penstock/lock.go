@@ -16,7 +16,7 @@ import (
 const lockWait = 3 * time.Second
 
 // lockPipeline prevents a second process on this machine from running the same pipeline until the
-// lease is released. The fence in the destination protects against other machines. The key is that of
+// lease is released. Against a process on another machine, the destination itself refuses a second commit. The key is that of
 // a pipeline, or of one of its sources: see [config.Pipeline.Key]. Invariant 13
 func lockPipeline(ctx context.Context, s state.Store, key string) (lease state.Lease, err error) {
 	name, source, _ := strings.Cut(key, "@")

@@ -150,7 +150,8 @@ type history struct {
 	pageSize float64
 }
 
-// readHistory collects what each stream took in the last run that read it.
+// readHistory collects how many records, pages and requests each stream took in the last run that read it, and
+// the figures of the last complete run.
 func readHistory(ctx context.Context, d load.Destination, name string) (history, error) {
 	past := history{streams: map[string]forecast.History{}}
 	newest := map[string]string{}

@@ -154,7 +154,7 @@ func (a *app) printFleetPlan(r *openedRun, f forecast.Forecast, options fleetFla
 	return nil
 }
 
-// waitsFor describes the limits.
+// waitsFor describes each limit of a fleet, for the table.
 var waitsFor = map[sizing.Limit]string{
 	sizing.Answers: "answers of the API", sizing.Keys: "the keys' rates", sizing.Workers: "workers' cores", sizing.Slots: "workers' slots",
 	sizing.Database: "the database's cores", sizing.Sessions: "connections",

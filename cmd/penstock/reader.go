@@ -106,7 +106,8 @@ func (a *app) read(ctx context.Context, q selection, use func(*reader) error) er
 	return errors.Join(err, dest.Close())
 }
 
-// ask opens the destination for SQL.
+// ask calls use with a querier for the destination. It returns an error if the destination does not support
+// SQL.
 func (r *reader) ask(ctx context.Context, use func(load.Querier) error) error {
 	if q, ok := r.Destination.(load.Querier); ok {
 		return use(q)

@@ -19,7 +19,7 @@ type grid struct {
 	rows   [][]string
 }
 
-// newGrid takes the header. A name that begins with # is a column of numbers.
+// newGrid returns an empty table with this header. A name that begins with # is a column of numbers.
 func newGrid(header ...string) *grid {
 	g := &grid{}
 	for _, h := range header {

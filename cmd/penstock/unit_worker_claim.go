@@ -10,11 +10,11 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Pauses before a call that could not be answered is tried again.
+// Pauses before a call that could not be answered is tried again, and rereadPause.
 const (
 	unknownPause = time.Minute     // the configuration of this process does not have the pipeline
-	busyPause    = 2 * time.Second // another run of the source is under way in this process
-	rereadPause  = 10 * time.Second
+	busyPause    = 2 * time.Second // in this process, another run of the source or a unit that runs alone is under way
+	rereadPause  = 10 * time.Second // least time between two readings of the configuration
 	ownerPause   = 3 * time.Second // another host owns the destination
 )
 

@@ -90,7 +90,7 @@ type learnReport struct {
 	Secret   string `json:"secret"`   // label of the secret that signs
 	Timed    bool   `json:"timed"`    // the signature covers a time
 	Replays  string `json:"replays"`  // the protection against replays
-	Late     int    `json:"late"`     // deliveries later than the window allows
+	Late     int    `json:"late"`     // deliveries that arrived later than the scheme's time window allows
 	Scheme   string `json:"scheme"`   // as YAML
 	Pinned   string `json:"pinned"`   // where the scheme is stored
 	Events   *int   `json:"events"`   // made from the deliveries; null if serve makes them
@@ -193,7 +193,7 @@ func unlearned(s config.Source, f signature.Finding, captures []state.Event, why
   the platform signs in a way that penstock does not know: configure it with a scheme block or a public_key`)
 }
 
-// pinText is a learned scheme as stored, and for pasting.
+// pinText returns a learned scheme as YAML, as it is stored and as it can be pasted into the configuration.
 func pinText(source string, f signature.Finding, now time.Time) string {
 	return fmt.Sprintf("# how deliveries of %s are signed, learned from %s on %s\nscheme:\n%s",
 		source, plural(f.Judged, "webhook"), now.UTC().Format(time.DateOnly), indented(f.Scheme.YAML()))
