@@ -98,7 +98,7 @@ state: %[5]s/state
 // each source has exactly the rows of its platform. // Invariants 1, 7, 13
 func TestCrashShared(t *testing.T) {
 	if *trials == 0 {
-		t.Skip("make crash")
+		t.Skip("run by make crash")
 	}
 	random := instants(t, 3)
 	to := icebergTarget{parquetTarget{t.TempDir()}}

@@ -170,7 +170,7 @@ func (r *crashRig) looked(t *testing.T) {
 func crashing(t *testing.T, f func(t *testing.T, to target)) {
 	t.Helper()
 	if *trials == 0 {
-		t.Skip("make crash")
+		t.Skip("run by make crash")
 	}
 	onEach(t, f)
 	t.Run("bucket", func(t *testing.T) { f(t, newBucketTarget(t)) })

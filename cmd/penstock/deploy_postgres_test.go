@@ -51,7 +51,7 @@ func TestComposeRole(t *testing.T) {
 	warnings, err := d.Warnings(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, warnings)
-	require.NoError(t, d.View(t.Context(), "one", "SELECT 1 AS one"), "it makes its own tables")
+	require.NoError(t, d.View(t.Context(), "one", "SELECT 1 AS one"), "the role creates its own tables")
 	text, err := firstText(strings.Replace(server.URL(), "/postgres?", "/warehouse?", 1), "SELECT has_table_privilege('composed_readers', 'platform.one', 'SELECT')")
 	require.NoError(t, err)
 	require.Equal(t, "t", text)

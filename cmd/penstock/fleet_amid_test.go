@@ -14,7 +14,7 @@ import (
 // received it cannot get the lease. // Invariants 3, 13
 func TestFleetEventsDuringUnits(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes the start of three processes")
+		t.Skip("starts three processes")
 	}
 	r := newEventFleet(t)
 	for _, p := range r.serves {
@@ -33,7 +33,7 @@ func TestFleetEventsDuringUnits(t *testing.T) {
 	r.rename(r.ids[0], "amid units")
 	r.deliver(t.Context(), 1, r.ids[0])
 	r.until("SELECT name FROM ws_ws000.v2_contacts WHERE id::text = '"+r.ids[0]+"'", "amid units")
-	require.Equal(t, "1", r.text("SELECT count(*) FROM units WHERE run = '"+run+"' AND state = 'running'"), "it is still reading the source")
+	require.Equal(t, "1", r.text("SELECT count(*) FROM units WHERE run = '"+run+"' AND state = 'running'"), "the worker is still reading the source")
 	release()
 	r.until("SELECT status FROM runs WHERE run = '"+run+"'", "complete")
 	r.serves[0].end(t)

@@ -156,7 +156,7 @@ func TestFleetClocksApart(t *testing.T) {
 	require.NoError(t, frozen.Process.Signal(syscall.SIGSTOP))
 	workers := []*fleetProcess{r.startOff(program, -5, "worker", "--slots", "4"), r.startOff(program, 0, "worker", "--slots", "4")}
 	r.patiently("SELECT status FROM runs WHERE run = '"+run+"'", "complete")
-	require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another worker has taken it over")
+	require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another worker has taken the unit over")
 	settled := r.text("SELECT string_agg(units::text, ' ' ORDER BY id) " + of)
 	certificates := "SELECT string_agg(c::text, ' ' ORDER BY stream, at) FROM ws_ws001._penstock_certificates c WHERE run = '" + run + "'"
 	proven := r.text(certificates)
@@ -179,7 +179,7 @@ func TestFleetClocksApart(t *testing.T) {
 		p.end(t)
 	}
 	require.Equal(t, settled, r.text("SELECT string_agg(units::text, ' ' ORDER BY id) "+of))
-	require.Equal(t, proven, r.text(certificates), "it has committed nothing")
+	require.Equal(t, proven, r.text(certificates), "the first worker has committed nothing")
 	r.inTime()
 	for _, name := range r.made {
 		r.follows(name)

@@ -31,11 +31,11 @@ const (
 func newNetwork(t *testing.T) *isolatedNetwork {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("a network of its own takes root")
+		t.Skip("a separate network needs root")
 	}
 	n := &isolatedNetwork{name: fmt.Sprintf("penstock-%d", os.Getpid()), cable: fmt.Sprintf("pen%d", os.Getpid())}
 	if out, err := exec.Command("ip", "netns", "add", n.name).CombinedOutput(); err != nil {
-		t.Skipf("no network of its own: %v %s", err, out)
+		t.Skipf("no separate network: %v %s", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", n.name).Run() })
 	n.ip(t, "link", "add", n.cable, "type", "veth", "peer", "name", "cable", "netns", n.name)
@@ -144,7 +144,7 @@ func TestFleetCutOff(t *testing.T) {
 	second := r.start("worker", "--slots", "4")
 	r.until("SELECT status FROM runs WHERE run = '"+run+"'", "complete")
 	t.Logf("another worker finished its unit %s after the cut", time.Since(cut).Round(time.Second))
-	require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another worker has taken it over")
+	require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another worker has taken the unit over")
 	settled := r.text("SELECT string_agg(units::text, ' ' ORDER BY id) " + of)
 	certificates := "SELECT string_agg(c::text, ' ' ORDER BY stream, at) FROM ws_ws001._penstock_certificates c WHERE run = '" + run + "'"
 	proven := r.text(certificates)
@@ -154,6 +154,6 @@ func TestFleetCutOff(t *testing.T) {
 	first.end(t)
 	second.end(t)
 	require.Equal(t, settled, r.text("SELECT string_agg(units::text, ' ' ORDER BY id) "+of))
-	require.Equal(t, proven, r.text(certificates), "it has committed nothing")
+	require.Equal(t, proven, r.text(certificates), "the first worker has committed nothing")
 	r.whole()
 }

@@ -12,7 +12,7 @@ import (
 // answers. They are read once they answer. // Invariant 15
 func TestFleetSilentSources(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes the time of pauses")
+		t.Skip("waits for pauses")
 	}
 	r := newFleet(t, 7, "@every 5s")
 	free := make(chan struct{})

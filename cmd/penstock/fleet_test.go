@@ -174,7 +174,7 @@ func TestFleet(t *testing.T) {
 			require.NoError(t, first.Process.Signal(signal))
 			second := r.start("worker", "--slots", "4")
 			r.until("SELECT status FROM runs WHERE run = '"+run+"'", "complete")
-			require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another worker has taken it over")
+			require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another worker has taken the unit over")
 			release()
 			settled := r.text("SELECT string_agg(units::text, ' ' ORDER BY id) " + of)
 			_ = first.Process.Signal(syscall.SIGCONT)
@@ -209,7 +209,7 @@ func TestWorkerWithoutDatabase(t *testing.T) {
 // A unit that crashes its worker each time is given up with a reason. Other units still complete. // Invariant 15
 func TestFleetUnitKillsWorker(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes the time of five leases")
+		t.Skip("waits for five leases to run out")
 	}
 	t.Setenv(lifeEnv, "1s")
 	r := newFleet(t, 2, "@every 2s")

@@ -54,7 +54,7 @@ func TestInboxTrimmerAfterReload(t *testing.T) {
 	now := newInboxTrimmer(readers("a", "new"))
 	before.end()
 	require.NoError(t, before.applied(t.Context(), inbox, "main", "gone", 9))
-	require.Empty(t, inbox.through, "the new pipeline has none of them")
+	require.Empty(t, inbox.through, "the new pipeline has applied none of them")
 	require.NoError(t, now.applied(t.Context(), inbox, "main", "gone", 9))
 	require.NoError(t, now.applied(t.Context(), inbox, "main", "a", 9))
 	require.NoError(t, now.applied(t.Context(), inbox, "main", "new", 8))

@@ -112,7 +112,7 @@ func TestServeSocket(t *testing.T) {
 		return resp.StatusCode
 	}
 	require.Equal(t, 200, ask())
-	require.Equal(t, 403, ask("X-Forwarded-For", "192.0.2.1"), "without a token nothing that a proxy passes on")
+	require.Equal(t, 403, ask("X-Forwarded-For", "192.0.2.1"), "without a token, requests through a proxy are refused")
 	require.Equal(t, 0, (&app{out: io.Discard, err: io.Discard}).execute(t.Context(), []string{"status", "--health", "-c", filepath.Join(dir, "pipelines.yaml")}))
 	require.Equal(t, 143, d.stop())
 	require.NoFileExists(t, path)
@@ -141,7 +141,7 @@ func TestCertificateFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile(f.key, []byte("half a key"), 0o600))
 	require.Equal(t, "old.example", name())
 	certify(t, f.cert, f.key, "over.example", time.Now().Add(-time.Hour))
-	require.Equal(t, "old.example", name(), "the new one has expired")
+	require.Equal(t, "old.example", name(), "the new certificate has expired")
 	certify(t, f.cert, f.key, "new.example.org", time.Now().Add(time.Hour))
 	require.Equal(t, "new.example.org", name())
 

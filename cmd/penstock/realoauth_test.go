@@ -366,7 +366,7 @@ func realForbidden(t *testing.T, s *authServer) {
 	code, out = h.run("sync")
 	require.Equal(t, exitPartial, code, out)
 	require.Contains(t, out, `the token lacks the scope "helpdesk.read": for oauth, add it to scopes and run `+"`penstock login`")
-	require.EqualValues(t, 1, s.renewals.Load(), "a scope is not renewed for")
+	require.EqualValues(t, 1, s.renewals.Load(), "a missing scope causes no renewal")
 }
 
 func realRevoked(t *testing.T, s *authServer) {

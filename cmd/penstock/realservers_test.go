@@ -93,7 +93,7 @@ streams: {real.%[3]s: {path: %[4]q}}
 	}
 	code, out := sync()
 	if want.stops && code != exitDone {
-		require.Contains(t, out, "real."+want.name+": ", "a list that is not read says why")
+		require.Contains(t, out, "real."+want.name+": ", "a list that is not read has a reason")
 		t.Logf("not read, and said so:\n%s", out)
 		return
 	}
@@ -107,7 +107,7 @@ streams: {real.%[3]s: {path: %[4]q}}
 
 	code, out = sync()
 	if want.stops && code != exitDone {
-		require.Contains(t, out, "real."+want.name+": ", "a list that is not read says why")
+		require.Contains(t, out, "real."+want.name+": ", "a list that is not read has a reason")
 		t.Logf("read once, not again, and said so:\n%s", out)
 		return
 	}
@@ -250,7 +250,7 @@ func startJSONServer(t *testing.T, program string) (*realServer, []realStream) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "db.json"), []byte(`{"posts":[]}`), 0o600))
 	node, err := exec.LookPath("node")
 	if err != nil {
-		t.Skip("no node to run it with")
+		t.Skip("needs node")
 	}
 	cmd := exec.Command(node, program, "--quiet", "--host", "HOST", "--port", "PORT", "db.json")
 	cmd.Dir = dir

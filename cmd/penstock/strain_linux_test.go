@@ -176,7 +176,7 @@ func TestConnections(t *testing.T) {
 func TestSlowClients(t *testing.T) {
 	clients := 2000
 	if testing.Short() {
-		t.Skip("half a minute")
+		t.Skip("takes half a minute")
 	}
 	d, address := hooked(t, `exec -a penstock "$0" serve`)
 	baseline := files(t, d.cmd.Process.Pid)

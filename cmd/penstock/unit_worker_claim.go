@@ -12,10 +12,10 @@ import (
 
 // Pauses before a call that could not be answered is tried again, and rereadPause.
 const (
-	unknownPause = time.Minute     // the configuration of this process does not have the pipeline
-	busyPause    = 2 * time.Second // in this process, another run of the source or a unit that runs alone is under way
+	unknownPause = time.Minute      // the configuration of this process does not have the pipeline
+	busyPause    = 2 * time.Second  // in this process, another run of the source or a unit that runs alone is under way
 	rereadPause  = 10 * time.Second // least time between two readings of the configuration
-	ownerPause   = 3 * time.Second // another host owns the destination
+	ownerPause   = 3 * time.Second  // another host owns the destination
 )
 
 // answer executes the waiting units of a call, if this process can execute them. It may return before
