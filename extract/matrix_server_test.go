@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// The matrix serves one list in every combination of envelope, pager, length and handling of page
-// sizes, each under its own path.
+// The matrix serves one list in every combination of envelope, paging, length and handling of page
+// sizes. Each combination has its own path.
 
-// members are members of an object, as JSON without the braces.
+// members are the members of one object, as JSON without the braces.
 type members []string
 
 func (m members) with(name string, v any) members {
@@ -26,7 +26,7 @@ func (m members) with(name string, v any) members {
 
 func (m members) object() string { return "{" + strings.Join(m, ",") + "}" }
 
-// beside returns the members as text after other members of the same object.
+// beside returns the members as JSON that can follow other members of the same object.
 func (m members) beside() string {
 	if len(m) == 0 {
 		return ""
@@ -34,14 +34,15 @@ func (m members) beside() string {
 	return "," + strings.Join(m, ",")
 }
 
-// matrixRow is one record. Its id is far from page numbers.
+// matrixRow returns one record. Its id is much larger than any page number.
 func matrixRow(i int) string {
 	return fmt.Sprintf(`{"id":%d,"name":"r%d","status":0,"created_at":"2026-01-%02dT%02d:%02d:00Z"}`, 1000+i, i, 1+i/1440%28, i/60%24, i%60)
 }
 
 func joined(rows []string) string { return "[" + strings.Join(rows, ",") + "]" }
 
-// matrixEnvelopes put rows and paging members into a body. from is the index of the first row.
+// matrixEnvelopes put the rows of a page and the members about paging into a body. from is the
+// index of the first row.
 var matrixEnvelopes = map[string]func(rows []string, from int, meta members) string{
 	"bare": func(rows []string, _ int, _ members) string { return joined(rows) },
 	"data": func(rows []string, _ int, meta members) string {
@@ -126,7 +127,7 @@ var matrixEnvelopes = map[string]func(rows []string, from int, meta members) str
 // matrixList is the list of one combination: n records, by default in pages of 10.
 type matrixList struct {
 	n    int
-	size string // how requested sizes are handled
+	size string // how a requested page size is handled: one of matrixSizes
 	get  func(name string) string
 }
 
@@ -135,11 +136,13 @@ const (
 	matrixCap  = 25
 )
 
-// matrixSizes are the ways to handle page sizes: honoured, capped, capped while positions are
-// calculated with the requested size, and ignored.
+// matrixSizes are the ways to handle a requested page size. The server uses it, or limits it, or
+// ignores it. With "capped uncounted", it limits the number of records, but calculates the
+// positions of pages with the requested size.
 var matrixSizes = []string{"honoured", "capped", "capped uncounted", "ignored"}
 
-// rows returns how many records a page has, and how many it counts for positions.
+// rows returns how many records a page has, and how many the server counts for it when it
+// calculates positions.
 func (l matrixList) rows(names ...string) (rows, counted int) {
 	for _, name := range names {
 		requested, err := strconv.Atoi(l.get(name))
@@ -164,7 +167,7 @@ func (l matrixList) int(name string, otherwise int) int {
 	return otherwise
 }
 
-// matrixAnswer is a pager's answer: the rows, and the members about the others.
+// matrixAnswer is one page: the range of its rows, and what the answer says about other pages.
 type matrixAnswer struct {
 	from, to int
 	meta     members
@@ -173,7 +176,7 @@ type matrixAnswer struct {
 
 func (l matrixList) pages(counted int) int { return max(1, (l.n+counted-1)/counted) }
 
-// byPage returns a page by its number. Numbers begin with first.
+// byPage returns the page with the requested number. The number of the first page is first.
 func (l matrixList) byPage(param string, first int, sizes ...string) (a matrixAnswer, page, last int) {
 	rows, counted := l.rows(sizes...)
 	page = max(l.int(param, first), first)
@@ -188,7 +191,7 @@ func (l matrixList) byOffset(param string, sizes ...string) matrixAnswer {
 	return matrixAnswer{from: from, to: from + rows}
 }
 
-// after returns the index after the record with an id; 0 for none.
+// after returns the index of the record after the one with this id; 0 if there is no id.
 func (l matrixList) after(id string) int {
 	i, err := strconv.Atoi(strings.Trim(id, `"`))
 	if err != nil {
@@ -206,8 +209,8 @@ func (l matrixList) byCursor(param string, sizes ...string) (a matrixAnswer, nex
 	return a, next
 }
 
-// matrixPagers cut the list. Those in bodiless put nothing into the body, so that a bare list can
-// have them.
+// matrixPagers divide the list into pages. Those in bodiless put nothing about paging into the
+// body.
 var matrixPagers = map[string]func(l matrixList) matrixAnswer{
 	"whole": func(l matrixList) matrixAnswer { return matrixAnswer{to: l.n} },
 	"cut at a limit": func(l matrixList) matrixAnswer {
@@ -374,8 +377,8 @@ var matrixPagers = map[string]func(l matrixList) matrixAnswer{
 	},
 }
 
-// bodiless are the pagers that a bare list can have, because they put nothing into the body. The
-// signals of others would be lost.
+// bodiless are the pagers for a list whose body is only an array. They put nothing about paging
+// into the body. The signals of the other pagers would be lost.
 var bodiless = []string{
 	"whole", "cut at a limit", "silent", "silent from 0", "silent clamped", "page[number] silent", "offset silent", "skip and take",
 	"offset in pages", "since_id silent", "link header", "total header",
@@ -395,7 +398,8 @@ func (l matrixList) serve(w http.ResponseWriter, envelope, pager string) {
 	fmt.Fprint(w, matrixEnvelopes[envelope](rows, from, a.meta))
 }
 
-// matrixValues reads the parameters of a GET from its query, and those of a POST from its body.
+// matrixValues reads the paging parameters of a request: from the query of a GET, and from the body
+// of a POST unless place is "query".
 func matrixValues(r *http.Request, place string) func(string) string {
 	query := r.URL.Query()
 	if r.Method == http.MethodGet || place == "query" {

@@ -22,18 +22,19 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// combination is one cell of the matrix.
+// combination is one list of the matrix.
 type combination struct {
 	envelope, pager, size string
 	n                     int
-	method, place         string // of a POST's parameters
+	method                string
+	place                 string // "query" if a POST has its paging parameters there; otherwise in the body
 }
 
 func (c combination) String() string {
 	return fmt.Sprintf("%s %s, %s, %d records, sizes %s%s", c.method, c.envelope, c.pager, c.n, c.size, c.place)
 }
 
-// combinations returns all cells, or every n-th of them, with n in every.
+// combinations returns all combinations, or only every n-th if every is n.
 func combinations(method, place string, every int) []combination {
 	var all []combination
 	i := 0
@@ -45,7 +46,7 @@ func combinations(method, place string, every int) []combination {
 			for _, n := range []int{0, 1, 9, 10, 11, 20, 63} {
 				for _, size := range matrixSizes {
 					if p == "cut at a limit" && size == "ignored" && n > matrixPage {
-						continue // no parameter returns the others, so it looks like a shorter list
+						continue // no parameter returns the other records, so it looks like a shorter list
 					}
 					if i++; i%every == 0 {
 						all = append(all, combination{e, p, size, n, method, place})
@@ -57,7 +58,7 @@ func combinations(method, place string, every int) []combination {
 	return all
 }
 
-// matrix is the server of all cells, with a client.
+// matrix is a server of all combinations, with a client.
 type matrix struct {
 	*Client
 	cells    []combination
@@ -92,7 +93,7 @@ func newMatrix(t *testing.T, cells []combination) *matrix {
 	return m
 }
 
-// stream returns the i-th cell as a user would define it: only by its path.
+// stream returns the i-th list as a user would define it: only by its path.
 func (m *matrix) stream(i int) schemas.Stream {
 	return schemas.Stream{
 		Name: "shop.things", Surface: schemas.SurfaceApp, Method: m.cells[i].method, Path: fmt.Sprintf("/cell/%d", i),
@@ -100,16 +101,16 @@ func (m *matrix) stream(i int) schemas.Stream {
 	}
 }
 
-// outcome is the result for one cell.
+// outcome is the result for one list.
 type outcome struct {
-	verdict string // proven, consistent, stopped, or what is wrong
+	verdict string // proven, consistent, stopped, or what went wrong
 	missing int
 	err     error
 	probes  int
 	key     bool
 }
 
-// judgeReading judges a reading as the destination would.
+// judgeReading returns the outcome of a reading, with the verdict that a destination would come to.
 func judgeReading(c combination, ids map[int]int, end *End) outcome {
 	var o outcome
 	for i := range c.n {
@@ -136,7 +137,7 @@ func judgeReading(c combination, ids map[int]int, end *End) outcome {
 	return o
 }
 
-// try negotiates one cell and reads it with the result.
+// try negotiates one list and reads it with the result.
 func (m *matrix) try(ctx context.Context, i int) outcome {
 	s := m.stream(i)
 	conv, err := m.Negotiate(ctx, s, Convention{})
@@ -167,7 +168,7 @@ func (m *matrix) readCell(ctx context.Context, i int, s schemas.Stream) outcome 
 	return judgeReading(m.cells[i], ids, end)
 }
 
-// each runs f for all cells, several at a time.
+// each runs f for all lists, up to eight at a time.
 func (m *matrix) each(t *testing.T, f func(ctx context.Context, i int) outcome) []outcome {
 	t.Helper()
 	all := make([]outcome, len(m.cells))
@@ -180,7 +181,8 @@ func (m *matrix) each(t *testing.T, f func(ctx context.Context, i int) outcome) 
 	return all
 }
 
-// tally counts the outcomes, and fails for those that are not allowed.
+// tally counts the outcomes. It fails the test for a list that was neither read completely nor
+// stopped with an explanation.
 func (m *matrix) tally(t *testing.T, all []outcome) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
@@ -211,8 +213,8 @@ func (m *matrix) tally(t *testing.T, all []outcome) map[string]int {
 	return counts
 }
 
-// Every combination of envelope, pager, length and handling of page sizes, without any hint, is
-// read completely or stops with an explanation.
+// Each combination is tried without any hint. The list is read completely, or it stops with an
+// explanation.
 func TestMatrix(t *testing.T) {
 	every := 1
 	if testing.Short() {
@@ -223,7 +225,8 @@ func TestMatrix(t *testing.T) {
 	require.Less(t, counts["stopped"], len(m.cells)/20, "too many lists stop")
 }
 
-// The same for lists that are read by POST, with their parameters in the body or in the query.
+// This does the same as TestMatrix for lists that are read by POST, with their parameters in the
+// body or in the query.
 func TestMatrixOfPosts(t *testing.T) {
 	every := 7
 	if testing.Short() {
@@ -235,7 +238,7 @@ func TestMatrixOfPosts(t *testing.T) {
 	}
 }
 
-// A list that was not probed, like the list of a parent, is also read completely or stops.
+// A list that was not negotiated, such as the list of one parent, is also read completely or stops.
 func TestMatrixWithoutNegotiation(t *testing.T) {
 	every := 3
 	if testing.Short() {

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Signals for more records that are easily missed. Each is beside the first twelve of 42 records,
-// and the paging parameter is unknown: the list stops, or is read completely.
+// Each of these signals announces more records and is easily missed. It is beside the first twelve
+// of 42 records, and no probe finds the paging parameter. So the list stops.
 func TestSignalsThatAreEasilyMissed(t *testing.T) {
 	for _, sign := range []string{
 		`"more":30`, `"more":"/api/x?blatt=2"`, `"cursor":12000`, `"last_id":1200`, `"next_blatt":2`, `"tableState":{"totalPages":4}`,
@@ -29,7 +29,7 @@ func TestSignalsThatAreEasilyMissed(t *testing.T) {
 	}
 }
 
-// Answers of ordinary servers with another meaning than it seems.
+// These answers of ordinary servers mean something else than they seem to mean.
 func TestAnswersThatAreEasilyMisread(t *testing.T) {
 	part := func(r *http.Request, param string, n int) (from, to int) {
 		from = number(r, param, 0)
@@ -87,7 +87,7 @@ func TestAnswersThatAreEasilyMisread(t *testing.T) {
 	}
 }
 
-// A short page and an empty one in the middle do not end a list.
+// A list does not end with a short page followed by an empty page.
 func TestShortPageBeforeAnEmptyOne(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -102,7 +102,7 @@ func TestShortPageBeforeAnEmptyOne(t *testing.T) {
 	require.Equal(t, wanted(35), r.ids())
 }
 
-// A total that is only a lower bound is reported, and not used as the total.
+// A total that is only a lower bound is reported. It is not used as the total.
 func TestTotalThatIsALowerBound(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -114,8 +114,8 @@ func TestTotalThatIsALowerBound(t *testing.T) {
 	require.Equal(t, []string{"/hits/total: at least 40"}, r.end.Unexplained)
 }
 
-// A permission that is lost during a pass does not end the list, neither in this pass nor in a
-// resumed one.
+// A permission is lost during a pass. That does not end the list, neither in this pass nor in a
+// resumed pass.
 func TestLostPermissionIsNotTheEnd(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} {
 		lost := false
@@ -140,8 +140,8 @@ func TestLostPermissionIsNotTheEnd(t *testing.T) {
 	}
 }
 
-// Records without a key that are on two pages in a row are reported: the list hides some records,
-// but its offset counts them.
+// The list hides some records, but its offset counts them, so records come on two consecutive
+// pages. This is reported although the records have no key.
 func TestPagesThatOverlapWithoutAKey(t *testing.T) {
 	for hidden, doubt := range map[bool]bool{true: true, false: false} {
 		s := own("x.things")
@@ -162,8 +162,8 @@ func TestPagesThatOverlapWithoutAKey(t *testing.T) {
 	}
 }
 
-// A path that contains its first page is read on from there; a parameter that selects the list is
-// kept.
+// If the path contains the number of the first page, the pages after it are read too. A parameter
+// that selects the list is sent with every page.
 func TestFirstPageInThePath(t *testing.T) {
 	s := own("x.things")
 	s.Params = []schemas.Param{{Name: "_page", In: "query", Value: "1"}, {Name: "start", In: "query", Value: "2024-01-01"}}
@@ -181,8 +181,8 @@ func TestFirstPageInThePath(t *testing.T) {
 	require.Equal(t, wanted(35), r.ids())
 }
 
-// If the page after the last one is refused, the signals of the last page still apply: the refusal
-// does not explain them.
+// If the server refuses the page after the last one, the signals of the last page still count,
+// because the refusal does not explain them.
 func TestRefusalExplainsNoSignal(t *testing.T) {
 	for sign, want := range map[string][]string{
 		`"bericht":{"gesamtzahl_alt":900}`:      {"/bericht/gesamtzahl_alt: 900"},
@@ -205,8 +205,8 @@ func TestRefusalExplainsNoSignal(t *testing.T) {
 	}
 }
 
-// Configured paging resolves doubts about signals. So the configuration that an error message
-// proposes helps.
+// Configured paging settles doubts about signals. So it helps to configure what an error message
+// proposes.
 func TestConfiguredPagingResolvesDoubts(t *testing.T) {
 	s := own("x.things")
 	h := func(w http.ResponseWriter, _ *http.Request) {
@@ -220,7 +220,7 @@ func TestConfiguredPagingResolvesDoubts(t *testing.T) {
 	require.Empty(t, r.end.Unexplained)
 }
 
-// A statement of incompleteness for one parent applies to the whole fan-out.
+// If the list of one parent is said to be incomplete, the whole fan-out is.
 func TestIncompleteListOfOneParent(t *testing.T) {
 	for _, said := range []bool{true, false} {
 		parent, child := list("x.parents", "id"), list("x.items", "id")
@@ -241,7 +241,7 @@ func TestIncompleteListOfOneParent(t *testing.T) {
 	}
 }
 
-// A probe with an unreadable answer does not show that a list ignores the parameters: the larger
+// An unreadable answer to a probe does not show that the list ignores the parameters. So the larger
 // page size is still found.
 func TestProbeWithABrokenAnswer(t *testing.T) {
 	for _, broken := range []bool{true, false} {
@@ -259,7 +259,7 @@ func TestProbeWithABrokenAnswer(t *testing.T) {
 	}
 }
 
-// A later record with the key of the first one does not make offsets count from 1.
+// If a later record has the key of the first record, offsets are not taken to count from 1.
 func TestOffsetOriginWithDuplicateKey(t *testing.T) {
 	s := own("x.things")
 	s.Key = []string{"id"}
@@ -280,7 +280,7 @@ func TestOffsetOriginWithDuplicateKey(t *testing.T) {
 	require.False(t, c.Pagination.One)
 }
 
-// Counted pages that are returned again are an error if no key would show it.
+// The server returns page 1 again as page 2, and the records have no key. That is an error.
 func TestRepeatedCountedPagesWithoutKey(t *testing.T) {
 	s := list("x.things")
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -290,8 +290,8 @@ func TestRepeatedCountedPagesWithoutKey(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Pages are counted from 0, and page 1 is broken for a while: the page after it must not be used as
-// the second one.
+// Pages are counted from 0, and page 1 is broken for a while. Page 2 must not be taken for the
+// second page.
 func TestBaseOfPagesWithABrokenPage(t *testing.T) {
 	for _, broken := range []string{`{"code":17,"message":"rebuilt"}`, `[]`, "500", ""} {
 		s := own("x.things")
@@ -322,8 +322,8 @@ func TestBaseOfPagesWithABrokenPage(t *testing.T) {
 	}
 }
 
-// An object with the name of a list may hold records by id: then a null elsewhere is not an empty
-// list.
+// An object with the name of a list may hold records by id. Then null in another member does not
+// mean that the list is empty.
 func TestObjectBesideNull(t *testing.T) {
 	for body, refused := range map[string]bool{
 		`{"value":{"cus_7f":{"city":"a"}},"next_page":null,"error":null,"message":"ok"}`:                            true,
@@ -341,8 +341,8 @@ func TestObjectBesideNull(t *testing.T) {
 	}
 }
 
-// A list announces more, and a parameter that it uses as a filter returns an empty page that still
-// has the first number: that is not the end.
+// A list announces more, and takes an unknown parameter for a filter. It answers with an empty page
+// that still says that it is page 1. That is not the end.
 func TestEmptyPageByUnknownParameter(t *testing.T) {
 	s := own("x.things")
 	s.Key, s.RecordsKnown, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "page", Page: "page"}
@@ -371,8 +371,8 @@ func TestEmptyPageByUnknownParameter(t *testing.T) {
 	}
 }
 
-// Without a key, a record on two consecutive pages shows that the pages overlap, if the list has no
-// equal records on one page.
+// The records have no key. If no page has two equal records, a record that is on two consecutive
+// pages shows that the pages overlap.
 func TestPagesThatOverlapByOneRecordWithoutAKey(t *testing.T) {
 	s := list("x.things")
 	s.Pagination = schemas.Pagination{Type: "offset", Page: "offset"}
@@ -399,7 +399,7 @@ func TestPagesThatOverlapByOneRecordWithoutAKey(t *testing.T) {
 	}
 }
 
-// A page that is not found once is not the end if the page before it was full.
+// After a full page, the next page is not found once. That is not the end of the list.
 func TestPageThatIsNotFoundOnce(t *testing.T) {
 	s := own("x.things")
 	s.Key, s.RecordsKnown, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "offset", Page: "offset"}
@@ -426,8 +426,8 @@ func TestPageThatIsNotFoundOnce(t *testing.T) {
 	}
 }
 
-// Records on two pages that share their keys are not two readings of one record: differences
-// between them are not volatile fields.
+// Different records on two pages have the same keys. The differences between them are not volatile
+// fields.
 func TestSharedKeysAreNotRereadings(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -455,8 +455,8 @@ func TestSharedKeysAreNotRereadings(t *testing.T) {
 	require.Empty(t, c.Volatile)
 }
 
-// A total that counts the page does not turn a refused page into the end of a list that announces
-// more.
+// The total is only the number of records on the page. If the list announces more and the next page
+// is refused, such a total does not end the list.
 func TestRefusedPageOfAListThatHasMore(t *testing.T) {
 	s := own("x.things")
 	s.Key, s.RecordsKnown, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "cursor", Page: "cursor"}
@@ -473,8 +473,8 @@ func TestRefusedPageOfAListThatHasMore(t *testing.T) {
 	}
 }
 
-// If pages are counted from 0 and their number is stated, there is no page of that number. If they
-// are counted from 1, there is, and it holds records.
+// The list states that it has three pages. If pages are counted from 0, there is no page 3. If they
+// are counted from 1, there is, and it has records.
 func TestPageNumberEqualsPageCount(t *testing.T) {
 	for base, uneven := range map[int]int{0: 0, 1: 1} {
 		s := own("x.things")
@@ -494,8 +494,8 @@ func TestPageNumberEqualsPageCount(t *testing.T) {
 	}
 }
 
-// A token with an unusual name that is the same on all pages, but returns other records each time,
-// is not meaningless: the list does not end when it is repeated.
+// A token with an unusual name is the same on all pages, but leads to other records each time. The
+// list does not end when the token repeats.
 func TestConstantTokenWithNewRecords(t *testing.T) {
 	at := 0
 	s := own("x.things")

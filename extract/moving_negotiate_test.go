@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A list that grows during the probes has records after its stated last page: that is no
-// contradiction if its numbers have grown too. If they are unchanged, the negotiation stops.
+// A list that grows during the probes has records after the page that it stated as its last. If the
+// stated numbers have grown too, that is no contradiction. If they are unchanged, the negotiation
+// stops.
 func TestListThatGrowsDuringNegotiation(t *testing.T) {
 	for name, grows := range map[string]bool{"its numbers grow": true, "its numbers stay": false} {
 		t.Run(name, func(t *testing.T) {
@@ -38,9 +39,9 @@ func TestListThatGrowsDuringNegotiation(t *testing.T) {
 	}
 }
 
-// A list whose first page is large enough to hold everything returns it again for the second page.
-// That is the end if the list uses the page number with the server's own page size. If the server
-// no longer uses it, it is an error.
+// The first page of a list holds all records. The server returns it again as the second page. That
+// is the end if the second page in the server's own page size has other records. If it has not, the
+// server ignores page numbers, and reading the list is an error.
 func TestOnlyPageRepeats(t *testing.T) {
 	usesNumber := true
 	s := own("x.things")
@@ -59,7 +60,7 @@ func TestOnlyPageRepeats(t *testing.T) {
 	require.ErrorContains(t, err, "repeats")
 }
 
-// A record that is inserted while the offset is probed does not make offsets count from 1.
+// A record is inserted while the offset is probed. Offsets are not taken to count from 1.
 func TestInsertDuringTheProbeOfAnOffset(t *testing.T) {
 	s := own("x.things")
 	inserted := false
@@ -80,7 +81,7 @@ func TestInsertDuringTheProbeOfAnOffset(t *testing.T) {
 	require.Len(t, r.records, 38)
 }
 
-// An empty list beside a list of links has no records.
+// If a list is empty, the links beside it are not taken for records.
 func TestEmptyListBesideLinks(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) {

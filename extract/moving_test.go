@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// moving is a list that changes before every answer after it is started.
+// moving is a list that may change before every answer, once moves is true.
 type moving struct {
 	mu    sync.Mutex
 	ids   []int
@@ -23,7 +23,7 @@ type moving struct {
 	kind  string // insert, delete, reorder
 	rnd   *rand.Rand
 	moves bool
-	alive map[int]bool // without interruption since the start
+	alive map[int]bool // records that have been in the list all the time
 	pager string
 }
 
@@ -76,8 +76,8 @@ func (m *moving) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A record that existed all the time is read, or the reading does not look proven, whatever moves
-// between the pages.
+// Whatever changes between two pages, every record that existed all the time is read. Otherwise the
+// reading does not look proven.
 func TestMovingLists(t *testing.T) {
 	s := own("x.things")
 	m := &moving{}

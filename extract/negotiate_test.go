@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The cost of negotiations: 2 requests for a one-page list, at most 6 for one with the usual pages,
-// 1 for one object, none for a stream with a parent.
+// A negotiation sends 2 requests for a list of one page, at most 6 for a list with the usual
+// paging, and none for a stream with a parent.
 func TestNegotiateCosts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		n, most int
@@ -55,11 +55,11 @@ func TestNegotiateCosts(t *testing.T) {
 	require.Zero(t, c.Requests)
 }
 
-// Pages are requested in the largest size that the server honours.
+// The requested page size is the largest that the server uses.
 func TestNegotiateSize(t *testing.T) {
 	for name, tt := range map[string]struct {
 		param string
-		most  int // the server returns
+		most  int // how many records the server returns at most
 		n     int
 		want  schemas.Pagination
 	}{
@@ -123,8 +123,8 @@ func TestNegotiateKey(t *testing.T) {
 	}
 }
 
-// Probes recognize a field that differs on every reading, and it is left out of the row hash. A
-// field that differs only in some records has changed.
+// Probes recognize a field that differs on every reading as volatile. If a field differs only in
+// some records, those records have changed.
 func TestNegotiateRecognisesVolatileFields(t *testing.T) {
 	for name, tt := range map[string]struct {
 		record func(i, answer int) string
@@ -160,7 +160,8 @@ func TestNegotiateRecognisesVolatileFields(t *testing.T) {
 	}
 }
 
-// A decimal type is suggested for decimals in quotes if all have one format.
+// A decimal type is proposed for decimals in quotes if they all have the same number of digits
+// after the point.
 func TestNegotiateOffersATypeForDecimals(t *testing.T) {
 	s := own("x.things")
 	c, _ := learn(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -171,7 +172,7 @@ func TestNegotiateOffersATypeForDecimals(t *testing.T) {
 	require.Equal(t, []string{"netAmount is a decimal in quotes in every record; use `columns: {net_amount: decimal}` for a decimal column"}, f.Evidence)
 }
 
-// Records that an object holds by id take their ids from the names if they have none.
+// If an object holds records by id, records without an id get the name as their id.
 func TestRecordsOfADictionaryGetTheirIDs(t *testing.T) {
 	for name, tt := range map[string]struct{ body, want string }{
 		"ids as names":     {`{"data":{"17":{"n":1},"18":{ },"020":{"n":2}}}`, `{"n":1,"id":17} {"id":18} {"n":2,"id":"020"}`},
@@ -192,8 +193,8 @@ func TestRecordsOfADictionaryGetTheirIDs(t *testing.T) {
 	}
 }
 
-// The parts of a key are columns. Records are identified by them, however the source spells the
-// member: here one record differs in nothing else.
+// A key consists of column names. The member for a key column is found however the source spells
+// its name. The records of this test differ only in that member.
 func TestKeyMembersAreFoundByTheirColumn(t *testing.T) {
 	for _, name := range []string{"id", "ID", "Id", "thing-id", "thingId"} {
 		t.Run(name, func(t *testing.T) {
@@ -217,7 +218,7 @@ func TestKeyMembersAreFoundByTheirColumn(t *testing.T) {
 	}
 }
 
-// Stated facts are kept, and evidence against them is reported.
+// Facts that the user has stated are kept. Evidence against them is reported.
 func TestNegotiateStated(t *testing.T) {
 	h := func(w http.ResponseWriter, r *http.Request) {
 		p := number(r, "page", 1)
@@ -243,7 +244,7 @@ func TestNegotiateStated(t *testing.T) {
 	require.Equal(t, int64(30), r.end.LastTotal)
 }
 
-// A stated place that does not exist is an error, which proposes other places.
+// If there are no records at the configured place, the error proposes another place.
 func TestNegotiateWrongPlace(t *testing.T) {
 	s := own("x.things")
 	s.Records, s.Stated["records"] = []string{"/data/items"}, "configured"
@@ -255,13 +256,13 @@ func TestNegotiateWrongPlace(t *testing.T) {
 	require.Contains(t, unsettled.YAML, "records: /data")
 }
 
-// changes serves records with times. They can be filtered and sorted.
+// changes serves records with times, as a list that can be filtered and sorted.
 type changes struct {
 	n       int
-	filter  string // parameter that the list uses; "" for none
-	sort    string // the same for the order, with a direction
-	unix    bool
-	strange bool // the filter leaves out the newer records
+	filter  string // parameter that filters; "" for none
+	sort    string // parameter that sorts, together with the parameter direction; "" for none
+	unix    bool   // times are in seconds
+	strange bool   // the filter leaves out the newer records
 }
 
 func (c changes) serve(w http.ResponseWriter, r *http.Request) {
@@ -301,7 +302,7 @@ func (c changes) serve(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"data":[%s],"meta":{"current_page":%d,"last_page":%d}}`, strings.Join(out, ","), p, max(1, (len(all)+9)/10))
 }
 
-// Filters and orders are probed on demand, and accepted if the records comply.
+// Explore probes filters and orders. It accepts those that the records comply with.
 func TestNegotiateThorough(t *testing.T) {
 	for name, tt := range map[string]struct {
 		list  changes
@@ -383,8 +384,8 @@ func TestNegotiateKeyThatRepeatsOnEachPage(t *testing.T) {
 	}
 }
 
-// If a page already has the usual size, a larger size is requested if the server allows it; a page
-// of the largest size is not changed.
+// If pages have the usual size already, a larger size is requested, provided that the server
+// accepts it. If they have the largest size, no size is requested.
 func TestNegotiateEnlargesUsualPages(t *testing.T) {
 	for _, tt := range []struct{ usual, most, want int }{{100, 500, 500}, {500, 1000, 1000}, {100, 100, 0}, {1000, 5000, 0}} {
 		s, sizes := own("x.things"), 0

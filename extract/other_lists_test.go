@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Of several lists in an answer, the records are the list that reacts to paging parameters, or that
-// is named like the path.
+// An answer has several lists. The records are the list that changes with paging parameters, or the
+// list that is named like the path.
 func TestSeveralLists(t *testing.T) {
 	users := `[{"id":901,"name":"Ada"},{"id":902,"name":"Bob"}]`
 	for name, format := range map[string]string{
@@ -29,8 +29,8 @@ func TestSeveralLists(t *testing.T) {
 	}
 }
 
-// A one-page list is used although another list changes with each answer, or reacts to paging
-// parameters without being named like the path.
+// A list of one page is used. That another list changes with each answer does not matter. Nor does
+// it matter that another list changes with paging parameters, if the path names the first list.
 func TestListThatIsWholeBesideOthers(t *testing.T) {
 	requested := 0
 	for name, other := range map[string]func(r *http.Request) string{
@@ -51,8 +51,8 @@ func TestListThatIsWholeBesideOthers(t *testing.T) {
 	}
 }
 
-// Of two lists without pages, it is unknown which one holds the records, unless one is named like
-// the path.
+// If an answer has two lists without pages, nothing shows which one holds the records, unless one
+// is named like the path.
 func TestSeveralListsWithoutPages(t *testing.T) {
 	body := `{"cats":[{"id":1},{"id":2}],"dogs":[{"id":3},{"id":4},{"id":5}],"ok":true}`
 	s := own("x.things")
@@ -66,7 +66,8 @@ func TestSeveralListsWithoutPages(t *testing.T) {
 	require.Equal(t, "1,2", r.ids())
 }
 
-// If one of the lists is empty at first, the name in the path decides.
+// If the list that is named like the path is empty at first, the other list is not taken for the
+// records.
 func TestEmptyListThatThePathNames(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) {

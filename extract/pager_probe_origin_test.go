@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A parameter that is named like an offset may count pages. If the list is so long that the offset
-// of its second page is also the number of a page, both interpretations return other records.
+// A parameter that is named like an offset may count pages. A long list also has a page with the
+// number that the offset of the second page would be. So the parameter returns other records in
+// both cases.
 func TestOffsetThatCountsPagesOfALongList(t *testing.T) {
 	for _, zero := range []bool{true, false} {
 		for _, said := range []string{"", `"total":305,`, `"more":%t,`, `"offset":%d,`} {

@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// A one-page list with the usual length of a page is requested in smaller pages: they show how it
-// continues, and therefore that it ends if it announces no more. A list that was cut shows nothing,
-// in any size.
+// A list has one page, with a usual number of records. It is requested in smaller pages, which show
+// how the list continues. So they also show that it ends if it announces no more. A list that was
+// cut shows nothing, however small the pages are.
 func TestOnlyPageInSmallerPages(t *testing.T) {
 	link := servers.Signal{At: "header Link", Says: "next header"}
 	cursor := servers.Signal{At: "/meta/after", Says: "next", End: "absent"}
@@ -20,7 +20,7 @@ func TestOnlyPageInSmallerPages(t *testing.T) {
 		paging  servers.Paging
 		size    servers.Size
 		signals []servers.Signal
-		open    bool // it remains unknown whether there are more
+		open    bool // it is not known whether there are more records
 	}{
 		"a link":                 {servers.Paging{Kind: servers.KindToken, Param: "ctx"}, size, []servers.Signal{link}, false},
 		"a cursor":               {servers.Paging{Kind: servers.KindToken, Param: "starting_after"}, size, []servers.Signal{cursor}, false},
@@ -39,8 +39,8 @@ func TestOnlyPageInSmallerPages(t *testing.T) {
 	}
 }
 
-// Smaller pages show how to request the page after the only page, but not whether there is one. So
-// that page is requested.
+// Smaller pages show how to request the page after the only page. They do not show whether there is
+// one, so that page is requested.
 func TestPageAfterTheOnlyPage(t *testing.T) {
 	for name, paging := range map[string]servers.Paging{
 		"keyset": {Kind: servers.KindKeyset, Param: "after_id", Bad: "empty"},

@@ -12,7 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A quarter of the parents is requested, wherever the pass begins.
+// A function selects a quarter of the parents, which are requested. A resumed pass requests the
+// rest of them.
 func TestFanOutOfSomeParents(t *testing.T) {
 	f := newFamily(t, 900)
 	f.absent["8"] = true
@@ -56,7 +57,8 @@ func TestFanOutOfSomeParents(t *testing.T) {
 	require.Equal(t, [2]int{0, 900}, [2]int{r.end.Parents, r.end.Skipped})
 }
 
-// A stream with children is read whole, because they need all of its records.
+// A stream with child streams is read whole even if a function selects none of its parents, because
+// the children need all of its records.
 func TestFanOutWithChildrenIsWhole(t *testing.T) {
 	f := newFamily(t, 12)
 	below := f.child
@@ -75,8 +77,8 @@ func TestFanOutWithChildrenIsWhole(t *testing.T) {
 	require.Equal(t, 12, r.end.Skipped)
 }
 
-// The fingerprint of a record changes with its content, but not with the order of members or with
-// volatile members.
+// The fingerprint of a record changes with its content. It does not change with the order of
+// members or with volatile members.
 func TestPrint(t *testing.T) {
 	print := func(members []string) uint64 {
 		d := new(doc)

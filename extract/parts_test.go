@@ -77,7 +77,7 @@ func TestPartsOfAPage(t *testing.T) {
 	}
 }
 
-// The page of a fan-out is processed in parts, too, if the list of a parent is long. // Invariants 6 and 11
+// A page of a fan-out is also processed in parts if the list of a parent is long. // Invariants 6 and 11
 func TestPartsOfAFanOut(t *testing.T) {
 	f := &fanPass{pass: &pass{}}
 	for _, n := range []int{2, 9000, 0, 3} {
@@ -108,7 +108,7 @@ func TestPartsOfAFanOut(t *testing.T) {
 }
 
 // The keys of a page, and their comparison with another page, take memory in proportion to the
-// records, and little more. // Invariant 6
+// number of records. // Invariant 6
 func TestCompareOfManyRecords(t *testing.T) {
 	seed := maphash.MakeSeed()
 	keys := func(from, n int) batch {
@@ -139,8 +139,9 @@ func TestCompareOfManyRecords(t *testing.T) {
 	allocated := testing.AllocsPerRun(1, func() { compare(large, keys(1, 10)) })
 	require.Less(t, allocated, 100.0)
 
-	// A short last page shares no records with the first page, even if a sample has none of its
-	// records. The same holds for a page whose records share one key that no sample contains.
+	// A short last page has no records of the first page. The comparison finds that out even if the
+	// sample of the first page has none of these keys. The same holds for a page whose records all
+	// have one key that is in no sample.
 	for from := range 20 {
 		last, equal, others := keys(300_000+from, 3), batch{n: 300_000}, batch{n: 300_000}
 		require.Equal(t, otherRecords, compare(large, last))
@@ -153,8 +154,8 @@ func TestCompareOfManyRecords(t *testing.T) {
 	}
 }
 
-// Keys start again on a page if all its records have keys of the other page but other content,
-// however many records the other page has.
+// Keys start again on a page if all its records have keys of the other page but other content. The
+// number of records on the other page does not matter.
 func TestKeysStartAgainOnALargePage(t *testing.T) {
 	page := func(from, n int, content uint64) batch {
 		b := batch{n: n}
@@ -177,7 +178,7 @@ func TestKeysStartAgainOnALargePage(t *testing.T) {
 	require.False(t, renamed(one, one), "one key that no sample contains")
 }
 
-// Two million members beside the records are neither stored nor examined one by one, and the rest
+// Many members beside the records are neither all stored nor all examined. What was not examined
 // forbids the verdict proven. // Invariants 6, 14 and 15
 func TestSignalsOfManyMembers(t *testing.T) {
 	read := func(n int, format string) (signals, signalReader) {
@@ -214,7 +215,8 @@ func TestSignalsOfManyMembers(t *testing.T) {
 	require.NotEqual(t, s.unread[0].value, other.unread[0].value, "long values with the same beginning")
 }
 
-// The comparison of two readings is bounded, and finds volatile fields in wide records, too. // Invariant 6
+// The comparison of two readings takes limited memory. It also finds volatile fields in wide
+// records. // Invariant 6
 func TestVolatilityIsBounded(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Class: "list", Table: schemas.Table{Key: []string{"id"}}, Records: []string{""}}
 	c := &Client{seed: maphash.MakeSeed()}
@@ -251,7 +253,7 @@ func TestVolatilityIsBounded(t *testing.T) {
 	require.Equal(t, []string{"seen"}, v.fields())
 }
 
-// The index of a body with small records is not larger than necessary. // Invariant 6
+// The nodes of a body with small records do not take much more memory than necessary. // Invariant 6
 func TestNodesOfALongBody(t *testing.T) {
 	d := new(doc)
 	require.NoError(t, d.scan([]byte("["+strings.Repeat(`{"id":1},`, 300_000)+`{}]`)))
@@ -259,7 +261,8 @@ func TestNodesOfALongBody(t *testing.T) {
 	require.Less(t, cap(d.nodes), 320_000)
 }
 
-// Ids and tokens of a megabyte are not sent: no request can carry them. Usual ones are. // Invariants 6 and 15
+// Ids and tokens of a megabyte are not sent, because no request can contain them. Those of usual
+// length are sent. // Invariants 6 and 15
 func TestOversizedIDsAndTokens(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Class: "list", Table: schemas.Table{Key: []string{"id"}}}
 	l := (&Client{seed: maphash.MakeSeed()}).newListReader(s, nil, &endpointTraits{})
@@ -286,8 +289,7 @@ func TestOversizedIDsAndTokens(t *testing.T) {
 	}
 }
 
-// The names of a map of records, and members that may be a board, are visited only a few times,
-// however many there are. // Invariant 15
+// A map has many records. Its names, and members that may be a board, are visited only a few times. // Invariant 15
 func TestMapOfManyNamedRecords(t *testing.T) {
 	var b strings.Builder
 	for i := range 200_000 {
@@ -306,7 +308,7 @@ func TestMapOfManyNamedRecords(t *testing.T) {
 	require.True(t, names[`"x199999"`])
 }
 
-// An answer with too many records is refused. // Invariant 6
+// An answer with too many records is an error. // Invariant 6
 func TestTooManyRecordsInAnAnswer(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Class: "list", Records: []string{""}}
 	for n, message := range map[int]string{maxNodes: "", maxNodes + 1: "more than 4194304 records in one answer"} {

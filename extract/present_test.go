@@ -39,7 +39,7 @@ func TestPresentAsksForOneRecord(t *testing.T) {
 	require.False(t, there)
 }
 
-// Only an answer that says so means that a record does not exist.
+// A record counts as missing only if the answer says that it does not exist.
 func TestPresentNeedsAnExplicitNo(t *testing.T) {
 	for _, tt := range []struct {
 		name, body string

@@ -13,10 +13,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// protocols are lists of n records in pages of ten, as public APIs have them, whose next page, end
-// or position is easily misread. Each is given only by its path.
+// protocols are lists of n records in pages of ten, like those of public APIs. Their next page, end
+// or position is easily misread. Each is defined only by its path.
 func protocols(n int) map[string]http.HandlerFunc {
-	// part returns one page by a token, and the next token as JSON, "" at the end.
+	// part returns the page for a token, and the next token as JSON; "" at the end.
 	part := func(r *http.Request, param string) (page, next string) {
 		from := token(r, param)
 		if from+10 < n {
@@ -126,8 +126,8 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// If the path contains the first token of a parameter, paging still uses that parameter. If the
-// path contains another value, paging does not use it.
+// The path contains a value of the cursor parameter. If it is a value for the first page, such as *
+// or initial, paging uses this parameter. For any other value, paging does not use it.
 func TestFirstTokenInThePath(t *testing.T) {
 	for value, reads := range map[string]bool{"*": true, "initial": true, "tok-10": false} {
 		s := own("x.things")
@@ -150,7 +150,8 @@ func TestFirstTokenInThePath(t *testing.T) {
 	}
 }
 
-// The next page of a POST may be an object whose members belong into another object.
+// In the answer to a POST, the next page may be an object. Its members are sent in another object
+// of the body.
 func TestNextPageOfAPost(t *testing.T) {
 	s := own("x.things")
 	s.Method = http.MethodPost
@@ -172,7 +173,7 @@ func TestNextPageOfAPost(t *testing.T) {
 	require.Equal(t, wanted(35), r.ids())
 }
 
-// A text that is the same on every page and has a name for continuation is not a token, and a list
+// A text is the same on every page, and its name suggests a token. It is not a token, and a list
 // that is paged by numbers does not send it.
 func TestConstantTextIsNotAToken(t *testing.T) {
 	s, learned := own("x.things"), false
@@ -192,8 +193,8 @@ func TestConstantTextIsNotAToken(t *testing.T) {
 	require.Empty(t, r.end.Unexplained)
 }
 
-// Pages whose keys start again later than the probes look do not end the list: the key is refused.
-// A repeated first page beyond the end does end it.
+// The keys start again after more pages than the probes look at. The list does not end there, and
+// reading it is an error. If the server returns the first page again beyond the end, the list ends.
 func TestKeysStartAgainLater(t *testing.T) {
 	page := func(w http.ResponseWriter, p int, again bool) {
 		var out []string
@@ -224,8 +225,8 @@ func TestKeysStartAgainLater(t *testing.T) {
 	require.Equal(t, wanted(60), r.ids())
 }
 
-// A page that holds fewer records than others but is not the last is requested again: a fault may
-// have cut it.
+// A page has fewer records than others, but is not the last page. It is requested again, because a
+// fault may have cut it.
 func TestShortPageInTheMiddle(t *testing.T) {
 	requested := map[int]int{}
 	for name, tt := range map[string]struct {

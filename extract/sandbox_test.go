@@ -72,7 +72,7 @@ func (p *platform) client(t *testing.T, selected ...schemas.Stream) *extract.Cli
 	return c
 }
 
-// canonical returns the records in a canonical form and order; numbers keep their digits.
+// canonical returns the records in a canonical form and order. Numbers keep their digits.
 func canonical(t *testing.T, records []json.RawMessage) []string {
 	t.Helper()
 	out := []string{}
@@ -133,7 +133,7 @@ func TestEveryStream(t *testing.T) {
 	}
 }
 
-// Without hints, the rules detect the place of the records and the paging.
+// Without hints, the place of the records and the paging are found in the answers.
 func TestEveryListWithoutHints(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{})
 	for _, s := range p.catalogue.Ordered() {
@@ -177,7 +177,7 @@ func try(t *testing.T, c *extract.Client, s schemas.Stream) (records []json.RawM
 	return records, end, nil
 }
 
-// Temporary faults leave no trace in the records.
+// After temporary faults, the records are complete and unchanged.
 func TestEveryStreamThroughFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds of waiting")
@@ -214,8 +214,8 @@ func TestEveryStreamThroughFaults(t *testing.T) {
 	}
 }
 
-// A server that always returns its first page causes an error or, if the list has one page, that
-// page; never a longer or shorter list.
+// A server returns its first page for every request. That is an error, or exactly the records of a
+// list that has only one page.
 func TestEveryStreamStuck(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{})
 	require.NoError(t, p.SetFaults(sandbox.Fault{Kind: sandbox.FaultStuck}))
@@ -224,7 +224,7 @@ func TestEveryStreamStuck(t *testing.T) {
 	c := p.client(t, selected...)
 	for _, s := range selected {
 		if s.Parent != "" {
-			continue // the fault also removes the children's parameters
+			continue // the fault also removes the parameters for the parent
 		}
 		got, end, err := try(t, c, s)
 		if err != nil {
@@ -239,8 +239,8 @@ func TestEveryStreamStuck(t *testing.T) {
 	require.Greater(t, failed, 10)
 }
 
-// A module that is switched off is an error of every stream, and an HTML page is not an empty list.
-// // H15, H36
+// If a module is switched off, reading any of its streams is an error. An HTML page is not taken
+// for an empty list.
 func TestEveryStreamUnavailable(t *testing.T) {
 	for kind, want := range map[string]wire.Class{sandbox.FaultModuleOff: wire.NotEntitled, sandbox.FaultHTML: wire.Auth} {
 		p := newPlatform(t, sandbox.Options{})
@@ -262,7 +262,7 @@ func TestEveryStreamUnavailable(t *testing.T) {
 	}
 }
 
-// A pass that was interrupted after any page continues from there.
+// A pass is interrupted after every page, and each time continues with the next page.
 func TestEveryStreamResumed(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{Seed: 3})
 	selected := p.selected()
@@ -289,7 +289,7 @@ func TestEveryStreamResumed(t *testing.T) {
 	}
 }
 
-// BenchmarkPages reads contacts over loopback HTTP; the server is included.
+// BenchmarkPages reads contacts over HTTP on this machine. It measures the work of the server too.
 func BenchmarkPages(b *testing.B) {
 	server, err := sandbox.New(sandbox.Options{Contacts: 50_000, NoLimits: true})
 	require.NoError(b, err)

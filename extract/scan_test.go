@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// spans returns the offsets of all objects and lists of a JSON text from a strict decoder.
+// spans returns the offsets of all objects and arrays of a JSON text, as a strict decoder finds
+// them.
 func spans(b []byte) ([]node, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(b), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	var all []node
@@ -43,7 +44,7 @@ func spans(b []byte) ([]node, error) {
 	}
 }
 
-// walkAll visits every value of a doc.
+// walkAll visits every value of a doc below v, and returns how many there are.
 func walkAll(d *doc, v value) int {
 	n := 1
 	switch {
@@ -80,7 +81,7 @@ func TestScanAgreesWithStrictDecoder(t *testing.T) {
 	}
 }
 
-// A body that is cut anywhere is refused. // H13
+// A body that is cut at any byte is refused.
 func TestScanRefusesEveryCut(t *testing.T) {
 	var page strings.Builder
 	page.WriteString(`{"success":true,"message":"ok","data":{"items":[`)
@@ -124,7 +125,7 @@ func TestWalkRefuses(t *testing.T) {
 	}
 }
 
-// Depth takes memory in proportion to the body, and no stack. // H25
+// Deeply nested arrays take memory in proportion to the body, and no stack.
 func TestScanDeep(t *testing.T) {
 	for _, depth := range []int{10, 200, 100_000} {
 		b := strings.Repeat("[", depth) + strings.Repeat("]", depth)

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// own is a stream as a user defines it: only by its path.
+// own returns a stream as a user defines it: only by its path.
 func own(name string) schemas.Stream {
 	s := list(name)
 	s.Stated = map[string]string{"path": "configured"}
@@ -35,8 +35,8 @@ func learn(t *testing.T, f *fixture, s schemas.Stream) (Convention, reading) {
 	return c, r
 }
 
-// Six plausible shapes of the platform's lists, 40 records each. A well-known detector silently
-// loads 30, 15, 10 and 1 of them for four of these.
+// These are six plausible shapes of the lists of the platform, with 40 records each. A well-known
+// detector loads only 30, 15, 10 and 1 of the records for four of them, without any error.
 func TestPlausibleShapes(t *testing.T) {
 	const n = 40
 	page := func(size int, f func(p, last int, rows string) string) http.HandlerFunc {
@@ -82,7 +82,7 @@ func TestPlausibleShapes(t *testing.T) {
 	}
 }
 
-// Lists that are easily mistaken for ended, or for not ended.
+// These lists seem to end too early, or seem not to end.
 func TestMisleadingLists(t *testing.T) {
 	const n = 30
 	cut := func(r *http.Request, name string, first int) string {
@@ -159,7 +159,7 @@ func TestMisleadingLists(t *testing.T) {
 	}
 }
 
-// A list that collapses to one record, and a single object.
+// A list with one record may be a single object in the answer. So may a stream that is one object.
 func TestOneRecord(t *testing.T) {
 	for _, body := range []string{`{"success":true,"data":{"id":1,"name":"a","items":[{"id":9}]}}`, `{"id":1,"lines":[{"id":9}]}`, `[{"id":1}]`} {
 		s := own("x.things")
@@ -179,8 +179,8 @@ func TestOneRecord(t *testing.T) {
 	require.Equal(t, 1, c.Requests)
 }
 
-// A settled endpoint whose answers change shape causes its own error, which suggests another
-// negotiation.
+// If the answers do not fit what was learned about a list any more, the error is ErrShape. The list
+// can then be negotiated again.
 func TestErrShape(t *testing.T) {
 	shapes := map[string]http.HandlerFunc{
 		"items": func(w http.ResponseWriter, r *http.Request) {

@@ -19,18 +19,18 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// calendar is a list of records with times, read by ranges or by months.
+// calendar serves a list of records with times, which is read by ranges or by months.
 type calendar struct {
 	*fixture
 	stream schemas.Stream
 
 	mu       sync.Mutex
-	at       []time.Time // of the records, by id from 1
+	at       []time.Time // times of the records; the first record has id 1
 	format   string
 	requests [][2]string // requested windows, in order
 
 	lowExclusive, highInclusive bool
-	ignores                     bool // ignores all parameters
+	ignores                     bool // the list ignores all parameters
 	zone                        *time.Location
 	fail                        func(window string) bool
 }
@@ -117,8 +117,8 @@ func (r reading) set() string {
 	return strings.Join(slices.Compact(ids), ",")
 }
 
-// A range is requested month by month, and nothing on a bound is left out, whether the server
-// includes the bounds or not. // H09
+// A range is requested month by month. Records on a bound of a window are read, whether the server
+// includes its bounds or not.
 func TestRangeByMonths(t *testing.T) {
 	bounds := []time.Time{
 		utc(2024, 1, 31, 23), utc(2024, 2, 1, 0), utc(2024, 2, 1, 0), utc(2024, 2, 1, 0), // equal times on a bound
@@ -142,8 +142,8 @@ func TestRangeByMonths(t *testing.T) {
 	}
 }
 
-// If the source has local times without a zone, a range is extended by the largest difference of
-// clocks.
+// If the source has local times without a zone, a range is extended by the largest difference
+// between clocks.
 func TestRangeWithoutZone(t *testing.T) {
 	for _, hours := range []int{-11, 0, 13} {
 		c := newCalendar(t, ranged(schemas.MomentDateTime), utc(2025, 1, 1, 0), utc(2025, 1, 31, 23), utc(2025, 2, 1, 0), utc(2025, 2, 28, 23))
@@ -155,8 +155,8 @@ func TestRangeWithoutZone(t *testing.T) {
 	}
 }
 
-// A range of a list without an end parameter is one reading from its beginning, which can be
-// resumed at any page.
+// If a list has no parameter for the end, a range is one reading from its beginning. That reading
+// can be resumed at any page.
 func TestRangeWithoutUntil(t *testing.T) {
 	s := ranged(schemas.MomentRFC3339)
 	s.Incremental.Until = ""
@@ -187,7 +187,8 @@ func TestRangeWithoutUntil(t *testing.T) {
 	require.Contains(t, rest.end.Note, "accepts no end of a range")
 }
 
-// If the source ignored a range, the whole list would be read for each window.
+// If the source ignores a range, that is an error, because the whole list would be read for each
+// window.
 func TestRangeIsRead(t *testing.T) {
 	c := newCalendar(t, ranged(schemas.MomentRFC3339), utc(2023, 1, 10, 0), utc(2025, 2, 1, 0), utc(2025, 9, 1, 0))
 	c.ignores = true
@@ -196,8 +197,8 @@ func TestRangeIsRead(t *testing.T) {
 	require.ErrorContains(t, err, "ignores the parameter")
 }
 
-// The first pass goes back until a year is empty. Later passes read the recent months, and all
-// months again when a whole pass is due.
+// The first pass goes back until twelve months in a row are empty. Later passes read the latest
+// months. When a whole pass is due, all months are read again.
 func TestMonths(t *testing.T) {
 	now := month(time.Now())
 	var at []time.Time
@@ -241,7 +242,7 @@ func TestMonths(t *testing.T) {
 	require.Len(t, c.windows(), 13)
 }
 
-// A list without records is requested at most five years back.
+// If a list has no records, the pass goes back five years.
 func TestMonthsWithoutRecords(t *testing.T) {
 	c := newCalendar(t, monthly())
 	r, err := read(c.Client, c.stream, "")
@@ -250,8 +251,8 @@ func TestMonthsWithoutRecords(t *testing.T) {
 	require.Equal(t, leadingEmptyMonths, r.end.Windows)
 }
 
-// A resumed pass, in any month, continues after the last window that was read completely, and
-// requests the same windows.
+// A resumed pass continues after the last window that was read completely, and requests the same
+// windows, even in a later month.
 func TestWindowsAreResumed(t *testing.T) {
 	for name, s := range map[string]schemas.Stream{"range": ranged(schemas.MomentRFC3339), "months": monthly()} {
 		t.Run(name, func(t *testing.T) {
@@ -280,7 +281,7 @@ func TestWindowsAreResumed(t *testing.T) {
 	}
 }
 
-// A window that cannot be read ends the pass: it does not count as empty.
+// If a window cannot be read, the pass ends with an error. The window does not count as empty.
 func TestWindowRefused(t *testing.T) {
 	c := newCalendar(t, ranged(schemas.MomentRFC3339), utc(2025, 1, 2, 0), utc(2025, 3, 2, 0))
 	c.fail = func(since string) bool { return strings.HasPrefix(since, "2025-02-28") }
@@ -295,7 +296,7 @@ func TestWindowRefused(t *testing.T) {
 	require.Equal(t, "2", rest.ids())
 }
 
-// interrupted returns a reading that was interrupted after some page and resumed.
+// interrupted returns a reading that is interrupted after a number of pages, and then resumed.
 func (c *calendar) interrupted(t require.TestingT, after int) reading {
 	var r reading
 	for page, err := range c.Pages(context.Background(), c.stream, "") {
@@ -318,8 +319,8 @@ func (c *calendar) interrupted(t require.TestingT, after int) reading {
 	return r
 }
 
-// Whatever the range and wherever the pass is interrupted, exactly the records of the range and its
-// nearest neighbours are read.
+// For any range and any interruption, all records of the range are read, and no records far outside
+// it.
 func TestRangeProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		from := utc(2023, 1, 1, 0).Add(time.Duration(rapid.IntRange(0, 24*400).Draw(rt, "from")) * time.Hour)

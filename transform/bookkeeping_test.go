@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// lines spells the cells of a column.
+// lines returns the cells of a column as text, on one line.
 func lines(a arrow.Array) string {
 	var cells []string
 	for row := range a.Len() {
@@ -207,8 +207,8 @@ func TestTypesOutliveBatches(t *testing.T) {
 	m.Close()
 }
 
-// TestCountersOutliveAFlush checks that counters and ordinals continue after a flush, because a pass
-// has many batches.
+// TestCountersOutliveAFlush checks that counters and ordinals go on after a flush. A pass has many
+// batches.
 func TestCountersOutliveAFlush(t *testing.T) {
 	m := NewMapper(schemas.Stream{Name: "a.b", Table: schemas.Table{Name: "a_b", Key: []string{"id"}}}, Stamp{Run: "r", Via: "poll"}, nil)
 	defer m.Close()

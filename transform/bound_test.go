@@ -21,7 +21,7 @@ func bounded(columns, tables int) schemas.Stream {
 	}
 }
 
-// restOf returns the rest of each row of the root table; "" for none.
+// restOf returns the rest of each row of the root table; "" for a row without a rest.
 func restOf(out mapped) (all []string) {
 	a, _ := out.batches[0].own(schemas.ColRest).(*array.String)
 	for row := range int(out.batches[0].Batch.NumRows()) {
@@ -106,8 +106,7 @@ func TestRestIsMasked(t *testing.T) {
 	require.Contains(t, restOf(out)[0], `"a":1`)
 }
 
-// TestDroppedMembersDoNotCount checks that members dropped by the stream's rules do not count as
-// columns.
+// TestDroppedMembersDoNotCount checks that members that a rule drops do not count as columns.
 func TestDroppedMembersDoNotCount(t *testing.T) {
 	s := bounded(2, 1)
 	s.Rules = schemas.Rules{Masks: masks("x", "drop", "o__y", "drop")}
@@ -116,8 +115,8 @@ func TestDroppedMembersDoNotCount(t *testing.T) {
 	require.Equal(t, []string{`{"b":4}`, `{"b":6}`}, restOf(out))
 }
 
-// TestRecordWithoutRestKeepsHash checks that the slow path gives a record without a rest the same hash
-// as the fast path.
+// TestRecordWithoutRestKeepsHash checks that a record without a rest has the same hash, whether it
+// is read by the splitter or directly.
 func TestRecordWithoutRestKeepsHash(t *testing.T) {
 	var nulls strings.Builder
 	for i := range spareFields + 50 {
@@ -125,7 +124,7 @@ func TestRecordWithoutRestKeepsHash(t *testing.T) {
 	}
 	const record = `{"id": 2, "z": { "y": 1 }, "l" : [ {"u": 1}, null ]}`
 	s := bounded(50, 1)
-	anew := mustMap(t, s, `[{"id":1`+nulls.String()+`},`+record+`]`) // too many names for the fast path
+	anew := mustMap(t, s, `[{"id":1`+nulls.String()+`},`+record+`]`) // too many names, so the second record is split
 	defer anew.release()
 	require.Equal(t, []string{"", ""}, restOf(anew))
 	fast := mapKnown(t, s, tablesMapped(anew), `[`+record+`]`)
@@ -147,8 +146,8 @@ func TestLargerLimitChangesOnlyRowsWithRest(t *testing.T) {
 	require.NotEqual(t, hashesOf(small)[1], hashesOf(large)[1])
 }
 
-// TestLimitDoesNotDependOnOrder checks that columns of existing tables stay, in whatever order a later
-// pass brings members.
+// TestLimitDoesNotDependOnOrder checks that a later pass gives each record the same hash and rest,
+// in whatever order the records come. The columns are those of the destination.
 func TestLimitDoesNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		records := rapid.SliceOfN(rapid.Custom(drawWide), 1, 12).Draw(t, "records")
@@ -188,7 +187,8 @@ func drawWide(t *rapid.T) string {
 	return b.String()
 }
 
-// lossless checks that each member of a record without objects is either in a column or in the rest.
+// lossless checks that each member of a record is either in a column or in the rest. It does not
+// check objects and child rows.
 func lossless(t require.TestingT, s schemas.Stream, records []string, out mapped) {
 	columns := 0
 	for _, b := range out.batches {
@@ -221,8 +221,8 @@ func lossless(t require.TestingT, s schemas.Stream, records []string, out mapped
 	}
 }
 
-// TestUnlimitedNamesAreBounded checks that the memory of a mapper is limited by the columns that a
-// stream may have, whatever names the source sends. // Invariant 6
+// TestUnlimitedNamesAreBounded checks that the number of columns and tables in memory is limited,
+// however many names the source sends. // Invariant 6
 func TestUnlimitedNamesAreBounded(t *testing.T) {
 	for name, member := range map[string]string{
 		"values": `"k%d":1`, "nulls": `"k%d":null`, "objects": `"k%d":{"a":1}`, "lists": `"k%d":[{"a":1}]`, "long": `"k%0300d":1`,
@@ -252,8 +252,8 @@ func TestUnlimitedNamesAreBounded(t *testing.T) {
 	}
 }
 
-// TestRecordsThatAreSplitAtOnce checks that a record after one with a rest has the hash, the rest and the
-// rejects that it has when it is read in full first.
+// TestRecordsThatAreSplitAtOnce checks a record after one with a rest, which is split at once. It
+// has the same hash, rest and rejects as when it is read directly first.
 func TestRecordsThatAreSplitAtOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := bounded(rapid.IntRange(1, 4).Draw(t, "columns"), 1)
@@ -283,7 +283,8 @@ func TestRecordsThatAreSplitAtOnce(t *testing.T) {
 	})
 }
 
-// TestFittingRecordAfterARest checks that what a mask drops does not change the hash of a record.
+// TestFittingRecordAfterARest checks that a record without a rest has the same hash after a record
+// with a rest. A mask drops one of its members.
 func TestFittingRecordAfterARest(t *testing.T) {
 	s := bounded(2, 1)
 	s.Rules.Masks = masks("secret", "drop")

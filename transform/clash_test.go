@@ -10,7 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// compared maps pages and returns the ids in the flushed batches.
+// compared maps pages with CompareKeys. It returns the ids in the batches, the rejects and the
+// counts.
 func compared(t *testing.T, s schemas.Stream, judge func(Clash) ClashVerdict, flush bool, pages ...string) (ids string, rejects []Reject, r Repeats) {
 	t.Helper()
 	m := NewMapper(s, Stamp{Run: "r"}, nil)
@@ -87,8 +88,8 @@ func TestCompareKeys(t *testing.T) {
 	}
 }
 
-// TestCompareKeysAppendMore checks that a page appended in parts counts as one page, also when it is
-// read again because a type was widened.
+// TestCompareKeysAppendMore checks that a page that is appended in parts counts as one page. That
+// also holds when it is read again because a type was widened.
 func TestCompareKeysAppendMore(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
 	for _, flush := range []bool{false, true} {
@@ -119,8 +120,8 @@ func TestCompareKeysAppendMore(t *testing.T) {
 	}
 }
 
-// TestCompareKeysAfterFlush checks that the rest of a page whose beginning was flushed still belongs to
-// that page when it is read again together with the next page. // Invariant 11
+// TestCompareKeysAfterFlush checks the rest of a page whose beginning was flushed. It still belongs
+// to that page when it is read again together with the next page. // Invariant 11
 func TestCompareKeysAfterFlush(t *testing.T) {
 	var same []bool
 	m := NewMapper(schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}, Stamp{Run: "r"}, nil)
@@ -148,8 +149,8 @@ func TestCompareKeysAfterFlush(t *testing.T) {
 	require.EqualValues(t, 1, m.Repeats().Rejected)
 }
 
-// TestKeyTableIsBounded checks that keys are remembered in limited memory, and that forgotten keys are
-// reported. // Invariant 6
+// TestKeyTableIsBounded checks that keys take limited memory, and that the table reports when it
+// has replaced keys. // Invariant 6
 func TestKeyTableIsBounded(t *testing.T) {
 	table := keyTable{most: MostKeySlots}
 	for i := range uint64(MostKeySlots / 2) {

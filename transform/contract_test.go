@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// contracted returns a stream with a few columns that was loaded before.
+// contracted returns a stream with a contract, and the tables of an earlier pass over it.
 func contracted(t *testing.T, c schemas.Contract) (schemas.Stream, []schemas.Table) {
 	s := ruledStream(schemas.Rules{Contract: c})
 	first := shape(t, s, nil, `[{"id":1,"n":5,"d":1.25,"when":"2026-01-01T00:00:00Z","b":true,"s":"x","l":[1],"items":[{"a":1}]}]`)
@@ -89,7 +89,7 @@ func TestContractTypesOfEveryKind(t *testing.T) {
 	}
 }
 
-// elements splits the elements of a list of JSON values.
+// elements returns the JSON values in a text such as 1,"a",[2].
 func elements(list string) (all []string) {
 	for _, v := range itemsOf([]byte("[" + list + "]")) {
 		all = append(all, string(v))
@@ -212,8 +212,8 @@ func TestContractWithFilterAndMasks(t *testing.T) {
 	require.False(t, HasWholeRecord(out.rejects[0].Reason))
 }
 
-// TestRejectsOfRecordsCanBeReadAgain checks that a record that a contract excluded can be loaded
-// unchanged once the contract allows it.
+// TestRejectsOfRecordsCanBeReadAgain checks a record that a contract excluded. Its reject has the
+// record unchanged, which can be loaded once the contract allows it.
 func TestRejectsOfRecordsCanBeReadAgain(t *testing.T) {
 	s, known := contracted(t, schemas.Contract{Columns: discardRow})
 	const record = `{"id":1, "extra" : [1,{"ü":"\u00fc"}],"d":1.50}`
@@ -237,7 +237,7 @@ func TestRejectsOfRecordsCanBeReadAgain(t *testing.T) {
 func TestContractExcludesRest(t *testing.T) {
 	const page = `[{"id":1,"extra":5,"more":"x"},{"id":2}]`
 	s, known := contracted(t, schemas.Contract{Columns: discardValue})
-	s.MaxColumns = 7 // as many as the table has
+	s.MaxColumns = 7 // the table has as many columns already
 	out := shape(t, s, known, page)
 	require.Equal(t, "1 2", out.column("t", "id"))
 	require.Empty(t, out.column("t", schemas.ColRest))

@@ -31,24 +31,25 @@ func wholly(rest []byte, err error) error {
 	return err
 }
 
-// flushWhenFull appends pages and flushes when the mapper is full. It calls the function each for every flush, and
-// returns the number of flushes.
-func flushWhenFull(t require.TestingT, m *Mapper, pages []string, each func([]TableBatch, []Reject)) (flushes int) {
+// flushWhenFull appends pages, and flushes whenever the columns are full. It calls visit for every
+// flush, and returns the number of flushes.
+func flushWhenFull(t require.TestingT, m *Mapper, pages []string, visit func([]TableBatch, []Reject)) (flushes int) {
 	for _, p := range pages {
 		rest, err := m.Append([]byte(p))
 		for ; err == nil && len(rest) > 0; rest, err = m.AppendMore(rest) {
 			require.Contains(t, "[,", string(rest[0]))
-			each(m.Flush())
+			visit(m.Flush())
 			flushes++
 		}
 		require.NoError(t, err)
 	}
-	each(m.Flush())
+	visit(m.Flush())
 	return flushes + 1
 }
 
-// identities collects what identifies the rows and rejects of batches. It does not depend on where a
-// batch ends, except for negative zeros, which text columns do not reject.
+// identities returns a function that collects what identifies rows and rejects. That does not
+// depend on where a batch ends. It leaves out negative zeros, for which a text column has no
+// rejects.
 func identities(into *[]string) func([]TableBatch, []Reject) {
 	return func(batches []TableBatch, rejects []Reject) {
 		for _, b := range batches {
@@ -67,7 +68,7 @@ func identities(into *[]string) func([]TableBatch, []Reject) {
 	}
 }
 
-// byKind joins the rows of each kind in their order.
+// byKind joins the lines of each kind, in their order.
 func byKind(all []string) map[string]string {
 	out := map[string]string{}
 	for _, line := range all {
@@ -109,8 +110,8 @@ func TestFullColumnsChangeNoRow(t *testing.T) {
 	require.NotZero(t, split)
 }
 
-// TestNeighborsRejectNoRecord checks that records that fill the columns only together are all kept.
-// Invariants 1 and 6
+// TestNeighborsRejectNoRecord checks many records that fill the columns only together. All of them
+// are kept. Only a record that fills the columns by itself is rejected. Invariants 1 and 6
 func TestNeighborsRejectNoRecord(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
 	m := NewMapper(s, Stamp{Run: "r"}, nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// amounts returns a page of records, numbered from id, with these values in column a.
+// amounts returns a page of records with these values in member a. The ids count from id.
 func amounts(id int, values ...string) string {
 	records := make([]string, len(values))
 	for i, v := range values {
@@ -59,8 +59,8 @@ func TestQuotedDecimals(t *testing.T) {
 	}
 }
 
-// TestQuotedDecimalsOfKnownTable checks that a column that is a decimal in the destination accepts any
-// number of quoted decimals, and that other values widen it and are kept. A text column stays text.
+// TestQuotedDecimalsOfKnownTable checks a column that is a decimal in the destination. It accepts
+// any number of quoted decimals; other values widen it and are kept. A text column stays text.
 func TestQuotedDecimalsOfKnownTable(t *testing.T) {
 	table := func(typ string) schemas.Table {
 		m := NewMapper(keyedStream, testStamp, nil)
@@ -98,8 +98,8 @@ func TestQuotedDecimalsOfKnownTable(t *testing.T) {
 	}
 }
 
-// TestQuotedDecimalsOverPages checks that neither the size of pages nor later batches of the pass
-// matter.
+// TestQuotedDecimalsOverPages checks that the result depends neither on the size of pages nor on
+// later batches of the pass.
 func TestQuotedDecimalsOverPages(t *testing.T) {
 	m := NewMapper(keyedStream, testStamp, nil)
 	defer m.Close()

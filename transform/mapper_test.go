@@ -20,10 +20,10 @@ type mapped struct {
 	batches []TableBatch
 	rejects []Reject
 	mem     *memory.CheckedAllocator // nil: not checked
-	key     string                   // the field for the key's first column
+	key     string                   // pointer of the field for the first key column
 }
 
-// mapPages maps pages into one batch with a checking allocator.
+// mapPages maps pages into one batch, with an allocator that finds leaks.
 func mapPages(t require.TestingT, s schemas.Stream, pages ...string) (mapped, error) {
 	mem := memory.NewCheckedAllocator(memory.NewGoAllocator())
 	m := NewMapper(s, testStamp, nil)
@@ -54,7 +54,7 @@ func mapPages(t require.TestingT, s schemas.Stream, pages ...string) (mapped, er
 	return out, failed
 }
 
-// release releases the batches, and panics if other memory was not released.
+// release releases the batches. It panics if other memory was not released.
 func (out mapped) release() {
 	for _, b := range out.batches {
 		b.Batch.Release()
@@ -99,7 +99,7 @@ func (b *TableBatch) own(name string) arrow.Array {
 	return b.Batch.Column(i[0])
 }
 
-// compare compares the mapper's result with the oracle's, cell by cell.
+// compare compares the result of the mapper with that of the oracle, cell by cell.
 func compare(t require.TestingT, o *oracle, out mapped) {
 	refused := map[int64]bool{}
 	for _, r := range out.rejects {
@@ -138,7 +138,7 @@ func compareTable(t require.TestingT, o *oracle, path string, want *oracleTable,
 		}
 	}
 	for i, f := range got.Table.Columns.Fields() {
-		// A declared column exists even if only rejected records had values for it; it is then null.
+		// If only rejected records had values for a declared column, the column exists and is null.
 		if !strings.HasPrefix(f.Name, "_penstock_") && (want.types[schemas.Source(f)] != nil || got.Batch.Column(i).NullN() < len(want.rows)) {
 			columns--
 		}
@@ -153,7 +153,7 @@ func compareTable(t require.TestingT, o *oracle, path string, want *oracleTable,
 	}
 }
 
-// check maps pages with the mapper and the oracle and compares the results.
+// check maps pages with the mapper and with the oracle, and compares the results.
 func check(t require.TestingT, s schemas.Stream, pages ...string) {
 	o := newOracle(s)
 	bad := 0
@@ -170,7 +170,7 @@ func check(t require.TestingT, s schemas.Stream, pages ...string) {
 		require.Error(t, err, "%.200q", pages)
 	}
 	if out.key != "" && out.key != "/"+s.Key[0] {
-		return // the names differ in case, which the oracle does not handle
+		return // names differ only in case, which the oracle does not handle
 	}
 	compare(t, o, out)
 }
@@ -193,7 +193,7 @@ func TestMapperAgreesWithTheOracle(t *testing.T) {
 	}
 }
 
-// corpus has a line for each possible difficulty, and is the fuzzer's seed.
+// corpus has a line for each difficulty. It is also the seed of the fuzz tests.
 var corpus = [][]string{
 	{``}, {`[`}, {`]`}, {`[]`}, {` [ ] `}, {`[] x`}, {`[],`}, {`{}`}, {`null`}, {`[{}]`}, {`[{},{}]`}, {`[{},]`}, {`[,{}]`}, {"\ufeff[]"},
 	{`[null]`, `[1,"a",true,[1,2],[{"a":1}],[]]`}, {`[{"":1}]`}, {`[{"a":1}{"a":2}]`}, {`[{"a" 1}]`}, {`[{"a":}]`}, {`[{"a":1,}]`}, {`[{a:1}]`},
@@ -288,7 +288,7 @@ func TestTypesDoNotDependOnOrder(t *testing.T) {
 	})
 }
 
-// summary returns the types of all columns and the sorted rows of all tables, including hashes.
+// summary returns the types of all columns and the rows of all tables, with hashes, sorted.
 func summary(out mapped) []string {
 	var lines []string
 	for _, b := range out.batches {

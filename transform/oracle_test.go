@@ -16,21 +16,21 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The oracle maps records in the simplest way: it parses every record into a tree, joins the types of
-// each column's values, and then spells the cells. It shares only the lattice and the rules with the
-// mapper.
+// The oracle maps records in the simplest way. It parses every record into a tree, joins the types
+// of the values in each column, and then returns the cells as text. It shares only the lattice and
+// the rules with the mapper.
 
 // node is a JSON value.
 type node struct {
 	kind    jsontext.Kind
 	raw     string
-	text    string // of a string
-	bad     bool   // a string that is not valid UTF-8
+	text    string // for a string: its content
+	bad     bool   // it is a string that is not valid UTF-8
 	names   []string
 	members map[string]*node
 	items   []*node
 
-	parts []oraclePart // of an object, in the original order
+	parts []oraclePart // for an object: its members in the original order
 }
 
 // oraclePart is one member of an object.
@@ -92,11 +92,11 @@ func parseNode(raw string) (*node, error) {
 	return n, nil
 }
 
-// null replaces a value that no column can hold.
+// null returns what replaces a value that no column can hold.
 func null() *node { return &node{kind: 'n', raw: "null"} }
 
-// repair removes values that no column can hold, and reports whether there were any. The spelling of
-// their containers loses white space.
+// repair replaces values that no column can hold by null, and reports whether there were any.
+// Objects and arrays around such values lose white space.
 func (n *node) repair(level int) (fixed *node, changed bool) {
 	if level-1+n.depth() > maxLevels && (n.kind != '{' || level > maxDepth) || n.bad {
 		return null(), true
@@ -158,18 +158,18 @@ func (n *node) depth() int {
 	return deepest
 }
 
-// oracle has the expected result for some pages.
+// oracle computes the expected result for some pages.
 type oracle struct {
 	stream  schemas.Stream
-	tables  map[string]*oracleTable // by path
-	refused map[int64]string        // by ordinal
+	tables  map[string]*oracleTable // by path in the record
+	refused map[int64]string        // reason by ordinal
 	ordinal int64
 }
 
 type oracleTable struct {
-	types map[string]arrow.DataType // by source
+	types map[string]arrow.DataType // by pointer from the row
 	rows  []map[string]*node
-	// For each row: the parent's row and the position in it.
+	// For each row: the row of its parent, and its position in the array there.
 	parent, index []int
 	ordinal       []int64
 }
@@ -185,7 +185,7 @@ func (o *oracle) table(path string) *oracleTable {
 	return o.tables[path]
 }
 
-// page maps a page; it returns an error if that is not a JSON array.
+// page maps a page. It returns an error if the page is not a JSON array.
 func (o *oracle) page(raw []byte) error {
 	loose := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 	if !jsontext.Value(raw).IsValid(loose...) {
@@ -212,7 +212,7 @@ func (o *oracle) page(raw []byte) error {
 	return nil
 }
 
-// Strings, and raw control characters in them.
+// These expressions match strings, and raw control characters in strings.
 var (
 	controlInString = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*"`)
 	control         = regexp.MustCompile(`[\x00-\x1f]`)
@@ -330,7 +330,8 @@ func (o *oracle) declared(path, pointer string) arrow.DataType {
 	return t
 }
 
-// listType returns the type of an array stored in one column; nil if its elements are rows.
+// listType returns the type of an array that is stored in one column; nil if its elements are rows
+// of a child table.
 func listType(v *node) arrow.DataType {
 	if len(v.items) == 0 {
 		return schemas.Empty
@@ -452,7 +453,8 @@ func plainType(s, whole, fraction string, declared kind) arrow.DataType {
 	return schemas.Text
 }
 
-// oracleFloat reports whether the shortest spelling of the nearest float has exactly the value of s.
+// oracleFloat reports whether the shortest spelling of the float nearest to s has exactly the value
+// of s.
 func oracleFloat(s string) bool {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil || v == 0 && strings.HasPrefix(s, "-") {
@@ -472,7 +474,7 @@ func rat(s string) *big.Rat {
 	return r
 }
 
-// cell spells the value v of a column of type t; "null" if there is none.
+// cell returns the value v as text, as a column of type t holds it; "null" if there is no value.
 func cell(v *node, t arrow.DataType) string {
 	k := kindOf(t)
 	switch {
@@ -517,7 +519,7 @@ func cell(v *node, t arrow.DataType) string {
 	return "?"
 }
 
-// arrowCell spells a cell of a batch in the same form.
+// arrowCell returns a cell of a batch in the form that cell uses.
 func arrowCell(a arrow.Array, row int) string {
 	if a.IsNull(row) {
 		return "null"

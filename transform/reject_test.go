@@ -66,8 +66,8 @@ func TestRejects(t *testing.T) {
 	}
 }
 
-// TestLongestKey checks that a key of the maximum length is accepted, and that only the record of a
-// longer one is rejected. The length is that of the JSON text.
+// TestLongestKey checks that a key of the maximum length is accepted, and that a record with a
+// longer key is rejected. The length is that of the key as JSON.
 func TestLongestKey(t *testing.T) {
 	longest := strings.Repeat("k", schemas.MaxKeyBytes-len(`""`))
 	for _, long := range []string{longest + "k", strings.Repeat(`\u0001`, schemas.MaxKeyBytes/6+1), strings.Repeat("l", 1<<20)} {
@@ -81,7 +81,7 @@ func TestLongestKey(t *testing.T) {
 	}
 }
 
-// TestLongPointer checks that rejected values below long names have short and distinct identities.
+// TestLongPointer checks that rejects of values below long names have short pointers that differ.
 func TestLongPointer(t *testing.T) {
 	name := strings.Repeat("n", 1000)
 	at := func(last string) string {
@@ -95,7 +95,8 @@ func TestLongPointer(t *testing.T) {
 	require.NotEqual(t, out.rejects[0].Pointer, out.rejects[1].Pointer)
 }
 
-// TestKeyIsFoundByItsColumn checks that a key column is found, however the source spells its member.
+// TestKeyIsFoundByItsColumn checks that the member for a key column is found, however the source
+// spells its name.
 func TestKeyIsFoundByItsColumn(t *testing.T) {
 	for _, name := range []string{"id", "ID", "Id", "objectId", "order-no", "KundenNr"} {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +109,7 @@ func TestKeyIsFoundByItsColumn(t *testing.T) {
 			require.Equal(t, reasons[refuseKey], out.rejects[0].Reason)
 			require.Equal(t, "2", out.rejects[1].Key)
 
-			before := mustMap(t, s, `[{"`+name+`":7,"`+name+`":8}]`) // no record has had the column yet
+			before := mustMap(t, s, `[{"`+name+`":7,"`+name+`":8}]`) // no record has had a value in the key column yet
 			require.Equal(t, "7", before.rejects[0].Key)
 		})
 	}
@@ -135,8 +136,8 @@ func TestHugeRecordIsRejectedAlone(t *testing.T) {
 
 func deep(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
-// TestValueIsRejectedAlone checks that only a value that no column can hold is rejected: its record is
-// stored, with the rest of the list, object or JSON text around it.
+// TestValueIsRejectedAlone checks that only a value that no column can hold is rejected. Its record
+// is stored, and so are the other values of the array, object or JSON text around it.
 func TestValueIsRejectedAlone(t *testing.T) {
 	for _, tt := range []struct {
 		name, value, want string // of column a, beside a sound record
@@ -170,8 +171,8 @@ func TestValueIsRejectedAlone(t *testing.T) {
 	}
 }
 
-// TestNullsInAListOfObjects checks that a null in a list of objects has no row, and that the other
-// elements keep their positions.
+// TestNullsInAListOfObjects checks that a null in an array of objects has no row, and that the
+// other elements keep their positions.
 func TestNullsInAListOfObjects(t *testing.T) {
 	out := mustMap(t, keyedStream, `[{"id":1,"items":[null,{"n":1},null,{"n":2}]},{"id":2,"items":[{"n":3}]},{"id":3,"items":[null]}]`)
 	items := out.table("/items")
@@ -182,7 +183,7 @@ func TestNullsInAListOfObjects(t *testing.T) {
 	require.Equal(t, []string{"/items/0", "/items/2"}, []string{out.rejects[0].Pointer, out.rejects[1].Pointer})
 }
 
-// TestRejectedValuesAreMasked checks that masks apply to the rejects of values.
+// TestRejectedValuesAreMasked checks that rejected values are masked too.
 func TestRejectedValuesAreMasked(t *testing.T) {
 	s := keyedStream
 	s.Rules = schemas.Rules{Masks: masks("secret", "redact")}
@@ -205,8 +206,8 @@ func TestDeepValueIsRejectedAlone(t *testing.T) {
 	require.Equal(t, "/x", out.rejects[0].Pointer)
 }
 
-// TestRepairOfLargeRecords checks that a record with many duplicate names, and one with an invalid
-// value deep inside, are repaired in linear time. // Invariants 11 and 15
+// TestRepairOfLargeRecords checks that large records are repaired in linear time: one with many
+// duplicate names, and one with an invalid value deep inside. // Invariants 11 and 15
 func TestRepairOfLargeRecords(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
 	m := NewMapper(s, Stamp{Run: "r"}, nil)
@@ -227,9 +228,9 @@ func TestRepairOfLargeRecords(t *testing.T) {
 	require.Equal(t, "/deep/a/a/a", rejects[150_001].Pointer)
 }
 
-// TestRejectsOfInvalidUTF8AreBounded checks that a reject of bytes that are not UTF-8, which take four
-// bytes each, takes no more space than the page. A value with a few such bytes is kept completely.
-// // Invariants 6 and 11
+// TestRejectsOfInvalidUTF8AreBounded checks that a reject takes about as much space as its value,
+// although each byte that is not UTF-8 is shown in four bytes. A value with a few such bytes is
+// kept completely. Invariants 6 and 11 // Invariants 6 and 11
 func TestRejectsOfInvalidUTF8AreBounded(t *testing.T) {
 	for name, tt := range map[string]struct {
 		page   string

@@ -12,13 +12,13 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Values of members called secret, which must not appear anywhere.
+// These are the values of the members called secret. They must not appear anywhere in the output.
 const (
 	rawText   = "RAWVALUE"
 	rawNumber = "9977553311"
 )
 
-// secretValue draws a value to hide, or a container of such values.
+// secretValue draws a value to hide, or an object or array of such values.
 func secretValue(depth int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		kinds := []string{`"` + rawText + `"`, `"x ` + rawText + `"`, rawNumber, rawNumber + ".5", `"` + rawNumber + `"`, "null", "true", "[]", "{}", `""`}
@@ -91,7 +91,8 @@ func someRules(t *rapid.T) schemas.Rules {
 	return rules
 }
 
-// run reads pages and releases what it opened. Without together, it flushes after each page.
+// run reads pages and shapes their batches. It flushes once at the end if together is true,
+// otherwise after each page.
 func run(t *rapid.T, s schemas.Stream, known []schemas.Table, pages []string, together bool) (out shaped, fetched, refused int64) {
 	m := NewMapper(s, testStamp, known)
 	defer m.Close()
@@ -127,7 +128,7 @@ func (s shaped) everything() string {
 	return b.String()
 }
 
-// hashesByOrdinal returns the hashes of the records.
+// hashesByOrdinal returns the hash of each record by its ordinal.
 func (s shaped) hashesByOrdinal() map[int64]string {
 	all := map[int64]string{}
 	for _, b := range s.batches {
@@ -216,7 +217,8 @@ func TestShaperWithoutRulesDoesNothing(t *testing.T) {
 	}
 }
 
-// onAnyPages shapes arbitrary pages, with one kind of rule for every column, and checks the counts.
+// onAnyPages shapes arbitrary pages, with a mask of one kind for every column. It checks the
+// counts.
 func onAnyPages(t *testing.T, action string, pages ...string) {
 	s := schemas.Stream{Table: schemas.Table{Name: "t"}, Name: "m.t", Rules: schemas.Rules{Masks: masks("*", action)}}
 	m := NewMapper(s, testStamp, nil)

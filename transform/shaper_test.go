@@ -12,14 +12,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// shaped is the result of a mapper and its shaper.
+// shaped is the output of a mapper and its shaper.
 type shaped struct {
 	mapped
 	filtered, rejected int64
 	err                error
 }
 
-// shape reads pages with the rules of s and flushes after each.
+// shape reads pages with the rules of s, and flushes after each page.
 func shape(t *testing.T, s schemas.Stream, known []schemas.Table, pages ...string) shaped {
 	t.Helper()
 	mem := memory.NewCheckedAllocator(memory.NewGoAllocator())
@@ -48,7 +48,8 @@ func shape(t *testing.T, s schemas.Stream, known []schemas.Table, pages ...strin
 	return out
 }
 
-// cells spells the columns of a table, without penstock's own, as `name: cells`.
+// cells returns each column of a table as a text such as `id: 1 2`. It leaves out penstock's own
+// columns.
 func (s shaped) cells(table string) []string {
 	var out []string
 	for _, b := range s.batches {
@@ -73,7 +74,7 @@ func (s shaped) column(table, name string) string {
 	return ""
 }
 
-// ruledStream returns a stream with a key.
+// ruledStream returns a stream with a key and these rules.
 func ruledStream(r schemas.Rules) schemas.Stream {
 	r.MaskKey = "0123456789abcdef"
 	return schemas.Stream{Name: "m.t", Table: schemas.Table{Name: "t", Key: []string{"id"}}, Rules: r}
