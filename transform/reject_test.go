@@ -230,7 +230,7 @@ func TestRepairOfLargeRecords(t *testing.T) {
 
 // TestRejectsOfInvalidUTF8AreBounded checks that a reject takes about as much space as its value,
 // although each byte that is not UTF-8 is shown in four bytes. A value with a few such bytes is
-// kept completely. Invariants 6 and 11 // Invariants 6 and 11
+// kept completely. // Invariants 6 and 11
 func TestRejectsOfInvalidUTF8AreBounded(t *testing.T) {
 	for name, tt := range map[string]struct {
 		page   string
