@@ -30,7 +30,7 @@ func (c *Client) Negotiate(ctx context.Context, s schemas.Stream, known Conventi
 }
 
 // Explore does what [Client.Negotiate] does. It also looks for a query that sorts the list, and for
-// a filter that leaves out unchanged records. If the server supports one of the two, that takes
+// a filter that leaves out unchanged records. If the server supports one of these, that takes
 // about 5 to 15 more requests.
 func (c *Client) Explore(ctx context.Context, s schemas.Stream) (Convention, error) {
 	return c.negotiate(ctx, s, true)
@@ -356,7 +356,7 @@ func (d *doc) success() (evidence, value string) {
 // errProbes is the error of a negotiation that has sent too many probes.
 var errProbes = errors.New("no result within the limit of probes")
 
-// checkBudget refuses a probe beyond the reader's budget.
+// checkBudget returns an error if the reader has sent as many requests as its budget allows.
 func (l *listReader) checkBudget() error {
 	if l.budget > 0 && l.requests >= l.budget {
 		return &wire.Error{Class: wire.Malformed, Method: l.s.Method, Path: l.s.Path, Message: errProbes.Error(), Err: errProbes}

@@ -103,7 +103,7 @@ func compareJSON(a, b string) int {
 func decimal(v string) (*big.Rat, bool) {
 	v = strings.Trim(v, `"`)
 	if v == "" || strings.Trim(v, "-.0123456789") != "" {
-		return nil, false // an exponent could be of any size
+		return nil, false // a number with an exponent could be of any size
 	}
 	return new(big.Rat).SetString(v)
 }

@@ -12,7 +12,7 @@ import (
 // If paging parameters change such a list and not the taken one, the changed list holds the
 // records.
 type otherLists struct {
-	first   map[string]uint64 // hashes of the lists in the first answer, by pointer
+	first   map[string]uint64 // hashes of the lists in the first answer, by pointer; 0: the list differs on every reading
 	changed string            // pointer of the first list that a probe has changed; "" for none
 }
 
@@ -34,7 +34,7 @@ func (o *otherLists) observe(l *listReader, at position, d *doc, f found) {
 			o.first = map[string]uint64{place: h}
 		case at == position{}:
 			if known && before != h {
-				h = 0 // it differs every time
+				h = 0 // the list differs on every reading
 			}
 			o.first[place] = h
 		case known && before != 0 && before != h:

@@ -59,10 +59,10 @@ var (
 	errEmptyPages = fmt.Errorf("the list announces more records, but %d pages in a row were empty", maxEmptyPages)
 )
 
-// decide returns how the list continues after the answer for at, which has n records. It uses the
-// strongest evidence in the answer: first the configuration of the user, then a flag or token for
-// more, then a next link, the number of the last page, and the total. Without evidence, only a
-// probe can decide.
+// decide returns how the list continues after a page of n records that was requested at position
+// at. It uses the strongest evidence in the answer. The strongest is the configuration of the user.
+// Then come a flag or token for more, a next link, the number of the last page, and the total.
+// Without evidence, only a probe can decide.
 func (p *pager) decide(at position, n int, lastID string, s signals) (continuation, error) {
 	if p.stated { // the configured paging overrides signals of other kinds
 		s = s.of(p.hint.Type)

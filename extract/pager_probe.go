@@ -66,7 +66,7 @@ func (p *pagerProbe) most(silent bool) int {
 	return maxSearch
 }
 
-// maxReread is how often a list is read again until two readings are equal.
+// maxReread is how often a list is read again, at most, until two readings are equal.
 const maxReread = 3
 
 // findPaging finds out how the list continues after its first page, or that it does not. The result
@@ -153,8 +153,9 @@ func (p *pagerProbe) release() {
 	}
 }
 
-// run first tries everything at once. If the list reacts, or announces more, run searches for the
-// parameter, beginning with what the answer suggests.
+// run looks for the second page. If the list announces no more, run first sends all parameters at
+// once. If the list reacts to them, or announces more, run searches for the parameter, beginning
+// with what the answer suggests.
 func (p *pagerProbe) run(ctx context.Context) error {
 	silent := p.first.rule != "" && len(p.first.signals.doubts(int64(p.first.batch.n))) == 0
 	if silent {

@@ -110,7 +110,7 @@ func (n *negotiation) beyond(ctx context.Context, first, second *step) error {
 		return nil
 	}
 	if n.out.Pagination.Zero && !(first.signals.total > last*int64(first.batch.n)) {
-		last-- // lastPage is the number of pages, and the last one has a number less by one
+		last-- // lastPage is the number of pages, and pages count from 0
 	}
 	look := func(page int64) (*step, error) {
 		return n.l.look(ctx, position{kind: pagerPage, param: second.at.param, at: strconv.FormatInt(page, 10)})

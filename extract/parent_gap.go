@@ -49,10 +49,9 @@ func (f *fanPass) continueWithout(ctx context.Context, t tupleRequest, w *lookah
 }
 
 // tooMany reports whether so many parents could not be read that the pass must fail. After maxGaps
-// gaps, the pass fails at the next failure for which requests were repeated; a failure without
-// repetition is cheap and only counted. If no parent was answered, the pass fails after allGone
-// failures. These do not include values that fit no request, because such a value says nothing
-// about the endpoint. // Invariant 15
+// gaps, the next request that fails despite retries ends the pass. Failures without retries are
+// cheap and are only counted. If no parent was answered, allGone failures end the pass. These do
+// not include values that fit no request, because such a value says nothing about the endpoint. // Invariant 15
 func (f *fanPass) tooMany(fault *wire.Error) bool {
 	return len(f.mark.Gaps) >= maxGaps && fault.Attempts > 1 || f.failed >= allGone && !f.answered
 }

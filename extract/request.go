@@ -134,7 +134,7 @@ func request(s schemas.Stream, params []bound, p position) wire.Request {
 	case pagerRange:
 		r.Range = p.at
 	case pagerLink:
-		all, _ := url.ParseQuery(p.at) // Encode made it
+		all, _ := url.ParseQuery(p.at) // valid, because url.Values.Encode wrote it
 		for name := range all {
 			set(name, all.Get(name))
 		}

@@ -23,8 +23,8 @@ const maxNodes = 1 << 22
 // decodes only the values that it needs.
 //
 // The scan checks that strings end and that brackets match. This check fails for every truncated
-// body. Walks check the grammar between the brackets: this package that of the envelope, and the
-// package that reads the records that of the records.
+// body. The grammar between the brackets is checked by walks. This package walks over the envelope.
+// The package that reads the records checks theirs.
 type doc struct {
 	b      []byte
 	nodes  []node

@@ -126,7 +126,7 @@ func (r *signalReader) harmless(v value) bool {
 }
 
 // list reads an array beside the records: an array of links, such as [{"rel": "next", "href": …}],
-// an array of faults, or the first object of an array about paging. It ignores other arrays.
+// an array of faults such as errors, or the first object of an array about paging. It ignores other arrays.
 func (r *signalReader) list(name string, v value, pointer string, in scope) {
 	if r.words.Role(name) == schemas.RoleFaults {
 		if !r.d.void(v) {

@@ -73,7 +73,7 @@ func (l *listReader) sizedBy(ctx context.Context, st *step, names []string, f *F
 	}
 	for len(names) > 0 {
 		groups := min(st.batch.n-1, len(names))
-		separate := groups - groups/3 // the likeliest parameters share their groups with fewer others
+		separate := groups - groups/3 // each of the likeliest parameters gets a group of its own
 		in := func(i int) int {
 			if i < separate || separate == groups {
 				return i % groups

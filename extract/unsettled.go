@@ -9,8 +9,7 @@ func (p *pagerProbe) noteTried(what, result string) {
 	p.tried = append(p.tried, what+": "+excerpt(result))
 }
 
-// unexplained returns the error for a list of which the probes cannot find out how to read it
-// completely. // Invariant 14
+// unexplained returns the error for a list that the probes found no way to read completely. // Invariant 14
 func (p *pagerProbe) unexplained(what string) error {
 	return malformed(p.l.s, position{}, &UnsettledError{
 		Stream: p.l.s.Name, Fact: FactPager, Seen: what, Tried: p.tried,

@@ -42,7 +42,7 @@ const (
 // CompareKeys makes m compare records with the same key. If the content of a record differs from
 // that of the first record with its key, m calls judge for it. m may call judge more than once for
 // a record, because it may read a page more than once. CompareKeys must be called before the first
-// Append. maxSlots is the maximum number of keys that are compared, a power of two: use
+// Append. maxSlots is the maximum number of slots for keys, a power of two: use
 // [MostKeySlots] unless memory is scarce.
 func (m *Mapper) CompareKeys(judge func(Clash) ClashVerdict, maxSlots int) {
 	m.clashes = &clashes{judge: judge, seen: keyTable{most: maxSlots}}

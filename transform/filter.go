@@ -112,8 +112,9 @@ func (w *work) filter() error {
 }
 
 // filterColumn returns the index of the column that a condition tests; -1 if no record of the batch
-// has a value in it. If no record of the pass had one either, the name is probably a typing error,
-// so filterColumn returns an error. It does not if the condition also matches missing values. // Invariant 11
+// has a value in that column. If no record of the pass had a value in it either, the name is
+// probably a typing error. Then filterColumn returns an error, unless the condition also matches
+// missing values. // Invariant 11
 func (w *work) filterColumn(c *condition) (at int, err error) {
 	for i, f := range w.root.table.Columns.Fields() {
 		if source, ok := sourceOf(f); ok && schemas.Column(source) == c.Column {

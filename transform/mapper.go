@@ -5,7 +5,7 @@
 // lattice in package schemas. They depend only on the values, not on the order of the values. A
 // value is stored exactly: if necessary, the type of its column is widened, and a value that no
 // column can hold is a [Reject]. Nested objects are flattened, and arrays of objects become rows of
-// child tables. Other arrays are lists, and everything else is JSON text.
+// child tables. Arrays of scalars are lists. Values that are nested deeper or mixed are JSON text.
 //
 // A [Shaper] after the mapper applies the rules of the stream to the columns. It filters, masks,
 // drops and renames, and enforces the contract.
@@ -66,8 +66,8 @@ type Mapper struct {
 	rejects  []Reject
 	fetched  int64 // records so far, which is the ordinal of the current record
 	refused  int64 // records rejected so far
-	fetched0 int64 // fetched and, below, refused when the batch began
-	refused0 int64
+	fetched0 int64 // value of fetched when the batch began
+	refused0 int64 // value of refused when the batch began
 
 	bound bound
 	walk  walker

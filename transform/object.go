@@ -10,7 +10,7 @@ import (
 // Limits of a record. // Invariant 6
 const (
 	maxDepth  = 3       // names in the path of a column; deeper values are JSON text
-	maxLevels = 1000    // objects and arrays in one another
+	maxLevels = 1000    // nested objects and arrays
 	maxRecord = 8 << 20 // bytes of a record
 )
 

@@ -41,11 +41,11 @@ func (s *Shaper) planFor(t schemas.Table) *plan {
 	p := &plan{schema: t.Columns, node: s.m.tableNamed(t.Name), index: map[string]int{}}
 	have, known := s.known(t.Name)
 	contract := s.m.stream.Rules.Contract
-	p.fresh = !known && s.newTable(p.node) && evolves(contract.Tables)
+	p.fresh = !known && s.newTable(p.node) && restricts(contract.Tables)
 	for i, f := range t.Columns.Fields() {
 		p.types = append(p.types, schemas.TypeOf(f))
 		source, ok := sourceOf(f)
-		if f.Name == schemas.ColRest && known && !have.Columns.HasField(f.Name) && evolves(contract.Columns) {
+		if f.Name == schemas.ColRest && known && !have.Columns.HasField(f.Name) && restricts(contract.Columns) {
 			p.steps = append(p.steps, step{column: i, field: f, path: f.Name, fresh: true})
 			continue
 		}
@@ -55,7 +55,7 @@ func (s *Shaper) planFor(t schemas.Table) *plan {
 		}
 		st := step{column: i, field: f, path: schemas.Column(p.node.path + source), rule: s.m.rules.at(p.node.path + source)}
 		if known {
-			st.held(have, contract)
+			st.require(have, contract)
 		}
 		if st.rule != nil || st.known != nil || st.fresh {
 			p.steps = append(p.steps, st)
@@ -70,11 +70,12 @@ func (s *Shaper) planFor(t schemas.Table) *plan {
 	return p
 }
 
-// evolves reports whether a policy restricts changes.
-func evolves(p schemas.Policy) bool { return p != "" && p != schemas.Evolve }
+// restricts reports whether a policy of a contract restricts changes.
+func restricts(p schemas.Policy) bool { return p != "" && p != schemas.Evolve }
 
-// held sets what the contract requires of a column. The destination has its table.
-func (st *step) held(have schemas.Table, contract schemas.Contract) {
+// require sets what the contract requires of a column. The destination already has the table of the
+// column.
+func (st *step) require(have schemas.Table, contract schemas.Contract) {
 	if st.rule != nil && st.rule.Drop {
 		return
 	}
@@ -85,8 +86,8 @@ func (st *step) held(have schemas.Table, contract schemas.Contract) {
 	})
 	switch {
 	case i < 0:
-		st.fresh = evolves(contract.Columns)
-	case evolves(contract.Types) && !st.rule.verbatim():
+		st.fresh = restricts(contract.Columns)
+	case restricts(contract.Types) && !st.rule.verbatim():
 		from, to := schemas.TypeOf(fields[i]), schemas.TypeOf(st.field)
 		if !schemas.SameType(schemas.Join(from, to), from) {
 			st.known = from

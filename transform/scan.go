@@ -26,8 +26,8 @@ const (
 	refuseWide                  // rows that take more memory than those of a record may
 )
 
-// decline is the result of a function that reads a value if it has stored nothing. A more general
-// function then reads the value.
+// A function that reads a value returns decline if it has stored nothing. A more general function
+// then reads the value.
 const decline = 0
 
 const (
@@ -40,8 +40,8 @@ const (
 
 func load(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
 
-// special returns a mask for the bytes of w that are a quote, a backslash or a control character,
-// with the high bit of each set. Only the lowest set bit is reliable.
+// special looks for quotes, backslashes and control characters in w. It sets the high bit of each
+// byte that is one of them. Only the lowest set bit is reliable.
 func special(w uint64) uint64 {
 	q := w ^ quotes
 	b := w ^ backslash
