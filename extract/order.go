@@ -33,7 +33,7 @@ func (n *negotiation) order() {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("a record changed at %s comes before one changed at %s that was created later", edited[name], other[name]))
 		} else {
 			n.out.WaitsForChange = true
-			f.Refuted = append(f.Refuted, fmt.Sprintf("the latest change first: none of the %d records was edited, so the list may also be sorted by creation", len(n.rows)))
+			f.Refuted = append(f.Refuted, fmt.Sprintf("the latest change first: among %d records, no edited record rules out that the list is sorted by creation", len(n.rows)))
 		}
 		return
 	}
