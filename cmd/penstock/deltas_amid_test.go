@@ -44,7 +44,10 @@ func (s *slowSource) Pages(ctx context.Context, of schemas.Stream, from state.Cu
 
 // TestWebhooksDuringARun: events about records of a stream that is being read are applied before its pass ends,
 // and older pages do not overwrite them.
-func TestWebhooksDuringARun(t *testing.T) { onEach(t, testWebhooksDuringARun) }
+func TestWebhooksDuringARun(t *testing.T) {
+	t.Parallel()
+	onEach(t, testWebhooksDuringARun)
+}
 
 func testWebhooksDuringARun(t *testing.T, to target) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["v2.contacts"]`, to)

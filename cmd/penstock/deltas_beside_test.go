@@ -17,7 +17,10 @@ import (
 
 // TestWebhooksUpdateBothTables: the table of single records shows the change of an event together with the table of
 // the list, and the next run finds both up to date.
-func TestWebhooksUpdateBothTables(t *testing.T) { onEach(t, testWebhooksUpdateBothTables) }
+func TestWebhooksUpdateBothTables(t *testing.T) {
+	t.Parallel()
+	onEach(t, testWebhooksUpdateBothTables)
+}
 
 func testWebhooksUpdateBothTables(t *testing.T, to target) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["v2.contacts", "v2.contact"]`, to)

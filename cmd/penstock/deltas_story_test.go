@@ -84,6 +84,7 @@ func (s *webhookStory) deliver(n int) {
 // TestWebhookStories: for any order of changes, events, applications and runs, the tables finally equal the
 // platform.
 func TestWebhookStories(t *testing.T) {
+	t.Parallel()
 	seeds := 1
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {
 		seeds = n

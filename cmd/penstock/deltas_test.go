@@ -38,7 +38,10 @@ func (p *platform) announce(t *testing.T, b *state.InboxFile, kind, id string) {
 
 // TestWebhooksAreApplied: the tables show announced changes without a run. If the records of a stream have no
 // address of their own, the table shows the changes after a run.
-func TestWebhooksAreApplied(t *testing.T) { onEach(t, testWebhooksAreApplied) }
+func TestWebhooksAreApplied(t *testing.T) {
+	t.Parallel()
+	onEach(t, testWebhooksAreApplied)
+}
 
 func testWebhooksAreApplied(t *testing.T, to target) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["v2.contacts", "v2.tickets", "crm.deals", "sales.quotes"]`, to)

@@ -11,6 +11,7 @@ import (
 // A daemon's run and its webhook events share the lock of their pipeline. Another process gets the lock when
 // both are done.
 func TestPipelineLocks(t *testing.T) {
+	t.Parallel()
 	s, h := &state.Folder{Dir: t.TempDir()}, newPipelineLocks()
 	_, first, err := h.take(t.Context(), s, "p")
 	require.NoError(t, err)

@@ -37,6 +37,7 @@ func (l *lineCount) Write(p []byte) (int, error) {
 // TestManySourcesSilent lets two thirds of the workspaces hang, more than a run has slots for. The others are still
 // read, and the next run starts with them.
 func TestManySourcesSilent(t *testing.T) {
+	t.Parallel()
 	w := newWorlds(t, 90)
 	gone := make(chan struct{})
 	defer close(gone)

@@ -135,7 +135,10 @@ func (w *worlds) holds(t *testing.T, table, stream string, but ...string) {
 
 // TestManySources reads several workspaces into shared tables, in each kind of destination. A failing source
 // does not stop the others, and a second run writes nothing.
-func TestManySources(t *testing.T) { onEach(t, testManySources) }
+func TestManySources(t *testing.T) {
+	t.Parallel()
+	onEach(t, testManySources)
+}
 
 func testManySources(t *testing.T, to target) {
 	w := newWorlds(t, 7)
@@ -268,7 +271,10 @@ func TestSourcesWithSeparateDestinations(t *testing.T) {
 
 // TestViewsOfManySources: for each source that shares the tables, the views return what they return for that
 // source only, also if two sources have the same ids.
-func TestViewsOfManySources(t *testing.T) { onEach(t, testViewsOfManySources) }
+func TestViewsOfManySources(t *testing.T) {
+	t.Parallel()
+	onEach(t, testViewsOfManySources)
+}
 
 func testViewsOfManySources(t *testing.T, to target) {
 	w := newWorlds(t, 4) // ws003 has the records of ws000

@@ -41,6 +41,7 @@ func (r *fleetRig) startOn(name string, args ...string) *fleetProcess {
 // TestFleetOwner: of two hosts, each a namespace with its own name, the host that first wrote a lake executes
 // all runs into it. After the lake is given to the other host, the other host executes them.
 func TestFleetOwner(t *testing.T) {
+	t.Parallel()
 	if !mayRename() {
 		t.Skip("a host of another name cannot be made here")
 	}

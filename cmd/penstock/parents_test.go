@@ -32,6 +32,7 @@ func (p *platform) rarely(t *testing.T) {
 // TestUnchangedParents: what each destination stores about the parents is enough to request only the changed
 // ones, and the tables finally equal the source.
 func TestUnchangedParents(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, to target) {
 		p := newPlatform(t, sandbox.Options{NoLimits: true, Scale: 3}, `["v2.contacts", "v2.contact", "crm.pipelines", "crm.lead_board", "crm.lead_detail", "sales.invoices", "sales.invoice"]`, to)
 		p.rarely(t)

@@ -19,6 +19,7 @@ import (
 // hold, and a sound list. The stream of the first list is partial until the loss is accepted. If the source does
 // not change, no reject is added. The sound list is always proven.
 func TestRejectsUntilTheyAreAccepted(t *testing.T) {
+	t.Parallel()
 	sound := []string{`{"id":2,"a":"x"}`, `{"id":3,"a":"y"}`}
 	lists := map[string][]string{
 		"/sound":  sound,

@@ -82,6 +82,7 @@ serve: {listen: "127.0.0.1:0"}
 // An announced change is in the table without a run, and no delivery is refused while the configuration is
 // read again, valid or not.
 func TestServeWebhooks(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t, "@yearly")
 	path := filepath.Join(d.dir, "pipelines.yaml")
 	conf := strings.Replace(hookedConfig, "SANDBOX", d.url, 1)

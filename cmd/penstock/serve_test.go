@@ -152,6 +152,7 @@ func moments() map[string]func(d *serving) {
 // A daemon is stopped at different moments: it exits within ten seconds, with the signal's code, and the next
 // daemon continues its work. // Invariant 15
 func TestServeStops(t *testing.T) {
+	t.Parallel()
 	n := 0
 	for name, moment := range moments() {
 		if n++; testing.Short() && n > 4 {
@@ -189,6 +190,7 @@ func TestServeStops(t *testing.T) {
 
 // A daemon is killed during a run. The slot of the run stays recorded once, and the next daemon makes the run.
 func TestServeKilled(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t, "@every 2s")
 	require.NoError(t, d.platform.SetFaults(sandbox.Fault{Match: "crm.*", Kind: sandbox.FaultSlow, Delay: sandbox.Duration(30 * time.Second)}))
 	d.start()

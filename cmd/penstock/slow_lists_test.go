@@ -28,6 +28,7 @@ import (
 // each page: 24 passes run concurrently. A second run, without changes, requests each page once, writes
 // nothing and holds no stream. The same holds for two lists of one source.
 func TestSlowLists(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Start(t)
 	const pages, rows = 6, 40
 	for _, tt := range []struct{ sources, lists int }{{3, 8}, {1, 2}} {
