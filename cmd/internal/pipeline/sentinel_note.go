@@ -124,7 +124,7 @@ func (st *streamRun) recordHeld(ctx context.Context, err error) error {
 		}
 		k.report.Notices = all
 		if failed := k.recordHeld(ctx, st.run, all); failed != nil {
-			err = errors.Join(err, fmt.Errorf("record that in %s: %w", k.dest.Name, failed))
+			err = errors.Join(err, fmt.Errorf("record the notice in %s: %w", k.dest.Name, failed))
 		}
 	}
 	return err

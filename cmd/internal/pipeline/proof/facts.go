@@ -18,7 +18,7 @@ type Facts struct {
 	Refused    bool   `json:"refused,omitempty"`     // the extractor: the source refuses the page after a full one, either because the list ends there or because of a depth limit
 	Counted    bool   `json:"counted,omitempty"`     // the extractor: pages were requested by number or offset, so a deleted record shifts all later ones
 	Guessed    bool   `json:"guessed,omitempty"`     // the extractor: the user configured only the list's path, so only probes show how it continues
-	Unshown    bool   `json:"unshown,omitempty"`     // the extractor: no page after the first had records, now or in earlier passes
+	Unshown    bool   `json:"unshown,omitempty"`     // the extractor: only one page had records, so it is unknown how further pages would be requested
 	Partial    bool   `json:"partial,omitempty"`     // the extractor: the pass is incremental and leaves out unchanged records
 	Misplaced  string `json:"misplaced,omitempty"`   // the extractor: where the records are not in the order "latest change first"; "" if they are, or if nothing relies on that order
 	Windows    int    `json:"windows,omitempty"`     // the extractor: time windows that were requested
@@ -33,7 +33,7 @@ type Facts struct {
 	Moved   int `json:"moved,omitempty"`   // the extractor: pages whose total differs from the previous page's
 	Shifted int `json:"shifted,omitempty"` // the extractor: pages at the end that had other records when requested again
 	Overlap int `json:"overlap,omitempty"` // the extractor: records that the previous page had too
-	Alike   int `json:"alike,omitempty"`   // the extractor: records without a key that the previous page had too, where they were half of a page
+	Alike   int `json:"alike,omitempty"`   // the extractor: records without a key that were also on the page before or on the first page, and are probably not equal by chance
 	Doubled int `json:"doubled,omitempty"` // the extractor: records that appeared twice on one page
 	Uneven  int `json:"uneven,omitempty"`  // the extractor: counted pages before the last that had fewer records than others
 	Stale   int `json:"stale,omitempty"`   // the extractor: pages that were older than an earlier page, as from a cache

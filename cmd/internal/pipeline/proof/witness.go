@@ -14,7 +14,7 @@ func (w *Witness) applies(f *Facts) bool { return w.Name != f.without && w.holds
 
 // witnesses lists all witnesses. One is enough if no [Doubt] applies. Reports name the first one that holds.
 var witnesses = []Witness{
-	{"object", oneObject, func(*Facts) string { return "the stream has one object by definition" }},
+	{"object", oneObject, func(*Facts) string { return "the stream is one object, not a list" }},
 	{"parents", everyParent, func(f *Facts) string {
 		text := fmt.Sprintf("each of the %d parents of a proven list was requested", f.Parents)
 		if f.Gone > 0 {
