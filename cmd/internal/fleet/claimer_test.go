@@ -101,7 +101,7 @@ func TestClaimerSettlesEarly(t *testing.T) {
 			} {
 				a.ended(r)
 			}
-			require.Equal(t, state.UnitRunning, l.units[0].State, "one destination is missing")
+			require.Equal(t, state.UnitRunning, l.units[0].State, "the stream is not complete in every destination")
 			a.ended(ended("a.child", "y", pipeline.StatusComplete))
 			time.Sleep(settleEvery)
 			synctest.Wait()
@@ -116,8 +116,8 @@ func TestClaimerSettlesEarly(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 3, n)
 		require.Equal(t, state.UnitDone, l.units[1].State)
-		require.Equal(t, 5, ReportOf(l.units[1]).Requests, "the remaining requests")
-		require.Equal(t, state.UnitWaiting, l.units[2].State, "it is retried")
+		require.Equal(t, 5, ReportOf(l.units[1]).Requests, "the requests that no other unit reports")
+		require.Equal(t, state.UnitWaiting, l.units[2].State, "the unit is retried")
 		require.Greater(t, l.beats, 50)
 	})
 }
@@ -142,7 +142,7 @@ func TestClaimerLosesUnits(t *testing.T) {
 					begun := time.Now()
 					<-ctx.Done()
 					require.ErrorIs(t, context.Cause(ctx), ErrUnitsLost)
-					require.LessOrEqual(t, time.Since(begun), 5*time.Second, "before another worker may claim them")
+					require.LessOrEqual(t, time.Since(begun), 5*time.Second, "the attempt ends before another worker may claim the units")
 					return units
 				})
 				require.ErrorIs(t, err, l.down, "the results are not stored")

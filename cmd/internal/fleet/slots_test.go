@@ -157,7 +157,7 @@ func TestSlotsPutOff(t *testing.T) {
 			return p, done
 		}
 		a, adone := hang("a", 0)
-		require.False(t, a.Wait(adone), "it waits, and another job may take the slot")
+		require.False(t, a.Wait(adone), "the job waits, and another job may take its slot")
 		b, bdone := hang("b", 2)
 		require.False(t, b.Wait(bdone))
 		c, cdone := hang("c", 0)

@@ -71,7 +71,7 @@ func TestBackfillRange(t *testing.T) {
 	require.Contains(t, rep.Reasons, "only 4 time windows")
 	require.Equal(t, "crm.items backfill 2024-02-15..2024-06-01", rep.Title())
 	r.holds(t, from, until)
-	require.InDelta(t, len(m.in(from, until)), len(r.memory.Rows("items")), 1, "hardly any other record is read")
+	require.InDelta(t, len(m.in(from, until)), len(r.memory.Rows("items")), 1, "hardly any record outside the range is read")
 	for _, row := range r.memory.Rows("items") {
 		require.Equal(t, "backfill", row[schemas.ColVia])
 	}
@@ -82,16 +82,16 @@ func TestBackfillRange(t *testing.T) {
 	require.Contains(t, certificates[0]["witnesses"], `"partial":true`)
 
 	rep = r.once()
-	require.GreaterOrEqual(t, rep.Counts.Fetched, int64(400), "the first scheduled run is a whole one")
+	require.GreaterOrEqual(t, rep.Counts.Fetched, int64(400), "the first scheduled pass reads the whole list")
 	require.Empty(t, r.missing())
 	m.change()
 	rep = r.once()
-	require.Less(t, rep.Counts.Fetched, int64(20), "the next one is incremental")
+	require.Less(t, rep.Counts.Fetched, int64(20), "the next scheduled pass is incremental")
 	m.change()
 	rep = r.backfill(Backfill{From: from})
 	require.Equal(t, StatusComplete, rep.Status, rep.Err)
 	rep = r.once()
-	require.Less(t, rep.Counts.Fetched, int64(20), "a backfill does not move its position")
+	require.Less(t, rep.Counts.Fetched, int64(20), "a backfill does not move the position of the scheduled runs")
 	require.Empty(t, r.missing())
 	require.Zero(t, rep.Counts.Deleted)
 }
@@ -133,7 +133,7 @@ func TestBackfillIsResumed(t *testing.T) {
 			rep := r.backfill(b)
 			require.Equal(t, StatusComplete, rep.Status, rep.Err)
 			// Counts rows, not requests: the number of pages requested ahead varies with the machine's speed.
-			require.Less(t, rep.Counts.Fetched, int64(total-landed/2), "it does not start from the beginning")
+			require.Less(t, rep.Counts.Fetched, int64(total-landed/2), "the backfill does not start from the beginning")
 			r.holds(t, b.From, b.Until)
 			require.NotZero(t, r.backfill(b).Done)
 		})

@@ -58,7 +58,7 @@ func TestEndpointIsProbedOnce(t *testing.T) {
 	p := r.probed(func(int, extract.Convention) (extract.Convention, error) { return of(t, s, "id"), nil })
 	first := r.must(StatusComplete)
 	require.Equal(t, 1, p.asked["crm.leads"])
-	require.Equal(t, 3*first.Streams[0].Passes+6, first.Requests, "the probes count")
+	require.Equal(t, 3*first.Streams[0].Passes+6, first.Requests, "the requests of the probes are counted")
 	require.Equal(t, 1, r.remembered())
 	require.Len(t, r.alive("crm.leads"), 7)
 	tables, err := r.memory.Tables(context.Background(), "crm.leads")
@@ -76,7 +76,7 @@ func TestEndpointIsProbedOnce(t *testing.T) {
 	config.Destinations = []Destination{{Name: "warehouse", Destination: r.memory}}
 	same, err := Verify(context.Background(), config, VerifyOptions{})
 	require.NoError(t, err)
-	require.Equal(t, Equal, same.Streams[0].Agreement, "by the key that was learned")
+	require.Equal(t, Equal, same.Streams[0].Agreement, "rows by the key that was learned")
 	require.Equal(t, 1, p.asked["crm.leads"])
 
 	r.config.Options.Full = true
@@ -146,7 +146,7 @@ func TestChangedEndpointIsProbedAgainOnce(t *testing.T) {
 	broken = true
 	p.say = func(int, extract.Convention) (extract.Convention, error) { return of(t, s), nil }
 	r.must(StatusFailed)
-	require.Equal(t, 3, p.asked["crm.leads"], "never twice in a run")
+	require.Equal(t, 3, p.asked["crm.leads"], "a run probes an endpoint again at most once")
 }
 
 func TestEmptyListIsProbedAgainWithItsFirstRecords(t *testing.T) {

@@ -43,7 +43,7 @@ func TestDeltasBesideTheList(t *testing.T) {
 	m.send(m.event("updated", 2))
 	r.apply()
 	for _, d := range r.config.Destinations {
-		require.Empty(t, singles(t, d), "an event does not start a table")
+		require.Empty(t, singles(t, d), "an event does not create the detail table")
 	}
 	r.sync()
 	m.records[4] = 7
@@ -58,7 +58,7 @@ func TestDeltasBesideTheList(t *testing.T) {
 	for _, d := range r.config.Destinations {
 		got := singles(t, d)
 		require.Equal(t, [3]string{"n7", "", "webhook"}, got["4"])
-		require.NotEmpty(t, got["5"][1], "it is gone")
+		require.NotEmpty(t, got["5"][1], "the record is gone")
 		require.Equal(t, [3]string{"n1", "", "webhook"}, got["20"])
 		require.Equal(t, [3]string{"n1", "", "poll"}, got["1"])
 	}

@@ -148,7 +148,7 @@ func TestDeltasKeepUnknownEvents(t *testing.T) {
 	require.Equal(t, []string{"unmapped", "unmapped", "unmapped", "unparsed", "unparsed", "unparsed", "mapped"}, states)
 	require.Equal(t, []string{"", "", "", "", "base64", "", ""}, encodings)
 	r.sync()
-	require.Empty(t, r.apply().Refresh, "it has been read since")
+	require.Empty(t, r.apply().Refresh, "the stream has been read since then")
 }
 
 // If the source returns the old record for a while, the record is requested again.
@@ -170,7 +170,7 @@ func TestDeltasStaleReads(t *testing.T) {
 	rep := r.apply()
 	r.equal()
 	require.LessOrEqual(t, rep.Refetches, 9)
-	require.Len(t, rep.Lags, 3, "one per record")
+	require.Len(t, rep.Lags, 3, "one lag per record")
 }
 
 // If one of many records cannot be read, its event becomes a dead letter, and the other events are applied.
@@ -292,7 +292,7 @@ func TestDeltasDestinationDown(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, m.truth(), rows(t, up))
-	require.Zero(t, rep.Through, "nothing may be trimmed")
+	require.Zero(t, rep.Through, "no event may be removed from the inbox")
 	require.LessOrEqual(t, m.asked, 3*500)
 	down.err = nil
 	clear(r.deltas.resting)

@@ -86,7 +86,7 @@ func TestDeltasWithoutAnAnswer(t *testing.T) {
 			})
 			r.sync()
 			require.Nil(t, m.between, "the events came during the pass")
-			require.Equal(t, "webhook", rowOf(t, d, "15")["_penstock_via"], "no page has written it again")
+			require.Equal(t, "webhook", rowOf(t, d, "15")["_penstock_via"], "no page has written the record again")
 			r.equal()
 			r.deltas.resting = map[string]*rest{}
 			r.apply()

@@ -41,7 +41,7 @@ func TestDeltasOweAWholeReading(t *testing.T) {
 			_, err := Run(t.Context(), r.config)
 			require.NoError(t, err)
 			require.True(t, r.owed(), "%s", cursorOf(t, r))
-			require.Empty(t, m.from, "it is read from its beginning")
+			require.Empty(t, m.from, "the list is read from its beginning")
 			m.spoil = nil
 			r.sync()
 			require.False(t, r.owed(), "%s", cursorOf(t, r))
@@ -68,12 +68,12 @@ func TestDeltasContinueWithoutADeadDestination(t *testing.T) {
 		}
 		rep, err := r.deltas.Apply(t.Context())
 		require.NoError(t, err)
-		require.Zero(t, rep.Through, "the inbox keeps what one lacks")
+		require.Zero(t, rep.Through, "the inbox keeps the events that one destination lacks")
 		refresh = append(refresh, rep.Refresh...)
 	}
-	require.Equal(t, m.truth(), rows(t, up), "the live one has all of it")
+	require.Equal(t, m.truth(), rows(t, up), "the reachable destination has all records")
 	require.Empty(t, refresh, "the stream need not be read again")
-	require.LessOrEqual(t, len(r.deltas.queues["v2.contacts"].waiting), 40, "in one stream")
+	require.LessOrEqual(t, len(r.deltas.queues["v2.contacts"].waiting), 40, "waiting records of one stream")
 	down.err = nil
 	clear(r.deltas.resting)
 	for range 40 {

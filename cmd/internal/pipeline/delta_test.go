@@ -44,5 +44,5 @@ func TestDeltasApplyEvents(t *testing.T) {
 	require.EqualValues(t, 1, rep.Deleted)
 	require.Equal(t, 3, rep.Refetches)
 	require.EqualValues(t, 3, rep.Through)
-	require.Zero(t, r.sync().Totals().Counts.Written, "rows written by events equal those of the list")
+	require.Zero(t, r.sync().Totals().Counts.Written, "rows written because of events equal the rows of the list")
 }

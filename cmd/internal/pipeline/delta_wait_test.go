@@ -113,7 +113,7 @@ func TestDeltasQuarantineAfterAllDestinations(t *testing.T) {
 		given += rep.Dead
 	}
 	require.Equal(t, 1, given)
-	require.Empty(t, r.dead, "a destination lacks it")
+	require.Empty(t, r.dead, "a destination has not stored that the record was given up")
 	down.err = nil
 	clear(r.deltas.resting)
 	r.apply()

@@ -289,7 +289,7 @@ func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
 	r.restart(nil)
 	rep = r.must(StatusComplete)
 	require.EqualValues(t, 1, rep.Streams[0].Counts.Deleted)
-	require.Empty(t, rep.Streams[0].Notices, "the filter is as it was")
+	require.Empty(t, rep.Streams[0].Notices, "the filter has not changed")
 }
 
 // A source that starts to refuse the pages after a full one shows the same rows in each reading. The rows that it does

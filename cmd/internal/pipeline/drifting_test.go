@@ -64,7 +64,7 @@ func (m *drifting) rest(t *testing.T, r *reader, gone []int) {
 	require.NoError(t, c.Close())
 	there := r.liveRows()
 	for _, id := range gone {
-		require.True(t, there[id], "%d is missing from a list at rest", id)
+		require.True(t, there[id], "record %d is missing although the list no longer changes", id)
 	}
 }
 

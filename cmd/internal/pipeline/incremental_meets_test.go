@@ -69,7 +69,7 @@ func TestRetryAfterAnIncrementalPass(t *testing.T) {
 	touch(7, 1)
 	r.once() // the filter includes its bound, so 3 is rejected again
 	touch(8, 1)
-	require.Zero(t, r.once().Counts.Rejected, "they are no longer returned")
+	require.Zero(t, r.once().Counts.Rejected, "the rejected records are no longer returned")
 	retried := r.retry()
 	require.Len(t, retried.Streams, 1)
 	require.Zero(t, retried.Streams[0].Superseded)
@@ -79,7 +79,7 @@ func TestRetryAfterAnIncrementalPass(t *testing.T) {
 	r.config.Streams[0].Rules.Contract.Types = ""
 	r.restart(nil)
 	retried = r.retry()
-	require.EqualValues(t, 1, retried.Streams[0].Resolved, "it had no row")
+	require.EqualValues(t, 1, retried.Streams[0].Resolved, "the record had no row")
 	require.EqualValues(t, 1, retried.Streams[0].Rejected, "a later pass may have found its row unchanged")
 	require.Contains(t, retried.Streams[0].Still[0].Reason, "sync --full")
 	r.once() // the rules have changed, so everything is read

@@ -367,7 +367,7 @@ func (r *editedRig) sync() StreamReport {
 	truth := r.server.truth()
 	for _, row := range r.memory.Rows("items") {
 		if row[schemas.ColDeletedAt] != "" && !r.server.wasClosed(row["id"]) {
-			require.NotContains(r.t, truth, row["id"], "seed %d: a record that is there is marked as deleted", r.seed)
+			require.NotContains(r.t, truth, row["id"], "seed %d: an existing record is marked as deleted", r.seed)
 		}
 	}
 	s := rep.Streams[0]

@@ -250,7 +250,7 @@ func TestIncrementalMissesNothing(t *testing.T) {
 		}
 		r.config.Options.Full = true
 		r.once()
-		require.Empty(t, r.missing(), "seed %d: a whole reading has everything", seed)
+		require.Empty(t, r.missing(), "seed %d: a whole pass loads every change", seed)
 	}
 	t.Logf("%d of %d seeds had a change that two passes missed; %d requests for two quiet passes each", missed, seeds, requests)
 	require.LessOrEqual(t, missed*100, seeds, "in more than 1 %% of the seeds")
@@ -424,10 +424,10 @@ func TestIncrementalAutoWaits(t *testing.T) {
 				return m.requests - before
 			}
 			edit(3)
-			require.LessOrEqual(t, requests(), 52, "the whole list, and no new look for a day")
+			require.LessOrEqual(t, requests(), 52, "the whole list, and no new probes for a day")
 			m.later(25 * time.Hour)
 			edit(7)
-			require.Greater(t, requests(), 50, "another look, and the whole list")
+			require.Greater(t, requests(), 50, "new probes, and the whole list")
 			for i := range 3 {
 				edit(20 + i)
 				require.Equal(t, tt.found, requests() < 20)
@@ -479,7 +479,7 @@ func TestIncrementalOrderIsChecked(t *testing.T) {
 		m.mu.Unlock()
 		rep = r.once()
 		require.Empty(t, r.missing())
-		require.Empty(t, rep.Notices, "the notice comes once")
+		require.Empty(t, rep.Notices, "the notice is given once")
 		require.NotContains(t, rep.Reasons, "incremental")
 	}
 }

@@ -225,7 +225,7 @@ func TestKeyIsRefutedByRecords(t *testing.T) {
 					want = Consistent // nothing is new, so a list without a key is read once
 				}
 				require.Equal(t, want, rep.Streams[0].Verdict, rep.Streams[0].Reasons)
-				require.LessOrEqual(t, s.asked-asked, 5, "pages and two requests")
+				require.LessOrEqual(t, s.asked-asked, 5, "requests for the pages, and two more")
 			}
 		})
 	}

@@ -255,8 +255,8 @@ func TestSlowDestinationDoesNotDelayOthers(t *testing.T) {
 			}
 		}
 		rep := x.must(StatusComplete)
-		require.Less(t, done, 10*time.Minute, "until the first destination was done")
-		require.Equal(t, 3, rep.Streams[0].Passes, "including the pass that it dropped out of")
+		require.Less(t, done, 10*time.Minute, "the time until the first destination was done")
+		require.Equal(t, 3, rep.Streams[0].Passes, "passes, including the pass that the destination dropped out of")
 		require.Equal(t, 2, rep.Streams[1].Passes)
 		for i := range 3 {
 			x.equal(i)
@@ -305,7 +305,7 @@ func TestLaggingDestinationContinuesItsPass(t *testing.T) {
 	rep, err := x.run(context.Background())
 	require.NoError(t, err)
 	require.Equal(t, []Status{StatusComplete, StatusComplete, StatusLagging}, []Status{rep.Streams[0].Status, rep.Streams[1].Status, rep.Streams[2].Status})
-	require.EqualValues(t, 20, rep.Streams[2].Counts.Fetched, "its committed records")
+	require.EqualValues(t, 20, rep.Streams[2].Counts.Fetched, "the records that the destination has committed")
 
 	x.truth = append(records(2, 20), records(31, 42)...)
 	x.source.lists["crm_leads"].records = x.truth

@@ -233,7 +233,7 @@ func TestHistoryEndsRowsProvenGone(t *testing.T) {
 	l.records = nil
 	r.restart(nil)
 	rep = r.must(StatusPartial)
-	require.Equal(t, StatusHeld, rep.Streams[0].Status, "the brake applies in every mode")
+	require.Equal(t, StatusHeld, rep.Streams[0].Status, "many rows are deleted only after a confirmation, in every mode")
 	require.Len(t, r.rows("crm_leads", current), 23)
 }
 

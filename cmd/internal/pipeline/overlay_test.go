@@ -73,7 +73,7 @@ func TestDeltasBetweenTheCommitsOfAPass(t *testing.T) {
 	}
 	r.equal()
 	for _, d := range r.config.Destinations {
-		require.Equal(t, "webhook", rowOf(t, d, "15")[schemas.ColVia], "no page has written it again")
+		require.Equal(t, "webhook", rowOf(t, d, "15")[schemas.ColVia], "no page has written the record again")
 	}
 	asked := m.asked
 	r.apply()
@@ -100,14 +100,14 @@ func TestDeltasAreNotOverwrittenByAnEarlierPage(t *testing.T) {
 	rep := r.sync()
 	require.Nil(t, m.between)
 	require.Equal(t, "n7", rowOf(t, memoryOf(r), "2")["name"])
-	require.NotEmpty(t, rowOf(t, memoryOf(r), "3")[schemas.ColDeletedAt], "the page still had it")
+	require.NotEmpty(t, rowOf(t, memoryOf(r), "3")[schemas.ColDeletedAt], "the page still had the record")
 	c := rep.Totals().Counts
 	require.EqualValues(t, 12, c.Fetched)
 	require.Zero(t, c.Deduplicated)
 	r.equal()
 	asked := m.asked
 	r.apply()
-	require.LessOrEqual(t, m.asked-asked, 3, "the source decides where the page differs")
+	require.LessOrEqual(t, m.asked-asked, 3, "records that differ on the page are requested again")
 	require.Greater(t, m.asked, asked)
 	r.equal()
 	require.False(t, strings.Contains(string(cursorOf(t, r)), `"open"`), "%s", cursorOf(t, r))

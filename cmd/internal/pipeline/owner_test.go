@@ -67,7 +67,7 @@ func TestCursorKnowsItsTable(t *testing.T) {
 			require.Equal(t, NoticeTable, rep.Notices[0].Kind)
 			require.Contains(t, rep.Notices[0].Reason, "items "+c.says)
 			before = m.requests
-			require.Empty(t, r.once().Notices, "the notice comes once")
+			require.Empty(t, r.once().Notices, "the notice is given once")
 			require.LessOrEqual(t, m.requests-before, 5, "and the next pass is incremental again")
 		})
 	}
@@ -94,7 +94,7 @@ func TestResumeKnowsItsTable(t *testing.T) {
 			rep := r.must(StatusComplete)
 			require.Equal(t, records(0, 50), r.alive("crm_leads"))
 			if c.says == "" {
-				require.Equal(t, 2+5, r.source.pages-before, "it continues, and reads the list once more")
+				require.Equal(t, 2+5, r.source.pages-before, "the pass continues, and the list is read once more")
 				return
 			}
 			require.Equal(t, Proven, rep.Streams[0].Verdict)

@@ -25,7 +25,7 @@ func TestParentVerdictByDestination(t *testing.T) {
 			p := &pass{streamRun: &streamRun{run: r, stream: schemas.Stream{Name: "x.parents"}}}
 			require.Empty(t, r.proofOf("a", "x.parents"))
 			p.prove("a", claim{verdict: tt.first})
-			require.Equal(t, tt.first, r.proofOf("b", "x.parents"), "it had no pass of its own")
+			require.Equal(t, tt.first, r.proofOf("b", "x.parents"), "the destination had no pass of its own")
 			p.prove("b", claim{verdict: tt.then})
 			require.Equal(t, tt.wantA, r.proofOf("a", "x.parents"))
 			require.Equal(t, tt.wantB, r.proofOf("b", "x.parents"))

@@ -252,7 +252,7 @@ func TestHiddenChangesSurface(t *testing.T) {
 		require.Less(t, n, 40)
 		asked += n
 	}
-	require.Equal(t, 60+4*controls, asked, "each is requested once in four runs, and a few every time")
+	require.Equal(t, 60+4*controls, asked, "each parent is requested once in four runs, and a few parents every time")
 	e.equal()
 }
 

@@ -152,7 +152,7 @@ func TestRetryDuringAnUnfinishedPass(t *testing.T) {
 	r.restart(nil)
 	pages := r.source.pages
 	r.must(StatusComplete)
-	require.Equal(t, 2+3, r.source.pages-pages, "the pass continues, and a whole one follows")
+	require.Equal(t, 2+3, r.source.pages-pages, "the pass continues, and a whole pass follows")
 }
 
 // A pass continues at its position after a retry, although the cursor has changed.
@@ -168,7 +168,7 @@ func TestPassContinuesAfterARetry(t *testing.T) {
 	r.restart(nil)
 	r.must(StatusFailed)
 	r.evolve()
-	require.EqualValues(t, 1, r.retry().Streams[0].Resolved, "it belongs to the unfinished pass")
+	require.EqualValues(t, 1, r.retry().Streams[0].Resolved, "the reject belongs to the unfinished pass")
 	l.fail = nil
 	r.restart(nil)
 	pages := r.source.pages

@@ -399,7 +399,7 @@ func TestCutListDeletesNothing(t *testing.T) {
 	r.must(StatusComplete)
 	l.records, l.end.Round = records(4, 104), true
 	r.restart(nil)
-	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict, "it was longer than this")
+	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict, "the list was longer than this")
 	require.Equal(t, records(4, 104), r.alive("users_log"))
 }
 

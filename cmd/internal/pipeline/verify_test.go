@@ -60,7 +60,7 @@ func TestVerifyFindsDifferences(t *testing.T) {
 
 		rep = r.verify(VerifyOptions{Keys: 3})
 		require.Len(t, rep.Streams[0].List, 3)
-		require.EqualValues(t, 5, rep.Streams[0].Missing, "counted beyond the list")
+		require.EqualValues(t, 5, rep.Streams[0].Missing, "differences that are not in the list are counted")
 	}
 }
 
@@ -90,7 +90,7 @@ func TestVerifyInEveryMode(t *testing.T) {
 				case len(s.Key) == 0:
 					extra = 4
 				}
-				require.EqualValues(t, extra, rep.Streams[0].Extra, "before the run")
+				require.EqualValues(t, extra, rep.Streams[0].Extra, "the table is compared before the run")
 				require.EqualValues(t, 4, rep.Streams[0].Missing+rep.Streams[0].Differing)
 				r.must(StatusComplete)
 				rep = r.verify(VerifyOptions{})
@@ -133,7 +133,7 @@ func TestVerifyOfSeveralDestinations(t *testing.T) {
 	r.must(StatusComplete)
 	r.config.Destinations = []Destination{{"warehouse", r.memory}, {"lake", loadtest.NewMemory(nil)}}
 	rep := r.verify(VerifyOptions{})
-	require.Equal(t, 3, rep.Requests, "one reading serves all")
+	require.Equal(t, 3, rep.Requests, "one reading for all destinations")
 	require.Equal(t, Equal, rep.Streams[0].Agreement)
 	require.Equal(t, Different, rep.Streams[1].Agreement)
 	require.EqualValues(t, 25, rep.Streams[1].Missing)

@@ -121,7 +121,7 @@ func TestGapsAreReported(t *testing.T) {
 	l.end = extract.End{Rule: extract.RuleLastPage, Gaps: []extract.Gap{gap}}
 	r.restart(nil)
 	rep := r.must(StatusPartial)
-	require.Equal(t, []any{Contradicted, 75}, []any{rep.Streams[0].Verdict, rep.ExitCode()}, "24 is gone as well")
+	require.Equal(t, []any{Contradicted, 75}, []any{rep.Streams[0].Verdict, rep.ExitCode()}, "record 24 is gone as well")
 	l.states = 24 + 1
 	l.records = append(records(0, 16), records(17, 25)...)
 	r.restart(nil)

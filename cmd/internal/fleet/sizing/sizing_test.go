@@ -75,7 +75,7 @@ func TestLargest(t *testing.T) {
 	f.Workers = 20
 	n, bound, err = Largest(w, f, Measured(), time.Hour, 1e6)
 	require.NoError(t, err)
-	require.Equal(t, Sessions, bound, "100 are allowed")
+	require.Equal(t, Sessions, bound, "the server allows 100 connections")
 	require.Zero(t, n)
 }
 
