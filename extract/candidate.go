@@ -92,10 +92,10 @@ func (p *pagerProbe) counted() [][]pagerCandidate {
 	return [][]pagerCandidate{page[:1], offset[:1], page[1:], offset[1:], since}
 }
 
-// without returns the candidates in all whose position is not in before.
-func (p *pagerProbe) without(all, before []pagerCandidate) []pagerCandidate {
-	return slices.DeleteFunc(all, func(c pagerCandidate) bool {
-		return slices.ContainsFunc(before, func(b pagerCandidate) bool { return b.at == c.at })
+// without returns the candidates that have another position than all of those in excluded.
+func (p *pagerProbe) without(candidates, excluded []pagerCandidate) []pagerCandidate {
+	return slices.DeleteFunc(candidates, func(c pagerCandidate) bool {
+		return slices.ContainsFunc(excluded, func(b pagerCandidate) bool { return b.at == c.at })
 	})
 }
 

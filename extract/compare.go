@@ -114,7 +114,8 @@ func renamed(a, b batch) bool {
 // do. // Invariant 6
 const maxRenamed = 1 << 16
 
-// sampleRate returns a bit mask. renamed compares the keys that are zero in all bits of the mask.
+// sampleRate returns a bit mask. renamed compares the records whose key hash is zero in all bits of
+// the mask. The mask 0 selects all records.
 func sampleRate(keys []uint64) uint64 {
 	rate := uint64(1)<<max(0, bits.Len(uint(len(keys)))-bits.Len(uint(maxRenamed))) - 1
 	n := 0

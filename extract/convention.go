@@ -58,7 +58,7 @@ type Convention struct {
 	Thorough   bool               `json:"thorough,omitempty"` // orders and filters were probed too
 	Located    bool               `json:"located,omitempty"`  // Records is known; "" is the whole body
 	Records    string             `json:"records,omitempty"`  // JSON pointer; * stands for every element or value
-	Context    string             `json:"context,omitempty"`  // name of the member of _context that says in which column, group or map entry a record was found
+	Context    string             `json:"context,omitempty"`  // name of the member of _context that says in which stage of a board, group or map entry a record was found
 	Key        []string           `json:"key,omitempty"`
 	Pagination schemas.Pagination `json:"pagination"`
 	Shape      string             `json:"shape,omitempty"` // outline of the envelope; if it changes, the endpoint is probed again

@@ -48,9 +48,9 @@ type passCursor struct {
 
 	Parents int    `json:"parents,omitempty"` // fan-out: parents that are done
 	Skipped int    `json:"skipped,omitempty"` // fan-out: parents that are done and were not requested
-	Gone    int    `json:"gone,omitempty"`
-	Short   int    `json:"short,omitempty"`  // fan-out: parents whose list may be incomplete
-	Tuples  string `json:"tuples,omitempty"` // fan-out: fingerprint of the values of all parents that are done
+	Gone    int    `json:"gone,omitempty"`    // fan-out: parents for which the server found nothing
+	Short   int    `json:"short,omitempty"`   // fan-out: parents whose list may be incomplete
+	Tuples  string `json:"tuples,omitempty"`  // fan-out: fingerprint of the values of all parents that are done
 }
 
 const passCursorVersion = 1

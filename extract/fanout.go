@@ -38,7 +38,7 @@ type fanPass struct {
 	*pass
 	over    tuples
 	fed     []schemas.Param // the parameters whose values a tuple holds
-	windows *windows        // the value of over if the tuples are time windows; otherwise nil
+	windows *windows        // the value of the field over if the tuples are time windows; otherwise nil
 	traits  endpointTraits
 	done    uint64        // fingerprint of the tuples that are done
 	list    *ParentList   // how the parents were read; nil if their own pass provided them
@@ -373,8 +373,7 @@ func (f *fanPass) end(yield func(Page, error) bool) (more bool, err error) {
 	}), nil), nil
 }
 
-// someOf appends the texts of the second list to the first, without duplicates and up to
-// maxStatements in all.
+// someOf appends the texts of more to have, without duplicates, until have has maxStatements texts.
 func someOf(have, more []string) []string {
 	for _, text := range more {
 		if len(have) < maxStatements && !slices.Contains(have, text) {

@@ -21,8 +21,8 @@ import (
 // File is the body of an answer that is stored unchanged as a file. A record describes it.
 type File struct {
 	// Path is where to store the file, relative to a folder that the caller chooses. The record
-	// holds the same path. It consists of the table's name and the SHA-256 of the content, so no
-	// part of it comes from the answer.
+	// holds the same path. The path consists of the table's name, the SHA-256 of the content and an
+	// extension for its detected type. So no part of it is a text of the source.
 	Path string
 	Body []byte
 }

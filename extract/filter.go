@@ -193,9 +193,10 @@ func (t *trial) middle() (time.Time, bool) {
 	return all[len(all)/2], true
 }
 
-// disobeys describes how an answer contradicts a filter by time of change: a known record that was
-// changed later is missing, or one that was changed earlier is there. An answer as long as a page
-// counts as a contradiction too, because the rest of it may be on another page.
+// disobeys describes how an answer contradicts a filter by time of change; "" if it does not. It
+// does if a known record that was changed after bound is missing, or if the record other, which was
+// changed earlier, is there. An answer as long as a page counts as a contradiction too, because the
+// rest of it may be on another page.
 func (t *trial) disobeys(answer, known []row, edited, other row, bound time.Time) string {
 	switch {
 	case len(answer) >= t.page:

@@ -35,8 +35,8 @@ type RefutedError struct {
 // Error returns the evidence.
 func (e *RefutedError) Error() string { return e.Seen }
 
-// WithoutRefuted returns s without the hypotheses that c has refuted. It keeps what the user or an API
-// description states.
+// WithoutRefuted returns s without the hypotheses that c lists as refuted. It keeps what the user
+// or an API description states.
 func (c Convention) WithoutRefuted(s schemas.Stream) schemas.Stream {
 	for _, about := range c.Dropped {
 		switch {
@@ -118,7 +118,8 @@ func (p answerPrint) differs(o answerPrint) (members map[string]bool, ok bool) {
 	return members, p.records == o.records && p.keys == o.keys
 }
 
-// printOf returns the answerPrint of a batch, which has no closing bracket yet.
+// printOf returns the answerPrint of a batch. The JSON array of the batch has no closing bracket
+// yet.
 func (l *listReader) printOf(b *batch) (answerPrint, error) {
 	p := answerPrint{records: b.n, members: map[string]uint64{}}
 	if b.n == 0 {
@@ -205,10 +206,10 @@ func (f *fanPass) ignoresParameters(ctx context.Context, line string, print answ
 	return same && within(differing, volatile), nil
 }
 
-// within reports whether the set others contains every member of the set some.
-func within(some, others map[string]bool) bool {
-	for name := range some {
-		if !others[name] {
+// within reports whether the set whole contains every member of the set part.
+func within(part, whole map[string]bool) bool {
+	for name := range part {
+		if !whole[name] {
 			return false
 		}
 	}
@@ -247,8 +248,8 @@ func (f *fanPass) peek(ctx context.Context, line string) (print answerPrint, ok 
 	return print, err == nil, nil
 }
 
-// nonexistent returns a tuple of values that no object has, with the types of line: a month of 1901, or
-// very large ids.
+// nonexistent returns a tuple of values that no object has: a month of 1901 or, with the types of
+// the values in line, very large numbers and unusual texts.
 func nonexistent(months bool, line string) string {
 	if months {
 		return "[1,1901]"

@@ -207,8 +207,8 @@ func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 }
 
 // misplace notes a record that was changed later than a record above it on the same page, by more
-// than the lookback. Then the list does not have the latest change first, and a pass that relies on
-// that order reads to the end of the list.
+// than the lookback. Such a list does not have the latest change first. A pass that relies on that
+// order then reads to the end of the list.
 func (p *pass) misplace(least, at time.Time) {
 	m, i := &p.mark, p.s.Incremental
 	if m.Misplaced != "" || least.IsZero() || at.Sub(least) <= i.Overlap() {

@@ -17,9 +17,9 @@ import (
 type RecordForm struct {
 	key      string
 	volatile []string
-	shown    map[string]bool        // members of at least one record
-	always   []string               // members of all records
-	sample   map[string][]attribute // records by key, as JSON
+	shown    map[string]bool        // names of the members that at least one record has
+	always   []string               // names of the members that all records have
+	sample   map[string][]attribute // the members of each analysed record, by its key as a JSON scalar
 	order    []string               // the keys, in the order of the list
 }
 

@@ -88,7 +88,8 @@ func (c *Client) newListReader(s schemas.Stream, params []bound, h *endpointTrai
 	}
 }
 
-// stated reports whether the user configured how the list is paged. Then nothing else is tried.
+// stated reports whether the user configured how the list is paged. If so, no other paging is
+// tried.
 func stated(s schemas.Stream) bool {
 	p := s.Pagination
 	return s.Stated["pagination"] == string(Configured) && (p.Page != "" || p.Type == "none" || p.Type == "page" || p.Type == "link")
@@ -111,8 +112,8 @@ type step struct {
 	a *answer
 }
 
-// walk reads the list page by page from a position on. A step is valid until the loop continues. If
-// first is not nil, it is the answer for the position at.
+// walk reads the list page by page, beginning at a position. A step is valid only until the next
+// one is requested. If first is not nil, it is the answer for the position at.
 func (l *listReader) walk(ctx context.Context, at position, first *answer) iter.Seq2[*step, error] {
 	return func(yield func(*step, error) bool) {
 		q := &ahead[position]{c: l.c, fetch: func(ctx context.Context, p position) (*answer, error) {

@@ -10,7 +10,7 @@ import (
 )
 
 // look requests a position of the list without counting it as a page. Every position except the
-// first page is a probe: the server may not know the parameters.
+// first page is requested by a probe, because the server may not know the parameters.
 func (l *listReader) look(ctx context.Context, at position) (*step, error) {
 	if at == (position{}) {
 		return l.reread(ctx, at)
