@@ -15,7 +15,7 @@ import (
 
 // carried is a temporary table with the carried keys of a pass. These are the keys of the records that the pass has
 // found unchanged. Rows that the pass has written need no entry, because they have the run of the pass. The table
-// exists as long as the engine, can use disk space, and takes part in the file's transactions.
+// exists as long as the engine. It can use disk space, and takes part in the transactions of the file.
 type carried struct {
 	table string
 	types []arrow.DataType // of its columns k0, k1…

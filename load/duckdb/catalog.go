@@ -118,7 +118,8 @@ func readChanges(ctx context.Context, s *session, names []string) (changes []loa
 	return changes, err
 }
 
-// family returns the condition that the column has one of the names, or the name of a child table of one of them.
+// family returns the condition that the column holds one of the given names of tables, or the name of a child table of
+// one of these tables.
 func family(column string, names []string) string {
 	or := make([]string, 0, 2*len(names))
 	for _, n := range names {

@@ -47,8 +47,8 @@ type position struct {
 	moved    int64 // time of the stream's last commit, in microseconds since 1970
 }
 
-// Open prepares a destination in the file o.Path. It does not open the file; the first commit creates it. Close the
-// destination after use.
+// Open prepares a destination in the file o.Path. It does not open the file. If the file does not exist, the first
+// commit creates it. Close the destination after use.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Path == "" {
 		return nil, errors.New("open duckdb: no path")
@@ -65,7 +65,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		o.StorageVersion = defaultStorageVersion
 	}
 	if o.Threads == 0 {
-		// The engine's threads spin while only one of them has work, which is most of the time during a commit.
+		// The engine's threads spin while only one of them has work, which is most of the time during a commit. So one
+		// core is left for reading the source.
 		o.Threads = max(1, runtime.NumCPU()-1)
 	}
 	if o.WaitLock == 0 {

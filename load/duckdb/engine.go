@@ -82,8 +82,8 @@ func reserve(n int) error {
 	return nil
 }
 
-// settings returns the statements that restrict the engine. It may open only the destination's files, may load no
-// extensions, and has limits for memory and threads. These settings cannot be changed later.
+// settings returns the statements that restrict the engine. The engine may then open only the destination's files, may
+// load no extensions, and has limits for memory and threads. These settings cannot be changed later.
 func settings(o Options, temp string) []string {
 	paths := []string{literal(filepath.Join(temp, freshName)), literal(filepath.Join(temp, freshName+".wal"))}
 	for _, suffix := range []string{"", ".wal", ".wal.checkpoint", ".wal.recovery"} {

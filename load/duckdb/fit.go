@@ -118,7 +118,7 @@ func (f *fitting) fitTable(p *load.Staged) error {
 }
 
 // turnChildren changes the mode of those children of t that get no rows. The other children change their mode when
-// their own rows are fitted.
+// fitTable changes them.
 func (f *fitting) turnChildren(t schemas.Table) error {
 	for _, c := range f.children(&target{Table: t}) {
 		if slices.ContainsFunc(f.pending, func(p *load.Staged) bool { return p.Name == c.Name }) {
@@ -171,7 +171,7 @@ func (f *fitting) carryOut(p load.Plan) error {
 	return f.recorder.record(f.ctx, p.Changes())
 }
 
-// copyBeforeAlter replaces a table that is about to be altered by a copy, if an earlier Apply of the transaction has
+// Before a table is altered, copyBeforeAlter replaces the table by a copy if an earlier Apply of the transaction has
 // changed rows of the table. Otherwise the engine would refuse to commit.
 func (f *fitting) copyBeforeAlter(p load.Plan) (bool, error) {
 	if p.Create || len(p.Add)+len(p.Widen) == 0 || !f.changed[p.Table.Name] {

@@ -201,7 +201,7 @@ func (m *merge) end(t *target) error {
 // The column o of this table is the ordinal of the new row.
 const foreignCells = "temp.main._penstock_foreign"
 
-// saveUserColumns stores the values of users' own columns in the rows that are replaced. // Invariant 16
+// saveUserColumns fills foreignCells from the rows that are about to be replaced. // Invariant 16
 func (m *merge) saveUserColumns(t *target) error {
 	if len(t.userColumns) == 0 {
 		return nil

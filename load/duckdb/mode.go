@@ -16,8 +16,8 @@ type fileMode struct {
 	exact bool
 }
 
-// newMode returns the configured mode for a new file. Without one, others may read the file if the umask allows it,
-// and may never write to it.
+// newMode returns the configured mode for a new file. If no mode is configured, others may read the file if the umask
+// allows it, and may never write to the file.
 func newMode(mode fs.FileMode) fileMode {
 	if mode != 0 {
 		return fileMode{mode, true}
@@ -25,8 +25,9 @@ func newMode(mode fs.FileMode) fileMode {
 	return fileMode{0o644, false}
 }
 
-// copyMode returns the mode for a published copy. If no mode is configured, and an earlier copy exists, it is that
-// copy's mode, which may have been set by hand. Group and others then never get the right to write.
+// copyMode returns the mode for a published copy. If no mode is configured, and an earlier copy exists, copyMode
+// returns the mode of the earlier copy, which may have been set by hand. Group and others then never get the right to
+// write.
 func (d *DB) copyMode(path string) fileMode {
 	if info, err := os.Stat(path); err == nil && d.o.Mode == 0 {
 		return fileMode{info.Mode().Perm() &^ 0o022, true}
@@ -66,9 +67,9 @@ func (d *DB) chmod(path string, info fs.FileInfo, mode fs.FileMode) {
 // maxLinks limits the length of a chain of symbolic links.
 const maxLinks = 40
 
-// resolvePath returns the absolute path of a file with all symbolic links resolved, even if the target does not
-// exist. The engine needs it because it may open files of one name only, and writes its log beside the real file. An
-// open database also stays where it is when the link of a folder changes.
+// resolvePath returns the absolute path of a file with all symbolic links resolved, even if the target does not exist.
+// The engine needs this path, because its settings allow it to open only files of that name, and because it writes its
+// log beside the real file. An open database also stays where it is when the link of a folder changes.
 func resolvePath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	for range maxLinks {

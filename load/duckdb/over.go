@@ -47,7 +47,7 @@ func OpenParquet(ctx context.Context, files map[string][]string, views map[strin
 	return v, nil
 }
 
-// overMemoryLimit is higher than the limit for commits: queries here read whole tables.
+// overMemoryLimit is higher than the limit for commits, because queries here read whole tables.
 const overMemoryLimit = "1GB"
 
 // fileColumn holds the file of a row while a view is built from it.

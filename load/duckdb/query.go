@@ -46,7 +46,8 @@ func (e *engine) query(ctx context.Context, sql string, each func(arrow.RecordBa
 	return s.stream(ctx, sql, each)
 }
 
-// stream passes the result's batches to the function each as they arrive.
+// stream calls the function each with every batch of the result as it arrives. If the result has no rows, it calls the
+// function once, with an empty batch.
 func (s *session) stream(ctx context.Context, sql string, each func(arrow.RecordBatch) error) error {
 	r, err := s.arrow.QueryContext(ctx, sql)
 	if err != nil {
@@ -69,7 +70,7 @@ func (s *session) stream(ctx context.Context, sql string, each func(arrow.Record
 	return emptyBatch(r.Schema(), each)
 }
 
-// emptyBatch passes a batch without rows to the function each.
+// emptyBatch calls the function each with a batch without rows.
 func emptyBatch(schema *arrow.Schema, each func(arrow.RecordBatch) error) error {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	defer b.Release()

@@ -33,8 +33,9 @@ var tableFunctions = strings.Fields(`
 // or run a statement that is not in the tree.
 var forbidden = []string{"read_blob", "read_text", "write_log", "json_execute_serialized_sql"}
 
-// checkStatement checks a statement and returns it in the form to run. The engine parses it. It must be one SELECT, or
-// EXPLAIN of one, and call no function with side effects. Otherwise checkStatement returns [ErrNotReadOnly] (wrapped).
+// checkStatement checks a statement and returns it in the form to run. The engine parses the statement. The statement
+// must be one SELECT, or EXPLAIN of one, and must call no function with side effects. Otherwise checkStatement returns
+// [ErrNotReadOnly] (wrapped).
 func (s *session) checkStatement(ctx context.Context, sql string) (string, error) {
 	prefix := ""
 	if m := explains.FindStringSubmatch(sql); m != nil {

@@ -44,8 +44,8 @@ func (d *DB) Scan(ctx context.Context, table string, columns []string, each func
 	return d.scanOf(ctx, "", table, columns, each)
 }
 
-// ownRelation returns t as a relation to read from. In a shared table it contains only the rows of the transaction's
-// source.
+// ownRelation returns an SQL relation with the rows of t. If the table is shared, these are only the rows of the
+// transaction's source.
 func (x *tx) ownRelation(t *target) string { return relationOf(t.Table, x.key.Source) }
 
 func relationOf(t schemas.Table, source string) string {
@@ -74,7 +74,7 @@ func sharing(live map[string]*object, k state.Key) error {
 	return load.CheckSharing(shared, k.Source)
 }
 
-// ownTable returns one of penstock's own tables as the transaction's source needs it.
+// ownTable returns one of penstock's own tables, with a source column if the transaction has a source.
 func (x *tx) ownTable(t schemas.Table) schemas.Table {
 	if x.key.Source == "" {
 		return t

@@ -57,8 +57,8 @@ func (d *DB) readCatalog(ctx context.Context, s *session, names []string) (*cata
 	return c, nil
 }
 
-// family returns the condition that the column has one of the names, or the name of a child table or of a view of
-// these tables.
+// family returns the condition that the column holds one of the given names of tables, or the name of a child table or
+// a view of one of these tables.
 func family(column string, names []string) string {
 	or := make([]string, 0, 3*len(names))
 	for _, n := range names {
