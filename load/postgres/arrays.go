@@ -48,8 +48,9 @@ func (f format) oidOf(t arrow.DataType) uint32 {
 	return oidText
 }
 
-// lists encodes one-dimensional arrays: the number of dimensions (0 if the array is empty), whether there are nulls,
-// the OID of the elements' type, their number, the lower bound 1, and the elements with their lengths.
+// lists encodes one-dimensional arrays. The binary form has the number of dimensions (0 if the array is empty), whether
+// there are nulls, and the OID of the elements' type. Then come the number of elements, the lower bound 1, and the
+// elements, each after its length. An empty array ends after the OID.
 func (f format) lists(a arrow.Array, from arrow.DataType, to *arrow.ListType) (payload, error) {
 	l, ok := a.(*array.List)
 	if !ok {

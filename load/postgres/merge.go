@@ -184,13 +184,13 @@ func (m *merge) empty(t *target) bool {
 	return err == nil && some == 0
 }
 
-// insertFamily inserts staged records and their child rows. The set only has the ordinals of these records; nil means
-// all staged records.
-func (m *merge) insertFamily(t *target, only *ordinals) error {
-	if err := m.insert(t, only); err != nil {
+// insertFamily inserts staged records and their child rows. The parameter subset has the ordinals of these records; nil
+// means all staged records.
+func (m *merge) insertFamily(t *target, subset *ordinals) error {
+	if err := m.insert(t, subset); err != nil {
 		return err
 	}
-	return m.insertChildren(t, only)
+	return m.insertChildren(t, subset)
 }
 
 // insert copies staged rows into their table.

@@ -10,8 +10,9 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 )
 
-// The wire format of a numeric is groups of four decimal digits, aligned at the decimal point: the number of groups,
-// the weight of the first (as a power of 10,000), the sign, the number of digits after the point, and the groups.
+// The digits of a numeric are sent in groups of four, aligned at the decimal point. The binary form has the number of
+// groups, the weight of the first group (as a power of 10,000), the sign, the number of digits after the point, and the
+// groups.
 const (
 	signPositive = 0x0000
 	signNegative = 0x4000

@@ -14,10 +14,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// order describes the keys that a pass has read, if the key is one integer column, and keys have only increased or
-// only decreased, as in lists that are paged by key. Then no key can occur twice, and the rows of the table can be
-// read in the same order as they arrive. Unchanged rows need not be sent, and a range of keys is remembered instead
-// of each key.
+// order describes the keys that a pass has read, if the key is one integer column, and keys have only increased or only
+// decreased, as in lists that are paged by key. Then no key can occur twice, and the rows of the table can be read in
+// the order in which the records arrive. Unchanged rows need not be sent. A range of keys is remembered instead of each
+// key.
 type order struct {
 	broken    bool // the keys are not in order, so [carried] holds them
 	direction int  // 1: keys increase, -1: keys decrease, 0: at most one key so far
@@ -35,8 +35,8 @@ type order struct {
 // Invariant 6
 const maxExcept = 1 << 14
 
-// maxBeside returns the greatest number of table rows to read in order for the given number of arriving rows. If
-// there are more, it is cheaper to look up each arriving row.
+// maxBeside returns the greatest number of table rows to read in order for the given number of arriving rows. If the
+// table has more rows in the range, it is cheaper to look up each arriving row.
 func maxBeside(rows int64) int64 { return 2*rows + 1000 }
 
 // trackOrder tracks the order of the arriving keys.
