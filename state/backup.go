@@ -104,7 +104,7 @@ func CheckBackup(from string) (Backup, error) {
 	}
 	for _, f := range b.Files {
 		if !filepath.IsLocal(filepath.FromSlash(f.Name)) {
-			return b, fmt.Errorf("%w: a file named %q", ErrDamaged, f.Name)
+			return b, fmt.Errorf("%w: its manifest names %q, which is not a file of the backup", ErrDamaged, f.Name)
 		}
 		now, err := measure(from, filepath.FromSlash(f.Name))
 		if err != nil {

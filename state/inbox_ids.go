@@ -138,7 +138,7 @@ func (a *account) file(ctx context.Context, tx inboxTx) error {
 			args = append(args, id[:], k.digest[:], k.ordinal, today())
 		}
 		if _, err := tx.prepared(ctx, insert).ExecContext(ctx, args...); err != nil {
-			return fmt.Errorf("file ids: %w", err)
+			return fmt.Errorf("store ids: %w", err)
 		}
 		ids = ids[n:]
 	}
@@ -149,7 +149,7 @@ func (a *account) file(ctx context.Context, tx inboxTx) error {
 	}
 	a.recent, a.filed = map[identity]known{}, a.last
 	if _, err := tx.ExecContext(ctx, "UPDATE inbox SET filed = ?, swept = ?", a.filed, a.swept); err != nil {
-		return fmt.Errorf("file ids: %w", err)
+		return fmt.Errorf("store ids: %w", err)
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func (b *InboxFile) shrink(ctx context.Context) error {
 		_, err = b.file.write.ExecContext(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", shrinkPages))
 		b.mu.Unlock()
 		if err != nil {
-			return fmt.Errorf("give pages back: %w", err)
+			return fmt.Errorf("make the file smaller: %w", err)
 		}
 	}
 }

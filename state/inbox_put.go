@@ -154,11 +154,11 @@ func (g *grouping) close(ctx context.Context) error {
 	}
 	for name, h := range g.heads {
 		if _, err := g.tx.prepared(ctx, moveHead).ExecContext(ctx, h.ordinal, h.bytes, g.account.sources[name]); err != nil {
-			return fmt.Errorf("move head: %w", err)
+			return fmt.Errorf("update positions: %w", err)
 		}
 	}
 	if _, err := g.tx.prepared(ctx, moveLast).ExecContext(ctx, g.account.last); err != nil {
-		return fmt.Errorf("move head: %w", err)
+		return fmt.Errorf("update positions: %w", err)
 	}
 	return nil
 }

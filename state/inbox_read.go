@@ -115,7 +115,7 @@ func (b *InboxFile) Backlogs(ctx context.Context) (all []SourceBacklog, err erro
 			(SELECT received FROM events WHERE source = s.source AND reason IS NULL ORDER BY ordinal LIMIT 1)
 		FROM sources s ORDER BY name`)
 	if err != nil {
-		return nil, fmt.Errorf("read standings: %w", err)
+		return nil, fmt.Errorf("read backlogs: %w", err)
 	}
 	return all, nil
 }

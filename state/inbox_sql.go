@@ -70,7 +70,7 @@ func compile(ctx context.Context, db *sql.DB) (map[string]*sql.Stmt, error) {
 	for _, query := range []string{insertEvent, insertEvents, insertID, insertIDs, findID, findIDs, moveHead, moveLast} {
 		s, err := db.PrepareContext(ctx, query)
 		if err != nil {
-			return nil, fmt.Errorf("compile %.20s: %w", query, err)
+			return nil, fmt.Errorf("prepare statement %.20s: %w", query, err)
 		}
 		compiled[query] = s
 	}

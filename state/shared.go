@@ -69,7 +69,7 @@ func (s *LockedFile) wrap(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("share %s: %w", s.path, err)
+	return fmt.Errorf("use %s: %w", s.path, err)
 }
 
 func (s *LockedFile) exchange(mem []byte, change func() bool) error {

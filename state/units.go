@@ -178,7 +178,7 @@ func orAll(n int) int {
 
 // ExtendClaims implements [Units].
 func (l *UnitsFile) ExtendClaims(ctx context.Context, worker string, ids []int64, d time.Duration) (kept []int64, err error) {
-	err = l.change(ctx, "beat units", func(tx *sql.Tx) error {
+	err = l.change(ctx, "extend claims of units", func(tx *sql.Tx) error {
 		kept = nil
 		for _, id := range ids {
 			n, err := changed(tx.ExecContext(ctx, `UPDATE units SET beat = ? WHERE id = ? AND worker = ? AND state = 'running'`,
@@ -198,7 +198,7 @@ func (l *UnitsFile) ExtendClaims(ctx context.Context, worker string, ids []int64
 // EndAttempts implements [Units].
 func (l *UnitsFile) EndAttempts(ctx context.Context, units []Unit) error {
 	taken := 0
-	err := l.change(ctx, "settle units", func(tx *sql.Tx) error {
+	err := l.change(ctx, "end attempts at units", func(tx *sql.Tx) error {
 		taken = 0
 		for _, u := range units {
 			ended := int64(0)
@@ -217,7 +217,7 @@ func (l *UnitsFile) EndAttempts(ctx context.Context, units []Unit) error {
 		return nil
 	})
 	if err == nil && taken > 0 {
-		err = fmt.Errorf("settle units: %d of %d: %w", taken, len(units), ErrTaken)
+		err = fmt.Errorf("end attempts at units: %d of %d: %w", taken, len(units), ErrTaken)
 	}
 	return err
 }

@@ -107,7 +107,7 @@ func (x *tx) keep(f *file, words []uint64) (*keylist, error) {
 	case ring.evicted[f.Name]:
 		var err error
 		if k.at, err = x.lake.scratch.put(words); err != nil {
-			return nil, fmt.Errorf("note keys: %w", err)
+			return nil, fmt.Errorf("write keys to the scratch file: %w", err)
 		}
 		k.scratch, k.words = &x.lake.scratch, nil
 	default:

@@ -45,7 +45,7 @@ func ordinalsOf(b arrow.RecordBatch) (*array.Int64, error) {
 	if a, ok := b.Column(at[0]).(*array.Int64); ok {
 		return a, nil
 	}
-	return nil, fmt.Errorf("ordinals are %s", b.Column(at[0]).DataType())
+	return nil, fmt.Errorf("the column of ordinals has the type %s, not int64", b.Column(at[0]).DataType())
 }
 
 func beginsOf(synced arrow.Array) []int64 {

@@ -117,7 +117,7 @@ func (b *inbox) Backlogs(ctx context.Context) (all []state.SourceBacklog, err er
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read standings: %w", err)
+		return nil, fmt.Errorf("read backlogs: %w", err)
 	}
 	return all, nil
 }

@@ -134,7 +134,7 @@ func tryLockSource(ctx context.Context, tx pgx.Tx, c state.Claim) (free bool, er
 
 // ExtendClaims implements [state.Units].
 func (l unitStore) ExtendClaims(ctx context.Context, worker string, ids []int64, d time.Duration) (kept []int64, err error) {
-	err = l.change(ctx, "beat units", func(tx pgx.Tx) error {
+	err = l.change(ctx, "extend claims of units", func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, "UPDATE units SET beat = statement_timestamp() + $1 WHERE id = ANY($2) AND worker = $3 AND state = 'running' RETURNING id", d, ids, worker)
 		if err == nil {
 			kept, err = pgx.CollectRows(rows, pgx.RowTo[int64])
@@ -145,7 +145,7 @@ func (l unitStore) ExtendClaims(ctx context.Context, worker string, ids []int64,
 	return kept, err
 }
 
-// EndAttempts implements [state.Units]. Settling a unit twice in the same way is allowed, because the first answer may
+// EndAttempts implements [state.Units]. Ending an attempt twice in the same way is allowed, because the first answer may
 // have been lost.
 func (l unitStore) EndAttempts(ctx context.Context, units []state.Unit) error {
 	var ids, attempts []int64
@@ -160,7 +160,7 @@ func (l unitStore) EndAttempts(ctx context.Context, units []state.Unit) error {
 		notBefore, ended, reports = append(notBefore, nullTime(u.NotBefore)), append(ended, u.State.Ended()), append(reports, append([]byte{}, u.Report...))
 	}
 	var settled []int64
-	err := l.change(ctx, "settle units", func(tx pgx.Tx) error {
+	err := l.change(ctx, "end attempts at units", func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `UPDATE units SET state = s.state, broken = 0, not_before = coalesce(s.not_before, '-infinity'), ended = CASE WHEN s.ended THEN clock_timestamp() END, report = s.report
 			FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::timestamptz[], $6::bool[], $7::bytea[]) AS s(id, attempt, state, worker, not_before, ended, report)
 			WHERE units.id = s.id AND units.worker = s.worker AND units.attempt = s.attempt AND units.state IN ('running', s.state) RETURNING units.id`,
@@ -180,7 +180,7 @@ func (l unitStore) EndAttempts(ctx context.Context, units []state.Unit) error {
 		return l.s.enqueue(ctx, tx, again)
 	})
 	if err == nil && len(settled) < len(units) {
-		err = fmt.Errorf("settle units: %d of %d: %w", len(units)-len(settled), len(units), state.ErrTaken)
+		err = fmt.Errorf("end attempts at units: %d of %d: %w", len(units)-len(settled), len(units), state.ErrTaken)
 	}
 	return err
 }
