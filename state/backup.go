@@ -44,9 +44,8 @@ const (
 )
 
 // MakeBackup copies a state folder to another folder, which must be empty or missing. Processes may keep using the
-// state folder: each database is copied as of one moment, and every file that is replaced as a whole is copied as a
-// whole. The manifest is written last, so a copy without a manifest is incomplete. When MakeBackup returns, the copy is
-// durable.
+// state folder. Each database is copied as of one moment, and each other file is copied as a whole. The manifest is
+// written last, so a copy without a manifest is incomplete. When MakeBackup returns, the copy is durable.
 //
 // A backup contains the secrets of the folder. Only its owner can read it.
 func MakeBackup(ctx context.Context, dir, to string) (Backup, error) {

@@ -9,8 +9,8 @@ import (
 	"runtime"
 )
 
-// ErrExposed is returned if others can reach a secret or its place, for example if everyone may write to the folder, if
-// others may read the file, or if there is a symbolic link in place of a file. Nothing was read or written.
+// ErrExposed is returned if others can reach a secret or its place. For example, everyone may write to the folder,
+// others may read the file, or there is a symbolic link in place of a file. Nothing was read or written.
 var ErrExposed = errors.New("not safe for secrets")
 
 // maxPrivate is larger than any credential.
@@ -72,8 +72,8 @@ func inspectFolder(dir string) error {
 	return nil
 }
 
-// OnlyOurs returns [ErrExposed], wrapped, if the file or folder at path belongs to a user other than this process's
-// user and root, or if others may write to it. It returns nil for a file system that is mounted read-only.
+// OnlyOurs returns [ErrExposed], wrapped, unless the file or folder at path belongs to this process's user or to root,
+// and no other user may write to it. It returns nil for a file system that is mounted read-only.
 func OnlyOurs(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {

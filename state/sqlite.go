@@ -145,7 +145,7 @@ func makeSQLite(path string) error {
 }
 
 // initSQLite creates a database in an empty file, with incremental vacuum. It must not be called for an existing
-// database, where SQLite takes the write lock to set this mode, so that a reader would wait for all writers.
+// database: SQLite would take the write lock to set this mode, so a reader would wait for all writers.
 func initSQLite(ctx context.Context, path string) error {
 	db, err := connect(path, 1, url.Values{"_auto_vacuum": {"INCREMENTAL"}})
 	if err != nil {

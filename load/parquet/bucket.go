@@ -256,10 +256,10 @@ func (s *bucketStore) live(ctx context.Context, m *manifest, t *table) (map[stri
 }
 
 // tidy implements [streamStore]. The name of a file has the number of the generation for which it was
-// written, and once a generation has dropped a file, no later manifest names it again. So a file can be
-// removed if the oldest kept manifest does not name it and has at least the file's number. An earlier
-// manifest can be removed if m.Kept does not list it. Both rules hold for the files of all processes,
-// so tidy need not wait for other processes, nor compare times.
+// written. Once a generation has dropped a file, no later manifest names the file again. So a file can
+// be removed if the oldest kept manifest does not name it and has at least the file's number. An
+// earlier manifest can be removed if m.Kept does not list it. Both rules hold for the files of all
+// processes, so tidy need not wait for other processes, nor compare times.
 func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 	var old []string
 	found := map[string]int64{}

@@ -110,9 +110,9 @@ func links(keys []arrow.Array, types []arrow.DataType, link arrow.DataType, rows
 	return prints, records
 }
 
-// spellings returns the ways in which the value of a key may be written in links. Before a column's
-// type was widened, a text that looks like a number or a boolean may have been one, and a decimal may
-// have been an integer.
+// spellings returns the ways in which the value of a key may be written in links, because links may be
+// older than a change of the column's type. A text that looks like a number or a boolean may have been
+// written without quotes. A decimal may have been written as an integer.
 func spellings(c arrow.Array, t arrow.DataType, i int) [][]byte {
 	out := [][]byte{appendJSON(nil, c, t, i)}
 	switch c := c.(type) {

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pass is what this process remembers of a pass: a bit for each row that the pass has seen, which means
-// that the pass has written the row or found it unchanged.
+// pass is what this process remembers of a pass: a bit for each row that the pass has seen. A pass has
+// seen a row if it has written the row or found it unchanged.
 type pass struct {
 	run         string
 	bits        map[int64]bitset // by segment ID

@@ -279,7 +279,8 @@ func (h *batchIndex) matchRow(t *table, j int32, s *segment, rank int, row uint3
 }
 
 // matchDuplicate matches a row of a table without a key with one of the staged rows that have the same
-// hash, unless the pass has already matched that row of the table.
+// hash. It does nothing if the pass has already matched that row of the table, or if the row is
+// deleted.
 func (h *batchIndex) matchDuplicate(j int32, s *segment, carried bitset, row uint32, mark uint64) {
 	if mark&deadMark != 0 || carried.has(row) {
 		return

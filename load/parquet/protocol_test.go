@@ -158,8 +158,8 @@ func (m *fakeStore) azure(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestProtocols tests the contract of objects with each client, against a server in this process that
-// speaks the same protocol as those of `make stores`, and makes each kind of request fail at first.
+// TestProtocols tests the contract of objects with each client. The server is in this process, and
+// speaks the same protocol as the servers of `make stores`. The first requests of each kind fail.
 func TestProtocols(t *testing.T) {
 	for name, to := range map[string]func(t *testing.T) (objects, *fakeStore){"google": toGoogle, "azure": toAzure} {
 		t.Run(name, func(t *testing.T) {

@@ -127,9 +127,10 @@ func (d *bucketGeneration) resolve(ctx context.Context, m *manifest, id string, 
 	return errors.Join(cause, err)
 }
 
-// checkLine checks that the newest manifest is m or descends from m. Otherwise m has no effect: this
-// process may have been suspended for so long that another manifest with the number of m was committed
-// and removed again, and could then store m under that number. No reader uses such a manifest.
+// checkLine checks that the newest manifest is m or descends from m. Otherwise m has no effect, and
+// checkLine returns [state.ErrMoved], wrapped. This can happen if the process was suspended while
+// others committed. Another manifest with the number of m may then have been stored and removed again,
+// so that m could be stored under this number.
 func (d *bucketGeneration) checkLine(ctx context.Context, m *manifest, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()

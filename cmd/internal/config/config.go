@@ -1,7 +1,7 @@
-// Package config parses pipelines.yaml. It has no side effects of its own: it gets the file's bytes,
-// functions for look-ups and the catalogue, and returns a [Config], or all faults of the file with line
-// and column. It opens no files or connections, and does not depend on drivers. Start with [Parse];
-// [Config.Select] returns the streams of a pipeline.
+// Package config parses pipelines.yaml. Its input is the file's bytes, functions for look-ups, and the
+// catalogue. It returns a [Config], or all faults of the file with line and column. The package opens
+// no files or connections, and does not depend on drivers. Start with [Parse]; [Config.Select] returns
+// the streams of a pipeline.
 package config
 
 import (
@@ -102,8 +102,8 @@ func Parse(data []byte, in Input) (*Config, error) {
 	return c, nil
 }
 
-// root reads the keys in an order in which references can be checked, whatever their order in the file:
-// destinations before sources, sources before streams, streams before pipelines.
+// root reads the keys of the file. Whatever their order in the file, it reads destinations before
+// sources, sources before streams, and streams before pipelines, so that references can be checked.
 func (r *reader) root(c *Config, root ast.Node) {
 	later := map[string]ast.Node{}
 	keep := func(key string) func(ast.Node) { return func(n ast.Node) { later[key] = n } }

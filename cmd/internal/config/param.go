@@ -83,8 +83,8 @@ func (r *reader) param(n ast.Node, p schemas.Param, what string) (schemas.Param,
 	return p, ok && p.Name != ""
 }
 
-// defaultIn returns where a parameter without `in` goes: into the path if that has a placeholder for
-// it, otherwise into the body of a POST or the query of a GET.
+// defaultIn returns where a parameter without `in` goes. If the path has a placeholder for the
+// parameter, it goes into the path. Otherwise it goes into the body of a POST or the query of a GET.
 func defaultIn(name string, s *Stream) string {
 	switch {
 	case strings.Contains(s.Path, "{"+name+"}"):

@@ -97,8 +97,9 @@ func (r *reader) hosts(n ast.Node, what string) []string {
 	return all
 }
 
-// state reads where the state is. The value is a directory or the URL of a database, or a mapping with
-// one of these as `path`, and with the storage and the key of tokens.
+// state reads where the state is. The value is a directory, the URL of a database, or a mapping. In a
+// mapping, `path` is the directory or the URL, `tokens` says where tokens are stored, and `key`
+// encrypts them.
 func (r *reader) state(n ast.Node) State {
 	if _, block := r.resolve(n).(ast.MapNode); !block {
 		return r.stateKey(r.statePath(n), "")

@@ -120,9 +120,9 @@ type definer struct {
 	outcomes []Outcome
 }
 
-// locate determines the API of the document. It is the platform if the options say so, if the document names the
-// configured host, or, without a BaseURL, if at least half of its operations are in the catalogue. A single path such
-// as /api/users proves nothing.
+// locate determines the API of the document. The API is the platform if the options say so, or if the document names
+// the configured host. Without a BaseURL, it is also the platform if at least half of the document's operations are in
+// the catalogue. A single path such as /api/users proves nothing.
 func (f *definer) locate() error {
 	prefix, known := f.common()
 	base := f.base()

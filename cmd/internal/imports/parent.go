@@ -111,8 +111,8 @@ func (f *definer) listAt(path string) (name string, item *Shape, ok bool) {
 
 func lists(c schemas.Class) bool { return c == schemas.ClassList || c == schemas.ClassBoard }
 
-// feeds returns the field of a parent's record that provides a placeholder's value: the field of the same name,
-// else id if the placeholder's name looks like an id.
+// feeds returns the field of a parent's record that provides a placeholder's value. This is the field of the same
+// name, or else id, if the placeholder's name looks like an id.
 func feeds(item *Shape, place string) (pointer string, ok bool) {
 	like := strings.HasSuffix(schemas.FoldName(place), "id") || schemas.FoldName(place) == "uuid" || schemas.FoldName(place) == "key"
 	if item == nil || len(item.Members) == 0 {

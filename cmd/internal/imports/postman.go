@@ -203,8 +203,8 @@ func (r *postman) filled(s string) string {
 	return s
 }
 
-// split returns the part of a URL before the path, and the path, with {name} in place of :name, of variables and
-// of the ids in an example.
+// split returns the part of a URL before the path, such as https://api.example.com, and the path. In the path, it
+// writes {name} for :name and for variables, and {id} for the ids of an example.
 func (r *postman) split(raw string) (base, path string, ok bool) {
 	full := r.filled(raw)
 	full, _, _ = strings.Cut(full, "#")

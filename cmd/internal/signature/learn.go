@@ -54,11 +54,11 @@ type Finding struct {
 func (f Finding) Timed() bool { return !f.Scheme.Timestamp.From.nowhere() }
 
 // Learn finds the scheme of a sender. It tries a finite set of candidates on the samples that have the
-// header. These must have at least [MinBodies] different bodies. Candidates with the same signed content
-// and the same signatures are one class. Learn accepts a scheme only if exactly one class verifies all
-// these samples, and if no sample verifies after a bit of a signed part, or of the secret, is flipped. A
-// match by chance is as improbable as guessing a MAC. The error is [ErrFew], [ErrNone] or
-// [ErrAmbiguous].
+// header. These must have at least [MinBodies] different bodies. Candidates with the same signed
+// content and the same signatures are one class. Learn accepts a scheme only if exactly one class
+// verifies all these samples. It then flips one bit of each signed part, and of the secret: no sample
+// may still verify. A match by chance is as improbable as guessing a MAC. The error is [ErrFew],
+// [ErrNone] or [ErrAmbiguous].
 //
 // Learn takes milliseconds per sample of usual size. The content of a sample cannot make it take much
 // longer.

@@ -74,7 +74,7 @@ func (c *compiled) read(d *Delivery, s *scratch, r *reading) Reason {
 			return Malformed
 		}
 	}
-	// If a time or an id is in the body and has no part of its own in the content, verify reads it
+	// A time or an id in the body may have no part of its own in the content. Then verify reads it
 	// later, after the signature of the body.
 	if c.ts.pointer == nil || c.signsTS {
 		if r.ts, reason = c.ts.read(d, r.ts); reason != "" {
