@@ -164,7 +164,7 @@ func realLate(t *testing.T, s *authServer) {
 	require.Equal(t, exitDone, code, out)
 }
 
-// cut closes the connection instead of sending a response, once.
+// cut lets the token endpoint close the connection once instead of sending its response.
 func (s *authServer) cut() {
 	var done atomic.Bool
 	s.after = func(w http.ResponseWriter) bool {
@@ -324,7 +324,7 @@ func realSignOut(t *testing.T, s *authServer) {
 	}
 	text, err := os.ReadFile(h.tokens(t))
 	require.NoError(t, err)
-	_, text, _ = bytes.Cut(text, []byte("\n")) // the line with what the tokens are bound to
+	_, text, _ = bytes.Cut(text, []byte("\n")) // the first line says what the tokens are bound to
 	require.NoError(t, json.Unmarshal(text, &kept))
 	require.True(t, s.active(kept.Access))
 
@@ -438,7 +438,7 @@ func readOutput(r io.Reader) *printedLines {
 	return o
 }
 
-// find waits for a line.
+// find waits for a line that matches want, and returns the groups of the match.
 func (o *printedLines) find(t *testing.T, want *regexp.Regexp) []string {
 	t.Helper()
 	late := time.After(time.Minute)

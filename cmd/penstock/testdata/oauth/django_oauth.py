@@ -1,6 +1,6 @@
 """A server of Django OAuth Toolkit for the tests: django_oauth.py FOLDER ISSUER PORT.
 
-GRACE: seconds in which a used refresh token is good again. LIFE: seconds of an access token.
+GRACE is for how many seconds a used refresh token stays valid, LIFE the lifetime of an access token in seconds.
 """
 import os
 import sys
@@ -45,7 +45,7 @@ from django.urls import include, path  # noqa: E402
 
 
 def sign_in(request):
-    """The one user is always at hand."""
+    """Signs in the only user."""
     login(request, get_user_model().objects.get(username="demo"), backend="django.contrib.auth.backends.ModelBackend")
     return HttpResponseRedirect(request.GET.get("next", "/"))
 

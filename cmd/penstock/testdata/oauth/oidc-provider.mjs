@@ -1,5 +1,5 @@
 // A server of node-oidc-provider for the tests: node oidc-provider.mjs MODULES ISSUER PORT.
-// ROTATE=no: refresh tokens are good again. LIFE: seconds of an access token.
+// With ROTATE=no, a used refresh token stays valid. LIFE is the lifetime of an access token in seconds.
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
