@@ -90,8 +90,8 @@ func TestLeft(t *testing.T) {
 	require.Equal(t, pipeline.StatusPartial, Joined("r", "p", left).Status)
 }
 
-// TestReportOfBroken checks the report of a unit whose workers died. It says so, whatever the report of an
-// earlier attempt was.
+// TestReportOfBroken has a unit whose workers died. The report of the unit says so, whatever the report of an earlier attempt
+// was.
 func TestReportOfBroken(t *testing.T) {
 	u := state.Unit{State: state.UnitFailed, Part: "a", Broken: state.MostBroken, Worker: "host/1", Report: []byte(`{"status":"stopped","why":"x"}`)}
 	require.Contains(t, ReportOf(u).Reason, fmt.Sprintf("%d times while it worked on this unit, last host/1", state.MostBroken))

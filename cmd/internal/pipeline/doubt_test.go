@@ -301,11 +301,11 @@ func TestRowsAfterRefusedPagesAreKept(t *testing.T) {
 		live   int
 		held   bool
 	}{
-		"the end is an empty page":                {50, false, 50, false},
-		"the end is refused after a short page":   {54, true, 54, false},
-		"the end is refused after a full page":    {50, true, 60, true},
-		"nothing is missing, the end is refused":  {60, true, 60, false},
-		"nothing is missing, the end is an empty": {60, false, 60, false},
+		"the end is an empty page":               {50, false, 50, false},
+		"the end is refused after a short page":  {54, true, 54, false},
+		"the end is refused after a full page":   {50, true, 60, true},
+		"nothing is missing, the end is refused": {60, true, 60, false},
+		"nothing is missing, the end is empty":   {60, false, 60, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			last, refuse := 60, false

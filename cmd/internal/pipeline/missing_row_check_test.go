@@ -161,8 +161,8 @@ func TestDestinationsShareMissingRowRequests(t *testing.T) {
 
 func TestUnsuitableDetailsAreNotUsed(t *testing.T) {
 	for name, change := range map[string]func(*schemas.Stream, *schemas.Stream){
-		"two keys":        func(s, _ *schemas.Stream) { s.Key = []string{"id", "name"} },
-		"another's child": func(_, d *schemas.Stream) { d.Parent = "crm_deals" },
+		"two keys":     func(s, _ *schemas.Stream) { s.Key = []string{"id", "name"} },
+		"another list": func(_, d *schemas.Stream) { d.Parent = "crm_deals" },
 		"two parameters": func(_, d *schemas.Stream) {
 			d.Params = append(d.Params, schemas.Param{Name: "name", In: "path", From: "/name"})
 		},

@@ -74,7 +74,7 @@ var worsen = map[string]func(*Table){
 	"object may be a list":        func(t *Table) { t.ObjectKind = false },
 	"filter left records out":     func(t *Table) { t.Filtered, t.Distinct = min(3, t.Distinct), t.Distinct-min(3, t.Distinct) },
 	"second reading is missing":   func(t *Table) { t.unread() },
-	"reading before missed fewer": func(t *Table) { t.MissedBefore = t.Missed + 1; t.unread() },
+	"earlier reading missed more": func(t *Table) { t.MissedBefore = t.Missed + 1; t.unread() },
 	"no key tells records apart":  func(t *Table) { t.Keyless = true },
 	"records were rejected":       func(t *Table) { t.Rejected = min(1, t.Distinct) },
 	"rows may be elsewhere":       func(t *Table) { t.spareOne() },
