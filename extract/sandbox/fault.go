@@ -18,10 +18,10 @@ type Fault struct {
 	Kind        string   `json:"kind"`                  // see the Fault constants
 	Status      int      `json:"status,omitempty"`      // of status: 500 unless set
 	RetryAfter  string   `json:"retry_after,omitempty"` // of status: the header, verbatim
-	Count       int      `json:"count,omitempty"`       // to how many requests it applies; 0: to all
-	Probability float64  `json:"probability,omitempty"` // of applying to a request; 0 means 1
-	After       int      `json:"after,omitempty"`       // requests that pass before it starts
-	Page        int      `json:"page,omitempty"`        // applies to this page number only
+	Count       int      `json:"count,omitempty"`       // number of requests to which the fault applies; 0: all
+	Probability float64  `json:"probability,omitempty"` // probability that the fault applies to a request; 0 means 1
+	After       int      `json:"after,omitempty"`       // number of requests before the first one to which the fault applies
+	Page        int      `json:"page,omitempty"`        // the only page number to which the fault applies; 0: all pages
 	Delay       Duration `json:"delay,omitempty"`       // of slow: before each part of the body
 	Bytes       int      `json:"bytes,omitempty"`       // of truncate: bytes that arrive; of gzip_bomb: unpacked size
 	Location    string   `json:"location,omitempty"`    // of redirect
@@ -37,20 +37,20 @@ const (
 	FaultStatus    = "status"     // answers Status, with RetryAfter if given
 	FaultSlow      = "slow"       // the body arrives slowly
 	FaultTruncate  = "truncate"   // the body ends before its Content-Length
-	FaultCut       = "cut"        // the body ends early, and Content-Length agrees
+	FaultCut       = "cut"        // the body ends early, and Content-Length is the length of the shorter body
 	FaultReset     = "reset"      // the connection is reset before an answer
-	FaultLost      = "lost"       // the request takes effect, then the connection is reset
+	FaultLost      = "lost"       // the request takes effect, but the connection is reset before an answer
 	FaultHTML      = "html"       // 200 and a login page
 	FaultEmpty     = "empty"      // 200 and an empty list
 	FaultMalformed = "malformed"  // 200 and invalid JSON
 	FaultGzipBomb  = "gzip_bomb"  // a small body that unpacks to a large one
 	FaultDrift     = "drift"      // rows are added or removed while a list is read
-	FaultShuffle   = "shuffle"    // rows that are equal in the list's order change places
+	FaultShuffle   = "shuffle"    // rows with equal values in the list's sort column change places
 	FaultStuck     = "stuck"      // page numbers and cursors are ignored: every page is the first
 	FaultModuleOff = "module_off" // the module is not part of the plan
 	FaultRedirect  = "redirect"   // 302 to Location
 	FaultPoison    = "poison"     // answers Status for every page that contains the record ID
-	FaultStale     = "stale"      // an endpoint of one record shows its state before the last change
+	FaultStale     = "stale"      // an endpoint for a single record shows the record as it was before its last change
 	FaultField     = "field"      // a member of the answer's objects is renamed, changed or removed
 )
 

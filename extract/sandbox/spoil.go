@@ -140,7 +140,7 @@ func (s *Server) empty(t target) reply {
 	return s.read(&emptied, params{})
 }
 
-// shuffled returns the endpoint's own answer, in which rows that are equal in the list's order come in a random order.
+// shuffled returns the endpoint's own answer, with rows with equal values in the list's sort column in random order.
 func (s *Server) shuffled(t target, p params, genuine func() reply) reply {
 	e := s.endpoints[t.method+" "+t.template]
 	if e == nil || e.from == "" {

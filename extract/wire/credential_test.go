@@ -131,7 +131,7 @@ func TestLoginRefreshesOnce(t *testing.T) {
 	})
 }
 
-// A refused login is tried once; nothing else is requested.
+// A refused login is tried once, and no other request is sent.
 func TestLoginRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
@@ -233,7 +233,7 @@ func TestBearerIsNotRenewed(t *testing.T) {
 	})
 }
 
-// The next run uses the stored token: it does not sign in.
+// The next run uses the stored token, and does not sign in.
 func TestLoginIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
@@ -393,7 +393,7 @@ func TestModuleOffIsNotADeadToken(t *testing.T) {
 	})
 }
 
-// An endpoint that answers every token with 401, with unknown words, causes one refresh a run, not one a
+// An endpoint that answers every token with 401, with unknown words, causes one refresh per run, not one per
 // request.
 func TestEndpointRefusesEveryToken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -424,7 +424,7 @@ func TestEndpointRefusesEveryToken(t *testing.T) {
 		averse = false
 		_, err = c.Read(t.Context(), Request{Path: "/api/leads"})
 		require.NoError(t, err)
-		p.valid = "expired" // now it is about the token
+		p.valid = "expired" // now the 401 is about the token
 		_, err = c.Read(t.Context(), Request{Path: "/api/leads"})
 		require.NoError(t, err)
 		require.Equal(t, 2, p.refreshes)

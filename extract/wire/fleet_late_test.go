@@ -15,7 +15,7 @@ func TestFleetLateConnections(t *testing.T) {
 		g := joinFleet(t, newMemoryLedger(2*time.Millisecond), Budget{Rate: limit})
 		var sent []time.Time
 		var slots []*slot
-		for range 30 { // all of them wait for the last one's slot
+		for range 30 { // they all wait until the last of them gets a slot
 			s, err := g.acquire(t.Context(), time.Minute)
 			require.NoError(t, err)
 			slots = append(slots, s)

@@ -127,7 +127,7 @@ func TestWaitSendsNothing(t *testing.T) {
 			require.False(t, open(t, o), "it waits")
 			cancel()
 			require.Error(t, <-over)
-			o.hold.sem <- struct{}{} // the exchange is over
+			o.hold.sem <- struct{}{} // waits until the exchange is over
 		})
 	})
 	t.Run("the metadata", func(t *testing.T) {

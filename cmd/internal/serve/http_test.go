@@ -111,8 +111,8 @@ func TestMounted(t *testing.T) {
 	}
 }
 
-// A stop ends runs, event streams and idle connections, and Run returns only then. Slow requests do not
-// delay it.
+// A stop ends runs, event streams and idle connections, and Run returns after they have ended. Slow requests do
+// not delay Run.
 func TestStop(t *testing.T) {
 	begun := make(chan struct{})
 	ended := false
@@ -238,8 +238,8 @@ func TestSupervised(t *testing.T) {
 	require.NoError(t, <-stopped)
 }
 
-// A stopped daemon ends without an error, whether the end of its context or the end of the listener is
-// noticed first.
+// A stopped daemon ends without an error, whether it notices first that its context has ended or that its
+// listener has ended.
 func TestStoppedWhileNobodyAsks(t *testing.T) {
 	d := New(Config{})
 	ctx, cancel := context.WithCancel(t.Context())

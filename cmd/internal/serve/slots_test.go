@@ -19,8 +19,7 @@ import (
 )
 
 // The daemon restarts every 30 seconds, and each run takes longer than that. Every slot has one record
-// and begins in time, and every run ends.
-// // Invariant 18
+// and begins in time, and every run ends. // Invariant 18
 func TestRestarts(t *testing.T) {
 	hours := 24
 	if testing.Short() {
@@ -189,12 +188,12 @@ func TestClockJumps(t *testing.T) {
 			if now.After(latest) {
 				latest = now
 			}
-			if now.Before(sofar) { // as worker.step does
+			if now.Before(sofar) { // worker.look does the same
 				sofar = now
 			}
 			d := p.due("p", sofar, now, slotState{})
 			for _, s := range d.slots {
-				if recorded[s.Due] == 0 { // as the journal's key does
+				if recorded[s.Due] == 0 { // the key of the journal's table has the same effect
 					recorded[s.Due] = 1
 					if s.State == state.SlotWaiting {
 						ran[s.Due]++

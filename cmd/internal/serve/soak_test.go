@@ -27,7 +27,7 @@ func soakRuns() int {
 	return 500
 }
 
-// footing is the resources that a process uses.
+// footing has the numbers of resources that a process uses.
 type footing struct{ goroutines, files int }
 
 func stand(t *testing.T) footing {

@@ -114,9 +114,9 @@ func (f *told) noted() []string {
 	return slices.Clone(f.asked)
 }
 
-// control records an action.
 var errBusy = fmt.Errorf("pipeline nightly: %w", board.ErrBusy)
 
+// control records the actions of visitors.
 type control struct{ *told }
 
 func (c control) Start(_ context.Context, name string, streams ...string) error {

@@ -62,7 +62,7 @@ func TestEventsGoOnWhereTheyWere(t *testing.T) {
 	require.Equal(t, `id: 3 event: change data: {"pipeline":"nightly"}`, event(t, r))
 	require.Equal(t, `id: 4 event: change data: {"page":"webhooks"}`, event(t, r))
 
-	for range 2000 { // more than a Feed keeps
+	for range 2000 { // more updates than a Feed keeps
 		s.feed.Publish(board.Update{Pipeline: "nightly"})
 	}
 	for _, id := range []string{"1", "99999"} { // too old, and from an earlier daemon

@@ -118,7 +118,7 @@ func shared(t *testing.T) *served {
 	return &served{Server: &httptest.Server{URL: "http://" + l.Addr().String()}, board: b, feed: feed}
 }
 
-// opened is a source's view of a destination; closing it closes the destination.
+// opened is a source's part of a destination. Closing it closes the destination.
 type opened struct {
 	load.Destination
 	whole load.Destination

@@ -27,7 +27,7 @@ func (d *idle) RunNow(_ string, o serve.RunRequest) (string, error) {
 func (d *idle) Pause(context.Context, string) error  { return serve.ErrUnknown }
 func (d *idle) Resume(context.Context, string) error { return serve.ErrBusy }
 
-// TestStreamsAreNoPatterns checks that a retry takes the name of a stream, never a pattern.
+// TestStreamsAreNoPatterns checks that a retry accepts only the name of a stream, not a pattern.
 func TestStreamsAreNoPatterns(t *testing.T) {
 	d := &idle{hub: serve.NewHub()}
 	f := New(Config{}, &board.Feed{})

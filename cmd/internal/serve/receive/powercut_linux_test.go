@@ -129,8 +129,8 @@ func (c *call) number(t *testing.T, n int) int {
 	return v
 }
 
-// disk models the files of a folder after a power cut: what was synced, and as little of the rest as
-// the system may have written by that time.
+// disk models the files of a folder after a power cut. They have the data that was synced, and the least other
+// data that the system must have written by that time.
 type disk struct {
 	dir   string
 	files map[string]*file
@@ -206,8 +206,8 @@ func put(data []byte, at int) func([]byte) []byte {
 	}
 }
 
-// cut writes the files that remain after a power cut to a folder. If luck is true, some of the
-// unsynced data is there, too, in any order and in parts.
+// cut writes to a folder the files that remain after a power cut. If luck is true, they also have parts of the
+// data that was not synced.
 func (d *disk) cut(t *testing.T, dir string, luck bool) {
 	t.Helper()
 	for path, f := range d.files {
@@ -273,8 +273,7 @@ func stopTraced(t *testing.T, p *process) {
 var eventID = regexp.MustCompile(`"id":"(evt_\d+)"`)
 
 // Before each 2xx, its event was synced: by the order of the system calls, and by what would remain if the
-// power failed at that moment.
-// // Invariant 3
+// power failed at that moment. // Invariant 3
 func TestPowerCut(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
@@ -310,7 +309,7 @@ func TestPowerCut(t *testing.T) {
 	t.Logf("%d answers, each after a sync; %d syncs of the journal in all; %d power cuts, nothing acknowledged was missing", cuts, syncs, cuts)
 }
 
-// requireLeft checks that all ids are there after a power cut.
+// requireLeft checks that the inbox has all ids after a power cut.
 func requireLeft(t *testing.T, d *disk, ids map[string]bool, luck bool) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "penstock-cut-") // in memory, because these syncs do not matter

@@ -31,7 +31,7 @@ func TestReadOnly(t *testing.T) {
 	var says strings.Builder
 	lock.Stderr = &says
 	require.NoError(t, lock.Start())
-	for begun := time.Now(); len(s.tried) == 0; { // until the injection works
+	for begun := time.Now(); len(s.tried) == 0; { // until strace injects the errors
 		s.post(p.url, s.id())
 		if time.Since(begun) > time.Minute {
 			_ = lock.Process.Kill()

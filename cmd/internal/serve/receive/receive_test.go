@@ -123,7 +123,7 @@ func (r *rig) verdicts() map[string]int {
 	return all
 }
 
-// Deliveries are verified and recorded by the clock that all users of the inbox share.
+// Deliveries are verified and recorded by the clock that all processes with this inbox share.
 func TestDeliveriesByTheSharedClock(t *testing.T) {
 	for _, apart := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		r := newRig(t)
@@ -219,7 +219,7 @@ func (l late) Append(ctx context.Context, e state.Event) (state.Appended, error)
 	return "", errors.Join(err, context.DeadlineExceeded)
 }
 
-// An event that was stored although its sender got an error is applied when it is sent again.
+// If an event was stored although its sender got an error, Received is called when the event is sent again.
 func TestRepetitionOfWhatWasKeptLate(t *testing.T) {
 	r := newRig(t)
 	good := r.Inbox
@@ -352,9 +352,8 @@ func TestLearning(t *testing.T) {
 	require.Equal(t, 1, r.verdicts()["learning duplicate"], "an adopted delivery is a duplicate")
 }
 
-// The number of captures is limited; beyond the limit senders get 503. Hints are sent only for
-// deliveries to an existing source that are forged or not verified, with the name of the source. Other
-// requests and verified deliveries send none.
+// TestHints checks that Hinted is called for each unverified or forged delivery to a known source, with the name
+// of the source. It is not called for verified deliveries or for other requests.
 func TestHints(t *testing.T) {
 	r := newRig(t)
 	hints := func(source string) int64 {

@@ -26,8 +26,7 @@ const (
 	mail  = wire.Secret("smtp://user:mailsecret@mail.example/?from=a@b.example&to=c@d.example")
 )
 
-// post records the messages that targets were sent, in order. down has the targets that cannot
-// be reached.
+// post records the messages that were sent to targets, in order. down has the targets that cannot be reached.
 type post struct {
 	mu   sync.Mutex
 	sent []string
@@ -61,7 +60,7 @@ func (p *post) fail(u wire.Secret, err error) {
 	p.down[u] = err
 }
 
-// desk is a running Alerts and its post.
+// desk is a running Alerts that sends its messages to a post.
 type desk struct {
 	*Alerts
 	*post
