@@ -32,7 +32,7 @@ func goTool(t *testing.T, dir string, args ...string) string {
 // modules in the binary, the engine, and the libraries that are loaded with it.
 func TestBOM(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "penstock")
-	goTool(t, "", "build", "-tags", "duckdb_arrow", "-o", bin, "github.com/penstock-data/penstock/cmd/penstock")
+	goTool(t, "", "build", "-tags", "duckdb_arrow", "-ldflags", "-s -w", "-o", bin, "github.com/penstock-data/penstock/cmd/penstock")
 	b, err := read(bin)
 	require.NoError(t, err)
 	native, err := b.native()
