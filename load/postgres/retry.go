@@ -38,9 +38,9 @@ func code(err error) string {
 	return ""
 }
 
-// markDiskFull marks errors of a full disk on the server, so that callers can recognize them. A full disk can even
-// make it impossible to open a session, for which the server writes a file. The server's error then says only that
-// this failed.
+// markDiskFull marks errors of a full disk on the server, so that callers can recognize them. A full disk can even make
+// it impossible to open a session, for which the server writes a file. The server's error then says only that this file
+// could not be written.
 func markDiskFull(err error) error {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	if ok && (e.Code == codeDiskFull || e.Code == codeInternal && strings.Contains(e.Message, "could not write init file")) {

@@ -106,8 +106,8 @@ func typeOf(sql string) (arrow.DataType, bool) {
 	return nil, false
 }
 
-// cast returns an expression that casts expr, of type from, to the wider type to. The result equals that of an
-// encoder; see [encoderFor].
+// cast returns an expression that casts expr, of type from, to the wider type to. The result equals what an encoder
+// writes for the same value; see [format.encoderFor].
 func (d *DB) cast(expr string, from, to arrow.DataType) string {
 	if schemas.SameType(from, to) {
 		return expr

@@ -14,8 +14,8 @@ import (
 // that still runs sends short queries so that this does not happen. During a COPY, the server waits for more rows
 // without limit. So another process that waits for the locks terminates the session. // Invariant 13
 
-// keepalive keeps the session alive while a transaction waits for its next call, which may take as long as the source
-// takes.
+// keepalive keeps the session alive between two calls of a transaction's methods. How long that takes depends on the
+// source.
 type keepalive struct {
 	mu    sync.Mutex // held while the session is used
 	timer *time.Timer

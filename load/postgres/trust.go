@@ -26,9 +26,10 @@ func ownedBy(role string) string {
 // that it selects are checked with foreignSQL.
 var suspect = "(c.relhastriggers OR c.relhasrules OR NOT " + trusted("c.relowner") + " OR NOT " + ownedBy("c.relowner") + ")"
 
-// foreignSQL selects the relations c of the schema that are not safe to write to, as names and reasons: they belong
-// to another role, or other roles have attached something that would act with the rights of penstock's role.
-// Triggers, checks and similar are allowed if their functions belong to trusted roles.
+// foreignSQL selects the relations c of the schema that are not safe to write to, as names and reasons. They belong to
+// another role, or have a rule, or row-level security hides rows of them. Or other roles have attached something to
+// them that would act with the rights of penstock's role. Triggers, checks and similar are allowed if their functions
+// belong to trusted roles.
 func (d *DB) foreignSQL(where string) string {
 	table := "pg_catalog.quote_ident(t.nspname) || '.' || pg_catalog.quote_ident(t.relname)"
 	return `WITH t AS (SELECT c.oid, c.relname, n.nspname, c.relkind, c.relowner FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace

@@ -13,8 +13,8 @@ import (
 func (d *DB) Schema() string { return d.o.Schema }
 
 // View implements [load.Viewer]. The query names tables with their schema. All other names in it resolve to built-in
-// objects, so that nothing made by other roles becomes part of the view. Grants on the view stay. If its columns have
-// changed, the view is dropped and recreated, which fails if another view depends on it.
+// objects, so that nothing made by other roles becomes part of the view. Grants on the view stay. If the columns of the
+// view have changed, it is dropped and recreated, which fails if another view depends on it.
 func (d *DB) View(ctx context.Context, name, query string) error {
 	err := d.change(ctx, func(m *merge) (bool, error) {
 		c, err := d.readCatalog(ctx, m.s, []string{name})
