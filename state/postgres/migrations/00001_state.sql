@@ -10,7 +10,7 @@ CREATE TABLE inbox_sources (
 	source  integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	name    bytea NOT NULL UNIQUE,
 	head    bigint NOT NULL DEFAULT 0, -- ordinal of its last event
-	trimmed bigint NOT NULL DEFAULT 0, -- events up to here are deleted
+	trimmed bigint NOT NULL DEFAULT 0, -- events up to this ordinal are deleted, except dead letters
 	bytes   bigint NOT NULL DEFAULT 0
 );
 CREATE TABLE events (
@@ -37,7 +37,7 @@ CREATE TABLE event_ids ( -- kept longer than the events
 	day     integer NOT NULL   -- since 1970
 );
 CREATE INDEX event_ids_by_day ON event_ids (day);
-CREATE TABLE event_variants ( -- further bodies with the same id
+CREATE TABLE event_variants ( -- bodies that conflict with the first body of the same id
 	key    bytea NOT NULL,
 	digest bytea NOT NULL,
 	day    integer NOT NULL,
@@ -52,9 +52,9 @@ CREATE TABLE captures (
 );
 CREATE INDEX captures_of ON captures (source, capture);
 
-CREATE TABLE processes ( -- that have the journal open
+CREATE TABLE processes ( -- the processes that have the journal open
 	process text PRIMARY KEY,
-	until   timestamptz NOT NULL -- counts as alive until then
+	until   timestamptz NOT NULL -- end of the time for which the process counts as alive
 );
 CREATE TABLE pipelines (
 	name     text PRIMARY KEY,
