@@ -40,8 +40,9 @@ var line = map[string][]string{
 	"cmd/internal/imports":           {"schemas"},
 	"cmd/internal/prose":             nil, // a separate program, for make prose
 	"cmd/internal/release":           nil, // a separate program, for make release
-	"cmd/internal/pipeline":          {"cmd/internal/pipeline/forecast", "cmd/internal/pipeline/proof", "extract", "extract/wire", "transform", "load", "schemas", "state"},
+	"cmd/internal/pipeline":          {"cmd/internal/pipeline/forecast", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/rowhash", "extract", "extract/wire", "transform", "load", "schemas", "state"},
 	"cmd/internal/pipeline/forecast": {"schemas"},
+	"cmd/internal/pipeline/rowhash":  {"schemas"},
 	"cmd/internal/pipeline/proof":    nil, // gets facts and returns a verdict
 	"cmd/penstock":                   {"*"},
 

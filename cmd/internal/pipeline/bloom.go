@@ -6,6 +6,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/transform"
 )
@@ -47,7 +48,7 @@ func (v *bloom) add(s schemas.Stream, batches []transform.TableBatch) {
 		if b.Table.Name != s.Table.Name {
 			continue
 		}
-		keys, err := cellsOf(b.Batch, s.Key)
+		keys, err := rowhash.Columns(b.Batch, s.Key)
 		if err != nil {
 			continue // the destination has already refused such a batch
 		}
@@ -58,7 +59,7 @@ func (v *bloom) add(s schemas.Stream, batches []transform.TableBatch) {
 			case *array.String:
 				v.set(maphash.String(v.seed, a.Value(row)))
 			default:
-				v.set(maphash.String(v.seed, keyText(keys, row)))
+				v.set(maphash.String(v.seed, rowhash.KeyText(keys, row)))
 			}
 		}
 	}

@@ -10,13 +10,14 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
 // comparison compares one table of a destination with the hash file.
 type comparison struct {
-	*hashFile
+	*rowhash.File
 	have   schemas.Table
 	key    []string
 	at     int  // index of the table in the hash file; -1 if the source has no rows for it
@@ -45,12 +46,12 @@ type version struct {
 
 // compare adds to out how a destination's table differs from the hash file. It compares a table with too many
 // rows for memory in parts. // Invariant 6
-func (v *verifier) compare(ctx context.Context, d load.Destination, have schemas.Table, b *hashFile, out *Verified) error {
-	c := &comparison{hashFile: b, have: have, key: have.Key, at: b.find(have.Name), parts: 1, out: out, most: v.options.Keys}
+func (v *verifier) compare(ctx context.Context, d load.Destination, have schemas.Table, b *rowhash.File, out *Verified) error {
+	c := &comparison{File: b, have: have, key: have.Key, at: b.Find(have.Name), parts: 1, out: out, most: v.options.Keys}
 	c.extras = have.Mode != schemas.Append
 	if c.at >= 0 {
-		c.key = b.tables[c.at].key
-		c.parts += uint64(b.tables[c.at].rows / v.limits.compared)
+		c.key = b.Tables[c.at].Key
+		c.parts += uint64(b.Tables[c.at].Rows / v.limits.compared)
 	} else if len(c.key) == 0 {
 		c.key = []string{schemas.ColHash}
 	}
@@ -82,10 +83,10 @@ func (c *comparison) part(ctx context.Context, d load.Destination, part uint64) 
 
 // load reads one part of the hash file's rows into memory. If a key appears twice, the later row counts, as in a
 // run.
-func (c *comparison) load(part uint64) (map[print]*entry, error) {
-	entries := map[print]*entry{}
-	err := c.each(c.at, func(at int64, key, hash string) error {
-		p := c.print(key)
+func (c *comparison) load(part uint64) (map[rowhash.Fingerprint]*entry, error) {
+	entries := map[rowhash.Fingerprint]*entry{}
+	err := c.Each(c.at, func(at int64, key, hash string) error {
+		p := c.Fingerprint(key)
 		if p[0]%c.parts != part {
 			return nil
 		}
@@ -103,7 +104,7 @@ func (c *comparison) load(part uint64) (map[print]*entry, error) {
 	return entries, err
 }
 
-func (c *comparison) sum(hash string) uint64 { return maphash.String(c.seeds[0], hash) }
+func (c *comparison) sum(hash string) uint64 { return maphash.String(c.Seeds[0], hash) }
 
 // counts reports whether the table has no key. Then equal rows are counted.
 func (c *comparison) counts() bool { return c.key[0] == schemas.ColHash }
@@ -122,19 +123,19 @@ func (c *comparison) columns() []string {
 }
 
 // scan compares the destination's rows with the entries.
-func (c *comparison) scan(entries map[print]*entry, part uint64, b arrow.RecordBatch) error {
+func (c *comparison) scan(entries map[rowhash.Fingerprint]*entry, part uint64, b arrow.RecordBatch) error {
 	key, rest := b.Columns()[:len(c.key)], b.Columns()[len(c.key):]
 	for row := range int(b.NumRows()) {
 		if c.have.Mode != schemas.Append && !rest[1].IsNull(row) {
 			continue // deleted, or an earlier version
 		}
-		text := keyText(key, row)
-		p := c.print(text)
+		text := rowhash.KeyText(key, row)
+		p := c.Fingerprint(text)
 		if p[0]%c.parts != part {
 			continue
 		}
 		e := entries[p]
-		hash := c.sum(cellText(rest[0], row))
+		hash := c.sum(rowhash.Text(rest[0], row))
 		switch {
 		case e != nil && c.have.Mode == schemas.Append && !c.counts():
 			e.later(hash, rest[1:], row)
@@ -156,7 +157,7 @@ func (c *comparison) scan(entries map[print]*entry, part uint64, b arrow.RecordB
 
 // later replaces the version of e with the version at row if that is later.
 func (e *entry) later(hash uint64, at []arrow.Array, row int) {
-	v := version{hash: hash, run: cellText(at[0], row)}
+	v := version{hash: hash, run: rowhash.Text(at[0], row)}
 	if synced, ok := at[1].(*array.Timestamp); ok {
 		v.synced = int64(synced.Value(row))
 	}
@@ -167,7 +168,7 @@ func (e *entry) later(hash uint64, at []arrow.Array, row int) {
 }
 
 // settle counts the rows that the destination lacks or has in another version.
-func (c *comparison) settle(entries map[print]*entry) error {
+func (c *comparison) settle(entries map[rowhash.Fingerprint]*entry) error {
 	for _, e := range entries {
 		latest := e.got > 0 && e.run != ""
 		kind := RowMissing
@@ -187,7 +188,7 @@ func (c *comparison) settle(entries map[print]*entry) error {
 		if len(c.out.List) >= c.most {
 			continue
 		}
-		key, err := c.keyAt(e.place)
+		key, err := c.KeyAt(e.place)
 		if err != nil {
 			return err
 		}

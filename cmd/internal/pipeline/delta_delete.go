@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/load"
 )
 
@@ -39,9 +40,9 @@ func (x *delta) leftOut(m *mapped) []*entity {
 		if b.Table.Name != x.q.stream.Table.Name {
 			continue
 		}
-		if key, err := cellsOf(b.Batch, x.q.stream.Key); err == nil {
+		if key, err := rowhash.Columns(b.Batch, x.q.stream.Key); err == nil {
 			for row := range int(b.Batch.NumRows()) {
-				kept[keyText(key, row)] = true
+				kept[rowhash.KeyText(key, row)] = true
 			}
 		}
 	}

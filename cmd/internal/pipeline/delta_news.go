@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -43,14 +44,14 @@ func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*news, erro
 		if b.Table.Name != x.q.stream.Table.Name {
 			continue
 		}
-		cells, err := cellsOf(b.Batch, append(slices.Clone(x.q.stream.Key), schemas.ColHash))
+		cells, err := rowhash.Columns(b.Batch, append(slices.Clone(x.q.stream.Key), schemas.ColHash))
 		if err != nil {
 			return nil, err
 		}
 		for row := range int(b.Batch.NumRows()) {
-			key := keyText(cells[:1], row)
+			key := rowhash.KeyText(cells[:1], row)
 			if e := requested[key]; e != nil {
-				n.rows = append(n.rows, newsRow{e, key, cellText(cells[1], row)})
+				n.rows = append(n.rows, newsRow{e, key, rowhash.Text(cells[1], row)})
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/transform"
@@ -28,7 +29,7 @@ const provisionalRows = 200_000
 type provisional struct {
 	x      *delta
 	table  schemas.Table
-	rowOf  map[string]int // row number in values, by key as cellText formats it
+	rowOf  map[string]int // row number in values, by key as rowhash.Text formats it
 	values arrow.RecordBatch
 }
 
@@ -98,12 +99,12 @@ func (v *provisional) read(stamp string) error {
 	}
 	v.values = m.batches[i].Batch
 	v.values.Retain()
-	keys, err := cellsOf(v.values, v.x.q.stream.Key)
+	keys, err := rowhash.Columns(v.values, v.x.q.stream.Key)
 	if err != nil {
 		return err
 	}
 	for row := range int(v.values.NumRows()) {
-		v.rowOf[keyText(keys, row)] = row
+		v.rowOf[rowhash.KeyText(keys, row)] = row
 	}
 	return nil
 }
@@ -127,12 +128,12 @@ func (v *provisional) find(ctx context.Context, p *destinationPosition) (arrow.R
 		if seen += int(b.NumRows()); seen > provisionalRows {
 			return errEnoughRows
 		}
-		key, err := cellsOf(b, append(slices.Clone(v.x.q.stream.Key), schemas.ColDeletedAt))
+		key, err := rowhash.Columns(b, append(slices.Clone(v.x.q.stream.Key), schemas.ColDeletedAt))
 		if err != nil {
 			return err
 		}
 		for row := range int(b.NumRows()) {
-			said, told := v.rowOf[keyText(key[:1], row)]
+			said, told := v.rowOf[rowhash.KeyText(key[:1], row)]
 			if !told || !key[1].IsNull(row) {
 				continue
 			}

@@ -6,6 +6,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/load"
 )
 
@@ -16,7 +17,7 @@ func scan(t *testing.T, d load.Destination, table string, columns []string, visi
 		for i := range int(b.NumRows()) {
 			row := make([]string, len(columns))
 			for c := range columns {
-				if row[c] = cellText(b.Column(c), i); row[c] == "" && !b.Column(c).IsNull(i) {
+				if row[c] = rowhash.Text(b.Column(c), i); row[c] == "" && !b.Column(c).IsNull(i) {
 					row[c] = b.Column(c).ValueStr(i)
 				}
 			}

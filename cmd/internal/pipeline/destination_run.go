@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -40,27 +41,27 @@ type destinationRun struct {
 	counts       Counts       // counts of the pass so far
 	sealed       Counts       // counts of the committed part of the pass
 	inserted     int64
-	before       *reading     // the last finished pass
-	prior        *reading     // the value of before when the current pass began
-	whole        int          // passes from the beginning of the list, including this one
-	longest      int64        // records of the longest whole pass so far
-	steady       bool         // the list again had that length, but some records were new
-	readings     []*digest    // digests of the whole passes of this run
-	wanted       bool         // the destination has loaded child streams of this stream
-	ended        *claim       // verdict of the current pass, to be published
-	over         string       // id of the last finished pass that read every record
-	wholeNext    bool         // the next pass reads the whole list
-	out          bool         // dropped out of the current pass
-	trouble      error        // why it dropped out; nil once its own pass begins
-	lagged       error        // why it needs a pass of its own
-	broken       bool         // the destination failed
-	begun        string       // the cursor's event state when the current pass began
-	resumed      bool         // an earlier process began the current pass
-	overlay      *overlay     // deltas during the current pass; nil if none are allowed
-	held         withheld     // rows of the current group that are not written
-	rejects      *openRejects // open rejects, as this run found or wrote them
-	rejectsAfter *openRejects // open rejects once the open transaction is committed
-	finished     bool         // the run makes no further pass for this destination
+	before       *reading          // the last finished pass
+	prior        *reading          // the value of before when the current pass began
+	whole        int               // passes from the beginning of the list, including this one
+	longest      int64             // records of the longest whole pass so far
+	steady       bool              // the list again had that length, but some records were new
+	readings     []*rowhash.Digest // digests of the whole passes of this run
+	wanted       bool              // the destination has loaded child streams of this stream
+	ended        *claim            // verdict of the current pass, to be published
+	over         string            // id of the last finished pass that read every record
+	wholeNext    bool              // the next pass reads the whole list
+	out          bool              // dropped out of the current pass
+	trouble      error             // why it dropped out; nil once its own pass begins
+	lagged       error             // why it needs a pass of its own
+	broken       bool              // the destination failed
+	begun        string            // the cursor's event state when the current pass began
+	resumed      bool              // an earlier process began the current pass
+	overlay      *overlay          // deltas during the current pass; nil if none are allowed
+	held         withheld          // rows of the current group that are not written
+	rejects      *openRejects      // open rejects, as this run found or wrote them
+	rejectsAfter *openRejects      // open rejects once the open transaction is committed
+	finished     bool              // the run makes no further pass for this destination
 	report       StreamReport
 
 	incrementalRefuted refutation // evidence against incremental reading

@@ -12,6 +12,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -183,7 +184,7 @@ func (k *destinationRun) tidy(ctx context.Context, p *pass) {
 	var named []uint64
 	err := k.dest.Scan(ctx, p.stream.Table.Name, []string{colPath}, func(b arrow.RecordBatch) error {
 		for row := range int(b.NumRows()) {
-			named = append(named, textID(cellText(b.Column(0), row)))
+			named = append(named, textID(rowhash.Text(b.Column(0), row)))
 		}
 		return nil
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -42,7 +43,7 @@ func (k *destinationRun) hasForgottenRows(ctx context.Context, st *streamRun) (b
 	columns := []string{schemas.ColHash, endColumn(st.stream)}
 	err := k.dest.Scan(ctx, st.stream.Table.Name, columns, func(b arrow.RecordBatch) error {
 		for row := range int(b.NumRows()) {
-			if b.Column(1).IsNull(row) && cellText(b.Column(0), row) == "" {
+			if b.Column(1).IsNull(row) && rowhash.Text(b.Column(0), row) == "" {
 				return errForgotten
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/transform"
@@ -51,14 +52,14 @@ func (k *destinationRun) removeLeft(ctx context.Context, p *pass, g *group) erro
 	var keys []arrow.RecordBatch
 	defer func() { releaseAll(keys) }()
 	for _, b := range g.left {
-		cells, err := cellsOf(b.Batch, append(slices.Clone(p.stream.Key), schemas.ColOrdinal))
+		cells, err := rowhash.Columns(b.Batch, append(slices.Clone(p.stream.Key), schemas.ColOrdinal))
 		if err != nil {
 			return err
 		}
 		n := len(p.stream.Key)
 		stays := map[int64]bool{}
 		for row := range int(b.Batch.NumRows()) {
-			key, ordinal := keyText(cells[:n], row), cells[n].(*array.Int64).Value(row)
+			key, ordinal := rowhash.KeyText(cells[:n], row), cells[n].(*array.Int64).Value(row)
 			later, is := kept[key]
 			stays[ordinal] = is && later > ordinal || k.overlay != nil && k.overlay.known[key] != nil
 		}
@@ -88,13 +89,13 @@ func (k *destinationRun) lastOrdinals(s schemas.Stream, batches []transform.Tabl
 		if b.Table.Name != s.Table.Name {
 			continue
 		}
-		cells, err := cellsOf(b.Batch, append(slices.Clone(s.Key), schemas.ColOrdinal))
+		cells, err := rowhash.Columns(b.Batch, append(slices.Clone(s.Key), schemas.ColOrdinal))
 		if err != nil {
 			return nil, err
 		}
 		n := len(s.Key)
 		for row := range int(b.Batch.NumRows()) {
-			last[keyText(cells[:n], row)] = cells[n].(*array.Int64).Value(row)
+			last[rowhash.KeyText(cells[:n], row)] = cells[n].(*array.Int64).Value(row)
 		}
 	}
 	return last, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/transform"
 )
@@ -99,7 +100,7 @@ var openRejectColumns = []string{"pipeline", "stream", "record_id", "pointer", "
 
 func (x *rejectIndex) read(ctx context.Context, d Destination, pipeline string) error {
 	return d.Scan(ctx, load.Rejects.Name, openRejectColumns, func(b arrow.RecordBatch) error {
-		text := func(c, i int) string { return cellText(b.Column(c), i) }
+		text := func(c, i int) string { return rowhash.Text(b.Column(c), i) }
 		for i := range int(b.NumRows()) {
 			if text(0, i) != pipeline || !b.Column(9).IsNull(i) {
 				continue
@@ -161,12 +162,12 @@ func (m *metRejects) store(b transform.TableBatch) {
 	if len(m.watched) == 0 || len(b.Table.Key) != 1 {
 		return
 	}
-	keys, err := cellsOf(b.Batch, b.Table.Key)
+	keys, err := rowhash.Columns(b.Batch, b.Table.Key)
 	if err != nil {
 		return
 	}
 	for i := range int(b.Batch.NumRows()) {
-		if key := cellText(keys[0], i); m.watched[key] {
+		if key := rowhash.Text(keys[0], i); m.watched[key] {
 			m.stored[key] = true
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -76,10 +77,10 @@ func (k *destinationRun) recall(ctx context.Context, p *pass, tables []schemas.T
 				continue
 			}
 			is := filled
-			if len(columns) > n+2 && !k.folder.has(cellText(b.Column(n+2), row)) {
+			if len(columns) > n+2 && !k.folder.has(rowhash.Text(b.Column(n+2), row)) {
 				is |= stale
 			}
-			if cellText(hash, row) == "" {
+			if rowhash.Text(hash, row) == "" {
 				is |= stale
 			}
 			m.mark(rowID(context, row), is)
@@ -183,7 +184,7 @@ func (m *parentage) lists(id uint64) bool {
 	return ok && m.entries[i].is&listed != 0
 }
 
-// valuesOf returns the values of a tuple, each as cellText formats it.
+// valuesOf returns the values of a tuple, each as rowhash.Text formats it.
 func valuesOf(tuple []byte) []string {
 	var values []json.RawMessage
 	if json.Unmarshal(tuple, &values) != nil {
@@ -206,7 +207,7 @@ func valuesOf(tuple []byte) []string {
 func idOf(values []string) uint64 {
 	var b []byte
 	for _, v := range values {
-		b = appendText(b, v)
+		b = rowhash.AppendText(b, v)
 	}
 	return id(b)
 }
@@ -217,7 +218,7 @@ func tupleID(tuple []byte) uint64 { return idOf(valuesOf(tuple)) }
 func rowID(context []arrow.Array, row int) uint64 {
 	var b []byte
 	for _, a := range context {
-		b = appendText(b, cellText(a, row))
+		b = rowhash.AppendText(b, rowhash.Text(a, row))
 	}
 	return id(b)
 }

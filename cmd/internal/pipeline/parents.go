@@ -12,6 +12,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -216,12 +217,12 @@ func (k *parentTracker) addRows(t schemas.Table, b arrow.RecordBatch) error {
 	if k == nil || !k.skips {
 		return nil
 	}
-	key, err := cellsOf(b, t.Key)
+	key, err := rowhash.Columns(b, t.Key)
 	if err != nil {
 		return err
 	}
 	for row := range int(b.NumRows()) {
-		k.rowKeys = append(k.rowKeys, textID(keyText(key, row)))
+		k.rowKeys = append(k.rowKeys, textID(rowhash.KeyText(key, row)))
 	}
 	return nil
 }

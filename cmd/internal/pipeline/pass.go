@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -53,8 +54,8 @@ type pass struct {
 
 	mapper        *transform.Mapper
 	shaper        *transform.Shaper
-	hasher        hasher
-	digest        digest
+	hasher        rowhash.Hasher
+	digest        rowhash.Digest
 	profile       profiler
 	control       string           // the key of a record in the pass, as JSON
 	rowCheck      *missingRowCheck // nil if single records cannot be requested
@@ -106,12 +107,12 @@ type group struct {
 	next    position // position after the group's last page
 	total   tally    // counts of the pass, up to here
 	end     *extract.End
-	ended   time.Time   // when the end of the list was reached; set together with end
-	digest  digest      // digest of the whole pass; set together with end
-	profile *Profile    // profile of the whole pass; set together with end; nil if the pass left out records
-	control string      // see pass; set together with end
-	refused refused     // see pass; set together with end
-	met     *metRejects // rejects of the pass; set in every group
+	ended   time.Time      // when the end of the list was reached; set together with end
+	digest  rowhash.Digest // digest of the whole pass; set together with end
+	profile *Profile       // profile of the whole pass; set together with end; nil if the pass left out records
+	control string         // see pass; set together with end
+	refused refused        // see pass; set together with end
+	met     *metRejects    // rejects of the pass; set in every group
 }
 
 // groupSize is the size of a group's batches, those of all tables together.
@@ -190,7 +191,7 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 	p.restKnown = slices.ContainsFunc(have, func(t schemas.Table) bool { return t.Columns != nil && t.Columns.HasField(schemas.ColRest) })
 	p.mapper = transform.NewMapper(p.stream, transform.Stamp{Run: p.stamp(), SyncedAt: p.Now().UTC(), Via: p.via()}, have)
 	p.watchKey()
-	p.hasher.seed = p.seed
+	p.hasher.Seed = p.seed
 	p.group = &group{begun: time.Now()}
 	p.total.requests, p.probeRequests = p.probeRequests, 0
 	p.refused.unknown = !plainlyKeyed(p.stream)

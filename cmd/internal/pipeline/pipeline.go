@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -133,12 +134,12 @@ type run struct {
 	reports []StreamReport // in the order of Streams and Destinations
 
 	mu      sync.Mutex
-	proof   lists              // see proofOf
-	shown   map[string]*digest // see show
-	down    map[string]error   // destinations that are left out of the run, and why
-	absent  map[string]int     // failed cursor reads in a row: see noteCursorRead
-	settled map[string]bool    // destinations in which an earlier run has ended
-	lost    map[string]bool    // destinations that did not catch up: see hopeless
+	proof   lists                      // see proofOf
+	shown   map[string]*rowhash.Digest // see show
+	down    map[string]error           // destinations that are left out of the run, and why
+	absent  map[string]int             // failed cursor reads in a row: see noteCursorRead
+	settled map[string]bool            // destinations in which an earlier run has ended
+	lost    map[string]bool            // destinations that did not catch up: see hopeless
 
 	rejectsOf map[string]*rejectIndex // by destination
 }
@@ -155,7 +156,7 @@ func newRun(c Config) (*run, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	r := &run{Config: c, started: c.Now(), seed: maphash.MakeSeed(), down: map[string]error{}, absent: map[string]int{}, memory: map[string]Memories{}, settled: map[string]bool{}, lost: map[string]bool{}, rejectsOf: map[string]*rejectIndex{}, shown: map[string]*digest{}}
+	r := &run{Config: c, started: c.Now(), seed: maphash.MakeSeed(), down: map[string]error{}, absent: map[string]int{}, memory: map[string]Memories{}, settled: map[string]bool{}, lost: map[string]bool{}, rejectsOf: map[string]*rejectIndex{}, shown: map[string]*rowhash.Digest{}}
 	r.Streams = slices.Clone(c.Streams)
 	for i := range r.Streams {
 		r.Streams[i].Table.Mode = r.Streams[i].Table.Mode.Or(schemas.Merge)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
 )
 
@@ -21,7 +22,7 @@ const (
 // reading is a finished pass over a stream, to be compared with later passes of the same run.
 type reading struct {
 	facts  proof.Facts
-	digest digest
+	digest rowhash.Digest
 	missed int64 // live rows of the table that the pass did not contain
 }
 
@@ -62,17 +63,17 @@ func (p *pass) facts(g *group, c Counts, k *destinationRun) proof.Facts {
 func comparable(f *proof.Facts) bool { return !f.Resumed && !f.Partial && !f.OfParents() }
 
 // compare adds the differences from earlier readings of the run to r's facts.
-func (r *reading) compare(h *hasher, before *reading, all []*digest) {
+func (r *reading) compare(h *rowhash.Hasher, before *reading, all []*rowhash.Digest) {
 	f := &r.facts
 	for _, d := range all {
-		f.Earlier = max(f.Earlier, h.minus(&r.digest, d).there)
+		f.Earlier = max(f.Earlier, h.Minus(&r.digest, d).There)
 	}
 	if before == nil || !comparable(f) || !comparable(&before.facts) {
 		return
 	}
 	if f.Second = proof.SameRecords; r.digest != before.digest {
-		d := h.minus(&r.digest, &before.digest)
-		f.Second, f.Others = proof.OtherRecords, &proof.Difference{Here: d.here, There: d.there, Examples: d.examples}
+		d := h.Minus(&r.digest, &before.digest)
+		f.Second, f.Others = proof.OtherRecords, &proof.Difference{Here: d.Here, There: d.There, Examples: d.Examples}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/transform"
 )
@@ -39,7 +40,7 @@ func (r *refused) add(rejects []transform.Reject) {
 	}
 }
 
-// plainKey converts the JSON of a key of one column to the format of cellText: "a" becomes a, and 7 stays 7. ok is false
+// plainKey converts the JSON of a key of one column to the format of rowhash.Text: "a" becomes a, and 7 stays 7. ok is false
 // for any other JSON.
 func plainKey(text string) (key string, ok bool) {
 	if strings.HasPrefix(text, `"`) {
@@ -71,7 +72,7 @@ func (r *refused) sort(out load.Outcome) (there int64, others []arrow.RecordBatc
 			return 0, nil, false
 		}
 		for i := range b.NumRows() {
-			if r.keys[cellText(key, int(i))] {
+			if r.keys[rowhash.Text(key, int(i))] {
 				there++
 				continue
 			}

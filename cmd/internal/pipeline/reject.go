@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/transform"
 )
@@ -63,8 +64,8 @@ func (r *run) streamsWithRejects(ctx context.Context, d Destination) (map[string
 	columns := []string{"pipeline", "stream", "resolved_at"}
 	err := d.Scan(ctx, load.Rejects.Name, columns, func(b arrow.RecordBatch) error {
 		for i := range int(b.NumRows()) {
-			if cellText(b.Column(0), i) == r.Name && b.Column(2).IsNull(i) {
-				found[cellText(b.Column(1), i)] = true
+			if rowhash.Text(b.Column(0), i) == r.Name && b.Column(2).IsNull(i) {
+				found[rowhash.Text(b.Column(1), i)] = true
 			}
 		}
 		return nil
@@ -100,7 +101,7 @@ func (t *rejectRetry) rejects(ctx context.Context, want func(*reject) bool) ([]*
 
 // rejectAt returns row i of a batch with all columns.
 func rejectAt(b arrow.RecordBatch, i int) *reject {
-	text := func(c int) string { return cellText(b.Column(c), i) }
+	text := func(c int) string { return rowhash.Text(b.Column(c), i) }
 	j := &reject{
 		run: text(0), pipeline: text(1), stream: text(2), pass: number(b.Column(3), i), ordinal: number(b.Column(4), i), pointer: text(5),
 		key: text(7), wanted: text(8), raw: text(9), reason: text(10), resolved: !b.Column(12).IsNull(i),

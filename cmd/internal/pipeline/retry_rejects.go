@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/transform"
 )
@@ -124,12 +125,12 @@ func (t *rejectRetry) later(ctx context.Context, known []schemas.Table, m *refit
 			continue
 		}
 		key = b.Table.Key
-		cells, err := cellsOf(b.Batch, append(slices.Clone(key), schemas.ColOrdinal))
+		cells, err := rowhash.Columns(b.Batch, append(slices.Clone(key), schemas.ColOrdinal))
 		if err != nil {
 			return nil, err
 		}
 		for i := range int(b.Batch.NumRows()) {
-			k := keyText(cells[:len(key)], i)
+			k := rowhash.KeyText(cells[:len(key)], i)
 			asked[k] = append(asked[k], m.order[number(cells[len(key)], i)])
 		}
 	}
@@ -139,8 +140,8 @@ func (t *rejectRetry) later(ctx context.Context, known []schemas.Table, m *refit
 	}
 	err := t.dest.Scan(ctx, t.stream.Table.Name, append(slices.Clone(key), schemas.ColRun), func(b arrow.RecordBatch) error {
 		for i := range int(b.NumRows()) {
-			run := cellText(b.Column(len(key)), i)
-			for _, j := range asked[keyText(b.Columns()[:len(key)], i)] {
+			run := rowhash.Text(b.Column(len(key)), i)
+			for _, j := range asked[rowhash.KeyText(b.Columns()[:len(key)], i)] {
 				if j.passed || cmp.Compare(run, j.passID()) >= 0 {
 					found[j] = max(found[j], run)
 				}

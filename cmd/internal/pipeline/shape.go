@@ -23,7 +23,7 @@ func (p *pass) flush() error {
 		g.size.cells += b.Batch.NumRows() * b.Batch.NumCols()
 		p.profile.add(b.Table, b.Batch)
 		if b.Table.Name == p.stream.Table.Name {
-			p.hasher.add(&p.digest, b.Table, b.Batch)
+			p.hasher.Add(&p.digest, b.Table, b.Batch)
 			p.control = cmp.Or(p.control, controlOf(b.Table, b.Batch))
 		}
 	}

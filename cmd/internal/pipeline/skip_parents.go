@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -68,15 +69,15 @@ func (k *destinationRun) leftRows(ctx context.Context, p *pass) error {
 	key, context := p.stream.Key, p.parents.context
 	columns := slices.Compact(slices.Sorted(slices.Values(slices.Concat(key, context, []string{endColumn(p.stream)}))))
 	return k.dest.Scan(ctx, p.stream.Table.Name, columns, func(b arrow.RecordBatch) error {
-		keys, err := cellsOf(b, key)
+		keys, err := rowhash.Columns(b, key)
 		if err != nil {
 			return err
 		}
-		contexts, err := cellsOf(b, context)
+		contexts, err := rowhash.Columns(b, context)
 		if err != nil {
 			return err
 		}
-		ended, err := cellsOf(b, []string{endColumn(p.stream)})
+		ended, err := rowhash.Columns(b, []string{endColumn(p.stream)})
 		if err != nil {
 			return err
 		}
@@ -86,7 +87,7 @@ func (k *destinationRun) leftRows(ctx context.Context, p *pass) error {
 				continue
 			}
 			k.left.alive++
-			if k.skipped(p, contexts, row) || p.parents.has(keyText(keys, row)) {
+			if k.skipped(p, contexts, row) || p.parents.has(rowhash.KeyText(keys, row)) {
 				continue
 			}
 			rows = append(rows, row)
@@ -112,8 +113,8 @@ func (k *parentTracker) exclusive(key, context []arrow.Array, row int) bool {
 	if !k.single || len(key) != 1 {
 		return false
 	}
-	text := cellText(key[0], row)
-	if !slices.ContainsFunc(context, func(a arrow.Array) bool { return cellText(a, row) == text }) {
+	text := rowhash.Text(key[0], row)
+	if !slices.ContainsFunc(context, func(a arrow.Array) bool { return rowhash.Text(a, row) == text }) {
 		return false
 	}
 	if len(context) == 1 {

@@ -40,9 +40,9 @@ func (p *pass) agreement(r *reading) *proof.Difference {
 	if p.stream.Twin == "" || twin == nil || !r.comparesWith() {
 		return nil
 	}
-	if r.digest.rows > 0 && twin.rows > 0 && (r.digest.text == 0) != (twin.text == 0) {
+	if r.digest.Rows > 0 && twin.Rows > 0 && (r.digest.Text == 0) != (twin.Text == 0) {
 		return nil // one has integer keys, the other texts
 	}
-	d := p.hasher.minus(&r.digest, twin)
-	return &proof.Difference{Of: p.stream.Twin, Here: d.here, There: d.there, Examples: d.examples}
+	d := p.hasher.Minus(&r.digest, twin)
+	return &proof.Difference{Of: p.stream.Twin, Here: d.Here, There: d.There, Examples: d.Examples}
 }

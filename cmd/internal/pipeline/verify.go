@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/transform"
@@ -147,8 +148,8 @@ func (v *verifier) stream(ctx context.Context, s schemas.Stream) []Verified {
 		out[i] = Verified{Stream: s.Name, Destination: d.Name, Agreement: Unchecked}
 		known[i], out[i].Err = d.Tables(ctx, s.Table.Name)
 	}
-	b := newHashFile()
-	defer b.close()
+	b := rowhash.NewFile()
+	defer b.Close()
 	before := v.requests
 	seen, err := v.read(ctx, s, schemas.JoinTables(known...), b)
 	for i, d := range v.Destinations {
@@ -158,7 +159,7 @@ func (v *verifier) stream(ctx context.Context, s schemas.Stream) []Verified {
 			continue
 		}
 		k.Records, k.Filtered, k.Rejected = seen.fetched, seen.filtered, seen.rejected
-		for _, t := range b.with(known[i]) {
+		for _, t := range b.With(known[i]) {
 			k.Err = errors.Join(k.Err, v.compare(ctx, d, t, b, k))
 		}
 		if s.Window {
@@ -177,7 +178,7 @@ func (v *verifier) stream(ctx context.Context, s schemas.Stream) []Verified {
 }
 
 // read reads s from the source into the hash file b.
-func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.Table, b *hashFile) (seen tally, err error) {
+func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.Table, b *rowhash.File) (seen tally, err error) {
 	m := transform.NewMapper(s, transform.Stamp{Run: v.Run, SyncedAt: v.started, Via: "poll"}, known)
 	defer m.Close()
 	shaper, err := transform.NewShaper(m, true)
@@ -188,7 +189,7 @@ func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.T
 		batches, _ := m.Flush()
 		batches, _, err := shaper.Shape(batches)
 		for _, t := range batches {
-			err = errors.Join(err, b.enter(t.Table, t.Batch))
+			err = errors.Join(err, b.Enter(t.Table, t.Batch))
 			t.Batch.Release()
 		}
 		return err

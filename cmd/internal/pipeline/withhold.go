@@ -5,6 +5,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/transform"
 )
@@ -39,14 +40,14 @@ func (k *destinationRun) withhold(s schemas.Stream, batches []transform.TableBat
 		if b.Table.Name != s.Table.Name {
 			continue
 		}
-		cells, err := cellsOf(b.Batch, []string{s.Key[0], schemas.ColHash, schemas.ColOrdinal})
+		cells, err := rowhash.Columns(b.Batch, []string{s.Key[0], schemas.ColHash, schemas.ColOrdinal})
 		if err != nil {
 			return err
 		}
 		for row := range int(b.Batch.NumRows()) {
-			key := keyText(cells[:1], row)
+			key := rowhash.KeyText(cells[:1], row)
 			if r := k.overlay.known[key]; r != nil {
-				k.held.add(r, key, cellText(cells[1], row), seen[key])
+				k.held.add(r, key, rowhash.Text(cells[1], row), seen[key])
 				seen[key] = true
 				out[cells[2].(*array.Int64).Value(row)] = true
 			}
@@ -102,7 +103,7 @@ func releaseBatches(all []transform.TableBatch) {
 // without returns copies of the batches, but omits the rows for whose ordinal omit returns true, in child tables too.
 func without(batches []transform.TableBatch, omit func(ordinal int64) bool) (out []transform.TableBatch, err error) {
 	for _, b := range batches {
-		cells, err := cellsOf(b.Batch, []string{schemas.ColOrdinal})
+		cells, err := rowhash.Columns(b.Batch, []string{schemas.ColOrdinal})
 		if err != nil {
 			return out, err
 		}

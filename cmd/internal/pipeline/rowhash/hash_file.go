@@ -1,4 +1,4 @@
-package pipeline
+package rowhash
 
 import (
 	"bufio"
@@ -15,14 +15,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// hashFile stores the key and hash of each row of a stream's records in a temporary file, in the order of their
+// File stores the key and hash of each row of a stream's records in a temporary file, in the order of their
 // arrival.
-type hashFile struct {
-	tables []entered
+type File struct {
+	Tables []entered
 	file   *os.File // nil before the first row
 	w      *bufio.Writer
 	size   int64
-	seeds  [2]maphash.Seed
+	Seeds  [2]maphash.Seed
 	buf    []byte
 }
 
@@ -30,24 +30,26 @@ type hashFile struct {
 // counted.
 type entered struct {
 	name string
-	key  []string
-	rows int64
+	Key  []string
+	Rows int64
 }
 
-func newHashFile() *hashFile {
-	return &hashFile{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+// NewFile returns an empty File. The caller closes it.
+func NewFile() *File {
+	return &File{Seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 }
 
-func (b *hashFile) close() {
+// Close removes the temporary file.
+func (b *File) Close() {
 	if b.file != nil {
 		_ = errors.Join(b.file.Close(), os.Remove(b.file.Name())) // errors do not matter, because the file is no longer needed
 	}
 }
 
-// with returns the tables in have, which a destination has, and the further tables of the hash file.
-func (b *hashFile) with(have []schemas.Table) []schemas.Table {
+// With returns the tables in have, which a destination has, and the further tables of the hash file.
+func (b *File) With(have []schemas.Table) []schemas.Table {
 	all := slices.Clone(have)
-	for _, t := range b.tables {
+	for _, t := range b.Tables {
 		if !slices.ContainsFunc(have, func(h schemas.Table) bool { return h.Name == t.name }) {
 			all = append(all, schemas.Table{Name: t.name})
 		}
@@ -55,31 +57,31 @@ func (b *hashFile) with(have []schemas.Table) []schemas.Table {
 	return all
 }
 
-// find returns the index of a table in the hash file, or -1.
-func (b *hashFile) find(name string) int {
-	return slices.IndexFunc(b.tables, func(t entered) bool { return t.name == name })
+// Find returns the index of a table in the hash file, or -1.
+func (b *File) Find(name string) int {
+	return slices.IndexFunc(b.Tables, func(t entered) bool { return t.name == name })
 }
 
-// enter adds the rows of a batch.
-func (b *hashFile) enter(t schemas.Table, rows arrow.RecordBatch) error {
-	i := b.find(t.Name)
+// Enter adds the rows of a batch.
+func (b *File) Enter(t schemas.Table, rows arrow.RecordBatch) error {
+	i := b.Find(t.Name)
 	if i < 0 {
-		i = len(b.tables)
-		b.tables = append(b.tables, entered{name: t.Name, key: b.keyOf(t)})
+		i = len(b.Tables)
+		b.Tables = append(b.Tables, entered{name: t.Name, Key: b.keyOf(t)})
 	}
 	if err := b.open(); err != nil {
 		return err
 	}
-	cells, err := cellsOf(rows, append(slices.Clone(b.tables[i].key), schemas.ColHash))
+	cells, err := Columns(rows, append(slices.Clone(b.Tables[i].Key), schemas.ColHash))
 	if err != nil {
 		return fmt.Errorf("note rows of %s: %w", t.Name, err)
 	}
 	last := len(cells) - 1
 	for row := range int(rows.NumRows()) {
-		b.tables[i].rows++
+		b.Tables[i].Rows++
 		b.buf = binary.AppendUvarint(b.buf[:0], uint64(i))
-		b.buf = appendText(b.buf, keyText(cells[:last], row))
-		b.buf = appendText(b.buf, cellText(cells[last], row))
+		b.buf = AppendText(b.buf, KeyText(cells[:last], row))
+		b.buf = AppendText(b.buf, Text(cells[last], row))
 		b.size += int64(len(b.buf))
 		if _, err := b.w.Write(b.buf); err != nil {
 			return fmt.Errorf("note rows of %s: %w", t.Name, err)
@@ -90,8 +92,8 @@ func (b *hashFile) enter(t schemas.Table, rows arrow.RecordBatch) error {
 
 // keyOf returns the columns that identify a row of t in different readings. A child row of a record without a
 // key is identified by the hash of the record and the index of the row.
-func (b *hashFile) keyOf(t schemas.Table) []string {
-	if len(b.tables) > 0 && len(b.tables[0].key) == 1 && b.tables[0].key[0] == schemas.ColHash {
+func (b *File) keyOf(t schemas.Table) []string {
+	if len(b.Tables) > 0 && len(b.Tables[0].Key) == 1 && b.Tables[0].Key[0] == schemas.ColHash {
 		return []string{schemas.ColHash, schemas.ColIndex}
 	}
 	if len(t.Key) == 0 {
@@ -100,7 +102,7 @@ func (b *hashFile) keyOf(t schemas.Table) []string {
 	return t.Key
 }
 
-func (b *hashFile) open() (err error) {
+func (b *File) open() (err error) {
 	if b.file != nil {
 		return nil
 	}
@@ -111,15 +113,16 @@ func (b *hashFile) open() (err error) {
 	return nil
 }
 
-// print is a fingerprint of a key. Two different keys have the same print with a probability of one in 2^128.
-type print [2]uint64
+// Fingerprint is a fingerprint of a key. Two different keys have the same fingerprint with a probability of one in 2^128.
+type Fingerprint [2]uint64
 
-func (b *hashFile) print(key string) print {
-	return print{maphash.String(b.seeds[0], key), maphash.String(b.seeds[1], key)}
+// Fingerprint returns the fingerprint of a key.
+func (b *File) Fingerprint(key string) Fingerprint {
+	return Fingerprint{maphash.String(b.Seeds[0], key), maphash.String(b.Seeds[1], key)}
 }
 
-// each calls row for every row of the table at index i.
-func (b *hashFile) each(i int, row func(at int64, key, hash string) error) error {
+// Each calls row for every row of the table at index i.
+func (b *File) Each(i int, row func(at int64, key, hash string) error) error {
 	if b.file == nil {
 		return nil
 	}
@@ -145,8 +148,8 @@ func (b *hashFile) each(i int, row func(at int64, key, hash string) error) error
 	return nil
 }
 
-// keyAt returns the key of the row at an offset.
-func (b *hashFile) keyAt(at int64) (string, error) {
+// KeyAt returns the key of the row at an offset.
+func (b *File) KeyAt(at int64) (string, error) {
 	r := &counted{r: bufio.NewReader(io.NewSectionReader(b.file, at, b.size-at))}
 	if _, err := binary.ReadUvarint(r); err != nil {
 		return "", err
@@ -180,12 +183,13 @@ func (c *counted) text() (string, error) {
 	return string(b), err
 }
 
-func appendText(b []byte, s string) []byte {
+// AppendText appends s with its length before it.
+func AppendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// cellsOf returns columns of a batch by name.
-func cellsOf(b arrow.RecordBatch, names []string) ([]arrow.Array, error) {
+// Columns returns columns of a batch by name.
+func Columns(b arrow.RecordBatch, names []string) ([]arrow.Array, error) {
 	out := make([]arrow.Array, len(names))
 	for i, name := range names {
 		at := b.Schema().FieldIndices(name)

@@ -1,4 +1,4 @@
-package pipeline
+package rowhash
 
 import (
 	"hash/maphash"
@@ -14,11 +14,11 @@ import (
 // unless two of the records share a lane.
 const lanes = 256
 
-// digest is a fingerprint of the rows of a pass by their keys (by their hashes if the table has no key), in any
+// Digest is a fingerprint of the rows of a pass by their keys (by their hashes if the table has no key), in any
 // order. Two passes with equal digests read the same rows equally often.
-type digest struct {
-	rows uint64
-	text uint64 // number of rows whose key is not one integer
+type Digest struct {
+	Rows uint64
+	Text uint64 // number of rows whose key is not one integer
 	sum  uint64
 	lane [lanes]lane
 }
@@ -30,46 +30,46 @@ type lane struct {
 	keys uint64 // sum of the keys, if they are integers
 }
 
-// difference counts the records that only one of two readings has.
-type difference struct {
-	here, there int64    // records that only one reading has, at least
-	examples    []string // keys of some records only in the other reading, if they can be computed
+// Difference counts the records that only one of two readings has.
+type Difference struct {
+	Here, There int64    // records that only one reading has, at least
+	Examples    []string // keys of some records only in the other reading, if they can be computed
 }
 
 // maxExamples is the number of keys that a text names.
 const maxExamples = 3
 
-// minus compares the digests of two readings that the same hasher made. If a lane has n more rows in one reading, the
+// Minus compares the digests of two readings that the same Hasher made. If a lane has n more rows in one reading, the
 // other reading lacks at least n. If it has equally many but different rows, each reading lacks at least one.
-func (h *hasher) minus(here, there *digest) (d difference) {
+func (h *Hasher) Minus(here, there *Digest) (d Difference) {
 	for i := range here.lane {
 		a, b := here.lane[i], there.lane[i]
 		switch n := a.rows - b.rows; {
 		case a == b:
 		case n > 0:
-			d.here += n
+			d.Here += n
 		case n < 0:
-			d.there -= n
-			if key := b.keys - a.keys; n == -1 && len(d.examples) < maxExamples && h.spread(key) == b.sum-a.sum {
-				d.examples = append(d.examples, strconv.FormatInt(int64(key), 10))
+			d.There -= n
+			if key := b.keys - a.keys; n == -1 && len(d.Examples) < maxExamples && h.spread(key) == b.sum-a.sum {
+				d.Examples = append(d.Examples, strconv.FormatInt(int64(key), 10))
 			}
 		default:
-			d.here++
-			d.there++
+			d.Here++
+			d.There++
 		}
 	}
 	return d
 }
 
-// hasher makes digests that can be compared with each other.
-type hasher struct {
-	seed   maphash.Seed
+// Hasher makes digests that can be compared with each other.
+type Hasher struct {
+	Seed   maphash.Seed
 	hashes []uint64 // hashes of the rows of the current batch
 	keys   []int64  // their keys, if the key is one integer
 }
 
-// add adds the rows of one batch of the stream's root table to d.
-func (h *hasher) add(d *digest, t schemas.Table, b arrow.RecordBatch) {
+// Add adds the rows of one batch of the stream's root table to d.
+func (h *Hasher) Add(d *Digest, t schemas.Table, b arrow.RecordBatch) {
 	key := t.Key
 	if len(key) == 0 {
 		key = []string{schemas.ColHash}
@@ -84,9 +84,9 @@ func (h *hasher) add(d *digest, t schemas.Table, b arrow.RecordBatch) {
 			}
 		}
 	}
-	d.rows += uint64(n)
+	d.Rows += uint64(n)
 	if h.keys == nil {
-		d.text += uint64(n)
+		d.Text += uint64(n)
 	}
 	for i, v := range h.hashes {
 		v = h.spread(v)
@@ -101,9 +101,9 @@ func (h *hasher) add(d *digest, t schemas.Table, b arrow.RecordBatch) {
 }
 
 // spread mixes a row's hash once more. Otherwise the sums of different sets of rows would often be equal.
-func (h *hasher) spread(v uint64) uint64 { return maphash.Comparable(h.seed, v) }
+func (h *Hasher) spread(v uint64) uint64 { return maphash.Comparable(h.Seed, v) }
 
-func (h *hasher) column(a arrow.Array) {
+func (h *Hasher) column(a arrow.Array) {
 	const prime = 1099511628211
 	switch a := a.(type) {
 	case *array.Int64:
@@ -112,11 +112,11 @@ func (h *hasher) column(a arrow.Array) {
 		}
 	case *array.String:
 		for i := range h.hashes {
-			h.hashes[i] = h.hashes[i]*prime + maphash.String(h.seed, a.Value(i))
+			h.hashes[i] = h.hashes[i]*prime + maphash.String(h.Seed, a.Value(i))
 		}
 	default:
 		for i := range h.hashes {
-			h.hashes[i] = h.hashes[i]*prime + maphash.String(h.seed, a.ValueStr(i))
+			h.hashes[i] = h.hashes[i]*prime + maphash.String(h.Seed, a.ValueStr(i))
 		}
 	}
 }

@@ -1,4 +1,6 @@
-package pipeline
+// Package rowhash formats the values of Arrow rows as text, and computes hashes and digests of rows, so that two
+// readings, or a reading and a table, can be compared.
+package rowhash
 
 import (
 	"encoding/json"
@@ -10,22 +12,22 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// keyText returns a row's key as text. A key of several columns becomes a JSON array of texts: ["7","a"].
-func keyText(key []arrow.Array, row int) string {
+// KeyText returns a row's key as text. A key of several columns becomes a JSON array of texts: ["7","a"].
+func KeyText(key []arrow.Array, row int) string {
 	if len(key) == 1 {
-		return cellText(key[0], row)
+		return Text(key[0], row)
 	}
 	values := make([]string, len(key))
 	for i, a := range key {
-		values[i] = cellText(a, row)
+		values[i] = Text(a, row)
 	}
 	b, _ := json.Marshal(values) // texts always marshal
 	return string(b)
 }
 
-// cellText returns a value as text. The text does not depend on the type of the column, as long as the column
+// Text returns a value as text. The text does not depend on the type of the column, as long as the column
 // holds the value exactly.
-func cellText(a arrow.Array, row int) string {
+func Text(a arrow.Array, row int) string {
 	if a.IsNull(row) {
 		return ""
 	}
