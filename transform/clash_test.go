@@ -62,7 +62,7 @@ func TestCompareKeys(t *testing.T) {
 		{"the same record twice", all, []string{`[{"id":1,"a":2},{"a":2,"id":1}]`, `[{"id":1,"a":2}]`}, "1 1 1", Repeats{Same: 2}},
 		{"other content on one page", all, []string{`[{"id":1,"a":2},{"id":1,"a":3}]`}, "1", Repeats{Rejected: 1}},
 		{"other content on two pages", all, []string{`[{"id":1,"a":2}]`, `[{"id":1,"a":3}]`}, "1", Repeats{Rejected: 1}},
-		{"the judge lets pass", none, []string{`[{"id":1,"a":2}]`, `[{"id":1,"a":3}]`}, "1 1", Repeats{Open: 1}},
+		{"judge keeps the record", none, []string{`[{"id":1,"a":2}]`, `[{"id":1,"a":3}]`}, "1 1", Repeats{Open: 1}},
 		{"a record that changed", changed, []string{`[{"id":1,"a":2}]`, `[{"id":1,"a":3}]`}, "1 1", Repeats{Changed: 1}},
 		{"pages are told apart", samePage, []string{`[{"id":1,"a":2}]`, `[{"id":1,"a":3},{"id":4},{"id":4,"a":1}]`}, "1 1 4", Repeats{Open: 1, Rejected: 1}},
 		{"a volatile field", all, []string{`[{"id":1,"seen":2},{"id":1,"seen":3}]`}, "1 1", Repeats{Same: 1}},
@@ -140,7 +140,7 @@ func TestCompareKeysAfterFlush(t *testing.T) {
 	}
 	require.NoError(t, appendMore(m, []byte(`[{"id":1,"a":1},{"id":1,"a":2}]`)))
 	require.NoError(t, appendAll(m, []byte(`[{"id":3,"a":"text"}]`)))
-	require.Equal(t, []bool{true, true}, same, "judged, and judged again because the type of a has grown")
+	require.Equal(t, []bool{true, true}, same, "judged, and judged again because the type of a was widened")
 	batches, rejects := m.Flush()
 	for _, b := range batches {
 		b.Batch.Release()

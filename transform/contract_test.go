@@ -52,7 +52,7 @@ func TestContractTypes(t *testing.T) {
 	require.True(t, ok, out.err)
 	require.Equal(t, []string{"column n of t would become json, is int64"}, frozen.Diff)
 	require.Empty(t, out.batches)
-	require.NoError(t, shape(t, s, known, `[{"id":1,"n":"7"}]`).err, "what can be held is held")
+	require.NoError(t, shape(t, s, known, `[{"id":1,"n":"7"}]`).err, "a value that fits the type is stored")
 
 	s.Rules.Contract.Types = schemas.Evolve
 	out = shape(t, s, known, page)
@@ -102,7 +102,7 @@ func TestContractTypeOfAKey(t *testing.T) {
 	out := shape(t, s, known, `[{"id":"7","items":[{"a":1}]},{"id":"k","items":[{"a":1}]}]`)
 	require.Equal(t, "7", out.column("t", "id"))
 	require.Equal(t, "7", out.column("t__items", schemas.ColParent))
-	require.EqualValues(t, 1, out.rejected, "a key is not discarded alone")
+	require.EqualValues(t, 1, out.rejected, "without its key, a record cannot be stored")
 	require.Equal(t, `"k"`, out.rejects[0].Key)
 }
 
@@ -132,13 +132,13 @@ func TestContractColumns(t *testing.T) {
 	out = shape(t, s, known, page)
 	require.EqualError(t, out.err, "schema of m.t is frozen: column extra of t is new: int64; column more__x of t__items is new: text")
 	out = shape(t, s, known, `[{"id":1,"extra":null}]`)
-	require.NoError(t, out.err, "nobody has a value")
+	require.NoError(t, out.err, "no record has a value")
 	require.Empty(t, out.column("t", "extra"))
 
 	s.Types = map[string]string{"promised": "date"}
 	out = shape(t, s, known, `[{"id":1,"promised":null}]`)
 	require.NoError(t, out.err)
-	require.Empty(t, out.column("t", "promised"), "not made by a declaration either")
+	require.Empty(t, out.column("t", "promised"), "a declared type does not create a column either")
 }
 
 func TestContractTables(t *testing.T) {
@@ -195,14 +195,14 @@ func TestContractWithFilterAndMasks(t *testing.T) {
 	yes := true
 	s.Rules.Filter = []schemas.Condition{{Column: "extra", Null: &yes}}
 	out := shape(t, s, known, `[{"id":1,"extra":5,"fresh":[{"q":1}]},{"id":2}]`)
-	require.NoError(t, out.err, "what is left out is held to nothing")
+	require.NoError(t, out.err, "the contract does not apply to records that the filter leaves out")
 	require.Equal(t, "2", out.column("t", "id"))
 	require.EqualValues(t, 1, out.filtered)
 
 	s, known = contracted(t, schemas.Contract{Columns: discardValue, Types: freeze})
 	s.Rules.Masks = masks("extra", "hash", "n", "hash", "phone", "drop")
 	out = shape(t, s, known, `[{"id":1,"extra":5,"n":"secret","phone":5}]`)
-	require.NoError(t, out.err, "a mask makes text on purpose")
+	require.NoError(t, out.err, "a mask may make a text column of n")
 	require.Equal(t, []string{"/extra [masked]"}, pointers(out.rejects))
 	require.Len(t, out.column("t", "n"), 66)
 

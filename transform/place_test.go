@@ -30,7 +30,7 @@ func TestListOrObject(t *testing.T) {
 	}
 	first, known := levels(nil, "["+many+","+one+"]")
 	require.Len(t, first, 4)
-	require.True(t, first["x__items__taxes"], "the first to come has the plain name")
+	require.True(t, first["x__items__taxes"], "the table that comes first has the plain name")
 	second, _ := levels(known, "["+one+","+many+"]")
 	require.Equal(t, first, second)
 	third, _ := levels(known, "["+one+"]")

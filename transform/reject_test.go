@@ -61,7 +61,7 @@ func TestRejects(t *testing.T) {
 				tt.want.ID = out.rejects[0].ID
 			}
 			require.Equal(t, []Reject{tt.want}, out.rejects)
-			require.Equal(t, out.rejects, mustMap(t, tt.stream, tt.page).rejects, "the same record has the same identity")
+			require.Equal(t, out.rejects, mustMap(t, tt.stream, tt.page).rejects, "the same record has the same ID")
 		})
 	}
 }
@@ -224,7 +224,7 @@ func TestRepairOfLargeRecords(t *testing.T) {
 	require.EqualValues(t, 3, batches[0].Batch.NumRows())
 	require.Len(t, rejects, 150_002)
 	require.Equal(t, "1, 2", rejects[149_999].Raw)
-	require.Equal(t, "/deep"+strings.Repeat("/a/0", 9)+"/a", rejects[150_000].Pointer, "of what is deep, the list around it")
+	require.Equal(t, "/deep"+strings.Repeat("/a/0", 9)+"/a", rejects[150_000].Pointer, "below a certain depth, the whole object or array is rejected")
 	require.Equal(t, "/deep/a/a/a", rejects[150_001].Pointer)
 }
 

@@ -19,22 +19,22 @@ func TestHashWithDropsAndMasks(t *testing.T) {
 	one := func(s schemas.Stream, record string) string { return hashes(t, s, nil, "["+record+"]")[0] }
 
 	drop := with("x", "drop")
-	require.Equal(t, one(drop, `{"id":1,"x":1}`), one(drop, `{"id":1,"x":"two"}`), "of what is dropped")
+	require.Equal(t, one(drop, `{"id":1,"x":1}`), one(drop, `{"id":1,"x":"two"}`), "a dropped value changes")
 	require.Equal(t, one(drop, `{"id":1,"x":1}`), one(drop, `{"id":1}`))
 	require.Equal(t, one(drop, `{"id":1,"o":{"x":1,"y":2}}`), one(drop, `{"id":1,"o":{"x":3,"y":2}}`))
-	require.NotEqual(t, one(drop, `{"id":1,"o":{"x":1,"y":2}}`), one(drop, `{"id":1,"o":{"x":1,"y":3}}`), "of what is beside it")
-	require.NotEqual(t, one(drop, `{"id":1,"x":1}`), one(with(), `{"id":1,"x":1}`), "dropped since")
-	require.Equal(t, one(drop, `{"id":1,"y":1}`), one(with(), `{"id":1,"y":1}`), "nothing to drop")
+	require.NotEqual(t, one(drop, `{"id":1,"o":{"x":1,"y":2}}`), one(drop, `{"id":1,"o":{"x":1,"y":3}}`), "a value beside the dropped one changes")
+	require.NotEqual(t, one(drop, `{"id":1,"x":1}`), one(with(), `{"id":1,"x":1}`), "a new rule drops the value")
+	require.Equal(t, one(drop, `{"id":1,"y":1}`), one(with(), `{"id":1,"y":1}`), "the rule drops nothing")
 
 	partial := with("x", "partial")
-	require.Equal(t, one(partial, `{"id":1,"x":"111112345"}`), one(partial, `{"id":1,"x":"999912345"}`), "by what the mask makes of it")
+	require.Equal(t, one(partial, `{"id":1,"x":"111112345"}`), one(partial, `{"id":1,"x":"999912345"}`), "equal masked values")
 	require.NotEqual(t, one(partial, `{"id":1,"x":"111112345"}`), one(partial, `{"id":1,"x":"111154321"}`))
-	require.NotEqual(t, one(partial, `{"id":1,"x":"111112345"}`), one(with("x", "redact"), `{"id":1,"x":"111112345"}`), "by another mask")
+	require.NotEqual(t, one(partial, `{"id":1,"x":"111112345"}`), one(with("x", "redact"), `{"id":1,"x":"111112345"}`), "another mask")
 	require.NotEqual(t, one(with("x", "hash", "y", "hash"), `{"id":1,"x":"a","y":"b"}`), one(with("x", "hash", "y", "hash"), `{"id":1,"x":"b","y":"a"}`))
 
 	other := with("x", "hmac")
 	other.Rules.MaskKey = "another key of this length"
-	require.NotEqual(t, one(with("x", "hmac"), `{"id":1,"x":"a"}`), one(other, `{"id":1,"x":"a"}`), "by another key")
+	require.NotEqual(t, one(with("x", "hmac"), `{"id":1,"x":"a"}`), one(other, `{"id":1,"x":"a"}`), "another key")
 
 	nested := `{"id":1,"items":[{"x":"a","sub":[{"x":"p"},{"x":"q"}]},{"x":"b","sub":[{"x":"r"}]}]}`
 	for _, moved := range []string{
@@ -42,7 +42,7 @@ func TestHashWithDropsAndMasks(t *testing.T) {
 		`{"id":1,"items":[{"x":"a","sub":[{"x":"q"},{"x":"p"}]},{"x":"b","sub":[{"x":"r"}]}]}`,
 		`{"id":1,"items":[{"x":"a","sub":[{"x":"p"},{"x":"r"}]},{"x":"b","sub":[{"x":"q"}]}]}`,
 	} {
-		require.NotEqual(t, one(with("x", "hash"), nested), one(with("x", "hash"), moved), "by where it stands")
+		require.NotEqual(t, one(with("x", "hash"), nested), one(with("x", "hash"), moved), "a masked value at another place")
 		require.Equal(t, one(with("x", "redact"), nested), one(with("x", "redact"), moved))
 	}
 	require.NotEqual(t, one(with("x", "hash"), `{"id":1,"x":["a","b"]}`), one(with("x", "hash"), `{"id":1,"x":["b","a"]}`))
@@ -53,7 +53,7 @@ func TestHashWithDropsAndMasks(t *testing.T) {
 	require.NotEqual(t, one(with("x", "drop"), json), one(with("x", "drop"), strings.Replace(json, `1}}}`, `2}}}`, 1)))
 
 	renamed := ruledStream(schemas.Rules{Rename: map[string]string{"x": "z"}})
-	require.NotEqual(t, one(renamed, `{"id":1,"x":1}`), one(with(), `{"id":1,"x":1}`), "renamed since")
+	require.NotEqual(t, one(renamed, `{"id":1,"x":1}`), one(with(), `{"id":1,"x":1}`), "a new rule renames the column")
 	require.NotEqual(t, one(renamed, `{"id":1,"x":1}`), one(renamed, `{"id":1,"x":2}`))
 	require.Equal(t, one(renamed, `{"id":1,"y":1}`), one(with(), `{"id":1,"y":1}`))
 	selected := ruledStream(schemas.Rules{Select: []string{"y"}})

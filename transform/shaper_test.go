@@ -161,7 +161,7 @@ func TestShaperSelect(t *testing.T) {
 	out := shape(t, ruledStream(schemas.Rules{Select: []string{"contact__city", "items__taxes__rate"}}), nil, nestedPage)
 	require.Equal(t, []string{`id: 1 2`, `contact__city: "Bonn" null`}, out.cells("t"))
 	require.Empty(t, out.cells("t__items"))
-	require.Equal(t, "0 1", out.column("t__items", schemas.ColIndex), "what the taxes hang from")
+	require.Equal(t, "0 1", out.column("t__items", schemas.ColIndex), "the rows of items are kept for their taxes")
 	require.Equal(t, []string{`rate: 5 7 9`}, out.cells("t__items__taxes"))
 }
 
