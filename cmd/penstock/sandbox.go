@@ -44,11 +44,12 @@ func (a *app) sandboxCmd() *cobra.Command {
 		Long: `Runs a small imitation of the platform on localhost, until it is interrupted: both
 surfaces over real HTTP, with seeded records, limits and credentials.
 
---fault takes MATCH=KIND[,NAME=VALUE]…, where MATCH is a stream ("crm.*"), a path or
-"METHOD /path", and KIND one of status, slow, truncate, cut, reset, lost, html, empty,
-malformed, gzip_bomb, drift, shuffle, stuck, module_off, redirect, field, poison, stale
-(extract/sandbox/fault.go describes them). While the sandbox runs, GET /_sandbox/stats
-returns what it has received, and POST /_sandbox/faults replaces these faults.
+--fault takes MATCH=KIND[,NAME=VALUE]…. MATCH is a stream ("crm.*"), a path or "METHOD /path".
+These are the kinds, which extract/sandbox/fault.go describes:
+  status, slow, truncate, cut, reset, lost, html, empty, malformed, gzip_bomb,
+  drift, shuffle, stuck, module_off, redirect, field, poison, stale
+While the sandbox runs, GET /_sandbox/stats returns what it has received, and
+POST /_sandbox/faults replaces these faults.
 
 --faults also serves lists that page or fail as those of other APIs do. It takes "all",
 names, or a JSON file that describes a list. Each list is at /lists/NAME, for a stream of
