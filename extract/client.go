@@ -106,7 +106,7 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Settle sets a function that completes streams with what is known of their answers. The client
+// Settle sets a function that completes streams with what earlier runs found out about them. The client
 // applies it to the parents that it reads only for their children. Call Settle before the first
 // pass. The function may be called from many goroutines during any pass.
 func (c *Client) Settle(settle func(schemas.Stream) schemas.Stream) {
@@ -180,7 +180,7 @@ func (c *Client) Pages(ctx context.Context, s schemas.Stream, from state.Cursor)
 }
 
 // PagesOf is [Client.Pages] for some of the parents of a child stream. It requests only the parents
-// for which the function selects returns true; nil selects all. The second argument of that
+// for which the argument selects, a function, returns true; nil means all. The second argument of that
 // function is the number of all parents. The function is not used if s is itself the parent of
 // streams in this run, because they need all of its records.
 func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Cursor, selects func(p Parent, count int) bool) iter.Seq2[Page, error] {

@@ -16,9 +16,10 @@ import (
 // one. The cursor stores it. The edge of a pass is the time up to which it has read the changes.
 //
 // A list changes while it is read: a changed record moves to another page, and another record may
-// slip from one page to the next. So the edge of a pass of several pages is not settled yet: the
-// next pass begins at the edge of the pass before, and only the pass after that begins at this
-// edge. A change is lost only if two passes miss it, and then the next whole pass finds it.
+// slip from one page to the next. So if pass 2 has several pages, its edge is not settled yet:
+// pass 3 begins again at the edge of pass 1, and pass 4 at the edge of pass 2 or a later one. Only
+// the edge of a first pass is settled at once, because there is no earlier edge. A later change is
+// lost only if two passes miss it. The next whole pass finds a change that was missed.
 type recall struct {
 	By        string    `json:"by,omitempty"`        // identifies the bounds: field and parameter
 	Since     time.Time `json:"since,omitzero"`      // the request leaves out records changed before this time

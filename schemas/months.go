@@ -34,7 +34,7 @@ func (m Months) Every() time.Duration { return Incremental{Full: m.Full}.Every()
 // what is requested.
 type Range struct {
 	// From and Until bound the range. Until is exclusive, and the zero time means no end. A list by months is
-	// requested for the months that overlap the range, any other list for the records last changed in the range.
+	// requested for the months that overlap the range, any other list for the records last changed in the range, or since From if the source accepts no end.
 	From, Until time.Time
 
 	Whole bool // the whole list, regardless of earlier readings

@@ -84,7 +84,7 @@ func newEdition(c *catalog, t parquet.TableFiles, of parquet.Commit) (*edition, 
 	return e, all
 }
 
-// nextEdition returns the metadata that follows base, which is at the location at.
+// nextEdition returns the metadata that follows base. The argument at is the location of base.
 func nextEdition(t parquet.TableFiles, of parquet.Commit, at string, base table.Metadata) (*edition, error) {
 	b, err := table.MetadataBuilderFromBase(base, at)
 	if err != nil {

@@ -59,8 +59,8 @@ func explainWideRow(err error) error {
 }
 
 // passing lists the codes, or their first digits, of errors whose causes pass without help: too many connections, a
-// server that stops or starts, a conflict with another transaction, a lock timeout, or a table that another session is
-// creating.
+// server that stops or starts, a lost connection, a conflict with another transaction, a timeout of a lock, a session
+// or a transaction, or a change that another session makes to the same table. For the last, see transient.
 var passing = []string{
 	"53300", "57P01", "57P02", "57P03", "57P05", "40001", "40P01", codeLockTimeout, "08", "25P03", "25P04", codeInternal,
 }

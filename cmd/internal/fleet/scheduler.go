@@ -33,7 +33,7 @@ type runningJob struct {
 	judged      bool // already counted in share
 }
 
-// Parameters of the moving share of jobs whose source answers.
+// Parameters of scheduler.share, a moving average.
 const (
 	lately     = 16       // number of recent jobs that determine the share
 	leastShare = 1. / 16. // above 0, so that each job uses some of the width

@@ -133,7 +133,7 @@ func (m *model) Sample(ctx context.Context, s schemas.Stream) (extract.Page, err
 	return extract.Page{}, nil
 }
 
-func (m *model) Present(ctx context.Context, s schemas.Stream, values map[string][]byte) (bool, int, error) {
+func (m *model) RecordExists(ctx context.Context, s schemas.Stream, values map[string][]byte) (bool, int, error) {
 	r, n, err := m.Record(ctx, s, values)
 	return r != nil, n, err
 }

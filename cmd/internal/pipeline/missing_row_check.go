@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -25,6 +26,14 @@ type RecordSource interface {
 	// Anything else is an error.
 	RecordExists(ctx context.Context, s schemas.Stream, values map[string][]byte) (present bool, requests int, err error)
 }
+
+// The client implements the optional interfaces. They are found at run time, so a method with another name would
+// go unnoticed.
+var (
+	_ RecordSource    = (*extract.Client)(nil)
+	_ PassListener    = (*extract.Client)(nil)
+	_ StreamCompleter = (*extract.Client)(nil)
+)
 
 // Limits of one pass's requests for missing records. // Invariant 15
 const (

@@ -28,7 +28,7 @@ type askable struct {
 	asked []int
 }
 
-func (a *askable) Present(_ context.Context, _ schemas.Stream, values map[string][]byte) (bool, int, error) {
+func (a *askable) RecordExists(_ context.Context, _ schemas.Stream, values map[string][]byte) (bool, int, error) {
 	id, err := strconv.Atoi(string(values["id"]))
 	if err != nil {
 		return false, 0, err

@@ -124,8 +124,8 @@ func (g *Guard) Holds(id Identity) (Identity, bool) {
 }
 
 // Check returns the identity of the token text. Its error is [ErrWrong] or [ErrLimited]. After too many wrong
-// tokens it compares no token for a while, not even a correct one; otherwise an attacker could go on
-// guessing.
+// tokens from a client, or from all unknown clients together, it compares none of their tokens for a while, not
+// even a correct one; otherwise an attacker could go on guessing.
 func (g *Guard) Check(r *http.Request, text string) (Identity, error) {
 	now := g.Now()
 	var id Identity
@@ -155,7 +155,7 @@ func (g *Guard) find(text string) (found Identity, ok bool) {
 	return found, ok
 }
 
-// logEvery is how often at most the log reports refused tokens that were not compared.
+// logEvery is the shortest time between two log lines about refused tokens that were not compared.
 const logEvery = time.Minute
 
 // refused reports a refused token. Each wrong token that was compared has a line in the log; the limit
