@@ -76,10 +76,10 @@ func (h history) evidence(rows []row) (edited, other row) {
 	return nil, nil
 }
 
-// edited finds two records, of which the first was created earlier and changed later than the
-// second. So the first was edited and is not new. Of several such pairs, it returns the one whose
-// first record has the latest change. bound is a time between the two changes, as close to the
-// later one as the format allows.
+// edited finds two records, edited and other. The first was created earlier and changed later than
+// the second, so it was edited and is not new. If there are several such pairs, the function returns
+// the pair whose first record has the latest change. bound is a time between the two changes, as
+// close to the later one as the format allows.
 func (h history) edited(rows []row) (edited, other row, bound time.Time) {
 	byChange := slices.Clone(rows)
 	slices.SortStableFunc(byChange, func(a, b row) int {

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Gap is a part of a list that could not be read. It is a run of records, one of which breaks the
-// code that writes the answer. In a fan-out it may also be one or several parents.
+// Gap is a part of a list that could not be read. It is a run of records with one that the server
+// cannot write. In a fan-out it may also be one or several parents.
 type Gap struct {
 	At      string `json:"at"`               // the page that failed; of a fan-out, the parent
 	First   int64  `json:"from"`             // index of the first record or parent, from 0

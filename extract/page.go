@@ -105,7 +105,7 @@ const (
 	RuleEmptyPage = "empty_page" // the page after the end is empty, or the server refuses it
 	RuleRepeat    = "repeat"     // the page after the end repeats an earlier page
 	RuleParents   = "parents"    // all parents were requested, and each list reached its own end
-	RuleSingle    = "single"     // the stream is one object by definition
+	RuleSingle    = "single"     // the stream is one object, not a list
 	RuleWindows   = "windows"    // all time windows were requested, and each list reached its own end
 	RuleOlder     = "older"      // in an incremental run: all records of a page were changed before the edge
 )

@@ -79,8 +79,8 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 	return false, nil
 }
 
-// everything returns the parameters of which a paged list must use at least one. Names without
-// brackets are for one request, names with brackets for another. The page size is one more than the
+// everything returns all paging parameters. A paged list must use at least one of them. Names
+// without brackets are for one request, names with brackets for another. The page size is one more than the
 // number of records on the first page, so that a server that uses it starts the second page at
 // another record.
 func (p *pagerProbe) everything() []string {

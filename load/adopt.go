@@ -37,10 +37,10 @@ func ExistingTables[O any](made map[string]schemas.Table, live map[string]O) []s
 	return out
 }
 
-// ErrIfTaken returns an error if a column that the plan adds needs the name of a column that penstock did not make. For
+// CheckNewColumns returns an error if a column that the plan adds needs the name of a column that penstock did not make. For
 // the name of a planned column, the function theirs returns the name of such a column, or "" if there is none.
 // Invariant 16
-func ErrIfTaken(p Plan, theirs func(column string) string) error {
+func CheckNewColumns(p Plan, theirs func(column string) string) error {
 	if p.Create {
 		return nil
 	}

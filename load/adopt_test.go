@@ -66,10 +66,10 @@ func TestAccept(t *testing.T) {
 
 func TestVacant(t *testing.T) {
 	p := Plan{Table: schemas.Table{Name: "leads"}, Add: []arrow.Field{schemas.Field("a", schemas.Text, "/a"), schemas.Field("b", schemas.Text, "/b")}}
-	require.NoError(t, ErrIfTaken(p, func(string) string { return "" }))
-	err := ErrIfTaken(p, func(column string) string { return map[string]string{"b": "B"}[column] })
+	require.NoError(t, CheckNewColumns(p, func(string) string { return "" }))
+	err := CheckNewColumns(p, func(column string) string { return map[string]string{"b": "B"}[column] })
 	require.ErrorIs(t, err, ErrForeignChange)
 	require.ErrorContains(t, err, `column "B" was not made by penstock, and takes the name needed for /b`)
 	p.Create = true
-	require.NoError(t, ErrIfTaken(p, func(column string) string { return column }))
+	require.NoError(t, CheckNewColumns(p, func(column string) string { return column }))
 }

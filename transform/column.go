@@ -319,14 +319,15 @@ func (c *column) truncate(row int) {
 	c.n = row
 }
 
-// bytes returns how many bytes the stored values take.
+// bytes returns how many bytes the stored values take. The elements of lists count with what a destination takes for
+// them, because an empty text in a list has only three bytes in the page.
 func (c *column) bytes() int64 {
 	if c.kind <= kindStale {
 		return 0
 	}
 	size := c.n*c.kind.width() + c.used
 	if c.elem != nil {
-		return int64(size) + c.elem.bytes()
+		return int64(size) + c.elem.bytes() + int64(c.items)*elementBytes
 	}
 	return int64(size)
 }

@@ -12,6 +12,7 @@ const (
 	maxColumnBytes = 128 << 20 // size of the columns that one record may take
 	measuredRows   = 256       // rows between two measurements
 	childRowBytes  = 40        // about what penstock's own columns take per row of a child table
+	elementBytes   = 24        // about what a destination takes per element of a list, besides the element's value
 )
 
 // capacity has the limits for the columns of a mapper.

@@ -101,7 +101,7 @@ type sharedPart struct {
 // Close closes the destination.
 func (s *sharedPart) Close() error { return s.whole.Close() }
 
-// Pooled returns the destination of which this is a part.
+// Pooled returns the whole destination, from which this part was taken.
 func (s *sharedPart) Pooled() load.Destination { return s.whole }
 
 // openPart opens the part of a source in a destination.

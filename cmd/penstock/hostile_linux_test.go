@@ -102,6 +102,11 @@ func TestHostileAnswersTakeBoundedMemory(t *testing.T) {
 				return "[" + joined(4_900, `{"id":%d,"a":[`+strings.Repeat(`{"x":1},`, 199)+`{"x":1}]}`) + "]"
 			},
 			"SELECT count(*), (SELECT count(*) FROM h_x__a) FROM h_x", "4900,980000"},
+		"3,600,000 empty texts in lists": {
+			func() string {
+				return "[" + joined(4, `{"id":%d,"a":[`+strings.Repeat(`"",`, 900_000-1)+`""]}`) + "]"
+			},
+			"SELECT count(*), sum(len(a))::BIGINT FROM h_x", "4,3600000"},
 		"800,000 groups of one record": {
 			func() string { return `{"data":{` + joined(800_000, `"g%d":[{"id":%[1]d}]`) + "}}" },
 			"SELECT count(*), count(DISTINCT id), count(DISTINCT _context__key) FROM h_x", "800000,800000,800000"},

@@ -61,7 +61,7 @@ func broken(root, child string) string {
 		SELECT 1 FROM %s p WHERE p.id = c._penstock_parent AND p._penstock_hash = c._penstock_hash))`, keys, child, root)
 }
 
-// glancer runs single statements, each of which sees one snapshot. name returns how a statement names a table
+// glancer runs single statements. Each statement sees one snapshot. The function name returns how a statement names a table
 // that belongs to a root table; "" if the table does not exist yet.
 type glancer func(name func(root, table string) string, ask func(query string, to ...any) error) (rows int64, err error)
 

@@ -91,7 +91,7 @@ func (s *Server) Flood(ctx context.Context, f Flood) (FloodReport, error) {
 	}
 	speakers := s.floodTables(f.Match)
 	if len(speakers) == 0 {
-		return FloodReport{}, fmt.Errorf("flood: no module matches %q", f.Match)
+		return FloodReport{}, fmt.Errorf("flood: no module with records matches %q", f.Match)
 	}
 	random := rand.New(rand.NewPCG(s.options.Seed, 17))
 	var report FloodReport

@@ -146,7 +146,7 @@ func (c *catalog) userColumns(t schemas.Table) []string {
 // Like DuckDB, it ignores case in names.
 // Invariant 16
 func (c *catalog) checkNames(p load.Plan) error {
-	return load.ErrIfTaken(p, func(column string) string {
+	return load.CheckNewColumns(p, func(column string) string {
 		for name := range c.live[p.Table.Name].types {
 			if strings.EqualFold(name, column) {
 				return name

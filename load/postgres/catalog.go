@@ -241,7 +241,7 @@ func kindName(kind string) string {
 // checkNames returns an error if a column that the plan adds needs the name of a column that penstock did not make.
 // Invariant 16
 func (c *catalog) checkNames(p load.Plan) error {
-	return load.ErrIfTaken(p, func(column string) string {
+	return load.CheckNewColumns(p, func(column string) string {
 		if _, taken := c.live[p.Table.Name].types[column]; taken {
 			return column
 		}

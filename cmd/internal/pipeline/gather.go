@@ -111,7 +111,7 @@ const (
 
 // mapPage maps the page's records into batches, part by part. // Invariants 6 and 15
 func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
-	before, rejects := p.group.size, len(p.group.rejects)
+	before, rejects := p.size(), len(p.group.rejects)
 	p.inPage = true
 	defer func() { p.inPage = false }()
 	for full, err := range appendPage(p.mapper, page) {
@@ -126,19 +126,32 @@ func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
 				return err
 			}
 		}
-		if len(p.group.rejects)-rejects > mostRejects {
-			return fmt.Errorf("%s: map page %d: more than %d of its records and values fit no column; set a smaller page size (pagination.limit of the stream)", p.stream.Name, p.total.pages+1, mostRejects)
-		}
-		size := p.group.size
-		if size.rows-before.rows > mostRows {
-			return fmt.Errorf("%s: map page %d: more than %d rows; set a smaller page size (pagination.limit of the stream)", p.stream.Name, p.total.pages+1, mostRows)
-		}
-		if size.bytes-before.bytes > mostMapped || size.cells-before.cells > mostCells {
-			return fmt.Errorf("%s: map page %d: its rows take more than %d MB or %d million cells in columns; set a smaller page size (pagination.limit of the stream) or, if most columns of its rows are empty, a lower max_columns, which keeps more of each record in %s", p.stream.Name, p.total.pages+1, mostMapped>>20, mostCells>>20, schemas.ColRest)
+		if err := tooLarge(before, p.size(), len(p.group.rejects)-rejects); err != nil {
+			return fmt.Errorf("%s: map page %d: %w", p.stream.Name, p.total.pages+1, err)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+	}
+	return nil
+}
+
+// size returns the size of the group's batches and of the columns that are not in a batch yet.
+func (p *pass) size() groupSize {
+	size := p.group.size
+	size.bytes += p.mapper.Bytes()
+	return size
+}
+
+// tooLarge returns an error if a page is larger than its limits. The group had the size before when the page began.
+func tooLarge(before, now groupSize, rejects int) error {
+	switch {
+	case rejects > mostRejects:
+		return fmt.Errorf("more than %d of its records and values fit no column; set a smaller page size (pagination.limit of the stream)", mostRejects)
+	case now.rows-before.rows > mostRows:
+		return fmt.Errorf("more than %d rows; set a smaller page size (pagination.limit of the stream)", mostRows)
+	case now.bytes-before.bytes > mostMapped || now.cells-before.cells > mostCells:
+		return fmt.Errorf("its rows take more than %d MB or %d million cells in columns; set a smaller page size (pagination.limit of the stream) or, if most columns of its rows are empty, a lower max_columns, which keeps more of each record in %s", mostMapped>>20, mostCells>>20, schemas.ColRest)
 	}
 	return nil
 }

@@ -80,6 +80,27 @@ func TestPageOfTooManyRows(t *testing.T) {
 	require.Empty(t, r.memory.Rows("x_things"))
 }
 
+// A page with more elements of lists than a destination stores in bounded memory ends the stream and leaves nothing.
+// Invariant 6
+func TestPageOfTooManyElements(t *testing.T) {
+	page := func(elements int) string {
+		list := `""` + strings.Repeat(`,""`, elements/4-1)
+		return fmt.Sprintf(`[{"id":1,"a":[%[1]s]},{"id":2,"a":[%[1]s]},{"id":3,"a":[%[1]s]},{"id":4,"a":[%[1]s]}]`, list)
+	}
+	var body string
+	r := newReader(t)
+	r.begin(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) })
+	body = page(5_000_000)
+	s := r.inSmallBatches(t)
+	require.ErrorContains(t, s.Err, "its rows take more than 112 MB")
+	require.Empty(t, r.memory.Rows("x_things"))
+
+	body = page(2_000_000)
+	s = r.inSmallBatches(t)
+	require.Equal(t, StatusComplete, s.Status, "%v", s.Err)
+	require.Equal(t, 4, r.live())
+}
+
 // A page whose rows take more memory in columns than allowed ends the stream and leaves nothing. With a lower
 // limit of columns it is loaded. // Invariants 6 and 11
 func TestPageOfTooManyColumns(t *testing.T) {

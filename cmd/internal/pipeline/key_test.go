@@ -129,7 +129,7 @@ func endpoint(name, method, path string, key ...string) schemas.Stream {
 	}
 }
 
-// own turns s into a stream of which a user has configured only the path.
+// own turns s into a stream for which a user has configured only the path.
 func own(s schemas.Stream) schemas.Stream {
 	s.Stated = map[string]string{"path": schemas.StatedConfigured}
 	return s

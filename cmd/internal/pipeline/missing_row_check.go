@@ -45,7 +45,7 @@ const (
 // missingRowCheck requests single records that a pass did not contain. If the list does not prove that a record is
 // gone, the record's own address may show it. The destinations of a pass share one missingRowCheck.
 type missingRowCheck struct {
-	asker  RecordSource
+	source RecordSource
 	detail schemas.Stream
 	param  string
 
@@ -66,12 +66,12 @@ const (
 
 // newMissingRowCheck returns the check for a pass over s; nil if single records of s cannot be requested.
 func (r *run) newMissingRowCheck(s schemas.Stream) *missingRowCheck {
-	asker, ok := r.Source.(RecordSource)
+	source, ok := r.Source.(RecordSource)
 	detail, found := detailOf(s, r.Catalogue)
 	if !ok || !found {
 		return nil
 	}
-	return &missingRowCheck{asker: asker, detail: detail, param: detail.Params[0].Name, answers: map[string]answer{}}
+	return &missingRowCheck{source: source, detail: detail, param: detail.Params[0].Name, answers: map[string]answer{}}
 }
 
 // plainlyKeyed reports whether a stream's key is one column that the table stores unchanged.
@@ -122,7 +122,7 @@ func (q *missingRowCheck) findsControl(ctx context.Context, control string) bool
 		q.note = "the pass had no record to test " + q.detail.Name + " with"
 		return false
 	}
-	there, n, err := q.asker.RecordExists(ctx, q.detail, q.values(control))
+	there, n, err := q.source.RecordExists(ctx, q.detail, q.values(control))
 	q.requests += n
 	if err == nil && !there {
 		err = errors.New("it does not find a record that is in the list")
@@ -144,7 +144,7 @@ func (q *missingRowCheck) all(ctx context.Context, keys []string) []answer {
 			if ctx.Err() != nil {
 				return nil
 			}
-			there, n, err := q.asker.RecordExists(ctx, q.detail, q.values(k))
+			there, n, err := q.source.RecordExists(ctx, q.detail, q.values(k))
 			counts[i] = n
 			switch e, ok := errors.AsType[*wire.Error](err); {
 			case err == nil && there:

@@ -92,8 +92,8 @@ type stream struct {
 	to *http.ResponseController
 }
 
-// notes sends updates, of which the first has number from + 1. Of several equal updates it sends only the
-// last.
+// notes sends updates. The first one has the number from + 1. If several updates are equal, notes sends only the
+// last of them.
 func (s *stream) notes(from uint64, notes []Update) error {
 	latest := map[Update]int{}
 	for i, n := range notes {

@@ -34,7 +34,7 @@ type snapshot struct {
 	place   DestinationPart
 	runs    []board.Run // one per run, with the sums of its sources
 	streams map[state.Key]*board.Stream
-	left    map[string]bool     // sources of which some streams are not in memory, because there are too many
+	left    map[string]bool     // sources with streams that are not in memory, because there are too many
 	last    map[state.Key]ended // outcome of the newest run that did not complete the stream
 	near    map[string]*proofs  // passes of the newest runs, by run
 	rejects []board.Reject
