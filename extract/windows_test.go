@@ -100,6 +100,13 @@ func (c *calendar) shows(at time.Time, month bool, window [2]string) bool {
 	return !ok || local.Before(until) || c.highInclusive && local.Equal(until)
 }
 
+// change changes the calendar while a request that was sent ahead may still be answered.
+func (c *calendar) change(set func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	set()
+}
+
 func (c *calendar) windows() [][2]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,7 +221,7 @@ func TestMonths(t *testing.T) {
 	require.False(t, r.end.Partial)
 	end := r.cursors[len(r.cursors)-1]
 
-	c.requests = nil
+	c.change(func() { c.requests = nil })
 	r, err = read(c.Client, c.stream, end)
 	require.NoError(t, err)
 	require.Equal(t, wanted(3), r.set())
@@ -235,7 +242,7 @@ func TestMonths(t *testing.T) {
 	require.Equal(t, wanted(7), r.set())
 
 	s.Range = schemas.Range{From: now.AddDate(0, -14, 0), Until: now.AddDate(0, -1, 0)}
-	c.requests = nil
+	c.change(func() { c.requests = nil })
 	r, err = read(c.Client, s, "")
 	require.NoError(t, err)
 	require.Equal(t, "3,4,5", r.set())
@@ -268,7 +275,7 @@ func TestWindowsAreResumed(t *testing.T) {
 			all := c.windows()
 			require.Len(t, all, 12)
 			for n, cursor := range whole.cursors[:len(whole.cursors)-1] {
-				c.requests = nil
+				c.change(func() { c.requests = nil })
 				rest, err := read(c.Client, c.stream, cursor)
 				require.NoError(t, err)
 				require.Len(t, rest.records, 12-n-1, "after window %d", n+1)
@@ -290,7 +297,7 @@ func TestWindowRefused(t *testing.T) {
 	require.Error(t, err)
 	require.Nil(t, r.end)
 	require.Equal(t, "1", r.ids())
-	c.fail = nil
+	c.change(func() { c.fail = nil })
 	rest, err := read(c.Client, c.stream, r.cursors[len(r.cursors)-1])
 	require.NoError(t, err)
 	require.Equal(t, "2", rest.ids())
