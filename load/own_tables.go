@@ -19,12 +19,12 @@ func IsInternal(table string) bool { return strings.HasPrefix(table, Prefix) }
 // Penstock's own tables, the same in every destination. The destination itself writes State and Changes; callers
 // write the others through [Tx].Write.
 var (
-	// State holds the cursor of each stream; Commit moves it.
+	// State holds the cursor of each stream. A commit stores the cursor together with the rows that it covers.
 	State = own("state", []string{"pipeline", "stream"},
 		text("pipeline"), text("stream"), text("cursor"), integer("sequence"), instant("updated_at"))
 
-	// Changes holds every change made to a table, with time and reason. From its rows, a destination knows which
-	// columns penstock made and which source fields they hold.
+	// Changes holds every change made to a table, with time and reason. Its rows show which columns penstock has
+	// created, and from which field of the source each column is filled.
 	Changes = own("schema", nil,
 		instant("at"), text("run"), text("table"), text("column"), text("source"),
 		text("action"), text("from_type"), text("to_type"), text("reason"))
@@ -34,25 +34,27 @@ var (
 		text("run"), text("pipeline"), instant("started_at"), instant("ended_at"),
 		text("status"), document("counts"), text("error"))
 
-	// Certificates holds what each pass could prove about its completeness.
+	// Certificates holds one row for each pass of a stream: its verdict, the facts behind the verdict (witnesses), and
+	// numbers of records, pages and requests.
 	Certificates = own("certificates", nil,
 		text("run"), text("pipeline"), text("stream"), instant("at"), text("verdict"), document("witnesses"),
 		integer("fetched"), integer("distinct"), integer("written"), integer("unchanged"),
 		integer("deduplicated"), integer("rejected"), integer("deleted"), integer("pages"), integer("requests"))
 
-	// Rejects holds one row for each record or value that no column can hold or that a contract keeps out. A later pass
-	// that finds the same reject replaces its row. The column record_id is the record's key as JSON, or a hash of its
-	// content if it has no usable key. The columns run, pass (1, or 2 for a second reading in one run) and ordinal are
-	// those of the last pass that found the reject, and stage names the step that refused the record or value. A later
-	// pass that can store the value sets resolved_at. If a person accepts the loss, accepted_at is set.
+	// Rejects holds one row for each record or value that no column can hold or that a contract keeps out. The column
+	// record_id is the record's key as JSON, or a hash of the record if it has no usable key. A later pass that finds
+	// the same reject replaces the row: run, pass (1, or 2 for a second reading in one run) and ordinal belong to the
+	// last pass that found the reject. The column stage names the step that refused the record or value. The column
+	// resolved_at is the time when a later pass stored the record or value, and accepted_at the time when a person
+	// accepted the loss.
 	Rejects = own("rejects", []string{"pipeline", "stream", "record_id", "pointer"},
 		text("run"), text("pipeline"), text("stream"), integer("pass"), integer("ordinal"), text("pointer"), instant("at"),
 		text("key"), text("wanted"), text("raw"), text("reason"), flag("record"), instant("resolved_at"),
 		text("record_id"), text("stage"), instant("accepted_at"))
 
-	// RowChanges holds what runs did to the rows of root tables. Only passes with [Pass].Log write it. The column
-	// action is insert, update, delete or revive, key is a JSON array of the key's values, and before and after hold
-	// the row's columns without penstock's own.
+	// RowChanges holds the changes that runs made to rows of root tables, for pipelines and streams with changes: true.
+	// The column action is insert, update, delete or revive. The column key is a JSON array of the key's values. The
+	// columns before and after have the row's columns as a JSON object, without penstock's own columns.
 	RowChanges = own("changes", nil,
 		text("run"), text("pipeline"), text("stream"), text("table"), instant("at"),
 		text("action"), text("key"), document("before"), document("after"))
@@ -69,9 +71,9 @@ var (
 		text("pipeline"), text("stream"), text("parent"), integer("print"), text("run"), instant("at"))
 
 	// Events holds every verified webhook event of a source once, as received. The column state is mapped if the
-	// event belongs to streams, which the column streams lists as a JSON array. It is conflict if another event with
-	// the same id has a different body, else unmapped. A body that is not text is stored in base64, which the column
-	// encoding shows.
+	// event belongs to streams, which the column streams lists as a JSON array. The state is conflict if another event
+	// with the same id has a different body, else unmapped. A body that is not text is stored in base64; the column
+	// encoding then says so.
 	Events = own("events", nil,
 		text("source"), integer("ordinal"), text("id"), text("type"), instant("received_at"), text("scheme"),
 		text("state"), document("streams"), text("body"), text("encoding"))

@@ -34,7 +34,7 @@ var (
 	byStream   = param{name: "stream", kind: "string", tells: "Only items of this stream."}
 	byTable    = param{name: "table", kind: "string", tells: "Only items of this table."}
 	byStatus   = param{name: "status", kind: "string", tells: "Only items with this status."}
-	allRejects = param{name: "all", kind: "boolean", tells: "Include rejects that have been resolved."}
+	allRejects = param{name: "all", kind: "boolean", tells: "Include rejects that were stored later."}
 )
 
 func with(more ...param) []param { return append(more, paging...) }
@@ -86,7 +86,7 @@ func endpoints() []endpoint {
 			all, err := b.webhooks(r.Context())
 			return part(r, all), err
 		}},
-		{get, "/api/v1/rate", "Rate limit of each credential, and its use over time.", with(), items[Budget]{}, func(b *Board, r *http.Request) (any, error) {
+		{get, "/api/v1/rate", "Rate limit of each credential, and how much of the limit was used over time.", with(), items[Budget]{}, func(b *Board, r *http.Request) (any, error) {
 			all, err := b.Facts.Rate(r.Context())
 			return part(r, all), err
 		}},

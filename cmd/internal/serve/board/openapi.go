@@ -59,6 +59,11 @@ type describer struct {
 // placeholder matches a parameter in a path.
 var placeholder = regexp.MustCompile(`\{(\w+)\}`)
 
+// inPath has the descriptions of the parameters in paths.
+var inPath = map[string]string{
+	"pipeline": "Name of the pipeline.", "source": "Name of the source.", "stream": "Name of the stream, such as crm.leads.", "run": "Id of the run.",
+}
+
 func (d *describer) add(e endpoint) error {
 	content, err := d.content("application/json", e.shape)
 	if err != nil {
@@ -66,7 +71,7 @@ func (d *describer) add(e endpoint) error {
 	}
 	params := []any{}
 	for _, m := range placeholder.FindAllStringSubmatch(e.path, -1) {
-		params = append(params, map[string]any{"name": m[1], "in": "path", "required": true, "schema": map[string]any{"type": "string"}})
+		params = append(params, map[string]any{"name": m[1], "in": "path", "description": inPath[m[1]], "required": true, "schema": map[string]any{"type": "string"}})
 	}
 	for _, p := range e.query {
 		params = append(params, map[string]any{"name": p.name, "in": "query", "description": p.tells, "schema": map[string]any{"type": p.kind}})
@@ -112,9 +117,9 @@ func (d *describer) addEvents() error {
 		return err
 	}
 	d.put("GET", "/events", map[string]any{
-		"summary":     "Live updates: server-sent events named change, each an Update as JSON. An event named reset means that some were missed. Send Last-Event-ID to continue after that event.",
+		"summary":     "Live updates as server-sent events. An event named change has an Update as JSON. An event named reset means that events were missed. To continue after an event, send its id in Last-Event-ID.",
 		"operationId": "followEvents",
-		"parameters":  []any{map[string]any{"name": "Last-Event-ID", "in": "header", "schema": map[string]any{"type": "string"}}},
+		"parameters":  []any{map[string]any{"name": "Last-Event-ID", "in": "header", "description": "Id of the last event that was received.", "schema": map[string]any{"type": "string"}}},
 		"responses":   map[string]any{"200": map[string]any{"description": "An endless stream of events.", "content": content}, "default": d.fault},
 	})
 	return nil

@@ -45,7 +45,7 @@ var (
 	rateWaits  = describe("rate_wait_seconds", "Time until the next request may be sent; 0 if it may be sent now.", "source", "surface")
 	inboxBytes = describe("inbox_bytes", "Size of the events in the inbox.", "source")
 	inboxDead  = describe("inbox_dead_letters", "Dead letters in the inbox: events that could not be applied.", "source")
-	inboxAge   = describe("inbox_oldest_event_age_seconds", "Time since the delivery of the oldest event in the inbox; 0 if it is empty.", "source")
+	inboxAge   = describe("inbox_oldest_event_age_seconds", "Time since the delivery of the oldest event in the inbox; 0 if the inbox is empty.", "source")
 )
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
