@@ -23,11 +23,13 @@ func (a *app) backfillCmd() *cobra.Command {
 		Use:   "backfill [PIPELINE]",
 		Short: "read all of the past, or a range of it; can be resumed",
 		Long: `Reads all of the past, or a range of it. Without a range, every stream is read
-whole. With a range, only the records last changed in the range are read. Of a
-list kept by months, the months that the range touches are read. A backfill has
-its own cursor, so scheduled runs are not affected. Run the same command again to
-resume a stopped backfill. Finished streams are read again only with --again.
-A backfill deletes nothing.
+whole. With a range, only the records last changed in the range are read. A list
+by months is read for the months that overlap the range. Streams that cannot be
+read by range are skipped. A backfill has its own cursor, so scheduled runs are
+not affected. It deletes nothing.
+
+Run the same command again to resume a stopped backfill. Streams that a backfill
+has finished are read again only with --again.
 
 Dates are in UTC, and --to is exclusive. The range ends at the present if --to is
 missing or in the future, or if the source cannot filter by an end.`,
@@ -57,7 +59,7 @@ missing or in the future, or if the source cannot filter by an end.`,
 	}
 	fl := cmd.Flags()
 	fl.StringArrayVar(&f.streams, "stream", nil, "only streams that match a `pattern` as in pipelines.yaml; may be repeated")
-	fl.StringArrayVar(&f.sources, "source", nil, "only sources that match a `pattern`, of a pipeline over several sources; may be repeated")
+	fl.StringArrayVar(&f.sources, "source", nil, "only sources that match a `pattern`, if the pipeline reads several; may be repeated")
 	fl.StringVar(&from, "from", "", "start of the range: a `date` such as 2025-01-31, or a time such as 2025-01-31T10:00:00Z")
 	fl.StringVar(&to, "to", "", "end of the range, exclusive: a `date` or a time")
 	fl.BoolVar(&again, "again", false, "start over, even if this backfill was started or finished before")
@@ -114,7 +116,7 @@ func (a *app) skipUnranged(ctx context.Context, r *openedRun, named []string) er
 	})
 	for _, name := range left {
 		if slices.Contains(named, name) {
-			return usage(hintRange(name), "%s cannot be read by range: it has no filter by time of last change, and no list by months", name)
+			return usage(hintRange(name), "%s cannot be read by range: that needs a filter by time of last change or a list by months, no parent, and a mode other than replace", name)
 		}
 	}
 	if len(r.streams) == 0 {
@@ -141,8 +143,8 @@ func (r *openedRun) conventions(ctx context.Context) map[string]pipeline.Memory 
 	return nil
 }
 
-// canRange reports whether s can be read by range. A stream with `incremental: auto` may turn out to
-// have a filter: until its convention is known, canRange returns true for it.
+// canRange reports whether s can be read by range. Child streams and streams in mode replace cannot. For a
+// stream with `incremental: auto`, canRange returns true until a convention shows whether there is a filter.
 func canRange(s config.Stream, known map[string]pipeline.Memory) bool {
 	if s.Table.Mode == schemas.Replace || s.Parent != "" {
 		return false

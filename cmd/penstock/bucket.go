@@ -20,8 +20,8 @@ import (
 // inBucket reports whether a lake's path is in an object store.
 func inBucket(path string) bool { return strings.Contains(path, "://") }
 
-// bucketOptions sets the bucket and its credentials in o, and adds the options that only buckets have
-// to readers.
+// bucketOptions sets the bucket and its credentials in o. It adds the options that only buckets have to
+// the map readers. For gs: it may read the file that GOOGLE_APPLICATION_CREDENTIALS names.
 func bucketOptions(o *parquet.Options, d config.Destination, readers map[string]func(string) error) (err error) {
 	o.Bucket, o.Path = o.Path, ""
 	o.Store.AccessKey, o.Store.SecretKey = d.AccessKey.Reveal(), d.SecretKey.Reveal()
@@ -57,7 +57,7 @@ func absentLake(d config.Destination) error {
 	return absentFile(d)
 }
 
-// checkBucket checks that the key has the rights in the bucket that a commit needs.
+// checkBucket checks that the key has the rights that a commit needs in the bucket.
 func checkBucket(ctx context.Context, a *app, d config.Destination) error {
 	l, err := openParquet(ctx, a, d)
 	if err != nil {

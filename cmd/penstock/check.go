@@ -219,9 +219,9 @@ func (a *app) checkSignIns(ctx context.Context, c *config.Config, source string)
 	return all, broken
 }
 
-// simplest returns the stream to test a surface with: the cheapest stream of the surface. If the
-// pipeline reads only streams from it that the user has defined with a path, simplest returns the
-// cheapest of those, and own is true.
+// simplest returns the stream to test a surface with: the cheapest stream of the surface. If the user
+// has set the paths of all streams that the pipeline reads from the surface, simplest returns the cheapest
+// of these streams, and own is true. ok is false if there is no stream.
 func simplest(c *config.Config, p config.Pipeline, surface schemas.Surface) (s config.Stream, own, ok bool) {
 	all := c.Streams
 	carried, err := c.Select(p, nil)
@@ -260,8 +260,8 @@ func cheapest(all []config.Stream, surface schemas.Surface) (config.Stream, bool
 	return slices.MinFunc(able, func(a, b config.Stream) int { return cmp.Compare(rank(a), rank(b)) }), true
 }
 
-// probe reads the first page of a stream with short timeouts and few retries. base replaces the configured
-// base URL unless it is empty.
+// probe reads the first page of a stream with short timeouts and at most two attempts, and returns a
+// sentence for the user. base replaces the configured base URL, unless base is "".
 func (a *app) probe(ctx context.Context, c *config.Config, p config.Pipeline, s config.Stream, base string) (string, error) {
 	source, err := a.openSource(c, p, []config.Stream{s}, func(o *wire.Options) {
 		o.BaseURL = cmp.Or(base, o.BaseURL)

@@ -11,10 +11,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// secretTime limits how long the command of a ${cmd:…} may take.
+// secretTime limits how long the command of a ${cmd:…} reference may take.
 const secretTime = 30 * time.Second
 
-// printed returns what the command of a ${cmd:…} prints.
+// printed returns what the command of a ${cmd:…} reference prints.
 func (a *app) printed(argv []string) (string, error) {
 	if err := a.mayRun(argv[0]); err != nil {
 		return "", err

@@ -166,9 +166,10 @@ type sighting struct {
 	seen
 }
 
-// prefix checks that what is seen results from the first commits of a sync: of each stream, the first records
-// are as in last, and the others still as in before. Rows are deleted only when all records are as in last.
-// half is true if a stream has records of both kinds.
+// prefix checks that the tables result from the first commits of a sync. The argument before is what a reader saw
+// before the sync, the argument last what he sees after it. In each stream, the first records must be as in last,
+// and the other records as in before. Rows are deleted only when all records are as in last. half is true if a
+// stream has records of both kinds.
 func (now sighting) prefix(t *testing.T, order map[string][]string, before, last seen) (half bool) {
 	t.Helper()
 	for table, ids := range order {
@@ -181,7 +182,7 @@ func (now sighting) prefix(t *testing.T, order map[string][]string, before, last
 				require.Equal(t, want, is, "after %s: %s %s", now.after, table, id)
 			case sees && is == want:
 				done++
-				require.Zero(t, left, "after %s: %s %s is there, and not what is read before it", now.after, table, id)
+				require.Zero(t, left, "after %s: %s %s is in the table, and a record that is read earlier is not", now.after, table, id)
 			default:
 				left++
 				require.Equal(t, has, sees, "after %s: %s %s", now.after, table, id)
@@ -234,8 +235,8 @@ func TestCrashFullDisk(t *testing.T) {
 	})
 }
 
-// syncFull syncs with the space left. fits is false if that was not enough; then syncFull syncs again with
-// plenty.
+// syncFull syncs with the space that is left on the disk. fits is false if the space was not enough; then
+// syncFull syncs again with enough space.
 func (r *crashRig) syncFull(t *testing.T, d diskTarget, what string, all *[]sighting) (fits bool) {
 	t.Helper()
 	stop := r.reading(t)

@@ -56,7 +56,7 @@ func TestCrashChild(t *testing.T) {
 type crashRig struct {
 	*platform
 	other  string // a configuration that differs only in the state folder
-	source string // the source to sync; "" for all
+	source string // the source to sync; "" for all sources
 
 	looks, rows int64 // of readers: how often they looked, and how many rows they saw
 }
@@ -242,7 +242,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 						killed = r.killAt(t, kept, name, nth)
 					}
 					if !killed && nth == 1 && n > 2 {
-						t.Errorf("step %s was come by %d times, and then not once", name, n)
+						t.Errorf("a sync without a kill reached step %s %d times, and a sync to be killed did not reach it", name, n)
 					}
 				}
 			}

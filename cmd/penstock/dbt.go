@@ -26,7 +26,7 @@ type dbtSource struct {
 	Tables      []dbtTable   `yaml:"tables"`
 }
 
-// dbtMeta names, for dbt-duckdb, where the files of a lake are.
+// dbtMeta has the place of the files of a lake, in the form of dbt-duckdb.
 type dbtMeta struct {
 	ExternalLocation string `yaml:"external_location"`
 }

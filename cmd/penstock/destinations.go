@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// destinationKind is a kind of destination: the scheme of its URLs, how to open one, and what differs between
-// kinds beyond load's contract. A nil field means that the kind does not need or support it.
+// destinationKind is a kind of destination: the scheme of its URLs, how to open a destination, and what package
+// load does not define. A nil field means that the kind does not need or support it.
 type destinationKind struct {
 	scheme  string
 	missing string // why this build lacks it; "" if it has it
@@ -53,7 +53,8 @@ type memoryPlan struct {
 	rows   int   // number of rows wanted in one commit; one page more may be added
 }
 
-// with returns a plan that is large enough for r and for other. rows is that of r, or else of other.
+// with returns a plan that is large enough for r and for other. Its field rows is r.rows, or other.rows if r.rows
+// is 0.
 func (r memoryPlan) with(other memoryPlan) memoryPlan {
 	return memoryPlan{heap: max(r.heap, other.heap), budget: max(r.budget, other.budget), group: max(r.group, other.group), rows: cmp.Or(r.rows, other.rows)}
 }
@@ -64,7 +65,8 @@ type querier interface {
 	Close() error
 }
 
-// destinationKinds lists the kinds of destinations. A new kind is a folder under load and a line here.
+// destinationKinds lists the kinds of destinations. A new kind needs a folder under load, a file like duckdb.go, and
+// a line here.
 func destinationKinds() []destinationKind {
 	return []destinationKind{
 		duckdbKind(),

@@ -23,9 +23,9 @@ func (a *app) runsDiffCmd() *cobra.Command {
 		Use:   "diff A B --table T",
 		Short: "show how a table's rows changed between two runs",
 		Long: `Shows how a table's rows changed from the end of run A to the end of run B: the
-rows inserted and deleted, and the changed columns of rows updated. It shows the net
+inserted and deleted rows, and the changed columns of updated rows. It shows the net
 effect: a value that changed and changed back is left out. Changes are logged only
-if the pipeline has changes: true.`,
+if the pipeline or the stream has changes: true.`,
 		Example: "  penstock runs diff co6bjmfsd81u co6bjogeiftv --table sales_invoices",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

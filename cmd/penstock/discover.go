@@ -35,9 +35,9 @@ paging and the filters. It sends a bounded number of read requests per stream an
 prints the results. A line with + is evidence, a line with - is a rejected
 hypothesis. What is learned about a stream is stored for later runs, in the
 destinations of the pipelines that contain the stream. Without a name, discover
-probes the streams about which nothing is stored.
+probes the streams about which nothing that still fits is stored.
 
-Exit codes: 0 it is known how to read every stream, 75 of some it is not.`,
+Exit codes: 0 every probed stream was learned, 75 some were not.`,
 		Example: `  penstock discover crm.leads 'sales.*'
   penstock discover --requests 100`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -139,8 +139,8 @@ func (d *discovery) pipeline(ctx context.Context, p config.Pipeline, streams []c
 	return pipeline.Remember(ctx, r.config(), found)
 }
 
-// open returns the streams to probe: the named ones, or else those for which a destination has no
-// convention that fits.
+// open returns the streams to probe: the named ones, or all with --all. Otherwise it returns the streams for
+// which some destination has no convention that fits, without child streams and streams of files.
 func (d *discovery) open(ctx context.Context, r *openedRun) ([]config.Stream, error) {
 	if d.flags.all || len(d.flags.streams) > 0 {
 		return r.streams, nil

@@ -19,25 +19,25 @@ var _ load.Destination = unavailable{}
 // Cursor returns why the destination could not be opened.
 func (d unavailable) Cursor(context.Context, state.Key) (state.Cursor, error) { return "", d.err }
 
-// Tables returns the same error.
+// Tables returns why the destination could not be opened.
 func (d unavailable) Tables(context.Context, string) ([]schemas.Table, error) { return nil, d.err }
 
-// Begin returns the same error.
+// Begin returns why the destination could not be opened.
 func (d unavailable) Begin(context.Context, state.Key, state.Cursor, load.Pass) (load.Tx, error) {
 	return nil, d.err
 }
 
-// Scan returns the same error.
+// Scan returns why the destination could not be opened.
 func (d unavailable) Scan(context.Context, string, []string, func(arrow.RecordBatch) error) error {
 	return d.err
 }
 
-// StreamState returns the same error.
+// StreamState returns why the destination could not be opened.
 func (d unavailable) StreamState(context.Context, state.Key, string) (load.StreamState, error) {
 	return load.StreamState{}, d.err
 }
 
-// Accept returns the same error.
+// Accept returns why the destination could not be opened.
 func (d unavailable) Accept(context.Context, string) ([]load.Change, error) { return nil, d.err }
 
 // Close does nothing.

@@ -59,8 +59,8 @@ func (f figure) ratios() []float64 {
 	return ratios
 }
 
-// missed is the verdict on a figure whose required ratio no pair reaches. If a pair reaches it, the median may
-// have missed it only by noise.
+// missed is the verdict on a figure if no pair of measurements reaches the required ratio. If only the median does
+// not reach the ratio, the reason may be noise.
 const missed = "MISSED"
 
 func (f figure) verdict() string {

@@ -107,8 +107,8 @@ func (r *eventFleet) deliver(ctx context.Context, n int, id string) {
 	}
 }
 
-// watch reads the names until stop is closed. back describes a name that was followed by an earlier one; it must
-// stay empty.
+// watch reads the names until stop is closed. If a later name was followed by an earlier name, back describes both;
+// otherwise back is "".
 func (r *eventFleet) watch(stop chan struct{}) (back string, err error) {
 	c, err := pgx.ConnectConfig(context.Background(), r.db.Config().Copy())
 	if err != nil {

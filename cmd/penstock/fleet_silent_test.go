@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Workspaces that hang give up the only slot of a worker, and then the additional slots, to a workspace that
-// answers. They are read once they answer. // Invariant 15
+// Workspaces that hang lose the only slot of a worker, and later the additional slots, so that a workspace that
+// answers is read. The others are read once they answer. // Invariant 15
 func TestFleetSilentSources(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for pauses")

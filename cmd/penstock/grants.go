@@ -46,8 +46,8 @@ func (s *signals) grants(ctx context.Context) serve.GrantsSeen {
 	return seen
 }
 
-// grantsOf returns the sign-ins of a configuration. If one cannot be read, its source is in Unread and the
-// others are still read.
+// grantsOf returns the sign-ins of a configuration. If a sign-in cannot be read, its source is in Unread, and
+// failed is the last such error. The other sign-ins are still read.
 func (a *app) grantsOf(ctx context.Context, c *config.Config) (seen serve.GrantsSeen, failed error) {
 	seen.At = a.stateOf(c).Now()
 	for _, src := range c.Sources {

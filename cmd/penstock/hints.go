@@ -9,7 +9,7 @@ import (
 
 // readOnHint returns the streams of a pipeline to read after an unverified delivery, by source. These
 // are the streams under `refresh` of the source's webhooks and their ancestors, parents before their
-// children. Sources without any are left out.
+// children. Sources without such streams are left out.
 func readOnHint(c *config.Config, p config.Pipeline) map[string][]string {
 	all := map[string][]string{}
 	for _, from := range p.From {

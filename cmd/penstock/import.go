@@ -48,8 +48,8 @@ reason.
 Without -o or --write the definitions go to stdout. With one of them they are
 merged into a file, where each stream has an "imported:" block. The next import
 replaces that block. Everything else in the file is yours: it takes precedence
-and is never changed. Streams whose
-operations are no longer in the description are reported and kept.`,
+and is never changed. Streams whose operations are no longer in the description
+are reported and kept.`,
 		Example: `  penstock import openapi platform.yaml
   penstock import openapi platform.yaml --write
   penstock import postman shop.json --base-url https://shop.example/api -o shop.yaml`,
@@ -216,8 +216,8 @@ func printJSON(w io.Writer, lines []importLine) error {
 	return nil
 }
 
-// existing returns the content of the file to merge into. It returns nothing if the file does not
-// exist yet and needed is false.
+// existing returns the content of the file to merge into. It returns nil if file is "", or if the file does
+// not exist yet and needed is false.
 func existing(file string, needed bool) ([]byte, error) {
 	if file == "" {
 		return nil, nil

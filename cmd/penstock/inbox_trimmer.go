@@ -28,7 +28,7 @@ type inboxTrimmer struct {
 	ended   bool
 }
 
-// newInboxTrimmer returns a trimmer that knows which pipelines read which source.
+// newInboxTrimmer returns a trimmer for the pipelines of c.
 func newInboxTrimmer(c *config.Config) *inboxTrimmer {
 	t := &inboxTrimmer{through: map[string]map[string]int64{}, trimmed: map[string]int64{}}
 	for _, p := range c.Pipelines {

@@ -135,7 +135,8 @@ func (c *conversation) credential(ctx context.Context, surface schemas.Surface, 
 	}
 }
 
-// tries checks the last answer and returns true if it works. Otherwise tries asks whether to keep it.
+// tries checks the last answer with the function look and prints the findings. It returns true if the answer
+// works, or if the user wants to keep the answer anyway.
 func (c *conversation) tries(ctx context.Context, look func(*config.Config) []finding) (bool, error) {
 	if c.noCheck {
 		return true, nil

@@ -154,8 +154,9 @@ func listedBy(ctx context.Context, argv []string) ([]config.Row, error) {
 	return rows, nil
 }
 
-// runProgram returns what a command prints on stdout, limit bytes at most. It uses no shell and provides
-// no input; stderr is that of penstock. If ctx ends, the command and its child processes are killed. // Invariant 15
+// runProgram returns what a command prints on stdout. It fails if this is more than limit bytes. It uses no
+// shell and provides no input; stderr is that of penstock. If ctx ends, the command is killed, on Unix with its
+// child processes. // Invariant 15
 func runProgram(ctx context.Context, argv []string, limit int) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	out := &bounded{limit: limit}
@@ -176,14 +177,14 @@ func runProgram(ctx context.Context, argv []string, limit int) ([]byte, error) {
 // commandGrace is how long a killed command may keep its output open.
 const commandGrace = 2e9
 
-// bounded buffers what is written to it, limit bytes at most.
+// bounded is a buffer of at most limit bytes.
 type bounded struct {
 	bytes.Buffer
 	limit int
 	over  bool
 }
 
-// Write fails once the limit is exceeded.
+// Write fails if the buffer would exceed its limit, and from then on.
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.over = b.over || b.Len()+len(p) > b.limit; b.over {
 		return 0, errors.New("too much output")

@@ -15,9 +15,10 @@ import (
 // events has the lock for moments, many times a minute.
 const lockWait = 3 * time.Second
 
-// lockPipeline prevents a second process on this machine from running the same pipeline until the
-// lease is released. Against a process on another machine, the destination itself refuses a second commit. The key is that of
-// a pipeline, or of one of its sources: see [config.Pipeline.Key]. Invariant 13
+// lockPipeline prevents other processes with the same state from running the pipeline until the lease is
+// released. If another process has the pipeline, lockPipeline waits up to lockWait and then returns
+// state.ErrLocked. Against processes with another state, the destination itself refuses a second commit. The key
+// is that of a pipeline, or of one of its sources: see [config.Pipeline.Key]. Invariant 13
 func lockPipeline(ctx context.Context, s state.Store, key string) (lease state.Lease, err error) {
 	name, source, _ := strings.Cut(key, "@")
 	l, err := s.Lease(ctx, name, source, lockWait)
@@ -49,8 +50,8 @@ func leased(ctx context.Context, l state.Lease) (context.Context, context.Cancel
 }
 
 // pipelineLocks are the locks of the pipelines that a daemon works on. A run and the webhook events of
-// a pipeline share its lock, because they are under way at the same time. Further locks, one
-// per stream, keep the two from committing at the same time: see turnsOf.
+// a pipeline share its lock, because they are under way at the same time. Further locks, one per stream,
+// keep the run and the events from committing to a stream at the same time: see turnsOf.
 //
 // It is safe for concurrent use. A nil *pipelineLocks shares nothing.
 type pipelineLocks struct {
@@ -115,8 +116,8 @@ func (h *pipelineLocks) of(name string) *heldLock {
 	return h.locks[name]
 }
 
-// turnsOf returns the locks that keep a run and the webhook events of a pipeline apart. It returns nil
-// outside a daemon, because only a daemon applies events.
+// turnsOf returns the locks that keep a run and the webhook events of a pipeline from committing to a stream
+// at the same time. It returns nil if h is nil, because then this process makes only one run.
 func (h *pipelineLocks) turnsOf(name string) *pipeline.StreamLocks {
 	if h == nil {
 		return nil

@@ -33,16 +33,18 @@ func (a *app) loginCmd() *cobra.Command {
 		Use:   "login [SOURCE [SURFACE]]",
 		Short: "sign in to a source in the browser, and store the tokens",
 		Long: `Signs in to a source with oauth in the browser, by authorization code with PKCE. It
-requests only the scopes that the pipelines' streams need. The tokens are stored in the
-state folder or in the keyring, and later reads of the source renew them.
+requests the scopes in the configuration, or else only those that the pipelines' streams
+need. The tokens are stored with the state or in the keyring, and later reads of the
+source renew them.
 
 On a machine without a browser, use --device: it shows a code to enter in a browser on
-another machine, if the server supports device codes. Or use --paste: open the address on
-any machine, sign in, and paste the address that the browser ends on, even if its page
-cannot be shown.
+another machine, if the server supports device codes. Or use --paste: open the printed
+address on any machine, sign in, and paste the address of the last page, even if the
+browser cannot show that page.
 
-If the source has auth: {login: …}, it signs in at once with e-mail and password. A run
-does so only when it must, because each sign-in revokes all other tokens of the user.`,
+If the source has auth: {login: …}, the command signs in at once with e-mail address and
+password. A run signs in only when it must, because each sign-in revokes all other tokens
+of the user.`,
 		Example: `  penstock login
   penstock login main v2 --device
   penstock login --status`,
@@ -69,7 +71,7 @@ does so only when it must, because each sign-in revokes all other tokens of the 
 		},
 	}
 	cmd.Flags().BoolVar(&f.noBrowser, "no-browser", false, "only print the address, to be opened in a browser on this machine")
-	cmd.Flags().BoolVar(&f.paste, "paste", false, "read the address that a browser on another machine ends on")
+	cmd.Flags().BoolVar(&f.paste, "paste", false, "read the address of the last page of the sign-in, from a browser on another machine")
 	cmd.Flags().BoolVar(&f.device, "device", false, "show a code to enter in a browser on another machine")
 	cmd.Flags().BoolVar(&f.status, "status", false, "print the stored sign-ins, and do not sign in")
 	return cmd

@@ -65,7 +65,7 @@ func (w *worlds) inHand(t *testing.T) (h memoryUse) {
 	return h
 }
 
-// ends discards what is written to it. It closes done when as many lines were written as left says.
+// ends discards what is written to it, and counts down its field left with each line. At 0 it closes done.
 type ends struct {
 	mu   sync.Mutex
 	left int

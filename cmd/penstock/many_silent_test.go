@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lineCount calls done when as many lines were written to it as left says.
+// lineCount counts down its field left with each line that is written to it. At 0 it calls done.
 type lineCount struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -88,8 +88,8 @@ type orderedSource struct {
 }
 
 // startOrder returns the sources that are not paused, in the order in which they start. Sources with
-// fewer failures in a row start first; among equals, those that were read the longest ago. So no
-// source waits for one that is known not to answer.
+// fewer failures in a row start first, so that no source waits for a source that did not answer before.
+// Of sources with equally many failures, the source that was read the longest ago starts first.
 func (m *multiSource) startOrder(ctx context.Context, sources []config.Ref) (turns []orderedSource, paused int, err error) {
 	stored, err := m.readSources(ctx, m.conf, m.pipeline.Name)
 	if err != nil {

@@ -120,7 +120,7 @@ func (w *worlds) truth(t *testing.T, name, stream string) map[string]int {
 	return all
 }
 
-// holds checks that the rows of each workspace are in the table, except for the workspaces in but.
+// holds checks that the rows of each workspace are in the table. It leaves out the workspaces in the argument but.
 func (w *worlds) holds(t *testing.T, table, stream string, but ...string) {
 	t.Helper()
 	got := w.ids(t, table)

@@ -57,7 +57,7 @@ func inColumn(n pipeline.Notice) string {
 	return ", column " + n.Column
 }
 
-// drift returns, by run and root table, the most severe drift since the run before.
+// drift returns, by run and root table, the reason of the most severe drift since the previous run.
 func drift(ctx context.Context, d load.Destination) (map[[2]string]string, error) {
 	all := map[[2]string]string{}
 	err := scan(ctx, d, load.Changes, func(r row) error {
@@ -74,7 +74,7 @@ func drift(ctx context.Context, d load.Destination) (map[[2]string]string, error
 	return all, err
 }
 
-// gravity returns the rank of a reason by the severity at its beginning.
+// gravity returns the rank of a reason, which begins with its severity.
 func gravity(reason string) int {
 	severity, _, _ := strings.Cut(reason, ":")
 	switch pipeline.Severity(severity) {

@@ -90,7 +90,7 @@ func readUpTo(path string, n int64) ([]byte, error) {
 // maxSecret is larger than any credential, private keys included.
 const maxSecret = 64 << 10
 
-// readSecret reads the file of a ${file:…}. It rejects a file that other users can read, unless a container
+// readSecret reads the file of a ${file:…} reference. It rejects a file that other users can read, unless a container
 // runtime has mounted it.
 func readSecret(path string) (string, error) {
 	info, err := os.Stat(path)

@@ -96,7 +96,7 @@ func (a *app) ownerOf(ctx context.Context, c *config.Config, note string) (o own
 }
 
 // checkHost returns an error for a destination that is a path on another host, because the same path
-// on this host is something else. // Invariant 13
+// on this host is another file or folder. // Invariant 13
 func (a *app) checkHost(ctx context.Context, c *config.Config, d config.Destination) error {
 	note := a.ownerNote(c, d)
 	if note == "" {

@@ -15,9 +15,12 @@ func (a *app) pathCmd() *cobra.Command {
 		Use:   "path TABLE",
 		Short: "print where a table is: the folder of its Parquet files, the DuckDB file, or the qualified name in Postgres",
 		Long: `Prints where a table is, for programs that read it without penstock: for DuckDB
-the file, for Postgres the qualified name, for a lake the folder with the table's
-current files. The files in that folder never change, but a later run deletes
-them when newer ones have replaced them for long enough.`,
+the file, for Postgres the qualified name, for a lake in a folder the folder with
+the table's current files. For a lake in a bucket it prints the current files, and
+for Iceberg the location of the table's metadata.
+
+The files of a lake never change. Files that newer files have replaced are deleted
+by a later run, by default after at least 24 hours.`,
 		Example: `  duckdb -c "FROM '$(penstock path crm_leads)/*.parquet'"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

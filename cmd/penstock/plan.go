@@ -174,7 +174,7 @@ func readHistory(ctx context.Context, d load.Destination, name string) (history,
 	return past, errors.Join(err, past.readRuns(ctx, d, name))
 }
 
-// readRuns finds the last complete run.
+// readRuns finds the last complete run that sent requests.
 func (past *history) readRuns(ctx context.Context, d load.Destination, name string) error {
 	newest := ""
 	return scan(ctx, d, load.Runs, func(r row) error {

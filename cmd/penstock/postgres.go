@@ -109,7 +109,7 @@ func warnPostgres(ctx context.Context, a *app, d config.Destination) ([]string, 
 	}
 	warnings, err := db.Warnings(ctx)
 	if len(warnings) > 0 {
-		warnings = append(warnings, "for `penstock query`, `ui` and `mcp` use a configuration with a read-only role in its url: GRANT only USAGE and SELECT")
+		warnings = append(warnings, "for `penstock query`, use a configuration with a read-only role in the url: GRANT only USAGE and SELECT")
 	}
 	return warnings, errors.Join(err, db.Close())
 }

@@ -120,7 +120,8 @@ func readRecords(ctx context.Context, s *sourceClient, st schemas.Stream, m *tra
 	return nil
 }
 
-// printPreview prints up to n rows of the root table, then the columns of every table.
+// printPreview prints up to n rows of the root table. Without --json it also prints the columns of every table,
+// and the rejects among the first n records.
 func (a *app) printPreview(s schemas.Stream, batches []transform.TableBatch, rejects []transform.Reject, n int) error {
 	p := printer{w: a.out, form: a.form()}
 	left := int64(n)

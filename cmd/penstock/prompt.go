@@ -103,7 +103,7 @@ func (a *app) confirm(ctx context.Context, yes bool, question string) error {
 	}
 	p := a.asker()
 	if p == nil {
-		return usage("pass --yes", "%s not a terminal, cannot ask for confirmation", question)
+		return usage("pass --yes", "cannot ask without a terminal: %s", question)
 	}
 	agreed, err := p.yes(ctx, question)
 	if err == nil && !agreed {

@@ -37,7 +37,7 @@ type realStream struct {
 	ids        []string // as assigned by the server
 	count      int      // as reported by the server
 
-	// stops means that the list may be refused with a reason, but never loaded in part.
+	// stops means that a run may refuse the list with a reason. It never loads a part of the list.
 	stops bool
 }
 

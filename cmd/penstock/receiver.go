@@ -189,7 +189,7 @@ func readPins(ctx context.Context, c *config.Config, notes state.Notes) (map[str
 }
 
 // verifiers returns the sources of a configuration that receive webhooks, each with its verifier. The verifier
-// is nil while the scheme is still to be learned.
+// is nil until the scheme is learned.
 func verifiers(c *config.Config, pins map[string][]byte) (receive.Sources, error) {
 	all := receive.Sources{}
 	for _, s := range c.Sources {

@@ -93,7 +93,7 @@ func cliPage(t *testing.T) string {
 	writeTable(b, []string{"code", "meaning"}, [][]string{
 		{strconv.Itoa(exitDone), "done"}, {strconv.Itoa(exitFailed), "failed"}, {strconv.Itoa(exitUsage), "the command line or the configuration is wrong"},
 		{strconv.Itoa(exitPartial), "partial: some streams failed or wait for a decision; run again later"},
-		{"130, 143", "stopped by SIGINT, by SIGTERM"},
+		{"130, 143", "stopped by SIGINT (130) or by SIGTERM (143)"},
 	})
 	eachVerb(root, func(c *cobra.Command) {
 		if c.Name() == "completion" || c.Parent().Name() == "completion" || c.Name() == "help" {
@@ -143,7 +143,7 @@ func flagTable(b *strings.Builder, flags *pflag.FlagSet) {
 	}
 }
 
-// defaultOf returns the default value of a flag, "" for one that says nothing.
+// defaultOf returns the default value of a flag; "" if the value says nothing.
 func defaultOf(f *pflag.Flag) string {
 	if slices.Contains([]string{"false", "0", "[]", "0s", ""}, f.DefValue) {
 		return ""
@@ -171,7 +171,7 @@ func configurationPage(t *testing.T) string {
 	var root key
 	require.NoError(t, json.Unmarshal(text, &root))
 	b := &strings.Builder{}
-	b.WriteString("# Configuration\n\nEvery key of `pipelines.yaml`. `<name>` is a name of your choice, `[]` an entry of a list. `penstock schema config` prints the same as JSON Schema, for editors.\n\n")
+	b.WriteString("# Configuration\n\nEvery key of `pipelines.yaml`. `<name>` is a name of your choice, `[]` an entry of a list. `penstock schema config` prints these keys as a JSON Schema, for editors.\n\n")
 	for _, name := range slices.Sorted(maps.Keys(root.Properties)) {
 		top := root.Properties[name]
 		fmt.Fprintf(b, "## %s\n\n", name)
@@ -345,7 +345,7 @@ func metricsPage(t *testing.T) string {
 	require.Greater(t, len(rows), 25)
 	slices.SortFunc(rows, func(a, b []string) int { return cmp.Compare(a[0], b[0]) })
 	b := &strings.Builder{}
-	b.WriteString("# Metrics\n\n`GET /metrics` of `penstock serve` answers in the format of Prometheus. `penstock_build_info` has the version, and the metrics of the Go runtime and the process are there too.\n\n")
+	b.WriteString("# Metrics\n\n`GET /metrics` of `penstock serve` answers in the format of Prometheus. `penstock_build_info` has the version. The response also has the metrics of the Go runtime and of the process.\n\n")
 	writeTable(b, []string{"metric", "kind", "labels", "meaning"}, rows)
 	return b.String()
 }
@@ -380,7 +380,7 @@ func httpPage(t *testing.T) string {
 	}
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &doc))
 	b := &strings.Builder{}
-	b.WriteString("# HTTP API\n\n`penstock serve` answers these requests; `GET /api/v1/openapi.json` has the shapes of the answers. [Security](../security.md#routes) says who may send which.\n\n")
+	b.WriteString("# HTTP API\n\n`penstock serve` answers these requests; `GET /api/v1/openapi.json` describes the responses. [Security](../security.md#routes) says who may send which request.\n\n")
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
 		for _, method := range slices.Sorted(maps.Keys(doc.Paths[path])) {
 			o := doc.Paths[path][method]

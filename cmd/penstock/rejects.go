@@ -118,7 +118,7 @@ func (a *app) rejectsListCmd() *cobra.Command {
 		},
 	}
 	addDestinationFlag(cmd, &to)
-	cmd.Flags().StringVar(&stream, "stream", "", "only rejects of this `stream`; * matches any letters")
+	cmd.Flags().StringVar(&stream, "stream", "", "only rejects of this `stream`; * matches any text")
 	cmd.Flags().BoolVar(&all, "all", false, "also rejects that a retry has stored since")
 	return cmd
 }
@@ -153,6 +153,7 @@ func (a *app) rejectsRetryCmd() *cobra.Command {
 		Short: "try rejected records again, with the current rules and tables",
 		Long: `Tries rejected records again, with the current rules and tables. Records that now
 fit are written and are no longer rejects. No request is sent to the source.
+
 Exit codes: 0 no record is rejected any more, 75 some are, 1 a destination failed.`,
 	}, func(ctx context.Context, c pipeline.Config) error {
 		r, err := pipeline.RetryRejects(ctx, c, pipeline.RetryOptions{})

@@ -57,10 +57,13 @@ your own; "penstock sandbox --faults help" prints the names. Some lists show the
 only after POST /_sandbox/lists: send it between two syncs.
 
 With --webhook, the sandbox sends every change of its records to this URL as a signed
-POST. --webhook-fault takes shares between 0 and 1 of duplicate, reorder, delay, loss,
-conflict, unknown and forged, and window=N and delay_for=TIME; --webhook-flood
-takes rate, for, count, match, subjects, change and bytes. GET
-/_sandbox/webhooks/log returns what was acknowledged.`,
+POST. GET /_sandbox/webhooks/log returns the deliveries and their outcomes.
+
+--webhook-fault takes NAME=SHARE,… with shares of deliveries between 0 and 1. These are
+the names: duplicate, reorder, delay, loss, conflict, unknown, forged. It also takes
+window=N and delay_for=TIME: see extract/sandbox/webhook_plan.go. --webhook-flood takes
+NAME=VALUE,… with these names: rate, for, count, match, subjects, change, bytes. See
+extract/sandbox/webhook_flood.go.`,
 		Example: `  penstock sandbox --plan business --latency 30ms
   penstock sandbox --fault 'crm.*=status,status=503,count=3' --fault 'hr.leads=html'
   penstock sandbox --faults cursor_header,link_array,partial
@@ -75,10 +78,10 @@ takes rate, for, count, match, subjects, change and bytes. GET
 	fl.IntVar(&o.Scale, "scale", 1, "`factor` for the lists that grow with a business")
 	fl.IntVar(&o.Contacts, "contacts", 0, "serve `N` contacts that are rendered in advance, instead of those of the seed, for measurements")
 	fl.StringVar(&o.Plan, "plan", "pro", "`plan` of the versioned surface: free, pro, business or agency")
-	fl.IntVar(&o.Rate, "rate", 0, "`requests` per second on the versioned surface, instead of the plan's limit")
-	fl.StringVar(&f.appRate, "app-rate", "200/s", "`rate` limit of the application surface, which does not announce it")
+	fl.IntVar(&o.Rate, "rate", 0, "limit of `requests` per second on the versioned surface, instead of the plan's")
+	fl.StringVar(&f.appRate, "app-rate", "200/s", "`rate` limit of the application surface; no response announces the limit")
 	fl.BoolVar(&o.NoLimits, "no-limits", false, "enforce no rate limits")
-	fl.StringVar((*string)(&o.Counting), "counting", "sliding", "how requests are counted: sliding, fixed or bucket")
+	fl.StringVar((*string)(&o.Counting), "counting", "sliding", "how the rate limits count requests: sliding (sliding windows), fixed (fixed windows) or bucket (token bucket)")
 	fl.StringVar(&f.reset, "reset", "delta", "unit of X-RateLimit-Reset: delta, epoch or epoch_ms")
 	fl.DurationVar(&o.Latency, "latency", 0, "`delay` before each response")
 	fl.BoolVar(&o.Gzip, "gzip", true, "compress for clients that accept it")

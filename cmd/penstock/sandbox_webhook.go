@@ -23,7 +23,7 @@ func (f *hookFlags) register(fl *pflag.FlagSet) {
 	fl.StringVar(&w.Secret, "webhook-secret", sandboxSecret, "`secret` that signs deliveries")
 	fl.StringVar((*string)(&w.Scheme), "webhook-scheme", string(sandbox.Stripe), "signature `scheme`: stripe, hex, base64, standard or slack")
 	fl.IntVar(&w.Connections, "webhook-connections", 1, "`number` of concurrent deliveries; 1 keeps their order")
-	fl.StringVar(&f.fault, "webhook-fault", "", "`shares` of deliveries that go wrong")
+	fl.StringVar(&f.fault, "webhook-fault", "", "`shares` of deliveries that go wrong, such as duplicate=0.1,loss=0.05")
 	fl.StringVar(&f.flood, "webhook-flood", "", "many deliveries at once, such as `rate=1700,for=1m`")
 }
 

@@ -47,7 +47,7 @@ func (a *app) schemaConfigCmd() *cobra.Command {
 		Use:   "config",
 		Short: "print the JSON Schema of pipelines.yaml, for editors",
 		Long: `Prints the JSON Schema of pipelines.yaml, with which editors complete keys and mark
-mistakes while you type. With this first line of pipelines.yaml they find it:
+mistakes while you type. Editors find the schema by this first line of pipelines.yaml:
 
   # yaml-language-server: $schema=` + config.SchemaURL,
 		Example: `  penstock schema config > pipelines.schema.json`,

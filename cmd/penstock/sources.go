@@ -32,7 +32,7 @@ func (a *app) sourcesListCmd() *cobra.Command {
 		Use:   "list",
 		Short: "list sources and their last outcomes, failed ones first",
 		Long: `Lists each source with its outcome in the last run of each pipeline that reads it,
-when it was last complete, and in how many runs in a row it was not complete since.
+when it was last complete, and how many runs since then were not complete.
 Sources that failed come first.`,
 		Example: `  penstock sources list --source 'acme-*'
   penstock sources list --json | jq -r 'select(.failures > 2) | .source'`,

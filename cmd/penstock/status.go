@@ -33,7 +33,7 @@ With -v it prints all columns, with --json also long texts in full.`,
 		},
 	}
 	addDestinationFlag(cmd, &to)
-	cmd.Flags().BoolVar(&health, "health", false, "only check whether the serve of this configuration is healthy: exit 0 or 1")
+	cmd.Flags().BoolVar(&health, "health", false, "only check whether `penstock serve` with this configuration is healthy: exit 0 or 1")
 	return cmd
 }
 
@@ -144,7 +144,7 @@ func keyOf(r row) state.Key {
 	return state.Key{Pipeline: r.text("pipeline"), Source: r.text(schemas.ColSource), Stream: r.text("stream")}
 }
 
-// ofWhom names a stream, and its source if several share the tables.
+// ofWhom returns the name of a stream, after the name of its source if several sources share the tables.
 func ofWhom(k state.Key) string {
 	if k.Source == "" {
 		return k.Stream

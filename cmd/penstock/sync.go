@@ -67,8 +67,8 @@ wrong, 75 partial or put off (run again later), 130 and 143 stopped by a signal.
 	}
 	fl := cmd.Flags()
 	fl.StringArrayVar(&f.streams, "stream", nil, "only streams that match a `pattern` as in pipelines.yaml; may be repeated")
-	fl.StringArrayVar(&f.sources, "source", nil, "only sources that match a `pattern`, of a pipeline over several sources; may be repeated")
-	fl.BoolVar(&f.options.DryRun, "dry-run", false, "read and map only; do not touch any destination")
+	fl.StringArrayVar(&f.sources, "source", nil, "only sources that match a `pattern`, if the pipeline reads several; may be repeated")
+	fl.BoolVar(&f.options.DryRun, "dry-run", false, "only read the source and make rows; do not open a destination")
 	fl.BoolVar(&f.options.Full, "full", false, "read every stream from its beginning, and ignore unfinished passes")
 	fl.BoolVar(&f.options.ConfirmShrink, "confirm-shrink", false, "delete rows that are gone at the source, even if they are many")
 	return cmd

@@ -61,12 +61,12 @@ func broken(root, child string) string {
 		SELECT 1 FROM %s p WHERE p.id = c._penstock_parent AND p._penstock_hash = c._penstock_hash))`, keys, child, root)
 }
 
-// glancer runs single statements. Each statement sees one snapshot. The function name returns how a statement names a table
-// that belongs to a root table; "" if the table does not exist yet.
+// glancer reads tables with single statements, each in one snapshot. The function name returns how a statement names
+// the argument table, which belongs to the argument root; "" if the table does not exist yet.
 type glancer func(name func(root, table string) string, ask func(query string, to ...any) error) (rows int64, err error)
 
-// glance reads each pair of tables in family once, in the tables that name returns, and counts the rows. A table that cannot be
-// read at the moment counts as empty.
+// glance reads each pair of tables in family once, and returns the number of rows. It returns an error if rows are
+// half committed. A table that cannot be read at the moment counts as empty.
 func glance(name func(root, table string) string, ask func(query string, to ...any) error) (rows int64, err error) {
 	for _, f := range family {
 		root, child := name(f.root, f.root), ""

@@ -173,8 +173,8 @@ func (h *unitWorker) end(key string) {
 	delete(h.busy, key)
 }
 
-// final reports whether a retry would fail again with err. It would if err is about the configuration, and
-// not about an unavailable state database.
+// final reports whether a retry would fail again with err. It returns true for an error in the configuration
+// or the command line, unless the state database causes the error.
 func (h *unitWorker) final(ctx context.Context, err error) bool {
 	return codeOf(ctx, err) == exitUsage && !h.db.Troubled(err)
 }

@@ -15,7 +15,7 @@ const applyEventsEvery = time.Second
 
 // applyEvents applies the webhook events of the source while an attempt is under way, until stop is
 // called. The attempt has the lease, so serve cannot apply them. The destination records which events
-// were applied. From that, serve removes them from the inbox and starts the runs that they require.
+// were applied. By this record, serve removes the events from the inbox and starts the runs that they require.
 func (w *claimedWork) applyEvents(ctx context.Context) (stop func()) {
 	s, ok := w.conf.Source(w.pipeline.From[0].Text)
 	if !ok || s.Webhooks == nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// otherHostPause returns how long to wait before a unit is tried again if its destination belongs to
-// another host, which then executes it; otherwise 0. If the path has no owner yet, this host becomes its
-// owner. // Invariant 13
+// otherHostPause returns 0 if this host may execute units of the pipeline. It returns ownerPause if another
+// host owns a destination of the pipeline; that host then executes the units. If the path has no owner yet,
+// this host becomes its owner. // Invariant 13
 func (h *unitWorker) otherHostPause(ctx context.Context, c *config.Config, p config.Pipeline) (time.Duration, error) {
 	err := h.claim(ctx, c, p)
 	e, ok := errors.AsType[*elsewhereError](err)

@@ -30,13 +30,13 @@ func (a *app) webhooksLearnCmd() *cobra.Command {
 		Short: "find out how deliveries are signed, and store the scheme",
 		Long: `Finds out how the platform signs its deliveries, from those that ` + "`penstock serve`" + `
 has captured for a source with scheme: learn. It needs at least three with
-different bodies, from the last 24 hours. It tries every scheme it knows with the configured
+different bodies, from the last 24 hours. It tries all known schemes with the configured
 secrets. A scheme is accepted only if it is the only one that verifies all
 deliveries, and if it rejects each of them after any bit is changed.
 
 The scheme is printed as YAML to paste under webhooks in pipelines.yaml. After you
 confirm, it is also stored in the state, where serve finds it within seconds, and
-the captured deliveries become events. A scheme in pipelines.yaml always wins.`,
+the captured deliveries become events. A scheme in pipelines.yaml takes precedence.`,
 		Example: `  penstock webhooks learn
   penstock webhooks learn main --yes
   penstock webhooks learn main --without 7,12`,

@@ -152,7 +152,7 @@ func TestWebhooksLearnAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"evt_0", "evt_1", "evt_2"}, c.events())
 
-	// After it is pasted into the configuration, that scheme is used and takes precedence.
+	// The printed scheme is pasted into the configuration, where it takes precedence over the stored scheme.
 	_, block, found := strings.Cut(stdout, "scheme:\n")
 	require.True(t, found)
 	block, _, _ = strings.Cut(block, "# stored")
