@@ -55,9 +55,10 @@ func objectOf(s *Shape) *Shape {
 // maxUnwrap is the maximum depth of the records in an answer.
 const maxUnwrap = 3
 
-// list finds the records of an answer: the only array of objects in s, or the only one with a name that lists usually
-// have. If there is no array, it looks into a member such as data, at most maxUnwrap levels deep. If several arrays are
-// possible, it returns one of them, and sure is false.
+// list finds the records of an answer: the only array with the name of the resource or a name that lists usually have,
+// or else the only array of objects in s. If there is no array, it looks into a member such as data, at most maxUnwrap
+// levels deep. If several arrays are possible, it returns the first, and sure is false. sure is also false if the only
+// array has another name and is beside members that are no metadata.
 func list(s *Shape, at, resource string, depth int) (pointer string, record *Shape, sure bool) {
 	var found []Member
 	strange := false

@@ -13,7 +13,7 @@ import (
 // Options describe the API of a document.
 type Options struct {
 	File      string           // the document's name, for messages
-	From      string           // recorded source of the streams; "" for the document's title
+	From      string           // origin that is recorded in the streams; "": the document's title
 	BaseURL   string           // URL of the API; takes precedence over the document
 	Surface   schemas.Surface  // the platform's surface that the document describes; "": to be detected
 	Module    string           // module of streams that are not in the catalogue; "": made from the title
@@ -28,7 +28,7 @@ type Stream struct {
 
 	From      string // the document's title
 	Operation string // method and path, as the document writes them
-	Override  bool   // overrides a stream of the catalogue, which has the rest
+	Override  bool   // overrides a stream of the catalogue, which has the keys that the document does not state
 
 	item *Shape // one record; nil: unknown
 	line int
@@ -46,7 +46,7 @@ type Outcome struct {
 // The actions of an [Outcome].
 const (
 	Overrides = "override" // overrides a stream of the catalogue
-	Adds      = "add"      // a stream of its own
+	Adds      = "add"      // adds a stream that the catalogue does not have
 	Off       = "off"      // adds a stream that is read only if it is named
 	Writes    = "write"    // may change data, so it can never be a stream
 	Skips     = "skip"     // cannot be a stream
@@ -120,9 +120,9 @@ type definer struct {
 	outcomes []Outcome
 }
 
-// locate determines the API of the document. The API is the platform if the options say so, or if the document names
-// the configured host. Without a BaseURL, it is also the platform if at least half of the document's operations are in
-// the catalogue. A single path such as /api/users proves nothing.
+// locate determines the API of the document. The API is the platform if the options state a surface, or if the base URL
+// has a configured origin. Without Options.BaseURL, the API is also the platform if at least half of the document's
+// operations are in the catalogue. locate returns an error if the API is not the platform and has no absolute base URL.
 func (f *definer) locate() error {
 	prefix, known := f.common()
 	base := f.base()
@@ -264,7 +264,8 @@ func (f *definer) state(s *Stream, op Operation, l layout) {
 	s.Types, s.Descriptions = columns(l.record, !f.d.Examples)
 }
 
-// detailOf returns the placeholder of the path that reads one of op's records.
+// detailOf returns the placeholder of the path that reads one of op's records: number for /invoices and
+// /invoices/{number}. It returns "" if there is no such path.
 func (f *definer) detailOf(op Operation) string {
 	for _, other := range f.d.Operations {
 		rest, ok := strings.CutPrefix(other.Path, strings.TrimRight(op.Path, "/")+"/")
@@ -308,7 +309,8 @@ func off(s *schemas.Stream, format string, args ...any) {
 	}
 }
 
-// param adds a required parameter of the request. Values from a parent are added later.
+// param adds a path parameter or a required query parameter to s. Values from a parent are added later. param disables s
+// if a required query parameter has no value, or if a request needs a header or a cookie.
 func (f *definer) param(s *schemas.Stream, p Param, op Operation) {
 	switch {
 	case p.In == "path" && strings.Contains(op.Path, "{"+p.Name+"}"):

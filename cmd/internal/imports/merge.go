@@ -24,10 +24,9 @@ const (
 	Same    = "same"
 )
 
-// Merge writes the streams into the text of a pipelines.yaml, or of a file that has only `streams:`, which may
-// be empty. Imported keys are in each stream's `imported:` block. Text outside these blocks does not change, neither the
-// user's keys nor any comment. An existing stream keeps its place, and new streams are added after the last. The error
-// is an [*Error].
+// Merge writes the streams into the text of a pipelines.yaml, or of a file that has only `streams:`. The text may be
+// empty. Imported keys are in each stream's `imported:` block. Text outside these blocks does not change. An existing
+// stream keeps its place, and new streams are added after the last. The error is an [*Error].
 func Merge(file string, data []byte, streams []Stream) ([]byte, []Change, error) {
 	doc, err := parse(file, data)
 	if err != nil {

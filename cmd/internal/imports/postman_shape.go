@@ -38,7 +38,7 @@ func (r *postman) seen(v any, depth int) *Shape {
 	return &Shape{}
 }
 
-// elements returns the common shape of an array's elements; nil for an empty array.
+// elements returns the common shape of an array's first 100 elements; nil for an empty array.
 func (r *postman) elements(all []any, depth int) *Shape {
 	var out *Shape
 	for _, e := range all[:min(len(all), 100)] {

@@ -23,7 +23,7 @@ type line struct {
 	text   string
 }
 
-// blocks returns the prose of a file by its name: none for a kind of file that has no prose.
+// blocks returns the prose of a file. The name of the file says how to parse text. Other kinds of files have no blocks.
 func blocks(name, text string) ([]block, error) {
 	switch filepath.Ext(name) {
 	case ".go":
@@ -49,7 +49,7 @@ var (
 	item   = regexp.MustCompile(`^\s*(?:[-*] |\d+\. |#+ |\|)`)
 )
 
-// blank replaces text by its line breaks, so that the numbers of the lines after it stay.
+// blank replaces text by its line breaks, so that later lines keep their numbers.
 func blank(text string) string { return " " + strings.Repeat("\n", strings.Count(text, "\n")) }
 
 // markdown returns a page without its code blocks. Each cell of a table becomes a sentence.
@@ -149,7 +149,8 @@ func goBlocks(name, text string) ([]block, error) {
 	return all, nil
 }
 
-// declared matches the names that a file declares and that are words to avoid: comments spell them as the code does.
+// declared matches the words to avoid that are names of functions, types or fields of the file. Comments may use these
+// names.
 func declared(f *ast.File) *regexp.Regexp {
 	words := []string{"_"}
 	add := func(name *ast.Ident) {

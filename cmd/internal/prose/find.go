@@ -16,7 +16,7 @@ type finding struct {
 // String returns the finding as file:line: text, which editors can open.
 func (f finding) String() string { return fmt.Sprintf("%s:%d: %s", f.file, f.line, f.text) }
 
-// findings returns the places of a file to rewrite, in the order of its blocks.
+// findings returns the places of a file to rewrite, in the order of blocks.
 func findings(name, text string) ([]finding, error) {
 	all, err := blocks(name, text)
 	if err != nil {
@@ -66,10 +66,10 @@ func (b block) text() string {
 	return link.ReplaceAllStringFunc(code.ReplaceAllStringFunc(joined.String(), mask), mask)
 }
 
-// lineAt returns the number of the line that has the byte at of the block's text.
-func (b block) lineAt(at int) int {
+// lineAt returns the number of the line that has the byte with this offset in the block's text.
+func (b block) lineAt(offset int) int {
 	for _, l := range b.lines {
-		if at -= len(l.text) + 1; at < 0 {
+		if offset -= len(l.text) + 1; offset < 0 {
 			return l.number
 		}
 	}

@@ -58,8 +58,8 @@ func check(root string) ([]finding, error) {
 	return all, err
 }
 
-// skipped reports whether a folder is left out: what builds made, hidden folders but the gate's, and this package, which
-// names the words itself.
+// skipped reports whether check leaves out a folder: the output of builds, hidden folders except .ci and .github, and
+// this package, because it lists the words to avoid.
 func skipped(path, name string) bool {
 	switch filepath.ToSlash(path) {
 	case "bin", "dist", "demo", "cmd/internal/prose":

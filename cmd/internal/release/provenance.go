@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// localBuilder identifies, as the builder, a person who runs `make release`. No build service attests
+// localBuilder is the builder in the provenance if a person runs `make release`. No build service attests
 // such a build.
 const localBuilder = repository + "/blob/main/Makefile#release"
 

@@ -37,8 +37,8 @@ type compiled struct {
 	content []segment
 	keys    []usable
 
-	signsTS, signsID bool // the content has them as parts of their own, not only within the body
-	identified       bool // the id is signed, as a part of its own or within the body
+	signsTS, signsID bool // the content has the time or the id as a separate part, not only within the body
+	identified       bool // the id is signed, as a separate part or within the body
 }
 
 // usable is a key with the checker that verifies signatures with it.
@@ -98,8 +98,9 @@ func newSource(f From) source {
 	return s
 }
 
-// read returns the value of the source; "" if there is none. The parameter parsed is the value that was
-// parsed from the signature header; read returns it if the source is [Parsed].
+// read returns the value of the source; "" if there is none. If the source is [Parsed], it returns the argument
+// parsed, which comes from the signature header. The reason is Malformed if a header has several values, or a
+// value that is too long or not printable.
 func (s *source) read(d *Delivery, parsed string) (string, Reason) {
 	switch {
 	case s.from == Parsed:
@@ -108,7 +109,7 @@ func (s *source) read(d *Delivery, parsed string) (string, Reason) {
 		v, reason := single(d.Header, s.header)
 		switch {
 		case reason == Missing:
-			return "", "" // callers that need the value report it
+			return "", "" // a caller that needs the value reports that it is missing
 		case reason == "" && (len(v) > maxHeader || !printable(v)):
 			return "", Malformed
 		}

@@ -14,8 +14,8 @@ func canonical(name string) string { return textproto.CanonicalMIMEHeaderKey(nam
 
 // Limits that keep learning fast, whatever a sample contains.
 const (
-	maxPlaces  = 6  // most places with a time that are tried; the same for an id
-	maxMembers = 64 // most members of a body that are read
+	maxPlaces  = 6  // maximum number of places that are tried for a time, and for an id
+	maxMembers = 64 // maximum number of members that are read from a body
 )
 
 // candidates yields every scheme that may have signed the first sample. Of two equivalent schemes, the
@@ -69,7 +69,7 @@ func keyEncodings(a Algorithm) []KeyEncoding {
 }
 
 // placed yields s with every combination of places for the time and the id. If the content does not need
-// a time or an id, the scheme has none, and ignores its key in the signature header.
+// a time or an id, the scheme gets no place for it, and ignores the key for it in the signature header.
 func placed(s Scheme, times []Timestamp, ids []From) iter.Seq[Scheme] {
 	withTS, withID := uses(s.Content, TS), uses(s.Content, ID)
 	if !withTS {

@@ -45,8 +45,8 @@ type Finding struct {
 	Aside   int      // samples without the header, which any scheme would refuse
 	Bodies  int      // different bodies among the judged samples
 	Tried   int      // number of candidates that were tried
-	Partial int      // the most samples that one candidate verifies
-	Failing []int    // with ErrNone: indexes of the samples that this candidate does not verify
+	Partial int      // how many samples the best candidate verifies
+	Failing []int    // with ErrNone: indexes of the samples that the best candidate does not verify
 	Late    int      // samples that a Verifier would have refused for their time when they were received
 }
 
@@ -101,8 +101,8 @@ type learner struct {
 	keys    map[keyUse][]usable
 	scratch scratch
 	tried   int
-	partial int   // the most samples that one candidate verifies
-	failing []int // indexes of the samples that this candidate does not verify
+	partial int   // how many samples the best candidate verifies
+	failing []int // indexes of the samples that the best candidate does not verify
 }
 
 // keyUse is an algorithm and an encoding for which keys are decoded.
@@ -223,7 +223,7 @@ func (l *learner) verifyAll(c *compiled) (label string, class [sha256.Size]byte,
 		by, r, matches := l.open(c, &l.samples[i].Delivery)
 		if !matches {
 			if i == 0 {
-				return "", class, false // nearly always
+				return "", class, false // the first sample refuses nearly every candidate
 			}
 			failing = append(failing, l.places[i])
 			continue

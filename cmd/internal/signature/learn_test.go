@@ -175,7 +175,7 @@ func TestLearnAmbiguous(t *testing.T) {
 	require.Equal(t, Scheme{}, got.Scheme)
 }
 
-// Learn ignores keys of a header that are neither the signature's nor the time's.
+// Learn ignores the keys of a header that have neither the signature nor the time.
 func TestLearnIgnoresOtherKeys(t *testing.T) {
 	f := families()[0]
 	all := f.samples(3)

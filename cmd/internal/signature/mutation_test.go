@@ -169,8 +169,7 @@ func mutations() []mutation {
 	}
 }
 
-// Every altered delivery is refused, for the reason in a table that is the same for all
-// families.
+// Every altered delivery is refused. The expected reasons are the same for all families.
 func TestEveryMutationIsRefused(t *testing.T) {
 	require.Len(t, mutations(), 40)
 	refused := 0
@@ -306,8 +305,8 @@ func TestTimestampText(t *testing.T) {
 	}
 }
 
-// While a sender rotates its secret, both secrets verify. The old secret does not verify after its
-// end. The reason of the refusal then shows the operator that the old secret is still in use.
+// While a sender rotates its secret, both secrets verify. After NotAfter, the old secret does not verify.
+// The reason Expired then shows the operator that the sender still uses the old secret.
 func TestSecretsRotate(t *testing.T) {
 	end := received.Add(time.Hour)
 	keys := []Key{{Secret: "new", Label: "2026-11"}, {Secret: "old", Label: "2026-08", NotAfter: end}}

@@ -26,7 +26,7 @@ func (s Scheme) signsEventID() bool {
 }
 
 // bodyIdentity returns an id for a delivery without a signed id. It is made of the body and the signed
-// time. So a replay within the window has the same id, and a later replay is refused because of its
+// time. A replay within the time window has the same id. A later replay is refused because of its
 // time.
 func bodyIdentity(body []byte, at time.Time) string {
 	sum := sha256.Sum256(body)

@@ -57,7 +57,7 @@ type Parse struct {
 }
 
 // From is the place of a value: `parsed` (in the signature header), `header:NAME`, `json:/pointer` (in
-// the body), `none` or "". The last two mean that there is no such value.
+// the body), `none` or "". With `none` and "", there is no such value.
 type From string
 
 // The places without an argument.
@@ -161,12 +161,12 @@ func KeyEncodings() []KeyEncoding {
 	return []KeyEncoding{Text, TextWithoutPrefix, KeyBase64, WhsecBase64, KeyHex, PEM}
 }
 
-// Presets returns the names that [Preset] knows.
+// Presets returns the names that [Preset] accepts.
 func Presets() []string { return []string{"stripe", "hex", "base64", "standard", "slack"} }
 
-// Preset returns the scheme with the given name, for signatures in the given header. The presets are
-// known from other senders, but describe how the platform may sign its own events. So the place of the
-// event id is that of the platform's events.
+// Preset returns the scheme with the given name, for signatures in the given header. It returns false if there is
+// no such preset. Other senders use these schemes, and the platform may sign in the same way. Except for standard,
+// the event id is at /id of the body, as in the platform's events.
 func Preset(name, header string) (Scheme, bool) {
 	s := Scheme{Name: name, Header: header, EventID: FromJSON("/id"), Content: []Token{{Kind: Body}}}
 	switch name {

@@ -1,10 +1,9 @@
 // Package signature verifies the signatures of webhook deliveries, and finds out how a sender signs.
 //
-// A [Scheme] is data: which header has the signature, how to parse
-// it, what was signed, and with which algorithm. [Compile] returns a [Verifier] for
-// one or more schemes and their [Key]s; its Verify method judges each delivery.
-// [Learn] tries all known schemes and returns the only one that verifies
-// all captured deliveries. The package does no input or output and stores nothing.
+// A [Scheme] says which header has the signature, how to parse the header, what was signed, and with which
+// algorithm. [Compile] returns a [Verifier] for one or more schemes and their [Key]s. [Verifier.Verify]
+// judges one delivery. [Learn] finds the scheme that made the signatures of captured deliveries. The package does
+// no input or output and stores nothing.
 package signature
 
 import (
@@ -25,7 +24,7 @@ type Delivery struct {
 type Verdict struct {
 	Scheme      string    // name of the scheme that matched
 	SecretLabel string    // label of the key that matched
-	EventID     string    // identifies the delivery: its signed id; else a hash of its body, with the signed time; "" if neither is signed
+	EventID     string    // identifies the delivery: the signed id, or else a hash of the body and the signed time; "" if neither an id nor a time is signed
 	Time        time.Time // the signed time; zero if the scheme signs none
 }
 

@@ -74,8 +74,7 @@ func (c *compiled) read(d *Delivery, s *scratch, r *reading) Reason {
 			return Malformed
 		}
 	}
-	// A time or an id in the body may have no part of its own in the content. Then verify reads it
-	// later, after the signature of the body.
+	// A time or an id that is only within the signed body is read later, once the signature is verified.
 	if c.ts.pointer == nil || c.signsTS {
 		if r.ts, reason = c.ts.read(d, r.ts); reason != "" {
 			return reason
