@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Events are applied when they arrive, again when Deltas asks for it, and again after an error.
+// Events are applied when they arrive, again after Deltas.ApplyAfter, and again after an error.
 // Streams that only a list can refresh are read in their own run.
 func TestDeltas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

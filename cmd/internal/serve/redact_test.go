@@ -53,7 +53,7 @@ func TestRunsTellNoSecrets(t *testing.T) {
 		}
 		ended := seen[RunEnded](r)
 		require.Len(t, ended, 3)
-		require.ErrorIs(t, ended[0].Report.Err, cause, "what kind it is can be asked for")
+		require.ErrorIs(t, ended[0].Report.Err, cause, "the redacted error still wraps its cause")
 		require.ErrorIs(t, ended[1].Err, cause)
 		r.d.Reload = func(context.Context) ([]Pipeline, error) { return nil, trouble("reload") }
 		require.Error(t, r.d.ReloadNow(t.Context()))
@@ -85,7 +85,7 @@ func TestDeltasTellNoSecrets(t *testing.T) {
 		synctest.Wait()
 		told := seen[DeltasApplied](r)
 		require.NotEmpty(t, told)
-		require.ErrorIs(t, told[0].Err, cause, "what kind it is can be asked for")
+		require.ErrorIs(t, told[0].Err, cause, "the redacted error still wraps its cause")
 		s, _ := r.d.Hub().Status("p")
 		require.NotNil(t, s.Deltas)
 		r.stop()

@@ -317,7 +317,8 @@ func (d *Daemon) Received(source string) {
 	}
 }
 
-// stuck is how long after its last look a worker's loop counts as stuck. The loop does not wait for runs.
+// stuck is the longest time between two calls of worker.look. After that the worker's loop counts as stuck. The loop
+// does not wait for runs.
 const stuck = 2 * time.Minute
 
 // Alive returns nil while every worker's loop is running. The watchdog uses it.

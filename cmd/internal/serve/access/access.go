@@ -52,7 +52,7 @@ type Identity struct {
 var (
 	ErrMissing = errors.New("no token")
 	ErrWrong   = errors.New("wrong token")
-	ErrLimited = errors.New("too many wrong tokens: try again in a minute; if this goes on, from the machine of the daemon or through an SSH tunnel to it")
+	ErrLimited = errors.New("too many wrong tokens: try again in a minute; if this goes on, use the machine of the daemon, or an SSH tunnel to it")
 	ErrRole    = errors.New("the role of this token does not allow it; to change it, set `role:` of the token in `serve: {auth: {tokens: […]}}` of the configuration")
 	ErrProxied = errors.New("this request came through a proxy, and the dashboard has no token; set `serve: {auth: {token: …}}` in the configuration")
 )
@@ -158,8 +158,9 @@ func (g *Guard) find(text string) (found Identity, ok bool) {
 // logEvery is the shortest time between two log lines about refused tokens that were not compared.
 const logEvery = time.Minute
 
-// refused reports a refused token. Each wrong token that was compared has a line in the log; the limit
-// bounds their number. For tokens that were not compared, the log has one line per minute with their number.
+// refused reports a refused token. Each wrong token that was compared has a line in the log; the limits of wrong
+// tokens bound the number of these lines. For tokens that were not compared, the log has at most one line per
+// minute, with the number of these tokens.
 func (g *Guard) refused(r *http.Request, why error, now time.Time) {
 	from := From(r)
 	g.Observe(serve.AccessRefused{From: from, Path: r.URL.Path, Why: why.Error(), Limited: errors.Is(why, ErrLimited)})

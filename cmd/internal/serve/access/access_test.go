@@ -82,7 +82,7 @@ func TestRightTokenIsLimitedToo(t *testing.T) {
 	require.NoError(t, err, "another address")
 	w.now = w.now.Add(time.Minute)
 	_, err = w.Check(from("203.0.113.7:1"), owner)
-	require.NoError(t, err, "the allowance comes back")
+	require.NoError(t, err, "after a minute the address may try tokens again")
 }
 
 // TestStrangersDoNotKeepTheOwnerOut checks that this machine, and addresses that sent a correct token in the
@@ -95,10 +95,10 @@ func TestStrangersDoNotKeepTheOwnerOut(t *testing.T) {
 		_, _ = w.Check(from(fmt.Sprintf("203.0.%d.%d:1", i/250, i%250)), "wrong")
 	}
 	_, err = w.Check(from("192.0.2.1:1"), owner)
-	require.ErrorIs(t, err, ErrLimited, "an address that nothing is known of")
+	require.ErrorIs(t, err, ErrLimited, "an address that never sent a correct token")
 	for range 1000 {
 		_, err = w.Check(from("198.51.100.1:1"), scraper)
-		require.NoError(t, err, "right tokens use up nothing")
+		require.NoError(t, err, "correct tokens do not count against the limits")
 	}
 	for _, here := range []string{"127.0.0.1:5", "[::1]:5", "@", ""} {
 		_, err = w.Check(from(here), owner)
@@ -232,7 +232,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	for range 100 {
 		answer(w.Guard, Read, bearer("203.0.113.1:1", "wrong"))
 	}
-	require.Contains(t, answer(w.Guard, Read, bearer("203.0.113.1:1", "wrong")), "try again in a minute; if this goes on, from the machine of the daemon or through an SSH tunnel")
+	require.Contains(t, answer(w.Guard, Read, bearer("203.0.113.1:1", "wrong")), "try again in a minute; if this goes on, use the machine of the daemon, or an SSH tunnel")
 	without := New(Options{Log: slog.New(slog.DiscardHandler), Now: time.Now, Observe: func(serve.AccessRefused) {}})
 	require.Contains(t, answer(without, Read, from("127.0.0.1:1", "X-Forwarded-For", "192.0.2.1")), "set `serve: {auth: {token: …}}`")
 	require.Empty(t, answer(without, Read, from("127.0.0.1:1")), "control")

@@ -28,8 +28,8 @@ type limiter struct {
 	all     bucket
 }
 
-// bucket is a leaky bucket: count is the number of wrong tokens at the time at, and decreases by one
-// per interval.
+// bucket counts wrong tokens as a leaky bucket. bucket.count is the count at bucket.at. After that time, the count
+// decreases by one per interval.
 type bucket struct {
 	count float64
 	at    time.Time
@@ -83,8 +83,8 @@ func (l *limiter) shares(from client, now time.Time) bool {
 // strangers is one entry for all clients for which limiter.clients has no room.
 var strangers = client{forwarded: true}
 
-// room returns the client whose limit applies to the client from. That is from itself, or strangers if there
-// are too many clients. // Invariant 6
+// room returns the client whose limit applies to a request of the client `from`: that client itself, or strangers
+// if there are too many clients. // Invariant 6
 func (l *limiter) room(from client, now time.Time) client {
 	if _, ok := l.clients[from]; ok || len(l.clients) < maxClients {
 		return from

@@ -45,8 +45,9 @@ func (b *Board) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow waits for updates after number from, and sends them. If there are none for the time heartbeat, it
-// sends an empty message.
+// follow waits for updates that are newer than number `from`, sends them, and returns the number of the last one.
+// If there are no updates for the time heartbeat, it sends an empty message. If the feed no longer has all of the
+// updates, it sends the event reset, and the page loads its content again.
 func (b *Board) follow(r *http.Request, s *stream, from uint64) (uint64, error) {
 	notes, last, lost, more := b.feed.After(from)
 	switch {
@@ -92,7 +93,7 @@ type stream struct {
 	to *http.ResponseController
 }
 
-// notes sends updates. The first one has the number from + 1. If several updates are equal, notes sends only the
+// notes sends updates. The first update has the number `from` + 1. If several updates are equal, notes sends only the
 // last of them.
 func (s *stream) notes(from uint64, notes []Update) error {
 	latest := map[Update]int{}

@@ -56,8 +56,8 @@ func (b *Board) seen(next http.Handler) http.Handler {
 	})
 }
 
-// visitor returns the identity of a request's sender. program is true if the request has a bearer token. Then
-// it needs no CSRF mark, because no other site can make a browser send that header.
+// visitor returns the identity of a request's sender. program is true if the request has a bearer token. Such a
+// request needs no CSRF mark, because no other site can make a browser send a bearer token.
 func (b *Board) visitor(r *http.Request) (who access.Identity, program bool, err error) {
 	if b.Access.Open() {
 		who, err = b.Access.Local(r)

@@ -15,8 +15,8 @@ func escape(s string) string { return url.QueryEscape(s) }
 
 func plain(s string) string { return s }
 
-// TestLooks checks that no view has flaws, see flaws, and that the browser reports no error: in both colour
-// schemes, on a desktop and on a phone.
+// TestLooks checks that no view has flaws (see the script flaws) and that the browser reports no error, in both
+// colour schemes, on a desktop and on a phone.
 func TestLooks(t *testing.T) {
 	f := telling(6, plain)
 	s := boardOf(t, f, "")

@@ -88,7 +88,7 @@ func New(c Config, feed *board.Feed) *Facts {
 		first: make(chan struct{}), traffic: map[string]*traffic{}}
 }
 
-// How often data is read about whose changes nothing notifies the Facts, and time limits of reading.
+// How often data is read if no notice reports its changes, and time limits of reading.
 const (
 	sampleEvery = 10 * time.Second
 	lookEvery   = 5 * time.Minute // finds runs of other processes
@@ -297,8 +297,8 @@ func (f *Facts) Resume(ctx context.Context, name string) error {
 	return asked(f.daemon.Resume(ctx, name))
 }
 
-// known returns an error unless each element of streams is the name of a stream. Otherwise a run would take
-// the text for a pattern.
+// known returns an error if an element of streams is not the name of a stream. A run would use such a text as a
+// pattern.
 func (f *Facts) known(name string, streams []string) error {
 	s, ok := f.daemon.Hub().Status(name)
 	for _, stream := range streams {

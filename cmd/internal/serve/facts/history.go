@@ -61,7 +61,7 @@ func places(shelf []*snapshot) (names []string) {
 	return names
 }
 
-// runsIn returns the runs in one destination, by id. If each source has a separate part of it, the
+// runsIn returns the runs in one destination, by id. If each source has a separate part of the destination, the
 // runs of all parts are combined.
 func (f *Facts) runsIn(name string, shelf []*snapshot, source string) map[string]board.Run {
 	all := map[string]board.Run{}

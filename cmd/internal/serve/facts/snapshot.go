@@ -236,8 +236,8 @@ func lastChanges(all []board.Change) []board.Change {
 	return all[:min(len(all), mostChanges)]
 }
 
-// stand sets the status of each stream. It is complete if the stream has a certificate, unless the
-// same run or a later one did not complete the stream.
+// stand sets the status of each stream. A stream with a certificate is complete, unless the same run or a later run
+// did not complete it.
 func (b *snapshot) stand() {
 	for _, s := range b.streams {
 		if s.Run != "" {

@@ -23,9 +23,9 @@ func Captured(ctx context.Context, inbox Inbox, source string) ([]signature.Deli
 }
 
 // Adopt turns the deliveries that were captured before a source's scheme was known into events. It verifies
-// each delivery as of the time when it arrived, and appends it to the inbox. It deletes deliveries that cannot
-// be verified. It returns how many new events it appended. After an error it can be called again; it does not
-// append a delivery with an id twice.
+// each delivery as of the time when the delivery arrived, and appends it to the inbox. It deletes deliveries that
+// cannot be verified. It returns how many new events it appended. After an error, the caller may call Adopt again:
+// a delivery with an id is not appended twice.
 func (h *Handler) Adopt(ctx context.Context, source string) (adopted int, err error) {
 	v := (*h.sources.Load())[source]
 	if v == nil {

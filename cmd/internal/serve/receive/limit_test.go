@@ -29,7 +29,7 @@ func exchange(t *testing.T, r *rig, send func(c net.Conn)) string {
 	require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
 	send(c)
 	back, err := io.ReadAll(c)
-	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the server closes, or resets where it has not read all")
+	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the server closes the connection, or resets it if it has not read the whole request")
 	return string(back)
 }
 
@@ -38,21 +38,21 @@ const head = "POST /webhooks/main HTTP/1.1\r\nHost: x\r\nContent-Type: applicati
 func TestTooLarge(t *testing.T) {
 	r := newRig(t)
 	for name, send := range map[string]func(net.Conn){
-		"said so": func(c net.Conn) { // and nothing of it is read
+		"announced": func(c net.Conn) { // Content-Length is too large, so the server reads no byte of the body
 			fmt.Fprintf(c, head+"Content-Length: %d\r\n\r\n", MaxBody+1)
 		},
-		"said so, expecting": func(c net.Conn) {
+		"announced, expecting 100": func(c net.Conn) {
 			fmt.Fprintf(c, head+"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", MaxBody+1)
 		},
 		"without end": func(c net.Conn) {
 			fmt.Fprint(c, head+"Transfer-Encoding: chunked\r\n\r\n")
 			chunk := fmt.Sprintf("10000\r\n%s\r\n", strings.Repeat("x", 0x10000))
-			for range 1024 { // 64 MiB, if it took them
+			for range 1024 { // 64 MiB; the server closes the connection before
 				if _, err := io.WriteString(c, chunk); err != nil {
 					return
 				}
 			}
-			t.Error("it took everything")
+			t.Error("the server read all 64 MiB")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

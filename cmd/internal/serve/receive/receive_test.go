@@ -235,7 +235,7 @@ func TestRepetitionOfWhatWasKeptLate(t *testing.T) {
 
 // The signed body is stored unchanged, whatever it is.
 func TestOddBodies(t *testing.T) {
-	bodies := map[string]string{ // and their types
+	bodies := map[string]string{ // from a body to the type of its event
 		`{"id":"a"}`: "", `{"type":7}`: "", `{"type":"../../x"}`: "../../x", `[{"type":"x"}]`: "", `no JSON`: "", ``: "", "\xff\xfe": "",
 		`{"type":"` + strings.Repeat("x", 300) + `"}`: strings.Repeat("x", 300),
 		`{"event":"New Lead","module":"CRM"}`:         "New Lead",

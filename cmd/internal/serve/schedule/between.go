@@ -12,8 +12,8 @@ type Elided struct {
 // the Count of Elided is too low.
 const mostCounted = 200_000
 
-// Between returns the slots later than after, up to and including until. If there are more than limit slots,
-// it returns the last ones, and a summary of the slots before them.
+// Between returns the slots later than after, up to and including until. If there are more slots than
+// the limit, it returns the last slots up to that number, and a summary of the earlier slots.
 func (s Schedule) Between(after, until time.Time, limit int) (before Elided, slots []time.Time) {
 	ring, n := make([]time.Time, 0, min(limit, 64)), 0
 	for at := s.Next(after); !at.IsZero() && !at.After(until); at = s.Next(at) {

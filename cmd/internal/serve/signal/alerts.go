@@ -15,8 +15,8 @@ import (
 
 // Alerts sends messages about problems that need a person. It sends a message when a problem begins, changes
 // or is resolved. It stores the current problems, and for each target the last message about each topic, so
-// that a restart repeats no message. Problems that begin within the digest time share one message. About one
-// topic a target gets at most one message per quiet time. If a problem is resolved before the target can be
+// that a restart repeats no message. Problems that begin within the digest time share one message. A target
+// gets at most one message about a topic per quiet time. If a problem is resolved before the target can be
 // reached, the target gets no message about it.
 //
 // Observe never waits for a target. Alerts is safe for concurrent use.

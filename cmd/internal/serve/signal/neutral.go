@@ -10,7 +10,7 @@ import (
 
 // neutral makes a text safe for a message. Errors quote text from a source, and chat services act on some
 // texts: they notify everyone for @channel, turn addresses into links, and render markup. neutral replaces
-// such characters by similar ones, and each dot in an address by (.).
+// the characters that have such effects by similar ones, and each dot in an address by (.).
 func neutral(text string) string {
 	text = strings.Map(inert, text)
 	text = strings.NewReplacer("://", "(:)//", "](", "] (").Replace(text)
@@ -46,8 +46,9 @@ func inert(r rune) rune {
 // address matches what may be a host name: labels with dots between them.
 var address = regexp.MustCompile(`[\p{L}\p{N}_-]+(\.[\p{L}\p{N}_-]+)+`)
 
-// isAddress reports whether chat services turn a name into a link. They do so if it ends in a public
-// suffix or begins with "www.". Names of streams, for example crm.leads, are not addresses.
+// isAddress reports whether a chat service may turn a name into a link: the name, or its beginning, ends in a public
+// suffix, or the name begins with "www.". A name with characters outside ASCII counts as an address. Names of
+// streams, for example crm.leads, do not.
 func isAddress(name string) bool {
 	name = strings.ToLower(name)
 	if strings.HasPrefix(name, "www.") || strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }) {
