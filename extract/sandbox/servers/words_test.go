@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Negotiation knows the names that servers are drawn from, except max_time and totals in foreign languages.
+// TestDrawnNamesAreInVocabulary: the paging vocabulary contains each name that generated servers use.
 func TestDrawnNamesAreInVocabulary(t *testing.T) {
 	v := schemas.Paging()
 	for kind, family := range map[string][]string{
