@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +30,8 @@ type estate struct {
 	url    string
 	server *httptest.Server
 	client *wire.Client
+
+	connections atomic.Int32 // open ones of the server
 
 	mu      sync.Mutex
 	parents map[int]int    // version, by id
@@ -48,7 +52,16 @@ func newEstate(t *testing.T, n int) *estate {
 	for id := 1; id <= n; id++ {
 		e.parents[id] = 1
 	}
-	server := httptest.NewServer(e)
+	server := httptest.NewUnstartedServer(e)
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			e.connections.Add(1)
+		case http.StateClosed:
+			e.connections.Add(-1)
+		}
+	}
+	server.Start()
 	t.Cleanup(server.Close)
 	e.url, e.server = server.URL, server
 	e.rig = &rig{t: t, memory: loadtest.NewMemory(nil)}
@@ -169,7 +182,9 @@ func (e *estate) try(options Options) (Report, error) {
 	}
 	e.config.Source, e.config.Options = client, options
 	rep, err := e.run(context.Background())
-	e.server.CloseClientConnections() // a parent that was requested ahead and given up may still be running
+	// A request that the run gave up may still be in its handler. The test changes the source when this returns.
+	e.server.CloseClientConnections()
+	require.Eventually(e.t, func() bool { return e.connections.Load() == 0 }, time.Minute, time.Millisecond)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, s := range rep.Streams {

@@ -40,6 +40,8 @@ func newStory(t *testing.T, seed uint64) *story {
 
 // change changes the source in a way that the parents' records show.
 func (s *story) change() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for range s.random.IntN(12) {
 		id := 1 + s.random.IntN(60)
 		s.version++ // a new version each time
@@ -79,13 +81,21 @@ func failing(random *rand.Rand, quiet bool, stores ...*loadtest.Memory) (all []D
 // once runs the pipeline. A destination may fail, and the source may fail after any number of requests.
 func (s *story) once(quiet bool) {
 	s.config.Destinations = failing(s.random, quiet, s.stores[:]...)
-	s.budget = -1
+	budget := -1
 	if !quiet && s.random.IntN(3) == 0 {
-		s.budget = s.random.IntN(40)
+		budget = s.random.IntN(40)
 	}
+	s.allow(budget)
 	_, err := s.try(Options{ConfirmShrink: true})
 	require.True(s.t, err == nil || !quiet, "%v", err)
-	s.budget = -1
+	s.allow(-1)
+}
+
+// allow sets after how many requests to the details the source fails.
+func (s *story) allow(requests int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.budget = requests
 }
 
 // standingRows returns a column of the live rows of a destination, by id. No two rows may have the same id,
