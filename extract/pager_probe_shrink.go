@@ -13,9 +13,8 @@ import (
 const leastToShrink = 4
 
 // shrink requests the single page of a list again in smaller pages, because a list of several pages
-// shows how it continues. It stops if the number of records is not round and the smaller page
-// announces no more, because then the list is probably whole. found reports that smaller pages
-// showed the paging, and that they hold the records of the single page.
+// shows how it continues. It stops if the number of records is not round and the smaller page does not announce more
+// records, because then the list is probably whole. found reports that smaller pages showed the paging, and that they hold the records of the single page.
 func (p *pagerProbe) shrink(ctx context.Context) (found bool, err error) {
 	n := p.first.batch.n
 	if n < leastToShrink || p.first.note != "" || len(p.l.s.Key) == 0 || p.l.pager.stated {
@@ -45,8 +44,8 @@ func (p *pagerProbe) shrink(ctx context.Context) (found bool, err error) {
 	return p.pagesOf(ctx, st, before)
 }
 
-// pagesOf looks for the page after a small first page. The single page must contain all of its
-// records.
+// pagesOf looks for the page after a small first page. The single page must contain the records
+// of that next page, except for a few.
 func (p *pagerProbe) pagesOf(ctx context.Context, st *step, before schemas.Pagination) (found bool, err error) {
 	sub := &pagerProbe{l: p.l, first: st, paging: before, refuses: p.refuses, controlled: p.controlled, answers: p.answers, lenient: p.lenient, strange: p.strange}
 	defer sub.release()

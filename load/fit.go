@@ -41,8 +41,8 @@ func (p Plan) ChangesShape() bool {
 
 // ChangesMode reports whether the table changes its mode. The destination then changes the child tables too, even if no
 // rows arrive for them; see [PlanModeChange]. A change to History adds the validity columns, and existing rows become
-// valid from their [schemas.ColSyncedAt]. A tombstone also ends at that time, which is the time at which it was
-// deleted. A change to Replace removes tombstones.
+// valid from their [schemas.ColSyncedAt]. A tombstone becomes valid until its
+// [schemas.ColDeletedAt]. A change to Replace removes tombstones.
 func (p Plan) ChangesMode() bool { return p.OldMode != p.Table.Mode }
 
 // Fit compares the existing table, have, with the table of the arriving rows, want. It plans the changes after which
@@ -59,7 +59,7 @@ func Fit(have, want schemas.Table) (Plan, error) {
 		return Plan{}, fmt.Errorf("fit table %s: its rows are identified by %q, not by %q", want.Name, have.Key, want.Key)
 	}
 	if !turnable(p.OldMode, want.Mode) {
-		return Plan{}, fmt.Errorf("fit table %s: it holds versions of mode %s and cannot change to mode %s", want.Name, p.OldMode, want.Mode)
+		return Plan{}, fmt.Errorf("fit table %s: it keeps versions, as mode %s does, and cannot change to mode %s", want.Name, p.OldMode, want.Mode)
 	}
 	p.Table.Mode = want.Mode
 	fields := fieldsOf(have.Columns)

@@ -43,7 +43,8 @@ func (b *InboxFile) commit(group []*Delivery) {
 // of less than twice this size, events may use half of the disk.
 const spareSpace = 64 << 20
 
-// roomFor returns [ErrInboxFull], wrapped, if a group would use up the free space of the disk.
+// roomFor returns [ErrInboxFull], wrapped, if a group would leave less than the spare space free, on the disk and in
+// the file together.
 func (b *InboxFile) roomFor(ctx context.Context, group []*Delivery) error {
 	free, all, ok := diskSpace(filepath.Dir(b.file.path))
 	for _, d := range group {

@@ -58,7 +58,7 @@ type account struct {
 // today returns the number of days since 1970.
 func today() int64 { return time.Now().Unix() / (24 * 60 * 60) }
 
-// readAccount reads the account of the inbox: a few rows per source, and one per event whose id is not yet filed.
+// readAccount reads the account of the inbox: one row per source, and one per event whose id is not yet filed.
 func readAccount(ctx context.Context, db *sql.DB) (*account, error) {
 	a := &account{sources: map[string]int64{}, recent: map[identity]known{}}
 	err := db.QueryRowContext(ctx, "SELECT last, filed, swept FROM inbox").Scan(&a.last, &a.filed, &a.swept)

@@ -49,6 +49,6 @@ func HashID(raw string) string {
 // Stamp has the values that all rows of a pass share.
 type Stamp struct {
 	Run      string
-	SyncedAt time.Time // when the records were read; a destination replaces it by the time of its commit
+	SyncedAt time.Time // when the records were read; a destination stores the time of the commit instead
 	Via      string    // how the rows came: "poll", "webhook" or "backfill"
 }

@@ -8,8 +8,9 @@ import (
 
 // A source may send any number of member names, so a stream has a limit of columns and a limit of
 // child tables. Values beyond a limit are stored together, as one JSON value per record; see
-// rest.go. A column counts once it has a type. The columns of the destination's tables count first.
-// So once the limit is reached, the order of members does not decide which of them have a column. // Invariant 6
+// rest.go. A column counts once it has a type. The columns that the destination already has are
+// counted before the first page. So in the passes after the limit was reached, the order of members
+// does not decide which of them have a column. // Invariant 6
 
 const (
 	maxNameBytes = 1024 // longer member names get no column
@@ -19,7 +20,7 @@ const (
 // bound counts the columns and child tables of a stream.
 type bound struct {
 	maxColumns, maxTables int
-	columns, tables       int       // how many there are
+	columns, tables       int       // columns with a type, and child tables, so far
 	fields                int       // how many fields were created, with or without a column
 	admitted              []*column // columns that were counted since the page began
 	exceeded              bool      // the current record has values beyond the limit
@@ -62,7 +63,7 @@ func (b *bound) admit(c *column) bool {
 	return true
 }
 
-// dismiss takes back the counting of all columns that were admitted after the first n.
+// dismiss uncounts all admitted columns except the first n.
 func (b *bound) dismiss(n int) {
 	for _, c := range b.admitted[n:] {
 		c.counted = false
@@ -89,7 +90,7 @@ func (b *bound) roomFor(name string, limit int) bool {
 }
 
 // fieldBeyondLimit returns the field for a member beyond the limit, whose value is at i. If the
-// value is empty, it returns a field that such members share, otherwise nil.
+// value is empty, it returns a field that all members with empty values share, otherwise nil.
 func (m *Mapper) fieldBeyondLimit(o *object, i int) *field {
 	if _, void := m.void(i, 0); !void {
 		return nil
@@ -100,8 +101,8 @@ func (m *Mapper) fieldBeyondLimit(o *object, i int) *field {
 	return f
 }
 
-// void reports whether the value at i is null, [], {}, or an object that has only such values. end
-// is the position after such a value.
+// void reports whether the value at i is null, [], {}, or an object that has only such values
+// and at most maxDepth levels. If ok is true, end is the position after the value.
 func (m *Mapper) void(i, depth int) (end int, ok bool) {
 	b := m.raw
 	switch b[i] {
@@ -153,8 +154,8 @@ func (b *bound) noteBeyond(pointers []string) {
 const maxBeyond = 3
 
 // always reports whether the field at a pointer in the rows of t has a column even beyond the
-// limit. That is so if the stream or its rules name the field, and for records that are not
-// objects.
+// limit. Fields that the stream or its rules name have one, and so has the field for records that
+// are not objects.
 func (m *Mapper) always(t *table, pointer string) bool {
 	path := schemas.Column(t.path + pointer)
 	if _, declared := m.declared[path]; declared || m.rules.filters(path) {

@@ -75,7 +75,7 @@ func (c *clashes) pageFirst() int64 {
 	return int64(c.page)
 }
 
-// begin notes that a page begins whose first record has this ordinal.
+// begin starts a page whose first record has this ordinal.
 func (c *clashes) begin(ordinal int64) {
 	if c != nil {
 		c.page = uint32(ordinal)
@@ -160,7 +160,7 @@ func (c *column) appendKeyPart(dst []byte, row int) []byte {
 type keyEntry struct{ content, ordinal uint32 }
 
 // keyTable is a hash table with open addressing. It maps hashes of keys to entries. When it has its
-// maximum of slots and three quarters are used, new keys replace old ones. // Invariant 6
+// maximum of slots and three quarters are used, new keys may replace old ones. // Invariant 6
 type keyTable struct {
 	most  int // maximum of slots
 	slots []keySlot

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pendingReject is a reject that a contract causes, as long as its record was not found in the
+// pendingReject is a reject that a contract causes, before the original record is read from the
 // page.
 type pendingReject struct {
 	row     int    // row of the root table
@@ -45,9 +45,9 @@ func (w *work) checkContract() error {
 	return nil
 }
 
-// checkNewTable handles a table that the destination does not have. If it is the root table, all
-// records are left out. If it is a child table, all of its rows are. With a frozen contract,
-// nothing is left out, and diff says what is new.
+// checkNewTable handles a table that the contract does not allow. If t is the root table,
+// checkNewTable leaves out all records, otherwise all rows of t. With a frozen contract, it leaves
+// out nothing, and diff says what is new.
 func (w *work) checkNewTable(t *openBatch) (diff []string) {
 	rows := w.remainingRows(t, nil)
 	if len(rows) == 0 {
@@ -81,13 +81,13 @@ func (w *work) checkNewTable(t *openBatch) (diff []string) {
 	return nil
 }
 
-// parentExcluded reports whether the parent table of t is left out itself.
+// parentExcluded reports whether the parent table of t is left out too.
 func (w *work) parentExcluded(t *openBatch) bool {
 	return slices.ContainsFunc(w.tables, func(o *openBatch) bool { return o.fresh && o.node == t.node.parent })
 }
 
-// checkNewColumn handles a column that the destination does not have. A column without values is
-// not created, and violates no contract.
+// checkNewColumn handles a column that the contract does not allow. A column without values is not
+// created, and violates no contract.
 func (w *work) checkNewColumn(t *openBatch, st step) (diff []string) {
 	typ := schemas.TypeName(schemas.TypeOf(st.field))
 	reason := fmt.Sprintf("the contract does not allow the new column %s of %s", st.field.Name, t.table.Name)
@@ -102,7 +102,7 @@ func (w *work) checkNewColumn(t *openBatch, st step) (diff []string) {
 }
 
 // checkType handles a column whose type was widened. Values that fit the type in the destination
-// are stored in that type.
+// are stored in that type. A record is left out if a value of its key does not fit.
 func (w *work) checkType(t *openBatch, st step) (diff []string) {
 	policy := w.m.stream.Rules.Contract.Types
 	narrowed := w.narrow(t, st)

@@ -112,9 +112,9 @@ func (w *work) filter() error {
 }
 
 // filterColumn returns the index of the column that a condition tests; -1 if no record of the batch
-// has a value in that column. If no record of the pass had a value in it either, the name is
-// probably a typing error. Then filterColumn returns an error, unless the condition also matches
-// missing values. // Invariant 11
+// has a value in that column. If neither the destination nor a record of the pass so far has the
+// column, the name is probably a typing error. Then filterColumn returns an error for a condition
+// with In, Min or Max. // Invariant 11
 func (w *work) filterColumn(c *condition) (at int, err error) {
 	for i, f := range w.root.table.Columns.Fields() {
 		if source, ok := sourceOf(f); ok && schemas.Column(source) == c.Column {
@@ -180,7 +180,8 @@ func (c *column) isEmpty(row int) bool {
 	return false
 }
 
-// compare compares the value in row with a limit. ok is false if the two are not comparable.
+// compare compares the value in row with a limit. ok is false if they are not comparable, such as a
+// number and a date.
 func (c *column) compare(row int, l *limit) (order int, ok bool) {
 	switch c.kind {
 	case kindText:
@@ -211,7 +212,7 @@ func compareTime(micros int64, l *limit) (order int, ok bool) {
 
 // compareText compares a text by what it spells: a number with a number, an instant with an
 // instant. The texts true and false also equal the numbers 1 and 0. If neither the text nor the
-// limit spells one of these, both are compared as texts.
+// limit spells a number or an instant, both are compared as texts. In all other cases, ok is false.
 func compareText(text []byte, l *limit) (order int, ok bool) {
 	number, time := numberIn(text), timeIn(text)
 	switch {

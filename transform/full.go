@@ -2,10 +2,10 @@ package transform
 
 import "fmt"
 
-// A row takes space in every column of its table, even if it has few bytes in the page. So the
-// columns of a batch may take a thousand times the size of the page, and a batch ends when its
-// columns are full. A record is rejected only if its own rows take too much space. Other records do
-// not change that. Invariants 1 and 6
+// A row takes space in every column that has a value in the batch, even if the row has few bytes in
+// the page. So the columns of a batch may take a thousand times the size of the page, and a batch
+// ends when its columns are full. A record is rejected only if its own rows take too much space,
+// whatever the other records of the batch are. Invariants 1 and 6
 
 const (
 	fullBytes      = 32 << 20  // size of the columns at which a batch ends
@@ -23,8 +23,9 @@ type capacity struct {
 
 var tooWide = fmt.Sprintf("its rows take more than %d MiB in the columns of their table; lower max_columns of the stream", maxColumnBytes>>20)
 
-// overflows reports whether the columns are too large. If only the other records of the batch make
-// them too large, it sets m.full: the current record must wait for the next batch.
+// overflows reports whether the columns are too large. It measures them every m.capacity.rows rows.
+// If the batch already has other records, overflows also sets m.full, and the current record waits
+// for the next batch. While the pages are read again, such a batch never counts as too large.
 func (m *Mapper) overflows() bool {
 	if m.unmeasured++; m.unmeasured < m.capacity.rows {
 		return false
@@ -37,9 +38,9 @@ func (m *Mapper) overflows() bool {
 	return m.full
 }
 
-// columnBytes returns how many bytes the columns take in a batch. It counts rows without a value
-// too. A column whose type was widened counts with its new size. For child tables, it adds
-// penstock's own columns, because one short record may have thousands of child rows.
+// columnBytes returns how many bytes the columns take in a batch. A column with a value also counts
+// for the rows without one. A column whose type was widened counts with its new size. Child tables
+// count with penstock's own columns, because one short record may have thousands of child rows.
 func (m *Mapper) columnBytes() (n int64) {
 	m.root.each(func(t *table) {
 		if t.parent != nil {

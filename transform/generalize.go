@@ -9,8 +9,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 )
 
-// rounding rounds numbers to multiples of a power of ten. Halves are rounded away from zero. It
-// truncates dates and instants to the beginning of their day, month or year in UTC.
+// rounding rounds numbers to multiples of a power of ten, and halves away from zero. It truncates
+// dates and instants to the beginning of their day, month or year in UTC.
 type rounding struct {
 	zeros int    // exponent of the power of ten: 2 for hundreds
 	span  string // "day", "month" or "year"
@@ -88,7 +88,7 @@ func (r *rounding) days(v int32) int32 {
 }
 
 // appendText appends the rounded value that a text spells. ok is false if the text spells neither a
-// number nor a date nor an instant.
+// number in at most 64 bytes, nor a date, nor an instant.
 func (r *rounding) appendText(dst, text []byte) (out []byte, ok bool) {
 	padded := append(slices.Clone(text), zeros[:]...)
 	if len(text) <= 64 && number(padded, 0) == len(text) {
@@ -106,7 +106,8 @@ func (r *rounding) appendText(dst, text []byte) (out []byte, ok bool) {
 	return dst, false
 }
 
-// maxZeros is the largest exponent that is written as zeros.
+// maxZeros is the largest exponent that is written as zeros. Numbers with a larger one stay as they
+// are, such as 1e500.
 const maxZeros = 400
 
 func (n *numeral) sign(dst []byte) []byte {

@@ -38,8 +38,8 @@ func (m *Mapper) inferDecimals() bool {
 }
 
 // decimalOfTexts returns the decimal type that holds all texts of c. It returns false if there are
-// too few texts, if one is no plain decimal, or if they differ in their number of digits after the
-// point.
+// too few texts, if one is no plain decimal, if they differ in their number of digits after the
+// point, or if no decimal type has enough digits.
 func (c *column) decimalOfTexts() (arrow.DataType, bool) {
 	texts, scale, whole := 0, 0, 0
 	for row := range c.n {

@@ -173,7 +173,8 @@ func (m *Mapper) keyOf(row int) string {
 	return joinKey(values)
 }
 
-// appendKeyless appends what takes the place of a key if the stream has none.
+// appendKeyless appends the hash and the ordinal of a record, which identify it in a stream without
+// a key.
 func appendKeyless(dst, hash []byte, ordinal int64) []byte {
 	dst = append(append(dst, hash...), '-')
 	return strconv.AppendInt(dst, ordinal, 10)

@@ -1,10 +1,10 @@
 // Package transform converts pages of raw records to Arrow record batches. It usually reads the
 // bytes once, directly into column buffers.
 //
-// A [Mapper] learns the shape of a stream's records while it reads them. Its types are those of the
-// lattice in package schemas. They depend only on the values, not on the order of the values. A
-// value is stored exactly: if necessary, the type of its column is widened, and a value that no
-// column can hold is a [Reject]. Nested objects are flattened, and arrays of objects become rows of
+// A [Mapper] finds the columns of a stream and their types while it reads the records. The types are
+// those of the lattice in package schemas. They depend only on the values, not on the order of the
+// values. A value is stored exactly. If necessary, the type of its column is widened. A value that
+// no column can hold is a [Reject]. Nested objects are flattened, and arrays of objects become rows of
 // child tables. Arrays of scalars are lists. Values that are nested deeper or mixed are JSON text.
 //
 // A [Shaper] after the mapper applies the rules of the stream to the columns. It filters, masks,
@@ -80,8 +80,9 @@ type span struct {
 	first      int64 // ordinal of the first record of the page
 }
 
-// NewMapper returns a mapper for one pass over s. known has those tables of the stream that the
-// destination has. The mapper starts with their columns and types. It ignores invalid types in s.
+// NewMapper returns a mapper for one pass over s. The argument known lists the tables of the stream
+// that the destination has. The mapper starts with the columns and types of these tables. It ignores
+// invalid types in s.
 func NewMapper(s schemas.Stream, stamp Stamp, known []schemas.Table) *Mapper {
 	m := &Mapper{
 		stream:   s,
@@ -118,8 +119,7 @@ func (m *Mapper) begin() {
 	m.fixed = constants{stamp: m.stamp}
 }
 
-// knownPaths returns the names of the child tables in known, by their place in the record. The
-// metadata of a table has its place.
+// knownPaths returns the names of the child tables in m.known, by their place in the record.
 func (m *Mapper) knownPaths() map[string]string {
 	paths := map[string]string{}
 	for _, t := range m.known {
@@ -137,12 +137,12 @@ func (m *Mapper) SetAllocator(mem memory.Allocator) {
 	m.begin()
 }
 
-// Append adds the records of one page, a JSON array. It stops when the columns are full. rest is
-// the part of records that it did not add, and is empty if it added all. The caller then calls
-// Flush, and AppendMore with rest. Append copies the bytes, so the caller may reuse them.
+// Append adds the records of one page, a JSON array. It stops when the columns are full, and returns
+// the part of the page that it did not add. If this rest is not empty, the caller calls Flush, and
+// then AppendMore with the rest. Append copies the page, so the caller may reuse its bytes.
 //
 // If the page is not a valid JSON array, Append adds nothing and returns a [*SyntaxError]. It also
-// returns an error if too many bytes were added since the last Flush. A record that cannot be
+// returns an error if the pages since the last Flush have more than 1 GiB. A record that cannot be
 // stored is a [Reject], not an error. Append accepts raw control characters in strings.
 func (m *Mapper) Append(records []byte) (rest []byte, err error) { return m.append(records, false) }
 

@@ -115,8 +115,8 @@ func maskEmail(dst, text []byte) []byte {
 	return append(dst, text[at:]...)
 }
 
-// maskPartial shows the last characters of a text: as many as keep says, but at most half of the
-// text.
+// maskPartial appends *** and the last characters of a text. The argument keep is the number of
+// characters to show, but at most half of the text is shown.
 func maskPartial(dst, text []byte, keep int) []byte {
 	keep = min(keep, utf8.RuneCount(text)/2)
 	from := len(text)

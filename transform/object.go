@@ -159,8 +159,9 @@ func (m *Mapper) name(o *object, i int) (f *field, end int) {
 	return f, end + 1
 }
 
-// learn creates the field for a new member, whose value is at i. If the stream has too many fields,
-// it creates none. Then it returns a shared field if the value is empty, otherwise nil. // Invariant 6
+// learn creates the field for a new member, whose value is at i. If the name is too long or the
+// stream has too many fields, learn creates none, and returns a shared field if the value is empty,
+// otherwise nil. // Invariant 6
 func (m *Mapper) learn(o *object, name string, i int) *field {
 	pointer := o.pointer + "/" + escapePointer(name)
 	if _, known := o.table.sources[pointer]; !known && !m.bound.roomFor(name, m.bound.maxColumns+spareFields) {

@@ -68,8 +68,9 @@ func (m *Mapper) page(p span) (taken int, err error) {
 	return end, nil
 }
 
-// record reads the record at begin into the next row, or rejects it. If the JSON is invalid, ok is
-// false and end is the position of the error. long says that the page may have a record longer than
+// record reads the record at begin into the next row, or rejects it. If the record must wait for the
+// next batch, m.full is set and end is begin. If the JSON is invalid, ok is false and end is the
+// position of the error. The argument long is true if the page may have a record longer than
 // maxRecord, which must be rejected before it fills the buffers.
 func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	row := m.root.rows

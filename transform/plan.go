@@ -106,7 +106,8 @@ func (s *Shaper) known(name string) (t schemas.Table, ok bool) {
 }
 
 // newTable reports whether a table that the destination does not have counts as new for a contract.
-// It does not if it is part of the first load.
+// The root table does if the destination has other tables of the pipeline. A child table does if the
+// destination has the root table.
 func (s *Shaper) newTable(t *table) bool {
 	if t.parent == nil {
 		return s.hasTables

@@ -61,8 +61,8 @@ func (r *fieldRules) member(p *place, name []byte) *place {
 }
 
 // longestPointer returns the pointer of a member of the object at parent. If names are deep or
-// long, it returns only the last part of the pointer. No rule has such a long pointer, and so the
-// time stays linear in the size of the input.
+// long, it returns only the last part of the pointer, so that the time stays linear in the size of
+// the input. No rule has such a long pointer.
 func longestPointer(parent string, name []byte) string {
 	if len(name) == 0 {
 		return parent

@@ -288,8 +288,9 @@ func namesIn(pointer string) []string {
 	return names
 }
 
-// enter moves d into the next object up to the value of the member name, or into the next array up
-// to the element with that index. It returns false if there is none.
+// enter moves d into the next object, to the value of the member with this name. If the next value
+// is an array, the name is an index, and enter moves d to that element. It returns false if there is
+// no such member or element.
 func enter(d *jsontext.Decoder, name string) bool {
 	if d.PeekKind() == '[' {
 		return enterArray(d, name)

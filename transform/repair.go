@@ -62,7 +62,7 @@ type repairer struct {
 	changed int // number of values that were changed or omitted
 }
 
-// maxRepaired is down to which depth only the faulty values are replaced by null. A deeper object
+// maxRepaired is the greatest depth at which only the faulty values are replaced by null. A deeper object
 // or array with a fault is replaced as a whole. Looking for the faulty value would scan the content
 // once more per level. // Invariant 15
 const maxRepaired = 20

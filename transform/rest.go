@@ -12,8 +12,8 @@ import (
 // A record may have more members than the stream may have columns. It is split into two records
 // with the same nesting. The first has the members that have a column or a child table. The second,
 // the rest, is stored as JSON text in [schemas.ColRest]. Its members are sorted by name at every
-// level, so that equal records give equal texts. Records without such members are read without this
-// file. Invariants 6 and 11
+// level, so that equal records give equal texts. A record whose members all fit is not split.
+// Invariants 6 and 11
 
 // readRecord reads the record at i into row. It stores members beyond the limit in the rest.
 func (m *Mapper) readRecord(i, row int) (end int) {
@@ -33,7 +33,7 @@ func (m *Mapper) readRecord(i, row int) (end int) {
 	x := splitter{m: m, b: m.raw}
 	kept, rest, _ := x.object(i, position{table: m.root, depth: 1, level: 1})
 	if crossed && (x.code < 0 || rest == nil) {
-		return m.readRecord(i, row) // so that its hash and rejects do not depend on the record before
+		return m.readRecord(i, row) // so that its hash and rejects do not depend on the previous record
 	}
 	if x.code < 0 {
 		return x.code

@@ -126,8 +126,8 @@ func (k *fieldRule) hides() bool { return k != nil && (k.Drop || k.Masked()) }
 func (k *fieldRule) verbatim() bool { return k != nil && k.text != nil }
 
 // rule prepares a column for its rule. A dropped column has no type, so no batch contains it. A
-// verbatim column is text. If it has a narrower type in the destination, it was created before the
-// rule existed.
+// verbatim column becomes text with its first value, even if the destination has a narrower type
+// from before the rule. Only a list of texts or JSON keeps its type.
 func (c *column) rule(k *fieldRule) {
 	switch {
 	case k.Drop && !k.needed:

@@ -29,9 +29,9 @@ type Shaper struct {
 }
 
 // NewShaper returns the stage after m. It must be called before m reads its first record. The
-// Shaper applies the rules of m's stream, and its contract is about the tables with which m was
-// created. settled says that the destination already has tables of this pipeline, so that the table
-// of the stream would be a new one. NewShaper returns an error for invalid rules.
+// Shaper applies the rules of m's stream. The contract compares with the tables that [NewMapper] was
+// given. The argument settled is true if the destination already has tables of this pipeline. Then a
+// root table that is missing there counts as new. NewShaper returns an error for invalid rules.
 func NewShaper(m *Mapper, settled bool) (*Shaper, error) {
 	if m.rules.err != nil {
 		return nil, fmt.Errorf("shape %s: %w", m.stream.Name, m.rules.err)

@@ -8,8 +8,8 @@ type walker struct {
 	stack []bool // open containers; true for an object
 }
 
-// value returns the position after the value at i, and how many objects and arrays are nested in
-// it; 0 for a scalar. If the JSON is invalid, ok is false and end is the position of the error.
+// value returns the position after the value at i, and how deep it is: 0 for a scalar, 1 for [7],
+// 2 for [[7]]. If the JSON is invalid, ok is false and end is the position of the error.
 func (w *walker) value(b []byte, i int) (end, depth int, ok bool) {
 	w.stack = w.stack[:0]
 	for {

@@ -167,8 +167,8 @@ func (m *Mapper) columnAt(t *table, source string) *column {
 
 func (m *Mapper) addColumn(t *table, name, source string, typ arrow.DataType) *column {
 	c := &column{mem: m.mem, name: name, source: source, typ: typ}
-	// Of several fields whose names differ only in case, one gets the plain name. The types must
-	// not depend on which of them it is.
+	// The declared type is looked up by the name in the source. Of several fields whose names differ
+	// only in case, one gets the plain column name, and types must not depend on which field this is.
 	c.counted, c.always = kindOf(typ) != kindNone, m.always(t, source)
 	if d, ok := m.declared[schemas.Column(t.path+source)]; ok {
 		c.declared = d

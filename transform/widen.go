@@ -8,9 +8,9 @@ import (
 
 // A single value can widen the type of a column. A text column must hold every value as written,
 // also the values that were stored as numbers or instants before. So stored values are not
-// converted. The mapper keeps the pages of the batch. After a page in which a type was widened, it
-// reads all of them again with the new types. This ends, because a type can be widened only a few
-// times.
+// converted. The mapper keeps the pages of the batch. After a page that has widened the type of a
+// column with values, the mapper reads all pages again with the new types. This ends, because a type
+// can be widened only a few times.
 
 // change is the state of a column before its type was widened. It is restored if the record or the
 // page is not kept.

@@ -304,7 +304,7 @@ func variables(t *testing.T, file string) map[string]string {
 	return all
 }
 
-// metricsPage lists the metrics by the calls that make them.
+// metricsPage lists the metrics. It finds them in the source code, by the calls that make them.
 func metricsPage(t *testing.T) string {
 	t.Helper()
 	kinds := map[string]string{"counter": "counter", "gauge": "gauge", "histogram": "histogram", "describe": "gauge"}
@@ -362,7 +362,7 @@ func literals(args []ast.Expr) (all []string) {
 	return all
 }
 
-// httpPage lists the endpoints of the API by the OpenAPI document that the dashboard serves.
+// httpPage lists the endpoints of the API. It reads them from the OpenAPI document that the dashboard serves.
 func httpPage(t *testing.T) string {
 	t.Helper()
 	served, err := board.New(board.Config{Facts: struct{ board.Facts }{}, Control: struct{ board.Control }{}})

@@ -127,7 +127,8 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// Metadata does not decide to which other hosts secrets are sent, and must be the issuer's own.
+// Metadata must name the issuer from which it was requested. If it names an endpoint at another host, nothing is sent there
+// unless the configuration names that address.
 func TestDiscoveryRefuses(t *testing.T) {
 	other := newIssuer(t)
 	for name, tt := range map[string]struct {
@@ -342,7 +343,7 @@ func TestSignOut(t *testing.T) {
 	require.Empty(t, kept(t, o))
 }
 
-// A server may revoke only refresh tokens. One that does not revoke these confirms nothing.
+// A sign-out succeeds even if the server revokes only the refresh token. It fails if the server does not revoke that token.
 func TestSignOutRefreshTokenOnly(t *testing.T) {
 	for kind, want := range map[string]SignedOut{"access_token": {Revoked: true, AccessLasts: true}, "refresh_token": {}} {
 		i := newIssuer(t)
@@ -372,7 +373,7 @@ func TestSignOutOfLogin(t *testing.T) {
 	require.NoError(t, err, "it signs in again")
 }
 
-// A failed sign-in leaves the grant unchanged, and not in an outage.
+// After a failed sign-in, the grant works as before, and its state reports no failure.
 func TestFailedSignInKeepsGrant(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"refused": jsonText(400, `{"error":"invalid_grant"}`),

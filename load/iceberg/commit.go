@@ -184,7 +184,7 @@ func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*ed
 	return nextEdition(t, w.spec, at, meta)
 }
 
-// writeTable writes the new metadata of a table. It is called for the head table last, with heads set.
+// writeTable writes the new metadata of a table. It is called for the head table last, with heads = true.
 func (w *commit) writeTable(ctx context.Context, e *edition, heads bool) error {
 	if e.base == nil || heads || len(e.t.Added)+len(e.t.Removed) > 0 {
 		if err := w.snapshot(ctx, e, heads); err != nil {

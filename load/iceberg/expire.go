@@ -52,8 +52,8 @@ func (w *commit) needed(all []table.Snapshot) map[int64]bool {
 const manySnapshots = 100
 
 // neededOfAll returns the IDs of the snapshots of a shared table whose files all exist, at most manySnapshots. They
-// begin with the snapshot of the oldest commit that the commit's source keeps. Earlier snapshots may need files that
-// this source removes.
+// begin with the snapshot of the oldest commit that the source of this commit keeps. Earlier snapshots may need files
+// that the source removes. If the source keeps no earlier commit, or e.t.Reset is set, no snapshot is needed.
 func (w *commit) neededOfAll(e *edition, all []table.Snapshot) map[int64]bool {
 	first := max(0, len(all)-manySnapshots)
 	switch {

@@ -16,8 +16,7 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// manyManifests is the number of manifests that a source may have in a snapshot. If a source has so many, the next
-// commit merges them into one.
+// manyManifests is the number of manifests of one source at which the next commit to the table merges them.
 const manyManifests = 16
 
 // list reads the manifest list of a snapshot.
@@ -42,7 +41,7 @@ func (c *catalog) read(ctx context.Context, location string) ([]byte, error) {
 }
 
 // newEntries collects entries for new manifests. A manifest has entries of one source only, so a commit
-// leaves the manifests of other sources unchanged.
+// leaves the manifests of another source unchanged, unless that source has manyManifests.
 type newEntries map[entryGroup][]iceberg.ManifestEntry
 
 // entryGroup is what the entries of one manifest have in common.
@@ -70,7 +69,8 @@ func (e *edition) sourceOf(m iceberg.ManifestFile) (string, error) {
 }
 
 // manifestsOf returns the manifests of a table's next snapshot, and the totals for the snapshot's
-// summary. A manifest stays unchanged if none of its files is removed.
+// summary. A manifest stays unchanged if none of its files is removed and its source has fewer than
+// manyManifests.
 func (w *commit) manifestsOf(ctx context.Context, e *edition, parent *table.Snapshot, id int64) (out []iceberg.ManifestFile, says iceberg.Properties, err error) {
 	var list []iceberg.ManifestFile
 	if parent != nil {
@@ -122,8 +122,8 @@ func addRanges(b *iceberg.DataFileBuilder, f parquet.DataFile) {
 	b.ValueCounts(rows).NullValueCounts(nulls).LowerBoundValues(low).UpperBoundValues(high)
 }
 
-// carry returns the manifests that stay unchanged, and adds the entries of the others to the parameter
-// anew.
+// carry returns the manifests that stay unchanged, and adds the entries of the other manifests to the
+// parameter anew. It returns a [load.ForeignChange] if a removed file is in no manifest.
 func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestFile, id int64, anew newEntries) (kept []iceberg.ManifestFile, err error) {
 	gone, losing := map[string]bool{}, map[string]bool{}
 	for _, f := range e.t.Removed {

@@ -91,9 +91,9 @@ func combined(spec parquet.Commit) []parquet.TableFiles {
 	return out
 }
 
-// mergeColumns returns the live columns of the table, followed by the new columns of the commit. If the type of a
-// column does not fit the table's type, the commit's type is used if t.Reset is set; otherwise mergeColumns returns a
-// [parquet.Disagreement]. It also returns an error if two columns have the same field ID.
+// mergeColumns returns the live columns of the table, followed by the new columns of the commit. If a column has a
+// different field ID in the commit, its types do not fit together. If t.Reset is set, the commit's column is then used;
+// otherwise mergeColumns returns a [parquet.Disagreement]. It also returns an error if two columns have the same field ID.
 func mergeColumns(t parquet.TableFiles, live, want *iceberg.Schema) (*iceberg.Schema, error) {
 	fields := append([]iceberg.NestedField{}, live.Fields()...)
 	var apart []arrow.Field
@@ -191,8 +191,8 @@ func latticeOf(t iceberg.Type) (arrow.DataType, error) {
 	return nil, fmt.Errorf("penstock does not write the type %s", t)
 }
 
-// expected returns the live types of the source's columns, by name. For a decimal to which other
-// sources have added digits, it returns the type that the source knows.
+// expected returns the live types of the source's columns, by name. If other sources have added digits
+// to a decimal, it returns the type without these digits, so that the column counts as unchanged.
 func expected(was, live *iceberg.Schema) map[string]string {
 	out := map[string]string{}
 	for _, f := range was.Fields() {
@@ -200,7 +200,7 @@ func expected(was, live *iceberg.Schema) map[string]string {
 		switch {
 		case !ok:
 		case now.ID == f.ID && wider(f.Type, now.Type).Equals(now.Type):
-			out[f.Name] = f.Type.String() // a decimal that other sources have widened counts as unchanged
+			out[f.Name] = f.Type.String()
 		default:
 			out[f.Name] = now.Type.String()
 		}
@@ -208,7 +208,8 @@ func expected(was, live *iceberg.Schema) map[string]string {
 	return out
 }
 
-// checkPlacement returns an error if source is set but the stream was loaded unshared, or the reverse.
+// checkPlacement returns an error if source is set but the stream was loaded unshared, or if source is ""
+// but the stream is shared.
 func (h *head) checkPlacement(source string) error {
 	if h.at == "" {
 		return nil

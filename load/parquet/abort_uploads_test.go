@@ -36,7 +36,7 @@ func TestUploadChild(t *testing.T) {
 	large := make([]byte, 8<<20)
 	_, _ = rand.Read(large)
 	must(t, l, 2, at, lead{id: 1, name: hex.EncodeToString(large)})
-	t.Fatal("never killed")
+	t.Fatal("the process was not killed during the upload")
 }
 
 // TestBucketAbortsUploads kills a process in the middle of a multipart upload. The next run aborts the

@@ -16,7 +16,8 @@ import (
 )
 
 // Accept implements [load.Destination]. Missing files are dropped from the manifest, and the next pass
-// loads their rows again. Changed files are accepted with their present content.
+// loads their rows again. Changed files are accepted with their present content. Accept returns an error
+// if the table's folder has Parquet files that penstock did not write.
 func (l *Lake) Accept(ctx context.Context, name string) ([]load.Change, error) {
 	changes, err := l.accept(ctx, name)
 	if err != nil {

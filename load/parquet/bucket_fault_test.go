@@ -201,7 +201,7 @@ func testBucketCollects(t *testing.T, s *store) {
 	for _, paths := range all {
 		named += len(paths)
 	}
-	t.Logf("%d manifests, %d files, of which %d count", len(manifests), len(files), named)
+	t.Logf("%d manifests, %d files, %d of them in current generations", len(manifests), len(files), named)
 	require.LessOrEqual(t, len(manifests), 4)
 	require.LessOrEqual(t, len(files), named+4)
 }

@@ -76,10 +76,9 @@ func (d *tableGeneration) others() []string {
 	return sorted(d.otherCommits)
 }
 
-// commitAfter stores the manifest m and returns a commit for it. Before that, it calls the function
-// moved, unless it is nil, with the current manifest. If another commit came first, moved may change m so
-// that m follows that commit. If m then does not follow the current commit, commitAfter returns
-// [state.ErrMoved].
+// commitAfter stores the manifest m and returns a commit for it. If another commit came first, the
+// function moved may change m, so that m follows that commit. A nil function changes nothing. If m does
+// not follow the current commit, commitAfter returns [state.ErrMoved].
 func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved func(base, m *manifest) bool) (Commit, error) {
 	m.store, m.dir = d.tables, d.key
 	if d.parentID == nil {
@@ -102,11 +101,11 @@ func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved fu
 	return d.tables.commitOf(base, m), nil
 }
 
-// rebase makes m follow generation base instead of its own parent. It returns false, and changes
-// nothing, unless all commits in between were made by other sources to widen columns of this source.
-// Such commits keep the rows, and [tx.agree] widens the columns again. The files of m keep their old
-// sequence number. This number must be above that of the oldest kept generation, otherwise tidying could
-// remove the files.
+// rebase makes m follow generation base instead of m's parent, if all commits in between were made by
+// other sources to widen columns of this source. Such commits keep the rows, and [tx.agree] widens the
+// columns again. The files of m keep the sequence number in their names. This number must be above that
+// of the oldest kept generation, because tidying could otherwise remove the files. In all other cases,
+// and if base is the parent, rebase changes nothing and returns false.
 func (d *tableGeneration) rebase(base, m *manifest) bool {
 	if base == nil || base.Sequence == m.Parent || base.Sequence-m.Parent != base.Beside-m.Beside ||
 		!slices.Contains(base.Line, *d.parentID) || len(base.Kept) == 0 || base.Kept[0].Sequence > m.Parent {
@@ -158,8 +157,8 @@ func (d *tableGeneration) storeManifest(ctx context.Context, m *manifest) error 
 	return d.Write(ctx, m.name, append(text, '\n'))
 }
 
-// resolve finds out whether a commit took effect after its answer was an error or was lost. It returns
-// nil if the commit took effect. // Invariant 13
+// resolve finds out whether a commit that returned the error cause has taken effect, for example because
+// only the answer was lost. It returns nil if the commit took effect. // Invariant 13
 func (d *tableGeneration) resolve(ctx context.Context, m *manifest, cause error) error {
 	if _, ok := errors.AsType[*Disagreement](cause); ok || errors.Is(cause, ErrConcurrentSource) {
 		d.outcomeUnknown = false

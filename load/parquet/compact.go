@@ -12,13 +12,13 @@ import (
 
 const (
 	smallRows       = 32 << 10 // segments with fewer rows are merged with segments of the same size class
-	mergeCount      = 8        // small segments of a size class are merged when there are so many
-	mergeLargeCount = 512      // other segments are merged, mergeCount at a time, when there are so many
+	mergeCount      = 8        // number of segments that are merged into one
+	mergeLargeCount = 512      // number of segments with at least smallRows rows at which some are merged
 )
 
-// compact merges segments. Eight segments of a size class become one segment of the next class, which
-// has eight times as many rows. So a row is rewritten only a few times, and a table never has many small
-// files. Large segments are merged eight at a time, but only while there are at least 512 of them.
+// compact merges segments of a partition. Eight segments of a size class become one segment of the next
+// class. So a partition has few small files, and a row is rewritten only a few times. Large segments are
+// merged eight at a time, but only while there are at least 512 of them.
 func (x *tx) compact(ctx context.Context) error {
 	tables := map[string]bool{}
 	for _, s := range x.next.Segments {
@@ -41,8 +41,8 @@ func (x *tx) compact(ctx context.Context) error {
 	return nil
 }
 
-// sizeOf returns the size class of a segment: the logarithm to base 8 of its rows; -1 for a segment that
-// is not small.
+// sizeOf returns the size class of a segment: 0 for up to 3 rows, 1 for up to 31, 2 for up to 255 and so
+// on; -1 for a segment that is not small.
 func sizeOf(s *segment) int {
 	if s.root().Rows >= smallRows {
 		return -1

@@ -22,7 +22,7 @@ import (
 	"github.com/penstock-data/penstock/load/loadtest"
 )
 
-// engine is a DuckDB without access to penstock: it only knows where the files are.
+// engine is a DuckDB that reads the files of a lake without penstock.
 type engine struct{ arrow *duckdb.Arrow }
 
 func newEngine(t testing.TB) *engine {

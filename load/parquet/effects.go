@@ -29,7 +29,7 @@ type affected struct {
 	edits []edit
 }
 
-// collect remembers the keys of edited rows, and writes the edits to the log.
+// collect stores the keys of edited rows, and writes the edits to the log.
 func (x *effects) collect(ctx context.Context, first int64, columns []arrow.Array, edits []edit) error {
 	if err := x.m.logEdits(x.f, first, columns, edits); err != nil {
 		return err

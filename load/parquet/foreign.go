@@ -88,7 +88,7 @@ func (x *tx) checkForeign(ctx context.Context) error {
 }
 
 // drop removes a table whose folder is missing, with the child rows of its records. If a child table is
-// dropped, the records that had rows in it are written again.
+// dropped, the next pass rewrites all records of the segments that had rows of the child table.
 func (x *tx) drop(ctx context.Context, t *table, all map[*table]condition) error {
 	x.next.Tables = slices.DeleteFunc(x.next.Tables, func(o *table) bool { return o == t })
 	if !load.Child(t.schema) {

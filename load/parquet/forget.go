@@ -26,7 +26,7 @@ func (x *tx) forget(ctx context.Context, t *table, column string) error {
 }
 
 // forgetIn clears the hashes of records in one segment: those in marks, or all if marks is nil. If
-// records have no key, their child rows are found by the hash, so it is cleared in the child rows too.
+// records have no key, their child rows are found by the hash, so the hash is cleared there too.
 func (x *tx) forgetIn(ctx context.Context, root *table, s *segment, marks map[uint64]bool) (*segment, error) {
 	tables := []*table{root}
 	if len(root.Key) == 0 {

@@ -288,7 +288,7 @@ func (m *manifest) locate(s streamStore, dir string) {
 // prepare completes a manifest that was read.
 func (m *manifest) prepare() error {
 	if m.Format > formatVersion {
-		return fmt.Errorf("format %d is newer than this version of penstock supports", m.Format)
+		return fmt.Errorf("format %d is newer than this version of penstock supports: install a newer version", m.Format)
 	}
 	for _, t := range m.Tables {
 		if err := t.read(); err != nil {

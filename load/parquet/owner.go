@@ -60,7 +60,7 @@ func (l *Lake) StreamState(ctx context.Context, k state.Key, table string) (s lo
 }
 
 // head returns the current manifest, from which the transaction starts. If the transaction takes over
-// another pipeline's table, it is that pipeline's manifest.
+// another pipeline's table, head returns that pipeline's manifest.
 func (x *tx) head(ctx context.Context) (*manifest, error) {
 	m, err := x.lake.manifestFor(ctx, x.folder, x.key)
 	if _, another := errors.AsType[*load.OwnerError](err); another && x.spec.Claim.Adopt {

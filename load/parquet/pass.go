@@ -34,7 +34,7 @@ func (f *folder) passOf(run string) *pass {
 // carried returns the bitset of a segment. A bit is set if the pass, including this transaction, has seen
 // the row. Rows that the pass wrote before this process started are recognized by their run ID. In a
 // table without a key, each staged row sets the bit of one of the equal rows. A pass of such a table is
-// one transaction, so it starts with no bits set.
+// one transaction, so no bits are taken over from an earlier one.
 func (x *tx) carried(ctx context.Context, s *segment) (bitset, error) {
 	if b := x.bits[s.ID]; b != nil {
 		return b, nil

@@ -165,9 +165,10 @@ func (h *batchIndex) outside(f *file) bool {
 	return false
 }
 
-// match finds the matching row of the table for each staged row, and stops when all are found. It
-// begins with the segment in which the previous transaction found its last rows: if a pass reads
-// records in the same order as the previous pass, the next rows are there. // Invariant 6
+// match finds the matching row of the table for each staged row, and stops when all are found. If a pass
+// reads records in the same order as the previous pass, the next rows are in the segment in which rows
+// were found last, so match begins there. In mode append with a key, match begins with the newest
+// segment. // Invariant 6
 func (m *merge) match(ctx context.Context, t *table, h *batchIndex) error {
 	segs := m.next.segmentsOf(t.Name)
 	buf := make([]uint64, chunkRows*wordsRow)
@@ -203,8 +204,7 @@ func (m *merge) match(ctx context.Context, t *table, h *batchIndex) error {
 	return nil
 }
 
-// order returns the order in which segments are searched. Versions are searched from the newest to the
-// oldest.
+// order returns the indexes of n segments in the order in which they are searched.
 func (m *merge) order(t *table, n int) []int {
 	out := make([]int, n)
 	start := 0

@@ -248,7 +248,7 @@ func inCloud(t *testing.T, header, value, said string) http.RoundTripper {
 			return http.DefaultTransport.RoundTrip(r)
 		}
 		if r.Header.Get(header) != value {
-			t.Errorf("asked without %s", header)
+			t.Errorf("the request lacks the header %s", header)
 		}
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(said)), Request: r}, nil
 	})

@@ -53,8 +53,8 @@ func (x *tx) generation(ctx context.Context) []func() error {
 	}
 }
 
-// outdate removes from the next manifest the generations that are no longer kept. The commit then
-// removes their files. A reader that has opened such a file before can still read it.
+// outdate removes from the next manifest the generations that are no longer kept. Their files are
+// removed after the commit: see [tx.collect].
 func (x *tx) outdate() {
 	m := x.next
 	all := append(slices.Clone(m.Kept), generation{Sequence: m.Sequence, At: m.At})

@@ -2,9 +2,9 @@ package parquet
 
 import "time"
 
-// A catalog keeps the newest thinNewest generations. Of older ones it keeps one in each of thinParts
-// parts of the retention time. Without this limit, a day of webhooks could make ten thousand
-// generations, all of which every commit writes to the manifest.
+// In a catalog, the newest thinNewest generations stay listed. Of the older generations, one stays
+// listed for each of thinParts parts of the retention time. Without this limit, a day of webhooks could
+// make ten thousand generations, and every commit would write all of them to the manifest.
 const (
 	thinNewest = 64
 	thinParts  = 64

@@ -60,7 +60,8 @@ func (l *Lake) Forget(pipeline, source string) {
 }
 
 // manifestFor returns the manifest of the stream k in the folder f, or nil if nothing was committed
-// yet. It returns an error if k has a source but sources do not share the loaded stream, or the reverse.
+// yet. It returns an error if k has a source but the stream was loaded unshared, or if k has none but the
+// stream is shared.
 func (l *Lake) manifestFor(ctx context.Context, f *folder, k state.Key) (*manifest, error) {
 	m, err := f.manifestOf(ctx, k)
 	if err != nil || m != nil {
@@ -81,8 +82,8 @@ func (l *Lake) manifestFor(ctx context.Context, f *folder, k state.Key) (*manife
 	return nil, err
 }
 
-// scan reads columns of a table. If tell is true, scan adds the source column to the rows of a shared
-// stream; it is not one of the table's own columns.
+// scan reads columns of a table. If tell is true and sources share the stream, scan adds the source
+// column, which the manifest's table does not have.
 func (m *manifest) scan(ctx context.Context, t *table, columns []string, visit func(arrow.RecordBatch) error, tell bool) error {
 	read := func(columns []string, visit func(arrow.RecordBatch) error) error {
 		if t.Name == load.State.Name && m.Moves > 0 {

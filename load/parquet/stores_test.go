@@ -109,7 +109,7 @@ func process(t *testing.T, cmd *exec.Cmd, address string) http.Handler {
 	log := &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = log, log
 	if _, err := os.Stat(cmd.Path); err != nil {
-		t.Skipf("could not be fetched: no %s", cmd.Path)
+		t.Skipf("%s is missing: run make stores", cmd.Path)
 	}
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
@@ -179,11 +179,11 @@ func startAzurite(t *testing.T, dir string) *store {
 	address, port := free(t)
 	node, err := exec.LookPath("node")
 	if err != nil {
-		t.Skip("no node to run it with")
+		t.Skip("Azurite needs node, which is not installed")
 	}
 	program := filepath.Join(dir, "npm", "node_modules", "azurite", "dist", "src", "blob", "main.js")
 	if _, err := os.Stat(program); err != nil {
-		t.Skipf("could not be fetched: no %s", program)
+		t.Skipf("%s is missing: run make stores", program)
 	}
 	cmd := exec.Command(node, program, "--silent", "--inMemoryPersistence", "--disableTelemetry", "--blobPort", port)
 	cmd.Dir = t.TempDir()

@@ -60,8 +60,8 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 	return nil
 }
 
-// start locks the stream's folder for this transaction. It returns an error if another commit came
-// first.
+// start locks the stream's folder for this transaction and prepares the next generation. It returns
+// [state.ErrMoved] if another commit came first.
 func (x *tx) start(ctx context.Context) error {
 	if x.next != nil {
 		return nil
@@ -103,7 +103,8 @@ func (x *tx) prepare(ctx context.Context) error {
 	return nil
 }
 
-// lock waits until no other transaction, of this process or another, changes the folder.
+// lock waits until no other transaction of this process changes the folder, and, if the store has locks,
+// none of another process.
 func (x *tx) lock(ctx context.Context) error {
 	select {
 	case x.folder.writer <- struct{}{}:
@@ -119,8 +120,8 @@ func (x *tx) lock(ctx context.Context) error {
 	return nil
 }
 
-// checkFence checks that the current generation is still the one with which the transaction began.
-// Invariant 13
+// checkFence returns [state.ErrMoved] if another commit has changed the stream since the transaction
+// began. Commits with which other sources have only widened columns do not count. // Invariant 13
 func (x *tx) checkFence(ctx context.Context) error {
 	now, err := x.head(ctx)
 	if err != nil {

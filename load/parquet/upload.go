@@ -109,8 +109,8 @@ func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 	return err
 }
 
-// resolve finds out whether a commit took effect although its answer was an error or was lost. It reads
-// the manifest that is stored now, whose last ID is that of the commit that stored it.
+// resolve finds out whether a commit that returned the error cause has taken effect. It reads the
+// manifest that is stored now, whose last ID is that of the commit that stored it.
 func (d *bucketGeneration) resolve(ctx context.Context, m *manifest, id string, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()

@@ -32,7 +32,7 @@ type Reader struct {
 	Confirm bool   `json:"confirm,omitempty"` // the user confirms that the table may shrink
 }
 
-// Other ways to handle an unknown parameter.
+// Ways to handle an unknown parameter, other than to ignore it.
 const (
 	UnknownRefuse = "refuse" // answers 400
 	UnknownFilter = "filter" // treats it as a filter that no record matches

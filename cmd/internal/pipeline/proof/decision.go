@@ -116,7 +116,7 @@ func betterVerdict(t *Table) bool {
 
 func (t *Table) doubt() string { return Reasons(t.Facts) + "; nothing was deleted" }
 
-// unknownRows decides if the destination does not know which rows the pass contained. It repeats the pass or, after
+// unknownRows makes the decision when the destination does not know which rows the pass contained. It repeats the pass or, after
 // the run's last pass, holds the stream.
 func (t *Table) unknownRows() Decision {
 	switch {
