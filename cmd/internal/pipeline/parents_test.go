@@ -182,9 +182,12 @@ func (e *estate) try(options Options) (Report, error) {
 	}
 	e.config.Source, e.config.Options = client, options
 	rep, err := e.run(context.Background())
-	// A request that the run gave up may still be in its handler. The test changes the source when this returns.
-	e.server.CloseClientConnections()
-	require.Eventually(e.t, func() bool { return e.connections.Load() == 0 }, time.Minute, time.Millisecond)
+	// A request that the run gave up may still be in its handler or about to connect. The test changes the source
+	// when this returns.
+	require.Eventually(e.t, func() bool {
+		e.server.CloseClientConnections()
+		return e.connections.Load() == 0
+	}, time.Minute, time.Millisecond)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, s := range rep.Streams {
