@@ -11,8 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// newPair returns a pipeline of many streams into two destinations. The second destination calls the function at
-// before each operation.
+// newPair returns a pipeline of many streams into two destinations. The second calls at before each operation.
 func newPair(t *testing.T, at func(op string) error) *rig {
 	lists := map[string]*list{}
 	var streams []schemas.Stream
@@ -59,7 +58,6 @@ func TestUnreachableDestinationDelaysFewStreams(t *testing.T) {
 	require.Equal(t, 15, lagging)
 }
 
-// A destination that fails for some streams still receives all other streams.
 func TestRecoveringDestinationIsNotLeftOut(t *testing.T) {
 	asked := 0
 	r := newPair(t, func(op string) error {

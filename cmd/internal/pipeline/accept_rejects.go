@@ -46,7 +46,6 @@ func AcceptRejects(ctx context.Context, c Config) (rep AcceptReport, err error) 
 	return rep, err
 }
 
-// accept marks t's rejects as accepted in one transaction, without moving the stream's position.
 func (t *rejectRetry) accept(ctx context.Context, a *Accepted) error {
 	key := t.key(t.stream.Name)
 	stored, err := t.dest.Cursor(ctx, key)

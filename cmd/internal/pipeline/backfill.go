@@ -25,7 +25,6 @@ func (b Backfill) Ranged() bool { return !b.From.IsZero() }
 // .. for everything.
 func (b Backfill) Name() string { return moment(b.From) + ".." + moment(b.Until) }
 
-// moment formats a bound of a range. Midnight UTC is formatted as a date, and a missing bound as "".
 func moment(at time.Time) string {
 	at = at.UTC()
 	switch {
@@ -37,7 +36,6 @@ func moment(at time.Time) string {
 	return at.Format(time.RFC3339)
 }
 
-// called returns a stream's name, followed by the backfill's range if there is one.
 func called(stream, backfill string) string {
 	switch backfill {
 	case "":
@@ -59,7 +57,6 @@ func (r Report) Title() string {
 	return called(r.Pipeline, r.Streams[0].Backfill)
 }
 
-// backfill returns the name of the run's backfill; "" for a scheduled run.
 func (r *run) backfill() string {
 	if r.Options.Backfill == nil {
 		return ""
@@ -67,11 +64,9 @@ func (r *run) backfill() string {
 	return r.Options.Backfill.Name()
 }
 
-// partialBackfill reports whether the run is a backfill that commits in parts. Its passes delete nothing. A backfill
-// in one transaction is a pass like any other.
+// partialBackfill reports whether the run is a backfill that commits in parts. Its passes delete nothing.
 func (st *streamRun) partialBackfill() bool { return st.Options.Backfill != nil && st.parts() }
 
-// rangeOf returns the part of the stream that the run reads.
 func (st *streamRun) rangeOf() schemas.Range {
 	b := st.Options.Backfill
 	switch {
@@ -91,7 +86,6 @@ func (e *RangeError) Error() string {
 	return e.Stream + ": cannot read a range of it: " + e.Reason
 }
 
-// rangeable returns nil if the run can read its range of the stream.
 func (st *streamRun) rangeable() error {
 	switch {
 	case st.Options.Backfill == nil || !st.Options.Backfill.Ranged():
@@ -104,7 +98,7 @@ func (st *streamRun) rangeable() error {
 	return nil
 }
 
-// ownPosition returns k's position in the destination's cursor. In a backfill, that is the position of the backfill.
+// ownPosition returns k's position. A backfill has a position of its own beside the scheduled one.
 func (k *destinationRun) ownPosition(stored state.Cursor) (pos position, err error) {
 	k.main, err = decodePosition(stored)
 	if err != nil || k.report.Backfill == "" {
@@ -113,8 +107,7 @@ func (k *destinationRun) ownPosition(stored state.Cursor) (pos position, err err
 	return k.main.backfill(k.report.Backfill)
 }
 
-// storedPosition returns the position to store. In a scheduled run it is pos, together with the positions of the
-// backfills. In a backfill it is the scheduled position, with pos among its backfills.
+// storedPosition returns the scheduled and the backfill positions as one value, with pos in its place.
 func (k *destinationRun) storedPosition(p *pass, g *group, pos position) (position, error) {
 	if k.report.Backfill == "" {
 		pos.backfills, pos.events = k.main.backfills, k.main.events
@@ -134,7 +127,6 @@ func (k *destinationRun) storedPosition(p *pass, g *group, pos position) (positi
 	return main, err
 }
 
-// backfill returns the position of one backfill.
 func (p position) backfill(name string) (position, error) {
 	all, err := p.allBackfills()
 	if err != nil || len(all[name]) == 0 {
@@ -154,7 +146,6 @@ func (p position) allBackfills() (map[string]json.RawMessage, error) {
 	return all, nil
 }
 
-// keep stores the position of one backfill among the others.
 func (p *position) keep(name string, pos position) error {
 	all, err := p.allBackfills()
 	if err != nil {
@@ -173,7 +164,6 @@ func (k *destinationRun) wasDone(pos position) {
 	k.report.Done, _ = time.Parse(time.RFC3339, pos.done)
 }
 
-// unranged reports whether err is a [RangeError].
 func unranged(err error) bool {
 	_, ok := errors.AsType[*RangeError](err)
 	return ok

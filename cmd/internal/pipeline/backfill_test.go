@@ -16,7 +16,7 @@ import (
 
 var rangeFilter = schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339, Param: "updated_since", Until: "updated_before", Lookback: time.Second}
 
-// history returns a list with 400 records, one of them changed on each of 400 days. The list no longer changes.
+// history returns a list with 400 records, one of them changed on each of 400 days.
 func history(first time.Time) *moving {
 	m := &moving{random: rand.New(rand.NewPCG(3, 3)), size: 10}
 	for i := range 400 {
@@ -27,9 +27,8 @@ func history(first time.Time) *moving {
 	return m
 }
 
-var year = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC) // a leap year
+var year = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// in returns the server's records in a range, by id.
 func (m *moving) in(from, until time.Time) map[string]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -42,7 +41,6 @@ func (m *moving) in(from, until time.Time) map[string]string {
 	return all
 }
 
-// holds requires that the table has the server's records of a range.
 func (r *movingRig) holds(t require.TestingT, from, until time.Time) {
 	have := map[string]string{}
 	for _, row := range r.memory.Rows("items") {
@@ -60,7 +58,7 @@ func (r *movingRig) backfill(b Backfill) StreamReport {
 	return r.once()
 }
 
-// A backfill reads a range in time windows and stores its position. The position of the scheduled runs does not change.
+// The position of the scheduled runs does not change.
 func TestBackfillRange(t *testing.T) {
 	m := history(year)
 	r := newMoving(t, m, rangeFilter)
@@ -140,7 +138,6 @@ func TestBackfillIsResumed(t *testing.T) {
 	}
 }
 
-// A stream that supports no range is reported, and not read.
 func TestBackfillNeedsAFilter(t *testing.T) {
 	m := history(year)
 	r := newMoving(t, m, schemas.Incremental{})
@@ -154,7 +151,6 @@ func TestBackfillNeedsAFilter(t *testing.T) {
 	require.Empty(t, r.missing())
 }
 
-// A whole backfill keeps rows whose records are gone.
 func TestBackfillDeletesNothing(t *testing.T) {
 	m := history(year)
 	r := newMoving(t, m, rangeFilter)
@@ -205,7 +201,6 @@ func TestBackfillProperty(t *testing.T) {
 	}
 }
 
-// killed runs a backfill whose process ends at some step of a commit.
 func (r *movingRig) killed(b Backfill, after int) {
 	r.restart(func(step string) error {
 		if after--; after < 0 {
@@ -219,7 +214,6 @@ func (r *movingRig) killed(b Backfill, after int) {
 	r.restart(nil)
 }
 
-// A list that is read by months is backfilled by the months that overlap the range.
 func TestBackfillMonths(t *testing.T) {
 	s := stream("items")
 	s.Months = schemas.Months{Month: "month", Year: "year"}

@@ -9,7 +9,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// statusNotFound is the HTTP status of an answer about a path that does not exist.
 const statusNotFound = 404
 
 // BaseError is the error of a run in which the server answered 404 for every stream of a
@@ -28,11 +27,9 @@ func (e *BaseError) Error() string {
 // Unwrap returns the answer to the first stream.
 func (e *BaseError) Unwrap() error { return e.Err }
 
-// leastMissing is the number of paths that must be missing before the base URL counts as wrong. A single missing
-// path concerns only its stream and its child streams.
+// leastMissing is above one, because a single missing path concerns only its stream and its child streams.
 const leastMissing = 2
 
-// sawPath records whether the path of a stream exists, if the answer shows it. The caller does not hold g.mu.
 func (g *surfaceGate) sawPath(s schemas.Stream, e *wire.Error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -47,7 +44,6 @@ func (g *surfaceGate) sawPath(s schemas.Stream, e *wire.Error) {
 	}
 }
 
-// misplaced returns a *BaseError if every requested stream is missing, else nil.
 func (g *surfaceGate) misplaced() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

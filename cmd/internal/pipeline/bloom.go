@@ -11,9 +11,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// bloom is a Bloom filter of the keys that a pass has read. Its size is fixed when the pass begins. For a few keys that
-// were not added, it reports that they were. Then a record may be counted as a duplicate by mistake. That
-// weakens the proof but deletes nothing. // Invariants 6, 12
+// bloom is a Bloom filter of the keys that a pass has read. A false positive counts a record as a duplicate
+// by mistake, which weakens the proof but deletes nothing. // Invariants 6, 12
 type bloom struct {
 	seed maphash.Seed
 	bits []uint64
@@ -28,7 +27,6 @@ const (
 	bloomMost   = 8 << 20
 )
 
-// newBloom returns a filter sized for the keys of the longest reading so far.
 func newBloom(destinations []*destinationRun) *bloom {
 	var most int64
 	for _, k := range destinations {
@@ -41,7 +39,6 @@ func newBloom(destinations []*destinationRun) *bloom {
 	return &bloom{seed: maphash.MakeSeed(), bits: make([]uint64, bytes/8)}
 }
 
-// add adds the keys of a stream's rows.
 func (v *bloom) add(s schemas.Stream, batches []transform.TableBatch) {
 	var digits [20]byte
 	for _, b := range batches {
@@ -65,7 +62,6 @@ func (v *bloom) add(s schemas.Stream, batches []transform.TableBatch) {
 	}
 }
 
-// has reports whether v may contain a key, given as text.
 func (v *bloom) has(key string) bool {
 	for at := range v.places(maphash.String(v.seed, key)) {
 		if v.bits[at/64]&(1<<(at%64)) == 0 {
@@ -81,7 +77,6 @@ func (v *bloom) set(hash uint64) {
 	}
 }
 
-// places yields the bits of a key.
 func (v *bloom) places(hash uint64) func(func(uint64) bool) {
 	n, step := uint64(len(v.bits))*64, hash>>32|1
 	return func(yield func(uint64) bool) {

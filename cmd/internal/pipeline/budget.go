@@ -21,7 +21,7 @@ func NewBudget(size int64) *Budget {
 	return &Budget{sem: semaphore.NewWeighted(size), size: size}
 }
 
-// cost returns the memory to reserve for n bytes. A page larger than the whole budget takes all of it.
+// cost lets a page that is larger than the whole budget take all of it.
 func (b *Budget) cost(n int) int64 { return min(int64(n), b.size) }
 
 func (b *Budget) try(cost int64) bool { return b.sem.TryAcquire(cost) }

@@ -14,12 +14,12 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// witnesses is the content of a certificate: the facts of the pass, and the conclusions from them.
+// witnesses is the content of a certificate.
 type witnesses struct {
 	verdict Verdict
 	counts  Counts
 
-	Why    string      `json:"why"`           // the verdict's reasons as text
+	Why    string      `json:"why"`
 	End    proof.Known `json:"end,omitempty"` // how the end of the list is known
 	Doubts []string    `json:"doubts,omitempty"`
 	Pass   string      `json:"pass"`
@@ -49,7 +49,6 @@ func (e *ending) witnesses(p *pass, end *extract.End) witnesses {
 	}
 }
 
-// notes joins two notes.
 func notes(a, b string) string {
 	if a != "" && b != "" {
 		return a + "; " + b
@@ -57,7 +56,6 @@ func notes(a, b string) string {
 	return a + b
 }
 
-// writeCertificate writes the pass's certificate in the transaction of its last rows.
 func (k *destinationRun) writeCertificate(ctx context.Context, p *pass, g *group, w witnesses) error {
 	text, err := json.Marshal(w)
 	if err != nil {
@@ -71,8 +69,7 @@ func (k *destinationRun) writeCertificate(ctx context.Context, p *pass, g *group
 	})
 }
 
-// writeRejects writes the group's rejects in the transaction of its rows, so that values that the tables cannot
-// hold are kept. // Invariant 11
+// writeRejects runs in the transaction of the group's rows, so that no value is lost. // Invariant 11
 func (k *destinationRun) writeRejects(ctx context.Context, p *pass, g *group) error {
 	now := p.Now()
 	row := func(r transform.Reject) []any {
@@ -97,10 +94,10 @@ func (k *destinationRun) writeRejects(ctx context.Context, p *pass, g *group) er
 	return writeOwn(ctx, k.tx, load.Rejects, rows...)
 }
 
-// rejectsAtOnce is the number of rejects in one batch. // Invariant 6
+// rejectsAtOnce limits one batch. // Invariant 6
 const rejectsAtOnce = 4096
 
-// gapReject returns a gap as a reject without a record. Its negative ordinal cannot collide with a record's.
+// gapReject returns a gap as a reject. Its negative ordinal cannot collide with a record's.
 func gapReject(g extract.Gap) transform.Reject {
 	return transform.Reject{
 		Stage: transform.StageExtract, ID: fmt.Sprintf("gap at %s, from %d", g.At, g.First),
@@ -109,7 +106,6 @@ func gapReject(g extract.Gap) transform.Reject {
 	}
 }
 
-// writeOwn writes rows into one of penstock's own tables.
 func writeOwn(ctx context.Context, tx load.Tx, t schemas.Table, rows ...[]any) error {
 	b, err := load.Rows(t, rows...)
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// classify returns the status of a stream that ended with err and, if it is parked, when to try again.
 func classify(ctx context.Context, err error) (Status, time.Time) {
 	refused, isWire := errors.AsType[*wire.Error](err)
 	switch {
@@ -44,8 +43,7 @@ func classify(ctx context.Context, err error) (Status, time.Time) {
 	}
 }
 
-// advice returns the user's next step for an error that only a person can resolve: a table was changed by others, is
-// loaded from another origin, or does not fit the source any more. It returns "" for other errors. Invariant 16
+// advice returns the user's next step for an error that only a person can resolve, else "". // Invariant 16
 func advice(err error) string {
 	if e, ok := errors.AsType[*load.ForeignChange](err); ok {
 		return fmt.Sprintf("undo that, or accept the table as it is: penstock schema accept %s", e.Table)
@@ -62,7 +60,6 @@ func advice(err error) string {
 	return ""
 }
 
-// stopped reports whether err results from the end of ctx.
 func stopped(ctx context.Context, err error) bool {
 	return ctx.Err() != nil &&
 		(errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err()) || errors.Is(err, context.Canceled) || errors.Is(err, errGrace))
@@ -76,8 +73,7 @@ func misplaced(err error) bool {
 		errors.Is(err, extract.ErrCursor)
 }
 
-// refusals is the number of streams that a surface must refuse or leave unanswered before the other streams are
-// skipped.
+// refusals is the number of streams that must fail before the run skips the others.
 const refusals = 3
 
 // surfaceGate keeps a run from requesting every stream of a surface that refuses the credential or cannot be reached.
@@ -86,7 +82,7 @@ type surfaceGate struct {
 	need    int // refusals after which the surface is not requested any more
 
 	mu      sync.Mutex
-	open    bool // the surface has answered once, so later errors are not due to the credential
+	open    bool // the surface has answered, so later errors are not due to the credential
 	refused int
 	err     error // first refusal
 
@@ -96,8 +92,7 @@ type surfaceGate struct {
 	missed  error           // first answer about a missing path
 }
 
-// newGates returns a gate for each surface that streams are read from. It leaves out the streams in apart, because they
-// use an origin or a credential of their own.
+// newGates leaves out the streams in apart, because they use an origin or a credential of their own.
 func newGates(streams []schemas.Stream, apart map[string]bool) map[schemas.Surface]*surfaceGate {
 	gates := map[schemas.Surface]*surfaceGate{}
 	for _, s := range streams {
@@ -116,7 +111,6 @@ func newGates(streams []schemas.Stream, apart map[string]bool) map[schemas.Surfa
 	return gates
 }
 
-// closed returns why the surface is not requested any more; nil while it may be requested.
 func (g *surfaceGate) closed() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -126,7 +120,7 @@ func (g *surfaceGate) closed() error {
 	return fmt.Errorf("surface %s: %w", g.surface, g.err)
 }
 
-// gateOf returns the gate of a stream's surface; nil if the stream has an origin or a credential of its own.
+// gateOf returns nil if the stream has an origin or a credential of its own.
 func (r *run) gateOf(s schemas.Stream) *surfaceGate {
 	if r.OwnOrigin[s.Name] {
 		return nil
@@ -134,7 +128,6 @@ func (r *run) gateOf(s schemas.Stream) *surfaceGate {
 	return r.gates[s.Surface]
 }
 
-// pass returns an error if the gate is closed for the stream.
 func (g *surfaceGate) pass(s schemas.Stream) error {
 	if g == nil || s.Auth != schemas.AuthBearer {
 		return nil
@@ -145,7 +138,6 @@ func (g *surfaceGate) pass(s schemas.Stream) error {
 	return nil
 }
 
-// answered records that a page of the stream arrived.
 func (g *surfaceGate) answered(s schemas.Stream) {
 	if g == nil {
 		return
@@ -156,7 +148,6 @@ func (g *surfaceGate) answered(s schemas.Stream) {
 	g.open = g.open || s.Auth == schemas.AuthBearer
 }
 
-// saw records the error with which a stream ended.
 func (g *surfaceGate) saw(s schemas.Stream, err error) {
 	e, ok := errors.AsType[*wire.Error](err)
 	if !ok || g == nil {
@@ -185,11 +176,9 @@ type notTriedError struct {
 	err    error
 }
 
-// Error names the stream and the reason.
 func (e *notTriedError) Error() string { return e.stream + ": not tried: " + e.err.Error() }
 
-// refused returns the run's own error if a surface refused or did not answer every request, or has none of the
-// paths. // Invariant 14
+// refused returns one error for each surface that is closed or has none of the paths. // Invariant 14
 func (r *run) refused() error {
 	var errs []error
 	for _, surface := range slices.Sorted(maps.Keys(r.gates)) {

@@ -12,8 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Rows and reports use the clock that all processes with the same state share, even if this machine's clock differs.
-// The shared clock orders the versions of rows, and decides when a stream is tried again.
+// The shared clock orders the versions of rows, even if this machine's clock differs.
 func TestTimesByTheSharedClock(t *testing.T) {
 	for _, apart := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		l := &list{records: records(0, 3), size: 10, total: true}

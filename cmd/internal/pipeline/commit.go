@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// commitAll commits the groups in order. Once ctx is done, or no destination is left, it only releases them. A
-// commit that is running when ctx is cancelled may still finish within its grace period. // Invariant 15
+// commitAll commits the groups in order. Once ctx is done, it only releases them; a running commit may finish
+// within its grace period. // Invariant 15
 func (p *pass) commitAll(ctx context.Context, groups <-chan *group, cancel context.CancelCauseFunc) {
 	late, release := WithGrace(ctx, commitGrace)
 	defer release()
@@ -44,17 +44,16 @@ func (p *pass) commitAll(ctx context.Context, groups <-chan *group, cancel conte
 	p.returnBudget()
 }
 
-// returnBudget gives the bytes that no transaction uses any more back to the budget.
 func (p *pass) returnBudget() {
 	p.budget.release(p.kept)
 	p.kept = 0
 }
 
-// commit commits g to all destinations of the pass concurrently. It reports whether a destination is left in the pass.
-// A destination that fails, or is much slower than the others, drops out.
+// commit commits g to all destinations of the pass concurrently. A destination that fails, or is much slower
+// than the others, drops out.
 //
-// A group that spills (see reserve) goes to one destination after the other. Otherwise two streams could deadlock, if
-// each holds one destination and waits for the other's.
+// A group that spills (see reserve) goes to one destination after the other. Otherwise two streams could
+// deadlock, if each holds one destination and waits for the other's.
 func (p *pass) commit(ctx context.Context, g *group) (left bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -95,7 +94,7 @@ func (p *pass) commit(ctx context.Context, g *group) (left bool) {
 	return left
 }
 
-// committed publishes the verdict of a pass that has ended. It emits an event unless the transaction stays open.
+// committed publishes the verdict of a pass that has ended.
 func (p *pass) committed(k *destinationRun) {
 	if k.ended != nil {
 		p.prove(k.dest.Name, *k.ended)
@@ -106,8 +105,7 @@ func (p *pass) committed(k *destinationRun) {
 	}
 }
 
-// sweep returns the query for the rows that a finished pass did not contain. The query also asks for their keys if their
-// records can still be requested one by one, or if some of the pass's records were rejected.
+// sweep returns the query for the rows that a finished pass did not contain.
 func (p *pass) sweep(g *group, names bool) load.Sweep {
 	if g.end == nil || g.end.Skipped > 0 || g.end.Partial {
 		return load.Sweep{} // rows that the pass did not try to read are not missing
@@ -119,9 +117,8 @@ func (p *pass) sweep(g *group, names bool) load.Sweep {
 	return s
 }
 
-// conclude ends a pass in the transaction of its last group: it judges the pass, deletes rows that are proven gone and
-// writes the certificate. The transaction must not be committed if missing rows must first be requested, or if the
-// ending gives up.
+// conclude ends a pass in the transaction of its last group. The caller must not commit that transaction if
+// missing rows must first be requested, or if the ending gives up.
 func (k *destinationRun) conclude(ctx context.Context, p *pass, g *group, out load.Outcome) (*ending, error) {
 	e := k.ending(p, g, out)
 	defer releaseAll(e.others)
@@ -157,7 +154,7 @@ func (k *destinationRun) conclude(ctx context.Context, p *pass, g *group, out lo
 	return e, k.writeCertificate(ctx, p, g, w)
 }
 
-// ending is what is known at the end of a pass in one destination, and the conclusions from it.
+// ending is the outcome of a pass in one destination.
 type ending struct {
 	reading
 	table    proof.Table
@@ -172,10 +169,8 @@ type ending struct {
 	resolved map[rejectID]bool   // rejects that are resolved
 }
 
-// givesUp reports whether the whole pass is rolled back.
 func (e *ending) givesUp() bool { return proof.Mixed(e.table, e.decision) }
 
-// gone returns the keys of the rows to delete; nil for all missing rows.
 func (e *ending) gone() []arrow.RecordBatch {
 	if e.decision.Action == proof.RemoveConfirmed {
 		return e.found.keys
@@ -183,7 +178,6 @@ func (e *ending) gone() []arrow.RecordBatch {
 	return e.others
 }
 
-// ending computes the outcome of p in k's destination.
 func (k *destinationRun) ending(p *pass, g *group, out load.Outcome) *ending {
 	e := &ending{reading: reading{facts: p.facts(g, k.counts, k), digest: g.digest, missed: out.Missing}, counts: k.counts, found: k.found}
 	e.compare(&p.hasher, k.before, k.readings)
@@ -213,7 +207,6 @@ func (k *destinationRun) ending(p *pass, g *group, out load.Outcome) *ending {
 	return e
 }
 
-// why returns the reasons for the verdict as text.
 func (e *ending) why() string {
 	if e.verdict != proof.Judge(e.facts) {
 		return e.decision.Held
@@ -221,8 +214,7 @@ func (e *ending) why() string {
 	return proof.Reasons(e.facts)
 }
 
-// sort determines which missing rows may be deleted. It leaves out rows whose records arrived but were rejected, and
-// rows of parents that were not requested.
+// sort leaves out rows whose records were rejected, and rows of parents that were not requested.
 func (k *destinationRun) sort(e *ending, g *group, out load.Outcome) {
 	if e.facts.Skipped > 0 {
 		e.others = retained(out.Keys)
@@ -238,7 +230,6 @@ func (k *destinationRun) sort(e *ending, g *group, out load.Outcome) {
 	}
 }
 
-// settle records in k how a pass ended.
 func (k *destinationRun) settle(p *pass, e *ending) {
 	f, d := &e.facts, e.decision
 	k.report.Verdict, k.report.Reasons = e.verdict, e.why()
@@ -289,7 +280,7 @@ func (k *destinationRun) settle(p *pass, e *ending) {
 	}
 }
 
-// addCosts adds the pass's committed counts, requests, pages and bytes to the report.
+// addCosts adds only what is committed.
 func (k *destinationRun) addCosts(p *pass) {
 	r := &k.report
 	r.Counts = r.Counts.Add(k.sealed)
@@ -299,7 +290,6 @@ func (k *destinationRun) addCosts(p *pass) {
 	r.Bytes += p.total.bytes
 }
 
-// requests returns the number of requests of the pass, including those for single records.
 func (p *pass) requests() int {
 	if p.rowCheck == nil {
 		return p.total.requests

@@ -15,7 +15,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// comparison compares one table of a destination with the hash file.
 type comparison struct {
 	*rowhash.File
 	have   schemas.Table
@@ -44,8 +43,7 @@ type version struct {
 	synced int64
 }
 
-// compare adds to out how a destination's table differs from the hash file. It compares a table with too many
-// rows for memory in parts. // Invariant 6
+// compare splits a table with too many rows for memory into parts. // Invariant 6
 func (v *verifier) compare(ctx context.Context, d load.Destination, have schemas.Table, b *rowhash.File, out *Verified) error {
 	c := &comparison{File: b, have: have, key: have.Key, at: b.Find(have.Name), parts: 1, out: out, most: v.options.Keys}
 	c.extras = have.Mode != schemas.Append
@@ -66,7 +64,6 @@ func (v *verifier) compare(ctx context.Context, d load.Destination, have schemas
 	return nil
 }
 
-// part compares the rows whose fingerprints fall into one part.
 func (c *comparison) part(ctx context.Context, d load.Destination, part uint64) error {
 	entries, err := c.load(part)
 	if err != nil {
@@ -81,8 +78,7 @@ func (c *comparison) part(ctx context.Context, d load.Destination, part uint64) 
 	return c.settle(entries)
 }
 
-// load reads one part of the hash file's rows into memory. If a key appears twice, the later row counts, as in a
-// run.
+// load keeps the later row if a key appears twice, as a run does.
 func (c *comparison) load(part uint64) (map[rowhash.Fingerprint]*entry, error) {
 	entries := map[rowhash.Fingerprint]*entry{}
 	err := c.Each(c.at, func(at int64, key, hash string) error {
@@ -106,11 +102,10 @@ func (c *comparison) load(part uint64) (map[rowhash.Fingerprint]*entry, error) {
 
 func (c *comparison) sum(hash string) uint64 { return maphash.String(c.Seeds[0], hash) }
 
-// counts reports whether the table has no key. Then equal rows are counted.
+// counts reports whether the table has no key. Such a table may have equal rows, which are counted.
 func (c *comparison) counts() bool { return c.key[0] == schemas.ColHash }
 
-// columns returns the columns that a comparison needs: the key first, then the hash, then the columns that show
-// whether a row is live.
+// columns returns the key columns, then the hash, then the columns that show whether a row is live.
 func (c *comparison) columns() []string {
 	columns := append(slices.Clone(c.key), schemas.ColHash)
 	switch {
@@ -122,7 +117,6 @@ func (c *comparison) columns() []string {
 	return append(columns, schemas.ColDeletedAt)
 }
 
-// scan compares the destination's rows with the entries.
 func (c *comparison) scan(entries map[rowhash.Fingerprint]*entry, part uint64, b arrow.RecordBatch) error {
 	key, rest := b.Columns()[:len(c.key)], b.Columns()[len(c.key):]
 	for row := range int(b.NumRows()) {
@@ -155,7 +149,6 @@ func (c *comparison) scan(entries map[rowhash.Fingerprint]*entry, part uint64, b
 	return nil
 }
 
-// later replaces the version of e with the version at row if that is later.
 func (e *entry) later(hash uint64, at []arrow.Array, row int) {
 	v := version{hash: hash, run: rowhash.Text(at[0], row)}
 	if synced, ok := at[1].(*array.Timestamp); ok {
@@ -167,7 +160,6 @@ func (e *entry) later(hash uint64, at []arrow.Array, row int) {
 	e.got, e.version = 1, v
 }
 
-// settle counts the rows that the destination lacks or has in another version.
 func (c *comparison) settle(entries map[rowhash.Fingerprint]*entry) error {
 	for _, e := range entries {
 		latest := e.got > 0 && e.run != ""

@@ -44,7 +44,6 @@ type Memory struct {
 // Empty reports whether there is nothing to store.
 func (m Memory) Empty() bool { return m.Of == "" && m.Profile == nil }
 
-// text returns m as the destinations store it; "" if it is empty.
 func (m Memory) text() string {
 	if m.Empty() {
 		return ""
@@ -89,8 +88,7 @@ func Recall(ctx context.Context, d load.Destination, pipeline string) (Memories,
 	return all, nil
 }
 
-// recall reads what every destination stores about the streams. A destination that fails is left out,
-// because the run would otherwise probe every stream again for it.
+// recall leaves out a destination that fails, because the run would otherwise probe every stream again for it.
 func (r *run) recall(ctx context.Context) {
 	if r.Options.DryRun {
 		return
@@ -113,8 +111,7 @@ func (r *run) recall(ctx context.Context) {
 	}
 }
 
-// remembered returns the newest convention for s that fits the current request of s, and the newest profile, from all
-// destinations.
+// remembered returns the newest convention that fits the current request of s, and the newest profile, from all destinations.
 func (r *run) remembered(s schemas.Stream) Memory {
 	var m Memory
 	for _, d := range r.Destinations {
@@ -132,8 +129,7 @@ func (r *run) remembered(s schemas.Stream) Memory {
 	return m
 }
 
-// settle applies the stored conventions to the run's streams, so that everything that reads the source, or its
-// records, works as in the last run.
+// settle applies the stored conventions to the run's streams.
 func (r *run) settle(ctx context.Context) {
 	r.recall(ctx)
 	for i, s := range r.Streams {
@@ -145,7 +141,6 @@ func (r *run) settle(ctx context.Context) {
 	}
 }
 
-// keyOf returns the key of the stream's existing table; without a table, the stream's own key.
 func (r *run) keyOf(ctx context.Context, s schemas.Stream) []string {
 	for _, d := range r.Destinations {
 		tables, err := d.Tables(ctx, s.Table.Name)
@@ -159,8 +154,8 @@ func (r *run) keyOf(ctx context.Context, s schemas.Stream) []string {
 	return s.Key
 }
 
-// chooseConvention determines how the run reads the stream: by the stored convention, else by probing the source now.
-// A child stream is not probed, because the answer for its first parent shows how its endpoint answers.
+// chooseConvention uses the stored convention, or else probes the source. It does not probe a child stream,
+// because the answer for its first parent shows how its endpoint answers.
 func (st *streamRun) chooseConvention(ctx context.Context) error {
 	st.known = st.remembered(st.origin)
 	n, able := st.Source.(Negotiator)
@@ -186,12 +181,10 @@ func (st *streamRun) chooseConvention(ctx context.Context) error {
 	return st.adopt(ctx)
 }
 
-// lookAgain is the time after which a stream is probed again for an order or a filter by the time of change. It applies
-// if the records of the last probe could not show whether the order or filter works.
+// lookAgain is the time after which a stream is probed again if its records could not show whether an order or a filter works.
 const lookAgain = 24 * time.Hour
 
-// lookAgain probes again for an order or a filter by the time of change. The rest of the convention does not change.
-// If the probe fails, nothing changes.
+// lookAgain changes only the order and the filter. If the probe fails, nothing changes.
 func (st *streamRun) lookAgain(ctx context.Context, n Negotiator) error {
 	c, err := n.Negotiate(ctx, st.origin, st.known.Convention)
 	st.probeRequests += c.Requests
@@ -206,7 +199,7 @@ func (st *streamRun) lookAgain(ctx context.Context, n Negotiator) error {
 	return nil
 }
 
-// negotiate probes the source, and adds the requests to the cost of the next pass.
+// negotiate probes the source. The next pass is charged for the requests.
 func (st *streamRun) negotiate(ctx context.Context, n Negotiator) (extract.Convention, error) {
 	c, err := n.Negotiate(ctx, st.simple(), st.known.Convention)
 	st.probeRequests += c.Requests
@@ -223,8 +216,7 @@ func (st *streamRun) negotiate(ctx context.Context, n Negotiator) (extract.Conve
 	return c, err
 }
 
-// adopt applies the convention to the stream. A table with rows keeps its key, so a learned key applies only to new
-// tables. If the learned key differs from the key of an existing table, adopt may return a ChangedError.
+// adopt applies the convention to the stream. A table with rows keeps its key, so a learned key applies only to new tables.
 func (st *streamRun) adopt(ctx context.Context) error {
 	st.stream = st.known.Apply(st.origin)
 	defer st.setRange()
@@ -243,7 +235,6 @@ func (st *streamRun) adopt(ctx context.Context) error {
 	return nil
 }
 
-// settleProbes adds the probe requests of a stream that was probed but not read to its reports.
 func (st *streamRun) settleProbes(reports []StreamReport) {
 	for i := range reports {
 		reports[i].Requests += st.probeRequests
@@ -256,13 +247,12 @@ func (st *streamRun) settleProbes(reports []StreamReport) {
 // still unknown. // Invariant 14
 var errFirst = errors.New("the list has its first records")
 
-// unseen reports whether page is the first page with records, while it is unknown where in an answer the records are.
+// unseen reports whether page has the first records of a list whose structure is still unknown.
 func (st *streamRun) unseen(page extract.Page) bool {
 	return !st.renegotiated && st.known.Of != "" && !st.known.Located && st.probed() && len(bytes.TrimSpace(page.Records)) > len("[]")
 }
 
-// renegotiate probes the endpoint again, at most once per run, if err shows that the endpoint no longer answers as
-// expected, or that an empty list has its first records. It reports whether the destinations of p may start again.
+// renegotiate probes the endpoint again, at most once per run, if its answers have changed or an empty list has its first records.
 func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool, error) {
 	n, able := st.Source.(Negotiator)
 	if st.renegotiated || !able || st.known.Of == "" || !errors.Is(err, extract.ErrShape) && !errors.Is(err, errFirst) {
@@ -288,9 +278,8 @@ func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool,
 	return true, nil
 }
 
-// checkMoved returns an error if the new convention finds the records at another place, or one object instead of a
-// list. Only a person can decide what that means for the table's rows. `penstock discover` accepts it.
-// Invariant 12
+// checkMoved refuses a convention that finds the records at another place. Only a person can decide what that
+// means for the table's rows: `penstock discover` accepts it. // Invariant 12
 func (st *streamRun) checkMoved(now extract.Convention) error {
 	if moved := st.known.Moved(now); moved != "" {
 		return &ChangedError{Stream: st.origin.Name, Reason: moved + "; the table was not changed"}
@@ -298,7 +287,6 @@ func (st *streamRun) checkMoved(now extract.Convention) error {
 	return nil
 }
 
-// inconclusive reports whether the source answered the probes, but no hypothesis explains its answers.
 func inconclusive(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return !ok || e.Class == wire.Malformed
@@ -323,7 +311,7 @@ func (e *ChangedError) Error() string {
 // Unwrap returns Err.
 func (e *ChangedError) Unwrap() error { return e.Err }
 
-// learn writes m into the open transaction, unless the destination already stores the same text.
+// learn writes m only if it differs from what the destination stores.
 func (k *destinationRun) learn(ctx context.Context, p *pass, m Memory) error {
 	if m.Open {
 		m.Convention = extract.Convention{} // the list was empty

@@ -16,7 +16,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// prober is a source that implements Negotiator.
 type prober struct {
 	*fakeSource
 	say func(asked int, known extract.Convention) (extract.Convention, error)
@@ -32,7 +31,6 @@ func (p *prober) Negotiate(_ context.Context, s schemas.Stream, known extract.Co
 	return p.say(p.asked[s.Name], known)
 }
 
-// of returns a convention about s with a key.
 func of(t *testing.T, s schemas.Stream, key ...string) extract.Convention {
 	t.Helper()
 	c := extract.Convention{
@@ -43,7 +41,6 @@ func of(t *testing.T, s schemas.Stream, key ...string) extract.Convention {
 	return c
 }
 
-// probed replaces the rig's source with a prober.
 func (r *rig) probed(say func(asked int, known extract.Convention) (extract.Convention, error)) *prober {
 	p := &prober{fakeSource: r.source, say: say, asked: map[string]int{}}
 	r.config.Source = p
@@ -273,7 +270,6 @@ func TestRememberReplacesConventions(t *testing.T) {
 	require.NotNil(t, all["crm.leads"].Profile, "the profile stays")
 }
 
-// drifts returns the rows about drift in the table of changes.
 func drifts(r *rig) []string {
 	var all []string
 	for _, row := range r.memory.Rows(load.Changes.Name) {

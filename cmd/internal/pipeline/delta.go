@@ -68,20 +68,20 @@ type Deltas struct {
 	pace   applyRate
 	fetch  Refetcher
 	queues map[string]*queue
-	names  []string // of queues, in the order of the streams
+	names  []string
 
-	settles time.Time        // when to read the conventions of the streams again
-	read    int64            // the last event that was put into the queues
-	left    *leftBehind      // events dropped from memory; nil for none
-	upTo    int64            // the last event that was read before catchUp moved d.read back
-	rep     DeltaReport      // report of the running Apply
-	looked  map[string]bool  // destinations whose positions were read
+	settles time.Time // when to read the stored conventions again
+	read    int64
+	left    *leftBehind // events dropped from memory; nil for none
+	upTo    int64       // the last event that was read before catchUp moved d.read back
+	rep     DeltaReport
+	looked  map[string]bool
 	ledgers map[string]int64 // by destination, the last event in its table of events
 	kept    time.Time        // when the tables of events were last written
 	resting map[string]*rest // destinations that have failed
 	aside   func(ctx context.Context, ordinal int64, reason string) error
-	now     func() time.Time // the clock
-	made    time.Time        // when this Deltas was created. Earlier events may be older than what a previous process has read
+	now     func() time.Time
+	made    time.Time // when this Deltas was created. Earlier events may be older than what a previous process has read
 }
 
 // DeltaConfig configures a Deltas.
@@ -124,8 +124,8 @@ type DeltaReport struct {
 	Written   int64 // new or changed rows in the first destination
 	Deleted   int64 // deleted rows in the first destination
 	Unmapped  int   // events whose type belongs to no stream
-	Conflicts int   // events with the id of another event, but a different body
-	Dead      int   // records that were given up
+	Conflicts int
+	Dead      int // records that were given up
 
 	Lags []time.Duration // for each record that every destination now has: time since its first event was received
 
@@ -165,8 +165,7 @@ func (d *Deltas) Apply(ctx context.Context) (DeltaReport, error) {
 
 func (d *Deltas) trouble(err error) { d.rep.Trouble = errors.Join(d.rep.Trouble, err) }
 
-// begin reads the conventions of the streams from time to time. From each destination it reads once how far the events
-// are applied there.
+// begin reads the conventions from time to time, and the positions once per destination.
 func (d *Deltas) begin(ctx context.Context) {
 	if now := d.now(); d.settles.Before(now) {
 		d.settles = now.Add(d.pace.trust)
@@ -192,7 +191,6 @@ func (d *Deltas) begin(ctx context.Context) {
 	}))
 }
 
-// adopt reads the stored conventions, and creates or updates the queues of the streams.
 func (d *Deltas) adopt(ctx context.Context) {
 	clear(d.down) // a destination that did not answer last time may answer now
 	d.settle(ctx)
@@ -213,8 +211,7 @@ func (d *Deltas) adopt(ctx context.Context) {
 	}
 }
 
-// look reads how far a stream's events are applied in a destination, and queues the records that are still open
-// there.
+// look reads how far a destination has applied q's events, and queues the records that are still open there.
 func (d *Deltas) look(ctx context.Context, q *queue, dest Destination) error {
 	p := &destinationPosition{dest: dest}
 	if err := d.readPosition(ctx, q, p); err != nil {
@@ -237,7 +234,6 @@ func (d *Deltas) look(ctx context.Context, q *queue, dest Destination) error {
 	return nil
 }
 
-// readPosition reads a destination's position in a stream.
 func (d *Deltas) readPosition(ctx context.Context, q *queue, p *destinationPosition) (err error) {
 	if p.stored, err = p.dest.Cursor(ctx, d.key(q.stream.Name)); err != nil {
 		return err
@@ -255,20 +251,17 @@ func (d *Deltas) readPosition(ctx context.Context, q *queue, p *destinationPosit
 	return err
 }
 
-// rest is the pause after a destination has failed.
 type rest struct {
 	until time.Time
 	fails int
 }
 
-// maxRest is the longest pause.
 const maxRest = 5 * time.Minute
 
 func (d *Deltas) restFor(fails int) time.Duration {
 	return min(maxRest, d.pace.rest<<min(fails, 10))
 }
 
-// awake returns the destinations that are not pausing after a failure.
 func (d *Deltas) awake() []Destination {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -279,7 +272,6 @@ func (d *Deltas) awake() []Destination {
 	})
 }
 
-// met records whether an operation on a destination failed.
 func (d *Deltas) met(dest string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -294,8 +286,8 @@ func (d *Deltas) met(dest string, err error) {
 	}
 }
 
-// fail pauses a stream after an error that is not about one record. After the third such error in a row, the whole
-// stream is read instead, so that events do not wait forever for an endpoint that is gone. // Invariant 15
+// fail pauses a stream. After maxRecordTries errors in a row the whole stream is read instead, so that events
+// do not wait forever for an endpoint that is gone. // Invariant 15
 func (d *Deltas) fail(q *queue) {
 	q.fails++
 	q.pause = d.now().Add(d.restFor(q.fails))
@@ -304,10 +296,10 @@ func (d *Deltas) fail(q *queue) {
 	}
 }
 
-// errIdle is returned if there was nothing to do. It does not show whether the destination works.
+// errIdle means that there was nothing to do, so the destination's health is still unknown.
 var errIdle = errors.New("nothing to do")
 
-// each calls the function do concurrently for every destination that is awake, and returns the joined errors.
+// each calls do concurrently for every destination that is awake.
 func (d *Deltas) each(ctx context.Context, do func(ctx context.Context, dest Destination) error) error {
 	dests := d.awake()
 	errs := make([]error, len(dests))

@@ -12,18 +12,18 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// detailTable is the table of the detail stream, which returns records one by one, if the pipeline reads that stream
-// too. Records that are requested because of an event are also written to that table, without further requests. If
-// that fails, the next run requests those records, because they have changed in the list.
+// detailTable is the table of the detail stream, which returns records one by one. Records that are requested
+// because of an event are also written there.
 //
-// The lock of the detail stream is held from before the requests until the commit. The positions are also read before
-// the requests. So no pass can read the records later and commit them earlier. // Invariants 8, 13
+// The lock of the detail stream is held from before the requests until the commit. The positions are also
+// read before the requests. So no pass can read the records later and commit them earlier. // Invariants 8,
+// 13
 type detailTable struct {
 	q         *queue // queue of the detail stream; nothing waits in it
 	positions []*destinationPosition
 }
 
-// besideOf returns a queue for q's detail stream if the detail stream has a table with the same key, else nil.
+// besideOf returns nil unless the detail stream has a table with the same key.
 func (d *Deltas) besideOf(q *queue) *queue {
 	i := slices.IndexFunc(d.Streams, func(s schemas.Stream) bool { return s.Name == q.detail.Name })
 	if !q.canRequest || i < 0 {
@@ -39,8 +39,7 @@ func (d *Deltas) besideOf(q *queue) *queue {
 	return b
 }
 
-// lockDetail locks the detail stream if its lock is free. It returns the detail table with those destinations in which
-// an earlier pass has read the whole detail stream; nil if there are none.
+// lockDetail returns nil if the lock is taken, or if no destination has read the whole detail stream.
 func (x *delta) lockDetail(ctx context.Context, dests []Destination) *detailTable {
 	q := x.q.beside
 	if q == nil {
@@ -67,7 +66,6 @@ func (x *delta) lockDetail(ctx context.Context, dests []Destination) *detailTabl
 	return b
 }
 
-// write commits the records to the detail table in each of its destinations. The error says which destinations failed.
 func (b *detailTable) write(ctx context.Context, x *delta) error {
 	if len(x.records)+len(x.gone) == 0 {
 		return nil
@@ -103,9 +101,8 @@ func (x *delta) writeBeside(ctx context.Context, p *destinationPosition) error {
 	return err
 }
 
-// markForRequest makes the next run request the records in x.reread once more. Otherwise the next run would request only
-// the records that differ in the list from their state at the last run, and they may have returned to that state.
-// Invariant 1
+// markForRequest makes the next run request the records in x.reread once more. Otherwise it would skip a
+// record that has returned to its earlier state in the list. // Invariant 1
 func (x *delta) markForRequest(ctx context.Context, tx load.Tx, stamp string) error {
 	if len(x.reread) == 0 {
 		return nil
@@ -117,7 +114,6 @@ func (x *delta) markForRequest(ctx context.Context, tx load.Tx, stamp string) er
 	return writeOwn(ctx, tx, load.Parents, rows...)
 }
 
-// unlock releases the lock.
 func (b *detailTable) unlock() {
 	if b != nil {
 		b.q.lock.release()

@@ -11,7 +11,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// newBesideRig returns a pipeline that reads a list and, one by one, the details of its records.
 func newBesideRig(t *testing.T, m *model, dests ...Destination) *deltaRig {
 	t.Helper()
 	r := newDeltaRig(t, m, dests...)
@@ -24,7 +23,6 @@ func newBesideRig(t *testing.T, m *model, dests ...Destination) *deltaRig {
 	return r
 }
 
-// singles returns the rows of the detail table.
 func singles(t *testing.T, d load.Destination) map[string][3]string {
 	t.Helper()
 	out := map[string][3]string{}
@@ -34,8 +32,7 @@ func singles(t *testing.T, d load.Destination) map[string][3]string {
 	return out
 }
 
-// Records that are requested because of an event are also written to the detail table, without further requests. The
-// next run finds them unchanged.
+// The next run finds the detail rows unchanged, without further requests.
 func TestDeltasBesideTheList(t *testing.T) {
 	m := newModel(9)
 	r := newBesideRig(t, m, Destination{Name: "a", Destination: loadtest.NewMemory(nil)}, Destination{Name: "b", Destination: loadtest.NewMemory(nil)})
@@ -70,8 +67,7 @@ func TestDeltasBesideTheList(t *testing.T) {
 	}
 }
 
-// While a pass over the details holds the lock, deltas do not write to the detail table, because the pass may have
-// requested the records later. The next run updates them.
+// The pass may have requested the records later, so deltas leave the detail table to the next run.
 func TestDeltasBesideABusyStream(t *testing.T) {
 	m := newModel(5)
 	r := newBesideRig(t, m)
@@ -88,7 +84,6 @@ func TestDeltasBesideABusyStream(t *testing.T) {
 	require.Equal(t, "n7", singles(t, memoryOf(r))["4"][0])
 }
 
-// A pass over the details waits until a requested record is committed.
 func TestDeltasBesideHoldTheLock(t *testing.T) {
 	m := newModel(5)
 	r := newBesideRig(t, m)

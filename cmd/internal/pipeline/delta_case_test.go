@@ -17,7 +17,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// An event that arrives again changes nothing, in the same process or the next.
 func TestDeltasApplyAnEventOnce(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)
@@ -35,7 +34,6 @@ func TestDeltasApplyAnEventOnce(t *testing.T) {
 	r.equal()
 }
 
-// A process that dies between two commits continues where it stopped.
 func TestDeltasContinueAfterAKill(t *testing.T) {
 	m := newModel(30)
 	r := newDeltaRig(t, m)
@@ -116,7 +114,6 @@ func TestDeltasWrongOrders(t *testing.T) {
 	}
 }
 
-// An event before the first run stores its record, and the run then finds it unchanged.
 func TestDeltasBeforeTheFirstRun(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)
@@ -128,7 +125,6 @@ func TestDeltasBeforeTheFirstRun(t *testing.T) {
 	r.equal()
 }
 
-// Unknown types, and bodies that are not events, are stored and counted.
 func TestDeltasKeepUnknownEvents(t *testing.T) {
 	m := newModel(3)
 	r := newDeltaRig(t, m)
@@ -151,7 +147,6 @@ func TestDeltasKeepUnknownEvents(t *testing.T) {
 	require.Empty(t, r.apply().Refresh, "the stream has been read since then")
 }
 
-// If the source returns the old record for a while, the record is requested again.
 func TestDeltasStaleReads(t *testing.T) {
 	m := newModel(6)
 	r := newDeltaRig(t, m)
@@ -173,7 +168,7 @@ func TestDeltasStaleReads(t *testing.T) {
 	require.Len(t, rep.Lags, 3, "one lag per record")
 }
 
-// If one of many records cannot be read, its event becomes a dead letter, and the other events are applied.
+// A record that cannot be read becomes a dead letter. The other events are applied.
 func TestDeltasPoison(t *testing.T) {
 	m := newModel(200)
 	r := newDeltaRig(t, m)
@@ -199,8 +194,6 @@ func TestDeltasPoison(t *testing.T) {
 	r.equal()
 }
 
-// TestDeltasHostileRecord checks that a record that the source refuses, or whose key fits into no request,
-// affects only its own event. The other events are applied, and the list is not read again.
 func TestDeltasHostileRecord(t *testing.T) {
 	for name, fault := range map[string]*wire.Error{
 		"403":        {Class: wire.NotEntitled, Status: 403, Message: "hostile", Attempts: 1},
@@ -238,7 +231,7 @@ func memoryOf(r *deltaRig) *loadtest.Memory {
 	return r.config.Destinations[0].Destination.(*loadtest.Memory)
 }
 
-// An endpoint that fails for every record does not hold events back forever.
+// An endpoint that fails for every record holds no events back.
 func TestDeltasEndpointGone(t *testing.T) {
 	m := newModel(6)
 	r := newDeltaRig(t, m)
@@ -259,7 +252,6 @@ func TestDeltasEndpointGone(t *testing.T) {
 	r.equal()
 }
 
-// brittle is a destination that can be made unreachable.
 type brittle struct {
 	*loadtest.Memory
 	err error
@@ -272,7 +264,6 @@ func (b *brittle) Cursor(ctx context.Context, k state.Key) (state.Cursor, error)
 	return b.Memory.Cursor(ctx, k)
 }
 
-// A destination that is down does not delay the others.
 func TestDeltasDestinationDown(t *testing.T) {
 	m := newModel(50)
 	up, down := loadtest.NewMemory(nil), &brittle{Memory: loadtest.NewMemory(nil)}
@@ -305,8 +296,7 @@ func TestDeltasDestinationDown(t *testing.T) {
 	}
 }
 
-// If the inbox is lost, a new one numbers its events from the beginning again. They are applied, and not taken for
-// events that were already applied.
+// A new inbox numbers its events from the beginning. They must not be taken for events that were already applied.
 func TestDeltasInboxLost(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)
@@ -327,7 +317,6 @@ func TestDeltasInboxLost(t *testing.T) {
 	require.Zero(t, r.apply().Refetches)
 }
 
-// Changes that a run finds, and that no event announced, are counted.
 func TestDeltasCoverage(t *testing.T) {
 	m := newModel(10)
 	r := newDeltaRig(t, m)
@@ -350,8 +339,7 @@ func TestDeltasCoverage(t *testing.T) {
 	require.InDelta(t, 0.75, share, 0.001)
 }
 
-// If records cannot be requested one by one, an event's values apply until the stream is read. Other values of
-// the row stay.
+// An event's values apply until the next reading of the stream. Other values of the row stay.
 func TestDeltasProvisional(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)
@@ -379,7 +367,6 @@ func TestDeltasProvisional(t *testing.T) {
 	require.Empty(t, r.apply().Refresh)
 }
 
-// If the filter now leaves a record out, its row is deleted.
 func TestDeltasFilter(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)
@@ -393,7 +380,6 @@ func TestDeltasFilter(t *testing.T) {
 	require.NotContains(t, rows(t, memoryOf(r)), 2)
 }
 
-// However many events arrive, the table of events is written only from time to time.
 func TestDeltasKeepEventsTogether(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)

@@ -15,7 +15,6 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// mapped holds the batches and rejects that the records of a delta are mapped to.
 type mapped struct {
 	batches []transform.TableBatch
 	rejects []transform.Reject
@@ -27,7 +26,6 @@ func (m *mapped) release() {
 	}
 }
 
-// destinationPosition is one destination's position in a stream.
 type destinationPosition struct {
 	dest   Destination
 	stored state.Cursor
@@ -35,8 +33,7 @@ type destinationPosition struct {
 	events applied
 }
 
-// commit maps the records and commits them to the destinations. If a destination fails, the records stay in the queue
-// until it has them.
+// commit keeps the records in the queue until every destination has them.
 func (x *delta) commit(ctx context.Context, positions []*destinationPosition) error {
 	stamp := x.stamp(positions)
 	m, err := x.mapAll(ctx, stamp, positions)
@@ -102,8 +99,8 @@ func (x *delta) positions(ctx context.Context) []*destinationPosition {
 	return all
 }
 
-// stamp returns the run id for the rows. It is later than the ids of all earlier passes. So an interrupted pass that
-// continues treats these rows as read. // Invariants 8, 12
+// stamp returns a run id later than those of all earlier passes, so that a resumed pass treats the delta's
+// rows as read. // Invariants 8, 12
 func (x *delta) stamp(positions []*destinationPosition) string {
 	if x.overlays != nil {
 		return stampOf(x.overlays)
@@ -117,8 +114,7 @@ func (x *delta) stamp(positions []*destinationPosition) string {
 	return id
 }
 
-// mapAll maps the records. If that fails, it maps each record on its own, so that one bad record does not stop the
-// others. If a contract forbids the records, it returns the *transform.ContractError.
+// mapAll maps the records. If that fails, it maps each record on its own, so that one bad record does not stop the others.
 func (x *delta) mapAll(ctx context.Context, stamp string, positions []*destinationPosition) (*mapped, error) {
 	var known [][]schemas.Table
 	for _, p := range positions {
@@ -151,7 +147,6 @@ func (x *delta) mapAll(ctx context.Context, stamp string, positions []*destinati
 	return x.mapSome(stamp, tables, records)
 }
 
-// mapSome maps records to the types of the existing tables.
 func (x *delta) mapSome(stamp string, known []schemas.Table, records [][]byte) (out *mapped, err error) {
 	if len(records) == 0 {
 		return &mapped{}, nil
@@ -195,8 +190,7 @@ func (x *delta) mapSome(stamp string, known []schemas.Table, records [][]byte) (
 	return out, err
 }
 
-// write commits rows, rejects, tombstones and the ordinal of the events to one destination in one transaction.
-// Invariants 1, 2
+// write commits rows, rejects, tombstones and the ordinal of the events in one transaction. // Invariants 1, 2
 func (x *delta) write(ctx context.Context, p *destinationPosition, stamp string, m *mapped) (load.Outcome, error) {
 	s := x.q.stream
 	described, table, err := x.provisional(ctx, p, stamp)
@@ -255,7 +249,7 @@ func (x *delta) write(ctx context.Context, p *destinationPosition, stamp string,
 	return out, nil
 }
 
-// note updates the stream's event state with what the commit applies.
+// note adds the commit to the event state that is stored with the position.
 func (x *delta) note(p *destinationPosition, stamp string, out load.Outcome) {
 	a := &p.events
 	a.Run, a.At = stamp, x.began
@@ -281,8 +275,7 @@ func (x *delta) note(p *destinationPosition, stamp string, out load.Outcome) {
 	}
 }
 
-// rejects returns the rows for values that the table cannot hold, and for records that were given up.
-// Invariant 11
+// rejects returns rows for values that the table cannot hold, and for records that were given up. // Invariant 11
 func (x *delta) rejects(stamp string, m *mapped) [][]any {
 	var rows [][]any
 	now := x.Now()
@@ -299,14 +292,13 @@ func (x *delta) rejects(stamp string, m *mapped) [][]any {
 	return rows
 }
 
-// notBefore sets when records are requested again.
 func (x *delta) notBefore() {
 	for _, e := range x.again {
 		e.due = x.now().Add(x.pace.again[min(e.tries, len(x.pace.again))-1])
 	}
 }
 
-// finish removes from the queue what is committed in every destination, and reports the records that were given up.
+// finish removes from the queue what every destination has committed.
 func (x *delta) finish(ctx context.Context) {
 	q := x.q
 	q.fails, q.pause = 0, time.Time{}
@@ -323,7 +315,7 @@ func (x *delta) finish(ctx context.Context) {
 	}
 	for _, g := range x.dead {
 		if q.lacked(g.e, x.Destinations) {
-			continue // another process may have to read the event again // Invariant 3
+			continue
 		}
 		x.trouble(x.aside(ctx, g.e.last, g.why.Error()))
 	}

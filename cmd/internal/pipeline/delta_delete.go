@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// markDeleted marks rows as deleted whose records are gone or are left out by the filter.
 func (x *delta) markDeleted(ctx context.Context, tx load.Tx, m *mapped, out *load.Outcome) error {
 	gone := slices.Concat(x.gone, x.leftOut(m))
 	if len(gone) == 0 {
@@ -30,7 +29,7 @@ func (x *delta) markDeleted(ctx context.Context, tx load.Tx, m *mapped, out *loa
 	return nil
 }
 
-// leftOut returns the records that the stream's filter now leaves out. Their rows no longer belong to the table.
+// leftOut returns the records that the stream's filter now leaves out.
 func (x *delta) leftOut(m *mapped) []*entity {
 	if len(x.q.stream.Rules.Filter) == 0 {
 		return nil
@@ -57,7 +56,7 @@ func (x *delta) leftOut(m *mapped) []*entity {
 	})
 }
 
-// keyBatches returns the keys of records as batches: one batch of integers and one of texts, without empty batches.
+// keyBatches returns one batch of integers and one of texts, without empty batches.
 func keyBatches(column string, all []*entity) []arrow.RecordBatch {
 	numbers, texts := array.NewInt64Builder(memory.DefaultAllocator), array.NewStringBuilder(memory.DefaultAllocator)
 	defer numbers.Release()

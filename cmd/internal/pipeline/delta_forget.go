@@ -4,16 +4,15 @@ import (
 	"slices"
 )
 
-// leftBehind are events that were dropped from memory because only failing destinations lack them, so that the
-// other destinations can continue. They stay in the inbox, and are read again when those destinations are tried
-// again. // Invariants 3, 6
+// leftBehind are events that were dropped from memory because only failing destinations lack them. They stay
+// in the inbox, and are read again when those destinations are tried again. // Invariants 3, 6
 type leftBehind struct {
 	after int64           // the first dropped event has the ordinal after + 1
-	lack  map[string]bool // destinations that lack some of them; nothing is committed to these meanwhile
+	lack  map[string]bool // destinations that lack some of the events; deltas do not commit to these meanwhile
 }
 
-// tight reports whether there is no room for another chunk of events. Events that are read again get less room, because
-// a stream whose queue is full is read whole.
+// tight reports whether the queues have no room for another chunk of events. Events that are read again get
+// less room, because a stream whose queue is full is read whole.
 func (d *Deltas) tight() bool {
 	room, longest := d.pace.entities, 0
 	for _, q := range d.queues {
@@ -23,7 +22,6 @@ func (d *Deltas) tight() bool {
 	return room < d.pace.chunk || d.read < d.upTo && longest+d.pace.chunk > d.pace.entities/4
 }
 
-// failing returns the destinations that have failed and not recovered.
 func (d *Deltas) failing() map[string]bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -34,7 +32,6 @@ func (d *Deltas) failing() map[string]bool {
 	return all
 }
 
-// forget drops the records that only failing destinations lack.
 func (d *Deltas) forget() {
 	failing := d.failing()
 	live := slices.DeleteFunc(slices.Clone(d.Destinations), func(dest Destination) bool { return failing[dest.Name] })
@@ -52,7 +49,7 @@ func (d *Deltas) forget() {
 	}
 }
 
-// leaveBehind notes that a record was dropped whose events the destinations in lack have not applied.
+// leaveBehind notes a dropped record and the destinations that lack it.
 func (d *Deltas) leaveBehind(e *entity, lack map[string]bool) {
 	if d.left == nil {
 		d.left = &leftBehind{after: e.first - 1, lack: map[string]bool{}}
@@ -63,9 +60,8 @@ func (d *Deltas) leaveBehind(e *entity, lack map[string]bool) {
 	}
 }
 
-// catchUp goes back to the first dropped event once a destination that lacks dropped events is tried again. It also
-// drops the waiting records, whose events are then read again, so that no later event is applied before an earlier one.
-// Invariant 2
+// catchUp goes back to the first dropped event. It also drops the waiting records, whose events are then read
+// again, so that no later event is applied before an earlier one. // Invariant 2
 func (d *Deltas) catchUp() {
 	if d.left == nil || !slices.ContainsFunc(d.awake(), func(dest Destination) bool { return d.left.lack[dest.Name] }) {
 		return
@@ -82,8 +78,7 @@ func (d *Deltas) catchUp() {
 	d.read, d.left = min(d.read, d.left.after), nil
 }
 
-// admitted returns the destinations to which deltas of q can be committed now: those that lack no dropped events
-// and, during a pass, those where the pass has an overlay with room.
+// admitted leaves out destinations that lack dropped events and, during a pass, those without room in their overlay.
 func (d *Deltas) admitted(q *queue, overlays map[string]*overlay, dests []Destination) []Destination {
 	return slices.DeleteFunc(slices.Clone(dests), func(dest Destination) bool {
 		if d.left != nil && d.left.lack[dest.Name] {

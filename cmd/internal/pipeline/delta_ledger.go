@@ -13,15 +13,14 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// eventStream is the stream name under which the events of a source are committed. The first pipeline to reach an
-// event commits it, so the table of events contains each event once.
+// eventStream is the stream name under which events are committed. The name belongs to the source, not the
+// pipeline, so the table contains each event once.
 const eventStream = "_events"
 
-// eventChunks is the maximum number of commits of events per Apply and destination.
+// eventChunks is the maximum number of commits per Apply and destination.
 const eventChunks = 40
 
-// keep writes new events to each destination's table of events, but not at every call, because a database file is locked
-// for its readers while it is written. Invariant 7
+// keep does not write at every call, because a database file is locked for its readers while it is written. // Invariant 7
 func (d *Deltas) keep(ctx context.Context) {
 	for _, dest := range d.Destinations {
 		if _, begun := d.ledgers[dest.Name]; !begun {
@@ -56,8 +55,7 @@ func (d *Deltas) keep(ctx context.Context) {
 	d.trouble(err)
 }
 
-// keepSome writes a chunk of events to a destination's table, with the ordinal of the last as the cursor.
-// Invariants 2, 3
+// keepSome commits a chunk of events with the last ordinal as the cursor. // Invariants 2, 3
 func (d *Deltas) keepSome(ctx context.Context, dest Destination) (n int, more bool, err error) {
 	d.mu.Lock()
 	after := d.ledgers[dest.Name]
@@ -113,7 +111,6 @@ func (d *Deltas) commitEvents(ctx context.Context, dest Destination, key state.K
 	return tx.Commit(ctx, next.encode())
 }
 
-// eventRow returns an event as a row of the table of events.
 func eventRow(e extract.Delivery) []any {
 	what, streams := "mapped", []string{}
 	for _, h := range e.Hints {
@@ -132,7 +129,7 @@ func eventRow(e extract.Delivery) []any {
 	return []any{e.Source, e.Ordinal, wellFormed(e.ID), wellFormed(e.Type), e.Received, e.Scheme, what, string(list), body, encoding}
 }
 
-// bodyText returns a body in a form that every destination can store without loss. Invariant 11
+// bodyText encodes a body that is not plain text as base64, because every destination can store that. // Invariant 11
 func bodyText(body []byte) (text string, encoding any) {
 	if utf8.Valid(body) && bytes.IndexByte(body, 0) < 0 {
 		return string(body), nil
@@ -140,8 +137,7 @@ func bodyText(body []byte) (text string, encoding any) {
 	return base64.StdEncoding.EncodeToString(body), "base64"
 }
 
-// wellFormed returns text with invalid bytes replaced; nil for an empty text. Nothing is lost, because the body also
-// contains the text.
+// wellFormed replaces invalid bytes. Nothing is lost, because the body also contains the text.
 func wellFormed(text string) any {
 	if text == "" {
 		return nil

@@ -16,14 +16,13 @@ type news struct {
 	rows     []newsRow
 }
 
-// newsRow is one record of the commit.
 type newsRow struct {
 	of   *entity
-	key  string // as text
+	key  string
 	hash string // hash of its row; "" if the record is gone
 }
 
-// news returns what the pass running in a destination must know about a commit; nil if no pass is running.
+// news returns nil if no pass is running in the destination.
 func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*news, error) {
 	if x.overlays[dest] == nil {
 		return nil, nil
@@ -58,7 +57,6 @@ func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*news, erro
 	return n, nil
 }
 
-// record adds the records of a commit to the overlay of the running pass.
 func (l *overlay) record(n *news) {
 	if l == nil || n == nil {
 		return
@@ -73,8 +71,7 @@ func (l *overlay) record(n *news) {
 	}
 }
 
-// settle is called with the cursor that the destination stores. If a commit got no answer, the cursor shows whether the
-// commit succeeded.
+// settle receives the cursor that the destination stores. The cursor shows whether a commit that got no answer succeeded.
 func (l *overlay) settle(at state.Cursor) {
 	if l != nil && l.doubt != nil && l.doubt.to == at {
 		l.record(l.doubt)
@@ -84,12 +81,12 @@ func (l *overlay) settle(at state.Cursor) {
 	}
 }
 
-// answerTime is the time limit for finding out whether a commit succeeded.
+// answerTime limits the check of whether a commit succeeded.
 const answerTime = 5 * time.Second
 
-// unanswered finds out whether a commit that returned an error has succeeded after all. If only its answer was lost,
-// the stored cursor has moved. If the cursor cannot be read either, the running pass checks again before it commits.
-// The error is nil if the commit succeeded. // Invariants 1, 2
+// unanswered finds out whether a commit that returned an error has succeeded: if only its answer was lost,
+// the stored cursor has moved. If the cursor cannot be read either, the running pass checks again before it
+// commits. // Invariants 1, 2
 func (x *delta) unanswered(ctx context.Context, p *destinationPosition, n *news, next state.Cursor, failed error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()

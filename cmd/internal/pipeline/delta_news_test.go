@@ -14,8 +14,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// mute is a destination that loses the answer to one commit of contacts, and may also fail to return the next
-// cursor.
+// mute loses the answer to one commit of contacts, and may also fail to return the next cursor.
 type mute struct {
 	load.Destination
 	leaves      bool
@@ -53,8 +52,7 @@ func (x *muteTx) Commit(ctx context.Context, next state.Cursor) error {
 	return err
 }
 
-// If the answer to a commit of deltas during a pass is lost, neither the deltas nor the pass end. The cursor shows
-// that the commit succeeded, at once or before the pass commits again.
+// The cursor shows that the commit succeeded, at once or before the pass commits again.
 func TestDeltasWithoutAnAnswer(t *testing.T) {
 	for name, leaves := range map[string]bool{"reachable again at once": false, "reachable again later": true} {
 		t.Run(name, func(t *testing.T) {

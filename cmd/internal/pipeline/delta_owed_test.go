@@ -11,7 +11,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// owed reports whether events require a reading of the stream.
 func (r *deltaRig) owed() bool {
 	pos, err := decodePosition(cursorOf(r.t, r))
 	require.NoError(r.t, err)
@@ -20,8 +19,7 @@ func (r *deltaRig) owed() bool {
 	return a.Refresh > 0
 }
 
-// If an event requires a reading of the stream, that reading must cover all records. An incremental pass, a pass that
-// skipped parents, and a pass that the list's own total contradicts are not such a reading.
+// An incremental pass, a pass that skipped parents, and a pass that the list's own total contradicts do not count as a whole reading.
 func TestDeltasOweAWholeReading(t *testing.T) {
 	for name, spoil := range map[string]func(e *extract.End){
 		"incremental":     func(e *extract.End) { e.Partial = true },
@@ -50,7 +48,6 @@ func TestDeltasOweAWholeReading(t *testing.T) {
 	}
 }
 
-// A destination that is down does not delay the records of the others. It catches up from the inbox.
 func TestDeltasContinueWithoutADeadDestination(t *testing.T) {
 	m := newModel(100)
 	up, down := loadtest.NewMemory(nil), &brittle{Memory: loadtest.NewMemory(nil)}

@@ -18,21 +18,20 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// errKilled is the error of a process that is killed.
 var errKilled = errors.New("killed")
 
-// storm is a random source that changes between any two requests. Its events arrive out of order, three times, late,
-// never, or with an id that was used before. Processes are killed at commits.
+// storm is a random source that changes between any two requests. Its events arrive out of order, three
+// times, late, never, or with a used id. Processes are killed at commits.
 type storm struct {
 	*deltaRig
 	random     *rand.Rand
-	mu         sync.Mutex // one change at a time
+	mu         sync.Mutex
 	memory     *loadtest.Memory
-	late       []state.Event // events not delivered yet
-	asked      int           // requests for single records
-	duringPass int           // number of times events were applied between the commits of a pass
-	seen       map[int]int   // latest version seen in the table, by id; gone for a tombstone
-	quiet      bool          // the source no longer changes
+	late       []state.Event
+	asked      int
+	duringPass int         // applications of events between the commits of a pass
+	seen       map[int]int // latest version seen in the table, by id; gone for a tombstone
+	quiet      bool
 	kill       bool
 }
 
@@ -51,7 +50,6 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	return s
 }
 
-// dice is a random source for several goroutines.
 type dice struct {
 	mu     sync.Mutex
 	source rand.Source
@@ -71,7 +69,6 @@ func (s *storm) step(string) error {
 	return nil
 }
 
-// between runs before each request.
 func (s *storm) between() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +125,7 @@ func (s *storm) act() {
 	if err != nil && !errors.Is(err, errKilled) {
 		require.NoError(s.t, err)
 	}
-	if s.random.IntN(5) == 0 { // the next process
+	if s.random.IntN(5) == 0 {
 		s.memory = s.memory.Reopen(s.step)
 		s.config.Destinations[0].Destination = s.memory
 		s.config.Locks = &StreamLocks{}
@@ -176,7 +173,6 @@ func (s *storm) applyDuring(ctx context.Context, done <-chan struct{}) (sum Delt
 	return sum, err
 }
 
-// synced reports whether a pass over the contacts has ended.
 func (s *storm) synced() bool {
 	at, err := s.memory.Cursor(s.t.Context(), s.deltas.key("v2.contacts"))
 	require.NoError(s.t, err)
@@ -185,7 +181,6 @@ func (s *storm) synced() bool {
 	return pos.over() != ""
 }
 
-// ledgerIsWhole requires that the table of events contains each event exactly once.
 func (s *storm) ledgerIsWhole() {
 	s.t.Helper()
 	seen := map[string]int{}
@@ -196,7 +191,6 @@ func (s *storm) ledgerIsWhole() {
 	}
 }
 
-// settle stops the changes and delivers all late events.
 func (s *storm) settle() {
 	s.quiet, s.kill = true, false
 	for len(s.late) > 0 {
@@ -218,8 +212,7 @@ func (s *storm) settle() {
 	s.t.Fatalf("events still wait: %+v, %s", s.deltas.rep, at)
 }
 
-// Once all events are applied, the tables equal the source, except for changes without an event. The next run loads
-// those changes too.
+// Changes without an event arrive only with the next run.
 func TestDeltasConverge(t *testing.T) {
 	asked, events, compared, amid := 0, 0, 0, 0
 	for seed := range trials(30) {

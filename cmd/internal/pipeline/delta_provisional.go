@@ -16,16 +16,14 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// provisionalHash is the hash of a row with values that only an event contained. No record has this hash, so the
-// next reading replaces the row.
+// provisionalHash is the hash of no record, so the next reading replaces the row.
 const provisionalHash = "provisional"
 
-// provisionalRows is the maximum size of a table whose rows are updated with the values of events. A larger table
-// gets the values from the next reading.
+// provisionalRows is the largest table that is searched for the rows of events. A larger table gets the values from the next reading.
 const provisionalRows = 200_000
 
-// provisional applies the values that events contain to rows whose records cannot be requested one by one. It sets
-// columns that already exist, in their types, and leaves the other values of the row unchanged. It adds no rows.
+// provisional applies the values of events to rows whose records cannot be requested one by one. It changes
+// neither columns nor types, and adds no rows.
 type provisional struct {
 	x      *delta
 	table  schemas.Table
@@ -33,7 +31,7 @@ type provisional struct {
 	values arrow.RecordBatch
 }
 
-// provisional returns updated rows for the records that x.described names; nil for none.
+// provisional returns nil if there is nothing to update.
 func (x *delta) provisional(ctx context.Context, p *destinationPosition, stamp string) (arrow.RecordBatch, schemas.Table, error) {
 	s := x.q.stream
 	var none schemas.Table
@@ -53,7 +51,7 @@ func (x *delta) provisional(ctx context.Context, p *destinationPosition, stamp s
 	return b, v.table, err
 }
 
-// plainly returns the scalars in an event that belong to existing columns, without nulls.
+// plainly returns the non-null scalars in an event that belong to existing columns.
 func (v *provisional) plainly(e *entity) map[string]json.RawMessage {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(e.data, &all) != nil || extract.KeyOf(e.data, v.x.q.stream.Key[0]) != e.key {
@@ -68,8 +66,8 @@ func (v *provisional) plainly(e *entity) map[string]json.RawMessage {
 	return all
 }
 
-// read maps the values of those events that were received after the last reading, like records of the list. A column
-// whose type would have to change is left out, because the event formats its value differently.
+// read maps the values of events received after the last reading. It leaves out a column whose type would
+// have to change, because the event formats its value differently.
 func (v *provisional) read(stamp string) error {
 	var records [][]byte
 	since := v.x.since(v.x.q)
@@ -109,10 +107,9 @@ func (v *provisional) read(stamp string) error {
 	return nil
 }
 
-// errEnoughRows ends the search in a large table.
 var errEnoughRows = errors.New("enough rows")
 
-// find scans the table for the rows of the events, and returns the rows with the values of the events.
+// find scans the table for the rows of the events.
 func (v *provisional) find(ctx context.Context, p *destinationPosition) (arrow.RecordBatch, error) {
 	columns := v.columns()
 	cells := make([][]arrow.Array, len(columns))
@@ -157,7 +154,6 @@ func (v *provisional) find(ctx context.Context, p *destinationPosition) (arrow.R
 	return v.batch(columns, cells, found)
 }
 
-// columns returns the names of the table's columns.
 func (v *provisional) columns() []string {
 	var names []string
 	for _, f := range v.table.Columns.Fields() {
@@ -166,7 +162,7 @@ func (v *provisional) columns() []string {
 	return names
 }
 
-// cell returns a copy of a row's new value: the event's value if it has one, else the current one.
+// cell returns a copy of the event's value if it has one, else of the current value.
 func (v *provisional) cell(have arrow.Array, row int, name string, said int) (arrow.Array, error) {
 	if name == schemas.ColHash {
 		b := array.NewStringBuilder(memory.DefaultAllocator)

@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// queue holds the events of one stream that are still to be applied.
 type queue struct {
 	stream     schemas.Stream
 	detail     schemas.Stream // stream that returns a single record
@@ -26,23 +25,23 @@ type queue struct {
 	control  string          // key of a record that existed when last requested
 	longest  int64           // records of the longest reading of the list
 
-	state   map[string]applied // by destination
-	waiting map[string]*entity // by key
-	whole   *entity            // set if an event says that any record may have changed; else nil
-	last    time.Time          // receipt of the last event
+	state   map[string]applied
+	waiting map[string]*entity
+	whole   *entity // set if an event says that any record may have changed; else nil
+	last    time.Time
 
-	pause        time.Time // do nothing before this time
+	pause        time.Time // nothing is done before this time
 	fails        int       // failures in a row
 	refreshedAt  time.Time // when the stream was last named for a refresh
-	refreshEvent int64     // the event that requires the refresh
-	refreshTries int       // number of refreshes so far for that event
+	refreshEvent int64
+	refreshTries int // number of refreshes so far for that event
 
 	lock       *streamLock // lock shared with the runs of this process; nil if not shared
 	duringPass bool        // a running pass has allowed deltas, and may need records to be requested again
 	blockedBy  string      // run id of a pass that must end first
 }
 
-// entity is a record that may have changed according to an event.
+// entity is a record that may have changed.
 type entity struct {
 	key         string // a JSON scalar
 	first, last int64  // first and last event that are not applied everywhere
@@ -54,14 +53,14 @@ type entity struct {
 	stored      bool      // a destination stores it as open; received is then the time when it was queued
 }
 
-// maxData is the largest record in an event that is remembered, in bytes.
+// maxData is in bytes.
 const maxData = 8 << 10
 
 func newQueue() *queue {
 	return &queue{state: map[string]applied{}, waiting: map[string]*entity{}, strange: map[string]bool{}}
 }
 
-// add queues an event. If its data is too large, or contradicts another event with the same id, only the key is used.
+// add queues an event. If its data is too large or contradicts another event with the same id, add uses only the key.
 func (q *queue) add(e extract.Delivery, h extract.Hint, all []Destination) {
 	q.last = e.Received
 	if h.Key == "" {
@@ -82,15 +81,13 @@ func (q *queue) add(e extract.Delivery, h extract.Hint, all []Destination) {
 	}
 }
 
-// reopen queues a record that a destination stores as open.
 func (q *queue) reopen(o open, now time.Time) {
 	if q.waiting[o.Key] == nil {
 		q.waiting[o.Key] = &entity{key: o.Key, first: o.At, last: o.At, gone: o.Gone, tries: o.Tries, received: now, due: now, stored: true}
 	}
 }
 
-// recount lowers the ordinal up to which events are applied if a new event has a lower ordinal. This happens if a new
-// inbox has replaced a lost one and numbers its events from the beginning.
+// recount handles a new inbox that has replaced a lost one and numbers its events from the beginning.
 func (q *queue) recount(ordinal int64, received time.Time) {
 	for name, a := range q.state {
 		if ordinal <= a.Through && received.After(a.At) {
@@ -100,13 +97,11 @@ func (q *queue) recount(ordinal int64, received time.Time) {
 	}
 }
 
-// lacked reports whether at least one of the destinations has not applied e's last event.
 func (q *queue) lacked(e *entity, by []Destination) bool {
 	return slices.ContainsFunc(by, func(d Destination) bool { return q.state[d.Name].Through < e.last })
 }
 
-// lacking returns the records whose events at least one of the destinations has not applied, in the order of
-// their last events.
+// lacking is ordered by the last event.
 func (q *queue) lacking(by []Destination) (all []*entity) {
 	for _, e := range q.waiting {
 		if q.lacked(e, by) {
@@ -117,7 +112,7 @@ func (q *queue) lacking(by []Destination) (all []*entity) {
 	return all
 }
 
-// due returns the records to request now: those with new events, and those due for another request.
+// due returns the records with new events, and those whose wait for another request is over.
 func (q *queue) due(now time.Time, by []Destination, most int) []*entity {
 	if len(by) == 0 { // no destination could take the records
 		return nil
@@ -135,7 +130,7 @@ func (q *queue) due(now time.Time, by []Destination, most int) []*entity {
 	return all
 }
 
-// when returns the time of the next work for these destinations; zero for never.
+// when returns the time of the next work; zero for never.
 func (q *queue) when(p applyRate, by []Destination) time.Time {
 	var at time.Time
 	if len(by) == 0 {
@@ -167,8 +162,7 @@ func (q *queue) when(p applyRate, by []Destination) time.Time {
 	return at
 }
 
-// floor returns the first event that not all destinations have applied, and the receipt of the oldest such
-// event; 0 for none.
+// floor returns the first event that not all destinations have applied, and when the oldest such event was received.
 func (q *queue) floor(all []Destination) (low int64, oldest time.Time) {
 	lacking := q.lacking(all)
 	if q.whole != nil {
@@ -201,7 +195,7 @@ func (q *queue) giveUp() {
 	clear(q.waiting)
 }
 
-// receive reads new events into the queues, as far as there is room.
+// receive reads events only while the queues have room.
 func (d *Deltas) receive(ctx context.Context) error {
 	d.catchUp()
 	for {
@@ -225,7 +219,6 @@ func (d *Deltas) receive(ctx context.Context) error {
 	}
 }
 
-// sort adds one event to the queues of its streams.
 func (d *Deltas) sort(e extract.Delivery) {
 	if e.Unmapped {
 		d.rep.Unmapped++
@@ -254,7 +247,7 @@ func (d *Deltas) sort(e extract.Delivery) {
 	}
 }
 
-// report fills in what remains to be done.
+// report fills in the remaining work.
 func (d *Deltas) report(rep *DeltaReport) {
 	now, awake := d.now(), d.awake()
 	rep.Through = d.read
@@ -292,8 +285,7 @@ func (d *Deltas) report(rep *DeltaReport) {
 	}
 }
 
-// minAgain is the shortest wait before Apply is called again. Work may have to wait for something else, such as the
-// end of a pass.
+// minAgain applies because work may have to wait for something else, such as the end of a pass.
 const minAgain = 100 * time.Millisecond
 
 func (d *Deltas) again(rep *DeltaReport, in time.Duration) {
@@ -302,10 +294,10 @@ func (d *Deltas) again(rep *DeltaReport, in time.Duration) {
 	}
 }
 
-// maxRefresh is the longest time between two readings that the same event requires.
+// maxRefresh is the longest time between two readings that one event requires.
 const maxRefresh = time.Hour
 
-// refresh adds a stream that must be read to rep.Refresh, after its parents, at growing intervals.
+// refresh names a stream that must be read, after its parents, at growing intervals.
 func (d *Deltas) refresh(q *queue, rep *DeltaReport) {
 	now, owed := d.now(), int64(0)
 	for _, a := range q.state {
@@ -327,7 +319,6 @@ func (d *Deltas) refresh(q *queue, rep *DeltaReport) {
 	}
 }
 
-// ancestry adds a stream to names, after its parents.
 func (d *Deltas) ancestry(names []string, s schemas.Stream) []string {
 	if slices.Contains(names, s.Name) {
 		return names

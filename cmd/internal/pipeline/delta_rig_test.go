@@ -29,15 +29,15 @@ type model struct {
 	records map[int]int // version, by id
 	next    int
 	passes  int
-	between func()             // called before each request, without holding mu
-	served  func(id int) error // called for each request of a single record
-	old     map[int]int        // number of requests that still return the old record, by id
-	was     map[int]*int       // the old record's version; nil: it did not exist
+	between func() // called before each request, without holding mu
+	served  func(id int) error
+	old     map[int]int  // number of requests that still return the old record, by id
+	was     map[int]*int // the old record's version; nil: it did not exist
 	asked   int
-	made    int  // number of events made
-	totals  bool // the list states its total
+	made    int
+	totals  bool
 	spoil   func(*extract.End)
-	from    state.Cursor // cursor at which the last pass began
+	from    state.Cursor
 
 	events []state.Event
 	lost   map[int]bool // records whose event was lost, so that only a run finds the change
@@ -58,7 +58,6 @@ func (m *model) step() {
 	}
 }
 
-// modelRecord returns a record, the same from the list and from its own address.
 func modelRecord(id, version int) string {
 	return fmt.Sprintf(`{"id":%d,"name":"n%d","updated_at":"2026-11-21T10:00:00Z"}`, id, version)
 }
@@ -67,7 +66,6 @@ func (m *model) ids() []int { return slices.Sorted(maps.Keys(m.records)) }
 
 const modelPage = 4
 
-// Pages yields pages in the order of the ids, each with the current state of the source.
 func (m *model) Pages(ctx context.Context, s schemas.Stream, from state.Cursor) iter.Seq2[extract.Page, error] {
 	at := 0
 	var place struct {
@@ -165,7 +163,6 @@ func (m *model) Record(_ context.Context, _ schemas.Stream, values map[string][]
 	return []byte(modelRecord(id, version)), 1, nil
 }
 
-// change changes a record, and returns its event.
 func (m *model) change(random *rand.Rand) (e state.Event, id int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -185,7 +182,6 @@ func (m *model) change(random *rand.Rand) (e state.Event, id int) {
 	return m.event("updated", id), id
 }
 
-// event returns an event about the current state of a record.
 func (m *model) event(action string, id int) state.Event {
 	e := state.Event{Source: "main", Type: "contact." + action, Scheme: "hex"}
 	m.made++
@@ -194,7 +190,6 @@ func (m *model) event(action string, id int) state.Event {
 	return e
 }
 
-// send adds an event to the inbox.
 func (m *model) send(e state.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -217,7 +212,6 @@ func (m *model) Events(_ context.Context, source string, after int64, limit int)
 // hasty applies events without pauses.
 var hasty = applyRate{lockWait: 50 * time.Millisecond, again: []time.Duration{0, 0}, trust: time.Hour, chunk: 50, slice: 5, entities: 10_000, listAbove: 1_000}
 
-// modelStreams returns a list, and the catalogue with the endpoint of its records.
 func modelStreams(t *testing.T) (list schemas.Stream, catalogue []schemas.Stream) {
 	t.Helper()
 	all, err := schemas.Load()
@@ -226,7 +220,6 @@ func modelStreams(t *testing.T) (list schemas.Stream, catalogue []schemas.Stream
 	return list, all.Streams()
 }
 
-// deltaRig is a pipeline whose source is a model.
 type deltaRig struct {
 	t      *testing.T
 	model  *model
@@ -248,7 +241,6 @@ func newDeltaRig(t *testing.T, m *model, dests ...Destination) *deltaRig {
 	return r
 }
 
-// start simulates a new process.
 func (r *deltaRig) start() {
 	known, err := schemas.LoadEvents()
 	require.NoError(r.t, err)
@@ -292,7 +284,6 @@ func (r *deltaRig) sync() Report {
 	return rep
 }
 
-// rows returns the names of the live rows of a destination, by id.
 func rows(t *testing.T, d load.Destination) map[int]string {
 	t.Helper()
 	out := map[int]string{}
@@ -316,7 +307,6 @@ func (m *model) truth() map[int]string {
 	return out
 }
 
-// equal requires that the tables equal the source.
 func (r *deltaRig) equal() {
 	r.t.Helper()
 	for _, d := range r.config.Destinations {

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// serve applies the stream's events that are due. While a pass over the stream is running, it does so between
-// two of the pass's commits if the pass has an overlay, else after the pass has ended. // Invariant 8
+// serve applies the stream's events that are due. While a pass over the stream is running, it does so only
+// between two of the pass's commits. // Invariant 8
 func (d *Deltas) serve(ctx context.Context, q *queue) error {
 	now := d.now()
 	at := q.when(d.pace, d.awake())
@@ -35,7 +35,7 @@ func (d *Deltas) serve(ctx context.Context, q *queue) error {
 	return nil
 }
 
-// serveSome applies one slice while it holds the stream's lock, and reports whether there may be more to do.
+// serveSome holds the stream's lock while it applies one slice.
 func (d *Deltas) serveSome(ctx context.Context, q *queue) (more bool, err error) {
 	overlays, free := q.lock.try(ctx, d.pace.lockWait)
 	if !free {
@@ -77,7 +77,6 @@ func (d *Deltas) lookAgain(ctx context.Context) {
 // slicesAtOnce is the number of commits of one stream before the next stream's turn.
 const slicesAtOnce = 20
 
-// owing reports whether any destination requires a reading of the stream.
 func (q *queue) owing() bool {
 	for _, a := range q.state {
 		if a.Refresh > 0 {
@@ -133,9 +132,8 @@ func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool
 	return nil
 }
 
-// oneByOne reports whether to request the waiting records one by one. They must have addresses of their own, and the
-// answers must match the list. At most listAbove records are requested in this way or, if that is more, one per 50
-// records of the list.
+// oneByOne reports whether to request the waiting records one by one. Above listAbove records, or one per 50
+// records of the list if that is more, it is cheaper to read the list.
 func (d *Deltas) oneByOne(ctx context.Context, q *queue) (bool, error) {
 	if !q.canRequest || len(q.lacking(d.awake())) > max(d.pace.listAbove, int(q.longest/50)) {
 		return false, nil
@@ -186,8 +184,7 @@ func (d *Deltas) test(ctx context.Context, q *queue) error {
 	return nil
 }
 
-// since returns when the last reading of the stream ended in this process, or when d was created if that was later. An
-// event received after this time is newer than every reading that this process knows of.
+// since returns a time with this property: an event received later is newer than every reading that this process knows of.
 func (d *Deltas) since(q *queue) time.Time {
 	if ended := q.lock.since(); ended.After(d.made) {
 		return ended
@@ -223,18 +220,16 @@ type delta struct {
 	described []*entity           // records described by an event and not requested
 	overlays  map[string]*overlay // overlays of the running pass, by destination; nil if none is running
 	answers   map[*entity][]byte  // the source's full answer about each of entities
-	reread    []string            // parents that the next run must request again, JSON arrays
+	reread    []string            // parents that the next run must request again, as JSON arrays
 	through   int64
 	refresh   int64
 }
 
-// abandoned is a record that was given up.
 type abandoned struct {
 	e   *entity
 	why error
 }
 
-// recordAnswer is the result of requesting one record.
 type recordAnswer struct {
 	record   []byte
 	requests int
@@ -263,7 +258,6 @@ func (x *delta) refetch(ctx context.Context, all []*entity) error {
 	return x.confirmGone(ctx)
 }
 
-// request requests several records concurrently. It returns an error only if the error affects all records.
 func (x *delta) request(ctx context.Context, all []*entity) ([]recordAnswer, error) {
 	answers := make([]recordAnswer, len(all))
 	asking, ctx := errgroup.WithContext(ctx)
@@ -289,9 +283,9 @@ func (x *delta) request(ctx context.Context, all []*entity) ([]recordAnswer, err
 	return answers, err
 }
 
-// othersAnswer is called after an error that may concern all records, such as a missing permission, a login page, or a
-// server that does not respond. It requests the control, a record that existed when it was last requested. If the source
-// returns the control, the error concerns only one record, and othersAnswer returns true.
+// othersAnswer is called after an error that may concern all records, such as a missing permission or a login
+// page. It requests the control, a record that existed when it was last requested. If the source returns the
+// control, the error concerns only one record.
 func (x *delta) othersAnswer(ctx context.Context, about *entity, a *recordAnswer) bool {
 	e, ok := errors.AsType[*wire.Error](a.err)
 	if !ok || e.Class == wire.Throttled || !e.NotBefore.IsZero() || x.q.control == "" || x.q.control == about.key {
@@ -302,8 +296,7 @@ func (x *delta) othersAnswer(ctx context.Context, about *entity, a *recordAnswer
 	return err == nil && record != nil
 }
 
-// failed schedules another request for a record. After the third failure it gives the record up, so that the other
-// records need not wait.
+// failed gives a record up after maxRecordTries, so that the other records need not wait.
 func (x *delta) failed(e *entity, err error) {
 	if e.tries >= maxRecordTries {
 		x.dead = append(x.dead, abandoned{e, err})
@@ -312,8 +305,7 @@ func (x *delta) failed(e *entity, err error) {
 	x.again = append(x.again, e)
 }
 
-// notFound handles a record that the source reports as not found. If no event says that the record is gone, the record
-// may not exist yet.
+// notFound requests the record again, because it may not exist yet, unless an event says that it is gone.
 func (x *delta) notFound(e *entity) {
 	if !e.gone && e.tries < maxRecordTries-1 {
 		x.again = append(x.again, e)
@@ -322,7 +314,6 @@ func (x *delta) notFound(e *entity) {
 	x.gone = append(x.gone, e)
 }
 
-// found handles a record that the source returned.
 func (x *delta) found(e *entity, record []byte) {
 	if extract.KeyOf(record, x.q.stream.Key[0]) != e.key {
 		x.failed(e, fmt.Errorf("%s returned another record", x.q.detail.Name))
@@ -342,8 +333,9 @@ func (x *delta) found(e *entity, record []byte) {
 	}
 }
 
-// stale reports whether a record disagrees with its last event. The source may then still return the old record. A
-// member that still disagrees at the last try is formatted differently in events, and is not compared any more.
+// stale reports whether a record disagrees with its last event. The source may then still return the old
+// record. A member that disagrees at the last try is formatted differently in events, and is not compared any
+// more.
 func (x *delta) stale(e *entity, record []byte) bool {
 	if e.gone {
 		return true
@@ -360,8 +352,8 @@ func (x *delta) stale(e *entity, record []byte) bool {
 	return len(unlike) > 0
 }
 
-// confirmGone keeps in x.gone only records that two witnesses report as gone: the event and the source, or the source
-// while it still finds other records. The others are left to a reading of the whole list. // Invariant 12
+// confirmGone keeps in x.gone only records that two witnesses report as gone: the event and the source, or
+// the source while it still finds other records. // Invariant 12
 func (x *delta) confirmGone(ctx context.Context) error {
 	doubtful := slices.ContainsFunc(x.gone, func(e *entity) bool { return !e.gone })
 	if !doubtful || len(x.records) > 0 {
@@ -380,8 +372,7 @@ func (x *delta) confirmGone(ctx context.Context) error {
 	return nil
 }
 
-// findsControl reports whether the source finds a record that exists: the control, which existed when it was last
-// requested, or else a record from the list.
+// findsControl reports whether the source finds a record that exists.
 func (x *delta) findsControl(ctx context.Context) (bool, error) {
 	if x.q.control != "" {
 		record, n, err := x.fetch.Record(ctx, x.q.detail, x.values(x.q, x.q.control))

@@ -10,22 +10,21 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// applied is how far a stream's webhook events are applied in one destination. It is stored inside the stream's
-// cursor, so that rows and ordinal are committed together. It does not affect the position of scheduled runs.
-// Invariants 2, 3
+// applied is how far a stream's webhook events are applied in one destination. It is stored inside the
+// stream's cursor, so that rows and ordinal are committed together. // Invariants 2, 3
 type applied struct {
 	Through int64     `json:"through"`        // every event up to here is applied, in Open, or left to Refresh
 	At      time.Time `json:"at"`             // time of the commit that set Through; none of these events was received later
 	Open    []open    `json:"open,omitempty"` // records that must be requested again
 
-	// Refresh is the last event that requires a reading of the whole stream, begun after it; 0 for none.
+	// the last event that requires a reading of the whole stream, begun after it; 0 for none
 	Refresh int64 `json:"refresh,omitempty"`
 
 	Run   string `json:"run,omitempty"`   // run id of the rows written last
 	Fresh int64  `json:"fresh,omitempty"` // rows written since the last pass ended
 	Dead  int64  `json:"dead,omitempty"`  // records that were given up
 
-	// Numbers of changes since the first event: those that events announced, and those that only a pass found.
+	// numbers of changes: those that events announced, and those that only a pass found
 	Announced int64 `json:"announced,omitempty"`
 	Found     int64 `json:"found,omitempty"`
 
@@ -40,7 +39,6 @@ type open struct {
 	Gone  bool   `json:"gone,omitempty"` // the event says that the record is gone
 }
 
-// applied returns p's event state; the zero value if no event was applied yet.
 func (p position) applied() (a applied, err error) {
 	if p.events == "" {
 		return a, nil
@@ -51,13 +49,12 @@ func (p position) applied() (a applied, err error) {
 	return a, nil
 }
 
-// knows reports whether an event is already applied, in Open, or left to Refresh. An event with a low ordinal that was
-// received after the last commit is new: it comes from an inbox that replaced a lost one.
+// knows reports whether an event was seen before. An event with a low ordinal that was received after the
+// last commit is new: it comes from an inbox that replaced a lost one.
 func (a applied) knows(ordinal int64, received time.Time) bool {
 	return ordinal <= a.Through && !received.After(a.At)
 }
 
-// withEvents returns p with the event state a.
 func (p position) withEvents(a applied) position {
 	text, err := json.Marshal(a)
 	if err != nil {
@@ -67,8 +64,6 @@ func (p position) withEvents(a applied) position {
 	return p
 }
 
-// passed returns the event state after a pass; begun is the state when the pass began. A pass that read the whole
-// stream and began after an event has read what the event announced. A row that the pass changed had no event.
 func (a applied) passed(begun applied, all, first bool, c Counts) applied {
 	if all && a.Refresh <= begun.Refresh {
 		a.Refresh = 0
@@ -81,7 +76,6 @@ func (a applied) passed(begun applied, all, first bool, c Counts) applied {
 	return a
 }
 
-// put adds a record to Open. It replaces an earlier entry of the same record.
 func (a *applied) put(o open) {
 	a.drop(o.Key)
 	a.Open = append(a.Open, o)
@@ -128,20 +122,17 @@ func (w Webhooks) Coverage() (share float64, ok bool) {
 	return float64(w.Announced) / float64(all), true
 }
 
-// all reports whether a pass that ends with g has read the whole stream. A pass may have missed the record of an event
-// if an earlier process began it, if it skipped parents or unchanged records, or if its verdict is contradicted.
+// all reports whether a pass that ends with g has read the whole stream.
 func (k *destinationRun) all(p *pass, g *group) bool {
 	return !k.resumed && !k.refuted && !g.end.Partial && g.end.Skipped == 0 &&
 		(g.end.Rule != extract.RuleWindows || p.from == "")
 }
 
-// owes reports whether events require a reading of the whole stream.
 func (k *destinationRun) owes() bool {
 	a, err := k.main.applied()
 	return err == nil && a.Refresh > 0
 }
 
-// announced returns pos with the event state after a pass of k.
 func (k *destinationRun) announced(pos position, all bool) position {
 	begun, err := position{events: k.begun}.applied()
 	if err != nil || pos.events == "" {

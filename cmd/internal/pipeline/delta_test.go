@@ -10,7 +10,6 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// scan calls visit for every row of a table, with the values of the row as text.
 func scan(t *testing.T, d load.Destination, table string, columns []string, visit func(row []string)) {
 	t.Helper()
 	err := d.Scan(t.Context(), table, columns, func(b arrow.RecordBatch) error {

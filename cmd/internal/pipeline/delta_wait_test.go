@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// staleOnce makes the source return the old record 1 for a number of requests after its event.
 func staleOnce(m *model, requests int) {
 	was := m.records[1]
 	m.records[1] = 9
@@ -20,7 +19,6 @@ func staleOnce(m *model, requests int) {
 	m.send(m.event("updated", 1))
 }
 
-// Without a reachable destination nothing is requested, even if a record is due again.
 func TestDeltasRequestNothingWithoutADestination(t *testing.T) {
 	m := newModel(5)
 	down := &brittle{Memory: loadtest.NewMemory(nil)}
@@ -49,8 +47,7 @@ func TestDeltasRequestNothingWithoutADestination(t *testing.T) {
 	r.equal()
 }
 
-// When a process ends while a record is still to be requested again, the next process requests the record. It does not
-// apply later events again.
+// The next process requests only the record that was still to be requested again.
 func TestDeltasReopenOnlyTheRecord(t *testing.T) {
 	m := newModel(9)
 	r := newDeltaRig(t, m, Destination{Name: "a", Destination: loadtest.NewMemory(nil)}, Destination{Name: "b", Destination: loadtest.NewMemory(nil)})
@@ -73,7 +70,7 @@ func TestDeltasReopenOnlyTheRecord(t *testing.T) {
 	require.LessOrEqual(t, m.asked-asked, 5, "one record, and a test of its endpoint")
 }
 
-// If a pass has read the stream after an event, the row keeps the pass's values until the stream is read again.
+// The row keeps the pass's values until the stream is read again.
 func TestDeltasWriteNothingOlderThanAPass(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)
@@ -91,7 +88,7 @@ func TestDeltasWriteNothingOlderThanAPass(t *testing.T) {
 	})
 }
 
-// A record that was given up is passed to Quarantine once every destination has stored that it was given up.
+// Quarantine gets a given-up record only after every destination has stored that.
 func TestDeltasQuarantineAfterAllDestinations(t *testing.T) {
 	m := newModel(5)
 	down := &brittle{Memory: loadtest.NewMemory(nil)}

@@ -21,53 +21,52 @@ import (
 // say why.
 var errCommit = errors.New("no destination is left to commit to")
 
-// destinationRun is the state of one destination during the passes of one stream.
 type destinationRun struct {
 	dest     Destination
 	key      state.Key
-	stored   state.Cursor // the destination's stored cursor
-	memory   string       // its stored memory of the stream: see learn
-	learning string       // the value of memory after the open transaction is committed
-	main     position     // the stored position, as this run found or wrote it
-	pos      position     // where the next pass starts
-	start    position     // the position when the run began; zero if that was in the middle of a pass
-	refuted  bool         // the current pass is contradicted, so the position in the cursor does not change
+	stored   state.Cursor
+	memory   string   // its stored memory of the stream: see learn
+	learning string   // the value of memory after the open transaction is committed
+	main     position // the stored position, as this run found or wrote it
+	pos      position // where the next pass starts
+	start    position // the position when the run began; zero if that was in the middle of a pass
+	refuted  bool     // the current pass is contradicted, so the position in the cursor does not change
 
 	parentState
-	folder       folder       // folder for files; "" for none
-	tx           load.Tx      // stays open between two groups only if a pass is one transaction
-	tried        state.Cursor // cursor of the last commit, whether it succeeded or not
-	found        *findings    // answers about missing rows; nil until they are requested
-	counts       Counts       // counts of the pass so far
-	sealed       Counts       // counts of the committed part of the pass
+	folder       folder  // folder for files; "" for none
+	tx           load.Tx // stays open between two groups only if a pass is one transaction
+	tried        state.Cursor
+	found        *findings // answers about missing rows; nil until they are requested
+	counts       Counts    // counts of the pass so far
+	sealed       Counts    // counts of the committed part of the pass
 	inserted     int64
-	before       *reading          // the last finished pass
-	prior        *reading          // the value of before when the current pass began
-	whole        int               // passes from the beginning of the list, including this one
-	longest      int64             // records of the longest whole pass so far
-	steady       bool              // the list again had that length, but some records were new
-	readings     []*rowhash.Digest // digests of the whole passes of this run
-	wanted       bool              // the destination has loaded child streams of this stream
-	ended        *claim            // verdict of the current pass, to be published
-	over         string            // id of the last finished pass that read every record
-	wholeNext    bool              // the next pass reads the whole list
-	out          bool              // dropped out of the current pass
-	trouble      error             // why it dropped out; nil once its own pass begins
-	lagged       error             // why it needs a pass of its own
-	broken       bool              // the destination failed
-	begun        string            // the cursor's event state when the current pass began
-	resumed      bool              // an earlier process began the current pass
-	overlay      *overlay          // deltas during the current pass; nil if none are allowed
-	held         withheld          // rows of the current group that are not written
-	rejects      *openRejects      // open rejects, as this run found or wrote them
-	rejectsAfter *openRejects      // open rejects once the open transaction is committed
-	finished     bool              // the run makes no further pass for this destination
+	before       *reading // the last finished pass
+	prior        *reading // the value of before when the current pass began
+	whole        int      // passes from the beginning of the list, including this one
+	longest      int64    // records of the longest whole pass so far
+	steady       bool     // the list again had that length, but some records were new
+	readings     []*rowhash.Digest
+	wanted       bool   // the destination has loaded child streams of this stream
+	ended        *claim // verdict of the current pass, to be published
+	over         string // id of the last finished pass that read every record
+	wholeNext    bool   // the next pass reads the whole list
+	out          bool   // dropped out of the current pass
+	trouble      error  // why it dropped out; nil once its own pass begins
+	lagged       error  // why it needs a pass of its own
+	broken       bool   // the destination failed
+	begun        string // the cursor's event state when the current pass began
+	resumed      bool
+	overlay      *overlay     // deltas during the current pass; nil if none are allowed
+	held         withheld     // rows of the current group that are not written
+	rejects      *openRejects // open rejects, as this run found or wrote them
+	rejectsAfter *openRejects // open rejects once the open transaction is committed
+	finished     bool         // the run makes no further pass for this destination
 	report       StreamReport
 
-	incrementalRefuted refutation // evidence against incremental reading
-	noticed            []Notice   // notices to report with the next conclusive pass
-	overlooked         int64      // rows of the pass that earlier incremental passes had missed
-	sealedPast         int64      // the committed part of overlooked
+	incrementalRefuted refutation
+	noticed            []Notice // notices to report with the next conclusive pass
+	overlooked         int64    // rows of the pass that earlier incremental passes had missed
+	sealedPast         int64    // the committed part of overlooked
 }
 
 func newDestinationRuns(r *run, s schemas.Stream) []*destinationRun {
@@ -89,8 +88,7 @@ func newDestinationRuns(r *run, s schemas.Stream) []*destinationRun {
 	return destinations
 }
 
-// open reads k's position. A full reading and a pass in one transaction start at the beginning, even if an earlier
-// pass was interrupted.
+// open reads k's position. A full reading and a pass in one transaction start at the beginning, even after an interrupted pass.
 func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	if k.dest.Destination == nil {
 		return nil
@@ -151,16 +149,15 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	return err
 }
 
-// keep returns the position to store after a contradicted pass. It is the position of the last pass that was not
-// contradicted, because the cursor must not cover records that did not arrive.
+// keep returns the position of the last pass that was not contradicted, because the cursor must not cover records that did not arrive.
 func (k *destinationRun) keep(p *pass) position {
 	pos := k.start
 	pos.touchedBy = p.id // changes the cursor, but not the position
 	return pos
 }
 
-// children reports whether the destination has loaded a child stream of this stream. Rows of child streams can be
-// deleted only if the list of their parents is proven.
+// children reports whether the destination has loaded a child stream. Only a proven list of parents allows
+// rows of child streams to be deleted.
 func (k *destinationRun) children(ctx context.Context, r *run) (bool, error) {
 	for _, s := range r.Streams {
 		if s.Parent != k.key.Stream {
@@ -177,13 +174,12 @@ func (k *destinationRun) children(ctx context.Context, r *run) (bool, error) {
 	return false, nil
 }
 
-// fail ends k because its destination failed. The uncommitted part of the pass is lost.
 func (k *destinationRun) fail(err error) {
 	k.finished, k.broken = true, true
 	k.report.Status, k.report.Err = "", fmt.Errorf("%s to %s: %w", k.key.Stream, k.dest.Name, err)
 }
 
-// close ends k and returns its report. err is the error that ended the stream.
+// close ends k. err is the error that ended the stream.
 func (k *destinationRun) close(ctx context.Context, err error, d time.Duration) StreamReport {
 	k.rollback()
 	r := k.report
@@ -216,7 +212,7 @@ func (k *destinationRun) rollback() {
 	}
 }
 
-// enter prepares k for a pass and returns the stream's existing tables.
+// enter prepares k for a pass, and returns the stream's existing tables.
 func (k *destinationRun) enter(ctx context.Context, p *pass) ([]schemas.Table, error) {
 	k.counts, k.sealed, k.inserted, k.out = Counts{}, Counts{}, 0, false
 	k.prior, k.found, k.refuted = k.before, nil, false
@@ -289,8 +285,7 @@ func (k *destinationRun) commit(ctx context.Context, p *pass, g *group) error {
 	return k.seal(ctx, p, g)
 }
 
-// requestMissing requests the missing rows from the source, one by one. That may take long, so it rolls the transaction
-// back; the group is then written again with the answers.
+// requestMissing rolls the transaction back, because the requests may take long. The group is then written again with the answers.
 func (k *destinationRun) requestMissing(ctx context.Context, p *pass, g *group, missing []arrow.RecordBatch) {
 	k.rollback()
 	k.counts, k.overlooked = k.sealed, k.sealedPast
@@ -298,7 +293,7 @@ func (k *destinationRun) requestMissing(ctx context.Context, p *pass, g *group, 
 	k.found = p.rowCheck.findings(missing)
 }
 
-// write opens the transaction if necessary, and writes the group's rows into it.
+// write opens the transaction if necessary.
 func (k *destinationRun) write(ctx context.Context, p *pass, g *group) error {
 	if k.tx == nil {
 		tx, err := k.dest.Begin(ctx, k.key, k.stored, p.passOf(p.stream, p.id, !p.resumes))
@@ -330,7 +325,6 @@ func (k *destinationRun) write(ctx context.Context, p *pass, g *group) error {
 	return k.writeParents(ctx, p, g)
 }
 
-// apply merges the written rows and adds the outcome to the counts.
 func (k *destinationRun) apply(ctx context.Context, s load.Sweep) (load.Outcome, error) {
 	out, err := k.tx.Apply(ctx, s)
 	if err != nil {
@@ -344,8 +338,7 @@ func (k *destinationRun) apply(ctx context.Context, s load.Sweep) (load.Outcome,
 	return out, nil
 }
 
-// balance checks that every record of the pass so far is counted as written, unchanged, deduplicated or rejected.
-// Invariant 14
+// balance checks that every record of the pass so far is counted once. // Invariant 14
 func (k *destinationRun) balance(g *group) error {
 	c := &k.counts
 	c.Fetched, c.Rejected = g.total.fetched, g.total.rejected
@@ -356,7 +349,6 @@ func (k *destinationRun) balance(g *group) error {
 	return nil
 }
 
-// seal commits the open transaction at the position after g.
 func (k *destinationRun) seal(ctx context.Context, p *pass, g *group) error {
 	pos := g.next
 	pos.rules, pos.lastComplete = p.rules(), k.over
@@ -389,7 +381,6 @@ func (k *destinationRun) seal(ctx context.Context, p *pass, g *group) error {
 	return nil
 }
 
-// dryCommit is commit in a dry run.
 func (k *destinationRun) dryCommit(p *pass, g *group) {
 	k.counts.Fetched, k.counts.Rejected = g.total.fetched, g.total.rejected
 	k.sealed = k.counts

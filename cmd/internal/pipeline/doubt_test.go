@@ -15,7 +15,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// once runs the pipeline over r's server like a new process, without a person's confirmation.
 func (r *reader) once(t *testing.T, options Options) (StreamReport, Report) {
 	t.Helper()
 	c := r.source(1)
@@ -28,12 +27,10 @@ func (r *reader) once(t *testing.T, options Options) (StreamReport, Report) {
 	return rep.Streams[0], rep
 }
 
-// begin sets the reader's server and an empty destination.
 func (r *reader) begin(t *testing.T, handler http.HandlerFunc) {
 	r.handler, r.rig = handler, &rig{t: t, memory: loadtest.NewMemory(nil)}
 }
 
-// live returns the number of rows in the table that are not marked as deleted.
 func (r *reader) live() (n int) {
 	for _, stands := range r.liveRows() {
 		if stands {
@@ -43,7 +40,6 @@ func (r *reader) live() (n int) {
 	return n
 }
 
-// things returns the records with the ids from…to, both included, except those in without.
 func things(from, to int, without ...int) string {
 	var all []string
 next:
@@ -58,8 +54,7 @@ next:
 	return "[" + strings.Join(all, ",") + "]"
 }
 
-// A doubt about an answer lowers the verdict. Then nothing is deleted, and the run names the signal. Without the doubt
-// the same list is proven, and rows are deleted.
+// Without the doubt the same list is proven, and rows are deleted.
 func TestDoubtsHoldTheStream(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end    extract.End
@@ -95,8 +90,7 @@ func TestDoubtsHoldTheStream(t *testing.T) {
 	}
 }
 
-// A stream is held if its list returns one object, or if the records have moved within the answer. The table stays
-// unchanged, and the object does not become a row.
+// The table stays unchanged, and the object does not become a row.
 func TestListThatChangesItsShapeIsHeld(t *testing.T) {
 	r := newReader(t)
 	list := `{"data":` + things(1, 60) + `}`
@@ -154,7 +148,6 @@ func TestOneObjectIsLearnedFromTwoReadings(t *testing.T) {
 	require.Equal(t, Proven, s.Verdict, s.Reasons)
 }
 
-// A page that fails permanently is a gap. The pages after it are read, the gap is reported, and nothing is deleted.
 func TestBrokenPageIsAGap(t *testing.T) {
 	r := newReader(t)
 	broken, last := 0, 60
@@ -188,7 +181,6 @@ func TestBrokenPageIsAGap(t *testing.T) {
 	require.Equal(t, 57, r.live())
 }
 
-// Deleting half of a table of ten rows or more waits for a person, however small the table is.
 func TestHalfOfASmallTableIsHeld(t *testing.T) {
 	for _, tt := range []struct{ rows, left int }{{10, 6}, {10, 5}, {30, 15}, {30, 16}, {9, 4}} {
 		l := &list{records: records(0, tt.rows), size: 50, total: true}
@@ -211,8 +203,7 @@ func TestHalfOfASmallTableIsHeld(t *testing.T) {
 	}
 }
 
-// A list without a key that moves between two pages may return as many records as its total, but one record twice and
-// another never. So that number proves nothing, and the list is read until two readings agree.
+// Such a list may return as many records as its total, but one record twice and another never. So it is read until two readings agree.
 func TestKeylessListThatMovesIsNotProvenByItsCount(t *testing.T) {
 	for _, moves := range []int{0, 1, 2, 1000} {
 		r := newReader(t)
@@ -244,7 +235,7 @@ func TestKeylessListThatMovesIsNotProvenByItsCount(t *testing.T) {
 	}
 }
 
-// If one answer for a parent lacks rows, no row is deleted, because a second reading must lack the rows too.
+// No row is deleted until a second reading lacks the rows too.
 func TestOneWrongAnswerBelowAParentDeletesNothing(t *testing.T) {
 	e := newEstate(t, 12)
 	e.lists, e.reread = true, 1
@@ -265,8 +256,7 @@ func TestOneWrongAnswerBelowAParentDeletesNothing(t *testing.T) {
 	require.Len(t, e.rows("x_items", "id"), 34)
 }
 
-// If rows are deleted because the user's filter changed, a notice and the certificate say so. If rows are deleted because
-// they are gone at the source, they do not.
+// A notice and the certificate give the changed filter as the reason.
 func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -292,8 +282,8 @@ func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
 	require.Empty(t, rep.Streams[0].Notices, "the filter has not changed")
 }
 
-// A source that starts to refuse the pages after a full one shows the same rows in each reading. The rows that it does
-// not show are kept until a person confirms. If an empty or short page ends the list, they are deleted.
+// A source that refuses the pages after a full one shows the same rows in each reading. Its other rows are
+// kept until a person confirms.
 func TestRowsAfterRefusedPagesAreKept(t *testing.T) {
 	for name, tt := range map[string]struct {
 		last   int // records in the second run

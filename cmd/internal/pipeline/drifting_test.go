@@ -21,7 +21,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// drifting is a list whose records come, go and move while it is read, on a server that may spoil its answers.
+// drifting is a list whose records come, go and move while it is read.
 type drifting struct {
 	mu     sync.Mutex
 	random *rand.Rand
@@ -45,7 +45,6 @@ func newDrifting(random *rand.Rand, n int) *drifting {
 	return m
 }
 
-// begin starts tracking which records exist all the time.
 func (m *drifting) begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,7 +67,6 @@ func (m *drifting) rest(t *testing.T, r *reader, gone []int) {
 	}
 }
 
-// change adds, removes or moves one record.
 func (m *drifting) change() {
 	at := m.random.IntN(len(m.ids) + 1)
 	switch kind := m.random.IntN(3); {
@@ -139,7 +137,6 @@ func (m *drifting) answer(r *http.Request) string {
 	return fmt.Sprintf(`{"data":[%s]}`, b.String())
 }
 
-// reader is a pipeline with the real extractor over one server, whose handler each seed sets.
 type reader struct {
 	*rig
 	handler http.Handler
@@ -167,7 +164,6 @@ func newReader(t *testing.T) *reader {
 	return r
 }
 
-// load runs the pipeline once, like a new process.
 func (r *reader) load(t *testing.T, c *extract.Client) StreamReport {
 	t.Helper()
 	rep, err := Run(context.Background(), Config{
@@ -189,10 +185,9 @@ func (r *reader) liveRows() map[int]bool {
 	return rows
 }
 
-// If a list moves while it is read, each record that existed all the time is loaded, or the run reports that
-// records may be missing. None of these records is marked as deleted. There is one exception: if as many records are
-// added as removed between two pages, the total still fits. Then the pass may be proven although a record is missing,
-// and the next run loads that record. // Invariant 12
+// Each record that existed all the time is loaded, or the run reports that records may be missing. None is
+// marked as deleted. There is one exception: if as many records are added as removed between two pages, the
+// total still fits. Then the next run loads the missing record. // Invariant 12
 func TestMovingLists(t *testing.T) {
 	r := newReader(t)
 	seeds := uint64(trials(60))
@@ -238,7 +233,7 @@ func TestMovingLists(t *testing.T) {
 	require.LessOrEqual(t, lost, 1+int(seeds)/100, "seeds with rows missing")
 }
 
-// tricks are the ways in which a server may spoil its pages. Each function returns the records to show on a page.
+// tricks return the records to show on a page.
 var tricks = map[string]func(m *drifting, shown []int) []int{
 	"drops": func(m *drifting, shown []int) []int {
 		if len(shown) > 0 {
@@ -261,7 +256,7 @@ var tricks = map[string]func(m *drifting, shown []int) []int{
 	"ends":      func(m *drifting, shown []int) []int { return nil },
 }
 
-// No pass is proven while the table lacks a record, whatever the server does to some of its pages at random.
+// No pass is proven while the table lacks a record.
 func TestHostileLists(t *testing.T) {
 	r := newReader(t)
 	names := []string{"drops", "ends", "reorders", "repeats", "truncates"}

@@ -28,7 +28,6 @@ type Event struct {
 	Report   *StreamReport    // end: one for each destination
 }
 
-// emit calls the progress function with e, if there is one.
 func (r *run) emit(e Event) {
 	if r.Progress != nil {
 		r.Progress(e)

@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// pages is a source that yields the same pages for every stream.
 type pages []extract.Page
 
 func (p pages) Pages(context.Context, schemas.Stream, state.Cursor) iter.Seq2[extract.Page, error] {
@@ -26,7 +25,7 @@ func (p pages) Pages(context.Context, schemas.Stream, state.Cursor) iter.Seq2[ex
 	}
 }
 
-// A source that violates the contract ends the stream, and its statements about the end are ignored.
+// A source that violates the contract ends the stream.
 func TestSourceViolatesTheContract(t *testing.T) {
 	first := extract.Page{Records: []byte(`[{"id":1,"name":"a"}]`), Next: `{"page":1}`}
 	last := extract.Page{Records: []byte(`[{"id":2,"name":"b"}]`), Next: `{"end":"x"}`,

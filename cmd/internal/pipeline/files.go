@@ -17,18 +17,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// colPath is the column with the path of a record's file.
 const colPath = "path"
 
-// orphanAge is the minimum age at which a file without a row is removed. A younger file may belong to a row that another
-// process is about to commit.
+// orphanAge protects a younger file that belongs to a row that another process is about to commit.
 const orphanAge = 24 * time.Hour
 
-// folder is the folder for the files of one destination. A file's path depends on its content, so files are
-// never overwritten.
+// folder holds the files of one destination. A file's path depends on its content, so files are never overwritten.
 type folder string
 
-// keep writes files durably before any row names them. Invariant 2
+// keep writes files durably before any row names them. // Invariant 2
 func (d folder) keep(files []extract.File) error {
 	for _, f := range files {
 		if err := d.write(f); err != nil {
@@ -59,7 +56,7 @@ func (d folder) write(f extract.File) error {
 	return writeDurably(path, f.Body)
 }
 
-// unlinked returns an error if a folder in path is a symbolic link. The folder d itself may be a link.
+// unlinked refuses symbolic links below d. The folder d itself may be a link.
 func (d folder) unlinked(path string) error {
 	for dir := filepath.Dir(filepath.Clean(path)); dir != "."; dir = filepath.Dir(dir) {
 		info, err := os.Lstat(filepath.Join(string(d), dir))
@@ -70,8 +67,7 @@ func (d folder) unlinked(path string) error {
 	return nil
 }
 
-// settle makes the names of files durable, including files that existed before. The process that wrote those may have
-// been killed before it synced their folders.
+// settle syncs the folders of existing files too, because the process that wrote those files may have been killed before it did.
 func (d folder) settle(files []extract.File) error {
 	folders := map[string]bool{}
 	for _, f := range files {
@@ -94,7 +90,6 @@ func (d folder) settle(files []extract.File) error {
 	return err
 }
 
-// has reports whether a file named by a row exists.
 func (d folder) has(path string) bool {
 	if !filepath.IsLocal(path) {
 		return false
@@ -103,11 +98,9 @@ func (d folder) has(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// temporary is the name prefix of files that are being written.
 const temporary = ".penstock-"
 
-// writeDurably creates the file at path atomically with all of its content. The name is durable once its folder
-// is synced.
+// writeDurably creates the file atomically. The caller must sync its folder.
 func writeDurably(path string, body []byte) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, temporary+"*") // 0600
@@ -127,7 +120,6 @@ func writeDurably(path string, body []byte) error {
 	return nil
 }
 
-// syncFolder makes new names in a folder durable.
 func syncFolder(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
@@ -136,8 +128,7 @@ func syncFolder(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// removeOrphans removes files of a table, including partly written ones, that no row names and that were last
-// modified before the given time.
+// removeOrphans also removes partly written files.
 func (d folder) removeOrphans(table string, named []uint64, before time.Time) error {
 	root := filepath.Join(string(d), table)
 	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
@@ -161,12 +152,11 @@ func (d folder) removeOrphans(table string, named []uint64, before time.Time) er
 	})
 }
 
-// files reports whether k keeps files of the stream.
 func (k *destinationRun) files(s schemas.Stream) bool {
 	return s.Class == schemas.ClassFile && k.folder != ""
 }
 
-// keepFiles writes the files of a group. A destination without a folder stores only the rows about them.
+// keepFiles does nothing in a destination without a folder, which stores only the rows about files.
 func (k *destinationRun) keepFiles(g *group) error {
 	if k.folder == "" {
 		return nil
@@ -174,8 +164,8 @@ func (k *destinationRun) keepFiles(g *group) error {
 	return k.folder.keep(g.files)
 }
 
-// tidy removes the files that no row names any more, after a pass that may have replaced files. Deleted rows, and earlier
-// versions of rows, still name their files. Errors are ignored, because they do not affect the pass.
+// tidy removes the files that no row names any more. Deleted rows, and earlier versions of rows, still name
+// their files. Errors are ignored, because they do not affect the pass.
 func (k *destinationRun) tidy(ctx context.Context, p *pass) {
 	changed := k.sealed.Written > k.inserted || k.sealed.Deleted > 0 || p.resumes
 	if !k.files(p.stream) || !changed {

@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-data/penstock/load/loadtest"
 )
 
-// newArchive returns an estate whose parents each have a file, and the folder for the files.
+// newArchive returns an estate whose parents each have a file.
 func newArchive(t *testing.T, n int) (e *estate, dir string) {
 	e = newEstate(t, n)
 	dir = filepath.Join(t.TempDir(), "warehouse.files")
@@ -26,7 +26,7 @@ func newArchive(t *testing.T, n int) (e *estate, dir string) {
 	return e, dir
 }
 
-// kept returns the content of the files below dir, by path. It requires that only their owner can read the files.
+// kept also requires that only their owner can read the files.
 func kept(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -46,7 +46,6 @@ func kept(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// named requires that each row names an existing file with its content.
 func (e *estate) named(dir string) {
 	e.t.Helper()
 	files := kept(e.t, dir)
@@ -92,7 +91,6 @@ func TestFilesAreKept(t *testing.T) {
 	e.named(dir)
 }
 
-// A file that no row names is removed when it is old. The files of deleted rows stay.
 func TestOrphansAreRemoved(t *testing.T) {
 	e, dir := newArchive(t, 5)
 	e.complete(Options{})
@@ -116,7 +114,7 @@ func TestOrphansAreRemoved(t *testing.T) {
 	e.named(dir)
 }
 
-// An invoice whose answer is not a file holds its stream, and the earlier file is kept.
+// An answer that is not a file holds the stream, and the earlier file is kept.
 func TestInvalidFileAffectsOnlyItself(t *testing.T) {
 	e, dir := newArchive(t, 12)
 	e.complete(Options{})
@@ -134,8 +132,7 @@ func TestInvalidFileAffectsOnlyItself(t *testing.T) {
 	require.EqualValues(t, 1, child.Counts.Written)
 }
 
-// TestRefusedFileAffectsOnlyItself has a file that the user may not read. That file is reported, requested again by each
-// run, and causes no deletion. The other files are committed, and unchanged files are not requested again.
+// A file that the user may not read is requested again by each run, and causes no deletion.
 func TestRefusedFileAffectsOnlyItself(t *testing.T) {
 	e, dir := newArchive(t, 300)
 	e.refused = map[int]bool{7: true}
@@ -169,7 +166,6 @@ func TestRefusedFileAffectsOnlyItself(t *testing.T) {
 	e.named(dir)
 }
 
-// A destination without a folder stores only the rows.
 func TestFilesWithoutFolder(t *testing.T) {
 	e, dir := newArchive(t, 3)
 	e.config.Files = nil
@@ -190,8 +186,7 @@ func TestFolderKeepsInside(t *testing.T) {
 	require.Empty(t, entries)
 }
 
-// TestFilesLink checks that a symbolic link among the kept files is not followed, and that the folder itself may
-// be one.
+// The folder itself may be a symbolic link, but no file in it.
 func TestFilesLink(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	require.NoError(t, os.Symlink(dir, filepath.Join(elsewhere, "files")))

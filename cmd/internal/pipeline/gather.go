@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// gather reads pages into groups and sends each group to the committer when it is full.
 func (p *pass) gather(ctx context.Context, groups chan<- *group) error {
 	for page, err := range p.pages(ctx) {
 		if err == nil && p.group.end != nil {
@@ -37,7 +36,7 @@ func (p *pass) gather(ctx context.Context, groups chan<- *group) error {
 	}
 }
 
-// readError returns a source's error as the run reports it. If ctx was cancelled, it returns the cause.
+// readError returns the cause if ctx was cancelled.
 func (p *pass) readError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -52,7 +51,6 @@ func (p *pass) salvage(ctx context.Context, groups chan<- *group, err error) {
 	}
 }
 
-// take adds a page to the group.
 func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page) error {
 	if p.unseen(page) {
 		return fmt.Errorf("%s: %w", p.stream.Name, errFirst)
@@ -96,12 +94,10 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 	return nil
 }
 
-// largePage is the page size from which the memory is returned to the operating system before the commit.
-// Invariant 6
+// largePage is the page size from which memory is returned to the operating system before the commit. // Invariant 6
 const largePage = 16 << 20
 
-// Limits of one page. In a table of many columns, short records can take a thousand times the memory of their
-// JSON. // Invariant 6
+// Limits of one page. Short records in a table of many columns can take a thousand times the memory of their JSON. // Invariant 6
 const (
 	mostMapped  = 112 << 20 // bytes of the rows in columns
 	mostCells   = 128 << 20 // values and nulls: a null takes time in every destination
@@ -109,7 +105,7 @@ const (
 	mostRejects = 125_000   // rejected records and values
 )
 
-// mapPage maps the page's records into batches, part by part. // Invariants 6 and 15
+// mapPage maps part by part. // Invariants 6 and 15
 func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
 	before, rejects := p.size(), len(p.group.rejects)
 	p.inPage = true
@@ -136,14 +132,13 @@ func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
 	return nil
 }
 
-// size returns the size of the group's batches and of the columns that are not in a batch yet.
 func (p *pass) size() groupSize {
 	size := p.group.size
 	size.bytes += p.mapper.Bytes()
 	return size
 }
 
-// tooLarge returns an error if a page is larger than its limits. The group had the size before when the page began.
+// tooLarge compares the group with its size before the page began.
 func tooLarge(before, now groupSize, rejects int) error {
 	switch {
 	case rejects > mostRejects:
@@ -156,9 +151,7 @@ func tooLarge(before, now groupSize, rejects int) error {
 	return nil
 }
 
-// appendPage appends a page to the mapper part by part. It yields after each part, so that the mapper can be
-// flushed, and the error that ends the page. If the yielded flag is true, the mapper is full and must be
-// flushed. // Invariant 6
+// appendPage yields after each part. If the yielded flag is true, the mapper is full and must be flushed. // Invariant 6
 func appendPage(m *transform.Mapper, page extract.Page) iter.Seq2[bool, error] {
 	return func(yield func(bool, error) bool) {
 		before := m.Fetched()
@@ -182,7 +175,6 @@ func appendPage(m *transform.Mapper, page extract.Page) iter.Seq2[bool, error] {
 	}
 }
 
-// full reports whether the group has reached the size or age of one commit.
 func (p *pass) full() bool {
 	g := p.group
 	return g.rows+int64(p.mapper.Rows()) >= int64(p.limits.groupRows) ||
@@ -190,13 +182,13 @@ func (p *pass) full() bool {
 		time.Since(g.begun) >= p.limits.groupAge
 }
 
-// reserve takes a page's bytes from the budget. If too few are left, it first waits for the groups that are being
-// committed, which then return their bytes. If that is not enough, it sends the current group, so that no pass waits
-// while it holds memory that others need.
+// reserve takes a page's bytes from the budget. If too few are left, it first waits for the groups that are
+// being committed. If that is not enough, it sends the current group, so that no pass waits while it holds
+// memory that others need.
 //
 // A pass in one transaction keeps what it has sent in memory. If the budget is used up, the transaction is
-// applied group by group from then on. The rows then use the destination's memory, and the pass needs no budget.
-// Only one transaction can be in that state, and nothing that it needs waits for the budget.
+// applied group by group from then on. The rows then use the destination's memory, and the pass needs no
+// budget. Only one transaction can be in that state, and nothing that it needs waits for the budget.
 func (p *pass) reserve(ctx context.Context, groups chan<- *group, n int) error {
 	cost := p.budget.cost(n)
 	if p.spills {
@@ -225,11 +217,9 @@ func (p *pass) hold(cost int64) {
 	p.group.loose += cost
 }
 
-// settle gives bytes back to the budget when pages have become batches. A page is often twice as large as the batches of
-// its records. Without settle, a group and the next one would not fit into the budget together, and gathering would wait for
-// each commit.
-//
-// In the middle of a page nothing is returned, because its body is still in memory.
+// settle gives bytes back once pages have become batches, which are often half as large. Without settle,
+// gathering would wait for each commit. In the middle of a page nothing is returned, because its body is
+// still in memory.
 func (p *pass) settle() {
 	g := p.group
 	if p.inPage {
@@ -256,7 +246,6 @@ func (p *pass) count(page extract.Page) {
 	p.emit(e)
 }
 
-// send sends the group to the committer and begins the next one.
 func (p *pass) send(ctx context.Context, groups chan<- *group) error {
 	if err := p.flush(); err != nil {
 		return err
@@ -294,7 +283,6 @@ func (p *pass) send(ctx context.Context, groups chan<- *group) error {
 	}
 }
 
-// drop releases a group's batches and its share of the budget.
 func (p *pass) drop(g *group) {
 	releaseBatches(g.batches)
 	releaseBatches(g.left)

@@ -12,8 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// inSmallBatches runs the pipeline, like a new process, with batches so small that a page is flushed several
-// times.
+// inSmallBatches runs the pipeline with batches so small that a page is flushed several times.
 func (r *reader) inSmallBatches(t *testing.T) StreamReport {
 	t.Helper()
 	c := r.source(1)
@@ -27,8 +26,7 @@ func (r *reader) inSmallBatches(t *testing.T) StreamReport {
 	return rep.Streams[0]
 }
 
-// The parts of a page are flushed one by one, but committed together. An error in the last part leaves no row and no
-// cursor. // Invariants 2, 6 and 11
+// An error in the last part leaves no row and no cursor. // Invariants 2, 6 and 11
 func TestPageInPartsIsOneCommit(t *testing.T) {
 	const n = 12_000 // three parts
 	r := newReader(t)
@@ -54,7 +52,7 @@ func TestPageInPartsIsOneCommit(t *testing.T) {
 	require.Equal(t, []any{StatusComplete, int64(0), int64(2)}, []any{s.Status, s.Counts.Written, s.Counts.Deleted}, "%v", s.Err)
 }
 
-// A page with more rejects than fit in memory ends the stream and leaves nothing. // Invariants 6 and 11
+// // Invariants 6 and 11
 func TestPageOfTooManyRejects(t *testing.T) {
 	r := newReader(t)
 	r.begin(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -65,8 +63,7 @@ func TestPageOfTooManyRejects(t *testing.T) {
 	require.Empty(t, r.memory.Rows("x_things"))
 }
 
-// A page with more rows than a destination merges in bounded memory ends the stream and leaves nothing. The rows of
-// child tables are counted too. // Invariant 6
+// The rows of child tables are counted too. // Invariant 6
 func TestPageOfTooManyRows(t *testing.T) {
 	const n = 2_000
 	var page strings.Builder
@@ -80,8 +77,7 @@ func TestPageOfTooManyRows(t *testing.T) {
 	require.Empty(t, r.memory.Rows("x_things"))
 }
 
-// A page with more elements of lists than a destination stores in bounded memory ends the stream and leaves nothing.
-// Invariant 6
+// // Invariant 6
 func TestPageOfTooManyElements(t *testing.T) {
 	page := func(elements int) string {
 		list := `""` + strings.Repeat(`,""`, elements/4-1)
@@ -101,8 +97,7 @@ func TestPageOfTooManyElements(t *testing.T) {
 	require.Equal(t, 4, r.live())
 }
 
-// A page whose rows take more memory in columns than allowed ends the stream and leaves nothing. With a lower
-// limit of columns it is loaded. // Invariants 6 and 11
+// With a lower limit of columns the page is loaded. // Invariants 6 and 11
 func TestPageOfTooManyColumns(t *testing.T) {
 	const n, columns, every = 20_000, 1_400, 2_500
 	var wide, page strings.Builder
@@ -129,8 +124,7 @@ func TestPageOfTooManyColumns(t *testing.T) {
 	require.Equal(t, n, r.live())
 }
 
-// TestPageOfTooManyCells has a page of many rows in a table of many columns. The page ends the stream, though nearly all
-// cells are null and take no memory. // Invariant 15
+// The page ends the stream, though nearly all cells are null and take no memory. // Invariant 15
 func TestPageOfTooManyCells(t *testing.T) {
 	const n, columns = 110_000, 1_400
 	var page strings.Builder

@@ -10,11 +10,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxDropped is the number of hypotheses about a stream that a run may drop. Invariant 15
+// maxDropped limits the hypotheses that a run may drop for one stream. // Invariant 15
 const maxDropped = 2
 
-// drop handles an [extract.RefutedError]. From then on, this run and later runs read the stream without the refuted
-// hypothesis. drop reports whether the destinations of p may start again.
+// drop makes this run and later runs read the stream without the refuted hypothesis. It reports whether the
+// destinations of p may start again.
 func (st *streamRun) drop(ctx context.Context, p *pass, err error) (bool, error) {
 	e, ok := errors.AsType[*extract.RefutedError](err)
 	if !ok || slices.Contains(st.known.Dropped, e.Hypothesis) || st.dropped >= maxDropped {
@@ -42,14 +42,12 @@ func (st *streamRun) drop(ctx context.Context, p *pass, err error) (bool, error)
 	return true, nil
 }
 
-// refuted reports whether err refutes a hypothesis about the stream, so that the pages read so far must not be
-// committed.
+// refuted reports whether err refutes a hypothesis. Then the pages read so far must not be committed.
 func refuted(err error) bool {
 	_, ok := errors.AsType[*extract.RefutedError](err)
 	return ok
 }
 
-// without returns the stream's convention without the refuted hypothesis.
 func (st *streamRun) without(e *extract.RefutedError) extract.Convention {
 	c := st.conventionOf()
 	c.Dropped = append(slices.Clone(c.Dropped), e.Hypothesis)
@@ -57,13 +55,12 @@ func (st *streamRun) without(e *extract.RefutedError) extract.Convention {
 	return c
 }
 
-// probed reports whether the stream, without refuted hypotheses, is probed before it is read. A child stream is not
-// probed, because the answer for its first parent shows how its endpoint answers.
+// probed reports whether the stream is probed before it is read. A child stream is not, because the answer
+// for its first parent shows how its endpoint answers.
 func (st *streamRun) probed() bool {
 	return st.simple().Parent == "" && st.origin.Class != schemas.ClassFile
 }
 
-// simple returns the configured stream without refuted hypotheses.
 func (st *streamRun) simple() schemas.Stream {
 	s := st.known.WithoutRefuted(st.origin)
 	if st.known.Refuted(s.Key) && s.Stated["key"] == "" {
@@ -72,8 +69,7 @@ func (st *streamRun) simple() schemas.Stream {
 	return s
 }
 
-// merge returns c, the result of new probes, as a convention of the configured stream. It adds the hypotheses and keys
-// that were refuted before.
+// merge adds the hypotheses and keys that were refuted before to the result of new probes.
 func (st *streamRun) merge(c extract.Convention) extract.Convention {
 	h := st.known.Hypotheses()
 	c = c.About(st.origin)

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// setRange sets the range that the run reads. It disables incremental reading if a pass must read the whole list. A
-// pass in one transaction must read it, because the rows that such a pass does not contain count as missing.
+// setRange disables incremental reading if a pass must read the whole list. A pass in one transaction must,
+// because the rows that it does not contain count as missing.
 func (st *streamRun) setRange() {
 	st.stream.Range = st.rangeOf()
 	switch {
@@ -24,9 +24,8 @@ func (st *streamRun) setRange() {
 	}
 }
 
-// rules returns a fingerprint of how records become rows, for a stream whose passes may leave out records. If the
-// fingerprint changes, the rows of those records must change too, so the whole list is read. The fingerprint is "" for a
-// list that is always read whole.
+// rules returns a fingerprint of how records become rows. If it changes, the whole list is read, because a
+// pass may leave out records whose rows must change. A list that is always read whole has none.
 func (st *streamRun) rules() string {
 	if !st.stream.Incremental.Set() && !st.stream.Months.Set() {
 		return ""
@@ -34,11 +33,10 @@ func (st *streamRun) rules() string {
 	return strconv.FormatUint(definition(st.stream), 36)
 }
 
-// errForgotten ends the scan at the first row that must be written again.
 var errForgotten = errors.New("a row must be written again")
 
-// hasForgottenRows reports whether the table has rows that must be written again, because a column was widened and they
-// could not keep their original values. No partial reading returns them. // Invariant 11
+// hasForgottenRows reports whether a column was widened and rows could not keep their original values. No
+// partial reading returns them. // Invariant 11
 func (k *destinationRun) hasForgottenRows(ctx context.Context, st *streamRun) (bool, error) {
 	columns := []string{schemas.ColHash, endColumn(st.stream)}
 	err := k.dest.Scan(ctx, st.stream.Table.Name, columns, func(b arrow.RecordBatch) error {

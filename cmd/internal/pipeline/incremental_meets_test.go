@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A single page may fill a group. The pass still continues to the next page while pages contain changes.
+// A single page may fill a group.
 func TestIncrementalContinuesWhileThereAreChanges(t *testing.T) {
 	m := atRest(true)
 	r := newMoving(t, m, schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339})
@@ -26,8 +26,7 @@ func TestIncrementalContinuesWhileThereAreChanges(t *testing.T) {
 	require.Empty(t, r.missing())
 }
 
-// If the rules change, rows of unchanged records must change too. The next pass reads and writes all records again, and
-// does not take the changed rows for missed changes.
+// The changed rows must not count as missed changes.
 func TestIncrementalReadsAllAfterTheRulesChange(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)
@@ -47,8 +46,7 @@ func TestIncrementalReadsAllAfterTheRulesChange(t *testing.T) {
 	require.Less(t, m.requests-before, 5, "the next pass is incremental again")
 }
 
-// An incremental pass does not resolve the rejects of earlier passes. They can be retried, unless the pass may have
-// found the record unchanged.
+// The rejects of earlier passes can be retried, unless the pass may have found the record unchanged.
 func TestRetryAfterAnIncrementalPass(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)
@@ -88,7 +86,6 @@ func TestRetryAfterAnIncrementalPass(t *testing.T) {
 	require.Empty(t, r.retry().Streams)
 }
 
-// If a column is widened to a type that cannot keep the original values, all of them are read again.
 func TestIncrementalReadsAllAfterAColumnIsWidened(t *testing.T) {
 	m := atRest(false)
 	for i := range m.rows {
@@ -113,8 +110,7 @@ func TestIncrementalReadsAllAfterAColumnIsWidened(t *testing.T) {
 	require.Less(t, m.requests-before, 5)
 }
 
-// A record that the stream's filter now leaves out is deleted by the next incremental pass, and written again
-// when the filter accepts it. If a later version of the record arrives in the same pass, it stays.
+// A record that the filter now leaves out is deleted, unless a later version of it arrives in the same pass.
 func TestIncrementalFilter(t *testing.T) {
 	for name, newest := range map[string]bool{"by a filter of the source": false, "the latest change first": true} {
 		t.Run(name, func(t *testing.T) {

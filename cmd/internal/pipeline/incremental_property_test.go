@@ -22,7 +22,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// revision is one version of a record.
 type revision struct {
 	closed  bool
 	name    string
@@ -30,7 +29,6 @@ type revision struct {
 	shown   time.Time // when the transaction that made it commits
 }
 
-// editedRecord is a record of an edited list, with its versions.
 type editedRecord struct {
 	id       int
 	created  time.Time
@@ -38,7 +36,7 @@ type editedRecord struct {
 	versions []revision
 }
 
-// now returns the record's version at a moment, which is the committed version with the latest time of change.
+// now returns the committed version with the latest time of change.
 func (e *editedRecord) now(at time.Time) revision {
 	v := e.versions[0]
 	for _, w := range e.versions[1:] {
@@ -56,7 +54,7 @@ type edited struct {
 	clock    time.Time
 	rows     []*editedRecord
 	next     int
-	rate     int // changes before each request
+	rate     int
 	requests int
 	atRest   bool
 
@@ -71,8 +69,8 @@ type edited struct {
 	dated     bool          // answers have a Date header
 	births    bool          // records have their creation time
 	nulls     bool          // records that were never edited have no time of change
-	late      time.Duration // maximum delay of commits
-	silent    bool          // some edits do not change the time
+	late      time.Duration
+	silent    bool // some edits do not change the time
 	deletes   bool
 	open      bool // the stream has a filter that leaves out closed records
 	untouched bool // no record was edited before the first pass
@@ -102,7 +100,7 @@ func newEdited(seed int) *edited {
 	return e
 }
 
-// commit adds a version of a record. Its transaction may commit later, and the version is visible from then on.
+// commit may delay the transaction. The version is visible once it commits.
 func (e *edited) commit(r *editedRecord, changed time.Time) {
 	shown := e.clock
 	if e.late > 0 && e.random.IntN(3) == 0 {
@@ -111,7 +109,6 @@ func (e *edited) commit(r *editedRecord, changed time.Time) {
 	r.versions = append(r.versions, revision{e.random.IntN(4) == 0, "v" + strconv.Itoa(e.random.IntN(1<<30)), changed, shown})
 }
 
-// change adds a record, edits one, or deletes one.
 func (e *edited) change() {
 	r := e.random
 	switch {
@@ -136,7 +133,6 @@ func (e *edited) change() {
 	}
 }
 
-// begin creates the list as it is before the first pass.
 func (e *edited) begin() {
 	late := e.late
 	e.late = 0
@@ -156,7 +152,6 @@ func (e *edited) begin() {
 	e.clock = e.clock.Add(time.Hour)
 }
 
-// write returns a moment in the server's format.
 func (e *edited) write(at time.Time) any {
 	switch e.format {
 	case schemas.MomentUnix:
@@ -171,7 +166,6 @@ func (e *edited) write(at time.Time) any {
 	return at.Format(time.RFC3339)
 }
 
-// read parses the moment in a parameter, as local time if it names no zone.
 func (e *edited) read(text string) (time.Time, error) {
 	zone := e.zone
 	if e.filter == "utc" {
@@ -194,7 +188,6 @@ func (e *edited) read(text string) (time.Time, error) {
 	return time.Parse(time.RFC3339, text)
 }
 
-// passes reports whether the filter accepts a record.
 func (e *edited) passes(r *editedRecord, v revision, bound time.Time) bool {
 	step := time.Second
 	switch e.format {
@@ -281,14 +274,13 @@ func (e *edited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"data": out, "meta": meta})
 }
 
-// now returns the time by the reader's clock.
 func (e *edited) now() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.clock.Add(-e.skew)
 }
 
-// pass lets the time d pass, with some changes, and sets the number of changes before each later request.
+// pass sets the number of changes before each later request.
 func (e *edited) pass(rate int, d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -299,7 +291,6 @@ func (e *edited) pass(rate int, d time.Duration) {
 	}
 }
 
-// rest ends the changes, and lets the time d pass, so that every transaction commits.
 func (e *edited) rest(d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -307,7 +298,6 @@ func (e *edited) rest(d time.Duration) {
 	e.clock = e.clock.Add(d)
 }
 
-// wasClosed reports whether the stream's filter left the record out at some time.
 func (e *edited) wasClosed(id string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -328,7 +318,6 @@ func (e *edited) truth() map[string]string {
 	return all
 }
 
-// editedRig is a pipeline over an edited list.
 type editedRig struct {
 	*rig
 	server *edited
@@ -358,7 +347,7 @@ func newEditedRig(t *testing.T, e *edited, i schemas.Incremental, seed int) *edi
 	return &editedRig{g, e, srv, seed}
 }
 
-// sync runs the pipeline, and requires that a row is marked as deleted only if its record is gone.
+// sync requires that a row is marked as deleted only if its record is gone.
 func (r *editedRig) sync() StreamReport {
 	r.t.Helper()
 	rep, err := r.run(r.t.Context())
@@ -377,7 +366,6 @@ func (r *editedRig) sync() StreamReport {
 	return s
 }
 
-// wrong returns the rows that differ from the list.
 func (r *editedRig) wrong() map[string]string {
 	have, truth, all := map[string]string{}, r.server.truth(), map[string]string{}
 	for _, row := range r.memory.Rows("items") {
@@ -423,14 +411,13 @@ func (r *editedRig) traits() string {
 		e.format, e.zone, e.order, e.filter, e.excludes, e.paging, e.size, e.skew, e.dated, e.births, e.nulls, e.late, e.silent, e.deletes, e.untouched, e.open, r.config.Streams[0].Incremental)
 }
 
-// TestEditedLists generates lists whose records are edited while they are read. The probes find out how to read a list,
-// or a user configures it, correctly or not.
+// TestEditedLists generates lists whose records are edited while they are read. Probes find out how to read a
+// list, or a user configures it, correctly or not.
 //
-// When a list has stopped changing, two more runs load every change that incremental passes can see. With auto, that is
-// every change that was committed within the lookback and updated the time of change. A whole pass, a week later, loads
-// the other changes too. If there are any, the pass reports that incremental passes miss changes, and every later run
-// reads the whole list. No run marks an existing record as deleted, and no run is proven while the table differs from
-// the list.
+// When a list has stopped changing, two more runs load every change that incremental passes can see: with
+// auto, each change that was committed within the lookback and updated the time of change. A whole pass, a
+// week later, loads the others and reports that incremental passes miss changes. Every later run then reads
+// the whole list.
 func TestEditedLists(t *testing.T) {
 	found, refuted, seeds := 0, 0, trials(25)
 	for seed := range seeds {

@@ -22,7 +22,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// change is a record of a list that changes all the time.
 type change struct {
 	ID      int    `json:"id"`
 	Name    string `json:"name"`
@@ -39,10 +38,10 @@ type moving struct {
 	mu       sync.Mutex
 	random   *rand.Rand
 	clock    time.Time
-	passed   time.Duration // time that later has added to the reader's clock
+	passed   time.Duration
 	rows     []change
 	next     int
-	rate     int // changes before each request
+	rate     int
 	requests int
 
 	newest    bool // the list is ordered by the latest change first, else by id
@@ -59,7 +58,6 @@ func (m *moving) tick() {
 	}
 }
 
-// change adds a record, or changes one.
 func (m *moving) change() {
 	at := m.clock.Truncate(time.Second)
 	if len(m.rows) == 0 || m.random.IntN(3) == 0 {
@@ -117,7 +115,6 @@ func (m *moving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"data": rows, "meta": map[string]any{"current_page": page, "last_page": last}})
 }
 
-// sorted returns the time that the list's order and filter use.
 func (m *moving) sorted(c change) time.Time {
 	if m.creation {
 		return c.created
@@ -125,10 +122,8 @@ func (m *moving) sorted(c change) time.Time {
 	return c.at
 }
 
-// now returns the time by the reader's clock.
 func (m *moving) now() time.Time { return time.Now().Add(m.passed) }
 
-// later lets the time d pass.
 func (m *moving) later(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,15 +132,13 @@ func (m *moving) later(d time.Duration) {
 
 func atoi(s string) int { n, _ := strconv.Atoi(s); return n }
 
-// pace lets time pass, and then sets the number of changes before each later request. A request that a reader has
-// given up may still be running.
+// pace lets time pass first, because a request that a reader has given up may still be running.
 func (m *moving) pace(rate int, after time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.rate, m.clock = rate, m.clock.Add(after)
 }
 
-// truth returns the correct content of the list's table.
 func (m *moving) truth() map[string]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -156,7 +149,6 @@ func (m *moving) truth() map[string]string {
 	return all
 }
 
-// movingRig is a pipeline over a moving list.
 type movingRig struct {
 	*rig
 	server *moving
@@ -183,7 +175,6 @@ func newMoving(t *testing.T, m *moving, i schemas.Incremental) *movingRig {
 	return &movingRig{g, m, srv}
 }
 
-// missing returns the records that the table lacks or has differently.
 func (r *movingRig) missing() (wrong []string) {
 	have := map[string]string{}
 	for _, row := range r.memory.Rows("items") {
@@ -215,9 +206,8 @@ func trials(short int) int {
 	return short
 }
 
-// TestIncrementalMissesNothing changes a list while it is read, run after run. Once the list has stopped changing,
-// incremental passes have found every change, because the next pass loads a change that one pass missed. Rarely two
-// passes miss a change. Then the next whole pass loads that change.
+// After the list has stopped changing, the next pass loads a change that one pass missed. Rarely two passes
+// miss a change. Then the next whole pass loads it.
 func TestIncrementalMissesNothing(t *testing.T) {
 	seeds, missed, requests := trials(40), 0, 0
 	for seed := range seeds {
@@ -256,7 +246,6 @@ func TestIncrementalMissesNothing(t *testing.T) {
 	require.LessOrEqual(t, missed*100, seeds, "in more than 1 %% of the seeds")
 }
 
-// atRest returns a list that does not change: 500 records, ten per page.
 func atRest(newest bool) *moving {
 	m := &moving{random: rand.New(rand.NewPCG(9, 9)), clock: time.Now().UTC().Add(-time.Hour).Truncate(time.Second), size: 10, newest: newest}
 	for range 500 {
@@ -270,7 +259,7 @@ func atRest(newest bool) *moving {
 
 var sinceFilter = schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339, Param: "updated_since", Lookback: time.Second}
 
-// TestIncrementalReadsLittle counts the requests of a second pass, with a filter and by order.
+// The second pass is read with a filter and by order.
 func TestIncrementalReadsLittle(t *testing.T) {
 	for name, i := range map[string]schemas.Incremental{"filter": sinceFilter, "newest first": {Field: "updated_at", Format: schemas.MomentRFC3339, Lookback: time.Second}} {
 		t.Run(name, func(t *testing.T) {
@@ -296,8 +285,7 @@ func TestIncrementalReadsLittle(t *testing.T) {
 	}
 }
 
-// TestIncrementalIsGivenUp reads a source that does not update the time of every change. The next whole pass finds
-// such a change and reports it, and no incremental pass follows.
+// A whole pass finds a change without an update of its time. Then no incremental pass follows.
 func TestIncrementalIsGivenUp(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)
@@ -333,7 +321,7 @@ func TestIncrementalIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestIncrementalNeedsAKey reads the whole list if its rows have no key, because then missing rows count as gone.
+// Without a key the list is read whole, because missing rows count as gone.
 func TestIncrementalNeedsAKey(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)
@@ -345,7 +333,6 @@ func TestIncrementalNeedsAKey(t *testing.T) {
 	require.Empty(t, r.missing())
 }
 
-// TestIncrementalIsResumed stops a pass half way, and the next run continues it.
 func TestIncrementalIsResumed(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)
@@ -372,7 +359,7 @@ func TestIncrementalIsResumed(t *testing.T) {
 	require.Empty(t, r.missing())
 }
 
-// TestIncrementalAuto finds the filter by probes, and stores the evidence.
+// The probes find the filter, and the evidence is stored.
 func TestIncrementalAuto(t *testing.T) {
 	m := atRest(false)
 	m.rows[3].at = m.clock.Add(-time.Minute) // it was changed after others were created
@@ -394,9 +381,8 @@ func TestIncrementalAuto(t *testing.T) {
 	require.NotEmpty(t, f.Evidence)
 }
 
-// TestIncrementalAutoWaits reads lists that are ordered and filtered by creation or by the time of change. As long as
-// no record was edited, that looks like an order and a filter by the time of change. So the list is read whole. New
-// probes after a day and some edits show which of the two it is. A list by creation is read whole from then on too.
+// As long as no record was edited, creation and change look alike, so the list is read whole. Probes after a
+// day and some edits show which of the two it is.
 func TestIncrementalAutoWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		byCreation bool // order and filter are by creation; else both are by change
@@ -436,8 +422,8 @@ func TestIncrementalAutoWaits(t *testing.T) {
 	}
 }
 
-// TestIncrementalEndsByTime reads a list with the latest change first, whose first pages are already known when
-// a change is committed late. A pass ends where the times of change show it, not at the first known record.
+// Known pages come first when a change is committed late. A pass ends where the times of change show it, not
+// at the first known record.
 func TestIncrementalEndsByTime(t *testing.T) {
 	m := atRest(true)
 	r := newMoving(t, m, schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339, Lookback: 10 * time.Minute})
@@ -462,8 +448,7 @@ func TestIncrementalEndsByTime(t *testing.T) {
 	require.Less(t, m.requests-before, 10)
 }
 
-// TestIncrementalOrderIsChecked reads a list that is configured to show the latest change first but is ordered
-// by key. The first pass reports that, and every pass reads the whole list.
+// The list is configured to show the latest change first but is ordered by key. Every pass reads it whole and reports that.
 func TestIncrementalOrderIsChecked(t *testing.T) {
 	m := atRest(false)
 	m.rows[3].at = m.clock
@@ -484,8 +469,7 @@ func TestIncrementalOrderIsChecked(t *testing.T) {
 	}
 }
 
-// TestIncrementalClocks has records with a time in the future, and a source whose clock is set back. Neither hides a
-// change.
+// Neither a record's time in the future nor a source clock that is set back hides a change.
 func TestIncrementalClocks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		future time.Duration // how far one record's time is in the future

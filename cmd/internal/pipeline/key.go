@@ -23,7 +23,7 @@ import (
 // maxKeys is the number of keys that a run tries for a stream. // Invariant 15
 const maxKeys = 4
 
-// maxSuspects is the number of keys of suspicious records that a run remembers. Invariant 6
+// maxSuspects bounds the suspicious keys that a run remembers. // Invariant 6
 const maxSuspects = 10_000
 
 // clockSlack is the tolerated difference between the source's clock and ours.
@@ -44,7 +44,7 @@ type clashes struct {
 	record  []byte // that record; nil for none
 }
 
-// facts adds the clashes to f. The counts r say how many records were compared.
+// facts adds the clashes to f.
 func (c clashes) facts(f *proof.Facts, r transform.Repeats) {
 	f.Clashes, f.Clash, f.Differing = c.lost, c.example, c.open
 	if r.Lossy && !f.Resumed && !f.Mingled {
@@ -52,19 +52,17 @@ func (c clashes) facts(f *proof.Facts, r transform.Repeats) {
 	}
 }
 
-// watchKey makes the mapper compare records with the same key. In mode append each version is a row, so no
-// record is lost.
+// watchKey leaves out mode append, where each version is a row, so no record is lost.
 func (p *pass) watchKey() {
 	if p.keyed() && p.stream.Table.Mode != schemas.Append {
 		p.mapper.CompareKeys(p.judge, p.limits.keySlots)
 	}
 }
 
-// apart reports whether the stream is read by parent or by month, so that each record is in only one answer.
+// apart reports whether each record can be in only one answer.
 func (p *pass) apart() bool { return p.stream.Parent != "" || p.stream.Months.Set() }
 
-// judge decides about a record that has the key of an earlier record but different content: the record has changed,
-// the key is refuted, or the question stays open. // Invariant 11
+// judge decides between a changed record, a refuted key and an open question. // Invariant 11
 func (p *pass) judge(c transform.Clash) transform.ClashVerdict {
 	seen, suspected := p.watch.suspects[c.Hash]
 	switch {
@@ -84,14 +82,13 @@ func (p *pass) judge(c transform.Clash) transform.ClashVerdict {
 	return transform.ClashOpen
 }
 
-// changedMeanwhile reports whether the record's time of change is later than the beginning of the pass.
+// changedMeanwhile reports whether the record changed after the pass began.
 func (p *pass) changedMeanwhile(record []byte) bool {
 	at, ok := extract.ChangedAt(record, p.stream.Incremental.Field)
 	return ok && at.After(p.began.Add(-clockSlack)) && at.Before(p.Now().Add(clockSlack))
 }
 
-// keyError ends a pass before anything is committed, because the key is refuted, is suspicious, or differs from the
-// key of the table. The stream is then read again.
+// keyError ends a pass before anything is committed. The stream is then read again.
 type keyError struct {
 	key     []string
 	example string
@@ -99,7 +96,6 @@ type keyError struct {
 	table   []string // the key of the stream's table, if it differs
 }
 
-// Error describes why the key is refuted.
 func (e *keyError) Error() string {
 	switch {
 	case e.table != nil:
@@ -110,8 +106,8 @@ func (e *keyError) Error() string {
 	return fmt.Sprintf("two different records have the key %s = %s", strings.Join(e.key, ", "), e.example)
 }
 
-// otherKey ends a pass if the key of the table is wider than the stream's key, or the table has no key. This happens
-// if an earlier run chose the key of the table, and the stored convention was lost.
+// otherKey ends a pass if the table's key is wider than the stream's or missing. This happens if an earlier
+// run chose the key, and the stored convention was lost.
 func (p *pass) otherKey(tables []schemas.Table) error {
 	i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == p.stream.Table.Name })
 	if i < 0 || p.stream.Stated["key"] != "" || slices.Equal(tables[i].Key, p.stream.Key) || p.watch.tried >= maxKeys {
@@ -126,8 +122,7 @@ func (p *pass) otherKey(tables []schemas.Table) error {
 	return &keyError{key: p.stream.Key, table: key}
 }
 
-// doubtKey ends the pass if its records show, or suggest, that the key is not unique, and no table has rows with that
-// key yet.
+// doubtKey ends the pass if the key may not be unique, while no table has rows with that key yet.
 func (p *pass) doubtKey() error {
 	r := p.mapper.Repeats()
 	if p.clash.lost, p.clash.open = r.Rejected, r.Open; p.apart() {
@@ -145,8 +140,8 @@ func (p *pass) doubtKey() error {
 	return nil
 }
 
-// rekey handles a keyError. It takes the table's key, or a wider key, or no key if there is no wider one. A key that
-// is only suspicious stays for a second reading. rekey reports whether the destinations of p may start again.
+// rekey handles a keyError, and reports whether the destinations of p may start again. A key that is only
+// suspicious stays for a second reading.
 func (st *streamRun) rekey(ctx context.Context, p *pass, err error) (bool, error) {
 	e, ok := errors.AsType[*keyError](err)
 	if !ok {
@@ -174,7 +169,6 @@ func (st *streamRun) rekey(ctx context.Context, p *pass, err error) (bool, error
 	return true, nil
 }
 
-// conventionOf returns the stream's convention, to be changed.
 func (st *streamRun) conventionOf() extract.Convention {
 	c := st.known.Convention.About(st.origin)
 	if c.LearnedAt.IsZero() {
@@ -183,7 +177,7 @@ func (st *streamRun) conventionOf() extract.Convention {
 	return c
 }
 
-// beginAgain discards a pass: its destinations start again from the beginning.
+// beginAgain makes the destinations start from the beginning.
 func (p *pass) beginAgain() {
 	for _, k := range p.destinations {
 		k.pos = position{}
@@ -193,7 +187,7 @@ func (p *pass) beginAgain() {
 	}
 }
 
-// widenKey records that a key is refuted, and replaces it with a wider key or, if there is none, with no key.
+// widenKey replaces a refuted key with a wider one, or with none.
 func (st *streamRun) widenKey(e *keyError) {
 	key := widerKey(st.stream, e.record)
 	c := st.conventionOf()
@@ -209,9 +203,8 @@ func (st *streamRun) widenKey(e *keyError) {
 	st.noticed = append(st.noticed, Notice{Severity: Warned, Kind: NoticeKey, Reason: fmt.Sprintf("%s; now %s", e.Error(), now)})
 }
 
-// widerKey returns a wider key that may identify the record. It adds the values that the record was requested
-// with (parent, month), else the place where it was found (stage, group), else its language. It returns nil if
-// there is none.
+// widerKey adds the values that the record was requested with (parent, month), else the place where it was
+// found (stage, group), else its language. It returns nil if there is none.
 func widerKey(s schemas.Stream, record []byte) []string {
 	for _, more := range [][]string{extract.ContextColumns(s), containerColumns(s, record), languageColumns(record)} {
 		more = slices.DeleteFunc(more, func(c string) bool { return slices.Contains(s.Key, c) })
@@ -222,8 +215,7 @@ func widerKey(s schemas.Stream, record []byte) []string {
 	return nil
 }
 
-// containerColumns returns the table columns that show where in the answer a record was found: in which stage of a
-// board, group, or entry of a map.
+// containerColumns returns the columns that show where in the answer a record was found.
 func containerColumns(s schemas.Stream, record []byte) []string {
 	var r struct {
 		Context map[string]json.RawMessage `json:"_context"`
@@ -248,7 +240,6 @@ func containerColumns(s schemas.Stream, record []byte) []string {
 	return nil
 }
 
-// languageColumns returns the columns that hold a record's language.
 func languageColumns(record []byte) []string {
 	for _, name := range []string{"language", "lang", "locale", "language_id", "lang_id", "language_code"} {
 		if v := extract.KeyOf(record, name); v != "" {
@@ -258,7 +249,7 @@ func languageColumns(record []byte) []string {
 	return nil
 }
 
-// tableKey returns the key of the stream's table, from the first destination that has the table.
+// tableKey asks the first destination that has the table.
 func (st *streamRun) tableKey(ctx context.Context) (key []string, there bool) {
 	for _, d := range st.Destinations {
 		tables, err := d.Tables(ctx, st.stream.Table.Name)
@@ -272,16 +263,15 @@ func (st *streamRun) tableKey(ctx context.Context) (key []string, there bool) {
 	return nil, false
 }
 
-// keyMayChange reports whether the stream's key may differ from that of its existing table, because a hypothesis
-// about the stream was or may be refuted.
+// keyMayChange reports whether the stream's key may differ from that of its existing table.
 func (st *streamRun) keyMayChange() bool {
 	key := st.origin.Key
 	return len(st.known.Dropped)+len(st.known.RefutedKeys) > 0 || len(key) > len(extract.WithoutContext(st.origin, key))
 }
 
-// keepKey is for a stream whose key has changed because a hypothesis was refuted. If the key of the existing table is
-// a former key of the stream, the run goes on with it and rejects records that it cannot tell apart. Otherwise keepKey
-// returns a ChangedError.
+// keepKey keeps the key of the existing table if it is a former key of the stream. The run then rejects
+// records that this key cannot tell apart. Otherwise, once a hypothesis was refuted, it returns a
+// ChangedError.
 func (st *streamRun) keepKey(ctx context.Context) error {
 	want := st.stream.Key
 	key, there := st.tableKey(ctx)
@@ -307,7 +297,7 @@ func haveKey(n int64) string {
 	return fmt.Sprintf("%d records have the key", n)
 }
 
-// noticeKey returns a notice about a key that is refuted while a table has rows with it.
+// noticeKey reports a refuted key that a table with rows must keep.
 func (p *pass) noticeKey(c clashes) []Notice {
 	if c.lost == 0 {
 		return nil

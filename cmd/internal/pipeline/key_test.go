@@ -22,7 +22,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// server is a small API and the pipeline that reads it with the real client.
 type server struct {
 	*rig
 	url     string
@@ -31,8 +30,7 @@ type server struct {
 	asked   int
 }
 
-// serveAPI serves answers by path. selected are the streams of the pipeline. known are further streams of the catalogue,
-// such as parents of the selected ones.
+// serveAPI serves answers by path. known are streams of the catalogue that are not selected, such as parents.
 func serveAPI(t *testing.T, answers map[string]http.HandlerFunc, known []schemas.Stream, selected ...schemas.Stream) *server {
 	t.Helper()
 	s := &server{streams: slices.Concat(known, selected)}
@@ -66,7 +64,6 @@ func serveAPI(t *testing.T, answers map[string]http.HandlerFunc, known []schemas
 	return s
 }
 
-// connect gives the pipeline a new source, as in a new process.
 func (s *server) connect() {
 	var routes []wire.Route
 	for _, x := range s.streams {
@@ -81,7 +78,6 @@ func (s *server) connect() {
 	s.config.Source = c
 }
 
-// again runs the pipeline in a new process.
 func (s *server) again() Report {
 	s.connect()
 	rep, err := s.run(context.Background())
@@ -89,7 +85,6 @@ func (s *server) again() Report {
 	return rep
 }
 
-// values returns a column of the live rows of a table, sorted.
 func (s *server) values(table, column string) []string {
 	var out []string
 	for _, row := range s.memory.Rows(table) {
@@ -110,7 +105,6 @@ func (s *server) key(table string) []string {
 	return tables[0].Key
 }
 
-// rejected returns the number of unresolved rejects of whole records.
 func (s *server) rejected() int {
 	n := 0
 	for _, row := range s.memory.Rows(load.Rejects.Name) {
@@ -121,7 +115,6 @@ func (s *server) rejected() int {
 	return n
 }
 
-// endpoint returns a stream as the catalogue defines it.
 func endpoint(name, method, path string, key ...string) schemas.Stream {
 	return schemas.Stream{
 		Table: schemas.Table{Name: strings.ReplaceAll(name, ".", "_"), Key: key}, Name: name, Module: "x", Enabled: true,
@@ -129,7 +122,6 @@ func endpoint(name, method, path string, key ...string) schemas.Stream {
 	}
 }
 
-// own turns s into a stream for which a user has configured only the path.
 func own(s schemas.Stream) schemas.Stream {
 	s.Stated = map[string]string{"path": schemas.StatedConfigured}
 	return s
@@ -139,7 +131,6 @@ func text(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }
 }
 
-// inPages serves a list in pages of some size, with a total.
 func inPages(size int, records func() []any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		page, _ := strconv.Atoi(r.URL.Query().Get("page"))
@@ -162,8 +153,7 @@ func manyOf(n int, make func(i int) any) []any {
 	return out
 }
 
-// Two different records with the same key refute the key, wherever they are in the list. A second list in each case,
-// without such records, stays proven.
+// A second list in each case, without such records, stays proven.
 func TestKeyIsRefutedByRecords(t *testing.T) {
 	alike := func(at ...int) []any {
 		return manyOf(60, func(i int) any {
@@ -231,8 +221,7 @@ func TestKeyIsRefutedByRecords(t *testing.T) {
 	}
 }
 
-// A table with rows keeps its key. Records that the key cannot tell apart are rejected, the run reports it, and
-// nothing is deleted.
+// The run rejects records that the key cannot tell apart, and deletes nothing.
 func TestKeyOfATableWithRowsIsKept(t *testing.T) {
 	for _, stated := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stated=%t", stated), func(t *testing.T) {
@@ -262,8 +251,7 @@ func TestKeyOfATableWithRowsIsKept(t *testing.T) {
 	}
 }
 
-// A list moves while it is read, and a record that changes meanwhile appears on two pages. That does not refute the key,
-// and no record is lost.
+// A record that changes while the list is read appears on two pages.
 func TestChangedRecordDoesNotRefuteTheKey(t *testing.T) {
 	for _, timed := range []bool{true, false} {
 		t.Run(fmt.Sprintf("timed=%t", timed), func(t *testing.T) {
@@ -345,7 +333,7 @@ func TestBoardsThatRepeatTheirStages(t *testing.T) {
 	}
 }
 
-// A record that several parents return is one record, and does not refute its key.
+// A record that several parents return is one record.
 func TestParentsThatShareRecords(t *testing.T) {
 	parent := endpoint("x.teams", "GET", "/api/teams", "id")
 	child := endpoint("x.members", "GET", "/api/teams/{id}/members", "id")
@@ -360,7 +348,6 @@ func TestParentsThatShareRecords(t *testing.T) {
 	require.Equal(t, []string{"id"}, s.key("x_members"))
 }
 
-// monthlyList returns a list that is read month by month.
 func monthlyList() schemas.Stream {
 	s := endpoint("x.attendance", "GET", "/api/attendance", "id")
 	s.Window = true
@@ -368,7 +355,7 @@ func monthlyList() schemas.Stream {
 	return s
 }
 
-// If the ids begin again each month, the month becomes part of the key.
+// The month becomes part of the key.
 func TestMonthsWithRepeatedIDs(t *testing.T) {
 	days := func(r *http.Request) []any {
 		q := r.URL.Query()
@@ -409,7 +396,7 @@ func TestMonthsWithRepeatedIDs(t *testing.T) {
 	}
 }
 
-// If the server ignores the month, the whole list is read in the same run.
+// The whole list is read in the same run.
 func TestMonthsThatTheServerIgnores(t *testing.T) {
 	s := serveAPI(t, map[string]http.HandlerFunc{"/api/attendance": inPages(50, func() []any {
 		return manyOf(39, func(i int) any { return m{"id": i + 1, "date": fmt.Sprintf("2024-01-%02d", i%28+1)} })
@@ -427,7 +414,6 @@ func TestMonthsThatTheServerIgnores(t *testing.T) {
 	require.Len(t, s.values("x_attendance", "id"), 39)
 }
 
-// kindsOf returns the streams of a list, and of a lookup whose parameter comes from that list.
 func kindsOf() (meetings, kinds schemas.Stream) {
 	meetings = endpoint("x.meetings", "GET", "/api/meetings", "id")
 	kinds = endpoint("x.kinds", "POST", "/api/kinds", "_context__parent", "id")
@@ -436,8 +422,7 @@ func kindsOf() (meetings, kinds schemas.Stream) {
 	return meetings, kinds
 }
 
-// A parent's parameter that the server ignores does not multiply the rows. If no parent has a value for it, the
-// table is still created.
+// An ignored parameter does not multiply the rows. If no parent has a value for it, the table is still created.
 func TestParentsThatTheServerIgnores(t *testing.T) {
 	const used = `{"data":[{"id":1,"parent":"Lead"},{"id":2,"parent":"Account"},{"id":3,"parent":"Deal"}],"total":3}`
 	const unused = `{"data":[{"id":1,"parent":null},{"id":2,"parent":null}],"total":2}`
@@ -481,8 +466,7 @@ func TestParentsThatTheServerIgnores(t *testing.T) {
 	}
 }
 
-// A parent whose value does not fit into the path, or is refused, affects only that parent. The stream
-// continues, and is not proven.
+// A parent whose value is refused affects only that parent, but the stream is not proven.
 func TestParentThatTheRouteRefuses(t *testing.T) {
 	parent := endpoint("x.shelves", "GET", "/api/shelves", "id")
 	child := endpoint("x.books", "GET", "/api/shelves/{id}/books", "id")
@@ -532,7 +516,7 @@ func TestParentThatTheRouteRefuses(t *testing.T) {
 	}
 }
 
-// A child stream selected without its parent reads the parent's list, and gets its verdict from that list.
+// The child's verdict comes from the parent's list, which is read too.
 func TestChildSelectedWithoutItsParent(t *testing.T) {
 	parent := endpoint("x.shelves", "GET", "/api/shelves", "id")
 	child := endpoint("x.books", "GET", "/api/shelves/{id}/books", "id")
@@ -568,7 +552,6 @@ func TestChildSelectedWithoutItsParent(t *testing.T) {
 	}
 }
 
-// If the stored convention with a learned key is lost, the stream uses the key of the table.
 func TestKeyOfTheTableAppliesWithoutAConvention(t *testing.T) {
 	for name, record := range map[string]func(i int) any{
 		"a wider key": func(i int) any { return m{"id": i / 2, "lang": []string{"de", "en"}[i%2], "city": i} },

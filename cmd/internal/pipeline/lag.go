@@ -9,11 +9,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// errSlow is the cause with which a commit is cancelled that makes the other destinations of a pass wait too long.
+// errSlow is the cause that cancels a commit for which the other destinations would wait too long.
 var errSlow = errors.New("too slow: the other destinations did not wait")
 
-// drop removes k from a pass because k's destination failed. The other destinations continue. Afterwards k catches up
-// in a pass of its own, at most once, and only if another attempt may succeed.
+// drop removes k from a pass because k's destination failed. k may catch up in a pass of its own, at most once.
 func (k *destinationRun) drop(p *pass, err error) {
 	k.rollback()
 	k.out = true
@@ -40,8 +39,7 @@ func lasting(err error) bool {
 	return errors.Is(err, load.ErrForeignChange) || errors.Is(err, state.ErrMoved) || errors.Is(err, state.ErrLocked)
 }
 
-// rejoin prepares k, which has dropped out of a pass, for a pass of its own. It reads the destination's cursor,
-// because a commit without an answer may have succeeded.
+// rejoin prepares a pass only for k. It reads the destination's cursor, because a commit without an answer may have succeeded.
 func (k *destinationRun) rejoin(ctx context.Context, r *run) {
 	if k.finished || k.trouble == nil {
 		return
@@ -74,15 +72,14 @@ func (k *destinationRun) rejoin(ctx context.Context, r *run) {
 // absences is the number of failed cursor reads in a row after which a destination is left out of the run.
 const absences = 3
 
-// cursor reads k's cursor from the destination.
 func (k *destinationRun) cursor(ctx context.Context, r *run) (state.Cursor, error) {
 	at, err := k.dest.Cursor(ctx, k.key)
 	r.noteCursorRead(k.dest.Name, err)
 	return at, err
 }
 
-// noteCursorRead records whether a cursor could be read. A failed read may take as long as the destination's timeout, so
-// later streams must not each wait as long again. // Invariant 15
+// noteCursorRead leaves out a destination after several failed reads, because each may take as long as the
+// destination's timeout. // Invariant 15
 func (r *run) noteCursorRead(destination string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,22 +92,19 @@ func (r *run) noteCursorRead(destination string, err error) {
 	}
 }
 
-// leftOut returns why a destination is left out of the rest of the run; nil if it is not.
 func (r *run) leftOut(destination string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.down[destination]
 }
 
-// giveUpOn records that a destination did not catch up. Later streams then make no further pass for it.
 func (r *run) giveUpOn(destination string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lost[destination] = true
 }
 
-// hopeless reports whether a destination did not catch up with an earlier stream of this run. Another reading for
-// this destination would waste requests.
+// hopeless reports whether a destination did not catch up with an earlier stream. Another reading for it would waste requests.
 func (r *run) hopeless(destination string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

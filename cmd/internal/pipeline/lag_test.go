@@ -21,8 +21,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// flaky is a destination that calls the function at before each operation and after each commit. An error before an
-// operation makes it fail; an error after a commit loses the answer of the commit.
+// flaky calls at before each operation and after each commit. An error after a commit loses the commit's answer.
 type flaky struct {
 	load.Destination
 	at func(op string) error
@@ -84,8 +83,7 @@ func (x *flakyTx) Commit(ctx context.Context, next state.Cursor) error {
 	return errors.Join(x.Tx.Commit(ctx, next), x.d.op(x.key, "committed"))
 }
 
-// trio is a pipeline into three destinations. An earlier run has filled their tables, and the list has changed since
-// then.
+// trio is a pipeline into three filled destinations whose source has changed since.
 type trio struct {
 	*rig
 	memories []*loadtest.Memory
@@ -104,7 +102,6 @@ func newTrio(t *testing.T) *trio {
 	return x
 }
 
-// into reopens the destinations as a new process does. One of them calls the function at.
 func (x *trio) into(at func(op string) error, which int) {
 	x.config.Destinations = nil
 	for i, m := range x.memories {
@@ -123,7 +120,6 @@ func (x *trio) equal(which int) {
 	require.Equal(x.t, x.truth, x.alive("crm_leads"), "destination %d", which)
 }
 
-// steps returns the operations of one run on one destination, in order.
 func (x *trio) steps() []string {
 	var ops []string
 	var mu sync.Mutex
@@ -137,8 +133,7 @@ func (x *trio) steps() []string {
 	return ops
 }
 
-// One of three destinations fails once, at every operation of a run in turn. The others continue. The failed destination
-// catches up in the same run if possible, else in the next run.
+// The failed destination catches up in the same run if possible, else in the next run.
 func TestOneOfThreeFailsOnce(t *testing.T) {
 	broken := errors.New("connection lost")
 	steps := newTrio(t).steps()
@@ -178,8 +173,7 @@ func TestOneOfThreeFailsOnce(t *testing.T) {
 	}
 }
 
-// One of three destinations fails permanently. The run reports it as lagging. At most one reading of the source is only
-// for that destination.
+// At most one reading of the source is only for the failed destination.
 func TestOneOfThreeFailsPermanently(t *testing.T) {
 	broken := errors.New("disk full")
 	steps := newTrio(t).steps()
@@ -241,7 +235,7 @@ func TestAllOfThreeFail(t *testing.T) {
 	}
 }
 
-// A destination that is too slow drops out of the pass, and then gets a pass of its own without a time limit.
+// The slow destination gets a pass of its own without a time limit.
 func TestSlowDestinationDoesNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTrio(t)
@@ -264,7 +258,6 @@ func TestSlowDestinationDoesNotDelayOthers(t *testing.T) {
 	})
 }
 
-// After a run was stopped, the next run can continue in every destination.
 func TestStopWithSeveralDestinations(t *testing.T) {
 	for after := time.Duration(0); after < 5*time.Second; after += 500 * time.Millisecond {
 		synctest.Test(t, func(t *testing.T) {
@@ -288,7 +281,7 @@ func TestStopWithSeveralDestinations(t *testing.T) {
 	}
 }
 
-// A destination that dropped out in the middle of a pass continues the pass at that position.
+// The destination continues the pass where it dropped out.
 func TestLaggingDestinationContinuesItsPass(t *testing.T) {
 	x := newTrio(t)
 	x.into(nil, 0)
@@ -318,8 +311,7 @@ func TestLaggingDestinationContinuesItsPass(t *testing.T) {
 	}
 }
 
-// Two destinations are at the same page, but in the middle of different passes. The destination that has finished an
-// earlier pass keeps the versions from that pass.
+// Two destinations are at the same page of different passes. The one that has finished an earlier pass keeps the versions from it.
 func TestPassesOfTwoRunsStayApart(t *testing.T) {
 	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 20), size: 10, total: true}}, stream("crm_leads"))
 	r.mode(schemas.History)

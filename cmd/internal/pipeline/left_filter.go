@@ -13,19 +13,17 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// tracksLeft reports whether incremental passes remove the rows of records that the stream's filter now leaves
-// out. Whole passes find such rows missing.
+// tracksLeft applies to incremental passes. Whole passes find the rows missing that the filter now leaves out.
 func (st *streamRun) tracksLeft() bool {
 	s := st.stream
 	return len(s.Rules.Filter) > 0 && s.Incremental.Set() && st.parts() && s.Table.Mode != schemas.Append
 }
 
-// hidesKey reports whether the rules change the key columns.
 func hidesKey(s schemas.Stream) bool {
 	return slices.ContainsFunc(s.Key, func(c string) bool { return s.Verdict(schemas.PathPointer(c)).Touched() })
 }
 
-// takeLeft adds the keys of the records that the filter has left out to g. A whole pass does not need them.
+// takeLeft collects keys only in a partial pass.
 func (p *pass) takeLeft(g *group) {
 	left := p.shaper.FilteredKeys()
 	if !p.partial {
@@ -38,9 +36,8 @@ func (p *pass) takeLeft(g *group) {
 	g.left = append(g.left, left...)
 }
 
-// removeLeft removes the rows of records that the filter now leaves out. The source has shown each of these records, so
-// no proven pass is needed. If a record arrived twice, the later version decides.
-// Invariant 8
+// removeLeft needs no proven pass, because the source has shown each record that the filter leaves out. If a
+// record arrived twice, the later version decides. // Invariant 8
 func (k *destinationRun) removeLeft(ctx context.Context, p *pass, g *group) error {
 	if len(g.left) == 0 {
 		return nil
@@ -82,7 +79,6 @@ func (k *destinationRun) removeLeft(ctx context.Context, p *pass, g *group) erro
 	return err
 }
 
-// lastOrdinals returns for each key the ordinal of its last row in batches.
 func (k *destinationRun) lastOrdinals(s schemas.Stream, batches []transform.TableBatch) (map[string]int64, error) {
 	last := map[string]int64{}
 	for _, b := range batches {

@@ -27,8 +27,7 @@ type RecordSource interface {
 	RecordExists(ctx context.Context, s schemas.Stream, values map[string][]byte) (present bool, requests int, err error)
 }
 
-// The client implements the optional interfaces. They are found at run time, so a method with another name would
-// go unnoticed.
+// The client implements these optional interfaces, which are found at run time.
 var (
 	_ RecordSource    = (*extract.Client)(nil)
 	_ PassListener    = (*extract.Client)(nil)
@@ -42,8 +41,7 @@ const (
 	atOnce   = 8
 )
 
-// missingRowCheck requests single records that a pass did not contain. If the list does not prove that a record is
-// gone, the record's own address may show it. The destinations of a pass share one missingRowCheck.
+// missingRowCheck requests single records that a pass did not contain. The destinations of a pass share it.
 type missingRowCheck struct {
 	source RecordSource
 	detail schemas.Stream
@@ -55,7 +53,6 @@ type missingRowCheck struct {
 	note     string // why the answers must not be used; "" if they may be
 }
 
-// answer is the result of requesting a record.
 type answer int
 
 const (
@@ -64,7 +61,7 @@ const (
 	isThere
 )
 
-// newMissingRowCheck returns the check for a pass over s; nil if single records of s cannot be requested.
+// newMissingRowCheck returns nil if single records of s cannot be requested.
 func (r *run) newMissingRowCheck(s schemas.Stream) *missingRowCheck {
 	source, ok := r.Source.(RecordSource)
 	detail, found := detailOf(s, r.Catalogue)
@@ -79,7 +76,7 @@ func plainlyKeyed(s schemas.Stream) bool {
 	return len(s.Key) == 1 && !s.Verdict(schemas.PathPointer(s.Key[0])).Touched()
 }
 
-// detailOf returns the stream that requests one record of a list by its key.
+// detailOf finds the stream that requests one record of a list by its key.
 func detailOf(s schemas.Stream, catalogue []schemas.Stream) (schemas.Stream, bool) {
 	if !plainlyKeyed(s) {
 		return schemas.Stream{}, false
@@ -94,8 +91,8 @@ func detailOf(s schemas.Stream, catalogue []schemas.Stream) (schemas.Stream, boo
 	return catalogue[i], true
 }
 
-// request requests the records with these keys, unless that was done before. control is the key of a record that the
-// pass contained. If the source does not return this record before and after the others, no answer is used.
+// request requests the records with these keys, each at most once. control is the key of a record that the
+// pass contained. If the source does not return it before and after the others, no answer is used. //
 // Invariant 12
 func (q *missingRowCheck) request(ctx context.Context, control string, keys []string) {
 	q.mu.Lock()
@@ -116,7 +113,7 @@ func (q *missingRowCheck) request(ctx context.Context, control string, keys []st
 	}
 }
 
-// findsControl reports whether the source finds the record with the key control. If not, it sets q.note.
+// findsControl sets q.note if the source does not find the control.
 func (q *missingRowCheck) findsControl(ctx context.Context, control string) bool {
 	if control == "" {
 		q.note = "the pass had no record to test " + q.detail.Name + " with"
@@ -133,7 +130,7 @@ func (q *missingRowCheck) findsControl(ctx context.Context, control string) bool
 	return err == nil
 }
 
-// all requests several records concurrently. It stops at an error that is not about a single record.
+// all stops at an error that is not about a single record.
 func (q *missingRowCheck) all(ctx context.Context, keys []string) []answer {
 	answers := make([]answer, len(keys))
 	counts := make([]int, len(keys))
@@ -168,15 +165,13 @@ func (q *missingRowCheck) values(key string) map[string][]byte {
 	return map[string][]byte{q.param: []byte(key)}
 }
 
-// findings are the results about the rows of one destination that the pass did not contain.
 type findings struct {
 	answered, gone, there int64
 	note                  string
 
-	keys []arrow.RecordBatch // keys of the records that are gone
+	keys []arrow.RecordBatch
 }
 
-// findings returns the results for the rows in missing.
 func (q *missingRowCheck) findings(missing []arrow.RecordBatch) *findings {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -208,7 +203,6 @@ func releaseAll(bs []arrow.RecordBatch) {
 	}
 }
 
-// keysOf returns the keys in the first column of the batches, as JSON.
 func keysOf(bs []arrow.RecordBatch) []string {
 	var keys []string
 	for _, b := range bs {
@@ -221,7 +215,7 @@ func keysOf(bs []arrow.RecordBatch) []string {
 	return keys
 }
 
-// keyJSON returns cell i of a key column as a JSON scalar; "" for a type that cannot be a key in a path.
+// keyJSON returns "" for a type that cannot be a key in a path.
 func keyJSON(a arrow.Array, i int) string {
 	switch a := a.(type) {
 	case *array.Int64:
@@ -233,7 +227,7 @@ func keyJSON(a arrow.Array, i int) string {
 	return ""
 }
 
-// controlOf returns the key of a batch's first row; "" if records cannot be requested by that key.
+// controlOf returns "" if records cannot be requested by the batch's key.
 func controlOf(t schemas.Table, b arrow.RecordBatch) string {
 	if len(t.Key) != 1 || b.NumRows() == 0 {
 		return ""

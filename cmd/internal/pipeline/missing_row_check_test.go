@@ -19,7 +19,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// askable is a fake source that implements RecordSource.
 type askable struct {
 	*fakeSource
 	present func(id int) (bool, error)
@@ -40,7 +39,6 @@ func (a *askable) RecordExists(_ context.Context, _ schemas.Stream, values map[s
 	return there, 1, err
 }
 
-// detail returns the stream of single records of the tests' lists.
 func detail() schemas.Stream {
 	return schemas.Stream{
 		Name: "crm_lead", Class: schemas.ClassDetail, Method: "GET", Parent: "crm_leads", Enabled: true,
@@ -48,8 +46,7 @@ func detail() schemas.Stream {
 	}
 }
 
-// If a list does not prove that records are gone, each missing record is requested. Its row is deleted only if the source
-// reports the record as gone.
+// A row is deleted only if the source reports its record as gone.
 func TestMissingRowsAreRequestedOneByOne(t *testing.T) {
 	gone := func(ids ...int) func(int) (bool, error) {
 		return func(id int) (bool, error) { return !slices.Contains(ids, id), nil }
@@ -118,8 +115,7 @@ func whenBelow(id, below int, err error) error {
 	return nil
 }
 
-// The number of requested records is limited. If so many rows are missing that a person must decide about them, none is
-// requested.
+// No record is requested if so many rows are missing that a person must decide.
 func TestMissingRowRequestsAreLimited(t *testing.T) {
 	for _, tt := range []struct {
 		rows, left   int
@@ -144,7 +140,6 @@ func TestMissingRowRequestsAreLimited(t *testing.T) {
 	}
 }
 
-// If two destinations miss the same rows, each record is requested once.
 func TestDestinationsShareMissingRowRequests(t *testing.T) {
 	x := newTrio(t)
 	source := &askable{fakeSource: x.source, present: func(id int) (bool, error) { return id > 4, nil }}
@@ -182,8 +177,7 @@ func TestUnsuitableDetailsAreNotUsed(t *testing.T) {
 	}
 }
 
-// dim is a source whose lists state no total. Each reading of a list lacks one of the first records, and each time a
-// different one.
+// dim is a source without totals, each of whose readings lacks another one of the first records.
 type dim struct {
 	*extract.Client
 	mu       sync.Mutex

@@ -16,7 +16,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// rows returns the rows of a table for which the function keep returns true, as records.
 func (r *rig) rows(table string, keep func(loadtest.Row) bool) []record {
 	r.t.Helper()
 	var out []record
@@ -36,7 +35,6 @@ func every(loadtest.Row) bool { return true }
 
 func current(row loadtest.Row) bool { return row[schemas.ColValidTo] == "" }
 
-// failingAt makes a list fail at a page.
 func failingAt(l *list, page int) {
 	l.fail = func(p int) error {
 		if p == page {
@@ -46,7 +44,6 @@ func failingAt(l *list, page int) {
 	}
 }
 
-// mode sets the mode of all streams that have no mode.
 func (r *rig) mode(m schemas.Mode) {
 	for i := range r.config.Streams {
 		t := &r.config.Streams[i].Table
@@ -70,8 +67,7 @@ func TestStreamsHaveTheirOwnModes(t *testing.T) {
 	}
 }
 
-// A reader of a table in mode replace sees the old table or the new one, never less and never a mixture,
-// wherever the pass is interrupted.
+// A reader never sees a mixture of the old table and the new one.
 func TestReplaceIsAllOrNothing(t *testing.T) {
 	before, after := records(0, 50), append(records(5, 45), records(60, 70)...)
 	for k := 1; k <= 6; k++ {
@@ -101,7 +97,6 @@ func TestReplaceIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// A reader sees the old table or the new one while a pass in mode replace is committed, whichever step fails.
 func TestReplaceFailsAtEveryStep(t *testing.T) {
 	before, after := records(0, 50), append(records(5, 45), records(60, 70)...)
 	prepare := func() *rig {
@@ -133,7 +128,7 @@ func TestReplaceFailsAtEveryStep(t *testing.T) {
 	}
 }
 
-// read reads the table again and again until stop is called. It requires that the table always equals before or after.
+// read requires, until stop is called, that the table always equals before or after.
 func (r *rig) read(before, after []record) (stop func()) {
 	done := make(chan struct{})
 	var reader sync.WaitGroup
@@ -168,7 +163,7 @@ func TestUnprovenReplaceChangesNothing(t *testing.T) {
 	require.Equal(t, l.records, r.rows("crm_leads", every))
 }
 
-// An interrupted pass that was committed in parts cannot be continued as one transaction.
+// A pass that was committed in parts cannot be continued as one transaction.
 func TestReplaceRestartsAfterAnInterruptedPass(t *testing.T) {
 	l := &list{records: records(0, 50), size: 10, total: true}
 	failingAt(l, 3)
@@ -237,8 +232,7 @@ func TestHistoryEndsRowsProvenGone(t *testing.T) {
 	require.Len(t, r.rows("crm_leads", current), 23)
 }
 
-// Each step of each commit fails once, in each mode. After the next run, the table has the same rows as after a run
-// without a failure.
+// After the next run, the table has the same rows as after a run without a failure.
 func TestCommitFailsAtEveryStepInEveryMode(t *testing.T) {
 	changed := records(2, 20)
 	changed[4].Name = "changed"

@@ -14,38 +14,32 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// maxOpenRejects is the number of rejects of one stream that a run remembers. Among further rejects it only counts the
-// lost records.
-// Invariant 6
+// maxOpenRejects is the number of rejects of one stream that a run remembers. Of further rejects it only
+// counts the lost records. // Invariant 6
 const maxOpenRejects = 100_000
 
-// rejectID identifies a reject within its stream.
 type rejectID struct{ record, pointer string }
 
 func rejectIDOf(r transform.Reject) rejectID { return rejectID{r.ID, r.Pointer} }
 
-// openReject is an unresolved reject, as a run remembers it.
 type openReject struct {
 	key, stage, reason string
 	record             bool // the record is missing from the table, not only a value
 	accepted           time.Time
 }
 
-// lost reports whether the record is missing from the table and the loss is not accepted. Records left out by a
-// contract are not lost, because the user wants that.
+// lost leaves out records that a contract excludes, because the user wants that.
 func (o openReject) lost() bool {
 	return o.record && o.accepted.IsZero() && o.stage != transform.StageContract
 }
 
-// openRejects are the unresolved rejects of one stream in one destination. Only the stream's goroutine uses
-// them.
+// openRejects are the unresolved rejects of one stream in one destination. Only the stream's goroutine uses them.
 type openRejects struct {
 	all  map[rejectID]openReject
 	more int64 // number of lost records that are not in all
 }
 
-// accepted returns when a person accepted the loss of r. It stays valid as long as the record is rejected for
-// the same reason.
+// accepted returns when a person accepted the loss of r. An acceptance ends when the reason changes.
 func (o *openRejects) accepted(r transform.Reject) time.Time {
 	if o == nil {
 		return time.Time{}
@@ -57,7 +51,6 @@ func (o *openRejects) accepted(r transform.Reject) time.Time {
 	return have.accepted
 }
 
-// keys returns the plain keys of the records that have rejects.
 func (o *openRejects) keys() map[string]bool {
 	found := map[string]bool{}
 	for _, r := range o.all {
@@ -68,14 +61,14 @@ func (o *openRejects) keys() map[string]bool {
 	return found
 }
 
-// rejectIndex holds the open rejects of one destination, read once per run.
+// rejectIndex is read once per run.
 type rejectIndex struct {
 	once    sync.Once
 	err     error
 	streams map[string]*openRejects
 }
 
-// openRejects returns the open rejects of a stream in a destination from before the run.
+// openRejects returns the rejects that were open before the run.
 func (r *run) openRejects(ctx context.Context, d Destination, stream string) (*openRejects, error) {
 	r.mu.Lock()
 	x := r.rejectsOf[d.Name]
@@ -130,7 +123,6 @@ type metRejects struct {
 	stored  map[string]bool // the watched keys that the pass has stored
 }
 
-// add adds rejects.
 func (m *metRejects) add(rejects ...transform.Reject) {
 	for _, r := range rejects {
 		o := openReject{key: r.Key, stage: r.Stage, reason: r.Reason, record: r.Record}
@@ -146,7 +138,6 @@ func (m *metRejects) add(rejects ...transform.Reject) {
 	}
 }
 
-// watch makes m note which of the records in o the pass stores.
 func (m *metRejects) watch(o *openRejects) {
 	if len(o.all) == 0 {
 		return
@@ -157,7 +148,6 @@ func (m *metRejects) watch(o *openRejects) {
 	maps.Copy(m.watched, o.keys())
 }
 
-// store notes which watched keys are in a batch of the stream's table.
 func (m *metRejects) store(b transform.TableBatch) {
 	if len(m.watched) == 0 || len(b.Table.Key) != 1 {
 		return
@@ -173,9 +163,8 @@ func (m *metRejects) store(b transform.TableBatch) {
 	}
 }
 
-// afterPass returns the rejects that are open in a destination after a pass, and those that are resolved. A pass that
-// read every record resolves the rejects that did not occur again. Any other pass resolves only those of records that
-// it stored.
+// afterPass splits the rejects. A pass that read every record resolves those that did not occur again. Any
+// other pass resolves only those of records that it stored.
 func (o *openRejects) afterPass(m *metRejects, everything bool) (left *openRejects, resolved map[rejectID]bool) {
 	left, resolved = &openRejects{all: map[rejectID]openReject{}, more: m.more}, map[rejectID]bool{}
 	for id, r := range m.all {
@@ -202,7 +191,6 @@ func (o *openRejects) afterPass(m *metRejects, everything bool) (left *openRejec
 	return left, resolved
 }
 
-// lost returns the number of lost records whose loss is not accepted.
 func (o *openRejects) lost() int64 {
 	n := o.more
 	for _, r := range o.all {
@@ -213,8 +201,7 @@ func (o *openRejects) lost() int64 {
 	return n
 }
 
-// nameless returns the number of lost records without a key, and of those that the run does not remember. Child streams
-// cannot be read for such records.
+// nameless counts the lost records whose child streams cannot be read, because their keys are unknown.
 func (o *openRejects) nameless() int64 {
 	n := o.more
 	for _, r := range o.all {
@@ -225,7 +212,6 @@ func (o *openRejects) nameless() int64 {
 	return n
 }
 
-// resolveRejects marks rejects of the stream as resolved.
 func (k *destinationRun) resolveRejects(ctx context.Context, p *pass, resolved map[rejectID]bool) error {
 	if len(resolved) == 0 {
 		return nil

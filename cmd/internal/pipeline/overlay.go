@@ -9,10 +9,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// overlay lets webhook deltas commit to one destination between two commits of a running pass, as part of that
-// pass. The destination treats the rows of the deltas as read by the pass. When a page contains a record that a delta has
-// committed, the pass does not write the page's row, because the page may be older than the delta. If the page's row
-// differs, the record is requested once more, because the page may also be newer. // Invariants 8, 12
+// overlay lets webhook deltas commit to one destination between two commits of a running pass, as part of
+// that pass. When a page contains a record that a delta has committed, the pass does not write the page's
+// row, because the page may be older than the delta. If the page's row differs, the record is requested once
+// more, because the page may also be newer. // Invariants 8, 12
 //
 // Only the holder of the stream's lock may use the overlay.
 type overlay struct {
@@ -27,7 +27,6 @@ type overlay struct {
 	doubt    *news                // a commit whose outcome is unknown; nil for none
 }
 
-// deltaRow is a record that the deltas have committed during the pass.
 type deltaRow struct {
 	requestKey string // the requested key, a JSON scalar
 	hash       string // hash of its row; "" if the record is gone
@@ -35,19 +34,17 @@ type deltaRow struct {
 	inPass     bool   // the pass has read the record too
 }
 
-// maxDeltaRows is the number of records of a stream that an overlay may hold. Further events wait for the end of
-// the pass. // Invariant 6
+// maxDeltaRows limits the records of an overlay. Further events wait for the end of the pass. // Invariant 6
 const maxDeltaRows = 50_000
 
-// allowsDeltas reports whether deltas may be applied between the commits of the pass. They may not in modes that keep
-// versions, where one pass has only one version of each record.
+// allowsDeltas excludes modes that keep versions, where one pass has only one version of each record.
 func (p *pass) allowsDeltas() bool {
 	s := p.stream
 	return p.lock != nil && p.lock.watched.Load() && p.parts() && s.Table.Mode.Or(schemas.Merge) == schemas.Merge &&
 		len(s.Key) == 1 && s.Parent == "" && p.Options.Backfill == nil && !p.Options.DryRun
 }
 
-// allowDeltas starts to release the lock between the pass's commits, if allowsDeltas permits it.
+// allowDeltas makes the pass release the lock between its commits.
 func (p *pass) allowDeltas() {
 	if !p.allowsDeltas() {
 		return
@@ -64,7 +61,6 @@ func (p *pass) allowDeltas() {
 	p.releaseLock()
 }
 
-// hasOverlays reports whether the pass releases the lock between its commits.
 func (p *pass) hasOverlays() bool { return p.keys != nil }
 
 func (p *pass) releaseLock() {
@@ -78,7 +74,7 @@ func (p *pass) releaseLock() {
 	p.lock.allowDeltas(overlays)
 }
 
-// retakeLock takes the lock again. The destinations then continue from the cursors that deltas have committed meanwhile.
+// retakeLock lets the destinations continue from the cursors that deltas have committed meanwhile.
 func (p *pass) retakeLock(ctx context.Context) error {
 	if !p.holdsLock {
 		if err := p.lock.regain(ctx); err != nil {
@@ -94,7 +90,6 @@ func (p *pass) retakeLock(ctx context.Context) error {
 	return nil
 }
 
-// commitLocked commits a group while it holds the lock.
 func (p *pass) commitLocked(ctx context.Context, g *group) (left bool) {
 	if !p.hasOverlays() {
 		return p.commit(ctx, g)
@@ -108,9 +103,8 @@ func (p *pass) commitLocked(ctx context.Context, g *group) (left bool) {
 	return left
 }
 
-// follow takes over the cursor after commits of deltas in this process. If another process has moved the cursor, k's
-// next commit fails.
-// Invariant 13
+// follow takes over the cursor of deltas in this process. If another process has moved the cursor, k's next
+// commit fails. // Invariant 13
 func (k *destinationRun) follow(ctx context.Context) error {
 	l := k.overlay
 	if l == nil {
@@ -132,14 +126,12 @@ func (k *destinationRun) follow(ctx context.Context) error {
 	return nil
 }
 
-// full reports whether the overlay can hold no further records.
 func (l *overlay) full() bool { return len(l.known) >= maxDeltaRows }
 
-// same reports whether d is the connection that the pass commits to. Another connection to the same destination
-// does not know which rows the pass has read.
+// same reports whether d is the pass's connection. Another connection to the same destination does not know
+// which rows the pass has read.
 func (l *overlay) same(d load.Destination) bool { return unwrap(l.dest) == unwrap(d) }
 
-// unwrap returns a destination without its wrappers.
 func unwrap(d load.Destination) load.Destination {
 	if w, ok := d.(interface{ Pooled() load.Destination }); ok {
 		return unwrap(w.Pooled())
@@ -147,8 +139,7 @@ func unwrap(d load.Destination) load.Destination {
 	return d
 }
 
-// addDoubtful adds to pos the records for which the pass and the deltas have different rows, to be requested again.
-// Only the source knows which row is newer.
+// addDoubtful adds the records for which the pass and the deltas have different rows. Only the source knows which row is newer.
 func (k *destinationRun) addDoubtful(pos position) (position, error) {
 	if len(k.held.doubtful) == 0 {
 		return pos, nil
@@ -165,7 +156,7 @@ func (k *destinationRun) addDoubtful(pos position) (position, error) {
 	return pos.withEvents(a), nil
 }
 
-// stampOf returns the run id for rows that deltas commit during a pass. It is the run id of the pass's own rows.
+// stampOf returns the run id of the running pass's own rows.
 func stampOf(overlays map[string]*overlay) (stamp string) {
 	for _, l := range overlays {
 		stamp = max(stamp, l.stamp)
@@ -173,7 +164,7 @@ func stampOf(overlays map[string]*overlay) (stamp string) {
 	return stamp
 }
 
-// passOf returns the pass for a commit of deltas: the running pass or, if none is running, a new one.
+// passOf returns the running pass or, if none is running, a new one.
 func (x *delta) passOf(dest, stamp string) load.Pass {
 	if l := x.overlays[dest]; l != nil {
 		return l.pass
@@ -181,8 +172,8 @@ func (x *delta) passOf(dest, stamp string) load.Pass {
 	return x.onceOf(x.q.stream, stamp)
 }
 
-// reshapes reports whether a table would have to change for the mapped records. A running pass maps to the
-// tables as it found them, so it must make the change itself, or end first. // Invariant 11
+// reshapes reports whether a table would have to change. A running pass maps to the tables as it found them,
+// so it must make the change itself, or end first. // Invariant 11
 func (x *delta) reshapes(ctx context.Context, positions []*destinationPosition, m *mapped) (bool, error) {
 	for _, p := range positions {
 		tables, err := p.dest.Tables(ctx, x.q.stream.Table.Name)

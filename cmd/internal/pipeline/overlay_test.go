@@ -13,8 +13,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// midway calls f once, before the nth request of the next run, when the earlier groups are committed and the lock is
-// released.
+// midway calls f before the nth request of the next run, while the lock is released.
 func (r *deltaRig) midway(n int, f func()) {
 	asked := 0
 	r.model.between = func() {
@@ -27,7 +26,6 @@ func (r *deltaRig) midway(n int, f func()) {
 	}
 }
 
-// rowOf returns a record's row, as texts by column.
 func rowOf(t *testing.T, d load.Destination, id string) map[string]string {
 	t.Helper()
 	columns, out := []string{"id", "name", schemas.ColDeletedAt, schemas.ColVia, schemas.ColRun}, map[string]string{}
@@ -41,8 +39,7 @@ func rowOf(t *testing.T, d load.Destination, id string) map[string]string {
 	return out
 }
 
-// Events about records on pages that were read, are being read, or are still to come, are applied while the pass
-// continues. They do not change what the pass proves.
+// The events are about records on pages that were read, are being read, or are still to come.
 func TestDeltasBetweenTheCommitsOfAPass(t *testing.T) {
 	m := newModel(20)
 	r := newDeltaRig(t, m, Destination{Name: "a", Destination: loadtest.NewMemory(nil)}, Destination{Name: "b", Destination: loadtest.NewMemory(nil)})
@@ -81,8 +78,8 @@ func TestDeltasBetweenTheCommitsOfAPass(t *testing.T) {
 	require.Zero(t, r.sync().Totals().Counts.Written)
 }
 
-// A page was requested before a single record, and is committed after it. The page does not overwrite the record's row.
-// If the two differ, the record is requested once more.
+// A page that was requested before a single record, and is committed after it, does not overwrite the
+// record's row. If the two differ, the record is requested once more.
 func TestDeltasAreNotOverwrittenByAnEarlierPage(t *testing.T) {
 	m := newModel(12)
 	r := newDeltaRig(t, m)
@@ -120,8 +117,7 @@ func cursorOf(t *testing.T, r *deltaRig) state.Cursor {
 	return at
 }
 
-// A record changes again after its event was applied, without a second event, and a later page shows the change. The
-// change is loaded, although the record was requested before.
+// A later page shows a second change that had no event. The change is loaded, although the record was requested before.
 func TestDeltasDoNotHideALaterPage(t *testing.T) {
 	m := newModel(20)
 	r := newDeltaRig(t, m)

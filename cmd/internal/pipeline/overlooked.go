@@ -13,15 +13,13 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// older marks the records of a group that were changed before the edge, the time up to which earlier passes have read
-// all changes. The zero value marks none.
+// older marks the records of a group that were changed before the edge, the time up to which earlier passes have read all changes.
 type older struct {
 	from  int64  // ordinal of the first record in flags
 	flags []bool // one flag per record from there on
 	edge  time.Time
 }
 
-// add appends the flags of a page of n records; the first record has the ordinal at.
 func (o *older) add(at, n int64, page extract.Page) {
 	flags := page.Older
 	if int64(len(flags)) != n {
@@ -34,14 +32,14 @@ func (o *older) add(at, n int64, page extract.Page) {
 	o.flags = append(o.flags, flags...)
 }
 
-// is reports whether the record with this ordinal was changed before the edge.
 func (o *older) is(ordinal int64) bool {
 	i := ordinal - o.from
 	return i >= 0 && i < int64(len(o.flags)) && o.flags[i]
 }
 
-// writeOlder first writes and merges the rows whose records were changed before the edge. The destination counts how many
-// of these rows are new or changed: incremental passes have missed these changes. The other rows stay in k.held.
+// writeOlder first merges the rows whose records were changed before the edge. The destination counts how
+// many of them are new or changed: incremental passes have missed these changes. The other rows stay in
+// k.held.
 func (k *destinationRun) writeOlder(ctx context.Context, g *group) error {
 	if !slices.Contains(g.older.flags, true) {
 		return nil
@@ -66,17 +64,14 @@ func (k *destinationRun) writeOlder(ctx context.Context, g *group) error {
 	return err
 }
 
-// refutation records that incremental passes over a stream miss changes. The zero value says that no missed change is
-// known.
+// refutation records that incremental passes over a stream miss changes.
 type refutation struct {
 	Of  string `json:"of"`  // how the passes request changes
 	Why string `json:"why"` // the reason, as text for users
 }
 
-// set reports whether a missed change is known.
 func (r refutation) set() bool { return r != refutation{} }
 
-// text returns r as the cursor stores it; "" for the zero value.
 func (r refutation) text() string {
 	if !r.set() {
 		return ""
@@ -85,7 +80,7 @@ func (r refutation) text() string {
 	return string(b)
 }
 
-// note returns the certificate's note for a stream whose incremental passes miss changes.
+// note returns the certificate's note for a stream that is read whole because of r.
 func (r refutation) note(s schemas.Stream) string {
 	if !r.set() || !s.Incremental.Set() {
 		return ""
@@ -93,7 +88,7 @@ func (r refutation) note(s schemas.Stream) string {
 	return "every pass reads the whole list because incremental passes miss changes: " + r.Why
 }
 
-// of returns r if incremental passes over s still request changes in the same way, else the zero value.
+// of returns r only while incremental passes over s request changes in the same way.
 func (r refutation) of(s schemas.Stream) refutation {
 	if r.Of != "" && s.Incremental.Set() && r.Of != requestsBy(s) {
 		return refutation{}
@@ -101,8 +96,7 @@ func (r refutation) of(s schemas.Stream) refutation {
 	return r
 }
 
-// requestsBy returns how incremental passes over s request changes: the configured field and parameter, or "auto" for any
-// way that probes have found.
+// requestsBy returns "auto" for any way that probes have found.
 func requestsBy(s schemas.Stream) string {
 	i := s.Incremental
 	if i.Auto {
@@ -111,7 +105,7 @@ func requestsBy(s schemas.Stream) string {
 	return strings.TrimSpace(i.Field + " " + i.Param)
 }
 
-// refute gives up incremental reading if the pass found one change that incremental passes miss, or if the list is not
+// refute gives up incremental reading if the pass found a change that such passes miss, or a list that is not
 // in the order that they rely on.
 func (k *destinationRun) refute(p *pass, g *group) {
 	if k.incrementalRefuted.set() {

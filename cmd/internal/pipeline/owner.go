@@ -10,12 +10,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// claim returns the run's claim to the table of a stream.
 func (r *run) claim(s schemas.Stream) load.Claim {
 	return load.Claim{Table: s.Table.Name, Origin: r.Origins[s.Name]}
 }
 
-// passOf returns the description of a pass over a stream that a destination needs.
 func (r *run) passOf(s schemas.Stream, id string, whole bool) load.Pass {
 	return load.Pass{Run: id, Whole: whole, Log: r.Log[s.Name], Now: r.Now, Claim: r.claim(s)}
 }
@@ -46,7 +44,7 @@ func CheckOwner(c load.Claim, k state.Key, cursor state.Cursor, at load.StreamSt
 	return err
 }
 
-// checkAddress checks that the source is at the address that the cursor stores, if it stores one.
+// checkAddress compares the source's address with the one in the cursor, if there is one.
 func (r *run) checkAddress(s schemas.Stream, p position) error {
 	have, want := load.Owner{Pipeline: r.Name, Stream: s.Name}, load.Owner{Pipeline: r.Name, Stream: s.Name}
 	want.Origin = r.Origins[s.Name]
@@ -57,8 +55,8 @@ func (r *run) checkAddress(s schemas.Stream, p position) error {
 	return &load.OwnerError{Table: s.Table.Name, Have: have, Want: want}
 }
 
-// displaced returns why the table cannot be the one that the cursor belongs to; "" if nothing shows that. If the
-// passes up to the cursor found no records, the table may be empty.
+// displaced returns why the table cannot be the one that the cursor belongs to, else "". If the passes up to
+// the cursor found no records, the table may be empty.
 func (p position) displaced(table string, at load.StreamState) string {
 	last := max(p.pass, p.touchedBy, p.over())
 	some := p.longest > 0 || p.midPass() // the table had rows
@@ -75,9 +73,7 @@ func (p position) displaced(table string, at load.StreamState) string {
 	return ""
 }
 
-// inPlace reports whether the table is the one that the last pass wrote. If it is not, inPlace adds a notice, and the
-// stream must be read from the beginning. The error says that another stream or origin owns the table, or that the
-// destination failed.
+// inPlace reports whether the table is the one that the last pass wrote. If it is not, the stream must be read from the beginning.
 func (k *destinationRun) inPlace(ctx context.Context, st *streamRun) (bool, error) {
 	table := st.stream.Table.Name
 	at, err := k.dest.StreamState(ctx, k.key, table)

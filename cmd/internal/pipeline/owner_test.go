@@ -42,8 +42,7 @@ var spoils = []spoil{
 	}, says: "was created after the last pass"},
 }
 
-// TestCursorKnowsItsTable changes the table manually between two runs of an incremental stream. Then the next run does
-// not continue at the cursor. It reads the whole stream, and reports why.
+// The next run does not continue at the cursor. It reads the whole stream, and reports why.
 func TestCursorKnowsItsTable(t *testing.T) {
 	for _, c := range spoils {
 		t.Run(c.name, func(t *testing.T) {
@@ -73,7 +72,6 @@ func TestCursorKnowsItsTable(t *testing.T) {
 	}
 }
 
-// TestResumeKnowsItsTable changes the table in the middle of an interrupted first pass.
 func TestResumeKnowsItsTable(t *testing.T) {
 	for _, c := range spoils {
 		t.Run(c.name, func(t *testing.T) {
@@ -104,8 +102,7 @@ func TestResumeKnowsItsTable(t *testing.T) {
 	}
 }
 
-// TestOwnerIsCheckedFirst runs a pipeline with another source address, and another pipeline into the same table. Neither
-// of them reads a page.
+// A pipeline with another source address, and another pipeline into the same table, must not read a page.
 func TestOwnerIsCheckedFirst(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))

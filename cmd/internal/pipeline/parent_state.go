@@ -27,21 +27,20 @@ type parentState struct {
 	again      map[uint64]bool // ids of parents that the next pass must request, even if unchanged
 }
 
-// parentage holds the parents of a stream that one destination stores.
+// parentage holds the stored parents of a stream in one destination.
 type parentage struct {
-	entries []remembered // by id
-	passes  int64        // number of earlier passes that ended
-	trusted bool         // the table still has the rows of these parents
+	entries []remembered
+	passes  int64 // number of earlier passes that ended
+	trusted bool  // the table still has the rows of these parents
 }
 
-// remembered is one parent that was requested before, in 24 bytes.
+// remembered takes 24 bytes.
 type remembered struct {
 	id    uint64
 	print int64
 	is    traits
 }
 
-// traits are the properties of a remembered parent.
 type traits byte
 
 const (
@@ -51,8 +50,7 @@ const (
 	barren                    // a parent of this stream may have no rows
 )
 
-// recall reads the stored parents. They are used only in a pass that starts or continues at the destination's position.
-// A parent is requested again if its rows were deleted or must be written again, or if a file of its rows is missing.
+// recall requests a parent again if its rows were deleted or must be written again, or if a file of its rows is missing.
 func (k *destinationRun) recall(ctx context.Context, p *pass, tables []schemas.Table) (*parentage, error) {
 	m := &parentage{passes: k.passes}
 	if err := k.entries(ctx, p, m); err != nil {
@@ -90,8 +88,7 @@ func (k *destinationRun) recall(ctx context.Context, p *pass, tables []schemas.T
 	return m, err
 }
 
-// entries reads the stored parents into m. It leaves out the parents that the pass k.doubt requested, because they must
-// be requested again.
+// entries leaves out the parents that the pass k.doubt requested, because they must be requested again.
 func (k *destinationRun) entries(ctx context.Context, p *pass, m *parentage) error {
 	var is traits
 	if !single(p.stream) {
@@ -106,7 +103,6 @@ func (k *destinationRun) entries(ctx context.Context, p *pass, m *parentage) err
 	return err
 }
 
-// parents calls visit for every stored parent of p's stream.
 func (k *destinationRun) parents(ctx context.Context, p *pass, visit func(tuple string, print int64, pass string)) error {
 	columns := []string{"pipeline", "stream", "parent", "print", "run"}
 	return k.dest.Scan(ctx, load.Parents.Name, columns, func(b arrow.RecordBatch) error {
@@ -127,8 +123,7 @@ func (k *destinationRun) parents(ctx context.Context, p *pass, visit func(tuple 
 	})
 }
 
-// tellsParents reports whether a table has the columns that identify a row's parent, and their types hold the values
-// as the source returned them.
+// tellsParents reports whether a row shows its parent, in types that hold the values as the source returned them.
 func tellsParents(t schemas.Table, columns []string) bool {
 	return !slices.ContainsFunc(columns, func(c string) bool {
 		at := t.Columns.FieldIndices(c)
@@ -148,7 +143,6 @@ func endColumn(s schemas.Stream) string {
 	return schemas.ColDeletedAt
 }
 
-// single reports whether each parent has one record of the stream.
 func single(s schemas.Stream) bool {
 	switch s.Class {
 	case schemas.ClassDetail, schemas.ClassReport, schemas.ClassFile, schemas.ClassSingleton:
@@ -157,7 +151,7 @@ func single(s schemas.Stream) bool {
 	return false
 }
 
-// holds reports whether a parent is stored with this print and its rows are complete. It marks the parent as listed.
+// holds reports whether a parent is stored with this print and its rows are complete.
 func (m *parentage) holds(id uint64, print int64) bool {
 	m.mark(id, listed)
 	i, ok := m.find(id)
@@ -178,13 +172,12 @@ func (m *parentage) find(id uint64) (int, bool) {
 	return slices.BinarySearchFunc(m.entries, id, func(e remembered, id uint64) int { return cmp.Compare(e.id, id) })
 }
 
-// lists reports whether the pass has seen a stored parent.
 func (m *parentage) lists(id uint64) bool {
 	i, ok := m.find(id)
 	return ok && m.entries[i].is&listed != 0
 }
 
-// valuesOf returns the values of a tuple, each as rowhash.Text formats it.
+// valuesOf formats each value of a tuple as rowhash.Text does.
 func valuesOf(tuple []byte) []string {
 	var values []json.RawMessage
 	if json.Unmarshal(tuple, &values) != nil {
@@ -203,7 +196,7 @@ func valuesOf(tuple []byte) []string {
 	return texts
 }
 
-// idOf returns the id of the parent with these values.
+// idOf must agree with rowID.
 func idOf(values []string) uint64 {
 	var b []byte
 	for _, v := range values {
@@ -214,7 +207,6 @@ func idOf(values []string) uint64 {
 
 func tupleID(tuple []byte) uint64 { return idOf(valuesOf(tuple)) }
 
-// rowID returns the id of a row's parent.
 func rowID(context []arrow.Array, row int) uint64 {
 	var b []byte
 	for _, a := range context {

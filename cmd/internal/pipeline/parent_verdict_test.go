@@ -8,8 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// TestParentVerdictByDestination has a list of parents with different verdicts in two destinations. Child streams get the
-// worse of two verdicts: that of the last pass in any destination, and that in their own destination.
+// Child streams get the worse of two verdicts: that of the last pass in any destination, and that in their own.
 func TestParentVerdictByDestination(t *testing.T) {
 	for _, tt := range []struct {
 		name         string

@@ -35,24 +35,21 @@ type PassListener interface {
 	NoMorePasses(stream string)
 }
 
-// ended lets the child streams of s continue. s may have ended without a pass, because its probes were refused
-// or a destination was not reachable. Invariant 15
+// ended also lets the child streams of s continue if s ended without a pass. // Invariant 15
 func (r *run) ended(s schemas.Stream) {
 	if source, ok := r.Source.(PassListener); ok {
 		source.NoMorePasses(s.Name)
 	}
 }
 
-// Unless the stream configures another number, every parent is requested at least once in defaultReread passes, and in
-// every pass if there are at most fewParents. The reason is that a parent's record does not show every change of its
-// children.
+// A parent's record does not show every change of its children. So every parent is requested at least once in
+// defaultReread passes, and in every pass if there are at most fewParents.
 const (
 	defaultReread = 10
 	fewParents    = 200
 )
 
-// controls is the number of unchanged parents that are requested too. If the source reports all changed parents as
-// gone, the controls show whether it reports every parent as gone.
+// controls is the number of unchanged parents that are requested too. They show whether the source reports every parent as gone.
 const controls = 3
 
 // parentTracker is what a pass knows about the parents of its stream.
@@ -84,8 +81,8 @@ type noted struct {
 	until int64 // ordinal after its last record
 }
 
-// newParentTracker returns nil for a stream without a parent. It also returns nil if the rows do not identify their
-// parent or cannot be deleted one by one. Then every parent is requested in each pass.
+// newParentTracker returns nil if the stream has no parent, or if its rows do not identify their parent. Then
+// every parent is requested in each pass.
 func (st *streamRun) newParentTracker() *parentTracker {
 	s := st.stream
 	source, ok := st.Source.(PartSource)
@@ -109,8 +106,7 @@ func (st *streamRun) newParentTracker() *parentTracker {
 	return k
 }
 
-// definition returns a fingerprint of how a stream's answers become rows. If it changes, the rows of unchanged
-// parents change too.
+// definition returns a fingerprint of how a stream's answers become rows. If it changes, the rows of unchanged parents change too.
 func definition(s schemas.Stream) uint64 {
 	rules := s.Rules
 	rules.MaskKey = ""
@@ -129,8 +125,7 @@ func definition(s schemas.Stream) uint64 {
 	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
-// skipParents decides whether unchanged parents may be skipped. Every destination must have their rows. Without a
-// destination, every parent is requested.
+// skipParents allows the pass to skip unchanged parents only if every destination has their rows.
 func (p *pass) skipParents() {
 	if p.parents != nil {
 		doubtful := slices.ContainsFunc(p.parents.known, func(m *parentage) bool { return !m.trusted })
@@ -138,7 +133,6 @@ func (p *pass) skipParents() {
 	}
 }
 
-// pages returns the pages of the pass.
 func (p *pass) pages(ctx context.Context) iter.Seq2[extract.Page, error] {
 	if p.parents == nil || !p.parents.skips {
 		return p.Source.Pages(ctx, p.stream, p.from)
@@ -146,8 +140,7 @@ func (p *pass) pages(ctx context.Context) iter.Seq2[extract.Page, error] {
 	return p.parents.source.PagesOf(ctx, p.stream, p.from, p.parents.needsRequest)
 }
 
-// needsRequest reports whether a parent must be requested because it is new, has changed, is due or is a control. If
-// one of the pass's destinations does not know the parent, the parent is new.
+// needsRequest reports whether a parent is new to a destination, has changed, is due or is a control.
 func (k *parentTracker) needsRequest(p extract.Parent, of int) bool {
 	texts := valuesOf(p.Tuple)
 	if k.single && len(texts) > 1 {
@@ -175,7 +168,6 @@ func (k *parentTracker) needsRequest(p extract.Parent, of int) bool {
 
 func (k *parentTracker) print(p extract.Parent) int64 { return int64(p.Fingerprint + k.definition) }
 
-// note records the parents of a page.
 func (k *parentTracker) note(parents []extract.Parent) {
 	for _, p := range parents {
 		k.records += p.Records
@@ -186,7 +178,6 @@ func (k *parentTracker) note(parents []extract.Parent) {
 	}
 }
 
-// refuse adds the ordinals of rejected records.
 func (k *parentTracker) refuse(rejects []transform.Reject) {
 	if k == nil {
 		return
@@ -199,7 +190,7 @@ func (k *parentTracker) refuse(rejects []transform.Reject) {
 }
 
 // take returns the parents whose rows are complete with the current group. A parent with a rejected record is
-// requested again by the next pass, which may be able to store the record. Invariant 11
+// requested again by the next pass. // Invariant 11
 func (k *parentTracker) take() []noted {
 	out := k.noted
 	k.noted = nil
@@ -212,7 +203,6 @@ func (k *parentTracker) take() []noted {
 	return out
 }
 
-// addRows records the keys of the pass's rows.
 func (k *parentTracker) addRows(t schemas.Table, b arrow.RecordBatch) error {
 	if k == nil || !k.skips {
 		return nil
@@ -227,15 +217,13 @@ func (k *parentTracker) addRows(t schemas.Table, b arrow.RecordBatch) error {
 	return nil
 }
 
-// end sorts the recorded ids and hashes for lookups.
 func (k *parentTracker) end() {
 	slices.Sort(k.requested)
 	slices.Sort(k.rowKeys)
 	slices.Sort(k.values)
 }
 
-// writeParents writes the requested parents in the transaction of their rows, so that no parent is stored
-// without its rows. Invariants 1, 2
+// writeParents runs in the transaction of the parents' rows, so that no parent is stored without them. // Invariants 1, 2
 func (k *destinationRun) writeParents(ctx context.Context, p *pass, g *group) error {
 	now := p.Now()
 	if k.left != nil && len(k.left.lost) > 0 {

@@ -24,7 +24,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// estate is a source of parents that each have a detail and a list, and the pipeline that reads them.
+// estate is a source of parents that each have a detail and a list.
 type estate struct {
 	*rig
 	url    string
@@ -34,16 +34,16 @@ type estate struct {
 	connections atomic.Int32 // open ones of the server
 
 	mu      sync.Mutex
-	parents map[int]int    // version, by id
-	secret  map[int]int    // value that only the detail shows, by id
-	items   map[int][]int  // records of each parent's list
-	absent  map[int]bool   // details that are not found
-	once    map[int]bool   // parents whose list is empty in one answer
-	asked   map[string]int // requests, by path
-	budget  int            // requests to the details before they fail; -1: never
-	lists   bool           // read the lists, not the details
-	papers  bool           // read the files
-	refused map[int]bool   // files that the user may not read
+	parents map[int]int
+	secret  map[int]int // value that only the detail shows, by id
+	items   map[int][]int
+	absent  map[int]bool // details that are not found
+	once    map[int]bool // parents whose list is empty in one answer
+	asked   map[string]int
+	budget  int          // requests to the details before they fail; -1: never
+	lists   bool         // read the lists, not the details
+	papers  bool         // read the files
+	refused map[int]bool // files that the user may not read
 	reread  int
 }
 
@@ -134,7 +134,6 @@ func (e *estate) page(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"data":[%s],"meta":{"current_page":%d,"last_page":%d,"total":%d}}`, strings.Join(rows, ","), n, max(1, len(pages)), len(ids))
 }
 
-// streams returns the streams of the parents and their children.
 func (e *estate) streams() (all []schemas.Stream) {
 	parents := stream("x.parents")
 	parents.Table.Name, parents.Method, parents.Path = "x_parents", "GET", "/api/parents"
@@ -154,8 +153,7 @@ func (e *estate) streams() (all []schemas.Stream) {
 	return []schemas.Stream{parents, child}
 }
 
-// sync runs the pipeline in a new process. It returns the number of requests below the parents, and the report
-// on the child stream.
+// sync returns the number of requests below the parents, and the report on the child stream.
 func (e *estate) sync(options Options) (requests int, child StreamReport) {
 	e.t.Helper()
 	rep, err := e.try(options)
@@ -165,7 +163,6 @@ func (e *estate) sync(options Options) (requests int, child StreamReport) {
 	return e.asked["detail"] + e.asked["items"] + e.asked["paper"], rep.Streams[len(rep.Streams)-1]
 }
 
-// try is sync for a run that may fail.
 func (e *estate) try(options Options) (Report, error) {
 	e.t.Helper()
 	e.mu.Lock()
@@ -196,7 +193,6 @@ func (e *estate) try(options Options) (Report, error) {
 	return rep, err
 }
 
-// complete is sync for a run that must complete.
 func (e *estate) complete(options Options) (requests int, child StreamReport) {
 	e.t.Helper()
 	requests, child = e.sync(options)
@@ -204,7 +200,6 @@ func (e *estate) complete(options Options) (requests int, child StreamReport) {
 	return requests, child
 }
 
-// rows returns a column of the child's live rows, by id.
 func (e *estate) rows(table, column string) map[int]string {
 	out := map[int]string{}
 	for _, row := range e.memory.Rows(table) {
@@ -218,7 +213,6 @@ func (e *estate) rows(table, column string) map[int]string {
 	return out
 }
 
-// equal requires that the table of details equals the source.
 func (e *estate) equal() {
 	e.t.Helper()
 	want := map[int]string{}
@@ -256,7 +250,6 @@ func TestUnchangedParentsAreSkipped(t *testing.T) {
 	require.Equal(t, 5000, other, "the rules for rows have changed")
 }
 
-// Changes that the parents' own records do not show are found within the configured number of runs.
 func TestHiddenChangesSurface(t *testing.T) {
 	e := newEstate(t, 60)
 	e.reread = 4
@@ -274,7 +267,6 @@ func TestHiddenChangesSurface(t *testing.T) {
 	e.equal()
 }
 
-// A small number of parents is requested completely each time.
 func TestFewParentsAreAllRequested(t *testing.T) {
 	e := newEstate(t, fewParents)
 	e.complete(Options{})
@@ -283,8 +275,7 @@ func TestFewParentsAreAllRequested(t *testing.T) {
 	require.Equal(t, Proven, child.Verdict)
 }
 
-// The rows of a parent that is gone are deleted, whether the parent was requested or not. If the parent comes back, its
-// rows come back too.
+// The rows of a parent that is gone are deleted even if the parent was not requested.
 func TestParentsGoAndComeBack(t *testing.T) {
 	e := newEstate(t, 40)
 	e.reread = 1000
@@ -308,8 +299,8 @@ func TestParentsGoAndComeBack(t *testing.T) {
 	e.equal()
 }
 
-// A row that is missing from one parent's list may have moved to the list of a parent that was not requested. So the row
-// is deleted only when all parents were requested.
+// A row that is missing from one parent's list may have moved to a parent that was not requested. So it is
+// deleted only when all parents were requested.
 func TestRowsMoveBetweenParents(t *testing.T) {
 	e := newEstate(t, 40)
 	e.reread, e.lists = 1000, true
@@ -337,7 +328,6 @@ func TestRowsMoveBetweenParents(t *testing.T) {
 	require.NotContains(t, rows, 51)
 }
 
-// The next run continues an interrupted pass that skips parents. The table is correct in the end.
 func TestPassOfSomeParentsIsInterrupted(t *testing.T) {
 	e := newEstate(t, 900)
 	e.config.limits.groupRows, e.config.limits.batchRows = 50, 50
@@ -363,7 +353,6 @@ func TestPassOfSomeParentsIsInterrupted(t *testing.T) {
 	require.Less(t, n, 200)
 }
 
-// A pass for several destinations skips only parents that each destination knows.
 func TestDestinationsRememberTheirOwn(t *testing.T) {
 	e := newEstate(t, 300)
 	first := Destination{Name: "first", Destination: e.memory}

@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// limits sets when a batch is cut, and when a group of batches is committed. A group is committed when it is large
-// enough for the cost of a commit, or so old that reading it again would take long.
+// limits sets when a group is committed: when it is large enough for the cost of a commit, or so old that
+// reading it again would take long.
 type limits struct {
 	batchRows  int
 	batchBytes int64
@@ -40,7 +40,7 @@ var defaultLimits = limits{
 	keySlots:   transform.MostKeySlots,
 }
 
-// pass is one reading of a stream, from the position of its destinations to its end.
+// pass is one reading of a stream.
 type pass struct {
 	*streamRun
 	id      string
@@ -48,7 +48,7 @@ type pass struct {
 	began   time.Time // time by the run's clock
 	resumes bool      // an earlier process began this pass
 
-	restKnown    bool // the table has the column for fields beyond the column limit
+	restKnown    bool
 	from         state.Cursor
 	destinations []*destinationRun
 
@@ -57,19 +57,19 @@ type pass struct {
 	hasher        rowhash.Hasher
 	digest        rowhash.Digest
 	profile       profiler
-	control       string           // the key of a record in the pass, as JSON
-	rowCheck      *missingRowCheck // nil if single records cannot be requested
-	refused       refused          // keys of rejected records
+	control       string // the key of a record in the pass, as JSON
+	rowCheck      *missingRowCheck
+	refused       refused // keys of rejected records
 	met           metRejects
 	parents       *parentTracker // nil if every parent is requested, or there are none
 	keys          *bloom         // nil if the pass allows no deltas
-	clash         clashes        // records with the same key
-	partial       bool           // the pass left out unchanged records, as the current page says
-	inPage        bool           // a page is being mapped
-	large         bool           // a page of the group was large
-	recordsBefore int64          // records up to the previous page
+	clash         clashes
+	partial       bool  // the pass left out unchanged records, as the current page says
+	inPage        bool  // a page is being mapped
+	large         bool  // a page of the group was large
+	recordsBefore int64 // records up to the previous page
 
-	total  tally // counts up to the current group
+	total  tally // up to the current group
 	group  *group
 	spills bool // every group is applied immediately: see reserve
 
@@ -77,7 +77,7 @@ type pass struct {
 	kept int64          // bytes reserved from the budget for the rows in open transactions
 }
 
-// tally counts what a pass has read from the source, before any destination writes it.
+// tally counts what a pass has read, before any destination writes it.
 type tally struct {
 	fetched, rejected, filtered int64
 	pages, requests             int
@@ -97,15 +97,15 @@ type group struct {
 	older   older                  // which of its records an earlier pass should have read
 	left    []transform.TableBatch // keys of records that the filter leaves out
 	begun   time.Time
-	rows    int64 // rows of the root table in the batches
+	rows    int64
 	size    groupSize
-	held    int64 // bytes reserved from the budget
+	held    int64
 	loose   int64 // the part of held for pages whose records are in no batch yet
 	batched int64 // bytes of the batches cut since the last settle
 	spill   bool  // apply the group although the transaction stays open
 
-	next    position // position after the group's last page
-	total   tally    // counts of the pass, up to here
+	next    position
+	total   tally
 	end     *extract.End
 	ended   time.Time      // when the end of the list was reached; set together with end
 	digest  rowhash.Digest // digest of the whole pass; set together with end
@@ -115,15 +115,13 @@ type group struct {
 	met     *metRejects    // rejects of the pass; set in every group
 }
 
-// groupSize is the size of a group's batches, those of all tables together.
+// groupSize adds up the batches of all tables.
 type groupSize struct {
 	rows  int64
 	cells int64 // values and nulls
 	bytes int64 // of the columns and of the kept files
 }
 
-// read gathers the pass's groups while a second goroutine commits the previous one, and returns when both are
-// done.
 func (p *pass) read(ctx context.Context) error {
 	if err := p.prepare(ctx); err != nil {
 		return err
@@ -142,7 +140,6 @@ func (p *pass) read(ctx context.Context) error {
 	return err
 }
 
-// through gathers and commits the pass's groups until both are done.
 func (p *pass) through(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -159,8 +156,8 @@ func (p *pass) through(ctx context.Context) error {
 	return err
 }
 
-// prepare prepares the destinations and the mapper. The mapper starts from the tables of all destinations, so
-// that the types of columns never depend on the order of the destinations.
+// prepare starts the mapper from the tables of all destinations, so that the types of columns never depend on
+// the order of the destinations.
 func (p *pass) prepare(ctx context.Context) (err error) {
 	var known [][]schemas.Table
 	settled := true
@@ -208,7 +205,6 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// via returns the value of _penstock_via for the rows of the pass.
 func (p *pass) via() string {
 	if p.Options.Backfill != nil {
 		return "backfill"
@@ -216,13 +212,11 @@ func (p *pass) via() string {
 	return "poll"
 }
 
-// lost reports whether every destination has dropped out.
 func (p *pass) lost() bool {
 	return !slices.ContainsFunc(p.destinations, func(k *destinationRun) bool { return !k.out })
 }
 
-// stamp returns the run id of the rows written in this pass. The destination uses this id to distinguish them from the
-// rows of earlier passes. // Invariant 12
+// stamp returns the run id by which a destination distinguishes the pass's rows from those of earlier passes. // Invariant 12
 func (p *pass) stamp() string {
 	return max(p.id, p.Run) // a resumed pass takes the run's id, which sorts between the ids of this pass and of later passes
 }

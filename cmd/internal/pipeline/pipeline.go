@@ -1,11 +1,10 @@
 // Package pipeline executes one run of a pipeline: the loop from a source to its destinations. It reads the
-// streams in parallel, gathers their pages into groups, and commits each group together with the position after
-// it. At the end of a pass it decides what the pass has proven. It records runs and certificates in tables of its
-// own in each destination.
+// streams in parallel and commits each group of pages together with the position after it. At the end of a
+// pass it decides what the pass has proven, and records that in tables of its own in each destination.
 //
-// It sends no HTTP requests and executes no SQL itself, and it reads no configuration file: a source yields pages,
-// a destination takes batches, and [Run] connects them. An error of one stream, a panic included, ends only that
-// stream and is reported in the [Report]. The error that Run returns concerns the run itself.
+// It sends no HTTP requests, executes no SQL and reads no configuration file. An error of one stream, a panic
+// included, ends only that stream and is reported in the [Report]. The error that Run returns concerns the
+// run itself.
 package pipeline
 
 import (
@@ -120,7 +119,6 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	return r.finish(ctx, r.refused())
 }
 
-// run is the state of a Run.
 type run struct {
 	Config
 	started      time.Time
@@ -178,8 +176,7 @@ func newRun(c Config) (*run, error) {
 	return r, nil
 }
 
-// streams reads all streams and returns when each has its report. A child waits for its parent before it takes a
-// worker, so that waiting children never block their parents.
+// streams makes a child wait for its parent before it takes a worker, so that waiting children never block their parents.
 func (r *run) streams(ctx context.Context) {
 	workers := semaphore.NewWeighted(int64(r.Workers))
 	done := make(map[string]chan struct{}, len(r.Streams))

@@ -10,19 +10,17 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// position is a stream's cursor as a destination stores it. It contains the source's own cursor, and the id of the pass,
-// so that a later process can continue the pass. The stored form is
+// position is a stream's cursor as a destination stores it. It contains the source's own cursor, and the id
+// of the pass, so that a later process can continue the pass. The stored form is
 //
 //	{"pass":"<id>","at":<source's cursor>,"end":true,"most":41,"turn":3}
 //
-// where end says that the pass is finished. most is the number of records of the longest whole pass so far. In
-// the cursor of the runs, it is the number of finished runs. turn is the number of finished passes that knew which
-// rows they did not contain; it decides which unchanged parents a pass requests. doubt is the id of a pass whose
+// "end" says that the pass is finished. "most" is the number of records of the longest whole pass; in the
+// cursor of the runs, it is the number of finished runs. "turn" is passes. "doubt" is the id of a pass whose
 // parents must be requested again. The zero position is the beginning, stored as "".
 //
-// "by" is the id of a later run that has committed without moving the position, so that the cursor changes all the same.
-// "backfills" are the positions of backfills: see Backfill. "events" is how far the stream's webhook events are
-// applied: see applied.
+// "by" is the id of a later run that has committed without moving the position, so that the cursor changes
+// all the same. "backfills" are the positions of backfills. "events" is an applied.
 type position struct {
 	pass      string
 	at        state.Cursor
@@ -35,22 +33,21 @@ type position struct {
 	passes        int64  // finished passes that knew which rows they did not contain
 	parentsUnsure string // a pass whose parents must be requested again
 
-	// refuted is why passes read the whole list of a stream that is configured as incremental. rules is the
-	// fingerprint of the rules that made the rows of an incremental list. lastComplete is the last finished pass that
-	// left nothing out; "" if that is the field pass.
+	// refuted is why passes read the whole list of an incremental stream. rules is the fingerprint of the
+	// rules that made its rows. lastComplete is the last finished pass that left nothing out; "" if that is
+	// pass.
 	refuted      refutation
 	rules        string
 	lastComplete string
 
 	address string // address of the source in its passes
 
-	done      string // of a backfill: when it ended
+	done      string // when a backfill ended
 	backfills string // positions of backfills by name, as JSON
 	events    string // an applied, as JSON
 }
 
-// encode returns p as text. A source's cursor that is a JSON object is stored as it is, so that users can read
-// it; any other is quoted.
+// encode stores a source's cursor that is a JSON object as it is, so that users can read it; any other is quoted.
 func (p position) encode() state.Cursor {
 	if p == (position{}) {
 		return ""
@@ -103,7 +100,7 @@ func quote(s string) string {
 	return string(b)
 }
 
-// decodePosition parses the result of encode. It returns the source's cursor byte for byte.
+// decodePosition returns the source's cursor byte for byte.
 func decodePosition(c state.Cursor) (position, error) {
 	if c == "" {
 		return position{}, nil
@@ -154,7 +151,6 @@ func decodePosition(c state.Cursor) (position, error) {
 	return p, nil
 }
 
-// midPass reports whether p is inside an unfinished pass.
 func (p position) midPass() bool { return p.pass != "" && !p.end }
 
 // over returns the last finished pass that read every record; "" for none.

@@ -69,7 +69,7 @@ func TestNewRunID(t *testing.T) {
 	require.Zero(t, runTime("by hand"))
 }
 
-// Later passes have greater ids, up to the 35th pass of a run.
+// A pass id has one digit of base 36 for the pass, so the ids of a run sort up to the 35th pass.
 func TestPassIDsSort(t *testing.T) {
 	ids := []string{}
 	for n := range int64(35) {

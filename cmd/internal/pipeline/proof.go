@@ -5,23 +5,22 @@ import (
 	"github.com/penstock-data/penstock/extract"
 )
 
-// lists holds a run's verdicts on the lists it has read, for their child streams.
+// lists holds a run's verdicts on its lists, for their child streams.
 type lists struct {
 	verdict map[string]Verdict    // verdict on the last pass in any destination, by stream
 	own     map[[2]string]Verdict // verdict on the last pass in a destination, by stream and destination
-	held    map[[2]string]bool    // held, by stream and destination
+	held    map[[2]string]bool
 }
 
-// claim is what the child streams of a stream need to know about a pass over it.
+// claim is what the child streams need to know about a pass.
 type claim struct {
 	verdict  Verdict
 	doubtful bool // the verdict may not concern the list that the children's parents come from
 	held     bool
 }
 
-// proofOf returns the verdict on the run's last pass over a stream, for use in the destination; "" if there was no pass
-// yet. Child streams take their parents from the last pass in any destination, and compare them with the
-// destination's own rows. So proofOf returns the worse of the two verdicts. // Invariant 12
+// proofOf returns the worse of two verdicts, or "" if there was no pass yet. Child streams take their parents
+// from the last pass in any destination, and compare them with the destination's own rows. // Invariant 12
 func (r *run) proofOf(destination, stream string) Verdict {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,8 +34,8 @@ func (r *run) proofOf(destination, stream string) Verdict {
 	return v
 }
 
-// parentVerdict returns the verdict on the list of the stream's parents. It is the verdict on the parent stream's pass
-// in this run or, without such a pass, on the reading that was made only for the children.
+// parentVerdict takes the verdict on the parent stream's pass in this run or, without one, on the reading
+// that was made only for the children.
 func (p *pass) parentVerdict(destination string, e *extract.End) Verdict {
 	if v := p.proofOf(destination, p.stream.Parent); v != "" || e.ParentList == nil {
 		return v
@@ -44,7 +43,7 @@ func (p *pass) parentVerdict(destination string, e *extract.End) Verdict {
 	return listVerdict(e.ParentList)
 }
 
-// listVerdict judges a reading of a stream that was made only for its children.
+// listVerdict judges a reading that was made only for child streams.
 func listVerdict(l *extract.ParentList) Verdict {
 	f := factsOf(&l.End)
 	f.Distinct, f.Duplicates = l.Records-l.Repeats, l.Repeats
@@ -57,8 +56,7 @@ func listVerdict(l *extract.ParentList) Verdict {
 	return proof.Judge(f)
 }
 
-// prove records the verdict on a pass over p's stream for its child streams. A doubtful claim is at best consistent: the
-// pass did not read the whole list, or it differs from the previous pass, from which the source may take the parents.
+// prove makes a doubtful claim at best consistent, because the source may take the parents from another list.
 func (p *pass) prove(destination string, c claim) {
 	if c.doubtful && c.verdict == Proven {
 		c.verdict = Consistent

@@ -19,14 +19,13 @@ const (
 	Contradicted = proof.Contradicted
 )
 
-// reading is a finished pass over a stream, to be compared with later passes of the same run.
+// reading is a finished pass over a stream, to be compared with later passes of the run.
 type reading struct {
 	facts  proof.Facts
 	digest rowhash.Digest
 	missed int64 // live rows of the table that the pass did not contain
 }
 
-// factsOf returns the facts that the extractor has observed about a pass.
 func factsOf(end *extract.End) proof.Facts {
 	f := proof.Facts{
 		Rule: end.Rule, Pages: end.Pages, FirstTotal: proof.Total(end.FirstTotal), LastTotal: proof.Total(end.LastTotal),
@@ -45,7 +44,7 @@ func factsOf(end *extract.End) proof.Facts {
 	return f
 }
 
-// facts returns the facts about p in one destination, without the comparison with other readings.
+// facts leaves the comparison with other readings to compare.
 func (p *pass) facts(g *group, c Counts, k *destinationRun) proof.Facts {
 	f := factsOf(g.end).Without(p.withoutRule)
 	f.ObjectKind = single(p.stream) || p.known.Object() && k.over != "" // the last whole pass was the first reading
@@ -59,10 +58,9 @@ func (p *pass) facts(g *group, c Counts, k *destinationRun) proof.Facts {
 	return f
 }
 
-// comparable reports whether a pass has read the whole list itself, so that it can be compared with another pass.
+// comparable reports whether a pass has read the whole list itself.
 func comparable(f *proof.Facts) bool { return !f.Resumed && !f.Partial && !f.OfParents() }
 
-// compare adds the differences from earlier readings of the run to r's facts.
 func (r *reading) compare(h *rowhash.Hasher, before *reading, all []*rowhash.Digest) {
 	f := &r.facts
 	for _, d := range all {
@@ -77,7 +75,6 @@ func (r *reading) compare(h *rowhash.Hasher, before *reading, all []*rowhash.Dig
 	}
 }
 
-// since returns a pointer to at, or nil for a pass that leaves no records out by their time.
 func since(at time.Time) *time.Time {
 	if at.IsZero() {
 		return nil

@@ -14,19 +14,18 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// runStream is the stream name under which a pipeline's runs are committed. If two runs of one pipeline overlap,
-// the one that commits later gets state.ErrMoved.
+// runStream is the stream name under which a pipeline's runs are committed. Of two runs that overlap, the
+// later commit gets state.ErrMoved.
 const runStream = "_run"
 
-// runRow is the run's row in one destination.
 type runRow struct {
 	dest   Destination
 	stored state.Cursor
 	ended  int64 // number of earlier runs that ended
 }
 
-// open writes the run's row, with status running, to every destination. A destination that fails is left out of
-// the run. open returns an error only if all destinations fail.
+// open writes the run's row to every destination, and leaves out the destinations that fail. It returns an
+// error only if all of them fail.
 func (r *run) open(ctx context.Context) error {
 	if r.Options.DryRun {
 		return nil
@@ -59,7 +58,6 @@ func (r *run) open(ctx context.Context) error {
 	return errors.Join(slices.Collect(maps.Values(r.down))...)
 }
 
-// write commits the run's row with the content of rep.
 func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
 	tx, err := w.dest.Begin(ctx, r.key(runStream), w.stored, load.Pass{Run: r.Run, Whole: true, Now: r.Now})
 	if err != nil {
@@ -86,8 +84,8 @@ func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
 	return nil
 }
 
-// orphan returns the final row of an earlier run that never ended because its process was killed; nil if there is none.
-// Only one process at a time runs a pipeline, so that run cannot be alive.
+// orphan returns the final row of an earlier run that never ended because its process was killed. Only one
+// process at a time runs a pipeline, so that run cannot be alive.
 func (w *runRow) orphan(r *run) [][]any {
 	p, err := decodePosition(w.stored)
 	if err != nil || !p.midPass() || p.pass == r.Run {
@@ -96,7 +94,7 @@ func (w *runRow) orphan(r *run) [][]any {
 	return [][]any{{p.pass, r.Name, runTime(p.pass), nil, string(StatusFailed), "{}", "the process was killed before the run ended"}}
 }
 
-// runCounts is the content of the column `counts` in the run's row. It covers only the destination that stores the row.
+// runCounts is the content of the column `counts`, for the destination that stores the row.
 type runCounts struct {
 	Counts
 	Requests int                 `json:"requests"`
@@ -109,7 +107,7 @@ type runCounts struct {
 	Words    map[string]string   `json:"words,omitempty"` // the error of each such stream
 }
 
-// maxWords is the length to which a stream's error is cut in the run's row, in bytes.
+// maxWords limits a stream's error in the run's row, in bytes.
 const maxWords = 300
 
 func (r *run) row(rep Report, destination string) ([]any, error) {
@@ -138,8 +136,7 @@ func (r *run) row(rep Report, destination string) ([]any, error) {
 	return []any{r.Run, r.Name, r.started, ended, string(rep.Status), string(text), summary(rep)}, nil
 }
 
-// summary returns the value of the column error in the run's row: the run's own error and the first errors of its
-// streams; nil if there are none.
+// summary returns the run's own error and the first errors of its streams; nil if there are none.
 func summary(rep Report) any {
 	const most = 5
 	var lines []string
@@ -165,8 +162,7 @@ func summary(rep Report) any {
 	return strings.Join(lines, "\n")
 }
 
-// finish builds the report and writes the run's final row. A run that was stopped gets its row too, within the
-// rest of its grace period.
+// finish writes the run's final row even after a stop, within the rest of the grace period.
 func (r *run) finish(ctx context.Context, err error) (Report, error) {
 	rep := Report{
 		Run: r.Run, Pipeline: r.Name, Started: r.started, Ended: r.Now(),

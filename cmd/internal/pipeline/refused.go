@@ -12,8 +12,7 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// refused holds the keys of the rejected records of a pass. The rows of these records do not count as missing, because
-// the records arrived.
+// refused holds the keys of a pass's rejected records. Their rows do not count as missing, because the records arrived.
 type refused struct {
 	keys    map[string]bool
 	words   bool // some keys are not integers
@@ -22,7 +21,6 @@ type refused struct {
 
 const maxRefused = 10_000
 
-// add adds the keys of the rejected records.
 func (r *refused) add(rejects []transform.Reject) {
 	for _, j := range rejects {
 		if !j.Record || r.unknown {
@@ -40,8 +38,7 @@ func (r *refused) add(rejects []transform.Reject) {
 	}
 }
 
-// plainKey converts the JSON of a key of one column to the format of rowhash.Text: "a" becomes a, and 7 stays 7. ok is false
-// for any other JSON.
+// plainKey formats a key of one column as rowhash.Text does. ok is false for JSON that is no text or integer.
 func plainKey(text string) (key string, ok bool) {
 	if strings.HasPrefix(text, `"`) {
 		return key, json.Unmarshal([]byte(text), &key) == nil
@@ -54,8 +51,8 @@ func integer(text string) bool {
 	return err == nil && strconv.FormatInt(n, 10) == text
 }
 
-// sort separates the rows that a sweep has listed as missing. there is the number of rows whose records were rejected,
-// and others are the keys of the other rows. ok is false if sort cannot decide for every row. // Invariant 12
+// sort separates the rows that a sweep has listed as missing: there counts those whose records were rejected,
+// and others are the keys of the rest. ok is false if sort cannot decide for every row. // Invariant 12
 func (r *refused) sort(out load.Outcome) (there int64, others []arrow.RecordBatch, ok bool) {
 	var listed int64
 	for _, b := range out.Keys {

@@ -29,7 +29,6 @@ type reject struct {
 	why                      string    // why it is still rejected
 }
 
-// row returns j as a row of the table, with these times.
 func (j *reject) row(resolved, accepted time.Time) []any {
 	return []any{
 		j.run, j.pipeline, j.stream, j.pass, j.ordinal, j.pointer, j.at,
@@ -38,7 +37,6 @@ func (j *reject) row(resolved, accepted time.Time) []any {
 	}
 }
 
-// instant returns a time as a row stores it: nil for the zero time.
 func instant(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -46,7 +44,6 @@ func instant(t time.Time) any {
 	return t
 }
 
-// rejectRow returns the row for a reject of a pass.
 func rejectRow(run, pipeline, stream string, pass int, now, accepted time.Time, j transform.Reject) []any {
 	return []any{
 		run, pipeline, stream, pass, j.Ordinal, j.Pointer, now,
@@ -55,10 +52,8 @@ func rejectRow(run, pipeline, stream string, pass int, now, accepted time.Time, 
 	}
 }
 
-// passID returns the id of the pass that made j.
 func (j *reject) passID() string { return passID(j.run, j.pass) }
 
-// streamsWithRejects returns the streams of the pipeline that have unresolved rejects in the destination.
 func (r *run) streamsWithRejects(ctx context.Context, d Destination) (map[string]bool, error) {
 	found := map[string]bool{}
 	columns := []string{"pipeline", "stream", "resolved_at"}
@@ -73,8 +68,7 @@ func (r *run) streamsWithRejects(ctx context.Context, d Destination) (map[string
 	return found, err
 }
 
-// rejects returns the stream's unresolved rejects for which want returns true, up to the limits of one call. It counts
-// the further ones in t.done.Left.
+// rejects stops at the limits of one call, and counts the further rejects in t.done.Left.
 func (t *rejectRetry) rejects(ctx context.Context, want func(*reject) bool) ([]*reject, error) {
 	var all []*reject
 	bytes := 0
@@ -99,7 +93,6 @@ func (t *rejectRetry) rejects(ctx context.Context, want func(*reject) bool) ([]*
 	return all, err
 }
 
-// rejectAt returns row i of a batch with all columns.
 func rejectAt(b arrow.RecordBatch, i int) *reject {
 	text := func(c int) string { return rowhash.Text(b.Column(c), i) }
 	j := &reject{
@@ -110,7 +103,6 @@ func rejectAt(b arrow.RecordBatch, i int) *reject {
 	return j
 }
 
-// timeAt returns the time in a row; the zero time for null.
 func timeAt(a arrow.Array, i int) time.Time {
 	if at, ok := a.(*array.Timestamp); ok && at.IsValid(i) {
 		return time.UnixMicro(int64(at.Value(i)))
@@ -130,9 +122,9 @@ func number(a arrow.Array, i int) int64 {
 	return 0
 }
 
-// sort returns the rejects to retry. If a later pass has read the whole list, it resolves the other rejects, because that
-// pass has rejected the same records again if necessary. While a later pass is unfinished, rejected records stay
-// rejected. Rejected values are only counted.
+// sort returns the rejects to retry. A later pass that has read the whole list resolves the other rejects,
+// because it has rejected the same records again if necessary. While a later pass is unfinished, rejected
+// records stay rejected.
 func (t *rejectRetry) sort(all []*reject, pos position) (open []*reject) {
 	for _, j := range all {
 		j.passed = cmp.Compare(j.passID(), pos.pass) < 0
@@ -154,7 +146,6 @@ func (t *rejectRetry) sort(all []*reject, pos position) (open []*reject) {
 	return open
 }
 
-// reject records that j is still rejected.
 func (t *rejectRetry) reject(j *reject, why string) {
 	j.why = why
 	t.done.Retried++
@@ -164,7 +155,6 @@ func (t *rejectRetry) reject(j *reject, why string) {
 	}
 }
 
-// resolve records that j is resolved.
 func (t *rejectRetry) resolve(j *reject) {
 	j.resolved = true
 	t.done.Retried++

@@ -95,11 +95,10 @@ type Report struct {
 	Streams  []StreamReport    `json:"streams"`
 	Err      error             `json:"-"` // the run's own error; nil if only streams had errors
 
-	cause   error // cause of a stop
-	partial bool  // Err concerns only some of the destinations
+	cause   error
+	partial bool // Err concerns only some of the destinations
 }
 
-// in returns r with only the streams of one destination.
 func (r Report) in(destination string) Report {
 	elsewhere := func(s StreamReport) bool { return s.Destination != destination }
 	r.Streams = slices.DeleteFunc(slices.Clone(r.Streams), elsewhere)
@@ -155,10 +154,8 @@ func Stop(s os.Signal) error { return &stopError{signal: s} }
 
 type stopError struct{ signal os.Signal }
 
-// Error names the signal.
 func (e *stopError) Error() string { return "stopped by " + e.signal.String() }
 
-// summarise sets r's status from its own error and from those of its streams.
 func (r *Report) summarise() {
 	r.Status = StatusComplete
 	if r.Err != nil {
@@ -175,7 +172,6 @@ func (r *Report) summarise() {
 	}
 }
 
-// worse returns the run's status after one more stream ended with s.
 func worse(run, s Status) Status {
 	rank := map[Status]int{StatusComplete: 0, StatusPartial: 1, StatusFailed: 2, StatusStopped: 3}
 	if _, ok := rank[s]; !ok {

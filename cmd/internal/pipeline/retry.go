@@ -50,8 +50,6 @@ func (r RetryReport) ExitCode() int {
 	return rejectsExit(r.Streams, func(s Retried) (string, int64) { return s.Error, s.Rejected + s.Left })
 }
 
-// rejectsExit returns the exit code for the outcomes of streams: 1 if a stream has an error, else 75 if a stream has
-// rejects left, else 0.
 func rejectsExit[S any](streams []S, outcome func(S) (err string, left int64)) int {
 	code := exitComplete
 	for _, s := range streams {
@@ -98,8 +96,7 @@ func RetryRejects(ctx context.Context, c Config, o RetryOptions) (rep RetryRepor
 	return rep, err
 }
 
-// overRejects starts a run, calls the function do for each stream that has rejects in a destination, and returns the
-// run's id. It considers the streams with these names; nil means all. If there are no rejects, it starts no run.
+// overRejects calls do for each of these streams (nil: all) that has rejects in a destination. If there are none, it starts no run.
 func (r *run) overRejects(ctx context.Context, names []string, do func(*rejectRetry)) (id string, err error) {
 	work, err := r.rejected(ctx, names)
 	if err != nil || len(work) == 0 {
@@ -117,8 +114,7 @@ func (r *run) overRejects(ctx context.Context, names []string, do func(*rejectRe
 	return r.Run, err
 }
 
-// attempt calls the function do, unless the destination is left out of the run. It stores the error and returns its
-// text; "" for none.
+// attempt leaves out a destination that has failed. It stores the error and returns its text.
 func (t *rejectRetry) attempt(do func() error) string {
 	if t.err = t.down[t.dest.Name]; t.err == nil {
 		t.err = guard(t.stream.Name, do)
@@ -129,17 +125,16 @@ func (t *rejectRetry) attempt(do func() error) string {
 	return t.err.Error()
 }
 
-// rejectRetry is a retry of the rejects of one stream in one destination.
+// rejectRetry is a retry of one stream's rejects in one destination.
 type rejectRetry struct {
 	*run
 	stream schemas.Stream
 	dest   Destination
 	done   Retried
-	err    error // error of the attempt
+	err    error
 	counts Counts
 }
 
-// rejected returns the streams with rejects to retry, by destination.
 func (r *run) rejected(ctx context.Context, names []string) ([]*rejectRetry, error) {
 	var all []*rejectRetry
 	for _, d := range r.Destinations {
@@ -156,7 +151,6 @@ func (r *run) rejected(ctx context.Context, names []string) ([]*rejectRetry, err
 	return all, nil
 }
 
-// retry retries the stream's rejects.
 func (t *rejectRetry) retry(ctx context.Context) error {
 	key := t.key(t.stream.Name)
 	stored, err := t.dest.Cursor(ctx, key)
@@ -190,8 +184,7 @@ func (t *rejectRetry) retry(ctx context.Context) error {
 	return t.commit(ctx, key, stored, pos, m, rows)
 }
 
-// commit writes the records that fit now and marks their rejects as resolved. The stream's position does not
-// change.
+// commit does not change the stream's position.
 func (t *rejectRetry) commit(ctx context.Context, key state.Key, stored state.Cursor, pos position, m *refitted, rows [][]any) error {
 	tx, err := t.dest.Begin(ctx, key, stored, t.onceOf(t.stream, t.Run))
 	if err != nil {
@@ -218,7 +211,6 @@ func (t *rejectRetry) commit(ctx context.Context, key state.Key, stored state.Cu
 	return tx.Commit(ctx, pos.encode())
 }
 
-// report returns t's outcome for the run's row.
 func (t *rejectRetry) report(ctx context.Context) StreamReport {
 	s := StreamReport{Stream: t.stream.Name, Table: t.stream.Table.Name, Destination: t.dest.Name, Counts: t.counts, Err: t.err}
 	s.Counts.Fetched = s.Counts.Written + s.Counts.Unchanged + s.Counts.Deduplicated

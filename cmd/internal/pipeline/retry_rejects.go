@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// refitted holds the batches of rejected records that fit now, and the new rejects.
 type refitted struct {
 	batches []transform.TableBatch
 	rejects []transform.Reject // rejects of values, and of records that do not fit
@@ -27,8 +26,7 @@ func (m *refitted) release() {
 	}
 }
 
-// resubmit maps the rejects again with the current rules and tables. It returns the records that fit and that no
-// later row supersedes.
+// resubmit returns the rejects that fit the current rules and tables and that no later row supersedes.
 func (t *rejectRetry) resubmit(ctx context.Context, open []*reject) (*refitted, error) {
 	known, err := t.dest.Tables(ctx, t.stream.Table.Name)
 	if err != nil {
@@ -62,8 +60,7 @@ func (t *rejectRetry) resubmit(ctx context.Context, open []*reject) (*refitted, 
 	return t.fit(known, fit)
 }
 
-// fit maps records. It rejects a record at once if the stored text cannot be parsed or is not the original record, for
-// example because the text was cut.
+// fit rejects a record at once if the stored text is not the whole original, for example because it was cut.
 func (t *rejectRetry) fit(known []schemas.Table, records []*reject) (*refitted, error) {
 	m := transform.NewMapper(t.stream, transform.Stamp{Run: t.Run, SyncedAt: t.started.UTC(), Via: "poll"}, known)
 	defer m.Close()
@@ -113,9 +110,9 @@ func (t *rejectRetry) fit(known []schemas.Table, records []*reject) (*refitted, 
 	return out, nil
 }
 
-// later returns, for the records in m, the id of the last pass that has written a row with the same key. Passes before
-// the pass of the reject are not considered, unless a later pass has read the stream: that pass may have found the row
-// unchanged.
+// later returns, for the records in m, the id of the last pass that has written a row with the same key. It
+// considers passes before that of the reject only if a later pass has read the stream, because that pass may
+// have found the row unchanged.
 func (t *rejectRetry) later(ctx context.Context, known []schemas.Table, m *refitted) (map[*reject]string, error) {
 	found := map[*reject]string{}
 	asked := map[string][]*reject{}

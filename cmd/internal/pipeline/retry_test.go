@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// retry retries the rejects in r's destination.
 func (r *rig) retry() RetryReport {
 	r.t.Helper()
 	c := r.config
@@ -24,7 +23,6 @@ func (r *rig) retry() RetryReport {
 	return rep
 }
 
-// accept accepts the rejects in r's destination.
 func (r *rig) accept() AcceptReport {
 	r.t.Helper()
 	c := r.config
@@ -36,7 +34,6 @@ func (r *rig) accept() AcceptReport {
 	return rep
 }
 
-// unresolved returns the unresolved rejects.
 func (r *rig) unresolved() []loadtest.Row {
 	var out []loadtest.Row
 	for _, row := range r.memory.Rows(load.Rejects.Name) {
@@ -47,14 +44,12 @@ func (r *rig) unresolved() []loadtest.Row {
 	return out
 }
 
-// strict forbids changes of a stream's column types.
 func strict(s schemas.Stream) schemas.Stream {
 	s.Rules.Contract.Types = schemas.DiscardRow
 	return s
 }
 
-// newStrictRig returns a pipeline whose table has numbers in the column size. Two records of the second run have words
-// there.
+// newStrictRig returns a pipeline whose second run has words in a column of numbers.
 func newStrictRig(t *testing.T, mode schemas.Mode) *rig {
 	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 9), size: 3, total: true}}, strict(stream("crm_leads")))
 	r.mode(mode)
@@ -77,7 +72,6 @@ func newStrictRig(t *testing.T, mode schemas.Mode) *rig {
 	return r
 }
 
-// evolve allows changes of the column types.
 func (r *rig) evolve() {
 	r.config.Streams[0].Rules = schemas.Rules{}
 	r.restart(nil)
@@ -120,7 +114,7 @@ func TestRetryWritesRecordsThatFitNow(t *testing.T) {
 	}
 }
 
-// A retry does not overwrite what a later pass has read, whether that pass wrote the record or found it unchanged.
+// The later pass may have written the record or found it unchanged.
 func TestRetryDoesNotRestoreOldRecords(t *testing.T) {
 	for _, name := range []string{"7", ""} { // the source now has another value, or the earlier one again
 		r := newStrictRig(t, schemas.Merge)
@@ -155,7 +149,7 @@ func TestRetryDuringAnUnfinishedPass(t *testing.T) {
 	require.Equal(t, 2+3, r.source.pages-pages, "the pass continues, and a whole pass follows")
 }
 
-// A pass continues at its position after a retry, although the cursor has changed.
+// The pass continues at its position, although the retry has changed the cursor.
 func TestPassContinuesAfterARetry(t *testing.T) {
 	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 9), size: 3, total: true, numbers: true}}, strict(stream("crm_leads")))
 	l := r.source.lists["crm_leads"]
@@ -177,7 +171,7 @@ func TestPassContinuesAfterARetry(t *testing.T) {
 	require.Equal(t, Equal, r.verify(VerifyOptions{}).Streams[0].Agreement)
 }
 
-// Every step of a retry fails once. A retry is done completely or not at all.
+// A retry is done completely or not at all.
 func TestRetryFailsAtEveryStep(t *testing.T) {
 	r, steps := newStrictRig(t, schemas.Merge), 0
 	r.evolve()
@@ -235,7 +229,7 @@ func TestNextRunRetriesValues(t *testing.T) {
 	require.Empty(t, r.retry().Streams)
 }
 
-// A record that was rejected with masked values is not stored in its original form, so it is not retried.
+// A record with masked values is not stored in its original form.
 func TestRetryRefusesIncompleteRecords(t *testing.T) {
 	r := newStrictRig(t, schemas.Merge)
 	masks := []schemas.MaskRule{{Column: "mail", Mask: schemas.Mask{Action: schemas.MaskHash}}}

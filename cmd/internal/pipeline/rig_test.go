@@ -23,7 +23,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// stream returns a list stream with a key.
 func stream(name string) schemas.Stream {
 	return schemas.Stream{
 		Table: schemas.Table{Name: name, Key: []string{"id"}},
@@ -37,13 +36,12 @@ func keyless(name string) schemas.Stream {
 	return s
 }
 
-// record is a record of the tests' lists.
 type record struct {
 	ID   int    `json:"id"`
 	Name string `json:"name"`
 }
 
-// MarshalJSON writes a record with a negative id without an id, so that no table can hold it.
+// MarshalJSON omits a negative id, so that no table can hold the record.
 func (r record) MarshalJSON() ([]byte, error) {
 	id := strconv.Itoa(r.ID)
 	if r.ID < 0 {
@@ -60,10 +58,9 @@ func records(from, to int) []record {
 	return rs
 }
 
-// list is one list of the fake source.
 type list struct {
 	records []record
-	size    int         // records per page
+	size    int
 	total   bool        // each page states the total
 	states  int64       // total that the pages state instead, if not 0
 	numbers bool        // the records have a size, which is a number, or the name if the name is not empty
@@ -74,7 +71,6 @@ type list struct {
 	wait  func(context.Context, int) // called before each page
 }
 
-// fakeSource yields lists and counts the requests.
 type fakeSource struct {
 	mu     sync.Mutex
 	lists  map[string]*list
@@ -95,7 +91,6 @@ func (f *fakeSource) begin(name string) (l *list, pass int) {
 	return f.lists[name], f.passes[name]
 }
 
-// place is the fake's cursor.
 type place struct {
 	Page int    `json:"page,omitempty"`
 	End  string `json:"end,omitempty"`
@@ -208,7 +203,6 @@ func (r *rig) run(ctx context.Context) (Report, error) {
 	return Run(ctx, c)
 }
 
-// must runs the pipeline and requires a run without an error of its own.
 func (r *rig) must(status Status) Report {
 	r.t.Helper()
 	rep, err := r.run(context.Background())
@@ -221,10 +215,8 @@ func (r *rig) must(status Status) Report {
 	return rep
 }
 
-// restart reopens the destination as a new process does.
 func (r *rig) restart(step func(string) error) { r.memory = r.memory.Reopen(step) }
 
-// alive returns the live rows of a table, as records.
 func (r *rig) alive(table string) []record {
 	r.t.Helper()
 	var out []record
@@ -240,7 +232,7 @@ func (r *rig) alive(table string) []record {
 	return out
 }
 
-// certificates returns the certificates of a stream's passes, oldest first.
+// certificates are ordered oldest first.
 func (r *rig) certificates(stream string) []loadtest.Row {
 	var out []loadtest.Row
 	for _, row := range r.memory.Rows(load.Certificates.Name) {

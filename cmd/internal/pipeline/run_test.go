@@ -78,8 +78,8 @@ func TestRunRejectsAreKeptAndCounted(t *testing.T) {
 	require.Len(t, r.memory.Rows(load.Rejects.Name), 1)
 }
 
-// A stream is partial as long as one of its records is missing from the table. Reading an unchanged source again adds no
-// reject. A person may accept the loss. The stream is then complete until a record is rejected for another reason.
+// Reading an unchanged source again adds no reject. An accepted loss leaves the stream complete until a
+// record is rejected for another reason.
 func TestStreamIsPartialUntilItsRejectsAreResolvedOrAccepted(t *testing.T) {
 	fresh := func() (*rig, *list) {
 		l := &list{records: records(0, 9), size: 3, total: true}
@@ -146,8 +146,7 @@ func TestStreamFailsIfNoRecordCanBeStored(t *testing.T) {
 	require.Empty(t, r.unresolved())
 }
 
-// The source fails after page k, for every k. The next run continues there. It then reads the list once more, because
-// the pages that were read earlier may have changed. The table is correct in the end.
+// After the resumed pass, the run reads the list once more, because the earlier pages may have changed.
 func TestResumeAfterEveryPage(t *testing.T) {
 	for k := range 6 {
 		t.Run(fmt.Sprintf("after page %d", k), func(t *testing.T) {
@@ -192,8 +191,7 @@ func nilIfEmpty(rs []record) []record {
 	return rs
 }
 
-// It is unknown which rows the first part of a resumed pass contained unchanged. So a whole pass follows in the same
-// run.
+// It is unknown which rows the first part of a resumed pass contained unchanged.
 func TestResumedPassIsFollowedByAWholeOne(t *testing.T) {
 	l := &list{records: records(0, 50), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -219,8 +217,7 @@ func TestResumedPassIsFollowedByAWholeOne(t *testing.T) {
 	require.EqualValues(t, 2, rep.Streams[0].Counts.Deleted)
 }
 
-// While a pass is interrupted, records that it had not read yet move to pages that it had read. The rest of the pass
-// does not make the table complete.
+// Unread records move to pages that were read before the interruption.
 func TestListMovesBeforeAPassIsResumed(t *testing.T) {
 	l := &list{records: records(0, 30), size: 10, fail: func(page int) error {
 		if page == 2 {
@@ -237,7 +234,7 @@ func TestListMovesBeforeAPassIsResumed(t *testing.T) {
 	require.Equal(t, records(5, 30), r.alive("crm_leads"))
 }
 
-// The position of an interruption may no longer exist in the list. The stream must not fail there forever.
+// The position of an interruption may no longer exist in the list.
 func TestFailingResumeStartsAgain(t *testing.T) {
 	l := &list{records: records(0, 50), size: 10, total: true}
 	l.fail = func(page int) error {
@@ -283,7 +280,6 @@ func TestFullReadsFromTheBeginning(t *testing.T) {
 	require.Equal(t, records(0, 50), r.alive("crm_leads"))
 }
 
-// Each step of each commit fails once. After the next run the table is correct.
 func TestCommitFailsAtEveryStep(t *testing.T) {
 	steps := 0
 	count := func(string) error { steps++; return nil }
@@ -403,8 +399,7 @@ func TestCutListDeletesNothing(t *testing.T) {
 	require.Equal(t, records(4, 104), r.alive("users_log"))
 }
 
-// A list that keeps its length while its records change may show only its latest records, so nothing is deleted. A list
-// that gets longer or shorter is no such list.
+// A list that keeps its length while its records change may show only its latest records.
 func TestListOfConstantLengthDeletesNothing(t *testing.T) {
 	l := &list{records: records(0, 37), size: 1000, end: extract.End{Rule: extract.RuleOnePage, Reread: true}}
 	r := newRig(t, map[string]*list{"users_log": l}, stream("users_log"))
@@ -442,7 +437,7 @@ func TestWindowDeletesNothing(t *testing.T) {
 	require.Equal(t, records(0, 31), r.alive(s.Name))
 }
 
-// After the clock was set back, rows of the previous run must not look as if this run had written them.
+// Rows of the previous run must not look as if this run had written them.
 func TestRunAfterTheClockWasSetBack(t *testing.T) {
 	l := &list{records: records(0, 20), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -458,8 +453,7 @@ func TestRunAfterTheClockWasSetBack(t *testing.T) {
 	require.Equal(t, records(2, 20), r.alive("crm_leads"))
 }
 
-// A list that is held in one destination is not proven for its child streams there, even if it is proven in other
-// destinations.
+// The list may be proven in other destinations.
 func TestHeldParentProvesNothingWhereItIsHeld(t *testing.T) {
 	child := stream("crm_lead_notes")
 	child.Parent = "crm_leads"
@@ -476,8 +470,7 @@ func TestHeldParentProvesNothingWhereItIsHeld(t *testing.T) {
 	require.Len(t, second.Rows("crm_lead_notes"), 8)
 }
 
-// A parent record without a key may have child records that were not read. So the child stream is not proven, in a dry
-// run either.
+// A parent record without a key may have child records that were not read.
 func TestParentsWithoutAKeyProveNothing(t *testing.T) {
 	for _, dry := range []bool{false, true} {
 		child := stream("crm_lead_notes")
@@ -637,7 +630,7 @@ func TestPanicInTheDestinationEndsOneStreamOnly(t *testing.T) {
 	require.Equal(t, 1, failed)
 }
 
-// While a pass is running, another process moves the cursor. The stream then ends, and does not overwrite that cursor.
+// The stream does not overwrite a cursor that another process has moved.
 func TestMovedCursorEndsTheStream(t *testing.T) {
 	l := &list{records: records(0, 30), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))

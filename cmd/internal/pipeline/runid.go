@@ -24,8 +24,8 @@ func NewRunID(t time.Time) string {
 	return string(id[:])
 }
 
-// laterRunID returns id or, if the clock has been set back and id is not after last, an id just after last. Destinations
-// compare run ids to decide whether a row is older than a pass. // Invariant 8
+// laterRunID returns id or, if the clock has been set back, an id just after last. Destinations compare run
+// ids to decide whether a row is older than a pass. // Invariant 8
 func laterRunID(id, last string) string {
 	if t := runTime(last); id <= last && !t.IsZero() {
 		return NewRunID(t.Add(time.Microsecond))
@@ -33,8 +33,7 @@ func laterRunID(id, last string) string {
 	return id
 }
 
-// passID returns the id of the nth pass over a stream in a run. It is run for the first pass, run + "#2" for the second,
-// and run + "#a" for the tenth. So later passes have greater ids, up to the 35th.
+// passID makes ids such as run + "#2" and, for the tenth pass, run + "#a". So later passes have greater ids, up to the 35th.
 func passID(run string, n int64) string {
 	if n <= 1 {
 		return run
@@ -42,7 +41,6 @@ func passID(run string, n int64) string {
 	return run + "#" + strconv.FormatInt(n, 36)
 }
 
-// runTime returns the time in a run's id; zero if id is not a run id.
 func runTime(id string) time.Time {
 	if len(id) != 12 {
 		return time.Time{}

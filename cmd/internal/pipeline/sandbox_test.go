@@ -20,7 +20,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// platform is a sandbox and the pipeline that reads it.
 type platform struct {
 	*rig
 	sandbox *sandbox.Server
@@ -45,7 +44,6 @@ func newPlatform(t *testing.T, o sandbox.Options, keep func(schemas.Stream) bool
 	return p
 }
 
-// connect gives the pipeline a new source, as in a new process.
 func (p *platform) connect(catalogue *schemas.Catalogue) {
 	t := p.t
 	open := func(token string, surface schemas.Surface) *wire.Client {
@@ -89,7 +87,7 @@ func parentsFirst(streams []schemas.Stream) []schemas.Stream {
 	return streams
 }
 
-// distinct returns the number of rows that a stream's records make.
+// distinct counts the rows that a stream's records make.
 func (p *platform) distinct(s schemas.Stream) int {
 	p.t.Helper()
 	truth, err := p.sandbox.Truth(s.Name)
@@ -108,7 +106,7 @@ func (p *platform) distinct(s schemas.Stream) int {
 	return len(seen)
 }
 
-// cell returns a column's value in a record. The name of the column is the path to the value, as in owner__name.
+// cell finds a value by a column name that is its path, as in owner__name.
 func cell(t *testing.T, record json.RawMessage, column string) json.RawMessage {
 	t.Helper()
 	for _, name := range strings.Split(column, "__") {
@@ -129,8 +127,7 @@ func (p *platform) aliveRows(table string) int {
 	return n
 }
 
-// equal compares each table of rep with the platform's records. A table whose list is a window keeps rows that
-// have left the window.
+// equal compares each table of rep with the platform's records. A window keeps rows that have left it.
 func (p *platform) equal(rep Report) {
 	p.t.Helper()
 	for i, s := range rep.Streams {
@@ -149,7 +146,6 @@ func (p *platform) equalOne(stream schemas.Stream, s StreamReport) {
 	}
 }
 
-// do sends a request that changes the platform.
 func (p *platform) do(method, path string) {
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(p.t.Context(), method, p.url+path, nil)
@@ -166,7 +162,6 @@ func (p *platform) do(method, path string) {
 	require.Less(p.t, resp.StatusCode, 300, "%s %s", method, path)
 }
 
-// again simulates the next process: its source and destination are new.
 func (p *platform) again() {
 	catalogue, err := schemas.Load()
 	require.NoError(p.t, err)
@@ -174,8 +169,7 @@ func (p *platform) again() {
 	p.connect(catalogue)
 }
 
-// falsely returns the number of rows of a stream that are marked as deleted although the platform has their
-// records. // Invariant 12
+// falsely counts the rows that are marked as deleted although the platform has their records. // Invariant 12
 func (p *platform) falsely(stream, table string) int {
 	p.t.Helper()
 	truth, err := p.sandbox.Truth(stream)
@@ -249,7 +243,7 @@ func TestSandboxModuleSwitchedOff(t *testing.T) {
 	require.Equal(t, before, p.memory.Rows("crm_leads"))
 }
 
-// If a list is refused before any pass over it, its child streams get no records, but the run still ends.
+// The child streams of a refused list get no records, but the run still ends.
 func TestSandboxParentRefused(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{
 		NoLimits: true, Faults: []sandbox.Fault{{Match: "crm.deals", Kind: sandbox.FaultStatus, Status: http.StatusForbidden}},
@@ -272,7 +266,7 @@ func TestSandboxParentRefused(t *testing.T) {
 	require.True(t, ok, "%v", verified.Streams[0].Err)
 }
 
-// Runs are stopped again and again. Each next run continues, and in the end the tables are correct.
+// In the end the tables are correct.
 func TestSandboxStoppedOverAndOver(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true, Latency: time.Millisecond}, modules("crm", "projects"))
 	p.config.limits = perPage
@@ -292,9 +286,9 @@ func TestSandboxStoppedOverAndOver(t *testing.T) {
 	}
 }
 
-// Rows come and go while lists are read. No existing row is marked as deleted, and one run after the changes makes the
-// tables correct. There is one exception: if the length of a list happens to be a usual limit, the table may keep rows
-// that the list lacks. The run then reports that.
+// Rows come and go while lists are read. No existing row is marked as deleted, and one run after the changes
+// makes the tables correct. There is one exception: if the length of a list happens to be a usual limit, the
+// table may keep rows that the list lacks. The run then reports that.
 func TestSandboxDrift(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true, Scale: 2}, func(s schemas.Stream) bool {
 		return s.Class == schemas.ClassList && s.Parent == "" && len(s.Key) > 0
@@ -325,7 +319,6 @@ func TestSandboxDrift(t *testing.T) {
 	}
 }
 
-// round reports whether a stream's last list may have been cut where it ended.
 func (p *platform) round(stream string) bool {
 	p.t.Helper()
 	certs := p.certificates(stream)

@@ -28,14 +28,13 @@ type ColumnProfile struct {
 	Type   string `json:"type"` // see [schemas.TypeName]
 }
 
-// profiler builds a Profile from the batches of a pass. It uses the null counts that Arrow already has.
+// profiler uses the null counts that Arrow already has.
 type profiler struct {
 	tables map[string]TableProfile
 	page   int64 // records on the fullest page
 	pages  int
 }
 
-// add adds the batch of a table.
 func (f *profiler) add(t schemas.Table, b arrow.RecordBatch) {
 	if f.tables == nil {
 		f.tables = map[string]TableProfile{}
@@ -59,13 +58,12 @@ func (f *profiler) add(t schemas.Table, b arrow.RecordBatch) {
 	f.tables[t.Name] = p
 }
 
-// addPage counts a page of n records.
 func (f *profiler) addPage(n int64) {
 	f.page = max(f.page, n)
 	f.pages++
 }
 
-// profile returns the profile of a finished pass. Columns that never had a value are left out.
+// profile leaves out columns that never had a value.
 func (f *profiler) profile(at time.Time) *Profile {
 	p := &Profile{At: at.UTC().Truncate(time.Second), Tables: map[string]TableProfile{}}
 	if f.pages > 1 {
@@ -83,7 +81,6 @@ func (f *profiler) profile(at time.Time) *Profile {
 	return p
 }
 
-// same reports whether two profiles are equal, so that the new one need not be stored.
 func (p *Profile) same(o *Profile) bool {
 	if p == nil || o == nil || p.Page != o.Page || len(p.Tables) != len(o.Tables) {
 		return p == o

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// drifted returns the notices of the pass that ends with g. It compares the profile of a whole pass with the last stored
-// profile, unless believed is false. If shut is true, the deletions wait for a person.
+// drifted returns the notices of the pass that ends with g. It compares profiles only if believed is true. If
+// shut is true, the deletions wait for a person.
 func (p *pass) drifted(g *group, shut, believed bool) []Notice {
 	all := slices.Clone(p.noticed)
 	for i := range all {
@@ -39,7 +39,7 @@ func (p *pass) drifted(g *group, shut, believed bool) []Notice {
 	return all
 }
 
-// noticeBound returns a notice in the first pass in which a stream reaches its limit of columns or child tables.
+// noticeBound reports only the first pass in which a stream reaches its limit of columns or child tables.
 func (p *pass) noticeBound(beyond []string) []Notice {
 	if len(beyond) == 0 || p.restKnown {
 		return nil
@@ -50,8 +50,7 @@ func (p *pass) noticeBound(beyond []string) []Notice {
 	return []Notice{{Severity: Warned, Kind: NoticeBound, Table: p.stream.Table.Name, Reason: reason}}
 }
 
-// note writes the notices of a pass to the table of changes, and stores the convention and the profile for the
-// next pass.
+// note writes the notices of a pass, and stores the convention and the profile for the next pass.
 func (k *destinationRun) note(ctx context.Context, p *pass, g *group, e *ending) error {
 	if e.decision.Action == proof.Repeat {
 		return k.learn(ctx, p, p.known)
@@ -74,8 +73,7 @@ func (k *destinationRun) note(ctx context.Context, p *pass, g *group, e *ending)
 	return k.learn(ctx, p, m)
 }
 
-// leftByFilter returns a note if rows were marked as deleted in the pass in which the stream's filter changed, because
-// the source may still have them. Otherwise it returns "".
+// leftByFilter returns a note if rows were marked as deleted because the filter may have changed: the source may still have them.
 func (p *pass) leftByFilter(e *ending) string {
 	if e.counts.Deleted == 0 || p.known.Profile == nil || p.known.Rules == filterPrint(p.stream) {
 		return ""
@@ -83,7 +81,6 @@ func (p *pass) leftByFilter(e *ending) string {
 	return fmt.Sprintf("%d rows were marked as deleted in the pass in which the stream's filter changed; the source may still have them", e.counts.Deleted)
 }
 
-// filterPrint returns a fingerprint of a stream's filter; "" for none.
 func filterPrint(s schemas.Stream) string {
 	if len(s.Rules.Filter) == 0 {
 		return ""
@@ -106,8 +103,7 @@ func (r *run) writeNotices(ctx context.Context, tx load.Tx, all []Notice) error 
 	return writeOwn(ctx, tx, load.Changes, rows...)
 }
 
-// recordHeld records why a stream is held although no pass has ended. The positions in the destinations do not
-// change.
+// recordHeld records why a stream is held although no pass has ended.
 func (st *streamRun) recordHeld(ctx context.Context, err error) error {
 	changed, ok := errors.AsType[*ChangedError](err)
 	if !ok || ctx.Err() != nil {

@@ -51,23 +51,23 @@ const (
 	NoticeTable       = "table"      // the table is not the one that the last pass wrote
 )
 
-// tolerances are the limits within which a stream may change from one run to the next without a notice. A loss or growth
-// causes a notice only if it exceeds both of its limits.
+// tolerances are the limits of a change from one run to the next. A loss or growth causes a notice only if it
+// exceeds both of its limits.
 type tolerances struct {
-	evidence float64 // number of values to expect in a field before its absence counts as vanished
+	evidence float64 // values to expect in a field before its absence counts as vanished
 	nulls    float64 // a smaller change of the share of rows with a value causes no notice
-	sigmas   float64 // a change of that share by fewer standard deviations may be chance, and causes no notice
+	sigmas   float64 // a change of that share by fewer standard deviations may be chance
 	loss     int64   // rows that may be lost
 	share    float64 // share of the rows that may be lost
 	growth   float64 // factor by which the number of rows may grow
 	gained   int64   // rows that may be gained
 }
 
-// The limits of a loss are those above which deletions need a person's confirmation. So rows that may be deleted without
-// confirmation cause no notice.
+// usualTolerances takes the limits of a loss from those above which deletions need a person's confirmation.
+// So deletions without confirmation cause no notice.
 var usualTolerances = tolerances{evidence: 14, nulls: 0.25, sigmas: 5, loss: proof.BrakeRows, share: proof.BrakeShare / 100.0, growth: 3, gained: 1000}
 
-// drift compares two profiles of one stream. It returns the gravest notices first.
+// drift returns the gravest notices first.
 func drift(before, now *Profile, root string, t tolerances) []Notice {
 	if before == nil || now == nil {
 		return nil
@@ -97,7 +97,6 @@ func gravest(all []Notice) {
 
 func rank(s Severity) int { return slices.Index([]Severity{Noted, Warned, Blocking}, s) }
 
-// count compares the numbers of records.
 func (t tolerances) count(table string, before, now int64) []Notice {
 	switch lost := before - now; {
 	case lost > t.loss && float64(lost) > t.share*float64(before):
@@ -108,7 +107,6 @@ func (t tolerances) count(table string, before, now int64) []Notice {
 	return nil
 }
 
-// columns compares a table's columns.
 func (t tolerances) columns(table string, before, now TableProfile) []Notice {
 	var all []Notice
 	for _, name := range slices.Sorted(maps.Keys(before.Columns)) {
@@ -163,8 +161,8 @@ func percent(share float64) string {
 	}
 }
 
-// unlikely returns the difference of two shares, a/of and b/from, in standard deviations. With few records even a
-// large difference may be chance.
+// unlikely returns the difference of two shares, a/of and b/from, in standard deviations. With few records
+// even a large difference may be chance.
 func unlikely(a, of, b, from int64) float64 {
 	pooled := part(a+b, of+from)
 	deviation := math.Sqrt(pooled * (1 - pooled) * (1/float64(max(1, of)) + 1/float64(max(1, from))))
@@ -174,7 +172,6 @@ func unlikely(a, of, b, from int64) float64 {
 	return math.Abs(part(a, of)-part(b, from)) / deviation
 }
 
-// changedConvention returns a notice about the changes of how an endpoint answers.
 func changedConvention(before, now extract.Convention, cause error) []Notice {
 	var changed []string
 	for _, f := range before.Facts {

@@ -14,7 +14,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// shown returns a profile of one table with one column.
 func shown(rows, filled int64, kind string) *Profile {
 	c := map[string]ColumnProfile{"id": {rows, "int64"}}
 	if filled > 0 {
@@ -161,7 +160,6 @@ func TestSentinelOverTheSandbox(t *testing.T) {
 	}
 }
 
-// An unchanged platform causes no notice, whatever its streams are.
 func TestSentinelIsSilentOverAnUnchangedSandbox(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{Seed: 1, NoLimits: true}, func(schemas.Stream) bool { return true })
 	_, err := p.run(t.Context())

@@ -10,10 +10,10 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// TestServersNeedEachRule disables one rule of proof, and reads a server for which the rule is needed. The run must
-// then go wrong in one of four ways. It reports a table as complete that lacks records. It marks a live row as deleted.
-// It refuses a list that it reads with the rule. Or it does not prove a list that it proves with the rule. With the
-// rule, every report is true.
+// TestServersNeedEachRule disables one rule of proof, and reads a server for which the rule is needed. The
+// run must then go wrong in one of four ways. It reports a table as complete that lacks records. It marks a
+// live row as deleted. It refuses a list that it reads with the rule. Or it does not prove a list that it
+// proves with the rule. With the rule, every report is true.
 func TestServersNeedEachRule(t *testing.T) {
 	rules := map[string]bool{}
 	for _, n := range neededBy {
@@ -39,8 +39,6 @@ func TestServersNeedEachRule(t *testing.T) {
 	}
 }
 
-// The details of a list are not proven if a record of the list has no id, because its detail cannot be
-// requested.
 func TestDetailsOfRecordsWithoutID(t *testing.T) {
 	n := needed{list: func(s *servers.Spec) {
 		s.Records.Count, s.Records.Nulls, s.Reader.Details, s.Size.Default = 81, 2, true, 20
@@ -53,7 +51,7 @@ func TestDetailsOfRecordsWithoutID(t *testing.T) {
 	}
 }
 
-// fewKeys is the number of keys whose records a pass compares in these runs. A commit has one page.
+// fewKeys limits the keys whose records a pass compares in these runs.
 const fewKeys = 256
 
 // needed is a server that shows why one rule is needed.
@@ -63,7 +61,6 @@ type needed struct {
 	runs        int                 // 2 unless set
 }
 
-// read runs against the server with one rule disabled.
 func (n needed) read(t *testing.T, without string) []serverOutcome {
 	s := servers.Spec{
 		Records:  servers.Records{Count: 45, Key: "id", Times: true, Names: true},
@@ -83,28 +80,26 @@ func (n needed) read(t *testing.T, without string) []serverOutcome {
 	return all
 }
 
-// byPlaces pages a list by tokens that encode offsets, one page after the other.
+// byPlaces pages a list by tokens that encode offsets.
 func byPlaces(s *servers.Spec) {
 	s.Paging = servers.Paging{Kind: servers.KindToken, Param: "cursor", Form: "offset"}
 	s.Signals = append(s.Signals, servers.Signal{At: "/next_cursor", Says: "next"})
 }
 
-// states makes each page state the total.
 func states(s *servers.Spec) {
 	s.Signals = append(s.Signals, servers.Signal{At: "/total", Says: "total"})
 }
 
-// deletes removes the first record of the list before a request of a run.
+// deletes removes the first record before a request of a run.
 func deletes(run, at int) servers.Move {
 	return servers.Move{Run: run, At: at, Kind: servers.MoveDeleteFirst, Count: 1}
 }
 
-// inserts adds a record to the end of the list before a request of a run.
+// inserts adds a record to the end before a request of a run.
 func inserts(run, at int) servers.Move {
 	return servers.Move{Run: run, At: at, Kind: servers.MoveInsertLast, Count: 1}
 }
 
-// halved omits half of a page.
 func halved(s *servers.Spec) {
 	s.Faults = []servers.Fault{{Kind: servers.FaultHalf, Run: 2, Row: 12}}
 }

@@ -30,16 +30,16 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// serverBatch is a batch of generated servers on one address. Its pipeline reads each server as a stream. Only
-// the path of each stream is configured.
+// serverBatch is a batch of generated servers on one address. Its pipeline reads each server as a stream that
+// has only its path configured.
 type serverBatch struct {
 	t       *testing.T
 	specs   []servers.Spec
 	lists   []*servers.List
 	streams []schemas.Stream // twins and parents first, then one stream per Spec
 	http    *httptest.Server
-	open    func() load.Destination // opens the destination like a new process
-	without string                  // the disabled rule of proof
+	open    func() load.Destination
+	without string
 	limits  limits
 }
 
@@ -69,7 +69,6 @@ func newServerBatch(t *testing.T, specs []servers.Spec, open func() load.Destina
 	return b
 }
 
-// generated returns the stream of a server.
 func generated(name string, s servers.Spec) schemas.Stream {
 	stream := schemas.Stream{
 		Table: schemas.Table{Name: strings.ReplaceAll(name, ".", "_")}, Name: name, Module: "gen",
@@ -87,7 +86,6 @@ func generated(name string, s servers.Spec) schemas.Stream {
 	return stream
 }
 
-// detailsOf returns the stream of the details of a list's records.
 func detailsOf(list schemas.Stream, name, key string) schemas.Stream {
 	d := list
 	d.Name, d.Parent, d.Class, d.Surface = name, list.Name, schemas.ClassDetail, schemas.Surface(name)
@@ -98,7 +96,6 @@ func detailsOf(list schemas.Stream, name, key string) schemas.Stream {
 	return d
 }
 
-// source connects to the servers like a new process.
 func (b *serverBatch) source() (c *extract.Client, done func()) {
 	cfg := extract.Config{Streams: map[string]*wire.Client{}, Selected: b.streams, Dir: b.t.TempDir(), Parallel: 4}
 	for _, s := range b.streams {
@@ -119,7 +116,6 @@ func (b *serverBatch) source() (c *extract.Client, done func()) {
 	}
 }
 
-// serverOutcome is what one run did with one server.
 type serverOutcome struct {
 	Run      int
 	Spec     servers.Spec
@@ -129,12 +125,10 @@ type serverOutcome struct {
 	Requests []string
 }
 
-// claims reports whether the status of the stream says that the table is complete.
 func (o serverOutcome) claims() bool {
 	return worse(StatusComplete, o.Report.Status) == StatusComplete
 }
 
-// run reads all servers once and judges the tables.
 func (b *serverBatch) run(run int) []serverOutcome {
 	b.t.Helper()
 	for _, l := range b.lists {
@@ -162,7 +156,6 @@ func (b *serverBatch) run(run int) []serverOutcome {
 
 var markIn = regexp.MustCompile(`record -?\d+ version \d+`)
 
-// marks returns the marks of a table's rows: live ones, and those marked as deleted.
 func marks(t *testing.T, d load.Destination, table string) (live, dead map[string]int) {
 	t.Helper()
 	live, dead = map[string]int{}, map[string]int{}
@@ -277,10 +270,9 @@ func TestServersThatFailedOnce(t *testing.T) {
 	}
 }
 
-// TestServers checks every reading of generated servers: the table equals the list, or the run reports that it
-// does not, unless no answer of the server shows that records are missing. An existing row is never marked as
-// deleted. The servers are generated from seeds. Their number is servedInTheGate, or the value of PENSTOCK_TEST_TRIALS
-// (make generated). The destination is in memory; TestServersInDuckDB reads some servers into DuckDB.
+// TestServers checks that each table equals the list, or that the run reports that it does not, unless no
+// answer of the server shows that records are missing. An existing row is never marked as deleted.
+// PENSTOCK_TEST_TRIALS (make generated) sets the number of servers.
 func TestServers(t *testing.T) {
 	n := uint64(servedInTheGate)
 	if text := os.Getenv("PENSTOCK_TEST_TRIALS"); text != "" {
@@ -312,7 +304,7 @@ func TestServers(t *testing.T) {
 	alarms.hold(t)
 }
 
-// TestServersInDuckDB reads some of the same servers into DuckDB, the most common destination.
+// DuckDB is the most common destination.
 func TestServersInDuckDB(t *testing.T) {
 	var specs []servers.Spec
 	for seed := range uint64(60) {
@@ -341,21 +333,18 @@ const (
 	serversAtOnce   = 200
 )
 
-// inMemory returns a function that opens the same reference destination each time.
 func inMemory() func() load.Destination {
 	m := loadtest.NewMemory(nil)
 	return func() load.Destination { return m.Reopen(nil) }
 }
 
-// readServers reads servers twice and returns the outcomes of both runs.
 func readServers(t *testing.T, specs []servers.Spec, open func() load.Destination) []serverOutcome {
 	b := newServerBatch(t, specs, open)
 	defer b.http.Close()
 	return append(b.run(1), b.run(2)...)
 }
 
-// falseAlarms counts the lists without faults, and how many of them the run did not report as complete, by kind of
-// paging.
+// falseAlarms counts, by kind of paging, the lists without faults that the run did not report as complete.
 type falseAlarms struct {
 	plain, refused map[string]int
 	examples       []string
@@ -376,7 +365,7 @@ func (f *falseAlarms) add(o serverOutcome) {
 	}
 }
 
-// mostFalseAlarms is the maximum share of lists without faults that runs may report as incomplete.
+// mostFalseAlarms is a share of the lists without faults.
 const mostFalseAlarms = 0.25
 
 func (f *falseAlarms) hold(t *testing.T) {

@@ -9,8 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// flush moves the mapper's buffered rows into the group and applies the stream's rules. Digest and profile use
-// the records before the rules apply, so that a filter does not make the list look shorter.
+// flush adds to digest and profile before the stream's rules apply, so that a filter does not make the list look shorter.
 func (p *pass) flush() error {
 	g := p.group
 	bytes := p.mapper.Bytes()
@@ -63,8 +62,7 @@ func (p *pass) flush() error {
 	return nil
 }
 
-// share prepares a batch for concurrent use. It calls NullN of each array, because the first call counts the nulls and
-// stores their number.
+// share prepares a batch for concurrent use: the first call of an array's NullN counts the nulls and stores their number.
 func share(b arrow.RecordBatch) {
 	for _, a := range b.Columns() {
 		for a.NullN() >= 0 {

@@ -14,8 +14,7 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// Records that a filter leaves out are counted separately. Duplicates among them are unknown, so the list's total no
-// longer proves anything.
+// Duplicates among filtered records are unknown, so the list's total no longer proves anything.
 func TestFilterIsRecordedInTheCertificate(t *testing.T) {
 	s := stream("crm_leads")
 	least := "10"
@@ -48,7 +47,7 @@ func TestFilterIsRecordedInTheCertificate(t *testing.T) {
 	require.Equal(t, Equal, r.verify(VerifyOptions{}).Streams[0].Agreement)
 }
 
-// A contract that allows no changes stops only its stream. The error names the difference and the next step.
+// The error names the difference and the next step.
 func TestFrozenContractStopsItsStreamOnly(t *testing.T) {
 	frozen := stream("crm_leads")
 	frozen.Rules.Contract.Types = schemas.Freeze
@@ -74,8 +73,7 @@ func TestFrozenContractStopsItsStreamOnly(t *testing.T) {
 	require.Len(t, r.alive("crm_deals"), 10)
 }
 
-// The row of a record that a contract rejects is not missing, and stays unchanged. Rows whose records are gone are
-// deleted.
+// The row of a record that a contract rejects stays unchanged. Rows whose records are gone are deleted.
 func TestRejectedRecordsAreNotMissing(t *testing.T) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Replace, schemas.History} {
 		r := newStrictRig(t, mode)
@@ -108,8 +106,7 @@ func TestRejectedRecordsWithoutAKeyKeepTheRows(t *testing.T) {
 	require.Len(t, r.alive("crm_leads"), 9)
 }
 
-// A table that was changed by others stops its stream in that destination, and nothing else. The stream is not tried
-// again.
+// The stream is not tried again.
 func TestForeignChangeStopsItsStreamInItsDestination(t *testing.T) {
 	x := newTrio(t)
 	x.into(nil, 0)
@@ -131,7 +128,6 @@ func TestForeignChangeStopsItsStreamInItsDestination(t *testing.T) {
 	x.equal(2)
 }
 
-// The type of a column can hold the values in all destinations, whatever the order of the destinations is.
 func TestTypesDoNotDependOnTheOrderOfDestinations(t *testing.T) {
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
 		words, numbers := loadtest.NewMemory(nil), loadtest.NewMemory(nil)

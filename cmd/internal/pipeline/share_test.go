@@ -10,8 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Destinations that share a reading have the same rows. Each destination has its own counts. Its deleted rows have the
-// time of its own commit.
+// Counts and the times of deletion differ between destinations that share a reading.
 func TestDestinationsOfOneReadingAreEqual(t *testing.T) {
 	x := newTrio(t)
 	x.into(nil, 0)

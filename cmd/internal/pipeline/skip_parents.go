@@ -16,9 +16,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// leftover holds the missing rows of a pass that skipped parents, in one destination. These are the rows that the pass
-// did not contain although their parents were requested or are gone. Rows of skipped parents are not missing.
-// Invariant 12
+// leftover holds the missing rows of a pass that skipped parents: rows that the pass did not contain although
+// their parents were requested or are gone. // Invariant 12
 type leftover struct {
 	alive   int64
 	missing int64
@@ -34,8 +33,8 @@ func (l *leftover) release() {
 	}
 }
 
-// review finds, at the end of a pass, the rows that the pass did not contain. It must be called before the transaction
-// of the last rows begins. It sees the rows that were committed before.
+// review finds the missing rows at the end of a pass. It must be called before the transaction of the last
+// rows begins, and sees the rows that were committed before.
 func (k *destinationRun) review(ctx context.Context, p *pass, g *group) error {
 	if g.end == nil || p.parents == nil || k.parentage == nil || p.resumes || k.left != nil {
 		return nil
@@ -49,8 +48,8 @@ func (k *destinationRun) review(ctx context.Context, p *pass, g *group) error {
 	return k.leftParents(ctx, p)
 }
 
-// leftParents finds the stored parents that the pass has not seen, so that they are no longer stored. If such a parent
-// appears again, it is requested like a new one, because its rows may be gone.
+// leftParents finds the stored parents that the pass has not seen. If such a parent appears again, it is
+// requested like a new one, because its rows may be gone.
 func (k *destinationRun) leftParents(ctx context.Context, p *pass) error {
 	if !slices.ContainsFunc(k.parentage.entries, func(e remembered) bool { return e.is&listed == 0 }) {
 		return nil
@@ -107,8 +106,8 @@ func (k *destinationRun) skipped(p *pass, context []arrow.Array, row int) bool {
 	return !asked && k.parentage.lists(id)
 }
 
-// exclusive reports whether no other parent's answer can contain the row's record. That is so if each parent has one
-// record, whose key is one of the parent's values, and no existing parent has this value.
+// exclusive reports whether no other parent's answer can contain the row's record. That is so if each parent
+// has one record, whose key is one of the parent's values, and no existing parent has this value.
 func (k *parentTracker) exclusive(key, context []arrow.Array, row int) bool {
 	if !k.single || len(key) != 1 {
 		return false
@@ -124,13 +123,11 @@ func (k *parentTracker) exclusive(key, context []arrow.Array, row int) bool {
 	return !there
 }
 
-// has reports whether the pass contained the row with this key.
 func (k *parentTracker) has(key string) bool {
 	_, ok := slices.BinarySearch(k.rowKeys, textID(key))
 	return ok
 }
 
-// add adds the keys of some rows.
 func (l *leftover) add(s schemas.Stream, keys []arrow.Array, rows []int) error {
 	if len(rows) == 0 || s.Table.Mode == schemas.Append {
 		return nil
@@ -154,8 +151,7 @@ func (l *leftover) add(s schemas.Stream, keys []arrow.Array, rows []int) error {
 	return nil
 }
 
-// outcome corrects out for a pass that skipped parents, because the destination counts all rows of skipped parents as
-// missing.
+// outcome corrects the destination's count, because it contains all rows of skipped parents.
 func (k *destinationRun) outcome(g *group, out load.Outcome) load.Outcome {
 	if g.end == nil || g.end.Skipped == 0 {
 		return out
@@ -168,8 +164,8 @@ func (k *destinationRun) outcome(g *group, out load.Outcome) load.Outcome {
 	return out
 }
 
-// notePasses counts the pass in k.passes. But if the pass was contradicted, or if it is unknown which rows it did not
-// contain, notePasses stores its id in k.doubt instead, and the next pass requests its parents again.
+// notePasses counts the pass, unless it was contradicted or its missing rows are unknown. Then the next pass
+// requests its parents again.
 func (k *destinationRun) notePasses(p *pass, e *ending) {
 	switch {
 	case p.parents == nil || e.decision.Action == proof.RequestMissing:

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A record that the stream's filter now leaves out is deleted, whether all parents were requested or only some.
+// A record that the filter now leaves out is deleted, whether all parents were requested or only some.
 func TestSkippedParentsAndAFilter(t *testing.T) {
 	e := newEstate(t, 40)
 	e.reread = 1000
@@ -24,8 +24,7 @@ func TestSkippedParentsAndAFilter(t *testing.T) {
 	require.NotContains(t, e.rows("x_detail", "secret"), 5)
 }
 
-// A child stream whose records are parents themselves is read whole for its own child streams. What is stored about its
-// parents is kept.
+// A child stream whose records are parents themselves is read whole for its own child streams.
 func TestParentsOfAParent(t *testing.T) {
 	e := newEstate(t, 30)
 	e.reread, e.lists = 1000, true

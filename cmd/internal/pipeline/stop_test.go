@@ -17,7 +17,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// stopAfter runs r and stops it after d. It returns how long the run then took to end.
 func (r *rig) stopAfter(d time.Duration, cause error) (Report, time.Duration) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -61,8 +60,7 @@ func TestStopWhileReading(t *testing.T) {
 	}
 }
 
-// When a run is stopped, a short commit is finished, and a long one is given up. In both cases the run ends within ten
-// seconds.
+// A short commit is finished, and a long one is given up. In both cases the run ends within ten seconds.
 func TestStopWhileCommitting(t *testing.T) {
 	for commit, rows := range map[time.Duration]int{3 * time.Second: 10, time.Minute: 0} {
 		t.Run(commit.String(), func(t *testing.T) {
@@ -90,7 +88,6 @@ func TestStopBeforeTheStart(t *testing.T) {
 	require.Empty(t, r.source.asked)
 }
 
-// slowDestination delays the commits of streams.
 type slowDestination struct {
 	load.Destination
 	commit time.Duration
@@ -118,8 +115,7 @@ func (x *slowTx) Commit(ctx context.Context, next state.Cursor) error {
 	}
 }
 
-// However many streams there are and however large their pages, the bytes between page and commit stay below the
-// budget, and no stream waits forever.
+// The limit holds for any number of streams and size of pages, and no stream waits forever.
 func TestBytesInFlightStayInTheBudget(t *testing.T) {
 	lists, unkeyed := map[string]*list{}, map[string]bool{}
 	var streams []schemas.Stream

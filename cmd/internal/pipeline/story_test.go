@@ -15,8 +15,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// story is an estate and two destinations that fail from time to time, while parents change, disappear and
-// return.
+// story is an estate and two destinations that fail from time to time, while parents change, disappear and return.
 type story struct {
 	*estate
 	random  *rand.Rand
@@ -44,7 +43,7 @@ func (s *story) change() {
 	defer s.mu.Unlock()
 	for range s.random.IntN(12) {
 		id := 1 + s.random.IntN(60)
-		s.version++ // a new version each time
+		s.version++
 		switch s.random.IntN(6) {
 		case 0:
 			delete(s.parents, id)
@@ -58,7 +57,7 @@ func (s *story) change() {
 	}
 }
 
-// failing returns destinations as a new process opens them. Each may fail at any of its steps.
+// failing reopens the stores. Each may fail at any of its steps.
 func failing(random *rand.Rand, quiet bool, stores ...*loadtest.Memory) (all []Destination) {
 	for i, store := range stores {
 		left := 1 << 30
@@ -78,7 +77,7 @@ func failing(random *rand.Rand, quiet bool, stores ...*loadtest.Memory) (all []D
 	return all
 }
 
-// once runs the pipeline. A destination may fail, and the source may fail after any number of requests.
+// once lets destinations and the source fail at random.
 func (s *story) once(quiet bool) {
 	s.config.Destinations = failing(s.random, quiet, s.stores[:]...)
 	budget := -1
@@ -91,15 +90,13 @@ func (s *story) once(quiet bool) {
 	s.allow(-1)
 }
 
-// allow sets after how many requests to the details the source fails.
 func (s *story) allow(requests int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.budget = requests
 }
 
-// standingRows returns a column of the live rows of a destination, by id. No two rows may have the same id,
-// except in mode append, where the last one counts.
+// standingRows requires that no two rows have the same id, except in mode append, where the last one counts.
 func standingRows(t *testing.T, store *loadtest.Memory, mode schemas.Mode, table, column string) map[string]string {
 	out, at := map[string]string{}, map[string]string{}
 	for _, row := range store.Rows(table) {
@@ -116,7 +113,7 @@ func standingRows(t *testing.T, store *loadtest.Memory, mode schemas.Mode, table
 	return out
 }
 
-// If a pass requests only parents that are gone, the control parents show that the endpoint still exists.
+// The control parents show that the endpoint still exists.
 func TestAllRequestedParentsAreGone(t *testing.T) {
 	e := newEstate(t, 60)
 	e.reread = 1000
@@ -134,8 +131,7 @@ func TestAllRequestedParentsAreGone(t *testing.T) {
 	}
 }
 
-// TestRandomParentRuns makes random runs that fail in many ways, and then two runs that do not fail. Both destinations
-// must then equal the source.
+// After random runs that fail in many ways, and two that do not, both destinations equal the source.
 func TestRandomParentRuns(t *testing.T) {
 	for seed := range uint64(trials(30)) {
 		s := newStory(t, seed)
@@ -166,9 +162,7 @@ func TestRandomParentRuns(t *testing.T) {
 	}
 }
 
-// TestRandomIncrementalRuns changes a list while it is read incrementally into two destinations that fail from
-// time to time. A whole pass after the last change finds nothing to correct, except for rare changes that two
-// passes missed.
+// A whole pass after the last change finds nothing to correct, except for rare changes that two passes missed.
 func TestRandomIncrementalRuns(t *testing.T) {
 	stories, slipped := trials(12), 0
 	for seed := range stories {

@@ -11,16 +11,14 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// For one destination, a run reads a stream from its beginning once, and once more if a second reading may prove what
-// the first could not. If the two readings found different records and both may have missed some, the run reads the
-// stream a few times more, within a limit of requests. // Invariant 15
+// A second reading may prove what the first could not. If the two found different records and both may have
+// missed some, the run reads the stream a few times more, within a limit of requests. // Invariant 15
 const (
 	maxPasses = 2
 	maxMoving = 5
 	rereading = 20_000 // requests
 )
 
-// lastPass reports whether the pass with the facts f is the last one that a run makes for k.
 func (k *destinationRun) lastPass(p *pass, f *proof.Facts) bool {
 	if p.partialBackfill() {
 		return true
@@ -44,20 +42,19 @@ type streamRun struct {
 	holdsLock     bool // whether it holds the lock; a pass may release it between commits
 
 	watch        keyWatch
-	dropped      int // number of hypotheses dropped
+	dropped      int
 	restarted    bool
 	renegotiated bool
 	noticed      []Notice // notices from before the first finished pass
 }
 
-// parts reports whether a pass may be committed in parts and continued after an interruption. A table without a key
-// cannot distinguish the rows of a pass from earlier ones, and a table in mode replace shows all of a pass or nothing:
-// in these two cases a pass is one transaction.
+// parts reports whether a pass may be committed in parts and continued after an interruption. A table without
+// a key cannot distinguish the rows of a pass from earlier ones, and a table in mode replace shows all of a
+// pass or nothing.
 func (st *streamRun) parts() bool { return st.keyed() && st.stream.Table.Mode != schemas.Replace }
 
 func (st *streamRun) keyed() bool { return len(st.stream.Key) > 0 }
 
-// stream reads s for every destination and returns a report for each. Its errors affect no other stream.
 func (r *run) stream(ctx context.Context, s schemas.Stream) []StreamReport {
 	r.emit(Event{Kind: EventStart, Stream: s.Name, Total: -1})
 	started := time.Now()
@@ -135,9 +132,8 @@ func (st *streamRun) sync(ctx context.Context) error {
 	return nil
 }
 
-// restart handles the failure of a pass that an earlier process began. It moves the destinations back to the
-// beginning, at most once per run. The position of the interruption may no longer exist; without a restart, every run
-// would fail there.
+// restart moves a failed resumed pass back to the beginning, at most once per run. The position of the
+// interruption may no longer exist; without a restart, every run would fail there.
 func (st *streamRun) restart(p *pass, err error) bool {
 	if !p.resumes || st.restarted || !misplaced(err) {
 		return false
@@ -149,8 +145,7 @@ func (st *streamRun) restart(p *pass, err error) bool {
 	return true
 }
 
-// nextPass returns the next pass that destinations need, nil if none does. Destinations that dropped out of an
-// earlier pass come last.
+// nextPass leaves destinations that dropped out of an earlier pass until the others are done.
 func (st *streamRun) nextPass(ctx context.Context) *pass {
 	if p := st.inStep(); p != nil {
 		return p
@@ -161,8 +156,8 @@ func (st *streamRun) nextPass(ctx context.Context) *pass {
 	return st.inStep()
 }
 
-// inStep returns a pass that several unfinished destinations share. Either they continue the same pass at the same
-// position, or each begins a pass. It returns nil if every destination is finished or has dropped out.
+// inStep returns a pass that several unfinished destinations share. Either they continue the same pass at the
+// same position, or each begins a pass.
 func (st *streamRun) inStep() *pass {
 	var p *pass
 	for _, k := range st.destinations {
@@ -180,8 +175,7 @@ func (st *streamRun) inStep() *pass {
 	return p
 }
 
-// passFor begins or continues a pass at k's position. Every pass that starts at the beginning has its own id,
-// greater than those of earlier passes.
+// passFor gives every pass that starts at the beginning an id greater than those of earlier passes.
 func (st *streamRun) passFor(k *destinationRun) *pass {
 	st.passes++
 	p := &pass{streamRun: st, number: st.passes, destinations: []*destinationRun{k}, from: k.pos.at, began: st.Now()}
@@ -207,7 +201,7 @@ type PanicError struct {
 // Error names the place and the value of the panic, without the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("%s: panic: %v", e.Where, e.Value) }
 
-// guard calls f and turns a panic into an error, so that the panic ends one stream and not the process.
+// guard turns a panic into an error, so that the panic ends one stream and not the process.
 func guard(where string, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -18,7 +18,7 @@ type StreamLocks struct {
 	streams map[string]*streamLock
 }
 
-// streamLock is the lock of one stream. Taking a nil streamLock never blocks.
+// streamLock is the lock of one stream. A nil streamLock never blocks.
 type streamLock struct {
 	c             chan struct{} // contains one token while the lock is held
 	watched       atomic.Bool   // deltas may want the lock
@@ -44,7 +44,6 @@ func (t *StreamLocks) of(stream string) *streamLock {
 	return u
 }
 
-// watch marks that deltas may want the lock of a stream, and returns the lock; nil for a nil t.
 func (t *StreamLocks) watch(stream string) *streamLock {
 	if t == nil {
 		return nil
@@ -54,7 +53,7 @@ func (t *StreamLocks) watch(stream string) *streamLock {
 	return u
 }
 
-// take waits for the stream's lock and takes it for the passes of a run.
+// take waits for the stream's lock.
 func (t *StreamLocks) take(ctx context.Context, stream string) (*streamLock, error) {
 	if t == nil {
 		return nil, nil
@@ -63,7 +62,6 @@ func (t *StreamLocks) take(ctx context.Context, stream string) (*streamLock, err
 	return u, u.regain(ctx)
 }
 
-// since returns when the last run of this process ended its passes over the stream.
 func (u *streamLock) since() time.Time {
 	if u == nil {
 		return time.Time{}
@@ -73,7 +71,6 @@ func (u *streamLock) since() time.Time {
 	return u.ended
 }
 
-// regain waits for the lock and takes it.
 func (u *streamLock) regain(ctx context.Context) error {
 	select {
 	case u.c <- struct{}{}:
@@ -83,7 +80,6 @@ func (u *streamLock) regain(ctx context.Context) error {
 	}
 }
 
-// allowDeltas releases the lock to deltas between two commits of a pass.
 func (u *streamLock) allowDeltas(overlays map[string]*overlay) {
 	u.mu.Lock()
 	u.overlays = overlays
@@ -92,8 +88,7 @@ func (u *streamLock) allowDeltas(overlays map[string]*overlay) {
 	u.release()
 }
 
-// leave ends the passes of a run over the stream. If locked is true, the run holds the lock, and leave releases it. now
-// is the time by the run's clock.
+// leave ends a run's passes over the stream. locked says that the run holds the lock. now is the time by the run's clock.
 func (u *streamLock) leave(locked bool, now time.Time) {
 	if u == nil {
 		return
@@ -107,9 +102,8 @@ func (u *streamLock) leave(locked bool, now time.Time) {
 	}
 }
 
-// try takes the lock for deltas if the lock is free. If a running pass releases the lock between its commits, try waits
-// up to patience for the current commit to end. ok is false if the lock could not be taken. The overlays, by destination,
-// are nil if no pass is running.
+// try takes the lock for deltas if it is free. If a running pass releases the lock between its commits, try
+// waits up to patience for the current commit to end. overlays is nil if no pass is running.
 func (u *streamLock) try(ctx context.Context, patience time.Duration) (overlays map[string]*overlay, ok bool) {
 	if u == nil {
 		return nil, true
@@ -131,7 +125,6 @@ func (u *streamLock) try(ctx context.Context, patience time.Duration) (overlays 
 	return u.overlays, true
 }
 
-// release releases the lock.
 func (u *streamLock) release() {
 	if u != nil {
 		<-u.c

@@ -6,8 +6,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 )
 
-// twinNote returns a note about records that the list of the twin lacks; "" if it lacks none. The twin was read
-// earlier, so it may lack newer records.
+// twinNote reports records that the twin lacks. The twin was read earlier, so it may lack newer records.
 func twinNote(d *proof.Difference) string {
 	if d == nil || d.Here == 0 {
 		return ""
@@ -15,14 +14,13 @@ func twinNote(d *proof.Difference) string {
 	return fmt.Sprintf("%s lacks %s", d.Of, proof.Count(d.Here, ""))
 }
 
-// comparesWith reports whether the reading can be compared with a reading of another stream. The reading must be whole,
-// without gaps, and no record may have arrived twice.
+// comparesWith reports whether the reading can be compared with a reading of another stream.
 func (r *reading) comparesWith() bool {
 	f := &r.facts
 	return !f.Resumed && !f.Partial && f.Skipped == 0 && f.Duplicates == 0 && f.Gaps == 0
 }
 
-// show stores the digest of a pass, if it can be compared, for the stream that names this stream as its twin.
+// show stores the digest for the stream that names this stream as its twin.
 func (p *pass) show(r *reading) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -32,7 +30,7 @@ func (p *pass) show(r *reading) {
 	}
 }
 
-// agreement compares a reading with the twin's last pass in this run; nil if the two cannot be compared.
+// agreement returns nil if the reading cannot be compared with the twin's last pass in this run.
 func (p *pass) agreement(r *reading) *proof.Difference {
 	p.mu.Lock()
 	twin := p.shown[p.stream.Twin]

@@ -92,10 +92,9 @@ func (r VerifyReport) ExitCode() int {
 	return code
 }
 
-// errBudget reports that the request limit was reached before a stream was compared.
 var errBudget = errors.New("the request limit is reached")
 
-// errGaps reports that a stream cannot be compared because records are missing.
+// errGaps means that a stream cannot be compared because the source did not return all records.
 var errGaps = errors.New("the source does not return all of its records")
 
 // Verify reads the streams of c again, maps their records, and compares keys and hashes with the destinations'
@@ -133,14 +132,12 @@ func Verify(ctx context.Context, c Config, o VerifyOptions) (VerifyReport, error
 	return rep, nil
 }
 
-// verifier is the state of a Verify.
 type verifier struct {
 	*run
 	options  VerifyOptions
 	requests int
 }
 
-// stream compares one stream in every destination.
 func (v *verifier) stream(ctx context.Context, s schemas.Stream) []Verified {
 	out := make([]Verified, len(v.Destinations))
 	known := make([][]schemas.Table, len(v.Destinations))
@@ -177,7 +174,6 @@ func (v *verifier) stream(ctx context.Context, s schemas.Stream) []Verified {
 	return out
 }
 
-// read reads s from the source into the hash file b.
 func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.Table, b *rowhash.File) (seen tally, err error) {
 	m := transform.NewMapper(s, transform.Stamp{Run: v.Run, SyncedAt: v.started, Via: "poll"}, known)
 	defer m.Close()
@@ -215,7 +211,7 @@ func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.T
 	return seen, err
 }
 
-// pages reads a stream from beginning to end, within the request limit, and calls visit with each page.
+// pages reads a stream from beginning to end, within the request limit.
 func (v *verifier) pages(ctx context.Context, s schemas.Stream, visit func(extract.Page) error) error {
 	if v.spent() {
 		return fmt.Errorf("%s: %w", s.Name, errBudget)

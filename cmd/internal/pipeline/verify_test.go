@@ -16,7 +16,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// verify compares r's destination, or the configured ones, with the source.
 func (r *rig) verify(o VerifyOptions) VerifyReport {
 	r.t.Helper()
 	c := r.config
@@ -70,7 +69,6 @@ func (r *rig) cursor(stream string) string {
 	return string(at)
 }
 
-// Verify compares the live rows of a table, which depend on its mode.
 func TestVerifyInEveryMode(t *testing.T) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schemas.History} {
 		for _, s := range []schemas.Stream{stream("crm_leads"), keyless("crm_leads")} {
@@ -162,7 +160,6 @@ func TestVerifyOfAWindow(t *testing.T) {
 	require.Equal(t, Equal, r.verify(VerifyOptions{}).Streams[0].Agreement)
 }
 
-// A run and a Verify agree about the whole platform, including child tables, keyless tables and fan-outs.
 func TestSandboxVerify(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, func(schemas.Stream) bool { return true })
 	p.must(StatusComplete)
@@ -187,7 +184,7 @@ func TestSandboxVerify(t *testing.T) {
 	require.Equal(t, 0, p.verify(VerifyOptions{}).ExitCode())
 }
 
-// If the source cannot return some of its records, the table is not compared: it is neither equal nor different.
+// A table whose source cannot return some records is neither equal nor different.
 func TestVerifyOfAListWithGaps(t *testing.T) {
 	l := &list{records: records(0, 9), size: 3, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))

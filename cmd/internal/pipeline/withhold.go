@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// withheld holds the rows of a group that are written to one destination, and what is known about the withheld rows. A
-// row is withheld, that is, not written, if deltas have committed its record during the pass.
+// withheld holds the rows of a group that are written to one destination. A row is withheld if deltas have
+// committed its record during the pass.
 type withheld struct {
 	batches  []transform.TableBatch // rows to write
 	own      bool                   // batches are copies that must be released
@@ -26,8 +26,7 @@ func (h *withheld) release() {
 	*h = withheld{}
 }
 
-// withhold removes the rows of records that deltas have committed meanwhile, so that a page that was requested earlier
-// never overwrites the deltas' rows. // Invariant 8
+// withhold keeps a page that was requested earlier from overwriting the deltas' rows. // Invariant 8
 func (k *destinationRun) withhold(s schemas.Stream, batches []transform.TableBatch) error {
 	k.held.release()
 	k.held.batches = batches
@@ -62,7 +61,6 @@ func (k *destinationRun) withhold(s schemas.Stream, batches []transform.TableBat
 	return err
 }
 
-// add adds one withheld row.
 func (h *withheld) add(r *deltaRow, key, hash string, before bool) {
 	h.keys = append(h.keys, key)
 	if r.inPass || before {
@@ -75,7 +73,7 @@ func (h *withheld) add(r *deltaRow, key, hash string, before bool) {
 	}
 }
 
-// settleHeld updates the overlay for the withheld rows of a committed group.
+// settleHeld updates the overlay after the commit.
 func (k *destinationRun) settleHeld(u *streamLock) {
 	for _, key := range k.held.keys {
 		k.overlay.known[key].inPass = true
@@ -86,7 +84,6 @@ func (k *destinationRun) settleHeld(u *streamLock) {
 	k.held.release()
 }
 
-// give sets the batches to write.
 func (h *withheld) give(batches []transform.TableBatch) {
 	if h.own {
 		releaseBatches(h.batches)
@@ -100,7 +97,7 @@ func releaseBatches(all []transform.TableBatch) {
 	}
 }
 
-// without returns copies of the batches, but omits the rows for whose ordinal omit returns true, in child tables too.
+// without returns copies of the batches without the rows that omit names, in child tables too.
 func without(batches []transform.TableBatch, omit func(ordinal int64) bool) (out []transform.TableBatch, err error) {
 	for _, b := range batches {
 		cells, err := rowhash.Columns(b.Batch, []string{schemas.ColOrdinal})
@@ -130,7 +127,6 @@ func without(batches []transform.TableBatch, omit func(ordinal int64) bool) (out
 	return out, nil
 }
 
-// joined concatenates batches and releases them.
 func joined(schema *arrow.Schema, parts []arrow.RecordBatch) (arrow.RecordBatch, error) {
 	defer releaseAll(parts)
 	var rows int64

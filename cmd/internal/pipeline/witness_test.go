@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// last returns the witnesses of a stream's newest certificate.
 func (r *rig) last(stream string) witnesses {
 	r.t.Helper()
 	certs := r.certificates(stream)
@@ -23,7 +22,6 @@ func (r *rig) last(stream string) witnesses {
 	return w
 }
 
-// The report and the certificate of a pass that is not proven say what is missing for a proof.
 func TestVerdictsSayWhatIsMissing(t *testing.T) {
 	moving := func(pass int) []record { return records(0, 20+3*pass) }
 	for name, tt := range map[string]struct {
@@ -53,8 +51,7 @@ func TestVerdictsSayWhatIsMissing(t *testing.T) {
 	}
 }
 
-// A pass that the list's own total contradicts stores its records and deletes nothing. The cursor's position
-// does not change, and the run is partial.
+// A contradicted pass stores its records and deletes nothing. The cursor's position does not change.
 func TestContradictedPassKeepsTheCursor(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -89,8 +86,7 @@ func TestContradictedPassKeepsTheCursor(t *testing.T) {
 	require.NotEqual(t, before.at, at().at)
 }
 
-// An empty list without a total does not prove that the rows of a table are gone. The stream is held until a person
-// confirms that all rows are gone.
+// An empty list without a total does not prove that the rows of a table are gone.
 func TestEmptyListIsHeldUntilConfirmed(t *testing.T) {
 	l := &list{records: records(0, 300), size: 100, end: extract.End{Rule: extract.RuleEmptyPage}}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -109,8 +105,7 @@ func TestEmptyListIsHeldUntilConfirmed(t *testing.T) {
 	require.EqualValues(t, 300, r.must(StatusComplete).Streams[0].Counts.Deleted)
 }
 
-// A record that the server cannot return is stored as a reject without a record, in the commit of the rows
-// around it. Nothing is deleted, and a later run that gets the record is proven.
+// A record that the server cannot return is stored as a reject without a record. Nothing is deleted.
 func TestGapsAreReported(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -139,8 +134,7 @@ func TestGapsAreReported(t *testing.T) {
 	r.must(StatusComplete)
 }
 
-// If a server returns a web page instead of a list, the stream is unavailable, as with a disabled module. The report
-// contains the title of the web page.
+// The stream is unavailable, as with a disabled module. The report contains the title of the web page.
 func TestWebsiteIsUnavailable(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -160,8 +154,7 @@ func TestWebsiteIsUnavailable(t *testing.T) {
 	r.must(StatusComplete)
 }
 
-// A list can be compared with its twin, another endpoint that returns the same records. If the twin has a record that the
-// list lacks, the pass is unproven, whatever the total is, and nothing is deleted.
+// If the twin has a record that the list lacks, the pass is unproven, whatever the total is, and nothing is deleted.
 func TestTwinsWitness(t *testing.T) {
 	twin := &list{records: records(0, 26), size: 10, total: true}
 	l := &list{records: records(0, 26), size: 10, total: true}

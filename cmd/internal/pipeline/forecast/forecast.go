@@ -118,8 +118,8 @@ func (f *Forecast) add(s Stream) {
 	f.Streams = append(f.Streams, s)
 }
 
-// slow stretches the times to the duration of the last run. If f has fewer requests than that run, it takes
-// proportionally less time. If f has more, the further requests take the time that the rate limits allow.
+// slow stretches the times to the duration of the last run. Requests beyond those of the last run take the
+// time that the rate limits allow.
 func (f *Forecast) slow(last RunDuration) {
 	if last.Requests <= 0 || f.Seconds <= 0 {
 		return
@@ -138,7 +138,6 @@ func (f *Forecast) slow(last RunDuration) {
 	}
 }
 
-// cut marks the streams that a run would not finish before its deadline.
 func (f *Forecast) cut(deadline time.Duration) {
 	if deadline <= 0 {
 		return
@@ -151,7 +150,6 @@ func (f *Forecast) cut(deadline time.Duration) {
 	}
 }
 
-// forecast returns the expected cost of one stream, given the records of the streams before it.
 func (k Knowledge) forecast(s schemas.Stream, records map[string]int64) Stream {
 	one := Stream{Stream: s.Name, Basis: Guessed}
 	h, known := k.History[s.Name]
@@ -195,7 +193,6 @@ func (f *Forecast) Compare(requests int64, took time.Duration) *Outlook {
 	return o
 }
 
-// off returns the error of got relative to want.
 func off(got, want float64) float64 { return round3((got - want) / math.Max(want, 1e-3)) }
 
 func round3(x float64) float64 { return math.Round(x*1000) / 1000 }

@@ -37,16 +37,15 @@ const (
 	Every                  // all parents
 )
 
-// rule decides about the missing rows if its condition holds.
 type rule struct {
 	name string
 	when func(*Table) bool
 	then func(*Table) Decision
 }
 
-// rules are in order of precedence: the first one that applies decides. There are three ways to delete missing rows. The
-// last rule deletes all of them, because the pass is proven or a person has confirmed that its list is complete. The rule
-// "empty list" deletes all of them if a person confirms it. Other rules delete the rows whose records the source reports
+// rules are in order of precedence. There are three ways to delete missing rows. The last rule deletes all of
+// them, because the pass is proven or a person has confirmed that its list is complete. The rule "empty list"
+// deletes all of them if a person confirms it. Other rules delete the rows whose records the source reports
 // as gone, each at its own address. // Invariant 12
 var rules = []rule{
 	{"rows unknown", func(t *Table) bool { return !t.Swept }, (*Table).unknownRows},
@@ -95,14 +94,13 @@ func decide(t *Table, rules []rule) Decision {
 
 func repeat(*Table) Decision { return Decision{Action: Repeat} }
 
-// restOfList reports whether this process read only the rest of a pass that another process began. Records may
-// have moved to pages that were read earlier.
+// restOfList reports whether this process read only the rest of a pass that another process began. Records
+// may have moved to pages that were read earlier.
 func restOfList(t *Table) bool {
 	return t.Resumed && !t.Last && !t.OfParents() && !t.Partial && !t.OfWindows()
 }
 
-// betterVerdict reports whether to read the list again. One reason is that a better verdict is needed, and a second
-// reading may give it. The other is that only a second reading shows whether the list moved while it was read.
+// betterVerdict reports whether to read the list again. Only a second reading shows whether the list moved while it was read.
 func betterVerdict(t *Table) bool {
 	switch moved := t.Unwatched() && t.Inserted > 0 && !t.OfWindows(); {
 	case t.Last:
@@ -116,8 +114,7 @@ func betterVerdict(t *Table) bool {
 
 func (t *Table) doubt() string { return Reasons(t.Facts) + "; nothing was deleted" }
 
-// unknownRows makes the decision when the destination does not know which rows the pass contained. It repeats the pass or, after
-// the run's last pass, holds the stream.
+// unknownRows decides when the destination does not know which rows the pass contained.
 func (t *Table) unknownRows() Decision {
 	switch {
 	case !t.Last:
@@ -128,8 +125,7 @@ func (t *Table) unknownRows() Decision {
 	return Decision{Held: "it is unknown which rows the pass contained; nothing was deleted"}
 }
 
-// doubtful holds the stream even if the source reports all missing rows as gone, because the table may lack
-// other records.
+// doubtful holds the stream even if the source reports all missing rows as gone, because the table may lack other records.
 func (t *Table) doubtful() Decision {
 	if t.Missing == 0 {
 		return Decision{Held: t.doubt()}
@@ -156,8 +152,8 @@ func (t *Table) unwitnessed() Decision {
 	return Decision{Action: Repeat, Parents: Every}
 }
 
-// otherParents decides about missing rows that may belong to parents that were not requested. First each missing
-// record is requested. If the answers do not explain all missing rows, the pass is repeated with every parent.
+// otherParents decides about missing rows that may belong to parents that were not requested. If single
+// requests do not explain all of them, the pass is repeated with every parent.
 func (t *Table) otherParents() Decision {
 	d := t.hold(fmt.Sprintf("%d rows are missing, and not every parent was requested", t.Missing))
 	if d.Held != "" && !t.Last && t.Parent == Proven {
@@ -166,9 +162,8 @@ func (t *Table) otherParents() Decision {
 	return d
 }
 
-// emptyList decides about a list that was empty in two readings although the table has rows. Only a person can know
-// whether the records are gone or no longer visible. It deletes the rows if a person has confirmed that, and else holds
-// the stream.
+// emptyList decides about a list that was empty in two readings although the table has rows. Only a person
+// can know whether the records are gone or no longer visible.
 func (t *Table) emptyList() Decision {
 	if t.Confirm {
 		return Decision{Action: Remove}
@@ -176,8 +171,8 @@ func (t *Table) emptyList() Decision {
 	return Decision{Confirm: true, Held: fmt.Sprintf("the list is empty, and the table has %d rows; they were kept until --confirm-shrink", t.Missing)}
 }
 
-// hold keeps the missing rows, except those that the source reports as gone when they are requested one by one. If
-// many rows are missing, it requests none, because a person must decide about them in any case. // Invariant 12
+// hold keeps the missing rows, except those that the source reports as gone when they are requested one by
+// one. If many rows are missing, it requests none, because a person must decide in any case. // Invariant 12
 func (t *Table) hold(reason string) Decision {
 	switch {
 	case t.braked():

@@ -15,7 +15,6 @@ type Doubt struct {
 	reason  func(*Facts) string // the reason, as text for users
 }
 
-// applies reports whether the doubt holds, unless f disables it (see [Facts.Without]).
 func (d *Doubt) applies(f *Facts) bool { return d.Name != f.without && d.holds(f) }
 
 const (
@@ -23,8 +22,7 @@ const (
 	lasts   = true  // another reading would have the doubt too
 )
 
-// doubts lists all doubts. To add one, add a field to [Facts], a line here, and a property to the tests of this
-// package.
+// doubts lists all doubts. A new one needs a field in [Facts], a line here, and a property in the tests of this package.
 var doubts = []Doubt{
 	{"total changed", Contradicted, passing, totalChanged, func(f *Facts) string {
 		return fmt.Sprintf("the source states %d records on the first page and %d on the last, and %d distinct records arrived", int64(f.FirstTotal), int64(f.LastTotal), f.Listed())
@@ -99,7 +97,6 @@ var doubts = []Doubt{
 	{"cache", Consistent, lasts, func(f *Facts) bool { return f.Stale > 0 }, func(*Facts) string { return "some pages came from a cache" }},
 }
 
-// repeated describes the records that arrived twice.
 func (f *Facts) repeated() string {
 	var words []string
 	if f.Differing > 0 {
@@ -111,7 +108,6 @@ func (f *Facts) repeated() string {
 	return strings.Join(words, ", ")
 }
 
-// part describes which part of the list this pass did not read.
 func (f *Facts) part() string {
 	var words []string
 	if f.Partial {
@@ -133,16 +129,15 @@ func wereRejected(n int64) string {
 	return fmt.Sprintf("%d records were rejected", n)
 }
 
-// totalChanged reports whether the source states two different totals. At least one of them is wrong.
+// totalChanged reports whether the source states two different totals.
 func totalChanged(f *Facts) bool { return !f.FirstTotal.agrees(f.LastTotal) }
 
-// totalNotMet reports whether a pass that was not resumed found another number of records than the source states. Gaps
-// count as found.
+// totalNotMet leaves out resumed passes, and counts gaps as found.
 func totalNotMet(f *Facts) bool {
 	return f.stated() >= 0 && !f.Resumed && int64(f.stated()) != f.Listed()+f.Gaps
 }
 
-// stated returns the total of the last page, or of the first page if later pages do not repeat it.
+// stated returns the total of the first page if later pages do not repeat it.
 func (f *Facts) stated() Total {
 	if f.LastTotal < 0 {
 		return f.FirstTotal
@@ -150,21 +145,19 @@ func (f *Facts) stated() Total {
 	return f.LastTotal
 }
 
-// usualLength reports whether a single page may be the first of several. Its number of records is a usual page size,
-// and only probes say that no other page exists. A list that was once longer is not in doubt, unless only its first
-// page ever had records.
+// usualLength reports whether a single page may be the first of several: its number of records is a usual
+// page size, and only probes say that no other page exists. A list that was once longer is not in doubt,
+// unless only its first page ever had records.
 func usualLength(f *Facts) bool {
 	return f.Guessed && f.Rule == "one_page" && f.Round && f.LastTotal < 0 && (f.Cut() || f.Unshown)
 }
 
-// readingsDiffer reports whether two whole readings found different records, and the total does not show that this
-// reading is right.
+// readingsDiffer reports whether two whole readings found different records, and the total does not show that this reading is right.
 func readingsDiffer(f *Facts) bool {
 	return f.Second == OtherRecords && !f.settled() && !oneObject(f)
 }
 
-// openSignal returns the first unexplained signal that the total does not explain; "" for none. A list that returned as
-// many records as the total says has no more. But a signal with a number larger than that contradicts the total.
+// openSignal returns the first unexplained signal, else "". The total explains any signal that does not state a larger number.
 func (f *Facts) openSignal() string {
 	for _, s := range f.Unexplained {
 		if !f.settled() || beyond(s, f.Distinct) {

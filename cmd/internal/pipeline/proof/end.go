@@ -13,7 +13,6 @@ const (
 	Recently   Known = "recent"      // the remaining records have not changed since the time up to which earlier passes have read
 )
 
-// end describes one end rule of the extractor.
 type end struct {
 	known Known
 	words string

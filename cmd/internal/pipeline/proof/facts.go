@@ -1,9 +1,9 @@
-// Package proof computes the verdict of a pass over a stream, the reasons for the verdict, and what happens to
-// the rows that the pass did not contain. It is pure: facts go in, decisions come out. It makes no requests,
-// reads no clock and accesses no tables. Its functions may be called concurrently.
+// Package proof computes the verdict of a pass over a stream, the reasons for it, and what happens to the
+// rows that the pass did not contain. It is pure: facts go in, decisions come out. Its functions may be
+// called concurrently.
 //
-// A [Witness] raises the verdict to proven, and each [Doubt] that applies lowers it. To add an observation, add
-// one field to [Facts] and one Doubt.
+// A [Witness] raises the verdict to proven, and each [Doubt] that applies lowers it. To add an observation,
+// add one field to [Facts] and one Doubt.
 package proof
 
 // Facts are the observations of one finished pass. The comment of each field begins with who observes it. The
@@ -108,10 +108,8 @@ func (f *Facts) totalMet() bool {
 		(!f.Keyless || f.Pages <= 1)
 }
 
-// settled reports whether a whole pass met the source's total.
 func (f *Facts) settled() bool { return f.whole() && f.totalMet() }
 
-// agrees reports whether two totals are equal, or at least one is not stated.
 func (t Total) agrees(o Total) bool { return t < 0 || o < 0 || t == o }
 
 // OfParents reports whether the pass requested one parent after the other. It is then as complete as the list of
@@ -145,8 +143,7 @@ func (f *Facts) Cut() bool {
 	return (f.Round || f.steady()) && f.LastTotal < 0 && f.Longest <= f.Listed()
 }
 
-// steady reports whether a list in one answer keeps its length while its records change, like a list that shows
-// a fixed number of records.
+// steady reports whether a list in one answer keeps its length while its records change, as if it showed a fixed number of records.
 func (f *Facts) steady() bool { return f.Steady && f.Rule == "one_page" && !f.Keyless }
 
 // Unwatched reports whether a move of the list during the reading would go unnoticed: its pages are requested by

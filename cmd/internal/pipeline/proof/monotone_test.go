@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// values are representative values of one observation. Each function sets one of them in a table.
 type values []func(*Table)
 
 func none(*Table) {}
@@ -83,7 +82,6 @@ var worsen = map[string]func(*Table){
 	"not confirmed":               func(t *Table) { t.Confirm = false },
 }
 
-// unread removes a second reading that agreed.
 func (t *Table) unread() {
 	if t.Second == SameRecords {
 		t.Second = ""
@@ -93,15 +91,12 @@ func (t *Table) unread() {
 	}
 }
 
-// spareOne skips one parent that may have a missing row.
 func (t *Table) spareOne() {
 	if t.OfParents() {
 		t.Skipped, t.Elsewhere = max(1, t.Skipped), 1
 	}
 }
 
-// enumerate calls visit with every combination of the observations, or with every 17th in short mode. It returns the
-// number of calls.
 func enumerate(visit func(Table)) (n int) {
 	every := 1
 	if testing.Short() {
@@ -125,11 +120,9 @@ func enumerate(visit func(Table)) (n int) {
 	return n
 }
 
-// deletes reports whether d marks rows as deleted.
 func (d Decision) deletes() bool { return d.Action == Remove || d.Action == RemoveConfirmed }
 
-// A doubt never improves a verdict, and never causes the deletion of rows that are kept without the doubt.
-// Invariant 12
+// A doubt never improves a verdict, and never causes a deletion. // Invariant 12
 func TestDoubtsOnlyTakeAway(t *testing.T) {
 	wrong := map[string]int{}
 	n := enumerate(func(x Table) {

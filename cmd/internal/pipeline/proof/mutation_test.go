@@ -7,14 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// verdictProperty must hold for the verdict on any facts. It states the purpose of a rule independently of its
-// code.
+// verdictProperty states the purpose of a rule independently of its code.
 type verdictProperty struct {
 	name  string
 	holds func(f *Facts, v Verdict) bool
 }
 
-// clean reports whether no doubt applies.
 func clean(f *Facts) bool { return len(Doubts(*f)) == 0 }
 
 var verdictProperties = []verdictProperty{
@@ -88,13 +86,11 @@ var verdictProperties = []verdictProperty{
 	{"a page that came twice the same proves", func(f *Facts, v Verdict) bool { return !f.Reread || !clean(f) || v == Proven }},
 }
 
-// decisionProperty must hold for the decision about the missing rows of any table.
 type decisionProperty struct {
 	name  string
 	holds func(t *Table, v Verdict, d Decision) bool
 }
 
-// twice reports whether a second reading missed the same rows.
 func (t *Table) twice() bool {
 	return t.Second == SameRecords || t.SureBefore && t.MissedBefore == t.Missed
 }
@@ -148,8 +144,7 @@ var decisionProperties = []decisionProperty{
 	}},
 }
 
-// withDoubts calls visit with every combination of the observations, first unchanged and then with each single doubt
-// added, until visit returns false.
+// withDoubts combines the observations, first unchanged and then with each single doubt added, until visit returns false.
 func withDoubts(visit func(*Table) bool) {
 	done := false
 	enumerate(func(t Table) {
@@ -167,7 +162,6 @@ func withDoubts(visit func(*Table) bool) {
 	})
 }
 
-// broken returns the name of the first property that does not hold for some facts with these rules; "" if all hold.
 func broken(witnesses []Witness, doubts []Doubt, rules []rule) (name string) {
 	verdicts := verdictProperties
 	if rules != nil {
@@ -196,13 +190,12 @@ func broken(witnesses []Witness, doubts []Doubt, rules []rule) (name string) {
 	return name
 }
 
-// Every property holds for all facts. // Invariant 12
+// // Invariant 12
 func TestProperties(t *testing.T) {
 	require.Empty(t, broken(witnesses, doubts, nil))
 	require.Empty(t, broken(witnesses, doubts, rules))
 }
 
-// Each witness, doubt and rule is needed, because without it some property does not hold.
 func TestEveryRuleIsNeeded(t *testing.T) {
 	for i, w := range witnesses {
 		require.NotEmpty(t, broken(slices.Delete(slices.Clone(witnesses), i, i+1), doubts, nil), "witness %q", w.Name)

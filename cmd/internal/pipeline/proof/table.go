@@ -33,17 +33,17 @@ type Table struct {
 	verdict Verdict // this package: the verdict on Facts
 }
 
-// A pass that would delete more rows than both limits needs a person's confirmation.
+// A pass that would delete more rows than both limits allow needs a person's confirmation.
 const (
 	BrakeRows  = 100
 	BrakeShare = 10 // percent of the table
 )
 
-// A table of at least this many rows may lose half of them only if a person confirms it.
+// brakeHalf is the number of rows from which a table may lose half of them only if a person confirms it.
 const brakeHalf = 10
 
-// braked reports whether so many rows are missing that a person must confirm their deletion. Without a key, a changed
-// row appears as one missing and one new row, so the net loss counts.
+// braked reports whether a person must confirm the deletion. Without a key, a changed row appears as one
+// missing and one new row, so the net loss counts.
 func (t *Table) braked() bool {
 	if t.Distinct == 0 && (t.Skipped == 0 || t.Missing >= t.Alive) {
 		return true
@@ -55,13 +55,13 @@ func (t *Table) braked() bool {
 	return loss > BrakeRows && loss*100 > rows*BrakeShare || rows >= brakeHalf && loss*2 >= rows
 }
 
-// witnessed reports whether a fact besides the pass itself confirms that the missing rows are gone. One wrong answer
-// can make a list short. For a list of one page, a total that the source states is enough, and so is the same answer
-// to a second request. For several pages, a total is not enough: a deletion on a page that was already read shifts a
-// record to that page, and a creation at the same time restores the total. For several pages, and for several parents,
-// the previous reading must have missed the same number of rows. A source that refuses the page after a full one shows
-// the same rows in each reading, complete or not, so a second reading confirms nothing. If each parent has one record,
-// the parent's endpoint is the witness.
+// witnessed reports whether a fact besides the pass itself confirms that the missing rows are gone. One wrong
+// answer can make a list short. For a list of one page, a total that the source states is enough, and so is
+// the same answer to a second request. For several pages, a total is not enough: a deletion on a page that
+// was already read shifts a record to that page, and a creation at the same time restores the total. For
+// several pages, and for several parents, the previous reading must have missed the same number of rows. A
+// source that refuses the page after a full one shows the same rows in each reading, so a second reading
+// confirms nothing.
 func (t *Table) witnessed() bool {
 	switch {
 	case t.accounted():
@@ -77,15 +77,14 @@ func (t *Table) witnessed() bool {
 }
 
 // ofOneLength reports whether the only doubt is that the list keeps its length while its records change. A
-// person may know that the list is complete all the same.
+// person may know that such a list is complete.
 func (t *Table) ofOneLength() bool {
 	f := t.Facts
 	f.Steady = false
 	return t.Steady && Judge(f) == Proven
 }
 
-// accounted reports whether each requested parent returned its one record, or its endpoint reported that there
-// is none.
+// accounted reports whether each requested parent returned its one record, or its endpoint reported that there is none.
 func (t *Table) accounted() bool {
 	return t.OfParents() && t.OnePerItem && t.Distinct >= int64(t.Parents-t.Gone)
 }

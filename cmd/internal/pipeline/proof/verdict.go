@@ -13,7 +13,6 @@ const (
 	Contradicted Verdict = "contradicted" // the source's own total contradicts the pass
 )
 
-// rank orders the verdicts: a larger one is worse.
 func (v Verdict) rank() int {
 	switch v {
 	case Proven:
@@ -69,7 +68,6 @@ func Reasons(f Facts) string {
 	}
 }
 
-// against returns the reasons of the doubts that lower the verdict to v.
 func (f *Facts) against(v Verdict) []string {
 	var words []string
 	for _, d := range doubts {

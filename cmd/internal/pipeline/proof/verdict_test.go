@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pass returns a whole pass of n records on two pages whose list states no total.
+// pass returns a whole pass of n records on two pages without a total.
 func pass(n int64, change ...func(*Facts)) Facts {
 	f := Facts{Rule: "no_next", Pages: 2, FirstTotal: None, LastTotal: None, Distinct: n}
 	for _, c := range change {
@@ -122,7 +122,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// End returns how the end of a list is known.
 func TestEnd(t *testing.T) {
 	for rule, want := range map[string]Known{
 		"total": Stated, "last_page": Stated, "no_next": Stated, "empty_page": WalkedPast, "repeat": WalkedPast,

@@ -9,10 +9,9 @@ type Witness struct {
 	reason func(*Facts) string
 }
 
-// applies reports whether the witness holds, unless f disables it (see [Facts.Without]).
 func (w *Witness) applies(f *Facts) bool { return w.Name != f.without && w.holds(f) }
 
-// witnesses lists all witnesses. One is enough if no [Doubt] applies. Reports name the first one that holds.
+// witnesses are enough one by one if no [Doubt] applies. Reports name the first one that holds.
 var witnesses = []Witness{
 	{"object", oneObject, func(*Facts) string { return "the stream is one object, not a list" }},
 	{"parents", everyParent, func(f *Facts) string {
@@ -31,22 +30,19 @@ var witnesses = []Witness{
 	}},
 }
 
-// oneObject reports whether the answer was one object, and that is expected of the stream.
+// oneObject reports whether the answer was one object, as expected of the stream.
 func oneObject(f *Facts) bool { return f.object() && f.ObjectKind }
 
-// everyParent reports whether the list of parents is proven and each parent returned its records. If every parent is
-// gone, the whole module is probably gone, and that proves nothing. A parent may only be skipped if it has one record
-// of the stream. A list of several records below a skipped parent may have changed.
+// everyParent reports whether the list of parents is proven and each parent returned its records. If every
+// parent is gone, the whole module is probably gone, and that proves nothing. A list of several records below
+// a skipped parent may have changed.
 func everyParent(f *Facts) bool {
 	return f.OfParents() && f.Parent == Proven && f.ShortLists == 0 &&
 		(f.Gone < f.Parents || f.Parents == 0) && (f.Skipped == 0 || f.OnePerItem)
 }
 
-// readTwice reports whether two whole readings found the same records.
 func readTwice(f *Facts) bool { return f.Second == SameRecords && !f.OfParents() }
 
-// statedTotal reports whether the number of records equals the total that the source states.
 func statedTotal(f *Facts) bool { return f.totalMet() && !f.OfParents() && !f.object() }
 
-// sentTwice reports whether the source returned its only page twice with the same records.
 func sentTwice(f *Facts) bool { return f.Reread && !f.OfParents() }

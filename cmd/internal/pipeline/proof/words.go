@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// lacks returns what a consistent pass lacks for a proof.
 func (f *Facts) lacks() []string {
 	var words []string
 	switch {
@@ -54,7 +53,6 @@ func (f *Facts) shortLists(of string) []string {
 	return []string{fmt.Sprintf("the lists of %d %s may have been cut", f.ShortLists, of)}
 }
 
-// compared describes how often the list was read, and how the readings compare.
 func (f *Facts) compared() string {
 	switch {
 	case f.Second == "" && f.Reread:

@@ -10,11 +10,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// lanes is the number of parts of a digest. Two readings that differ in a few records differ in as many lanes,
-// unless two of the records share a lane.
+// lanes is the number of parts of a digest. Two readings that differ in a few records differ in as many
+// lanes, unless two of the records share a lane.
 const lanes = 256
 
-// Digest is a fingerprint of the rows of a pass by their keys (by their hashes if the table has no key), in any
+// Digest is a fingerprint of a pass's rows by their keys (by their hashes if the table has no key), in any
 // order. Two passes with equal digests read the same rows equally often.
 type Digest struct {
 	Rows uint64
@@ -23,7 +23,7 @@ type Digest struct {
 	lane [lanes]lane
 }
 
-// lane is one part of a digest, to which a share of the rows is added.
+// lane is the part of a digest to which a share of the rows is added.
 type lane struct {
 	rows int64
 	sum  uint64
@@ -64,8 +64,8 @@ func (h *Hasher) Minus(here, there *Digest) (d Difference) {
 // Hasher makes digests that can be compared with each other.
 type Hasher struct {
 	Seed   maphash.Seed
-	hashes []uint64 // hashes of the rows of the current batch
-	keys   []int64  // their keys, if the key is one integer
+	hashes []uint64
+	keys   []int64 // their keys, if the key is one integer
 }
 
 // Add adds the rows of one batch of the stream's root table to d.

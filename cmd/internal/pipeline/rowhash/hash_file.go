@@ -26,8 +26,7 @@ type File struct {
 	buf    []byte
 }
 
-// entered is a table in a hash file. The columns of key identify its rows; without a key, equal rows are
-// counted.
+// entered is a table in a hash file. Without a key, equal rows are counted.
 type entered struct {
 	name string
 	Key  []string
@@ -90,8 +89,7 @@ func (b *File) Enter(t schemas.Table, rows arrow.RecordBatch) error {
 	return nil
 }
 
-// keyOf returns the columns that identify a row of t in different readings. A child row of a record without a
-// key is identified by the hash of the record and the index of the row.
+// keyOf identifies a child row of a record without a key by the hash of the record and the index of the row.
 func (b *File) keyOf(t schemas.Table) []string {
 	if len(b.Tables) > 0 && len(b.Tables[0].Key) == 1 && b.Tables[0].Key[0] == schemas.ColHash {
 		return []string{schemas.ColHash, schemas.ColIndex}
@@ -157,13 +155,11 @@ func (b *File) KeyAt(at int64) (string, error) {
 	return r.text()
 }
 
-// counted is a reader that counts the bytes read.
 type counted struct {
 	r *bufio.Reader
 	n int64
 }
 
-// ReadByte implements [io.ByteReader].
 func (c *counted) ReadByte() (byte, error) {
 	b, err := c.r.ReadByte()
 	if err == nil {
