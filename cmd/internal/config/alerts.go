@@ -23,7 +23,6 @@ func AlertKinds() []string {
 	return []string{"failed", "late", "held", "drift", "signature", "contradicted", "access", "grant"}
 }
 
-// alerts reads the block `alerts` that applies to the whole file.
 func (r *reader) alerts(n ast.Node) Alerts {
 	a := Alerts{At: posOf(n), On: AlertKinds()}
 	f := r.alertFields(&a, "alerts")
@@ -32,8 +31,7 @@ func (r *reader) alerts(n ast.Node) Alerts {
 	return a
 }
 
-// pipelineAlerts reads the block `alerts` of a pipeline. Missing keys default to those of the file's
-// own block.
+// pipelineAlerts takes missing keys from the file's own block.
 func (r *reader) pipelineAlerts(n ast.Node, what string, general Alerts) *Alerts {
 	a := general
 	a.At = posOf(n)
@@ -73,7 +71,6 @@ func (r *reader) kinds(n ast.Node, what string) []string {
 	return all
 }
 
-// digestWindow reads a duration of up to a day.
 func (r *reader) digestWindow(n ast.Node, what string) time.Duration {
 	s, ok := r.text(n, what)
 	if !ok {

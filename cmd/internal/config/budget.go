@@ -8,7 +8,6 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// percentage reads a share of a limit, such as 20%.
 func (r *reader) percentage(n ast.Node, what string) float64 {
 	s, ok := r.text(n, what)
 	if !ok {
@@ -23,8 +22,7 @@ func (r *reader) percentage(n ast.Node, what string) float64 {
 	return float64(v) / 100
 }
 
-// The bounds of max_wait. If a server wants a longer wait than a day, the request is still sent again
-// after a day.
+// If a server wants a longer wait than mostMaxWait, the request is still sent again after that.
 const (
 	leastMaxWait = time.Second
 	mostMaxWait  = 24 * time.Hour

@@ -91,15 +91,14 @@ func (c *Config) SignIns(source string, vault *state.Vault) ([]SignIn, error) {
 	return all, nil
 }
 
-// account is an identity by which the server counts and authorizes requests.
 type account struct {
 	identity   wire.Secret // the same for two credentials that the server would count together
 	credential wire.Credential
 	governor   *wire.Governor
 }
 
-// accounts has one account for each identity. Two clients that sign in as the same user would
-// invalidate each other's tokens. // Invariant 4
+// accounts has one account for each identity. Two clients that sign in as the same user would invalidate each
+// other's tokens. // Invariant 4
 type accounts struct {
 	c          *Config
 	source     Source
@@ -107,9 +106,7 @@ type accounts struct {
 	byIdentity map[wire.Secret]*account
 }
 
-// accountOf returns the account of a credential, and creates it if its identity is new. A new account
-// gets the rate limit of the surface at, if at is not nil. Without a credential, the address
-// identifies the account.
+// accountOf identifies the account by the address if there is no credential.
 func (as *accounts) accountOf(a Auth, at *Surface, base string) (*account, error) {
 	cred, word, err := as.credential(a, at)
 	if err != nil {
@@ -128,8 +125,7 @@ func (as *accounts) accountOf(a Auth, at *Surface, base string) (*account, error
 	return as.byIdentity[word], nil
 }
 
-// credential returns the credential for requests, and its identity. Credentials that the server would
-// count together have equal identities.
+// credential returns equal identities for credentials that the server would count together.
 func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secret, error) {
 	switch {
 	case a.APIKey != "":
@@ -146,8 +142,7 @@ func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secre
 	return wire.None(), "", nil
 }
 
-// oauth returns the OAuth credential of a surface. The two surfaces of a source never share one, because
-// their servers or scopes differ.
+// oauth never shares a credential between the surfaces of a source, because their servers or scopes differ.
 func (as *accounts) oauth(o *OAuth, at *Surface) (wire.Credential, wire.Secret, error) {
 	surface, server := schemas.SurfaceV2, cmp.Or(o.TokenURL, o.Issuer)
 	words := []string{as.source.Name, server, o.ClientID}
@@ -167,7 +162,6 @@ func (as *accounts) oauth(o *OAuth, at *Surface) (wire.Credential, wire.Secret, 
 	return cred, wire.Secret(strings.Join(append([]string{"oauth", server, o.ClientID}, words[3:]...), " ")), nil
 }
 
-// originOf returns scheme and host of a surface; "" for nil.
 func originOf(at *Surface) string {
 	if at == nil {
 		return ""
@@ -179,7 +173,6 @@ func originOf(at *Surface) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// digest returns a hash of words for use in a file name.
 func digest(words ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
 	return hex.EncodeToString(sum[:8])
@@ -200,8 +193,6 @@ func (c *Config) withParents(streams []Stream) []Stream {
 	return all
 }
 
-// details returns the detail streams that show whether one record of a list exists. A run requests them
-// for rows that are missing in the list.
 func (c *Config) details(lists []Stream) []Stream {
 	var all []Stream
 	for _, s := range c.Streams {
@@ -232,12 +223,9 @@ func (s Stream) NeedsClient() bool { return s.Origin != "" || s.Credential.set()
 
 func (a Auth) set() bool { return a.APIKey != "" || a.Token != "" || a.Login != nil || a.OAuth != nil }
 
-// needsSignIn reports whether the credential requires a sign-in, so that its tokens are stored.
 func (a Auth) needsSignIn() bool { return a.Login != nil || a.OAuth != nil }
 
-// client returns the client of a stream that needs its own. If the stream's origin is that of a
-// surface, the client uses the surface's headers, and the surface's credential unless the stream has
-// one. Otherwise it uses only the headers and the credential of the stream. // Invariant 10
+// client sends a surface's headers and credential only to the surface's own origin. // Invariant 10
 func (s Source) client(st Stream, shared *accounts) (Client, error) {
 	o := wire.Options{Name: s.Name + " " + st.Name, BaseURL: st.Origin, Allow: []wire.Route{{Method: st.Method, Path: st.Path}}}
 	surface := s.Surface(st.Surface)
@@ -266,7 +254,6 @@ func (s Source) client(st Stream, shared *accounts) (Client, error) {
 	return Client{st.Name, a.identity, o}, nil
 }
 
-// surfaceAt returns the surface with this origin; nil if there is none.
 func (s Source) surfaceAt(origin string) *Surface {
 	for _, f := range []*Surface{s.V2, s.App} {
 		if f != nil && (f.BaseURL == origin || strings.HasPrefix(f.BaseURL, origin+"/")) {

@@ -16,7 +16,6 @@ type Collector struct {
 	Token wire.Secret // sent as a bearer token; "" for none
 }
 
-// collector reads a URL, or a block with a URL and a token.
 func (r *reader) collector(n ast.Node, what string) *Collector {
 	c := &Collector{At: posOf(n)}
 	if _, block := r.resolve(n).(ast.MapNode); !block {
@@ -36,8 +35,7 @@ func (r *reader) collector(n ast.Node, what string) *Collector {
 	return c
 }
 
-// collectorURL reads a URL to which no credential of a source is sent, so http is allowed, for example
-// within a private network.
+// collectorURL allows http, for example within a private network, because no credential of a source is sent to the URL.
 func (r *reader) collectorURL(n ast.Node, what string) string {
 	s, ok := r.text(n, what)
 	if !ok {

@@ -20,8 +20,6 @@ type ColumnMask struct {
 
 var typeWords = []string{"bool", "int64", "float64", "decimal(p,s)", "date", "timestamp", "text", "json"}
 
-// columns reads a stream's settings of columns, by their paths: a type, a mask, or a mapping of type,
-// description, rename and mask.
 func (r *reader) columns(s *Stream, n ast.Node, what string) {
 	s.Types = maps.Clone(s.Types)
 	if s.Types == nil {
@@ -60,7 +58,6 @@ func (r *reader) columnType(s *Stream, path string, v scalar, what string) {
 	s.Types[path] = v.value
 }
 
-// column reads the mapping of one column.
 func (r *reader) column(s *Stream, e entry, what string) {
 	var m schemas.Mask
 	typed := Pos{}
@@ -96,7 +93,6 @@ func (r *reader) column(s *Stream, e entry, what string) {
 	}
 }
 
-// rename reads a column name, which every database must store unchanged.
 func (r *reader) rename(s *Stream, path string, n ast.Node, what string) {
 	v, ok := r.text(n, what)
 	if !ok {
@@ -119,7 +115,6 @@ func (r *reader) rename(s *Stream, path string, n ast.Node, what string) {
 	s.Rules.Rename = all
 }
 
-// selects reads the columns to load.
 func (r *reader) selects(n ast.Node, what string) []string {
 	var all []string
 	for _, v := range r.texts(n, what) {
@@ -138,7 +133,6 @@ func (r *reader) selects(n ast.Node, what string) []string {
 	return all
 }
 
-// filter reads the conditions that records must meet.
 func (r *reader) filter(n ast.Node, what string) []schemas.Condition {
 	nodes := []ast.Node{n}
 	if _, list := r.resolve(n).(*ast.SequenceNode); list {
@@ -153,7 +147,6 @@ func (r *reader) filter(n ast.Node, what string) []schemas.Condition {
 	return all
 }
 
-// condition reads {column: …} and one of in, not_in, min, max and null.
 func (r *reader) condition(n ast.Node, what string) (c schemas.Condition, ok bool) {
 	limit := func(to **string, key string) func(ast.Node) {
 		return func(n ast.Node) {
@@ -191,7 +184,6 @@ func (r *reader) condition(n ast.Node, what string) (c schemas.Condition, ok boo
 	return c, true
 }
 
-// operand reads a value to compare with: 1_000 is the number 1000.
 func (r *reader) operand(n ast.Node, what string) (string, bool) {
 	s, ok := r.scalar(n, what)
 	switch r.resolve(n).(type) {
@@ -201,7 +193,6 @@ func (r *reader) operand(n ast.Node, what string) (string, bool) {
 	return s.value, ok
 }
 
-// operands reads a list of values, which may be empty texts.
 func (r *reader) operands(n ast.Node, what string) []string {
 	all := []string{}
 	for _, v := range r.list(n, what) {

@@ -7,17 +7,15 @@ import (
 	"time"
 )
 
-// rereadEvery limits how often a command runs again after servers refuse its output. It does not
-// depend on how many sources use the command.
+// rereadEvery limits how often a command runs again after servers refuse its output.
 const rereadEvery = 30 * time.Second
 
-// failingTime limits the total time of failing commands while the configuration is read. After that, no
-// further command runs. Each of thousands of sources may have its own command, and a locked secret
-// manager lets each of them time out. // Invariant 15
+// failingTime limits the total time of failing commands. Each of thousands of sources may have its own
+// command, and a locked secret manager lets each of them time out. // Invariant 15
 const failingTime = time.Minute
 
-// commands runs the commands of ${cmd:…}. Each runs once while the configuration is read, because a
-// template may name the same command for thousands of sources. It is safe for concurrent use.
+// commands runs each ${cmd:…} once, because a template may name the same command for thousands of sources. It
+// is safe for concurrent use.
 type commands struct {
 	run func(argv []string) (string, error)
 
@@ -26,7 +24,6 @@ type commands struct {
 	failed time.Duration      // total time of commands that failed in once
 }
 
-// output is the output of a command, or its error.
 type output struct {
 	mu    sync.Mutex // locked while the command runs
 	text  string
@@ -35,7 +32,6 @@ type output struct {
 	again time.Time // time of the last run by again
 }
 
-// once returns the output of a command, which it runs at most once.
 func (c *commands) once(argv []string) (string, error) {
 	o := c.of(argv)
 	o.mu.Lock()
@@ -55,7 +51,6 @@ func (c *commands) once(argv []string) (string, error) {
 	return o.text, o.err
 }
 
-// failing adds to the total time of failed commands, and returns it.
 func (c *commands) failing(more time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,8 +58,6 @@ func (c *commands) failing(more time.Duration) time.Duration {
 	return c.failed
 }
 
-// again runs a command again and returns its output. If again ran the command within the last
-// [rereadEvery], it returns that output.
 func (c *commands) again(argv []string) (string, error) {
 	o := c.of(argv)
 	o.mu.Lock()

@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCommandsRunOnce checks that a command that several sources name runs once while the
-// configuration is read. When servers refuse its output, it runs once more for all of them.
+// When servers refuse a command's output, it runs once more for all sources.
 func TestCommandsRunOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const text = `version: 1
@@ -59,8 +58,7 @@ pipelines: {all: {from: "*", to: lake}}
 	})
 }
 
-// TestCommandsThatHang checks that only the first few of a thousand hanging commands are run. Commands
-// that succeed may take any time.
+// Only the first few of a thousand hanging commands are run. Commands that succeed may take any time.
 func TestCommandsThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const text = `version: 1
@@ -98,8 +96,7 @@ pipelines: {all: {from: "*", to: lake}}
 	})
 }
 
-// TestCommandsAreForCredentials checks that only credentials, headers, destinations and the state may
-// name a command. In any other text a command is a fault with its position, and is not run.
+// Only credentials, headers, destinations and the state may name a command.
 func TestCommandsAreForCredentials(t *testing.T) {
 	const text = `version: 1
 sources: {main: {app: {base_url: "https://api.example.com", headers: {X-Key: "%s"}, auth: {token: "%s"}}}}

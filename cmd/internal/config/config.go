@@ -102,8 +102,7 @@ func Parse(data []byte, in Input) (*Config, error) {
 	return c, nil
 }
 
-// root reads the keys of the file. Whatever their order in the file, it reads destinations before
-// sources, sources before streams, and streams before pipelines, so that references can be checked.
+// root reads destinations, then sources, streams and pipelines, whatever their order in the file, so that references can be checked.
 func (r *reader) root(c *Config, root ast.Node) {
 	later := map[string]ast.Node{}
 	keep := func(key string) func(ast.Node) { return func(n ast.Node) { later[key] = n } }
@@ -173,7 +172,6 @@ func find[T any](all []T, is func(T) bool) (T, bool) {
 	return none, false
 }
 
-// namedEntries reads a mapping whose keys are names chosen by the user.
 func namedEntries[T any](r *reader, n ast.Node, what string, read func(entry) T) []T {
 	es, ok := r.entries(n, what)
 	if ok && len(es) == 0 {

@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// input returns a small catalogue and an environment.
 func input() Input {
 	env := map[string]string{
 		"PENSTOCK_V2_URL":          "https://api.example.com",
@@ -66,7 +65,6 @@ func catalogue() []schemas.Stream {
 	}
 }
 
-// minimal is a configuration to which tests add faults.
 const minimal = `version: 1
 sources:
   main:
@@ -328,7 +326,7 @@ func TestParseFaults(t *testing.T) {
 	}
 }
 
-// TestParseWindowsLines checks that a file with Windows line ends has its faults at the same positions.
+// The faults of a file with Windows line ends must have the same positions.
 func TestParseWindowsLines(t *testing.T) {
 	text := strings.Replace(contract, "mode: merge ", "mode: melt ", 1)
 	_, unix := Parse([]byte(text), input())

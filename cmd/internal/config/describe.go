@@ -54,7 +54,6 @@ type jsonSchema struct {
 	Pattern     string                 `json:"pattern,omitempty"`
 }
 
-// describer builds the schema.
 type describer struct {
 	config *Config
 	words  map[string]string // the descriptions of keys.yaml, by the last keys of a place
@@ -75,10 +74,8 @@ func newDescriber() (*describer, error) {
 	return d, yaml.Unmarshal(keyWords, &d.words)
 }
 
-// probes has a value of each kind.
 var probes = []string{"{}", "[]", "probe", "~"}
 
-// describe returns the schema of the values that are allowed at a place: one kind or several.
 func (d *describer) describe(p place) (*jsonSchema, error) {
 	out := &jsonSchema{}
 	in := Input{
@@ -109,7 +106,7 @@ func (d *describer) describe(p place) (*jsonSchema, error) {
 	return out, nil
 }
 
-// wordsFor returns the description for the longest suffix of a place that has one.
+// wordsFor uses the longest suffix of a place that has a description.
 func (d *describer) wordsFor(p place) string {
 	for i := range p {
 		end := p[i:].String()
@@ -121,7 +118,6 @@ func (d *describer) wordsFor(p place) string {
 	return ""
 }
 
-// kinds returns the schemas of the values that are allowed according to a sighting.
 func (d *describer) kinds(p place, s sighting) ([]*jsonSchema, error) {
 	switch {
 	case s.mapping:
@@ -162,7 +158,6 @@ func (d *describer) mapping(p place, s sighting) (*jsonSchema, error) {
 	return m, d.properties(m, p, s.keys)
 }
 
-// properties adds the schemas of the keys of a mapping.
 func (d *describer) properties(m *jsonSchema, p place, keys []string) error {
 	for _, key := range keys {
 		of, err := d.describe(append(slices.Clone(p), key))
@@ -177,12 +172,10 @@ func (d *describer) properties(m *jsonSchema, p place, keys []string) error {
 	return nil
 }
 
-// reference returns the schema of a value that contains ${…} or the {field} of a row. Only the reader
-// can check such a value.
+// reference stands for ${…} and the {field} of a row, which only the reader can check.
 func reference() *jsonSchema { return &jsonSchema{Type: "string", Pattern: `\{`} }
 
-// enum returns the words as YAML values. It adds the boolean for true and false, because YAML reads
-// these words so.
+// enum adds the booleans for true and false, because YAML reads these words so.
 func enum(words []string) []any {
 	var all []any
 	for _, w := range words {

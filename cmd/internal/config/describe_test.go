@@ -24,7 +24,6 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the JSON Schema")
 
-// shippedSchema is the file that SchemaURL refers to.
 const shippedSchema = "../../penstock/pipelines.schema.json"
 
 func TestShippedSchemaIsFresh(t *testing.T) {
@@ -48,7 +47,6 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 	require.ElementsMatch(t, slices.Collect(maps.Keys(d.words)), slices.Collect(maps.Keys(d.used)), "lines of keys.yaml")
 }
 
-// validator returns a function that validates a configuration against the JSON Schema, as an editor does.
 func validator(t *testing.T) func(text []byte) error {
 	t.Helper()
 	text, err := Describe()
@@ -73,7 +71,6 @@ func validator(t *testing.T) func(text []byte) error {
 	}
 }
 
-// parserFor returns a function that parses a configuration, with all references resolved.
 func parserFor(t *testing.T) func(text []byte) error {
 	t.Helper()
 	catalogue, err := schemas.Load()
@@ -94,9 +91,7 @@ func parserFor(t *testing.T) func(text []byte) error {
 	}
 }
 
-// TestValidConfigurations validates every configuration in this repository, its README and its scripts
-// against the schema. Configurations that the reader accepts must be valid; those with an unknown key
-// must not be.
+// Configurations that the reader accepts must be valid; those with an unknown key must not be.
 func TestValidConfigurations(t *testing.T) {
 	t.Parallel()
 	valid, parse := validator(t), parserFor(t)
@@ -147,8 +142,7 @@ func everyConfiguration(t *testing.T) map[string][]byte {
 	return all
 }
 
-// TestSchemaMatchesReader adds an unknown key to every mapping of the schema: both the schema and the
-// reader must refuse it. The reader must know every key that the schema has.
+// The schema and the reader must both refuse an unknown key, in every mapping. The reader must know every key that the schema has.
 func TestSchemaMatchesReader(t *testing.T) {
 	t.Parallel()
 	valid, parse := validator(t), parserFor(t)
@@ -193,7 +187,6 @@ func TestSchemaMatchesReader(t *testing.T) {
 	require.Greater(t, places, 30)
 }
 
-// schemaOf returns the schema in additionalProperties; nil if there is none.
 func schemaOf(t *testing.T, v any) *jsonSchema {
 	t.Helper()
 	if _, ok := v.(map[string]any); !ok {
@@ -206,8 +199,7 @@ func schemaOf(t *testing.T, v any) *jsonSchema {
 	return s
 }
 
-// TestListedSourcesAreValid validates a list of sources and its template. In a template, fields of a
-// row are allowed in place of words; unknown keys are not allowed.
+// In a template, fields of a row are allowed in place of words; unknown keys are not.
 func TestListedSourcesAreValid(t *testing.T) {
 	t.Parallel()
 	valid := validator(t)

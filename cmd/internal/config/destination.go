@@ -60,7 +60,6 @@ func (r *reader) destinations(n ast.Node) []Destination {
 	})
 }
 
-// fileMode reads an octal file mode, which must let the owner read and write.
 func (r *reader) fileMode(n ast.Node, what string) fs.FileMode {
 	s, ok := r.text(n, what)
 	if !ok {
@@ -74,8 +73,7 @@ func (r *reader) fileMode(n ast.Node, what string) fs.FileMode {
 	return fs.FileMode(mode)
 }
 
-// destinationURL reads scheme:rest. The caller supplies the known schemes, so that a new destination
-// needs no change here.
+// destinationURL takes the known schemes from the caller, so that a new destination needs no change here.
 func (r *reader) destinationURL(d *Destination, n ast.Node, what string) {
 	s, ok := r.text(n, what)
 	if !ok {
@@ -98,7 +96,6 @@ func (r *reader) destinationURL(d *Destination, n ast.Node, what string) {
 	}
 }
 
-// shownURL removes the parts of a URL that may be secret.
 func shownURL(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {

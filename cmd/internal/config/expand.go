@@ -4,9 +4,8 @@ import (
 	"strings"
 )
 
-// expand replaces ${NAME} and ${env:NAME} by environment variables, ${file:PATH} by the content of a
-// file, and ${cmd:PROGRAM ARGUMENTS} by the output of a program, without trailing line breaks. `$${` is
-// a literal `${`. Inserted text is not expanded again.
+// expand replaces ${NAME}, ${env:NAME}, ${file:PATH} and ${cmd:PROGRAM ARGUMENTS}. `$${` is a literal `${`.
+// Inserted text is not expanded again.
 func (r *reader) expand(raw string, at Pos) (string, bool) {
 	var b strings.Builder
 	ok := true
@@ -33,8 +32,7 @@ func (r *reader) expand(raw string, at Pos) (string, bool) {
 	}
 }
 
-// reference resolves one ${…}. An empty value is a fault, because an empty credential would fail later
-// with a less clear message.
+// reference reports an empty value, because an empty credential would fail later with a less clear message.
 func (r *reader) reference(name string, at Pos) (string, bool) {
 	if path, file := strings.CutPrefix(name, "file:"); file {
 		v, err := r.Read(strings.TrimSpace(path))
@@ -76,8 +74,8 @@ func isEnvName(s string) bool {
 	return s != ""
 }
 
-// printed returns the output of a command. Commands are allowed only in credentials, destinations and
-// the state. Verbs that read no source run only the commands of destinations and of the state.
+// printed runs commands only for credentials, destinations and the state. Verbs that read no source run only
+// those of destinations and of the state.
 func (r *reader) printed(command string, at Pos) (string, bool) {
 	argv, ok := words(command)
 	switch {
@@ -105,8 +103,7 @@ func (r *reader) printed(command string, at Pos) (string, bool) {
 // unread is the value of a credential whose command is not run because the verb does not need it.
 const unread = "not read"
 
-// words splits a command at spaces and tabs. Quotes group an argument with spaces. Unlike in a shell,
-// nothing else has a special meaning.
+// words treats quotes as grouping. Unlike in a shell, nothing else has a special meaning.
 func words(command string) (all []string, ok bool) {
 	var word strings.Builder
 	begun, quote := false, rune(0)

@@ -51,8 +51,6 @@ func (fs Faults) Unwrap() []error {
 	return errs
 }
 
-// sorted returns the faults in the order of the file, without duplicates, and at most maxFaults of
-// them.
 func (fs Faults) sorted() Faults {
 	slices.SortStableFunc(fs, func(a, b Fault) int {
 		if a.Line != b.Line {
@@ -67,8 +65,7 @@ func (fs Faults) sorted() Faults {
 	return fs
 }
 
-// posOf returns the position of n. For a block mapping, this is the position of its first key, because
-// the mapping's own token is the first colon.
+// posOf returns the position of a block mapping's first key, because the mapping's own token is the first colon.
 func posOf(n ast.Node) Pos {
 	switch m := n.(type) {
 	case *ast.MappingNode:
@@ -85,8 +82,6 @@ func posOf(n ast.Node) Pos {
 	return Pos{Line: p.Line, Col: p.Column}
 }
 
-// didYouMean returns `; did you mean "x"?` for the word in known that is nearest to a misspelled word; "" if
-// none is near.
 func didYouMean(word string, known []string) string {
 	best, least := "", max(1, len(word)/3)+1
 	for _, k := range known {
@@ -100,8 +95,7 @@ func didYouMean(word string, known []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// distance returns the number of letters to insert, delete, replace or swap with a neighbor to turn a
-// into b, ignoring case.
+// distance counts letters to insert, delete, replace or swap with a neighbor, ignoring case.
 func distance(a, b string) int {
 	s, t := []rune(strings.ToLower(a)), []rune(strings.ToLower(b))
 	before, last, row := make([]int, len(t)+1), make([]int, len(t)+1), make([]int, len(t)+1)

@@ -11,11 +11,10 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// secretName matches the names of headers that usually contain a secret.
 var secretName = regexp.MustCompile(`(?i)key|token|secret|auth|session|passw|sign`)
 
-// headers reads headers by their names. A value is a secret if it comes from the environment, a file or
-// a command, or if its header's name suggests a secret. // Invariant 5
+// headers treats a value as a secret if it comes from the environment, a file or a command, or if its
+// header's name suggests a secret. // Invariant 5
 func (r *reader) headers(n ast.Node, what string) map[string]wire.Secret {
 	es, ok := r.entries(n, what)
 	if !ok {
@@ -46,7 +45,6 @@ func (r *reader) headers(n ast.Node, what string) map[string]wire.Secret {
 	return all
 }
 
-// authHeader reads the name of the header for a credential.
 func (r *reader) authHeader(n ast.Node, what string) *scalar {
 	s, ok := r.text(n, what)
 	if !ok {
@@ -59,7 +57,6 @@ func (r *reader) authHeader(n ast.Node, what string) *scalar {
 	return &s
 }
 
-// authScheme reads the word before a credential, which may be empty.
 func (r *reader) authScheme(n ast.Node, what string) *scalar {
 	s, ok := r.scalar(n, what)
 	if !ok {
@@ -72,8 +69,7 @@ func (r *reader) authScheme(n ast.Node, what string) *scalar {
 	return &s
 }
 
-// placeAuth sets how a credential is sent. The defaults are Bearer in Authorization, and no scheme in
-// another header.
+// placeAuth defaults to Bearer in Authorization, and to no scheme in another header.
 func (r *reader) placeAuth(a *Auth, header, scheme *scalar, what string) {
 	if header == nil && scheme == nil {
 		return
@@ -94,15 +90,12 @@ func (r *reader) placeAuth(a *Auth, header, scheme *scalar, what string) {
 	}
 }
 
-// checkHeaders reports a header that is already used for the credential.
 func (r *reader) checkHeaders(n ast.Node, what string, headers map[string]wire.Secret, a Auth) {
 	if _, both := headers[a.Header]; both {
 		r.fault(posOf(n), "%s: header %s is already used for the credential", what, a.Header)
 	}
 }
 
-// joinHeaders merges the headers of a surface and a stream, without the header of the stream's
-// credential.
 func joinHeaders(surface, stream map[string]wire.Secret, credential string) map[string]wire.Secret {
 	all := maps.Clone(surface)
 	if all == nil {

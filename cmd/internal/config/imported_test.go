@@ -8,8 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// TestImported checks that an imported description overrides the catalogue, and that the user's
-// settings override it, in whatever order the entry has them.
+// An imported description overrides the catalogue, and the user's settings override it, in any order of the entry's keys.
 func TestImported(t *testing.T) {
 	c := parsed(t, `
 version: 1

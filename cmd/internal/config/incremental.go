@@ -8,7 +8,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// incremental reads how to request only changed records: the word auto, or a mapping with details.
 func (r *reader) incremental(n ast.Node, what string) schemas.Incremental {
 	var i schemas.Incremental
 	if _, block := r.resolve(n).(ast.MapNode); !block {
@@ -39,7 +38,6 @@ func (r *reader) incremental(n ast.Node, what string) schemas.Incremental {
 	return i
 }
 
-// duration reads a positive duration: 90s, 15m, 24h or 7d.
 func (r *reader) duration(n ast.Node, what string) time.Duration {
 	s, ok := r.text(n, what)
 	if !ok {

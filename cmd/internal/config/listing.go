@@ -45,7 +45,7 @@ var ErrUnread = errors.New("the list of sources is not read")
 // DefaultListingTimeout is the default time limit of a query or a command.
 const DefaultListingTimeout = 30 * time.Second
 
-// mostSources is the maximum of listed sources. // Invariant 15
+// mostSources is a limit of one listing. // Invariant 15
 const mostSources = 100_000
 
 func (r *reader) sources(n ast.Node, c *Config) []Source {
@@ -98,7 +98,6 @@ func (r *reader) source(e entry) Source {
 	return s
 }
 
-// listing reads where sources are listed.
 func (r *reader) listing(n ast.Node, c *Config) *Listing {
 	const what = "sources from"
 	l := &Listing{At: posOf(n), Name: "name", Timeout: DefaultListingTimeout}
@@ -141,7 +140,6 @@ func (r *reader) listing(n ast.Node, c *Config) *Listing {
 	return l
 }
 
-// listingTimeout reads the time limit of a query or a command.
 func (r *reader) listingTimeout(n ast.Node, what string) time.Duration {
 	s, ok := r.text(n, what)
 	if !ok {
@@ -154,7 +152,6 @@ func (r *reader) listingTimeout(n ast.Node, what string) time.Duration {
 	return d
 }
 
-// listingOf reads the database for a query.
 func (r *reader) listingOf(l *Listing, n ast.Node, what string, c *Config) {
 	s, ok := r.text(n, what)
 	switch {
@@ -170,8 +167,7 @@ func (r *reader) listingOf(l *Listing, n ast.Node, what string, c *Config) {
 	}
 }
 
-// listed makes the sources of a listing. The faults of a source are stored in the source, so that they
-// do not affect other sources.
+// listed stores the faults of a source in the source, so that they do not affect other sources.
 func (r *reader) listed(l *Listing, template ast.Node, before []Source) []Source {
 	if r.Rows == nil {
 		return nil // the caller cannot read listings
@@ -218,7 +214,6 @@ func (r *reader) rowFault(row Row, format string, args ...any) {
 	}
 }
 
-// fromRow makes one source from the template.
 func (r *reader) fromRow(l *Listing, row Row, template ast.Node) Source {
 	for _, field := range l.Secret {
 		if v := row.Fields[field]; v != "" {
@@ -237,14 +232,11 @@ func (r *reader) fromRow(l *Listing, row Row, template ast.Node) Source {
 	return s
 }
 
-// templateWord matches the special parts of a template's text: an escape, a reference, or a field of
-// the row.
 var templateWord = regexp.MustCompile(`\$\$\{|\$\{(?:[^{}]|\{name\})*\}|\{[^{}]*\}`)
 
-// fill replaces {field} in a template's text by the field of the current row. Inside a reference, such
-// as ${KEY_{name}} or ${file:keys/{name}}, it replaces only {name}, because names have no special
-// characters. References in values of a row are not expanded. Without a row, only the references of
-// the text are expanded.
+// fill replaces {field} by the field of the current row. Inside a reference, such as ${KEY_{name}}, it
+// replaces only {name}, because names have no special characters. References in values of a row are not
+// expanded.
 func (r *reader) fill(raw string, at Pos) (string, bool) {
 	if r.row == nil {
 		return r.expand(raw, at)
@@ -274,7 +266,6 @@ func (r *reader) fill(raw string, at Pos) (string, bool) {
 	return b.String(), all
 }
 
-// field returns a field of the current row.
 func (r *reader) field(name string, at Pos) (string, bool) {
 	if name == "name" {
 		return r.rowName, true

@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTemplateExpandsNoRow fills rows into a template whose values look like references, by themselves or combined with
-// adjacent text. Only references in the template itself are expanded.
+// Values of a row may look like references, by themselves or combined with adjacent text.
 func TestTemplateExpandsNoRow(t *testing.T) {
 	in := input()
 	in.Env = func(name string) (string, bool) { return "env-" + name, true }

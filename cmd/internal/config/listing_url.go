@@ -9,24 +9,22 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Credentials are sent to the address that is made from a template and a row. The row may come from
-// someone who must not choose the host, such as a customer who filled in a form. So the template names
-// the host, and a field fills in at most one label of it. // Invariant 10
+// Credentials are sent to the address that is made from a template and a row. The row may come from someone
+// who must not choose the host, such as a customer who filled in a form. So the template names the host, and
+// a field fills in at most one label of it. // Invariant 10
 var (
 	label  = regexp.MustCompile(`^[A-Za-z0-9_-]{0,63}$`)
 	labels = regexp.MustCompile(`^[A-Za-z0-9_.-]{0,253}$`) // allowed if `hosts:` limits the result
 )
 
-// urlText reads a text that is a URL.
 func (r *reader) urlText(n ast.Node, what string) (scalar, bool) {
 	r.urlName = what
 	defer func() { r.urlName = "" }()
 	return r.text(n, what)
 }
 
-// fitsURL reports whether the value of a field may be inserted into a URL. The parameter before is the
-// text of the URL in front of the field, and after is the template's text behind it. The faults that
-// fitsURL adds do not contain the value, which may be secret. // Invariant 5
+// fitsURL reports whether the value of a field may be inserted into a URL, between before and after. Its
+// faults do not contain the value, which may be secret. // Invariant 5
 func (r *reader) fitsURL(field, value, before, after string) bool {
 	_, rest, hasScheme := strings.Cut(before, "://")
 	hosts := r.rowOf.Hosts != nil
@@ -52,20 +50,17 @@ func (r *reader) fitsURL(field, value, before, after string) bool {
 		"`hosts:` under from allows several parts, a path needs a / before the field", field)
 }
 
-// dotted reports whether a path has a . or .. segment.
 func dotted(path string) bool {
 	plain, err := url.PathUnescape(path)
 	return err != nil || slices.ContainsFunc(strings.Split(plain, "/"), func(part string) bool { return part == "." || part == ".." })
 }
 
-// unfit adds a fault for the current row, and returns false.
 func (r *reader) unfit(format string, args ...any) bool {
 	r.rowFault(*r.row, "source %s: %s: "+format, append([]any{r.rowName, r.urlName}, args...)...)
 	return false
 }
 
-// hostFits reports whether the host of the URL made from a template and a row is allowed. URLs in the
-// file itself are always allowed.
+// hostFits allows every host of a URL in the file itself.
 func (r *reader) hostFits(u *url.URL, what string) bool {
 	if r.row == nil {
 		return true
@@ -82,8 +77,7 @@ func (r *reader) hostFits(u *url.URL, what string) bool {
 	return true
 }
 
-// hostMatches reports whether a pattern matches the host. *.example.com matches every host below
-// example.com.
+// hostMatches lets *.example.com match every host below example.com.
 func hostMatches(pattern, host string) bool {
 	if below, ok := strings.CutPrefix(pattern, "*"); ok {
 		return len(host) > len(below) && strings.HasSuffix(host, below)
@@ -93,7 +87,6 @@ func hostMatches(pattern, host string) bool {
 
 var hostPattern = regexp.MustCompile(`^(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*$`)
 
-// listingHosts reads the allowed hosts for the sources of a list.
 func (r *reader) listingHosts(n ast.Node, what string) []string {
 	hosts := []string{}
 	for _, s := range r.texts(n, what) {

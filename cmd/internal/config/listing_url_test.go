@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// listedAt returns the source made from a template of base_url and one row.
 func listedAt(t testing.TB, template, hosts string, row map[string]string) Source {
 	t.Helper()
 	in := input()
@@ -28,8 +27,7 @@ func listedAt(t testing.TB, template, hosts string, row map[string]string) Sourc
 	return conf.Sources[0]
 }
 
-// TestRowsChooseNoHost checks what a row may insert into the URL of a template: one label of the host,
-// and no other host. // Invariant 10
+// A row may insert one label of the host, and no other host. // Invariant 10
 func TestRowsChooseNoHost(t *testing.T) {
 	const label = "https://{ws}.example.com"
 	for _, c := range []struct{ template, hosts, ws, want, fault string }{
@@ -117,8 +115,7 @@ var fuzzTemplates = []struct {
 	{"{a}{b}.example.com", regexp.MustCompile(`^$`), ""},
 }
 
-// FuzzListTemplate inserts two fields into templates. The resulting URL must lead to the template's
-// host, according to two URL parsers.
+// Two URL parsers must agree that the URL leads to the template's host.
 func FuzzListTemplate(f *testing.F) {
 	for _, s := range [][2]string{
 		{"acme", "eu"}, {"evil.test/", ""}, {"me:pw@evil.test/", "x"}, {`evil.test\`, "@evil.test"}, {"https", "a"}, {"https://evil.test/?", "//evil.test"},

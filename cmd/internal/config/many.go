@@ -10,11 +10,10 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// ofSource is the placeholder in a destination for the name of a source that has its own place there.
+// ofSource is a placeholder in a destination, for a source that has its own place there.
 const ofSource = "{source}"
 
-// readsFrom reads the sources of a pipeline: names, or patterns as for streams. If several patterns
-// match a source, the last one decides.
+// readsFrom lets the last pattern that matches a source decide.
 func (r *reader) readsFrom(p *Pipeline, n ast.Node, what string, c *Config) {
 	var patterns []Ref
 	known := sourceNames(c)
@@ -41,8 +40,7 @@ func (r *reader) readsFrom(p *Pipeline, n ast.Node, what string, c *Config) {
 	}
 }
 
-// chosenSources returns the names that patterns select, in the order of names. If all patterns are
-// exclusions, they exclude from all names.
+// chosenSources treats a list of only exclusions as exclusions from all names.
 func chosenSources(names []string, patterns []Ref) []Ref {
 	if !slices.ContainsFunc(patterns, func(r Ref) bool { return !strings.HasPrefix(r.Text, "!") }) && patterns != nil {
 		patterns = append([]Ref{{At: patterns[0].At, Text: "*"}}, patterns...)
@@ -132,8 +130,7 @@ func (c *Config) SourcesOf(d Destination) (names []string) {
 	return names
 }
 
-// checkCase reports sources that a file system or a database with case-insensitive names could not
-// distinguish. // Invariant 17
+// checkCase reports sources that a file system or database with case-insensitive names could not distinguish. // Invariant 17
 func (r *reader) checkCase(sources []Source) {
 	seen := map[string]string{}
 	for _, s := range sources {
@@ -145,8 +142,7 @@ func (r *reader) checkCase(sources []Source) {
 	}
 }
 
-// checkPlaces reports destinations in which the name of a source's schema would be too long, or in which
-// the published copies of several sources would have the same name.
+// checkPlaces reports schema names that are too long, and published copies of several sources that would have the same name.
 func (r *reader) checkPlaces(c *Config) {
 	for _, p := range c.Pipelines {
 		for _, to := range p.To {
@@ -163,7 +159,6 @@ func (r *reader) checkPlaces(c *Config) {
 	}
 }
 
-// overlap reports whether two pipelines can write to the same place of a destination.
 func (c *Config) overlap(d Destination, p, q Pipeline) bool {
 	if !d.PerSource() && !c.Shared(d) {
 		return true

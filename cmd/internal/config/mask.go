@@ -25,12 +25,11 @@ func (m Mask) rule() schemas.MaskRule {
 	return schemas.MaskRule{Column: m.Column, Exact: !strings.Contains(m.Stream+m.Column, "*"), Mask: m.Mask}
 }
 
-// shortestKey is the least length of a key in bytes.
+// shortestKey is in bytes.
 const shortestKey = 16
 
-// masks reads entries of two forms: `stream.column: mask`, where both names may contain *, and
-// `stream: personal`. An entry without * applies to one column of one stream. Other entries also apply
-// to columns within objects and lists.
+// masks reads `stream.column: mask`, where both names may contain *, and `stream: personal`. An entry without
+// * applies to one column of one stream. Other entries also apply to columns within objects and lists.
 func (r *reader) masks(n ast.Node, what string, all []Stream) []Mask {
 	var masks []Mask
 	es, _ := r.entries(n, what)
@@ -60,8 +59,7 @@ func (r *reader) masks(n ast.Node, what string, all []Stream) []Mask {
 	return masks
 }
 
-// mask reads an action, or a mapping of an action and its parameters. The parameter also has further
-// allowed words, for the error message.
+// mask lists the words in also only in its error message.
 func (r *reader) mask(n ast.Node, what string, also ...string) schemas.Mask {
 	var m schemas.Mask
 	if _, block := r.resolve(n).(ast.MapNode); !block {
@@ -75,7 +73,6 @@ func (r *reader) mask(n ast.Node, what string, also ...string) schemas.Mask {
 	return m
 }
 
-// maskFields returns the keys of a mask with parameters.
 func (r *reader) maskFields(m *schemas.Mask, what string) fields {
 	word := func(to *string, key string) func(ast.Node) {
 		return func(n ast.Node) {
@@ -102,8 +99,7 @@ func (r *reader) checkMask(m schemas.Mask, at Pos, what string) {
 	}
 }
 
-// maskKey reads a mask key, which is a secret. Spaces are kept, because every masked value depends on
-// the exact key. // Invariant 5
+// maskKey keeps spaces, because every masked value depends on the exact key. // Invariant 5
 func (r *reader) maskKey(n ast.Node, what string) wire.Secret {
 	r.asSecret = true
 	s, ok := r.text(n, what)
@@ -121,9 +117,8 @@ func (r *reader) maskKey(n ast.Node, what string) wire.Secret {
 	return key
 }
 
-// masksFor returns the masks of a stream in a pipeline, in ascending priority: presets, patterns of
-// columns, the preset for credentials, columns named for several streams, columns named for one
-// stream, and the stream's own masks.
+// masksFor returns the masks in ascending priority: presets, patterns of columns, the preset for credentials,
+// columns named for several streams, columns named for one stream, and the stream's own masks.
 func (c *Config) masksFor(p Pipeline, s Stream) []schemas.MaskRule {
 	var sets, patterns, names, exact []schemas.MaskRule
 	for _, m := range p.Mask {
@@ -173,7 +168,6 @@ func MasksKeyed(streams []Stream) bool {
 	})
 }
 
-// blame returns the setting that masks or drops a key column.
 func (c *Config) blame(p Pipeline, s Stream, key string) (Pos, string) {
 	unfit := func(rules ...schemas.MaskRule) bool {
 		alone := s.Stream
@@ -208,7 +202,6 @@ func verb(m schemas.Mask) string {
 	return "mask (" + m.Action + ")"
 }
 
-// boolean reads true or false.
 func (r *reader) boolean(n ast.Node, what string) bool {
 	v, _ := strconv.ParseBool(r.choice(n, what, "true", "false"))
 	return v

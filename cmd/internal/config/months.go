@@ -8,7 +8,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// months reads which parameters select one month of a list, or none.
 func (r *reader) months(n ast.Node, what string) schemas.Months {
 	var m schemas.Months
 	if _, block := r.resolve(n).(ast.MapNode); !block {
@@ -41,7 +40,6 @@ func (r *reader) months(n ast.Node, what string) schemas.Months {
 	return m
 }
 
-// checkMonths checks that a stream can be read by months.
 func (r *reader) checkMonths(s Stream) {
 	switch {
 	case !s.Months.Set():

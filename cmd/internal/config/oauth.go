@@ -73,7 +73,6 @@ func (r *reader) oauth(n ast.Node, what string) *OAuth {
 	return o
 }
 
-// ownParams are the parameters of the authorization page that penstock sets.
 var ownParams = []string{"client_id", "response_type", "redirect_uri", "scope", "state", "code_challenge", "code_challenge_method"}
 
 func (r *reader) authorizeParams(n ast.Node, what string) map[string]string {
@@ -106,7 +105,6 @@ func (r *reader) redirectURI(n ast.Node, what string) string {
 	return s.value
 }
 
-// refreshGrace reads how long a server still accepts a used refresh token.
 func (r *reader) refreshGrace(n ast.Node, what string) time.Duration {
 	if s, ok := r.scalar(n, what); ok && s.value == "always" {
 		return wire.GraceAlways
@@ -131,7 +129,7 @@ func (r *reader) address(n ast.Node, what string) string {
 	return u.String()
 }
 
-// scopes reads a list of scopes. Scopes that allow changes are rejected. // Invariant 9
+// scopes rejects scopes that allow changes. // Invariant 9
 func (r *reader) scopes(n ast.Node, what string) []string {
 	var all []string
 	for _, s := range r.texts(n, what) {
@@ -175,8 +173,7 @@ func (c *Config) Scopes(source string, surface schemas.Surface) []string {
 	return slices.Compact(all)
 }
 
-// scope returns the scope for reading a stream. For a stream that is not in the catalogue, it guesses
-// the scope from the module.
+// scope guesses from the module if the stream is not in the catalogue.
 func (s Stream) scope() string {
 	if s.Scope != "" {
 		return s.Scope

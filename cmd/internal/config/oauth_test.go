@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// granting returns a configuration whose surface v2 has this oauth block.
 func granting(oauth string) string {
 	return `version: 1
 sources:
@@ -79,7 +78,6 @@ func TestOAuthFaults(t *testing.T) {
 	}
 }
 
-// TestScopesAreTheLeast checks that a grant requests only the scopes that the pipelines need.
 func TestScopesAreTheLeast(t *testing.T) {
 	cat, err := schemas.Load()
 	require.NoError(t, err)
@@ -109,8 +107,7 @@ func TestScopesAreTheLeast(t *testing.T) {
 	require.Nil(t, parsed(t, both).Scopes("main", schemas.SurfaceV2))
 }
 
-// TestClientsShareLogin checks that all clients of one user share a credential. Two credentials would
-// invalidate each other's tokens.
+// Two credentials of one user would invalidate each other's tokens.
 func TestClientsShareLogin(t *testing.T) {
 	vault := state.NewVault(t.TempDir(), nil)
 	c := parsed(t, granting(oauthBlock)+`streams: {my.extra: {path: "https://app.example.com/api/extra"}}`)
@@ -145,7 +142,6 @@ func TestStateBlock(t *testing.T) {
 	require.ErrorContains(t, err, `state tokens "keychain" is unknown`)
 }
 
-// TestOAuthOnBothSurfaces checks that both surfaces may have their own grant with their own scopes.
 func TestOAuthOnBothSurfaces(t *testing.T) {
 	text := `version: 1
 sources:

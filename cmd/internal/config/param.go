@@ -9,9 +9,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// params reads the parameters of a stream's requests: a mapping of names to constants or to {in, from,
-// value}, or the catalogue's list of {name, in, from, value}. Other parameters of the stream are
-// unchanged.
+// params reads a mapping of names to constants or to {in, from, value}, or the catalogue's list of {name, in,
+// from, value}. Other parameters of the stream are unchanged.
 func (r *reader) params(n ast.Node, s *Stream, what string) []schemas.Param {
 	what += " params"
 	all := slices.Clone(s.Params)
@@ -50,7 +49,6 @@ func (r *reader) params(n ast.Node, s *Stream, what string) []schemas.Param {
 	return all
 }
 
-// param reads one parameter; a scalar is a constant.
 func (r *reader) param(n ast.Node, p schemas.Param, what string) (schemas.Param, bool) {
 	if _, block := r.resolve(n).(ast.MapNode); !block {
 		v, ok := r.text(n, what+" "+p.Name)
@@ -83,8 +81,6 @@ func (r *reader) param(n ast.Node, p schemas.Param, what string) (schemas.Param,
 	return p, ok && p.Name != ""
 }
 
-// defaultIn returns where a parameter without `in` goes. If the path has a placeholder for the
-// parameter, it goes into the path. Otherwise it goes into the body of a POST or the query of a GET.
 func defaultIn(name string, s *Stream) string {
 	switch {
 	case strings.Contains(s.Path, "{"+name+"}"):
@@ -95,7 +91,6 @@ func defaultIn(name string, s *Stream) string {
 	return "query"
 }
 
-// body reads the constant members of a request's body.
 func (r *reader) body(n ast.Node, what string) []schemas.Param {
 	if n == nil {
 		return nil
@@ -130,8 +125,7 @@ func (r *reader) checkStreams(all []Stream, at map[string]int) {
 	}
 }
 
-// checkRoute rejects endpoints that the catalogue classes as writes, under any name and with any
-// parameters. // Invariant 9
+// checkRoute rejects endpoints that the catalogue classes as writes, under any name and with any parameters. // Invariant 9
 func (r *reader) checkRoute(s Stream) {
 	for _, c := range r.Catalogue {
 		if !c.Class.Readable() && strings.EqualFold(c.Method, s.Method) && sameRoute(c.Path, s.Path) {
@@ -146,7 +140,6 @@ func (r *reader) checkRoute(s Stream) {
 	}
 }
 
-// sameRoute reports whether two path templates can match the same path.
 func sameRoute(a, b string) bool {
 	as, bs := strings.Split(strings.Trim(a, "/"), "/"), strings.Split(strings.Trim(b, "/"), "/")
 	if len(as) != len(bs) {
@@ -160,8 +153,7 @@ func sameRoute(a, b string) bool {
 	return true
 }
 
-// checkParent reports a parent that is unknown or part of a cycle. It also reports parameters from a
-// parent for a stream without a parent.
+// checkParent reports a parent that is unknown or part of a cycle.
 func (r *reader) checkParent(s Stream, all []Stream, at map[string]int) {
 	if s.Parent == "" {
 		if slices.ContainsFunc(s.Params, func(p schemas.Param) bool { return p.From != "" }) {

@@ -83,7 +83,6 @@ func destinationNames(c *Config) []string {
 	return ns
 }
 
-// refs reads names, and reports those that are not in known.
 func (r *reader) refs(n ast.Node, what, kind string, known []string) []Ref {
 	var all []Ref
 	for _, s := range r.texts(n, what) {
@@ -102,8 +101,7 @@ func (r *reader) refs(n ast.Node, what, kind string, known []string) []Ref {
 	return all
 }
 
-// patterns reads the streams of a pipeline. A pattern without matches is a fault, because it is
-// probably misspelled or the stream no longer exists.
+// patterns reports a pattern without matches, because it is probably misspelled or the stream no longer exists.
 func (r *reader) patterns(n ast.Node, what string, all []Stream) []Ref {
 	refs := []Ref{}
 	for _, s := range r.texts(n, what) {
@@ -150,8 +148,7 @@ func (r *reader) collisions(c *Config) {
 	}
 }
 
-// collides reports tables that p and an earlier pipeline would both write to the same place in the
-// destination to. The parameter tables has the table names of all pipelines up to p.
+// collides takes the table names of all pipelines up to p.
 func (r *reader) collides(c *Config, tables []map[string]bool, p Pipeline, to Ref) {
 	d, _ := c.Destination(to.Text)
 	mine := tables[len(tables)-1]
@@ -177,7 +174,6 @@ func (r *reader) collides(c *Config, tables []map[string]bool, p Pipeline, to Re
 	}
 }
 
-// joinFew joins up to three of the names.
 func joinFew(all []string) string {
 	if len(all) <= 3 {
 		return strings.Join(all, ", ")

@@ -25,8 +25,7 @@ const (
 	maxFaults = 100     // faults that are reported
 )
 
-// reader walks a parsed file and collects its faults. It does not stop at a fault, but continues as far
-// as it can.
+// reader walks a parsed file and collects its faults. It continues after a fault as far as it can.
 type reader struct {
 	Input
 	anchors  map[string]ast.Node
@@ -48,22 +47,19 @@ type reader struct {
 	maxColumns, maxTables int // defaults for streams that set none; 0: the built-in default
 }
 
-// entry is one key of a mapping with its value.
 type entry struct {
 	key   string
 	at    Pos
 	value ast.Node
 }
 
-// fields has the allowed keys of a mapping, with the functions that read their values.
 type fields map[string]func(ast.Node)
 
 func (r *reader) fault(p Pos, format string, args ...any) {
 	r.faults = append(r.faults, Fault{File: r.File, Pos: p, Message: fmt.Sprintf(format, args...)})
 }
 
-// document parses data and returns its root. If data is not a YAML document, it reports a fault and
-// returns nil.
+// document reports a fault and returns nil if data is not a YAML document.
 func (r *reader) document(data []byte) ast.Node {
 	if len(data) > maxBytes {
 		r.fault(Pos{}, "larger than %d bytes, the maximum for a configuration", maxBytes)
@@ -96,8 +92,7 @@ func (r *reader) document(data []byte) ast.Node {
 	return f.Docs[0].Body
 }
 
-// tooDeep returns the position where brackets, or entries on one line, are nested deeper than maxDepth.
-// The parser is recursive, so such a file could exhaust its stack.
+// tooDeep protects the parser, which is recursive, so that a nested file could exhaust its stack.
 func tooDeep(tokens token.Tokens) (Pos, bool) {
 	open, inline, line := 0, 0, 0
 	for _, t := range tokens {
@@ -139,10 +134,8 @@ func firstLine(s string) string {
 	return s
 }
 
-// anchorer collects the anchors of a document.
 type anchorer map[string]ast.Node
 
-// Visit records anchors.
 func (a anchorer) Visit(n ast.Node) ast.Visitor {
 	if an, ok := n.(*ast.AnchorNode); ok && an.Name != nil {
 		a[an.Name.String()] = an.Value
@@ -150,8 +143,7 @@ func (a anchorer) Visit(n ast.Node) ast.Visitor {
 	return a
 }
 
-// resolve strips anchors and tags and follows aliases. It counts visits, so that nested aliases cannot
-// exhaust memory.
+// resolve counts visits, so that nested aliases cannot exhaust memory.
 func (r *reader) resolve(n ast.Node) ast.Node {
 	for range maxDepth {
 		if r.visited++; r.visited > maxNodes {
@@ -180,8 +172,7 @@ func (r *reader) resolve(n ast.Node) ast.Node {
 	return nil
 }
 
-// entries returns a mapping's entries in the file's order; those merged with `<<` come last. Duplicate
-// keys are faults.
+// entries returns a mapping's entries in the file's order; those merged with `<<` come last.
 func (r *reader) entries(n ast.Node, what string) ([]entry, bool) {
 	m, ok := r.resolve(n).(ast.MapNode)
 	if !ok {
@@ -213,7 +204,7 @@ func (r *reader) entries(n ast.Node, what string) ([]entry, bool) {
 	return own, true
 }
 
-// merged returns the entries that `<<` adds, from one mapping or from a list of mappings.
+// merged returns the entries that `<<` adds.
 func (r *reader) merged(n ast.Node, what string) []entry {
 	parts := []ast.Node{n}
 	if s, ok := r.resolve(n).(*ast.SequenceNode); ok {
@@ -235,9 +226,7 @@ func keyText(k ast.MapKeyNode) string {
 	return k.GetToken().Value
 }
 
-// mapping reads each value of the mapping n with the function of its key in f, and reports unknown
-// keys as faults. It reports whether all keys were known; only then should the caller report missing
-// keys.
+// mapping reports whether all keys were known; only then should the caller report missing keys.
 func (r *reader) mapping(n ast.Node, what string, f fields) bool {
 	es, ok := r.entries(n, what)
 	if !ok {
@@ -262,8 +251,6 @@ func (r *reader) mapping(n ast.Node, what string, f fields) bool {
 	return complete
 }
 
-// suggestion suggests the known word that is nearest to word, or lists the known words if none is
-// near.
 func suggestion(word string, known []string) string {
 	if s := didYouMean(word, known); s != "" {
 		return s
@@ -281,7 +268,6 @@ func oneOf(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
-// list returns the values of a list; a scalar counts as a list of one.
 func (r *reader) list(n ast.Node, what string) []ast.Node {
 	switch v := r.resolve(n).(type) {
 	case *ast.SequenceNode:
@@ -298,8 +284,7 @@ func (r *reader) list(n ast.Node, what string) []ast.Node {
 	return nil
 }
 
-// wrong reports a value of the wrong kind. If the value could not be resolved, that was already
-// reported.
+// wrong reports nothing for a value that could not be resolved, because that was already reported.
 func (r *reader) wrong(n ast.Node, what, wanted string) {
 	if v := r.resolve(n); v != nil {
 		r.observe(n, sighting{refused: true})
@@ -323,14 +308,13 @@ func kindOf(n ast.Node) string {
 	return "text"
 }
 
-// scalar is a value: raw is the text in the file, and value has its ${…} expanded. Messages quote only
-// raw.
+// scalar has the text of the file as raw, and value with its ${…} expanded. Messages quote only raw.
 type scalar struct {
 	raw, value string
 	at         Pos
 }
 
-// scalar reads any single value as the text in the file, so that 0644 stays 0644.
+// scalar keeps the text of the file, so that 0644 stays 0644.
 func (r *reader) scalar(n ast.Node, what string) (scalar, bool) {
 	s := scalar{at: posOf(n)}
 	switch v := r.resolve(n).(type) {
@@ -350,7 +334,7 @@ func (r *reader) scalar(n ast.Node, what string) (scalar, bool) {
 	return s, ok
 }
 
-// text reads a value that must not be empty.
+// text reports an empty value.
 func (r *reader) text(n ast.Node, what string) (scalar, bool) {
 	s, ok := r.scalar(n, what)
 	if ok && strings.TrimSpace(s.value) == "" {
@@ -360,7 +344,7 @@ func (r *reader) text(n ast.Node, what string) (scalar, bool) {
 	return s, ok
 }
 
-// choice reads one of the given words. It returns "" after a fault.
+// choice returns "" after a fault.
 func (r *reader) choice(n ast.Node, what string, words ...string) string {
 	s, ok := r.text(n, what)
 	if !ok {
@@ -374,7 +358,6 @@ func (r *reader) choice(n ast.Node, what string, words ...string) string {
 	return ""
 }
 
-// texts reads a list of values that must not be empty.
 func (r *reader) texts(n ast.Node, what string) []scalar {
 	var all []scalar
 	for _, v := range r.list(n, what) {
@@ -385,7 +368,6 @@ func (r *reader) texts(n ast.Node, what string) []scalar {
 	return all
 }
 
-// number reads a whole number between low and high.
 func (r *reader) number(n ast.Node, what string, low, high int) int {
 	s, ok := r.text(n, what)
 	if !ok {

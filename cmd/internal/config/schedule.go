@@ -23,7 +23,7 @@ type Schedule struct {
 	Slots schedule.Schedule // Cron in Zone
 }
 
-// Bounds of a schedule's durations, to detect typing errors.
+// The bounds detect typing errors.
 const (
 	mostJitter    = 24 * time.Hour
 	leastDeadline = time.Second
@@ -52,7 +52,7 @@ func (r *reader) schedule(n ast.Node, what string) *Schedule {
 	return s
 }
 
-// leastGap returns the shortest time between two adjacent slots, among the first 50 slots after 1970.
+// leastGap looks at the first 50 slots after 1970.
 func leastGap(s schedule.Schedule) time.Duration {
 	least := time.Duration(1<<63 - 1)
 	next := s.Upcoming(time.Unix(0, 0), 50)
@@ -75,8 +75,7 @@ func (r *reader) zone(n ast.Node, what string, s *Schedule) {
 	s.Zone = z
 }
 
-// catchUp reads which missed slots are run. For words that other programs use instead of none, it
-// reports none as the word to use.
+// catchUp suggests none for words that other programs use instead.
 func (r *reader) catchUp(n ast.Node, what string) string {
 	if s, ok := r.resolve(n).(*ast.StringNode); ok && (s.Value == "skip" || s.Value == "never") {
 		r.fault(posOf(n), "%s %q is unknown; did you mean %q?", what, s.Value, "none")
@@ -85,7 +84,6 @@ func (r *reader) catchUp(n ast.Node, what string) string {
 	return r.choice(n, what, "once", "all", "none")
 }
 
-// span reads a duration within bounds.
 func (r *reader) span(n ast.Node, what string, least, most time.Duration) (scalar, time.Duration) {
 	s, ok := r.text(n, what)
 	if !ok {
@@ -99,7 +97,6 @@ func (r *reader) span(n ast.Node, what string, least, most time.Duration) (scala
 	return s, d
 }
 
-// cron reads a schedule with the same parser as the daemon.
 func (r *reader) cron(s *Schedule, text scalar, what string) bool {
 	f := strings.Fields(text.value)
 	switch {

@@ -28,7 +28,6 @@ func ParsePin(file string, data []byte, header string) (signature.Scheme, error)
 	return s, nil
 }
 
-// block reads a scheme that is a mapping, not a preset's name.
 func (r *reader) block(n ast.Node, w *Webhooks, what string, place int) signature.Scheme {
 	s := signature.Scheme{Name: "custom", Header: w.Header, PublicURL: w.PublicURL, EventID: signature.FromJSON("/id")}
 	if place > 0 {
@@ -82,14 +81,12 @@ func (r *reader) unset(n ast.Node) bool {
 	return null
 }
 
-// word reads a text that must not be empty.
 func (r *reader) word(n ast.Node, what string, to *string) {
 	if s, ok := r.text(n, what); ok {
 		*to = s.value
 	}
 }
 
-// choiceOf reads one of several typed words.
 func choiceOf[T ~string](r *reader, n ast.Node, what string, of []T) T {
 	words := make([]string, len(of))
 	for i, w := range of {
@@ -98,7 +95,7 @@ func choiceOf[T ~string](r *reader, n ast.Node, what string, of []T) T {
 	return T(r.choice(n, what, words...))
 }
 
-// grammar reads how to parse a signature header. Spaces are significant.
+// grammar keeps spaces, which are significant.
 func (r *reader) grammar(n ast.Node, what string) signature.Parse {
 	var p signature.Parse
 	raw := func(key string, to *string) func(ast.Node) {
@@ -164,7 +161,7 @@ func (r *reader) from(n ast.Node, what string) signature.From {
 	return signature.From(s.value)
 }
 
-// content reads the list of signed parts. Words without quotes are tokens, quoted words literals.
+// content reads words without quotes as tokens, quoted words as literals.
 func (r *reader) content(n ast.Node, what string) []signature.Token {
 	all := []signature.Token{}
 	for _, n := range r.list(n, what) {
@@ -205,7 +202,6 @@ func (r *reader) token(n ast.Node, what string) (signature.Token, bool) {
 	return signature.Token{}, false
 }
 
-// digest reads {sha256raw: […]} or {sha256hex: […]}.
 func (r *reader) digest(n ast.Node, what string) (signature.Token, bool) {
 	var t signature.Token
 	set := 0

@@ -48,7 +48,6 @@ func (c *Config) Select(p Pipeline, only []string) ([]Stream, error) {
 	return parentsFirst(chosen), nil
 }
 
-// withRules returns a stream with the settings of this pipeline.
 func (c *Config) withRules(p Pipeline, s Stream) Stream {
 	s.Table.Mode = s.Mode.Or(schemas.Mode(p.Mode.Text))
 	s.Rules.Contract = schemas.Contract{
@@ -65,8 +64,7 @@ func (c *Config) withRules(p Pipeline, s Stream) Stream {
 	return s
 }
 
-// choose returns the streams that patterns select. If all patterns are exclusions, they exclude from
-// all streams.
+// choose treats a list of only exclusions as exclusions from all streams.
 func (c *Config) choose(p Pipeline, patterns []Ref, faults *Faults) []Stream {
 	if !slices.ContainsFunc(patterns, func(r Ref) bool { return !strings.HasPrefix(r.Text, "!") }) {
 		patterns = append([]Ref{{Text: "*"}}, patterns...)
@@ -103,7 +101,7 @@ func (c *Config) choose(p Pipeline, patterns []Ref, faults *Faults) []Stream {
 	return chosen
 }
 
-// unmet returns what a stream needs but the configuration lacks; "" if it lacks nothing.
+// unmet returns what a stream needs but the configuration lacks.
 func (c *Config) unmet(p Pipeline, s Stream) string {
 	if s.Auth == schemas.AuthWhiteLabel && !s.Credential.set() {
 		return fmt.Sprintf("needs a white-label token; set it under streams: %s: {auth: {token: …}}", s.Name)
@@ -131,13 +129,12 @@ func (c *Config) unmet(p Pipeline, s Stream) string {
 	return ""
 }
 
-// matches reports whether a stream's name matches a pattern, in which * matches any letters.
 func matches(pattern, name string) bool {
 	ok, err := path.Match(pattern, name)
 	return err == nil && ok
 }
 
-// badPattern returns why a pattern matches no stream; "" if it matches one.
+// badPattern returns why a pattern matches no stream.
 func badPattern(text string, all []Stream) string {
 	name := strings.TrimPrefix(text, "!")
 	if strings.ContainsAny(name, `?[]\`) {
@@ -157,7 +154,7 @@ func badPattern(text string, all []Stream) string {
 	return fmt.Sprintf("no stream %q%s", name, hint)
 }
 
-// parentsFirst moves parents before their children and keeps the order otherwise.
+// parentsFirst keeps the order otherwise.
 func parentsFirst(all []Stream) []Stream {
 	at := map[string]int{}
 	for i, s := range all {
@@ -182,7 +179,6 @@ func parentsFirst(all []Stream) []Stream {
 	return ordered
 }
 
-// selectionFaults adds the faults of a selection.
 func (r *reader) selectionFaults(err error) {
 	if fs, ok := errors.AsType[Faults](err); ok {
 		r.faults = append(r.faults, fs...)

@@ -10,7 +10,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// both is a configuration with both surfaces, to which tests add streams.
 const both = `version: 1
 sources:
   main:

@@ -14,7 +14,6 @@ type ServeTLS struct {
 	Cert, Key string // PEM files
 }
 
-// unixPrefix is the prefix of the address of a unix socket.
 const unixPrefix = "unix:"
 
 // Socket returns the path of the unix socket that the daemon listens on; "" if it listens on a port.
@@ -26,7 +25,6 @@ func (s Serve) Socket() string {
 	return path
 }
 
-// serve reads the daemon's block.
 func (r *reader) serve(n ast.Node) Serve {
 	s := Serve{At: posOf(n), Listen: DefaultListen}
 	var at Pos
@@ -46,7 +44,6 @@ func (r *reader) serve(n ast.Node) Serve {
 	return s
 }
 
-// checkListen checks that the daemon can listen on the address, and that it may do so.
 func (r *reader) checkListen(s Serve, at Pos) {
 	if strings.HasPrefix(s.Listen, unixPrefix) {
 		switch {
@@ -67,7 +64,6 @@ func (r *reader) checkListen(s Serve, at Pos) {
 	}
 }
 
-// serveTLS reads the files of a certificate and its key.
 func (r *reader) serveTLS(n ast.Node) *ServeTLS {
 	t := &ServeTLS{At: posOf(n)}
 	path := func(what string, to *string) func(ast.Node) {

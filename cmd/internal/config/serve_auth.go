@@ -8,14 +8,12 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// minServeToken is the least length of a token in bytes. It also applies if the daemon listens only on
-// this machine: other users' programs and clients of a proxy could guess tokens.
+// minServeToken is in bytes. It also applies if the daemon listens only on this machine: other users'
+// programs and clients of a proxy could guess tokens.
 const minServeToken = 16
 
-// ownerToken is the name of the token in `serve: {auth: {token: …}}`.
 const ownerToken = "owner"
 
-// serveAuth reads the tokens of the daemon.
 func (r *reader) serveAuth(n ast.Node) []ServeToken {
 	var all []ServeToken
 	given := 0
@@ -46,7 +44,7 @@ func (r *reader) serveAuth(n ast.Node) []ServeToken {
 	return all
 }
 
-// serveToken reads one entry of the list. Names and secrets must be unique.
+// serveToken requires unique names and secrets.
 func (r *reader) serveToken(n ast.Node, others []ServeToken) (t ServeToken, ok bool) {
 	const what = "serve auth tokens"
 	t.Role = "read"
@@ -74,7 +72,6 @@ func (r *reader) serveToken(n ast.Node, others []ServeToken) (t ServeToken, ok b
 	return t, true
 }
 
-// serveSecret reads a token and checks its length.
 func (r *reader) serveSecret(n ast.Node, what string) wire.Secret {
 	s := r.secret(n, what)
 	if s == unread {

@@ -13,7 +13,6 @@ destinations: {lake: "parquet:lake"}
 pipelines: {all: {from: main, to: lake}}
 serve: `
 
-// TestServe checks valid and invalid settings of the daemon.
 func TestServe(t *testing.T) {
 	const long, other = "owner-token-0123456789", "other-token-0123456789"
 	for text, want := range map[string]string{
@@ -47,8 +46,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestStateKeyOfEnvironment checks that PENSTOCK_STATE_KEY is the key of the state, whether or not the
-// file configures the state.
+// PENSTOCK_STATE_KEY applies whether or not the file configures the state.
 func TestStateKeyOfEnvironment(t *testing.T) {
 	in := input()
 	in.Env = func(name string) (string, bool) { return "AGE-SECRET-KEY-1", name == StateKeyName }
@@ -60,8 +58,7 @@ func TestStateKeyOfEnvironment(t *testing.T) {
 	}
 }
 
-// TestSecretsLeftUnread checks that a verb that reads only destinations runs no command for other
-// secrets, and reports no fault about them. Other verbs run each command and show none of the secrets.
+// A verb that reads only destinations runs no command for other secrets, and reports no fault about them.
 func TestSecretsLeftUnread(t *testing.T) {
 	const text = `version: 1
 sources:

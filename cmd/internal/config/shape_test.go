@@ -9,8 +9,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// ruledBy returns a stream as the first pipeline of the file minimal loads it. The text add is added to
-// the pipeline, and the text streams to the end of the file.
 func ruledBy(t *testing.T, stream, add, streams string) Stream {
 	t.Helper()
 	c := parsed(t, strings.Replace(minimal, "to: warehouse", "to: warehouse, "+add, 1)+streams)

@@ -9,8 +9,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// sighting records how the reader reads a value. The JSON Schema is derived from sightings, so the
-// reader is the only definition of the file's format.
+// sighting records how the reader reads a value. The JSON Schema is derived from sightings, so the reader is
+// the only definition of the file's format.
 type sighting struct {
 	mapping bool
 	keys    []string // keys of a mapping with known keys; nil if the user chooses the keys
@@ -18,12 +18,12 @@ type sighting struct {
 	beside  []string // keys with a fixed meaning in a mapping whose other keys the user chooses
 	list    bool
 	single  bool
-	words   []string // the allowed words of a scalar
-	number  bool     // a scalar is a whole number
-	low     int      // least allowed number
-	high    int      // greatest allowed number
-	null    bool     // ~ is allowed
-	refused bool     // the value has the wrong kind
+	words   []string
+	number  bool
+	low     int
+	high    int
+	null    bool // ~ is allowed
+	refused bool // the value has the wrong kind
 }
 
 func (r *reader) observe(n ast.Node, s sighting) {
@@ -32,7 +32,6 @@ func (r *reader) observe(n ast.Node, s sighting) {
 	}
 }
 
-// add merges sightings of one value.
 func (s *sighting) add(o sighting) {
 	s.mapping, s.list, s.single = s.mapping || o.mapping, s.list || o.list, s.single || o.single
 	s.null, s.refused = s.null || o.null, s.refused || o.refused
@@ -48,8 +47,7 @@ func (s *sighting) add(o sighting) {
 	}
 }
 
-// Steps of a place that are not keys: an entry of a list, and a value under a key that the user
-// chooses.
+// Steps of a place that are not keys: an entry of a list, and a value under a key that the user chooses.
 const (
 	anyEntry = "[]"
 	anyKey   = "*"
@@ -58,7 +56,6 @@ const (
 // place is the position of a value in a file.
 type place []string
 
-// String returns the form sources.*.v2.
 func (p place) String() string { return strings.Join(p, ".") }
 
 // file returns the smallest file with this value at p.
@@ -76,7 +73,6 @@ func (p place) file(value string) string {
 	return value
 }
 
-// node returns the value at p in the parsed file.
 func (p place) node(root ast.Node) (ast.Node, error) {
 	for _, step := range p {
 		switch n := root.(type) {

@@ -63,7 +63,6 @@ var planRates = map[string]wire.Rate{
 	"agency":   {Limit: 2000, Window: time.Second},
 }
 
-// surface reads one surface, which accepts the given kinds of credentials.
 func (r *reader) surface(n ast.Node, what string, kinds ...string) *Surface {
 	s := &Surface{At: posOf(n)}
 	var rate Pos
@@ -90,7 +89,6 @@ func (r *reader) surface(n ast.Node, what string, kinds ...string) *Surface {
 	return s
 }
 
-// require reports missing keys of a mapping.
 func (r *reader) require(n ast.Node, what string, keys ...string) {
 	es, _ := r.entries(n, what)
 	r.observe(n, sighting{needs: keys})
@@ -101,7 +99,6 @@ func (r *reader) require(n ast.Node, what string, keys ...string) {
 	}
 }
 
-// auth reads a credential of one of the allowed kinds.
 func (r *reader) auth(n ast.Node, what string, kinds ...string) Auth {
 	a := Auth{At: posOf(n)}
 	set := 0
@@ -142,8 +139,7 @@ func (r *reader) login(n ast.Node, what string) *Login {
 	return l
 }
 
-// secret reads a credential. It rejects characters that a header cannot carry. The message does not
-// contain the value.
+// secret rejects characters that a header cannot carry. The message does not contain the value.
 func (r *reader) secret(n ast.Node, what string) wire.Secret {
 	r.asSecret = true
 	s, ok := r.text(n, what)
@@ -163,9 +159,9 @@ func (r *reader) secret(n ast.Node, what string) wire.Secret {
 	return known
 }
 
-// again returns a function that reads a credential again after a server has refused it, because the
-// secret manager, the file or .env may have a new value. It returns nil for a literal value. The
-// function is safe for concurrent use if those of [Input] are.
+// again returns a function that reads a credential again after a server has refused it, because its source
+// may have a new value; nil for a literal value. The function is safe for concurrent use if those of [Input]
+// are.
 func (r *reader) again(n ast.Node, what string) func() (wire.Secret, error) {
 	from := reader{Input: r.Input, anchors: r.anchors, row: r.row, rowOf: r.rowOf, rowName: r.rowName}
 	if r.Run != nil {
@@ -189,7 +185,6 @@ func (r *reader) again(n ast.Node, what string) func() (wire.Secret, error) {
 	}
 }
 
-// rate reads 100/s, 60/m or 1000/h.
 func (r *reader) rate(n ast.Node, what string) wire.Rate {
 	s, ok := r.text(n, what)
 	if !ok {

@@ -34,11 +34,9 @@ var (
 	placeholder = regexp.MustCompile(`\{([^{}/]+)\}`)
 )
 
-// Modes of writing, as the file names them.
 var modes = []string{"merge", "append", "replace", "history"}
 
-// streams returns the catalogue with the file's overrides, then the file's own streams in the file's
-// order.
+// streams returns the catalogue with the file's overrides, then the file's own streams.
 func (r *reader) streams(n ast.Node, sources []Source) []Stream {
 	all := make([]Stream, 0, len(r.Catalogue)+8)
 	at := map[string]int{}
@@ -69,7 +67,6 @@ const (
 	maxTables  = 2000
 )
 
-// bounded applies the file's limits of columns and child tables to the streams that have none.
 func (r *reader) bounded(all []Stream) []Stream {
 	for i := range all {
 		s := &all[i]
@@ -78,7 +75,6 @@ func (r *reader) bounded(all []Stream) []Stream {
 	return all
 }
 
-// addition returns a stream that is not in the catalogue, before its fields are read.
 func (r *reader) addition(e entry, all []Stream) Stream {
 	if !streamName.MatchString(e.key) || len(e.key) > 63 {
 		r.fault(e.at, "stream %q: want module.resource in lower case%s", e.key, didYouMean(e.key, names(all)))
@@ -103,8 +99,7 @@ func names(all []Stream) []string {
 	return ns
 }
 
-// override reads the fields of one entry into s. The parameter known is true if the stream is in the
-// catalogue or was read before.
+// override reads the fields of one entry. known says that the stream is in the catalogue or was read before.
 func (r *reader) override(s *Stream, e entry, known bool) {
 	s.At = e.at
 	what := "stream " + e.key
@@ -137,7 +132,6 @@ func (r *reader) override(s *Stream, e entry, known bool) {
 	}
 }
 
-// streamFields returns the fields that both users and imported descriptions can set.
 func (r *reader) streamFields(s *Stream, what, by string, pathSet *bool) fields {
 	stated := func(fact string) {
 		s.Stated = maps.Clone(s.Stated)
@@ -180,7 +174,7 @@ func (r *reader) streamFields(s *Stream, what, by string, pathSet *bool) fields 
 	}
 }
 
-// streamMapping reads a stream's fields, and then its parameters, which depend on its path and method.
+// streamMapping reads the parameters last, because they depend on the path and method.
 func (r *reader) streamMapping(s *Stream, n ast.Node, f fields, what string) bool {
 	var body, params ast.Node
 	f["body"] = func(n ast.Node) { body = n }
@@ -192,8 +186,7 @@ func (r *reader) streamMapping(s *Stream, n ast.Node, f fields, what string) boo
 	return ok
 }
 
-// imported reads the imported description of the stream. It is read first, because the user's own
-// settings override it.
+// imported is read first, because the user's own settings override it.
 func (r *reader) imported(s *Stream, e entry, what string) (pathSet, ok bool) {
 	m, isMap := r.resolve(e.value).(ast.MapNode)
 	if !isMap {
@@ -222,8 +215,6 @@ func (r *reader) imported(s *Stream, e entry, what string) (pathSet, ok bool) {
 	return false, true
 }
 
-// unfed returns a parameter without a value for each placeholder in the path of a disabled stream that
-// has no parameter yet.
 func unfed(s *Stream) []schemas.Param {
 	var all []schemas.Param
 	for _, m := range placeholder.FindAllStringSubmatch(s.Path, -1) {
@@ -250,8 +241,7 @@ func values(all []scalar) []string {
 	return vs
 }
 
-// path reads a path below the surface's host, or an absolute URL, which has its own origin.
-// [Config.Clients] selects the credential for it.
+// path gives an absolute URL its own origin. [Config.Clients] selects the credential for it.
 func (r *reader) path(s *Stream, n ast.Node, what string) {
 	v, ok := r.text(n, what)
 	if !ok {
@@ -281,7 +271,6 @@ func (r *reader) path(s *Stream, n ast.Node, what string) {
 	}
 }
 
-// pointers reads one JSON pointer, or a list of pointers that are tried in order.
 func (r *reader) pointers(n ast.Node, what string) []string {
 	var all []string
 	for _, v := range r.list(n, what) {
@@ -324,7 +313,7 @@ func (r *reader) pagination(n ast.Node, what string) schemas.Pagination {
 	return p
 }
 
-// streamAuth reads the name of one of the surface's credentials, or the stream's own credential.
+// streamAuth reads the name of one of the surface's credentials, or the stream's own.
 func (r *reader) streamAuth(s *Stream, n ast.Node, what string) {
 	if _, block := r.resolve(n).(ast.MapNode); block {
 		s.Credential = r.auth(n, what, "token", "api_key")

@@ -11,8 +11,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// baseURL reads the address of a surface: scheme, host, port and, if the platform is below one, a path.
-// Credentials are sent only there. // Invariant 10
+// baseURL reads the only address to which a surface's credentials are sent. // Invariant 10
 func (r *reader) baseURL(n ast.Node, what string) string {
 	s, ok := r.urlText(n, what)
 	if !ok {
@@ -38,8 +37,7 @@ func (r *reader) baseURL(n ast.Node, what string) string {
 	return u.Scheme + "://" + u.Host + u.EscapedPath()
 }
 
-// origin parses an absolute URL. It returns the reason if credentials must not be sent to it. The
-// reason never contains the URL, which may contain a secret.
+// origin returns the reason if credentials must not be sent to the URL. The reason never contains the URL, which may contain a secret.
 func origin(s string) (*url.URL, string) {
 	u, err := url.Parse(strings.TrimSpace(s))
 	if err != nil {
@@ -84,7 +82,6 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// hosts reads host names without scheme and port.
 func (r *reader) hosts(n ast.Node, what string) []string {
 	var all []string
 	for _, s := range r.texts(n, what) {
@@ -97,9 +94,7 @@ func (r *reader) hosts(n ast.Node, what string) []string {
 	return all
 }
 
-// state reads where the state is. The value is a directory, the URL of a database, or a mapping. In a
-// mapping, `path` is the directory or the URL, `tokens` says where tokens are stored, and `key`
-// encrypts them.
+// state reads a directory, the URL of a database, or a mapping.
 func (r *reader) state(n ast.Node) State {
 	if _, block := r.resolve(n).(ast.MapNode); !block {
 		return r.stateKey(r.statePath(n), "")
@@ -122,7 +117,6 @@ func (r *reader) state(n ast.Node) State {
 // StateKeyName is the default environment variable with the key of the state.
 const StateKeyName = "PENSTOCK_STATE_KEY"
 
-// stateKey sets the key of the state.
 func (r *reader) stateKey(st State, key wire.Secret) State {
 	if text, set := r.Env(StateKeyName); set && key == "" {
 		key = wire.Secret(strings.TrimSpace(text))
@@ -132,7 +126,6 @@ func (r *reader) stateKey(st State, key wire.Secret) State {
 	return st
 }
 
-// identity reads age identities; a file may have several lines of them.
 func (r *reader) identity(n ast.Node, what string) wire.Secret {
 	s, ok := r.text(n, what)
 	if !ok {

@@ -33,8 +33,7 @@ const DefaultSignatureHeader = "Service-Signature"
 // learn is the scheme of a source whose signature scheme is not known yet.
 const learn = "learn"
 
-// ownHeaders are the usual headers of presets. They are accepted besides the default header, unless
-// the file sets a header.
+// ownHeaders are accepted besides the default header, unless the file sets a header.
 var ownHeaders = map[string]string{"standard": "Webhook-Signature", "slack": "X-Slack-Signature"}
 
 func (r *reader) webhooks(n ast.Node, what string) *Webhooks {
@@ -75,8 +74,7 @@ func (r *reader) webhooks(n ast.Node, what string) *Webhooks {
 	return w
 }
 
-// hints reads what unverified deliveries may trigger. Their content is not trusted, so the streams to
-// read must be listed.
+// hints requires a list of streams to read, because the content of unverified deliveries is not trusted.
 func (r *reader) hints(w *Webhooks, later map[string]ast.Node, what string) {
 	by, streams := later["unverified"], later["refresh"]
 	hint := by != nil && r.choice(by, what+" unverified", "ignore", "hint") == "hint"
@@ -93,7 +91,6 @@ func (r *reader) hints(w *Webhooks, later map[string]ast.Node, what string) {
 	}
 }
 
-// schemes reads a list of schemes with unique names.
 func (r *reader) schemes(n ast.Node, w *Webhooks, what string) []signature.Scheme {
 	var all []signature.Scheme
 	for i, n := range r.list(n, what) {
@@ -106,9 +103,8 @@ func (r *reader) schemes(n ast.Node, w *Webhooks, what string) []signature.Schem
 	return all
 }
 
-// scheme reads a preset or a block, and returns nil for the word learn. The parameter place is the index
-// in a list, which makes the names of blocks unique. A preset with a header of its own results in two
-// schemes: see [ownHeaders].
+// scheme returns nil for the word learn. place is the index in a list, which makes the names of blocks
+// unique. A preset with a header of its own results in two schemes: see [ownHeaders].
 func (r *reader) scheme(n ast.Node, w *Webhooks, what string, place int) []signature.Scheme {
 	if _, block := r.resolve(n).(ast.MapNode); block {
 		return []signature.Scheme{r.block(n, w, what, place)}
@@ -126,7 +122,6 @@ func (r *reader) scheme(n ast.Node, w *Webhooks, what string, place int) []signa
 	return all
 }
 
-// webhookKeys reads the keys for verification, and returns the position of each key.
 func (r *reader) webhookKeys(w *Webhooks, later map[string]ast.Node, what string) []Pos {
 	var places []Pos
 	if n := later["secret"]; n != nil {
@@ -148,7 +143,6 @@ func (r *reader) webhookKeys(w *Webhooks, later map[string]ast.Node, what string
 	return places
 }
 
-// webhookKey reads one of several secrets or public keys.
 func (r *reader) webhookKey(n ast.Node, what string, i int) signature.Key {
 	k := signature.Key{Label: fmt.Sprint(i + 1)}
 	given := 0
@@ -176,7 +170,6 @@ func (r *reader) webhookKey(n ast.Node, what string, i int) signature.Key {
 	return k
 }
 
-// label reads a name that is shown in metrics and logs.
 func (r *reader) label(n ast.Node, what string) string {
 	s, ok := r.text(n, what)
 	const good = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
@@ -187,8 +180,7 @@ func (r *reader) label(n ast.Node, what string) string {
 	return s.value
 }
 
-// checkWebhooks checks that each key fits the schemes that use it, so that a useless key is reported
-// now and not with the first delivery.
+// checkWebhooks checks each key now, so that a useless key is not found with the first delivery.
 func (r *reader) checkWebhooks(w *Webhooks, places []Pos, what string) {
 	before := len(r.faults)
 	if len(w.Keys) == 0 {
@@ -222,8 +214,8 @@ func (r *reader) checkWebhooks(w *Webhooks, places []Pos, what string) {
 	}
 }
 
-// checkWebhooksRead reports a source with webhooks that no pipeline reads. Its events would stay
-// forever, in space that all sources share.
+// checkWebhooksRead reports a source with webhooks that no pipeline reads. Its events would stay forever, in
+// space that all sources share.
 func (r *reader) checkWebhooksRead(c *Config) {
 	for _, s := range c.Sources {
 		read := func(p Pipeline) bool {

@@ -10,7 +10,6 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/signature"
 )
 
-// withWebhooks returns minimal with a webhooks block in line 5.
 func withWebhooks(block string) string {
 	return strings.Replace(minimal, "token: t}}\n", "token: t}}\n    webhooks: "+block+"\n", 1)
 }
@@ -86,7 +85,6 @@ func TestWebhooksBlock(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestParsePinRoundTrip checks that a written scheme is read as the same scheme.
 func TestParsePinRoundTrip(t *testing.T) {
 	for _, s := range []signature.Scheme{
 		{Name: "a", Header: "S", Content: []signature.Token{{Kind: signature.Body}}, EventID: signature.None},
@@ -114,8 +112,7 @@ func TestParsePinRoundTrip(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestWebhooksUnverified checks that unverified deliveries have no effect unless the file says
-// `unverified: hint` and names the streams.
+// Unverified deliveries have no effect unless the file says `unverified: hint` and names the streams.
 func TestWebhooksUnverified(t *testing.T) {
 	require.Empty(t, webhooksOf(t, "{secret: s}").Refresh)
 	require.Empty(t, webhooksOf(t, "{secret: s, unverified: ignore}").Refresh)

@@ -13,8 +13,7 @@ type Setting struct {
 	Value string // as YAML on one line; ${…} is not expanded
 }
 
-// settings returns the keys of a stream's entry in the file's order, with aliases followed. The entry
-// must already have been read without faults.
+// settings needs an entry that was read without faults.
 func (r *reader) settings(n ast.Node) []Setting {
 	es, _ := r.entries(n, "")
 	var all []Setting
@@ -24,7 +23,6 @@ func (r *reader) settings(n ast.Node) []Setting {
 	return all
 }
 
-// line returns a value as YAML on one line.
 func (r *reader) line(n ast.Node) string {
 	switch v := r.resolve(n).(type) {
 	case ast.MapNode:

@@ -7,8 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestWrittenReadsTheSame checks that the written form of a stream's entry is read as the same stream,
-// and contains no secret.
+// The written form of a stream's entry is read as the same stream, and contains no secret.
 func TestWrittenReadsTheSame(t *testing.T) {
 	t.Parallel()
 	const head = `version: 1

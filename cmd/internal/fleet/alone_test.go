@@ -10,13 +10,11 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// reported returns a unit of worker w with one stream.
 func reported(id int64, s state.UnitState, status pipeline.Status) state.Unit {
 	name := fmt.Sprint("s", id)
 	return state.Unit{ID: id, Part: name, State: s, Worker: "w", Report: fmt.Appendf(nil, `{"status":%q,"requests":3,"streams":[{"stream":%q,"status":%[1]q}]}`, status, name)}
 }
 
-// TestLast checks that EndLastAttempt ends unfinished units, and lets stopped units wait if putOff is true.
 func TestLast(t *testing.T) {
 	for name, c := range map[string]struct {
 		u           state.Unit
@@ -35,7 +33,7 @@ func TestLast(t *testing.T) {
 	}
 }
 
-// TestWithBefore checks that WithEarlierAttempts merges the reports of two attempts. // Invariant 14
+// // Invariant 14
 func TestWithBefore(t *testing.T) {
 	last := pipeline.Report{Status: pipeline.StatusComplete, Requests: 5, Streams: []pipeline.StreamReport{{Stream: "s3", Status: pipeline.StatusComplete}}}
 	done, failed, mine := reported(1, state.UnitDone, pipeline.StatusComplete), reported(2, state.UnitFailed, pipeline.StatusFailed), reported(3, state.UnitDone, pipeline.StatusComplete)

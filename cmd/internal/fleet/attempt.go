@@ -8,10 +8,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Attempt is one attempt at units that were claimed together. To settle a unit is to determine its state and
-// report after the attempt. A unit is settled as soon as all of its streams are complete, even while other
-// units are still read. If another worker takes over the attempt, it does not read the settled unit again. An Attempt
-// is safe for concurrent use.
+// Attempt is one attempt at units that were claimed together. A unit is settled, with its state and report,
+// as soon as all of its streams are complete, even while other units are still read. Another worker that
+// takes over the attempt does not read a settled unit again. An Attempt is safe for concurrent use.
 type Attempt struct {
 	redact       func(string) string
 	settle       func(...state.Unit)
@@ -49,8 +48,8 @@ func (a *Attempt) ended(r pipeline.StreamReport) {
 	}
 }
 
-// completedUnit records the end of a stream, and settles and returns the unit that is now complete. The last unit
-// is left to Settle, because it also gets the attempt's remaining requests.
+// completedUnit settles and returns the unit that r completes. It leaves the last unit to Settle, because
+// that unit also gets the attempt's remaining requests.
 func (a *Attempt) completedUnit(r pipeline.StreamReport) (none state.Unit, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -68,8 +67,7 @@ func (a *Attempt) completedUnit(r pipeline.StreamReport) (none state.Unit, ok bo
 	return none, false
 }
 
-// streamReports returns the reports of a unit's streams so far, how many requests they took, and whether
-// each stream is complete in every destination.
+// streamReports also returns whether each stream is complete in every destination.
 func (a *Attempt) streamReports(u state.Unit) (all []pipeline.StreamReport, requests int, complete bool) {
 	complete = true
 	for _, name := range StreamsOf([]state.Unit{u}) {

@@ -30,10 +30,10 @@ type Claimer struct {
 	Alone bool
 }
 
-// settleEvery is how often units that were settled during an attempt are written to the store, in one batch.
+// settleEvery is how often settled units are written to the store, in one batch.
 const settleEvery = time.Second
 
-// settleGrace is how long an attempt may still write its results after it must stop. // Invariant 15
+// settleGrace limits the writing of results after an attempt must stop. // Invariant 15
 const settleGrace = time.Second
 
 // Work claims the units that c selects and calls attempt with them. attempt returns the units as they are to be
@@ -65,7 +65,6 @@ func (h Claimer) Work(ctx context.Context, c state.Claim, attempt func(ctx conte
 	return len(units), g.write(ctx)
 }
 
-// heldUnits are the units that a claimer has claimed.
 type heldUnits struct {
 	claimer Claimer
 
@@ -74,8 +73,7 @@ type heldUnits struct {
 	settled []state.Unit   // not yet written to the store
 }
 
-// settle records settled units. From then on, no heartbeat is sent for them. If they cannot be written
-// in time, other workers take them over.
+// settle ends the heartbeats for the units. If they cannot be written in time, other workers take them over.
 func (g *heldUnits) settle(units ...state.Unit) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -85,7 +83,6 @@ func (g *heldUnits) settle(units ...state.Unit) {
 	g.settled = append(g.settled, units...)
 }
 
-// flush writes settled units to the store, every settleEvery until ctx ends.
 func (g *heldUnits) flush(ctx context.Context) {
 	tick := time.NewTicker(settleEvery)
 	defer tick.Stop()
@@ -99,7 +96,7 @@ func (g *heldUnits) flush(ctx context.Context) {
 	}
 }
 
-// write writes the units that are settled so far to the store. Only one goroutine at a time may call it.
+// write must be called by only one goroutine at a time.
 func (g *heldUnits) write(ctx context.Context) error {
 	g.mu.Lock()
 	units := g.settled
@@ -118,17 +115,15 @@ func (g *heldUnits) write(ctx context.Context) error {
 	return nil
 }
 
-// held returns the ids of the units that are not settled.
 func (g *heldUnits) held() []int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Sorted(maps.Keys(g.left))
 }
 
-// beat sends heartbeats until ctx ends. It calls lost when another worker has the units. last is the
-// time of the last successful heartbeat. If heartbeats fail for too long, beat calls lost some time
-// before the store lets another worker claim the units, unless the claimer is Alone. It measures that
-// time by this process's clock. // Invariant 13
+// beat sends heartbeats until ctx ends. last is the time of the last successful one. If heartbeats fail for
+// too long, beat calls lost some time before the store lets another worker claim the units, unless the
+// claimer is Alone. It measures that time by this process's clock. // Invariant 13
 func (g *heldUnits) beat(ctx context.Context, last time.Time, lost context.CancelCauseFunc) {
 	life := g.claimer.Life
 	for {
@@ -162,7 +157,6 @@ func (g *heldUnits) beat(ctx context.Context, last time.Time, lost context.Cance
 	}
 }
 
-// within reports whether kept contains all units that are not settled yet.
 func (g *heldUnits) within(kept []int64) bool {
 	for _, id := range g.held() {
 		if !slices.Contains(kept, id) {

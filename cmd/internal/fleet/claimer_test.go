@@ -16,12 +16,11 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// unused has the methods of state.Units that a Claimer does not call.
 type unused state.Units
 
-// ledger is a state.Units that stores units in memory.
+// ledger is a state.Units in memory.
 type ledger struct {
-	unused // nil
+	unused
 
 	mu    sync.Mutex
 	units []state.Unit
@@ -84,8 +83,7 @@ func newLedger(parts ...string) *ledger {
 	return l
 }
 
-// A unit whose streams have ended is settled while other units are still read. Heartbeats for the
-// other units continue.
+// A settled unit gets no more heartbeats; the other units do.
 func TestClaimerSettlesEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger("a a.child", "b", "c")
@@ -122,8 +120,7 @@ func TestClaimerSettlesEarly(t *testing.T) {
 	})
 }
 
-// An attempt ends once another worker has one of its units. If the store does not answer, the attempt
-// ends before another worker may claim its units. // Invariant 13
+// If the store does not answer, the attempt ends before another worker may claim its units. // Invariant 13
 func TestClaimerLosesUnits(t *testing.T) {
 	for name, lose := range map[string]func(*ledger){
 		"taken":     func(l *ledger) { l.taken[2] = true },
@@ -151,9 +148,7 @@ func TestClaimerLosesUnits(t *testing.T) {
 	}
 }
 
-// When no other worker can take its units, an attempt continues without the store, and
-// its settled units are written when the store is back. The attempt ends when its units
-// are cancelled.
+// When no other worker can take its units, an attempt continues without the store. It ends when its units are cancelled.
 func TestClaimerAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger("a", "b")

@@ -36,7 +36,6 @@ func Joined(run, name string, units []state.Unit) pipeline.Report {
 	return all
 }
 
-// joined returns the report of one source.
 func joined(run, name string, units []state.Unit) pipeline.Report {
 	r := pipeline.Report{Run: run, Pipeline: name, Status: pipeline.StatusComplete}
 	failed := 0

@@ -16,7 +16,6 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 )
 
-// sleep waits for d, unless ctx ends. It reports whether it was put off.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -26,10 +25,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// workspace simulates reading one of thousands of workspaces.
 type workspace func(ctx context.Context, beat func()) (again bool)
 
-// sound simulates a source that answers page after page.
 func sound(_ context.Context, beat func()) bool {
 	for range 10 {
 		time.Sleep(200 * time.Millisecond)
@@ -64,15 +61,14 @@ var troubles = map[string]workspace{
 	},
 }
 
-// jobSet is the result of a run over thousands of sources.
 type jobSet struct {
 	sound, whole time.Duration // time until the last sound source is done, and until all sources are done
 	most         int           // largest number of jobs at once
 	ends, tries  map[string]int
 }
 
-// together makes one run over 1,000 sound sources and 1,000 sources with the given troubles, in a
-// random order. known says that the troubled sources were silent the last time, too.
+// together makes one run over 1,000 sound sources and 1,000 troubled ones, in a random order. known says that
+// the troubled sources were silent the last time, too.
 func together(t *testing.T, p fleet.Pool, known bool, trouble ...string) (c jobSet) {
 	c.ends, c.tries = map[string]int{}, map[string]int{}
 	synctest.Test(t, func(t *testing.T) {
@@ -111,8 +107,7 @@ func together(t *testing.T, p fleet.Pool, known bool, trouble ...string) (c jobS
 	return c
 }
 
-// TestPoolThousands checks that 1,000 troubled sources slow 1,000 others down by at most a tenth,
-// whatever the trouble is, and whether it is known or new.
+// 1,000 troubled sources slow 1,000 others down by at most a tenth, whatever the trouble is.
 func TestPoolThousands(t *testing.T) {
 	alone := together(t, fleet.Pool{}, false)
 	all := slices.Sorted(func(yield func(string) bool) {

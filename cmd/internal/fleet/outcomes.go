@@ -81,7 +81,6 @@ func (t *Outcomes) Add(source string, r pipeline.Report, err error) Outcome {
 	return o
 }
 
-// add adds a stream of one source to the sums over the sources. The caller must hold t.mu.
 func (t *Outcomes) add(s pipeline.StreamReport) {
 	s.Notices, s.Webhooks = nil, nil
 	key := [2]string{s.Stream, s.Destination}
@@ -115,7 +114,6 @@ func (t *Outcomes) Outcomes() []Outcome {
 	return all
 }
 
-// rank orders statuses from the worst to the best.
 func rank(s pipeline.Status) int {
 	switch s {
 	case pipeline.StatusFailed:

@@ -71,8 +71,7 @@ func (p Pool) Run(ctx context.Context, jobs []Job) int {
 	return s.begun
 }
 
-// run is one call of Run. Only the goroutine of that call uses the fields that the scheduler's lock
-// does not guard.
+// run is one call of Run. Only the goroutine of that call uses the fields that the scheduler's lock does not guard.
 type run struct {
 	*scheduler
 	lines [lastRound + 1]waitingTasks // tasks that have not started, or are to start again, by round
@@ -82,15 +81,13 @@ type run struct {
 	ended chan *task
 }
 
-// Jobs of earlier rounds start first. A job starts in round 0, or in silentRound if its source was
-// silent the last time. When it is put off, it moves to a later round. In the last round it is not put
-// off.
+// Jobs of earlier rounds start first. A job starts in round 0, or in silentRound if its source was silent the
+// last time. Each time it is put off, it moves to a later round. In the last round it is not put off.
 const (
 	silentRound = 1
 	lastRound   = 2
 )
 
-// task is a job and its state.
 type task struct {
 	Job
 	runningJob
@@ -116,8 +113,6 @@ func (s *run) queue(t *task) {
 	s.left++
 }
 
-// next removes and returns the next task. It skips sources that already have s.Each jobs
-// under way, and returns nil if there is no task.
 func (s *run) next() *task {
 	for i := range s.lines {
 		if t := s.lines[i].next(func(source string) bool { return s.busy[source] < s.Each }); t != nil {
@@ -143,8 +138,7 @@ func (s *run) start(ctx context.Context, t *task) {
 	}()
 }
 
-// await returns when a job has ended, when ctx ends, or when it is time to check again
-// whether jobs now wait for their sources, so that other jobs can start.
+// await also returns when it is time to check again whether jobs now wait for their sources.
 func (s *run) await(ctx context.Context) {
 	var look <-chan time.Time
 	if first := s.round(); first < lastRound || first == lastRound && len(s.active) < s.Most {
@@ -164,7 +158,6 @@ func (s *run) await(ctx context.Context) {
 	}
 }
 
-// drain returns when no job is under way.
 func (s *run) drain() {
 	for len(s.active) > 0 {
 		s.end(<-s.ended)
@@ -178,7 +171,6 @@ func (s *run) end(t *task) {
 	}
 }
 
-// round returns the first round with a waiting task; lastRound+1 if there is none.
 func (s *run) round() int {
 	for i := range s.lines {
 		if len(s.lines[i].queues) > 0 {

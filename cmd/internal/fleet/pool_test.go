@@ -19,7 +19,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestPoolTurns checks that sources with many jobs and sources with few take turns.
 func TestPoolTurns(t *testing.T) {
 	var order []string
 	job := func(source string) fleet.Job {
@@ -30,7 +29,6 @@ func TestPoolTurns(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "c", "a", "c", "a"}, order)
 }
 
-// TestPoolBounds checks that no mixture of jobs exceeds the limits of concurrent jobs.
 func TestPoolBounds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -64,7 +62,6 @@ func TestPoolBounds(t *testing.T) {
 	})
 }
 
-// TestPoolWaits checks that sources without an answer do not hold up the others.
 func TestPoolWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var jobs []fleet.Job
@@ -93,7 +90,6 @@ func TestPoolWaits(t *testing.T) {
 	})
 }
 
-// TestPoolStops checks that no job starts after ctx ends, and that no job is left running.
 func TestPoolStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

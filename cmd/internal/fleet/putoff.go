@@ -16,7 +16,7 @@ func Round(units []state.Unit) (round int) {
 	return round
 }
 
-// offPause is how long a unit waits after it was put off. Waiting units of earlier rounds still go first.
+// offPause is the wait of a unit that was put off. Waiting units of earlier rounds still go first.
 const offPause = 10 * time.Second
 
 // LastRound is the round whose units are never put off.

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// scheduler tracks the jobs under way: which of them work, which wait for their sources, and
-// which must make room for others. Only one goroutine at a time may use the fields that mu does not guard.
+// scheduler tracks the jobs under way. Only one goroutine at a time may use the fields that mu does not guard.
 type scheduler struct {
 	Pool
 	active  map[*runningJob]bool
@@ -20,7 +19,7 @@ type scheduler struct {
 	share float64      // share of recently started jobs whose source answered
 }
 
-// runningJob is a job under way. The lock of the scheduler guards the fields below cancel.
+// runningJob has fields below cancel that the scheduler's lock guards.
 type runningJob struct {
 	round  int
 	off    bool // put off; round is then the round that it moves into
@@ -52,11 +51,9 @@ func newScheduler(p Pool) *scheduler {
 	return &scheduler{Pool: p, active: map[*runningJob]bool{}, share: 1}
 }
 
-// look is the interval between two checks for jobs that wait for their sources.
 func (f *scheduler) look() time.Duration { return f.Patience / 16 }
 
-// begin starts to measure how long the job waits for its source. The returned context ends when the
-// job is put off.
+// begin returns a context that ends when the job is put off.
 func (f *scheduler) begin(ctx context.Context, t *runningJob) context.Context {
 	ctx, t.cancel = context.WithCancelCause(ctx)
 	f.mu.Lock()
@@ -66,7 +63,6 @@ func (f *scheduler) begin(ctx context.Context, t *runningJob) context.Context {
 	return ctx
 }
 
-// end ends what begin started.
 func (f *scheduler) end(t *runningJob) {
 	if t.off {
 		f.leaving--
@@ -82,13 +78,11 @@ func (f *scheduler) end(t *runningJob) {
 	t.begun = false
 }
 
-// leave removes a job that has ended.
 func (f *scheduler) leave(t *runningJob) {
 	f.end(t)
 	delete(f.active, t)
 }
 
-// beat records an answer of the job's source.
 func (f *scheduler) beat(t *runningJob) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,8 +96,7 @@ func (f *scheduler) beat(t *runningJob) {
 	f.judge(t)
 }
 
-// judge counts once per job whether its source answered: at the first answer, when the answer is
-// overdue, or when the job ends without an answer. The caller must hold f.mu.
+// judge counts once per job whether its source answered. The caller must hold f.mu.
 func (f *scheduler) judge(t *runningJob) {
 	if t.judged {
 		return
@@ -134,15 +127,13 @@ func (f *scheduler) freeWidth() float64 {
 	return free
 }
 
-// waits reports whether a job waits for its source: for the first answer, or for longer than
-// sources usually take.
+// waits reports whether a job waits for the first answer, or for longer than sources usually take.
 func (f *scheduler) waits(t *runningJob) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return t.begun && (!t.answered || time.Since(t.last) > f.gaps.timeout(f.Patience))
 }
 
-// room reports whether another job may start.
 func (f *scheduler) room() bool {
 	if len(f.active) >= f.Most {
 		return false
@@ -153,13 +144,12 @@ func (f *scheduler) room() bool {
 	return free >= f.share
 }
 
-// longSilence is how long a source that has answered before must be silent until its job is put off,
-// in multiples of Patience. It is long because putting off that job interrupts work.
+// longSilence is in multiples of Patience. It is long because putting off a job whose source has answered interrupts work.
 const longSilence = 5
 
-// putOff ends jobs that wait for their sources, to make room for other jobs. waiting is the first
-// round with a job that could start. First it ends jobs whose source never answered, and then jobs whose
-// source has answered before. Of each kind, the job that waits the longest is ended first. // Invariant 15
+// putOff ends jobs that wait for their sources, to make room for other jobs; waiting is the first round of
+// those. Jobs whose source never answered end first; among equals, the job that waits the longest. //
+// Invariant 15
 func (f *scheduler) putOff(waiting int) {
 	if len(f.active) < f.Most {
 		return
@@ -175,8 +165,7 @@ func (f *scheduler) putOff(waiting int) {
 	}
 }
 
-// longestSilent returns the job to put off next and the round that it moves into; nil if there is
-// none. A job is put off only if the round waiting is earlier than the round that the job moves into.
+// longestSilent returns the job to put off next and the round that it moves into, which must be later than waiting.
 func (f *scheduler) longestSilent(waiting int) (found *runningJob, into int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -29,7 +29,6 @@ type Slot struct {
 	runningJob
 }
 
-// takeLooks is how often Acquire checks for a free slot before it gives up.
 const takeLooks = 32
 
 // Acquire returns a slot for a job. It returns nil if no slot is free for some seconds, or if ctx ends.
@@ -108,8 +107,7 @@ func (p *Slot) Wait(done <-chan struct{}) bool {
 	}
 }
 
-// stepAside gives up the slot if the job waits for its source and the jobs leave at least one of the taken slots
-// unused. It reports whether it did so.
+// stepAside gives up the slot only if the job waits for its source and the jobs leave at least one of the taken slots unused.
 func (p *Slot) stepAside() bool {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()

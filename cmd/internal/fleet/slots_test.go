@@ -14,14 +14,13 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 )
 
-// call is the job of one source, as workers get it from a queue.
 type call struct {
 	name  string
 	do    workspace
 	round int
 }
 
-// calls is a queue of jobs. A job that is put off returns to the queue after a pause.
+// calls is a queue. A job that is put off returns to it after a pause.
 type calls struct {
 	mu    sync.Mutex
 	ready []*call
@@ -45,8 +44,7 @@ func (q *calls) add(c *call) {
 	q.ready = append(q.ready, c)
 }
 
-// called makes one run over 1,000 sound sources and 1,000 sources with the given troubles. Each job
-// takes one of eight slots.
+// called gives each of 2,000 jobs, half of them troubled, one of eight slots.
 func called(t *testing.T, trouble ...string) (c jobSet) {
 	c.ends, c.tries = map[string]int{}, map[string]int{}
 	synctest.Test(t, func(t *testing.T) {
@@ -116,8 +114,7 @@ func called(t *testing.T, trouble ...string) (c jobSet) {
 	return c
 }
 
-// TestSlotsThousands has jobs that arrive one by one. It checks that 1,000 troubled sources slow 1,000
-// others down no more than in a Pool.
+// Jobs that arrive one by one must not slow others down more than in a Pool.
 func TestSlotsThousands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -136,8 +133,6 @@ func TestSlotsThousands(t *testing.T) {
 	}
 }
 
-// A job that waits gives up its slot. A job that ends, or is put off, makes room for
-// another.
 func TestSlotsPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ps := fleet.NewSlots(fleet.Pool{Width: 1, Most: 2})

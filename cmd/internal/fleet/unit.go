@@ -63,7 +63,6 @@ func ReportOf(u state.Unit) (r UnitReport) {
 	return r
 }
 
-// streams returns the stream reports with their errors.
 func (rep UnitReport) streams() []pipeline.StreamReport {
 	all := slices.Clone(rep.Streams)
 	for i, s := range all {
@@ -74,16 +73,14 @@ func (rep UnitReport) streams() []pipeline.StreamReport {
 	return all
 }
 
-// How often, and when, a failed unit is retried. // Invariant 15
+// The retries of a failed unit. // Invariant 15
 const (
 	mostFailures = 4
 	firstPause   = 10 * time.Second
 	longestPause = 10 * time.Minute
-	// longestPark is the longest time that a unit waits for a source that asks to be
-	// retried later. A longer wait is left to a later run.
+	// longestPark limits the wait for a source that asks to be retried later. A longer wait is left to a later run.
 	longestPark = time.Hour
-	// lockedPause is the pause before a unit is retried whose source or destination is locked by another process.
-	// It is multiplied by the number of the attempt, but at most by lockedPauses.
+	// lockedPause is multiplied by the number of the attempt, but at most by lockedPauses.
 	lockedPause  = time.Second
 	lockedPauses = 20
 )
@@ -126,7 +123,7 @@ func EndUnread(units []state.Unit, why string) []state.Unit {
 	return left
 }
 
-// settle returns one unit in its state after the attempt.
+// settle sets the unit's state after the attempt.
 func (rep *UnitReport) settle(u state.Unit, r pipeline.Report, err error, final bool, now time.Time, redact func(string) string) state.Unit {
 	if err == nil && len(rep.Streams) == 0 {
 		err = r.Err
@@ -163,15 +160,13 @@ func (rep *UnitReport) settle(u state.Unit, r pipeline.Report, err error, final 
 	return u
 }
 
-// final reports whether every failed stream would fail again.
 func (rep *UnitReport) final() bool {
 	return !slices.ContainsFunc(rep.Streams, func(s pipeline.StreamReport) bool {
 		return s.Status == pipeline.StatusFailed && !pipeline.Permanent(s.Err)
 	})
 }
 
-// again returns a failed unit that waits for its next attempt. After mostFailures failed attempts, the
-// unit is failed for good.
+// again makes the unit fail for good after mostFailures attempts.
 func (rep *UnitReport) again(u state.Unit, now time.Time) state.Unit {
 	rep.Status = pipeline.StatusFailed
 	rep.Failures++
@@ -183,8 +178,7 @@ func (rep *UnitReport) again(u state.Unit, now time.Time) state.Unit {
 	return u
 }
 
-// parked returns the state of a unit with parked streams, and the time until which it waits. A unit that would have to
-// wait for longer than longestPark is done.
+// parked ends a unit that would have to wait for longer than longestPark.
 func parked(streams []pipeline.StreamReport, now time.Time) (state.UnitState, time.Time) {
 	until := now.Add(lockedPause)
 	for _, s := range streams {
@@ -198,7 +192,6 @@ func parked(streams []pipeline.StreamReport, now time.Time) (state.UnitState, ti
 	return state.UnitParked, until
 }
 
-// worstOf returns the worst status of the streams; complete if there are none.
 func worstOf(streams []pipeline.StreamReport) pipeline.Status {
 	order := []pipeline.Status{
 		pipeline.StatusComplete, pipeline.StatusHeld, pipeline.StatusUnavailable, pipeline.StatusLagging,

@@ -26,7 +26,6 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestSettle checks the state of a unit after each kind of attempt.
 func TestSettle(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	met := errors.New("met a hush thing")
@@ -79,7 +78,6 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestLeft checks that EndUnread ends units with the given reason, and that their run is not complete.
 func TestLeft(t *testing.T) {
 	left := EndUnread([]state.Unit{{ID: 1, Source: "x", Part: "a"}, {ID: 2, Source: "x", Part: "b"}}, "its source is paused")
 	require.Len(t, left, 2)
@@ -90,8 +88,7 @@ func TestLeft(t *testing.T) {
 	require.Equal(t, pipeline.StatusPartial, Joined("r", "p", left).Status)
 }
 
-// TestReportOfBroken has a unit whose workers died. The report of the unit says so, whatever the report of an earlier attempt
-// was.
+// The report says that the workers died, whatever the report of an earlier attempt was.
 func TestReportOfBroken(t *testing.T) {
 	u := state.Unit{State: state.UnitFailed, Part: "a", Broken: state.MostBroken, Worker: "host/1", Report: []byte(`{"status":"stopped","why":"x"}`)}
 	require.Contains(t, ReportOf(u).Reason, fmt.Sprintf("%d times while it worked on this unit, last host/1", state.MostBroken))
@@ -100,7 +97,7 @@ func TestReportOfBroken(t *testing.T) {
 	require.ErrorContains(t, r.Err, "given up")
 }
 
-// TestJoined checks that the report of units is complete only if each unit is complete. // Invariant 14
+// // Invariant 14
 func TestJoined(t *testing.T) {
 	unit := func(source string, s state.UnitState, status pipeline.Status) state.Unit {
 		return state.Unit{Source: source, State: s, Report: fmt.Appendf(nil, `{"status":%q,"why":"so","requests":2,"streams":[{"stream":"a","status":%q}],"words":{"a":"it said no"}}`, status, status)}

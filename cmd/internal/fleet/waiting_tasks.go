@@ -2,14 +2,13 @@ package fleet
 
 import "slices"
 
-// waitingTasks holds the tasks that wait in one round. Their sources take turns.
+// waitingTasks holds the tasks of one round. Their sources take turns.
 type waitingTasks struct {
 	queues []*queue // queues of the sources with tasks
 	turn   int      // index of the next queue
 	of     map[string]*queue
 }
 
-// queue holds the tasks of one source in order.
 type queue struct {
 	source string
 	tasks  []*task
@@ -28,8 +27,7 @@ func (l *waitingTasks) add(t *task) {
 	q.tasks = append(q.tasks, t)
 }
 
-// next removes and returns a task of the next source for which allowed returns true; nil if there is
-// none.
+// next skips sources that are not allowed.
 func (l *waitingTasks) next(allowed func(source string) bool) *task {
 	for i := range l.queues {
 		at := (l.turn + i) % len(l.queues)

@@ -30,7 +30,7 @@ const (
 // Widths returns how many sources a worker with the given slots works on at once, by queue.
 func Widths(slots int) map[string]int { return map[string]int{Runs: slots, Deltas: max(1, slots/4)} }
 
-// refresh is the cause, in the record of a run, that assigns the run to the queue Deltas.
+// refresh is the cause of runs that go to the queue Deltas.
 const refresh = "refresh"
 
 // Wakeup is the job for a unit and for the units that may begin together with it. There is
@@ -49,8 +49,7 @@ type Wakeup struct {
 // Kind implements [river.JobArgs].
 func (Wakeup) Kind() string { return "unit" }
 
-// mostPart is the maximum size of the part in a Wakeup, in bytes. A longer part is cut. The part is only for
-// people who look at the queue.
+// mostPart is in bytes. The part of a Wakeup is only for people who look at the queue.
 const mostPart = 200
 
 // Enqueue inserts wakeups for units, in the transaction that makes the units claimable. It inserts one
@@ -96,7 +95,6 @@ func Enqueue(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) 
 	return nil
 }
 
-// later returns the later of two times.
 func later(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return b
@@ -107,7 +105,7 @@ func later(a, b time.Time) time.Time {
 // quiet discards River's log, because the units report their own results.
 var quiet = slog.New(slog.DiscardHandler)
 
-// queueOf returns the queue of a unit's run, by the run's cause.
+// queueOf decides by the cause of the unit's run.
 func queueOf(ctx context.Context, tx pgx.Tx, u state.Unit) (string, error) {
 	var urgent bool
 	err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM runs WHERE pipeline = $1 AND run = $2 AND cause = $3)", u.Pipeline, u.Run, refresh).Scan(&urgent)

@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Wakeups of a killed worker are delivered again after some time. The clock of the database measures that time,
-// because a worker's clock may be hours wrong.
+// A worker's clock may be hours wrong.
 func TestRescueOfLostWorkers(t *testing.T) {
 	b := newBench(t)
 	b.plan("all", "schedule", 2)

@@ -9,12 +9,11 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// mostAhead is how many waiting units of a pipeline are read to find its next sources.
+// mostAhead limits the waiting units of a pipeline that are read to find its next sources.
 const mostAhead = 1000
 
-// turnsSQL returns the waiting sources. Pipelines take turns: first comes the pipeline with the fewest
-// running sources and, among equals, the pipeline that has not begun a unit for the longest time. The
-// sources of a pipeline keep their order. Sources with a running unit are left out.
+// turnsSQL lets pipelines take turns: first comes the pipeline with the fewest running sources and, among
+// equals, the one that has not begun a unit for the longest time. Sources with a running unit are left out.
 const turnsSQL = `WITH busy AS (
 	SELECT DISTINCT pipeline, source FROM units WHERE state = 'running'
 ), waiting AS (
@@ -36,9 +35,8 @@ const turnsSQL = `WITH busy AS (
 SELECT run, pipeline, source FROM placed JOIN shares USING (pipeline)
 ORDER BY busy + place, begun NULLS FIRST, since, first`
 
-// turns returns wakeups for the waiting sources, in the order of their turns, and last the received wakeup.
-// The sources are those of the queue that delivered it. The order does not depend on which process planned a run, or
-// when. So a run of many sources does not block a run of a few.
+// turns returns wakeups in the order of their turns, and last the received one. The order does not depend on
+// which process planned a run, or when. So a run of many sources does not block a run of a few.
 func (w Worker) turns(ctx context.Context, received Wakeup) ([]Wakeup, error) {
 	rows, err := w.Pool.Query(ctx, turnsSQL, w.Pipelines(), refresh, received.Queue == Deltas, mostAhead)
 	if err != nil {
@@ -54,9 +52,8 @@ func (w Worker) turns(ctx context.Context, received Wakeup) ([]Wakeup, error) {
 	return append(calls, received), nil
 }
 
-// waits reports whether a wakeup is still needed. It is needed if its unit still waits for the attempt that
-// the wakeup is for. It is also needed if a unit of its source waits that must run alone, because
-// several workers have died while they worked on that unit.
+// waits reports whether a wakeup is still needed: its unit still waits for that attempt, or a unit of its
+// source must run alone because several workers have died while they worked on it.
 func (w Worker) waits(ctx context.Context, c Wakeup) (waits bool, err error) {
 	err = w.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM units WHERE state IN ('waiting', 'parked')
 		AND (id = $1 AND attempt = $2 OR run = $3 AND pipeline = $4 AND source = $5 AND broken >= $6))`,

@@ -33,7 +33,6 @@ type bench struct {
 	under   []held    // sources under way, the oldest first
 }
 
-// held is a source that a worker works on.
 type held struct {
 	name string
 	done chan struct{}
@@ -56,7 +55,7 @@ func newBench(t *testing.T) *bench {
 	return &bench{T: t, store: s, journal: j, units: units, begun: make(chan held)}
 }
 
-// plan adds a run of a pipeline with the given number of sources, two units each.
+// plan gives each source two units.
 func (b *bench) plan(pipeline, cause string, sources int) {
 	b.Helper()
 	require.NoError(b, b.journal.KeepRun(b.Context(), state.RunRecord{Pipeline: pipeline, Run: "run of " + pipeline, Cause: cause, Status: "running"}))
@@ -71,7 +70,6 @@ func (b *bench) plan(pipeline, cause string, sources int) {
 	require.Len(b, added, len(units))
 }
 
-// work starts a worker. end stops it.
 func (b *bench) work(name string, slots int, pipelines ...string) (end func()) {
 	pool, schema, err := b.store.Queue(b.Context())
 	require.NoError(b, err)
@@ -97,7 +95,6 @@ func (b *bench) work(name string, slots int, pipelines ...string) (end func()) {
 	}
 }
 
-// do is a worker's Do: it claims the units of a source and settles them when the test ends the source.
 func (b *bench) do(ctx context.Context, worker string, c queue.Wakeup) (bool, time.Duration, error) {
 	units, err := b.units.ClaimUnits(ctx, state.Claim{Worker: worker, For: time.Minute, Pipeline: c.Pipeline, Run: c.Run, Source: &c.Source})
 	if err != nil || len(units) == 0 {
@@ -123,7 +120,6 @@ func (b *bench) do(ctx context.Context, worker string, c queue.Wakeup) (bool, ti
 	return true, 0, nil
 }
 
-// next waits until n more sources have begun, and returns them.
 func (b *bench) next(n int) []string {
 	b.Helper()
 	for range n {
@@ -137,7 +133,6 @@ func (b *bench) next(n int) []string {
 	return b.order[len(b.order)-n:]
 }
 
-// end ends a source that is under way.
 func (b *bench) end(name string) {
 	b.Helper()
 	i := slices.IndexFunc(b.under, func(h held) bool { return h.name == name })
@@ -146,14 +141,12 @@ func (b *bench) end(name string) {
 	b.under = slices.Delete(b.under, i, i+1)
 }
 
-// release ends the source that began first.
 func (b *bench) release() {
 	b.Helper()
 	b.end(b.under[0].name)
 }
 
-// A run of a few sources that is planned during a run of many sources gets the next free slot, although its
-// wakeups are behind all others. After that, the two runs take turns.
+// A small run gets the next free slot, although its wakeups are behind all others. After that, the two runs take turns.
 func TestTurns(t *testing.T) {
 	b := newBench(t)
 	b.plan("large", "schedule", 14)
@@ -191,8 +184,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// With one slot pipelines take turns, too. A worker leaves out pipelines that it does not
-// know. Runs that webhooks cause have their own slots.
+// A worker leaves out pipelines that it does not know.
 func TestTurnsOfOneSlot(t *testing.T) {
 	b := newBench(t)
 	b.plan("unknown", "schedule", 3)

@@ -38,7 +38,7 @@ type Worker struct {
 	Every time.Duration
 }
 
-// Durations of the queue.
+// The durations of the queue.
 const (
 	lookEvery  = 5 * time.Second
 	callLife   = time.Minute           // River's time limit for one job
@@ -49,7 +49,7 @@ const (
 	stopGrace  = 9 * time.Second // Invariant 15
 )
 
-// errSlow reports that the worker stopped while work was still under way.
+// errSlow reports that work was still under way when the worker stopped.
 var errSlow = errors.New("stopped before everything had ended; committed data is safe, and other workers take over the units")
 
 // Run handles wakeups until ctx ends. Then it returns as soon as no work is under way,
@@ -91,7 +91,6 @@ func (w Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// look takes over abandoned units and jobs of other workers, until ctx ends.
 func (w Worker) look(ctx context.Context) {
 	every := w.Every
 	if every <= 0 {
@@ -116,15 +115,13 @@ func (w Worker) look(ctx context.Context) {
 	}
 }
 
-// answerer is the worker that River calls.
 type answerer struct {
 	river.WorkerDefaults[Wakeup]
 	w    Worker
 	live context.Context // until the worker is stopped
 }
 
-// Work handles one wakeup. It ignores River's context and time limit, because the units have time limits
-// of their own.
+// Work ignores River's context and time limit, because the units have time limits of their own.
 func (a *answerer) Work(_ context.Context, job *river.Job[Wakeup]) error {
 	call := job.Args
 	call.Queue = job.Queue
@@ -141,12 +138,11 @@ func (a *answerer) Work(_ context.Context, job *river.Job[Wakeup]) error {
 	return nil
 }
 
-// againPause is the pause before the retry of a wakeup for which there was nothing to do, unless Do
-// returns a pause.
+// againPause applies if there was nothing to do and Do returned no pause.
 const againPause = 2 * time.Second
 
-// answer works on the source whose turn it is, which need not be the source of the received wakeup. again is
-// true as long as the unit of the received wakeup waits. So each waiting unit keeps a wakeup, and each wakeup
+// answer works on the source whose turn it is, which need not be that of the received wakeup. again is true
+// as long as the unit of the received wakeup waits. So each waiting unit keeps a wakeup, and each wakeup
 // gives a slot to some waiting unit.
 func (w Worker) answer(ctx context.Context, received Wakeup) (again bool, pause time.Duration, err error) {
 	turns, err := w.turns(ctx, received)

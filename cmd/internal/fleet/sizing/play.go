@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// unit is one part of one workspace that is under way.
 type unit struct {
 	source, worker int
 	left           float64 // remaining requests
@@ -17,7 +16,6 @@ type unit struct {
 	waits          Limit   // what limits the rate
 }
 
-// simulation is the state of a simulated fleet.
 type simulation struct {
 	Workspaces
 	Fleet
@@ -26,8 +24,8 @@ type simulation struct {
 	sizes   []float64 // sizes of the workspaces; their mean is 1
 	next    int       // number of the next unit: first part of all workspaces, then the second, …
 	active  []*unit
-	ofKey   map[int]int // units under way, by workspace
-	slots   []int       // units under way, by worker
+	ofKey   map[int]int
+	slots   []int
 	spare   []*unit
 	now     float64
 	worked  float64 // seconds of the workers' cores used so far
@@ -51,7 +49,7 @@ func Run(w Workspaces, f Fleet, c Costs) (Outcome, error) {
 	return p.outcome(), nil
 }
 
-// sizes returns the sizes of the workspaces: log-normal, with mean 1.
+// sizes are log-normal, with mean 1.
 func sizes(w Workspaces) []float64 {
 	all := make([]float64, w.Count)
 	r := rand.New(rand.NewPCG(1, uint64(w.Count)))
@@ -66,8 +64,6 @@ func sizes(w Workspaces) []float64 {
 	return all
 }
 
-// fill starts units while there are free slots, each on the worker with the
-// fewest units.
 func (p *simulation) fill() {
 	total := p.Count * len(p.Parts)
 	for len(p.active) < p.Workers*p.Slots && p.next < total {
@@ -104,8 +100,7 @@ func (p *simulation) unit(n, worker int) *unit {
 	return u
 }
 
-// share sets the current rate of each unit. All units that share overloaded cores are slowed by the
-// same factor. What a slow unit leaves unused is not given to other units.
+// share slows all units on overloaded cores by the same factor. What a slow unit leaves unused is not given to other units.
 func (p *simulation) share() {
 	load, waiting := make([]float64, p.Workers), p.next < p.Count*len(p.Parts)
 	for _, u := range p.active {
@@ -138,8 +133,8 @@ func (p *simulation) share() {
 	}
 }
 
-// step advances the time to the end of the next unit. Units that end within a hundredth of the mean
-// remaining time end in the same step, so that many small units do not need a step each.
+// step lets units that end within a hundredth of the mean remaining time end together, so that many small
+// units do not need a step each.
 func (p *simulation) step() {
 	soonest, mean := math.Inf(1), 0.0
 	for _, u := range p.active {

@@ -105,7 +105,6 @@ type Outcome struct {
 // ErrSize is returned for a fleet or workspaces that cannot be simulated.
 var ErrSize = errors.New("a fleet needs workers, cores, slots and a database; workspaces need a rate, a latency and parts")
 
-// valid returns ErrSize for values that cannot be simulated.
 func valid(w Workspaces, f Fleet) error {
 	whole := f.Workers > 0 && f.Slots > 0 && w.Count > 0 && len(w.Parts) > 0
 	for _, x := range []float64{f.Cores, f.Database, w.Rate, w.Latency.Seconds()} {
@@ -120,7 +119,6 @@ func valid(w Workspaces, f Fleet) error {
 	return nil
 }
 
-// connections returns how many database connections the fleet needs when all its slots are in use.
 func (f Fleet) connections(c Costs) int { return f.Workers * (f.Slots + c.PerWorker) }
 
 // Largest returns the greatest number of workspaces, up to limit, that the fleet reads in the given time. It also

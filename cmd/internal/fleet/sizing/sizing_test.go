@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// near compares a result with the expected value.
 func near(t require.TestingT, want, got, by float64, msg string) {
 	require.InEpsilon(t, want, got, by, msg)
 }
@@ -91,7 +90,6 @@ func TestTenThousandWorkspaces(t *testing.T) {
 	require.Equal(t, Database, o.Bound)
 }
 
-// TestInvariants checks invariants of the simulation for any fleet.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := Workspaces{Count: rapid.IntRange(1, 60).Draw(t, "workspaces"), Skew: rapid.Float64Range(0, 2).Draw(t, "skew"),
