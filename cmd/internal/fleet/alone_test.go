@@ -33,7 +33,7 @@ func TestLast(t *testing.T) {
 	}
 }
 
-// // Invariant 14
+// Invariant 14
 func TestWithBefore(t *testing.T) {
 	last := pipeline.Report{Status: pipeline.StatusComplete, Requests: 5, Streams: []pipeline.StreamReport{{Stream: "s3", Status: pipeline.StatusComplete}}}
 	done, failed, mine := reported(1, state.UnitDone, pipeline.StatusComplete), reported(2, state.UnitFailed, pipeline.StatusFailed), reported(3, state.UnitDone, pipeline.StatusComplete)

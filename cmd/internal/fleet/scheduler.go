@@ -148,7 +148,7 @@ func (f *scheduler) room() bool {
 const longSilence = 5
 
 // putOff ends jobs that wait for their sources, to make room for other jobs; waiting is the first round of
-// those. Jobs whose source never answered end first; among equals, the job that waits the longest. //
+// those. Jobs whose source never answered end first; among equals, the job that waits the longest.
 // Invariant 15
 func (f *scheduler) putOff(waiting int) {
 	if len(f.active) < f.Most {

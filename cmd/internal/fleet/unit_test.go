@@ -97,7 +97,7 @@ func TestReportOfBroken(t *testing.T) {
 	require.ErrorContains(t, r.Err, "given up")
 }
 
-// // Invariant 14
+// Invariant 14
 func TestJoined(t *testing.T) {
 	unit := func(source string, s state.UnitState, status pipeline.Status) state.Unit {
 		return state.Unit{Source: source, State: s, Report: fmt.Appendf(nil, `{"status":%q,"why":"so","requests":2,"streams":[{"stream":"a","status":%q}],"words":{"a":"it said no"}}`, status, status)}

@@ -16,8 +16,8 @@ import (
 // because of an event are also written there.
 //
 // The lock of the detail stream is held from before the requests until the commit. The positions are also
-// read before the requests. So no pass can read the records later and commit them earlier. // Invariants 8,
-// 13
+// read before the requests. So no pass can read the records later and commit them earlier.
+// Invariants 8, 13
 type detailTable struct {
 	q         *queue // queue of the detail stream; nothing waits in it
 	positions []*destinationPosition

@@ -52,7 +52,7 @@ func TestPageInPartsIsOneCommit(t *testing.T) {
 	require.Equal(t, []any{StatusComplete, int64(0), int64(2)}, []any{s.Status, s.Counts.Written, s.Counts.Deleted}, "%v", s.Err)
 }
 
-// // Invariants 6 and 11
+// Invariants 6 and 11
 func TestPageOfTooManyRejects(t *testing.T) {
 	r := newReader(t)
 	r.begin(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -77,7 +77,7 @@ func TestPageOfTooManyRows(t *testing.T) {
 	require.Empty(t, r.memory.Rows("x_things"))
 }
 
-// // Invariant 6
+// Invariant 6
 func TestPageOfTooManyElements(t *testing.T) {
 	page := func(elements int) string {
 		list := `""` + strings.Repeat(`,""`, elements/4-1)

@@ -92,7 +92,7 @@ func detailOf(s schemas.Stream, catalogue []schemas.Stream) (schemas.Stream, boo
 }
 
 // request requests the records with these keys, each at most once. control is the key of a record that the
-// pass contained. If the source does not return it before and after the others, no answer is used. //
+// pass contained. If the source does not return it before and after the others, no answer is used.
 // Invariant 12
 func (q *missingRowCheck) request(ctx context.Context, control string, keys []string) {
 	q.mu.Lock()

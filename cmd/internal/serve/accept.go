@@ -7,18 +7,16 @@ import (
 	"time"
 )
 
-// reportingListener logs when it cannot accept a connection, for example because all file
-// descriptors are in use. The server itself retries silently.
+// reportingListener logs when it cannot accept a connection, for example because all file descriptors are in
+// use. The server itself retries silently.
 type reportingListener struct {
 	net.Listener
 	log  *slog.Logger
 	told time.Time // time of the last log line; it needs no lock, because one goroutine accepts
 }
 
-// tellEvery limits the log lines about a lasting shortage.
 const tellEvery = time.Minute
 
-// Accept waits for the next connection.
 func (l *reportingListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil && !errors.Is(err, net.ErrClosed) && time.Since(l.told) >= tellEvery {

@@ -7,14 +7,12 @@ import (
 	"time"
 )
 
-// Pauses between applications of events. Events that arrive during a pause are applied together.
+// Events that arrive during a pause are applied together.
 const (
 	applyPause = 500 * time.Millisecond
 	applyRetry = 30 * time.Second // after an error
 )
 
-// applyEvents applies webhook events soon after they arrive, until ctx ends or the pipeline is
-// removed.
 func (w *worker) applyEvents(ctx context.Context) {
 	p, n := w.definition()
 	defer func() { p.close() }()
@@ -47,14 +45,12 @@ func (w *worker) applyEvents(ctx context.Context) {
 	}
 }
 
-// close calls Close of the pipeline, which ends the use of Deltas.
 func (p Pipeline) close() {
 	if p.Close != nil {
 		p.Close()
 	}
 }
 
-// pause waits for d, and reports whether ctx has not ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -66,8 +62,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// apply applies events once. It returns the time after which to apply again. A negative time means: when
-// the next event arrives.
+// apply returns the time after which to apply again; negative: when the next event arrives.
 func (w *worker) apply(ctx context.Context, p Pipeline) time.Duration {
 	if p.Deltas == nil {
 		return -1
@@ -103,7 +98,7 @@ func (w *worker) apply(ctx context.Context, p Pipeline) time.Duration {
 	return -1
 }
 
-// guardDeltas calls Deltas and turns a panic into an error.
+// guardDeltas turns a panic into an error.
 func (w *worker) guardDeltas(ctx context.Context, p Pipeline) (got Deltas, err error) {
 	defer func() {
 		if v := recover(); v != nil {

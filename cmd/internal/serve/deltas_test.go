@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Events are applied when they arrive, again after Deltas.ApplyAfter, and again after an error.
-// Streams that only a list can refresh are read in their own run.
+// Events are applied when they arrive, again after Deltas.ApplyAfter, and again after an error. Streams that
+// only a list can refresh are read in their own run.
 func TestDeltas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -110,8 +110,7 @@ func TestDeltasBetweenRuns(t *testing.T) {
 	})
 }
 
-// Received does not wait for a worker that is writing, because the sender of the event waits for
-// Received.
+// The sender of an event waits for Received, so Received does not wait for a worker that is writing.
 func TestReceivedWaitsForNoWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

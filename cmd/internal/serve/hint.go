@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// hintEvery is the minimum time between two runs caused by unverified deliveries. So forged deliveries can
-// cause at most one run per minute, and only of the streams that the configuration lists.
+// hintEvery limits forged deliveries to one run per minute, and only of the streams that the configuration lists.
 const hintEvery = time.Minute
 
 // Hinted reports that an unverified delivery for a source arrived. Its content is not used. The
@@ -22,8 +21,7 @@ func (d *Daemon) Hinted(source string) {
 	}
 }
 
-// heed requests a run of the listed streams after an unverified delivery (a hint), until ctx ends. It waits
-// at least hintEvery between two such runs. All hints that arrive during the wait cause one run.
+// heed requests a run of the listed streams after an unverified delivery. All hints that arrive during hintEvery cause one run.
 func (w *worker) heed(ctx context.Context) {
 	var last time.Time
 	for {

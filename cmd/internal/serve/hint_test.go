@@ -11,8 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// A flood of unverified deliveries causes one run of the listed streams per minute. The last hint of
-// the flood also causes one. If no streams are listed, hints have no effect.
+// The last hint of a flood also causes a run. If no streams are listed, hints have no effect.
 func TestHintsAreBounded(t *testing.T) {
 	for name, streams := range map[string][]string{"listed": {"v2.contacts"}, "off": nil} {
 		t.Run(name, func(t *testing.T) {

@@ -58,7 +58,7 @@ func (d *Daemon) answer(ctx context.Context) error {
 	return err
 }
 
-// server returns the HTTP server. The contexts of its requests end with base.
+// server ends the contexts of its requests with base.
 func (d *Daemon) server(base context.Context) *http.Server {
 	return &http.Server{
 		Handler:           d.route(),
@@ -94,9 +94,8 @@ func (d *Daemon) Routes() []Route {
 	}
 }
 
-// secure sets the default security headers of every response. With them, a response may not load
-// anything, be framed, be cached or be interpreted as another type. The dashboard's pages also allow
-// their own styles and scripts.
+// secure forbids a response to load anything, and to be framed, cached or interpreted as another type. The
+// dashboard's pages also allow their own styles and scripts.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -104,8 +103,8 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// route passes webhook deliveries on with their path unchanged. The mux would redirect a path with
-// double slashes, and senders treat a redirect as a permanent failure.
+// route passes webhook deliveries on with their path unchanged. The mux would redirect a path with double
+// slashes, and senders treat a redirect as a permanent failure.
 func (d *Daemon) route() http.Handler {
 	m, webhooks := d.mux(), d.Handlers.Webhooks // deliveries are authenticated by their signature
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -156,7 +155,6 @@ func (d *Daemon) SetHosts(names []string) {
 	d.names = slices.Clone(names)
 }
 
-// hosts returns the allowed host names.
 func (d *Daemon) hosts() []string {
 	d.mu.Lock()
 	all := slices.Clone(d.names)
@@ -167,10 +165,9 @@ func (d *Daemon) hosts() []string {
 	return all
 }
 
-// allowHosts refuses requests whose host name is not allowed. This prevents DNS rebinding: otherwise a
-// site could make its own name resolve to this machine, and its pages could then use the dashboard
-// through the visitor's browser. IP addresses and localhost are always allowed, because no site can make
-// them resolve to this machine.
+// allowHosts prevents DNS rebinding: otherwise a site could make its own name resolve to this machine, and
+// its pages could then use the dashboard through the visitor's browser. IP addresses and localhost are always
+// allowed, because no site can make them resolve to this machine.
 func allowHosts(names func() []string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !allowedHost(names(), r.Host) {

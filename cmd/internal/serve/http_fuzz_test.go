@@ -31,7 +31,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// surface is the daemon's HTTP surface with its real handlers. It counts the effects of requests.
+// surface is the daemon with its real handlers. It counts the effects of requests.
 type surface struct {
 	handler http.Handler
 	facts   *facts.Facts
@@ -40,8 +40,7 @@ type surface struct {
 	effects atomic.Int64 // actions of visitors
 }
 
-// visitor is the sender of a request. Each process generates its own tokens and sessions, so no fuzz
-// input contains a valid one.
+// visitor is the sender of a request. Each process generates its own tokens and sessions, so no fuzz input contains a valid one.
 type visitor struct {
 	name    string
 	role    access.Role // "" for none
@@ -52,7 +51,6 @@ type visitor struct {
 // canary is in the data that pages and metrics show.
 const canary = "canary-of-the-data"
 
-// counted counts the actions of visitors.
 type counted struct{ s *surface }
 
 func (c counted) Start(context.Context, string, ...string) error { c.s.effects.Add(1); return nil }
@@ -124,7 +122,7 @@ func newSurface(t testing.TB) (*surface, []visitor) {
 
 var formMark = regexp.MustCompile(`name="mark" value="([^"]+)"`)
 
-// signIn begins a session, as a browser does, and returns its cookies and CSRF mark.
+// signIn returns the cookies and the CSRF mark of a new session.
 func (s *surface) signIn(t testing.TB, token string) http.Header {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -154,8 +152,7 @@ func (s *surface) signIn(t testing.TB, token string) http.Header {
 	return header
 }
 
-// FuzzSurface sends any request as any visitor to the daemon's handlers, and checks the properties of
-// every response: see surface.judge.
+// FuzzSurface sends any request as any visitor: see surface.judge.
 func FuzzSurface(f *testing.F) {
 	s, visitors := newSurface(f)
 	targets := []string{
@@ -211,14 +208,12 @@ func FuzzSurface(f *testing.F) {
 // endless marks requests whose body never ends.
 const endless = 128
 
-// counting is a body that counts the bytes read from it.
 type counting struct {
 	text    string
 	endless bool
 	read    int
 }
 
-// Read implements io.Reader.
 func (c *counting) Read(p []byte) (int, error) {
 	if c.endless {
 		for i := range p {
@@ -235,7 +230,6 @@ func (c *counting) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// slotState is the state that requests may change.
 type slotState struct {
 	effects int64
 	audited int
@@ -256,8 +250,8 @@ var (
 	ownPath   = regexp.MustCompile(`^/([^/\\]|$)`)
 )
 
-// judge checks a response. It must not be an internal error, show data to visitors who may not see it, repeat
-// markup of the request, or redirect to another site. It must have the security headers.
+// judge checks that a response is no internal error, shows no data to visitors who may not see it, repeats no
+// markup of the request, and redirects to no other site.
 func (s *surface) judge(t *testing.T, v visitor, r *http.Request, w *httptest.ResponseRecorder) {
 	t.Helper()
 	about := fmt.Sprintf("%s: %s %s: %d", v.name, r.Method, r.URL, w.Code)
@@ -284,8 +278,7 @@ func (s *surface) judge(t *testing.T, v visitor, r *http.Request, w *httptest.Re
 	}
 }
 
-// TestSurfaceLetsVisitorsIn is the control of FuzzSurface: visitors with permission see data and change
-// state.
+// TestSurfaceLetsVisitorsIn is the control of FuzzSurface.
 func TestSurfaceLetsVisitorsIn(t *testing.T) {
 	s, visitors := newSurface(t)
 	for i, v := range visitors {

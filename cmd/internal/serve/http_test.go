@@ -21,7 +21,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// running is a whole daemon with a listener.
 type running struct {
 	*Daemon
 	url  string
@@ -111,8 +110,7 @@ func TestMounted(t *testing.T) {
 	}
 }
 
-// A stop ends runs, event streams and idle connections, and Run returns after they have ended. Slow requests do
-// not delay Run.
+// Run returns after runs, event streams and idle connections have ended. Slow requests do not delay it.
 func TestStop(t *testing.T) {
 	begun := make(chan struct{})
 	ended := false
@@ -148,7 +146,6 @@ func TestStop(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// The time limits of requests do not apply to event streams.
 func TestEventsGoOn(t *testing.T) {
 	d := New(Config{Handlers: Handlers{Events: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for range 20 {
@@ -173,8 +170,7 @@ func TestEventsGoOn(t *testing.T) {
 	require.ErrorIs(t, <-served, http.ErrServerClosed)
 }
 
-// A request for events that announces a body but does not send it is ended by the deadline, like any
-// other request.
+// A request for events that announces a body but does not send it is ended by the deadline.
 func TestEventsWithBody(t *testing.T) {
 	d := New(Config{Handlers: Handlers{Events: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "unauthorized", http.StatusUnauthorized)
@@ -197,7 +193,7 @@ func TestEventsWithBody(t *testing.T) {
 	require.ErrorIs(t, <-served, http.ErrServerClosed)
 }
 
-// The supervisor gets the notifications that systemd expects: ready, alive, reloading, stopping.
+// systemd expects ready, alive, reloading and stopping.
 func TestSupervised(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("systemd runs on Linux")
@@ -238,8 +234,7 @@ func TestSupervised(t *testing.T) {
 	require.NoError(t, <-stopped)
 }
 
-// A stopped daemon ends without an error, whether it notices first that its context has ended or that its
-// listener has ended.
+// A stopped daemon ends without an error, whether it notices first that its context has ended or that its listener has ended.
 func TestStoppedWhileNobodyAsks(t *testing.T) {
 	d := New(Config{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -271,7 +266,6 @@ func TestFollow(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// The status of a run has the progress of each stream, and then its outcome.
 func TestRunning(t *testing.T) {
 	release := make(chan struct{})
 	p := Pipeline{Name: "p", Run: func(ctx context.Context, o RunRequest) (pipeline.Report, error) {

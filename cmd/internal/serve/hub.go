@@ -127,7 +127,6 @@ func (s *Status) clone() Status {
 	return c
 }
 
-// update changes the state of a pipeline and wakes the followers.
 func (h *Hub) update(name string, f func(*Status)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -140,7 +139,6 @@ func (h *Hub) update(name string, f func(*Status)) {
 	h.changed(name)
 }
 
-// drop removes a pipeline that is no longer configured.
 func (h *Hub) drop(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -166,7 +164,6 @@ func (h *Hub) changed(topic string) {
 	}
 }
 
-// progress records an event of a run.
 func (h *Hub) progress(name, run string, e pipeline.Event, now time.Time) {
 	h.update(name, func(s *Status) {
 		if s.Running != nil && s.Running.Run == run {

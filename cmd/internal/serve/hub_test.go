@@ -10,8 +10,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// TestHubOfManySources checks that a run over many sources lists the streams in progress, and keeps only the
-// sums of those that have ended. // Invariant 6
+// Of streams that have ended, the hub keeps only the sums. // Invariant 6
 func TestHubOfManySources(t *testing.T) {
 	h := NewHub()
 	h.update("all", func(s *Status) { s.Running = &Running{Run: "r1"} })

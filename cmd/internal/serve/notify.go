@@ -13,13 +13,12 @@ type Supervisor struct {
 	Watchdog time.Duration // the supervisor kills the daemon after this time without a notification; 0: never
 }
 
-// notifier sends notifications to a supervisor.
 type notifier struct {
 	Supervisor
 	conn net.Conn
 }
 
-// connect connects to the supervisor. If that fails, the daemon runs without notifications.
+// connect returns a notifier without a connection if it fails.
 func (s Supervisor) connect() *notifier {
 	n := &notifier{Supervisor: s}
 	path := s.Socket
@@ -35,19 +34,18 @@ func (s Supervisor) connect() *notifier {
 	return n
 }
 
-// tell sends a state and ignores errors.
 func (n *notifier) tell(state string) {
 	if n.conn != nil {
 		_, _ = n.conn.Write([]byte(state))
 	}
 }
 
-// reloading returns the state of a reload, with the monotonic time that systemd requires.
+// reloading includes the monotonic time that systemd requires.
 func (n *notifier) reloading() string {
 	return fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", monotonic().Microseconds())
 }
 
-// interval returns the time between two watchdog notifications: half the watchdog's timeout.
+// interval is half the watchdog's timeout.
 func (n *notifier) interval() time.Duration {
 	if n.Watchdog <= 0 {
 		return time.Minute

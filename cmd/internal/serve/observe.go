@@ -126,10 +126,8 @@ func (WebhookSeen) notice()   {}
 func (DeltasApplied) notice() {}
 func (Reloaded) notice()      {}
 
-// observers passes notices to several observers, in order.
 type observers []Observer
 
-// Observe calls Observe of each observer.
 func (os observers) Observe(n Notice) {
 	for _, o := range os {
 		o.Observe(n)

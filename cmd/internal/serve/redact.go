@@ -6,7 +6,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// clean returns err with its text redacted. errors.Is still finds the errors that err wraps. // Invariant 5
+// clean keeps errors.Is working for the errors that err wraps. // Invariant 5
 func (d *Daemon) clean(err error) error {
 	if err == nil {
 		return nil
@@ -19,20 +19,16 @@ func (d *Daemon) clean(err error) error {
 	return &cleaned{error: err, text: text}
 }
 
-// cleaned is an error with a replaced text.
 type cleaned struct {
 	error
 	text string
 }
 
-// Error returns the text without secrets.
 func (c *cleaned) Error() string { return c.text }
 
-// Unwrap returns the original error.
 func (c *cleaned) Unwrap() error { return c.error }
 
-// cleanReport returns r with its texts redacted. This is needed because texts from drivers and
-// database servers have not passed the HTTP client, which redacts its own texts.
+// cleanReport is needed because texts from drivers and database servers have not passed the HTTP client, which redacts its own texts.
 func (d *Daemon) cleanReport(r pipeline.Report) pipeline.Report {
 	r.Err = d.clean(r.Err)
 	r.Streams = slices.Clone(r.Streams)

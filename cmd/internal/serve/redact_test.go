@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// If an error of a driver, a server or a panic has a secret, then the journal's files, the hub and the
-// observers do not get the secret. errors.Is still works.
+// An error of a driver, a server or a panic may have a secret. The journal, the hub and the observers must
+// not get it. errors.Is still works.
 func TestRunsTellNoSecrets(t *testing.T) {
 	const secret = "canary-4711-of-this-test"
 	cause := errors.New("refused")
@@ -64,7 +64,6 @@ func TestRunsTellNoSecrets(t *testing.T) {
 	})
 }
 
-// Errors of applying events are shown, reported and logged without secrets, too.
 func TestDeltasTellNoSecrets(t *testing.T) {
 	const secret = "canary-4713-of-this-test"
 	cause := errors.New("refused")
@@ -95,7 +94,6 @@ func TestDeltasTellNoSecrets(t *testing.T) {
 	})
 }
 
-// Search the raw bytes of the files.
 func TestJournalKeepsNoSecrets(t *testing.T) {
 	const secret = "canary-4712-of-this-test"
 	r := newRig(t)

@@ -55,7 +55,6 @@ func (r *rig) Observe(n Notice) {
 	}
 }
 
-// plan returns a plan with this cron expression.
 func plan(t testing.TB, cron string, c CatchUp) Plan {
 	t.Helper()
 	s, err := schedule.Parse(cron, time.UTC)
@@ -63,7 +62,6 @@ func plan(t testing.TB, cron string, c CatchUp) Plan {
 	return Plan{Schedule: s, CatchUp: c}
 }
 
-// pipeline returns a pipeline whose runs are the rig's.
 func (r *rig) pipeline(name string, p Plan) Pipeline {
 	return Pipeline{Name: name, Sources: []string{"main"}, Plan: p, Run: func(ctx context.Context, o RunRequest) (pipeline.Report, error) {
 		r.mu.Lock()
@@ -82,7 +80,7 @@ func (r *rig) pipeline(name string, p Plan) Pipeline {
 	}}
 }
 
-// start starts a daemon without its listener.
+// start does not start the listener.
 func (r *rig) start(all ...Pipeline) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -99,7 +97,6 @@ func (r *rig) start(all ...Pipeline) {
 	require.NoError(r.t, r.d.define(all))
 }
 
-// stop ends the daemon, as a signal would.
 func (r *rig) stop() {
 	r.t.Helper()
 	r.cancel()
@@ -107,7 +104,6 @@ func (r *rig) stop() {
 	require.NoError(r.t, r.j.Close())
 }
 
-// slots returns the records of a pipeline, oldest first.
 func (r *rig) slots(name string) []state.SlotRecord {
 	r.t.Helper()
 	all, err := r.j.Slots(context.Background(), name, 10_000)
@@ -116,7 +112,7 @@ func (r *rig) slots(name string) []state.SlotRecord {
 	return all
 }
 
-// told returns slots in the notation of tests: hour, state and the beginning of why.
+// told returns slots as hour, state and the beginning of why.
 func told(all []state.SlotRecord) []string {
 	var words []string
 	for _, s := range all {

@@ -15,7 +15,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// errDeadline is the cause of the end of a run's context at its deadline.
 var errDeadline = errors.New("deadline")
 
 // Overdue reports whether ctx has ended because the run reached its deadline.
@@ -33,7 +32,6 @@ type execution struct {
 	log []state.LogLine
 }
 
-// run performs the run and returns when all of its work has ended.
 func (x *execution) run(ctx context.Context) {
 	x.begun(ctx)
 	limited := ctx
@@ -49,7 +47,7 @@ func (x *execution) run(ctx context.Context) {
 	x.ended(ctx, x.d.cleanReport(report), x.d.clean(err))
 }
 
-// guarded calls the pipeline's Run and turns a panic into an error, so that the daemon goes on.
+// guarded turns a panic into an error, so that the daemon goes on.
 func (x *execution) guarded(ctx context.Context) (report pipeline.Report, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -77,7 +75,6 @@ func (x *execution) guarded(ctx context.Context) (report pipeline.Report, err er
 	return x.p.Run(ctx, o)
 }
 
-// begun reports and records that the run begins.
 func (x *execution) begun(ctx context.Context) {
 	o := x.order
 	x.d.hub.update(x.p.Name, func(s *Status) {
@@ -90,7 +87,6 @@ func (x *execution) begun(ctx context.Context) {
 	x.d.observe.Observe(RunStarted{Pipeline: x.p.Name, Run: o.Run, Trigger: o.Trigger, Due: x.slot.Due, At: x.started})
 }
 
-// progress reports an event of the run.
 func (x *execution) progress(e pipeline.Event) {
 	if e.Report != nil {
 		r := x.d.cleanStream(*e.Report)
@@ -114,13 +110,12 @@ func (x *execution) progress(e pipeline.Event) {
 	}
 }
 
-// Limits of the stored log of one run. // Invariant 6
+// Invariant 6
 const (
 	mostLines = 2000
 	mostText  = 4 << 10
 )
 
-// note adds a line to the run's log. The event has the source and the stream of the line.
 func (x *execution) note(level string, event pipeline.Event, text string) {
 	text = x.d.Redact(text) // Invariant 5
 	x.mu.Lock()
@@ -136,7 +131,6 @@ func (x *execution) note(level string, event pipeline.Event, text string) {
 	x.log = append(x.log, line)
 }
 
-// ended reports and records the outcome of the run.
 func (x *execution) ended(ctx context.Context, report pipeline.Report, err error) {
 	x.slot = x.settled(ctx, report, err)
 	rec := state.RunRecord{Status: string(pipeline.StatusFailed), Ended: x.d.Now()}
@@ -169,8 +163,7 @@ func (x *execution) ended(ctx context.Context, report pipeline.Report, err error
 	})
 }
 
-// late reports whether the run began too late for its slot. It returns false for a resumed run: if that was
-// late, this was reported when the run first began.
+// late returns false for a resumed run, because its lateness was reported when it first began.
 func (x *execution) late() bool {
 	due := x.slot.Due
 	if due.IsZero() || x.order.Trigger == TriggerResume {
@@ -179,7 +172,6 @@ func (x *execution) late() bool {
 	return x.started.Sub(due.Add(schedule.Jitter(x.p.Name, due, x.p.Plan.Jitter))) > onTime
 }
 
-// settled returns the record of the run's slot after the run.
 func (x *execution) settled(ctx context.Context, report pipeline.Report, err error) state.SlotRecord {
 	r := x.slot
 	if r.Due.IsZero() {
@@ -200,18 +192,15 @@ func (x *execution) settled(ctx context.Context, report pipeline.Report, err err
 	return r
 }
 
-// recordGrace is the part of the ten seconds of a shutdown in which records are written after a run has
-// ended. // Invariant 15
+// recordGrace is the part of the ten seconds of a shutdown for writing records. // Invariant 15
 const recordGrace = time.Second
 
-// outlive returns a context for records that must be written even while the daemon is stopping. While
-// it is stopping, the context ends after recordGrace. Otherwise it has no deadline, even if the disk
-// is slow: a slot without a record would be run again. // Invariant 18
+// outlive has a deadline only while the daemon is stopping. Otherwise it waits even for a slow disk, because
+// a slot without a record would be run again. // Invariant 18
 func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	return pipeline.WithGrace(ctx, recordGrace)
 }
 
-// record completes r with the data of the run.
 func (x *execution) record(r state.RunRecord) state.RunRecord {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -219,8 +208,8 @@ func (x *execution) record(r state.RunRecord) state.RunRecord {
 	return r
 }
 
-// write stores the record of the run and, in the same step, the record of its slot. If another
-// process has taken the slot, only the record of the run is stored.
+// write stores the records of the run and of its slot in one step. If another process has taken the slot,
+// only that of the run is stored.
 func (x *execution) write(ctx context.Context, r state.RunRecord) {
 	r = x.record(r)
 	late, cancel := outlive(ctx)

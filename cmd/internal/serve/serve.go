@@ -92,14 +92,12 @@ func New(c Config) *Daemon {
 // Hub returns the hub with the current state.
 func (d *Daemon) Hub() *Hub { return d.hub }
 
-// How long a shutdown waits: at most stopGrace for all work, and at most answerGrace for HTTP requests. Open
-// commits get eight seconds of stopGrace. // Invariant 15
+// Open commits get eight seconds of stopGrace. // Invariant 15
 const (
 	stopGrace   = 9 * time.Second
 	answerGrace = 2 * time.Second
 )
 
-// errLeft is returned if some work did not end in time.
 var errLeft = errors.New("stopped before all work had ended; committed data is safe")
 
 // Run runs the daemon until ctx ends, and then lets the work in progress end safely. It returns an error if
@@ -157,7 +155,7 @@ func (d *Daemon) attend(ctx context.Context, sd *notifier, served <-chan error) 
 	}
 }
 
-// settle waits until workers and requests have ended, but at most stopGrace. It reports whether they have.
+// settle reports whether workers and requests have ended within stopGrace.
 func (d *Daemon) settle(served <-chan error) bool {
 	done := make(chan struct{})
 	go func() {
@@ -199,7 +197,6 @@ func (d *Daemon) ReloadNow(ctx context.Context) error {
 	return err
 }
 
-// define replaces the pipelines of the daemon.
 func (d *Daemon) define(all []Pipeline) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -234,7 +231,7 @@ func (d *Daemon) define(all []Pipeline) error {
 	return nil
 }
 
-// begin starts a worker for a pipeline. The caller must hold d.mu.
+// begin must be called with d.mu held.
 func (d *Daemon) begin(p Pipeline) {
 	w := newWorker(d, p)
 	d.workers[p.Name] = w
@@ -244,8 +241,7 @@ func (d *Daemon) begin(p Pipeline) {
 	})
 }
 
-// left records that a pipeline's worker has ended. If the pipeline was removed and added again
-// meanwhile, left starts its new worker.
+// left starts a new worker if the pipeline was removed and added again meanwhile.
 func (d *Daemon) left(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -317,8 +313,7 @@ func (d *Daemon) Received(source string) {
 	}
 }
 
-// stuck is the longest time between two calls of worker.look. After that the worker's loop counts as stuck. The loop
-// does not wait for runs.
+// stuck is the time without a call of worker.look after which the worker's loop counts as stuck. The loop does not wait for runs.
 const stuck = 2 * time.Minute
 
 // Alive returns nil while every worker's loop is running. The watchdog uses it.

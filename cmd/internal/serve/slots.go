@@ -8,13 +8,11 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// onTime is how late a slot's run may begin and still count as in time, for example because the
-// daemon was restarted.
+// onTime is how late a run may begin and still count as in time, for example because the daemon was restarted.
 const onTime = time.Minute
 
-// mostMissed is how many missed slots get a record each. One record covers all earlier missed slots. There
-// are more missed slots only if the daemon was not running for months, or if the clock was wrong by
-// years. // Invariant 6
+// mostMissed is how many missed slots get a record each. One record covers all earlier ones. There are more
+// only if the daemon was not running for months, or if the clock was wrong by years. // Invariant 6
 const mostMissed = 1000
 
 // slotState is the state of the pipeline that decides about a slot.
@@ -23,7 +21,6 @@ type slotState struct {
 	run    string // id of the run of the whole pipeline in progress; "" for none
 }
 
-// due has the slots that became due since the last check.
 type due struct {
 	slots   []state.SlotRecord // to be recorded, in order
 	through time.Time          // the last of slots; zero if there is none
@@ -31,8 +28,8 @@ type due struct {
 	next    time.Time          // when the next slot becomes due; zero: never
 }
 
-// due decides about each slot after seen, up to now. The decision depends only on the arguments. The caller
-// records it in the journal, so that no slot is decided twice. // Invariant 18
+// due decides about each slot after seen, up to now, by its arguments only. The caller records the decisions
+// in the journal, so that no slot is decided twice. // Invariant 18
 func (p Plan) due(name string, seen, now time.Time, s slotState) due {
 	more, slots := p.Between(seen, now, mostMissed)
 	d := due{}
@@ -69,8 +66,7 @@ func (p Plan) due(name string, seen, now time.Time, s slotState) due {
 	return d
 }
 
-// decide returns the record of the slot at a time, and whether the slot is late. last is the newest
-// slot that is due.
+// decide takes the newest slot that is due as last.
 func (p Plan) decide(at, last time.Time, inTime bool, s slotState) (r state.SlotRecord, late bool) {
 	r = state.SlotRecord{Due: at, State: state.SlotSkipped, Count: 1}
 	all := p.CatchUp == CatchUpAll
@@ -94,8 +90,7 @@ func (p Plan) decide(at, last time.Time, inTime bool, s slotState) (r state.Slot
 	return r, true
 }
 
-// unmade returns the cause for a missed slot that gets no run: SkipMadeUp if the run of a later slot covers
-// it, otherwise SkipMissed.
+// unmade returns SkipMadeUp for a missed slot if the run of a later slot covers it.
 func (p Plan) unmade() Skip {
 	if p.CatchUp == CatchUpNone || p.CatchUp == CatchUpAll {
 		return SkipMissed
@@ -103,14 +98,12 @@ func (p Plan) unmade() Skip {
 	return SkipMadeUp
 }
 
-// mostBroken is how often a process may end during the run of one slot. After that the slot is not run
-// again. // Invariant 15
+// mostBroken is how often a process may end during the run of one slot. After that the slot is not run again. // Invariant 15
 const mostBroken = 3
 
-// recovered returns the new record of a slot that an earlier process left open. A run that had begun
-// resumes, with two exceptions: if catch_up is none, or if the process has ended mostBroken times
-// during the run, so that the run itself may be the cause. The second exception does not apply to planned
-// runs, because other processes do their work.
+// recovered handles a slot that an earlier process left open. A run that had begun resumes, unless catch_up
+// is none or the process has ended mostBroken times during the run, so that the run itself may be the cause.
+// Planned runs resume even then, because other processes do their work.
 func (p Plan) recovered(r state.SlotRecord, planned bool) state.SlotRecord {
 	if r.State == state.SlotRunning {
 		r.Broken++
@@ -126,9 +119,9 @@ func (p Plan) recovered(r state.SlotRecord, planned bool) state.SlotRecord {
 	return r
 }
 
-// pick selects the slot to run next from the waiting slots, which are sorted, oldest first. With CatchUpAll
-// it selects the oldest, and rest has the others. Otherwise it selects the newest, whose run covers the
-// others, and over has the new records of the others.
+// pick selects the slot to run next. waiting is sorted, oldest first. With CatchUpAll it selects the oldest,
+// and rest has the others. Otherwise it selects the newest, whose run covers the others, and over has the new
+// records of the others.
 func (p Plan) pick(waiting []state.SlotRecord) (next state.SlotRecord, over, rest []state.SlotRecord) {
 	if p.CatchUp == CatchUpAll {
 		return waiting[0], nil, waiting[1:]

@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// The daemon restarts every 30 seconds, and each run takes longer than that. Every slot has one record
-// and begins in time, and every run ends. // Invariant 18
+// Each run takes longer than the time between two restarts. Every slot has one record and begins in time, and
+// every run ends. // Invariant 18
 func TestRestarts(t *testing.T) {
 	hours := 24
 	if testing.Short() {
@@ -68,7 +68,6 @@ func TestRestarts(t *testing.T) {
 	})
 }
 
-// outcomes counts the outcomes of slots that observers got.
 func outcomes(r *rig) map[string]int {
 	all := map[string]int{}
 	for _, n := range seen[RunEnded](r) {
@@ -85,7 +84,7 @@ func outcomes(r *rig) map[string]int {
 	return all
 }
 
-// After five hours in which the daemon was not running, each slot has its record.
+// The daemon was not running for five hours.
 func TestCatchUp(t *testing.T) {
 	for policy, want := range map[CatchUp][]string{
 		CatchUpOnce: {"skipped", "skipped", "skipped", "skipped", "ran"},
@@ -123,7 +122,7 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
-// A run that takes longer than the time to the next slot does not overlap with the next run.
+// A run takes longer than the time to the next slot.
 func TestOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -146,8 +145,7 @@ func TestOverlap(t *testing.T) {
 	})
 }
 
-// A slot that becomes due during a run of some streams, because of a webhook or a retry, runs right
-// after it.
+// A slot that becomes due during a run of some streams runs right after it.
 func TestSlotAfterPartialRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -168,8 +166,7 @@ func TestSlotAfterPartialRun(t *testing.T) {
 	})
 }
 
-// The clock jumps forwards and backwards, and the daemon restarts. Every slot up to the latest time has
-// one record, and no slot runs twice.
+// The clock jumps forwards and backwards, and the daemon restarts. Every slot has one record, and no slot runs twice.
 func TestClockJumps(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		policy := rapid.SampledFrom([]CatchUp{CatchUpOnce, CatchUpAll, CatchUpNone}).Draw(rt, "policy")
@@ -216,8 +213,7 @@ func TestClockJumps(t *testing.T) {
 	})
 }
 
-// TestClockSetBack does the same with a journal and a worker: slots that are recorded do not run again
-// when the clock is set back.
+// Recorded slots do not run again when the clock is set back.
 func TestClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -243,8 +239,7 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// A machine whose clock is hours off uses the shared clock of the journal, both for the schedule and
-// for the times of records.
+// A machine whose clock is hours off uses the shared clock of the journal.
 func TestClockOfThisMachineWrong(t *testing.T) {
 	for _, apart := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -274,8 +269,7 @@ func TestClockOfThisMachineWrong(t *testing.T) {
 	}
 }
 
-// A process is killed before or during the run of a slot. The next process performs the run, and the
-// slot still has one record. A run during which every process is killed is given up.
+// The slot of a killed run still has one record. A run during which every process is killed is given up.
 func TestKilled(t *testing.T) {
 	for _, tt := range []struct {
 		left state.SlotRecord
@@ -307,8 +301,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// While a pipeline is paused, its slots are recorded as skipped, also across restarts. They are not
-// run later.
+// The slots of a paused pipeline are skipped for good, also across restarts.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -330,8 +323,7 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// A run begins after its slot by at most the jitter, at the same time after any restart. It ends at
-// its deadline.
+// A run begins at the same time after any restart.
 func TestJitterAndDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -380,7 +372,7 @@ func TestJitterAndDeadline(t *testing.T) {
 	})
 }
 
-// A slot is skipped if another process runs the pipeline. The record of the slot says so.
+// A slot is skipped if another process runs the pipeline.
 func TestLocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -398,8 +390,7 @@ func TestLocked(t *testing.T) {
 	})
 }
 
-// A configuration with an error changes nothing. A valid one takes effect at once, and a run in progress
-// keeps its definition.
+// A configuration with an error changes nothing. A run in progress keeps its definition.
 func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -437,8 +428,7 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// A pipeline that is removed and added again during its run waits for the end of that run, and then
-// continues with its slots.
+// A pipeline that is removed and added again during its run waits for the end of that run, and then continues with its slots.
 func TestReloadTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// soakRuns is the number of runs: ten times PENSTOCK_TEST_TRIALS, or a few with -short.
+// soakRuns is ten times PENSTOCK_TEST_TRIALS, or a few with -short.
 func soakRuns() int {
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {
 		return 10 * n
@@ -27,7 +27,6 @@ func soakRuns() int {
 	return 500
 }
 
-// footing has the numbers of resources that a process uses.
 type footing struct{ goroutines, files int }
 
 func stand(t *testing.T) footing {

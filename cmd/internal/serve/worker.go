@@ -13,8 +13,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// worker handles one pipeline: it records slots, performs one run at a time, and applies webhook
-// events.
+// worker handles one pipeline: it records slots, performs one run at a time, and applies webhook events.
 type worker struct {
 	d       *Daemon
 	changed chan struct{} // makes the worker look now, before the next slot is due
@@ -50,7 +49,7 @@ func newWorker(d *Daemon, p Pipeline) *worker {
 	return w
 }
 
-// define replaces the pipeline. A run in progress keeps its definition.
+// define lets a run in progress keep its definition.
 func (w *worker) define(p Pipeline) {
 	w.set(p)
 	wake(w.changed)
@@ -71,7 +70,6 @@ func (w *worker) set(p Pipeline) {
 	})
 }
 
-// shownSlots is how many of the next slots the [Status] has.
 const shownSlots = 5
 
 func (w *worker) pipeline() Pipeline {
@@ -80,14 +78,13 @@ func (w *worker) pipeline() Pipeline {
 	return w.p
 }
 
-// definition returns the current pipeline and the number of its definition.
 func (w *worker) definition() (Pipeline, int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.p, w.defined
 }
 
-// wake sends to c without blocking. If a value is already pending in c, it sends none.
+// wake does not block. If a value is already pending, it sends none.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -110,11 +107,10 @@ func (w *worker) left() bool {
 	return w.retired
 }
 
-// lookAgain is the longest sleep of a worker. It is limited because timers do not notice that the
-// clock was set, or that the machine was suspended.
+// lookAgain is the longest sleep of a worker. Timers do not notice that the clock was set, or that the machine was suspended.
 const lookAgain = 15 * time.Second
 
-// live does the worker's work until ctx ends or the pipeline is removed. It returns when all work has ended.
+// live returns when all work has ended.
 func (w *worker) live(ctx context.Context) {
 	var both sync.WaitGroup
 	both.Go(func() { w.applyEvents(ctx) })
@@ -141,7 +137,6 @@ func (w *worker) live(ctx context.Context) {
 	}
 }
 
-// look records the slots that are due at now, begins the next run, and returns how long to sleep.
 func (w *worker) look(ctx context.Context, now time.Time) time.Duration {
 	here := time.Now() // monotonic, unlike now: see Alive
 	w.alive.Store(&here)
@@ -236,7 +231,6 @@ func (w *worker) recall(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// adopt takes over slots that an ended process left open.
 func (w *worker) adopt(ctx context.Context, open []state.SlotRecord) error {
 	for _, r := range open {
 		r = w.p.Plan.recovered(r, w.p.Planned)
@@ -249,7 +243,6 @@ func (w *worker) adopt(ctx context.Context, open []state.SlotRecord) error {
 	return nil
 }
 
-// record stores the due slots in the journal and reports them.
 func (w *worker) record(ctx context.Context, d due, now time.Time) error {
 	added, err := w.d.Journal.AddSlots(ctx, w.p.Name, d.slots[len(d.slots)-1].Due, d.slots)
 	if err != nil {
@@ -270,14 +263,12 @@ func (w *worker) record(ctx context.Context, d due, now time.Time) error {
 	return nil
 }
 
-// skipped reports a slot that is recorded as skipped.
 func (d *Daemon) skipped(r state.SlotRecord) {
 	d.Log.Warn("slot skipped", "pipeline", r.Pipeline, "due", r.Due, "why", r.Why)
 	d.observe.Observe(SlotSkipped{Pipeline: r.Pipeline, Due: r.Due, Cause: Skip(r.Cause), Why: r.Why, Count: r.Count})
 }
 
-// beginSlot begins the run of a waiting slot. It records the run in the journal first, so that a slot
-// is never run without a record. // Invariant 18
+// beginSlot records the run in the journal first, so that a slot is never run without a record. // Invariant 18
 func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
 	r, over, rest := w.p.Plan.pick(w.waiting)
 	for _, o := range over {
@@ -307,7 +298,7 @@ func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// order begins a requested run, and returns once the run is recorded in the journal.
+// order returns once the run is recorded in the journal.
 func (w *worker) order(o RunRequest) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -321,7 +312,7 @@ func (w *worker) order(o RunRequest) error {
 	return nil
 }
 
-// refresh requests a run of streams, to begin once the run in progress has ended.
+// refresh requests a run that begins once the run in progress has ended.
 func (w *worker) refresh(streams []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -335,7 +326,6 @@ func (w *worker) refresh(streams []string) {
 	wake(w.changed)
 }
 
-// merged returns the union of a and b, in order.
 func merged(a, b []string) []string {
 	for _, s := range b {
 		if !slices.Contains(a, s) {
@@ -345,16 +335,14 @@ func merged(a, b []string) []string {
 	return a
 }
 
-// prepare returns a run that is about to begin. r is the record of its slot, or zero. The caller must
-// hold w.mu.
+// prepare must be called with w.mu held. r is the record of the run's slot, or zero.
 func (w *worker) prepare(o RunRequest, r state.SlotRecord) *execution {
 	x := &execution{worker: w, p: w.p, order: o, slot: r, started: w.d.Now()}
 	x.note("info", pipeline.Event{}, "begun: "+string(o.Trigger))
 	return x
 }
 
-// begin starts a run in the background. The caller must hold w.mu, and no other run may be in
-// progress.
+// begin must be called with w.mu held, and no other run may be in progress.
 func (w *worker) begin(ctx context.Context, x *execution) {
 	w.run, w.partial = x.order.Run, len(x.order.Streams) > 0
 	w.work.Go(func() {
@@ -370,7 +358,7 @@ func (w *worker) begin(ctx context.Context, x *execution) {
 	})
 }
 
-// pause skips slots from now on. If at is zero, slots are run again.
+// pause with a zero time runs slots again.
 func (w *worker) pause(ctx context.Context, at time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -190,7 +190,7 @@ func broken(witnesses []Witness, doubts []Doubt, rules []rule) (name string) {
 	return name
 }
 
-// // Invariant 12
+// Invariant 12
 func TestProperties(t *testing.T) {
 	require.Empty(t, broken(witnesses, doubts, nil))
 	require.Empty(t, broken(witnesses, doubts, rules))

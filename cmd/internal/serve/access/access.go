@@ -144,7 +144,6 @@ func (g *Guard) Check(r *http.Request, text string) (Identity, error) {
 	return id, nil
 }
 
-// find compares text with every token in constant time.
 func (g *Guard) find(text string) (found Identity, ok bool) {
 	got := sha256.Sum256([]byte(text))
 	for _, t := range *g.tokens.Load() {
@@ -155,12 +154,11 @@ func (g *Guard) find(text string) (found Identity, ok bool) {
 	return found, ok
 }
 
-// logEvery is the shortest time between two log lines about refused tokens that were not compared.
+// logEvery applies to tokens that were not compared.
 const logEvery = time.Minute
 
-// refused reports a refused token. Each wrong token that was compared has a line in the log; the limits of wrong
-// tokens bound the number of these lines. For tokens that were not compared, the log has at most one line per
-// minute, with the number of these tokens.
+// refused logs each wrong token that was compared. For tokens that were not compared, the log has at most one
+// line per minute, with their number.
 func (g *Guard) refused(r *http.Request, why error, now time.Time) {
 	from := From(r)
 	g.Observe(serve.AccessRefused{From: from, Path: r.URL.Path, Why: why.Error(), Limited: errors.Is(why, ErrLimited)})

@@ -22,7 +22,6 @@ const (
 	scraper = "scraper-token-0123456789"
 )
 
-// world is a guard with three tokens and a test clock.
 type world struct {
 	*Guard
 	now     time.Time
@@ -53,8 +52,7 @@ func bearer(address, token string) *http.Request {
 	return from(address, "Authorization", "Bearer "+token)
 }
 
-// TestGuessesAreLimited tries 10,000 wrong tokens from 100 addresses within a minute. Fewer than 100 are
-// evaluated, the log stays short, and every one is counted.
+// Fewer than 100 of 10,000 wrong tokens from 100 addresses are evaluated within a minute, and every one is counted.
 func TestGuessesAreLimited(t *testing.T) {
 	w := newWorld()
 	for i := range 10_000 {
@@ -68,8 +66,7 @@ func TestGuessesAreLimited(t *testing.T) {
 	require.NotContains(t, w.log.String(), "guess ")
 }
 
-// TestRightTokenIsLimitedToo checks that an attacker who is limited does not learn that a guess is
-// correct.
+// An attacker who is limited must not learn that a guess is correct.
 func TestRightTokenIsLimitedToo(t *testing.T) {
 	w := newWorld()
 	for range clientBurst {
@@ -85,8 +82,8 @@ func TestRightTokenIsLimitedToo(t *testing.T) {
 	require.NoError(t, err, "after a minute the address may try tokens again")
 }
 
-// TestStrangersDoNotKeepTheOwnerOut checks that this machine, and addresses that sent a correct token in the
-// last day, have access even if the limit that all other addresses share is used up.
+// This machine, and addresses that sent a correct token in the last day, have access even if the limit that
+// all others share is used up.
 func TestStrangersDoNotKeepTheOwnerOut(t *testing.T) {
 	w := newWorld()
 	_, err := w.Check(from("198.51.100.1:1"), scraper)
@@ -114,7 +111,6 @@ func TestStrangersDoNotKeepTheOwnerOut(t *testing.T) {
 	require.ErrorIs(t, err, ErrLimited, "not seen for a day")
 }
 
-// TestClients checks which requests count as one client.
 func TestClients(t *testing.T) {
 	same := func(a, b *http.Request) bool { return clientOf(a) == clientOf(b) }
 	require.True(t, same(from("127.0.0.1:1"), from("127.9.9.9:2")), "all of this machine")
@@ -129,7 +125,6 @@ func TestClients(t *testing.T) {
 	require.True(t, same(from("203.0.113.1:1", field, "192.0.2.1"), from("203.0.113.1:1")), "the header gives it no second allowance")
 }
 
-// TestMemoryOfGuesses checks that any number of addresses takes bounded memory.
 func TestMemoryOfGuesses(t *testing.T) {
 	var l limiter
 	now := time.Unix(1e9, 0)
@@ -142,7 +137,6 @@ func TestMemoryOfGuesses(t *testing.T) {
 	require.LessOrEqual(t, len(l.known), maxKnown)
 }
 
-// TestRoles checks that a token has the permissions of its role, and that its name is returned.
 func TestRoles(t *testing.T) {
 	w := newWorld()
 	for token, may := range map[string]map[Role]error{
@@ -173,8 +167,7 @@ func TestRoles(t *testing.T) {
 	require.False(t, Role("root").Includes(""))
 }
 
-// TestOpen checks that, if no token is configured, local requests may do everything, and requests through a
-// proxy are refused.
+// Without tokens, local requests may do everything, and requests through a proxy are refused.
 func TestOpen(t *testing.T) {
 	g := New(Options{})
 	id, err := g.Program(from("127.0.0.1:1"), Operate)
@@ -187,7 +180,6 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestRequire checks the responses to programs.
 func TestRequire(t *testing.T) {
 	w := newWorld()
 	h := w.Require(Metrics, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -219,7 +211,6 @@ func TestFrom(t *testing.T) {
 	require.Equal(t, "10.0.0.2", From(from("10.0.0.2:1", "X-Forwarded-For", "<script>")))
 }
 
-// TestRefusalsSayWhatToDo checks that a refusal says how to allow the request.
 func TestRefusalsSayWhatToDo(t *testing.T) {
 	w := newWorld()
 	answer := func(g *Guard, want Role, r *http.Request) string {

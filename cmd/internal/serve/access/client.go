@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// forwarding are the header fields that proxies set.
 var forwarding = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"}
 
 // Forwarded reports whether a request says that a proxy sent it.
@@ -56,8 +55,7 @@ func From(r *http.Request) string {
 	return from
 }
 
-// lastForwarded returns the address that the nearest proxy added, or "". The addresses before it are
-// under the control of the client.
+// lastForwarded returns the address that the nearest proxy added. The client controls the addresses before it.
 func lastForwarded(r *http.Request) string {
 	values := r.Header.Values("X-Forwarded-For")
 	if len(values) == 0 {
@@ -71,14 +69,13 @@ func lastForwarded(r *http.Request) string {
 	return ip.Unmap().WithZone("").String()
 }
 
-// client identifies the sender of a request for limits. All direct connections from this machine are
-// one client. All addresses of an IPv6 /64 network are one client, too.
+// client identifies a sender for limits. All direct connections from this machine are one client, and so are
+// all addresses of an IPv6 /64 network.
 type client struct {
 	peer, behind netip.Prefix // addresses of the connection, and of the sender that a proxy reports
 	forwarded    bool         // a proxy on this machine or on a private network sent the request
 }
 
-// local is this machine.
 var local = client{}
 
 func clientOf(r *http.Request) client {
@@ -114,7 +111,6 @@ func Client(r *http.Request) string {
 	}
 }
 
-// prefixOf returns the addresses that count as one client: for IPv6 a /64 network.
 func prefixOf(ip netip.Addr) netip.Prefix {
 	ip = ip.Unmap().WithZone("")
 	bits := ip.BitLen()

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Limits of wrong tokens: a burst, and then one every few seconds. Each client has its own limit. Clients
-// that have not sent a correct token within knownFor (unknown clients) also share one limit: together they
-// can try fewer than a hundred wrong tokens in any minute.
+// Limits of wrong tokens. Clients that have not sent a correct token within knownFor (unknown clients) also
+// share one limit: together they can try fewer than a hundred wrong tokens in any minute.
 const (
 	clientBurst = 10
 	clientEvery = 6 * time.Second
@@ -19,8 +18,7 @@ const (
 	knownFor   = 24 * time.Hour // how long a client counts as known after a correct token
 )
 
-// limiter counts wrong tokens. The shared limit does not apply to this machine, or to clients that have sent
-// a correct token within knownFor, so that attackers cannot lock them out. The zero value is ready to use.
+// limiter exempts this machine and known clients from the shared limit, so that attackers cannot lock them out.
 type limiter struct {
 	mu      sync.Mutex
 	clients map[client]bucket
@@ -28,8 +26,7 @@ type limiter struct {
 	all     bucket
 }
 
-// bucket counts wrong tokens as a leaky bucket. bucket.count is the count at bucket.at. After that time, the count
-// decreases by one per interval.
+// bucket is a leaky bucket: count is its content at the time at, and decreases by one per interval.
 type bucket struct {
 	count float64
 	at    time.Time
@@ -39,8 +36,7 @@ func (b bucket) now(now time.Time, every time.Duration) float64 {
 	return max(0, b.count-max(0, now.Sub(b.at)).Seconds()/every.Seconds())
 }
 
-// try compares a token by calling evaluate, unless there were too many wrong tokens. Only wrong tokens count.
-// After a correct token, the shared limit does not apply to the client for knownFor.
+// try counts only wrong tokens.
 func (l *limiter) try(from client, now time.Time, evaluate func() bool) (right, limited bool) {
 	l.mu.Lock() // held during the comparison, so that concurrent requests do not exceed the limit
 	defer l.mu.Unlock()
@@ -63,7 +59,6 @@ func (l *limiter) try(from client, now time.Time, evaluate func() bool) (right, 
 	return false, false
 }
 
-// remember records that a client has sent a correct token.
 func (l *limiter) remember(from client, now time.Time) {
 	if from == local || from == strangers {
 		return
@@ -74,7 +69,6 @@ func (l *limiter) remember(from client, now time.Time) {
 	l.known[from] = now
 }
 
-// shares reports whether the shared limit applies to a client.
 func (l *limiter) shares(from client, now time.Time) bool {
 	at, known := l.known[from]
 	return from != local && (!known || now.Sub(at) > knownFor)
@@ -83,8 +77,7 @@ func (l *limiter) shares(from client, now time.Time) bool {
 // strangers is one entry for all clients for which limiter.clients has no room.
 var strangers = client{forwarded: true}
 
-// room returns the client whose limit applies to a request of the client `from`: that client itself, or strangers
-// if there are too many clients. // Invariant 6
+// room returns strangers if there are too many clients. // Invariant 6
 func (l *limiter) room(from client, now time.Time) client {
 	if _, ok := l.clients[from]; ok || len(l.clients) < maxClients {
 		return from

@@ -8,16 +8,14 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 )
 
-// action is something that a visitor can trigger by a form or by the API.
 type action struct {
 	name string
 	path string // below / for forms, below /api/v1/ for programs
 	does string
-	said string // message that the visitor sees once the action is accepted
+	said string
 	do   func(context.Context, Control, *http.Request) error
 }
 
-// actions returns the table of all actions.
 func actions() []action {
 	const in = "/pipelines/{pipeline}"
 	return []action{
@@ -42,7 +40,6 @@ func actions() []action {
 	}
 }
 
-// do performs a for the request and writes the audit log.
 func (b *Board) do(a action, r *http.Request) error {
 	err := a.do(r.Context(), b.Control, r)
 	b.audit(r, visitorOf(r), a.name, objectOf(r), err)
@@ -52,7 +49,6 @@ func (b *Board) do(a action, r *http.Request) error {
 	return err
 }
 
-// act handles a form: it performs the action and redirects to the page of the form.
 func (b *Board) act(a action) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := b.do(a, r); err != nil {
@@ -67,7 +63,6 @@ func (b *Board) act(a action) http.Handler {
 	})
 }
 
-// said returns the message of the action that redirected to this page, or "".
 func said(r *http.Request) string {
 	name := r.URL.Query().Get("said")
 	for _, a := range actions() {

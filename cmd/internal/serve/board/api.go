@@ -10,8 +10,7 @@ import (
 	"strconv"
 )
 
-// endpoint is a route of the API. The table of endpoints is the source of both the routes and
-// the OpenAPI document.
+// endpoint is the source of both the route and its part of the OpenAPI document.
 type endpoint struct {
 	method, path string
 	does         string // summary in the OpenAPI document
@@ -20,12 +19,10 @@ type endpoint struct {
 	answer       func(*Board, *http.Request) (any, error)
 }
 
-// param is a query parameter of an endpoint.
 type param struct {
 	name, kind, tells string
 }
 
-// Parameters of lists.
 var (
 	paging     = []param{{name: "offset", kind: "integer", tells: "Number of items to skip."}, {name: "limit", kind: "integer", tells: "Maximum number of items, 1 to 200."}}
 	byPipeline = param{name: "pipeline", kind: "string", tells: "Only items of this pipeline."}
@@ -39,19 +36,16 @@ var (
 
 func with(more ...param) []param { return append(more, paging...) }
 
-// items is one page of a list in the API.
 type items[T any] struct {
 	Items []T    `json:"items"`
 	Total int    `json:"total" jsonschema:"description=Number of items in the whole list."`
 	Next  string `json:"next,omitempty" jsonschema:"description=Path of the next page; absent on the last."`
 }
 
-// noted is the response to an action.
 type noted struct {
 	Done string `json:"done"`
 }
 
-// endpoints returns the table of the API's routes.
 func endpoints() []endpoint {
 	const in = "/api/v1/pipelines/{pipeline}"
 	get := http.MethodGet
@@ -93,7 +87,6 @@ func endpoints() []endpoint {
 	}, doing(in)...)
 }
 
-// doing returns the endpoints of the actions.
 func doing(in string) (all []endpoint) {
 	for _, a := range actions() {
 		all = append(all, endpoint{http.MethodPost, "/api/v1" + a.path, a.does, nil, noted{}, func(b *Board, r *http.Request) (any, error) {
@@ -103,7 +96,6 @@ func doing(in string) (all []endpoint) {
 	return all
 }
 
-// answer serves one endpoint.
 func (b *Board) answer(e endpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := understood(r, e.query); err != nil {
@@ -134,8 +126,8 @@ func writeJSON(w http.ResponseWriter, status int, kind string, v any) {
 	_, _ = w.Write(append(text, '\n')) // fails if the client has disconnected
 }
 
-// understood checks a query. An unknown parameter is an error, because it may be a misspelt filter, and
-// without the filter the response would have the wrong items.
+// understood refuses an unknown parameter, because it may be a misspelt filter, and without the filter the
+// response would have the wrong items.
 func understood(r *http.Request, known []param) error {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -163,13 +155,13 @@ func understood(r *http.Request, known []param) error {
 	return nil
 }
 
-// Default and maximum number of items in a page of a list.
+// The number of items in a page of a list.
 const (
 	defaultLimit = 50
 	maxLimit     = 200
 )
 
-// queryOf returns the filters and the range in a request. Invalid values count as absent.
+// queryOf treats invalid values as absent.
 func queryOf(r *http.Request) Query {
 	v := r.URL.Query()
 	q := Query{Pipeline: v.Get("pipeline"), Source: v.Get("source"), Stream: v.Get("stream"), Table: v.Get("table"), Status: v.Get("status")}
@@ -184,7 +176,6 @@ func queryOf(r *http.Request) Query {
 	return q
 }
 
-// part returns the requested page of a complete list.
 func part[T any](r *http.Request, all []T) items[T] {
 	q := queryOf(r)
 	from := min(q.Offset, len(all))
@@ -202,8 +193,7 @@ func itemsOf[T any](r *http.Request, q Query, l List[T]) items[T] {
 	return out
 }
 
-// beside returns the path of another page of the requested list: the page that begins at offset. It returns
-// "" if there is no such page.
+// beside returns the path of the page of the list that begins at offset; "" if there is none.
 func beside(r *http.Request, offset, total int) string {
 	if offset < 0 || offset >= total {
 		return ""
@@ -218,14 +208,13 @@ func beside(r *http.Request, offset, total int) string {
 	return u.String()
 }
 
-// listed returns the page of a list that a request asks for. The function ask returns the items.
 func listed[T any](r *http.Request, ask func(context.Context, Query) (List[T], error)) (any, error) {
 	q := queryOf(r)
 	l, err := ask(r.Context(), q)
 	return itemsOf(r, q, l), err
 }
 
-// problem is an error in the form of RFC 9457.
+// problem has the form of RFC 9457.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -233,7 +222,6 @@ type problem struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// problem responds with an error: as JSON for the API, as a page otherwise.
 func (b *Board) problem(w http.ResponseWriter, r *http.Request, status int, detail string) {
 	if isAPI(r) {
 		writeJSON(w, status, "application/problem+json", problem{"about:blank", http.StatusText(status), status, detail})
@@ -243,7 +231,6 @@ func (b *Board) problem(w http.ResponseWriter, r *http.Request, status int, deta
 	b.render(w, status, "problem", page{Title: http.StatusText(status), Fault: detail, Open: signed || b.Access.Open()})
 }
 
-// fail responds with the error of a query or an action.
 func (b *Board) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, ErrUnknown):
@@ -257,7 +244,6 @@ func (b *Board) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// description serves the OpenAPI document.
 func (b *Board) description(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(b.openapi) // fails if the client has disconnected

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// do sends a request to the board, without following redirects.
 func (s *served) do(t *testing.T, method, path, body string, header ...string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
@@ -32,7 +31,6 @@ func (s *served) do(t *testing.T, method, path, body string, header ...string) *
 	return resp
 }
 
-// described returns the OpenAPI document of the board.
 func described(t *testing.T, s *served) (*openapi3.T, routers.Router) {
 	t.Helper()
 	text, err := io.ReadAll(s.do(t, "GET", "/api/v1/openapi.json", "").Body)
@@ -45,7 +43,6 @@ func described(t *testing.T, s *served) (*openapi3.T, routers.Router) {
 	return doc, router
 }
 
-// valid checks a response against the OpenAPI document.
 func valid(t *testing.T, router routers.Router, resp *http.Response) []byte {
 	t.Helper()
 	body, err := io.ReadAll(resp.Body)
@@ -61,8 +58,6 @@ func valid(t *testing.T, router routers.Router, resp *http.Response) []byte {
 	return body
 }
 
-// TestAPIAnswersAsDescribed checks that the responses of every endpoint, with data, empty and refused,
-// match the OpenAPI document.
 func TestAPIAnswersAsDescribed(t *testing.T) {
 	full := telling(3, plain)
 	empty := &told{}
@@ -107,7 +102,6 @@ func TestAPIRefuses(t *testing.T) {
 	valid(t, router, resp)
 }
 
-// TestAPIPages checks that the pages of a list together are the whole list.
 func TestAPIPages(t *testing.T) {
 	s := boardOf(t, telling(7, plain), "")
 	for _, list := range []string{"pipelines", "streams", "runs", "rejects", "schema", "webhooks"} {

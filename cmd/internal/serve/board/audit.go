@@ -33,10 +33,9 @@ func (a Audit) Tone() string {
 
 const auditDone = "done"
 
-// auditTime is how long a record may take to be written.
 const auditTime = 5 * time.Second
 
-// audit records what a visitor did, even if the visitor has disconnected.
+// audit writes its record even if the visitor has disconnected.
 func (b *Board) audit(r *http.Request, who access.Identity, what, object string, err error) {
 	a := Audit{At: b.Clock(), Who: who.Name, What: what, Object: object, From: access.From(r), Outcome: auditDone}
 	if err != nil {
@@ -55,7 +54,6 @@ func (b *Board) audit(r *http.Request, who access.Identity, what, object string,
 	}
 }
 
-// objectOf returns the pipeline, source and stream in a request's path.
 func objectOf(r *http.Request) string {
 	var object string
 	for _, kind := range []string{"pipeline", "source", "stream"} {

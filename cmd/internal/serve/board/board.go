@@ -97,8 +97,7 @@ func (b *Board) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // maxForm limits the body of a request; all forms are smaller. // Invariant 6
 const maxForm = 64 << 10
 
-// routes registers the handlers. Everything except the sign-in and the assets requires permission
-// to see the board.
+// routes requires permission to see the board for everything except the sign-in and the assets.
 func (b *Board) routes() {
 	for _, v := range views() {
 		b.handle("GET "+v.path, b.seen(b.show(v)))
@@ -127,7 +126,6 @@ func (b *Board) handle(pattern string, h http.Handler) {
 // Patterns returns the patterns of the board's mux.
 func (b *Board) Patterns() []string { return slices.Clone(b.patterns) }
 
-// nowhere responds to unknown paths.
 func (b *Board) nowhere(w http.ResponseWriter, r *http.Request) {
 	b.fail(w, r, ErrUnknown)
 }

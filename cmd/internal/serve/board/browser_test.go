@@ -26,7 +26,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// chrome is the browser of all tests; each test has its own tab.
+// chrome is shared by all tests; each test has its own tab.
 var chrome struct {
 	sync.Once
 	ctx  context.Context
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// tab opens a tab of a real browser, or skips the test if there is no browser.
+// tab skips the test if there is no browser.
 func tab(t *testing.T) *visitor {
 	t.Helper()
 	chrome.Do(func() {
@@ -82,7 +82,7 @@ func tab(t *testing.T) *visitor {
 	return v
 }
 
-// visitor is a person at a browser. It records the errors that the browser reports.
+// visitor records the errors that the browser reports.
 type visitor struct {
 	ctx context.Context
 
@@ -91,8 +91,7 @@ type visitor struct {
 	executed   []string
 }
 
-// hear records what must not happen: errors on the console, violations of the content security policy,
-// and injected scripts that run.
+// hear records errors on the console, violations of the content security policy, and injected scripts that run.
 func (v *visitor) hear(ev any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -121,7 +120,6 @@ func (v *visitor) heard() (complaints, executed []string) {
 	return append([]string{}, v.complaints...), append([]string{}, v.executed...)
 }
 
-// run executes browser actions, with a generous timeout.
 func (v *visitor) run(t *testing.T, does ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(v.ctx, 2*time.Minute)
@@ -129,7 +127,6 @@ func (v *visitor) run(t *testing.T, does ...chromedp.Action[chromedp.Void]) {
 	require.NoError(t, chromedp.Do(ctx, does...))
 }
 
-// ask executes browser actions that have a result.
 func ask[T any](t *testing.T, v *visitor, a chromedp.Action[T]) T {
 	t.Helper()
 	ctx, stop := context.WithTimeout(v.ctx, 2*time.Minute)
@@ -139,7 +136,6 @@ func ask[T any](t *testing.T, v *visitor, a chromedp.Action[T]) T {
 	return out
 }
 
-// call is a command of the DevTools protocol.
 func call[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, c, params)
@@ -147,7 +143,6 @@ func call[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void
 	})
 }
 
-// eval evaluates a script on the page.
 func eval[T any](t *testing.T, v *visitor, script string) T {
 	t.Helper()
 	return ask(t, v, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
@@ -159,14 +154,13 @@ func (v *visitor) sees(t *testing.T, script string) {
 	v.run(t, chromedp.Poll[chromedp.Void](script, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(2*time.Minute)))
 }
 
-// clicks waits for an element, which live updates may replace, clicks on it, and waits for the result.
+// clicks waits for the element, which live updates may replace, and for the result.
 func (v *visitor) clicks(t *testing.T, on, then string) {
 	t.Helper()
 	v.sees(t, fmt.Sprintf(`(() => { const e = document.querySelector(%q); if (e) e.click(); return !!e })()`, on))
 	v.run(t, chromedp.WaitReady(chromedp.CSS(then)))
 }
 
-// looks is a screen and a colour scheme.
 type looks struct {
 	name   string
 	width  int64
@@ -195,7 +189,6 @@ func (v *visitor) picture(t *testing.T, name string) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644))
 }
 
-// served is a board on a real HTTP server.
 type served struct {
 	*httptest.Server
 	board *board.Board
@@ -212,7 +205,6 @@ func boardOf(t *testing.T, f *told, token string) *served {
 	return guardedBoard(t, f, guard)
 }
 
-// guardedBoard serves a board with tokens.
 func guardedBoard(t *testing.T, f *told, guard *access.Guard) *served {
 	t.Helper()
 	s := &served{facts: f, feed: &board.Feed{}}
@@ -224,7 +216,6 @@ func guardedBoard(t *testing.T, f *told, guard *access.Guard) *served {
 	return s
 }
 
-// pages returns the path of every view, with data.
 func pages(f *told) []string {
 	esc := func(s string) string { return strings.ReplaceAll(escape(s), "+", "%20") }
 	p, s, r := esc(f.pipelines[0].Name), esc(f.streams[0].Name), esc(f.runs[0].ID)

@@ -11,8 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// chart is an SVG picture and its description in words. The lines and areas are in a box of Width by
-// Height, which the page scales.
+// chart is an SVG picture in a box of Width by Height, which the page scales.
 type chart struct {
 	Width, Height int
 	Title, Desc   string
@@ -21,17 +20,14 @@ type chart struct {
 	From, To      time.Time
 }
 
-// shape is a line or an area of a chart. Class is its CSS class.
 type shape struct{ Class, D string }
 
-// Sizes of the bars in a sparkline.
 const (
 	barStep   = 5
 	barHeight = 22
 )
 
-// spark draws the last passes of a stream as bars. Their height is the number of changed rows, on a
-// logarithmic scale.
+// spark draws the last passes of a stream as bars. Their height is the number of changed rows, on a logarithmic scale.
 func spark(s Stream) chart {
 	c := chart{Width: max(1, len(s.Recent)) * barStep, Height: barHeight + 2, Title: "Rows changed by the last passes of " + s.Name}
 	most := int64(0)
@@ -59,7 +55,6 @@ func spark(s Stream) chart {
 	return c
 }
 
-// Size of the charts over time.
 const (
 	chartWidth  = 600
 	chartHeight = 120
@@ -100,7 +95,6 @@ func rateChart(b Budget) chart {
 	return c
 }
 
-// minuteChart draws the deliveries of the last minutes as bars.
 func minuteChart(w Webhook) chart {
 	n := len(w.PerMin)
 	c := chart{Width: max(1, n) * 10, Height: chartHeight, Title: "Deliveries per minute from " + w.Source}
@@ -119,21 +113,19 @@ func minuteChart(w Webhook) chart {
 	return c
 }
 
-// timeline shows when each stream of a run was read.
 type timeline struct {
 	Rows  []timelineRow
 	Ticks []string
 	Whole time.Duration
 }
 
-// timelineRow is a pass and its bar. X and Width are thousandths of the run's duration.
+// timelineRow has X and Width in thousandths of the run's duration.
 type timelineRow struct {
 	Pass
 	X, Width int
 	Known    bool
 }
 
-// timelineOf returns the passes of a run in the order in which they began.
 func timelineOf(d RunDetail, live *Running, now time.Time) timeline {
 	end := d.Ended
 	if end.IsZero() {
@@ -168,7 +160,6 @@ func thousandths(d, whole time.Duration) int {
 	return int(max(0, min(1000, 1000*float64(d)/float64(whole))))
 }
 
-// Tells returns the text for the bar.
 func (r timelineRow) Tells() string {
 	return fmt.Sprintf("%s: %s", r.Stream, took(r.Took()))
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// Limits of the live updates.
 const (
 	maxFollowers = 256              // concurrent connections; pages without one reload themselves from time to time
 	heartbeat    = 15 * time.Second // keeps proxies from closing an idle connection
@@ -17,8 +16,7 @@ const (
 	gatherFor    = 200 * time.Millisecond
 )
 
-// events sends the updates of the feed as server-sent events, until the client disconnects, its token is
-// removed or the daemon stops.
+// events ends when the client disconnects, its token is removed or the daemon stops.
 func (b *Board) events(w http.ResponseWriter, r *http.Request) {
 	if b.followers.Add(1) > maxFollowers {
 		b.followers.Add(-1)
@@ -45,9 +43,8 @@ func (b *Board) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow waits for updates that are newer than number `from`, sends them, and returns the number of the last one.
-// If there are no updates for the time heartbeat, it sends an empty message. If the feed no longer has all of the
-// updates, it sends the event reset, and the page loads its content again.
+// follow sends an empty message after the time heartbeat without updates. If the feed no longer has all
+// updates since from, it sends the event reset, and the page loads its content again.
 func (b *Board) follow(r *http.Request, s *stream, from uint64) (uint64, error) {
 	notes, last, lost, more := b.feed.After(from)
 	switch {
@@ -87,14 +84,12 @@ func (b *Board) rest(r *http.Request, d time.Duration) error {
 	}
 }
 
-// stream is a connection for server-sent events.
 type stream struct {
 	w  http.ResponseWriter
 	to *http.ResponseController
 }
 
-// notes sends updates. The first update has the number `from` + 1. If several updates are equal, notes sends only the
-// last of them.
+// notes sends updates from number from + 1 on, and of equal updates only the last.
 func (s *stream) notes(from uint64, notes []Update) error {
 	latest := map[Update]int{}
 	for i, n := range notes {
@@ -114,7 +109,7 @@ func (s *stream) notes(from uint64, notes []Update) error {
 	return s.send(string(text))
 }
 
-// send writes text, and fails if the reader does not accept it in time. // Invariant 15
+// send fails if the reader does not accept the text in time. // Invariant 15
 func (s *stream) send(text string) error {
 	_ = s.to.SetWriteDeadline(time.Now().Add(writeWithin)) // not supported by the recorder in tests
 	if _, err := io.WriteString(s.w, text); err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/board"
 )
 
-// told has fixed facts and records the actions of visitors.
 type told struct {
 	now       board.Now
 	rate      []board.Budget
@@ -29,7 +28,7 @@ type told struct {
 	mu       sync.Mutex
 	asked    []string
 	recorded []board.Audit
-	err      error // of actions
+	err      error
 }
 
 func (f *told) Now(context.Context) (board.Now, error) {
@@ -116,7 +115,6 @@ func (f *told) noted() []string {
 
 var errBusy = fmt.Errorf("pipeline nightly: %w", board.ErrBusy)
 
-// control records the actions of visitors.
 type control struct{ *told }
 
 func (c control) Start(_ context.Context, name string, streams ...string) error {
@@ -131,7 +129,7 @@ func (c control) ResumeSource(_ context.Context, name string) error {
 }
 func (c control) Resume(_ context.Context, name string) error { return c.did("resume %s", name) }
 
-// telling returns facts of every kind, with n items per list. Every text in them passes through say.
+// telling passes every text of its facts through say.
 func telling(n int, say func(string) string) *told {
 	at := time.Now().UTC().Truncate(time.Second)
 	f := &told{}
@@ -149,7 +147,6 @@ func telling(n int, say func(string) string) *told {
 	return f
 }
 
-// nth returns a unique name for each i.
 func nth(i int, names ...string) string {
 	if i < len(names) {
 		return names[i]
@@ -157,7 +154,6 @@ func nth(i int, names ...string) string {
 	return fmt.Sprintf("%s_%d", names[i%len(names)], i)
 }
 
-// add adds one item of each kind.
 func (f *told) add(i int, at time.Time, say func(string) string) {
 	statuses := []pipeline.Status{pipeline.StatusComplete, pipeline.StatusComplete, pipeline.StatusHeld, pipeline.StatusFailed, pipeline.StatusUnavailable, ""}
 	verdicts := []pipeline.Verdict{pipeline.Proven, pipeline.Consistent, pipeline.Unproven, pipeline.Contradicted}

@@ -10,13 +10,12 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 )
 
-// policy allows a page only its own styles, scripts and pictures, and requests to its own server.
-// So no text on a page can run as a script. Even the board's own script cannot turn text into markup.
+// policy allows a page only its own styles, scripts and pictures. So no text on a page can run as a script,
+// and even the board's own script cannot turn text into markup.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// secure sets the security headers of every response. They allow browsers to send the referrer within the
-// board, because a browser that does not send it omits the Origin header of a form too.
+// secure allows the referrer within the board, because a browser that does not send it omits the Origin header of a form too.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -28,8 +27,7 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// seen passes on requests of visitors who may see the board. A request that changes something also needs the
-// role operate. seen redirects a page request without a session to the sign-in.
+// seen also requires the role operate for a request that changes something.
 func (b *Board) seen(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, program, err := b.visitor(r)
@@ -56,8 +54,8 @@ func (b *Board) seen(next http.Handler) http.Handler {
 	})
 }
 
-// visitor returns the identity of a request's sender. program is true if the request has a bearer token. Such a
-// request needs no CSRF mark, because no other site can make a browser send a bearer token.
+// visitor returns program as true for a bearer token. Such a request needs no CSRF mark, because no other
+// site can make a browser send a bearer token.
 func (b *Board) visitor(r *http.Request) (who access.Identity, program bool, err error) {
 	if b.Access.Open() {
 		who, err = b.Access.Local(r)
@@ -73,17 +71,14 @@ func (b *Board) visitor(r *http.Request) (who access.Identity, program bool, err
 	return who, false, access.ErrMissing
 }
 
-// visitorKey is the key of the visitor in a request's context.
 type visitorKey struct{}
 
-// visitorOf returns the visitor of a request that seen has passed on.
 func visitorOf(r *http.Request) access.Identity {
 	who, _ := r.Context().Value(visitorKey{}).(access.Identity)
 	return who
 }
 
-// allowed reports whether the visitor of a request that seen has passed on may still see the
-// board. The token may have been removed since.
+// allowed checks again, because the token may have been removed since seen.
 func (b *Board) allowed(r *http.Request) bool {
 	if b.Access.Open() {
 		return true
@@ -92,12 +87,10 @@ func (b *Board) allowed(r *http.Request) bool {
 	return ok && who.Role.Includes(access.Read)
 }
 
-// changes reports whether a request may change something.
 func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
-// vouched reports whether to accept a request that changes something. It accepts requests from the board's
-// own pages, whose forms have a CSRF mark that no other site can read. If no token is configured, it also
-// accepts requests of programs to the API.
+// vouched accepts changes from the board's own pages, whose forms have a CSRF mark that no other site can
+// read. If no token is configured, it also accepts requests of programs to the API.
 func (b *Board) vouched(r *http.Request) bool {
 	if b.marked(r) {
 		return true
@@ -112,7 +105,6 @@ func isAPI(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == "/events"
 }
 
-// stranger responds to a visitor who is not signed in.
 func (b *Board) stranger(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case isAPI(r):
@@ -126,7 +118,6 @@ func (b *Board) stranger(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// local returns path if it is a path of this server, and "/" otherwise.
 func local(path string) string {
 	u, err := url.Parse(path)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") ||
@@ -136,8 +127,7 @@ func local(path string) string {
 	return path
 }
 
-// ownPages refuses requests that change something if the browser states that they come from
-// another site.
+// ownPages refuses changes that, as the browser states, come from another site.
 func (b *Board) ownPages(next http.Handler) http.Handler {
 	p := http.NewCrossOriginProtection()
 	p.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

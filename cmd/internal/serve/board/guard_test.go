@@ -23,7 +23,6 @@ const token = "tok_correct-horse-battery"
 
 var markOf = regexp.MustCompile(`name="mark" value="([^"]+)"`)
 
-// page loads a page and returns its body, the CSRF mark of its form, and its cookies.
 func (s *served) page(t *testing.T, path, cookies string) (body, mark, got string) {
 	t.Helper()
 	resp := s.do(t, "GET", path, "", "Cookie", cookies)
@@ -36,7 +35,6 @@ func (s *served) page(t *testing.T, path, cookies string) (body, mark, got strin
 	return string(text), mark, cookiesOf(resp, cookies)
 }
 
-// cookiesOf returns the cookies that a browser has after a response.
 func cookiesOf(resp *http.Response, before string) string {
 	all := []string{}
 	if before != "" {
@@ -50,7 +48,6 @@ func cookiesOf(resp *http.Response, before string) string {
 
 const form = "application/x-www-form-urlencoded"
 
-// signIn signs in through the form and returns the session's cookies.
 func (s *served) signIn(t *testing.T) string {
 	t.Helper()
 	_, mark, cookies := s.page(t, "/signin", "")
@@ -88,8 +85,7 @@ func TestSignIn(t *testing.T) {
 	require.Equal(t, 303, s.do(t, "GET", "/runs", "", "Cookie", cookies).StatusCode, "the session has ended")
 }
 
-// TestSignInIsHeldBack checks that after ten wrong tokens, through the form and the API together, no token
-// is evaluated for a while, not even the correct one. Existing sessions continue.
+// After ten wrong tokens, not even the correct one is evaluated for a while. Existing sessions continue.
 func TestSignInIsHeldBack(t *testing.T) {
 	s := boardOf(t, telling(1, plain), token)
 	session := s.signIn(t)
@@ -113,9 +109,7 @@ func TestSignInIsHeldBack(t *testing.T) {
 	require.Equal(t, 303, s.do(t, "POST", "/pipelines/nightly/run", "mark="+mark, "Cookie", session, "Content-Type", form).StatusCode)
 }
 
-// TestGuessesFromManyAddresses tries 10,000 wrong tokens from 100 addresses at every route that
-// accepts a token. Fewer than 100 are evaluated in a minute, and the session of the owner keeps
-// working.
+// Fewer than 100 of 10,000 guesses from 100 addresses are evaluated in a minute, and the session of the owner keeps working.
 func TestGuessesFromManyAddresses(t *testing.T) {
 	var evaluated, all atomic.Int64
 	at := time.Now()
@@ -162,8 +156,7 @@ func TestGuessesFromManyAddresses(t *testing.T) {
 	t.Logf("%d of 10,000 wrong tokens were evaluated", evaluated.Load())
 }
 
-// TestRoles checks that a token with the role read shows every page without action buttons and cannot
-// change anything, that a metrics token shows nothing, and that the sessions of a removed token end.
+// A reader sees every page without action buttons, a metrics token shows nothing, and the sessions of a removed token end.
 func TestRoles(t *testing.T) {
 	const reader, scraper = "reader-token-0123456789", "scraper-token-0123456789"
 	guard := access.New(access.Options{})
@@ -207,7 +200,6 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestAudit checks the audit log: who did what, from where, and the outcome.
 func TestAudit(t *testing.T) {
 	const reader = "reader-token-0123456789"
 	guard := access.New(access.Options{})
@@ -240,8 +232,7 @@ func TestAudit(t *testing.T) {
 	require.NotContains(t, strings.Join(all, ""), token)
 }
 
-// TestBehindProxy checks that the cookies are bound to the host and to TLS if the proxy uses TLS, and
-// that a board without tokens refuses requests through a proxy.
+// The cookies are bound to the host and to TLS if the proxy uses TLS. A board without tokens refuses requests through a proxy.
 func TestBehindProxy(t *testing.T) {
 	s := boardOf(t, telling(1, plain), token)
 	const proto, secure = "X-Forwarded-Proto", "https"
@@ -266,8 +257,7 @@ func TestBehindProxy(t *testing.T) {
 	require.Equal(t, 200, open.do(t, "GET", "/", "").StatusCode)
 }
 
-// TestOnlyOwnPages checks that only our own forms and programs can change something, with and without
-// tokens, whatever another site sends.
+// Another site can change nothing, with and without tokens, whatever it sends.
 func TestOnlyOwnPages(t *testing.T) {
 	for _, with := range []string{"", token} {
 		s := boardOf(t, telling(1, plain), with)
@@ -307,7 +297,6 @@ func TestOnlyOwnPages(t *testing.T) {
 	}
 }
 
-// TestLeadsNowhereElse checks that no form and no sign-in redirects to another site.
 func TestLeadsNowhereElse(t *testing.T) {
 	s := boardOf(t, telling(1, plain), token)
 	_, mark, cookies := s.page(t, "/signin", "")
@@ -321,8 +310,7 @@ func TestLeadsNowhereElse(t *testing.T) {
 	}
 }
 
-// TestLinkFromElsewhere follows a link on another site. The browser omits a strict cookie, but the
-// visitor still reaches the page signed in.
+// The browser omits a strict cookie after a link on another site, but the visitor still reaches the page signed in.
 func TestLinkFromElsewhere(t *testing.T) {
 	s := boardOf(t, telling(1, plain), token)
 	resp := s.do(t, "GET", "/runs?pipeline=nightly", "", "Sec-Fetch-Site", "cross-site")

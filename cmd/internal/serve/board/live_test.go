@@ -15,7 +15,6 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/board"
 )
 
-// follow opens the live updates and returns their lines.
 func (s *served) follow(t *testing.T, header ...string) (*bufio.Reader, context.CancelFunc) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -35,7 +34,6 @@ func (s *served) follow(t *testing.T, header ...string) (*bufio.Reader, context.
 	return r, stop
 }
 
-// event returns the next event, with its lines joined.
 func event(t *testing.T, r *bufio.Reader) string {
 	t.Helper()
 	var lines []string
@@ -71,8 +69,7 @@ func TestEventsGoOnWhereTheyWere(t *testing.T) {
 	}
 }
 
-// TestEventsManyFollow has a thousand concurrent followers: maxFollowers are served and the others get 503.
-// Pages are still served, and all streams end when the board is closed.
+// Of a thousand followers, maxFollowers are served and the others get 503. All streams end when the board is closed.
 func TestEventsManyFollow(t *testing.T) {
 	s := boardOf(t, telling(1, plain), "")
 	served, refused := 0, 0
@@ -102,8 +99,7 @@ func TestEventsManyFollow(t *testing.T) {
 	}
 }
 
-// TestFollowLive follows a run on an open page, without a reload, from its beginning to its end. The
-// live updates do not move the visitor's focus.
+// The live updates do not move the visitor's focus.
 func TestFollowLive(t *testing.T) {
 	f := telling(4, plain)
 	f.now.Running = nil
@@ -130,7 +126,6 @@ func TestFollowLive(t *testing.T) {
 	require.Empty(t, complaints)
 }
 
-// TestSignInInBrowser signs in, starts a pipeline, and signs out, with and without scripts.
 func TestSignInInBrowser(t *testing.T) {
 	s := boardOf(t, telling(1, plain), token)
 	v := tab(t)

@@ -15,8 +15,7 @@ func escape(s string) string { return url.QueryEscape(s) }
 
 func plain(s string) string { return s }
 
-// TestLooks checks that no view has flaws (see the script flaws) and that the browser reports no error, in both
-// colour schemes, on a desktop and on a phone.
+// No view may have flaws in any colour scheme, on a desktop or on a phone.
 func TestLooks(t *testing.T) {
 	f := telling(6, plain)
 	s := boardOf(t, f, "")
@@ -26,7 +25,6 @@ func TestLooks(t *testing.T) {
 	require.Empty(t, complaints)
 }
 
-// lookAround opens pages with each of the looks, saves screenshots, and requires that there are no flaws.
 func (s *served) lookAround(t *testing.T, v *visitor, name string, paths []string, short ...looks) {
 	t.Helper()
 	all := allLooks()
@@ -43,8 +41,7 @@ func (s *served) lookAround(t *testing.T, v *visitor, name string, paths []strin
 	}
 }
 
-// TestPagesStaySmall checks that with two hundred streams and ten thousand runs a page has at most half a
-// megabyte.
+// With two hundred streams and ten thousand runs a page has at most half a megabyte.
 func TestPagesStaySmall(t *testing.T) {
 	f := telling(200, plain)
 	for i := range 10_000 {

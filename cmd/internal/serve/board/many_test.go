@@ -24,13 +24,12 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// workspace is the data that a run has left for one of two sources in their shared tables.
+// workspace is what a run has left for one of two sources in their shared tables.
 type workspace struct {
 	source, status, counts, verdict string
 	rows                            string
 }
 
-// several are two sources of one run: one complete, the other failed.
 func several() []workspace {
 	return []workspace{
 		{"acme", "complete", `{"fetched": 12, "written": 12, "requests": 3, "streams": {"complete": 1}}`, "proven", "12"},
@@ -38,7 +37,6 @@ func several() []workspace {
 	}
 }
 
-// leave writes the data of w to the lake.
 func (w workspace) leave(t *testing.T, lake load.Destination) {
 	ctx, k := t.Context(), state.Key{Pipeline: "all", Stream: "crm.leads"}
 	part, err := load.Share(lake, w.source)
@@ -64,7 +62,7 @@ func (w workspace) leave(t *testing.T, lake load.Destination) {
 	require.NoError(t, x.Commit(ctx, "c1"))
 }
 
-// shared returns the board of a daemon whose pipeline reads several sources into one lake.
+// shared has a pipeline that reads several sources into one lake.
 func shared(t *testing.T) *served {
 	dir := t.TempDir()
 	lake, err := parquet.Open(t.Context(), parquet.Options{Path: dir})
@@ -118,7 +116,6 @@ func shared(t *testing.T) *served {
 	return &served{Server: &httptest.Server{URL: "http://" + l.Addr().String()}, board: b, feed: feed}
 }
 
-// opened is a source's part of a destination. Closing it closes the destination.
 type opened struct {
 	load.Destination
 	whole load.Destination
@@ -132,7 +129,6 @@ func runNothing(context.Context, serve.RunRequest) (pipeline.Report, error) {
 	return pipeline.Report{}, nil
 }
 
-// listOf returns a list from the API.
 func listOf[T any](t *testing.T, s *served, path string) []T {
 	t.Helper()
 	var l struct{ Items []T }
@@ -140,8 +136,7 @@ func listOf[T any](t *testing.T, s *served, path string) []T {
 	return l.Items
 }
 
-// TestSourcesApart has sources that share streams and tables. Each has its own row with only its own
-// state, and a link to its own page. A run over both is one run, with a page for each source.
+// Each of several sources has its own row with only its own state. A run over both is one run, with a page for each source.
 func TestSourcesApart(t *testing.T) {
 	s := shared(t)
 	streams := listOf[board.Stream](t, s, "/api/v1/streams")

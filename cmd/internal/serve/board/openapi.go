@@ -11,8 +11,7 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// describe generates the OpenAPI document from the table of endpoints and the types of their
-// responses, so that the document always matches the API.
+// describe uses the table of endpoints and the types of their responses, so that the document always matches the API.
 func describe(version string) ([]byte, error) {
 	d := describer{schemas: map[string]any{}, paths: map[string]map[string]any{}}
 	fault, err := d.content("application/problem+json", problem{})
@@ -49,17 +48,14 @@ func describe(version string) ([]byte, error) {
 	return bytes.ReplaceAll(text, []byte("#/$defs/"), []byte("#/components/schemas/")), nil
 }
 
-// describer collects the parts of the document.
 type describer struct {
 	schemas map[string]any
 	paths   map[string]map[string]any
 	fault   map[string]any
 }
 
-// placeholder matches a parameter in a path.
 var placeholder = regexp.MustCompile(`\{(\w+)\}`)
 
-// inPath has the descriptions of the parameters in paths.
 var inPath = map[string]string{
 	"pipeline": "Name of the pipeline.", "source": "Name of the source.", "stream": "Name of the stream, such as crm.leads.", "run": "Id of the run.",
 }
@@ -94,7 +90,7 @@ func (d *describer) put(method, path string, operation map[string]any) {
 	d.paths[path][strings.ToLower(method)] = operation
 }
 
-// operation returns the id of an endpoint's operation: listRuns, getRun, runPipeline.
+// operation returns ids such as listRuns, getRun and runPipeline.
 func operation(e endpoint) string {
 	parts := strings.Split(strings.TrimPrefix(e.path, "/api/v1/"), "/")
 	last := parts[len(parts)-1]
@@ -110,7 +106,7 @@ func operation(e endpoint) string {
 	return "get" + strings.ToUpper(last[:1]) + last[1:]
 }
 
-// addEvents describes the live updates: a stream of server-sent events, not one JSON response.
+// addEvents describes a stream of server-sent events.
 func (d *describer) addEvents() error {
 	content, err := d.content("text/event-stream", Update{})
 	if err != nil {
@@ -125,7 +121,7 @@ func (d *describer) addEvents() error {
 	return nil
 }
 
-// content describes a response of v's type. Named types in it become schemas.
+// content makes named types into schemas.
 func (d *describer) content(kind string, v any) (map[string]any, error) {
 	r := jsonschema.Reflector{Anonymous: true, Namer: nameOf}
 	text, err := json.Marshal(r.Reflect(v))
@@ -148,7 +144,7 @@ func (d *describer) content(kind string, v any) (map[string]any, error) {
 	return map[string]any{kind: map[string]any{"schema": schema}}, nil
 }
 
-// nameOf returns the name of a type in the document: items[Run] becomes RunList.
+// nameOf makes items[Run] into RunList.
 func nameOf(t reflect.Type) string {
 	name, of, generic := strings.Cut(t.Name(), "[")
 	switch {

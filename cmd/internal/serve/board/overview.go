@@ -58,7 +58,6 @@ const (
 	toneBad  = "failing"
 )
 
-// tone returns the severity of a status.
 func tone(s pipeline.Status) string {
 	switch s {
 	case "":
@@ -73,10 +72,8 @@ func tone(s pipeline.Status) string {
 	return toneWarn
 }
 
-// maxConcerns is how many problems the overview lists at most.
 const maxConcerns = 100
 
-// status returns the overall state.
 func (b *Board) status(ctx context.Context) (Overview, error) {
 	var s Overview
 	now, err := b.Facts.Now(ctx)
@@ -184,7 +181,6 @@ func gravity(tone string) int {
 	return slices.Index([]string{toneNew, toneOK, toneBusy, toneWarn, toneBad}, tone)
 }
 
-// verdictOf returns the overall state as a tone and as a sentence.
 func verdictOf(s Overview) (string, string) {
 	t := s.Streams
 	of := fmt.Sprintf("%d of %s", t.Failing, counted(int64(t.All), "stream"))

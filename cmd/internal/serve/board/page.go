@@ -20,7 +20,6 @@ var pageFiles embed.FS
 //go:embed assets/*
 var assetFiles embed.FS
 
-// page is the data of a page.
 type page struct {
 	Title, Nav string
 	Here       string // its own path
@@ -35,7 +34,6 @@ type page struct {
 	Data       any
 }
 
-// parsePages parses the templates, each with the shared layout and parts.
 func parsePages(now func() time.Time) (map[string]*template.Template, error) {
 	shared, err := template.New("").Funcs(functions(now)).ParseFS(pageFiles, "pages/layout.html", "pages/parts.html")
 	if err != nil {
@@ -63,7 +61,6 @@ func parsePages(now func() time.Time) (map[string]*template.Template, error) {
 	return pages, nil
 }
 
-// functions returns the functions of the templates.
 func functions(now func() time.Time) template.FuncMap {
 	return template.FuncMap{
 		"age":     func(t time.Time) string { return ageOf(t, now()) },
@@ -108,7 +105,6 @@ func functions(now func() time.Time) template.FuncMap {
 	}
 }
 
-// navItem is an entry of the navigation.
 type navItem struct{ Path, Name string }
 
 func navItems() []navItem {
@@ -118,7 +114,7 @@ func navItems() []navItem {
 	}
 }
 
-// render writes a page, either whole or not at all.
+// render writes a page either whole or not at all.
 func (b *Board) render(w http.ResponseWriter, status int, name string, p page) {
 	var text bytes.Buffer
 	if err := b.pages[name].ExecuteTemplate(&text, "layout", p); err != nil {
@@ -131,8 +127,7 @@ func (b *Board) render(w http.ResponseWriter, status int, name string, p page) {
 	_, _ = w.Write(text.Bytes()) // fails if the client has disconnected
 }
 
-// asset serves a style, script or icon. Its URL contains a hash of its content, so browsers may
-// cache it forever.
+// asset lets browsers cache forever, because the URL contains a hash of the content.
 func asset(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	text, err := assetFiles.ReadFile("assets/" + path.Base(name))
@@ -148,7 +143,6 @@ func asset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text) // fails if the client has disconnected
 }
 
-// assetURL returns the URL of the current version of an asset.
 func assetURL(name string) string {
 	text, err := assetFiles.ReadFile("assets/" + name)
 	if err != nil {

@@ -48,7 +48,6 @@ type works struct {
 	held    atomic.Pointer[chan struct{}] // responses for contacts wait until it is closed; nil: no wait
 }
 
-// daemon starts the daemon and returns it with its board.
 func daemon(t *testing.T, o sandbox.Options, modules ...string) (*works, *served) {
 	t.Helper()
 	w := &works{t: t, file: filepath.Join(t.TempDir(), "warehouse.duckdb"), wires: map[schemas.Surface]*wire.Client{}}
@@ -93,7 +92,6 @@ func berlin(t *testing.T) *time.Location {
 	return zone
 }
 
-// connect opens the sandbox and a client for these modules.
 func (w *works) connect(o sandbox.Options, modules []string) {
 	t := w.t
 	var err error
@@ -152,7 +150,6 @@ func (w *works) rates() []serve.Rate {
 	return all
 }
 
-// run performs one run of the pipeline.
 func (w *works) run(ctx context.Context, o serve.RunRequest) (pipeline.Report, error) {
 	d, err := w.open(ctx)
 	if err != nil {
@@ -169,7 +166,6 @@ func (w *works) run(ctx context.Context, o serve.RunRequest) (pipeline.Report, e
 	})
 }
 
-// encode returns the parts of a report in the journal that the board reads.
 func encode(r pipeline.Report) json.RawMessage {
 	type stream struct {
 		pipeline.StreamReport
@@ -190,8 +186,7 @@ func encode(r pipeline.Report) json.RawMessage {
 	return text
 }
 
-// TestRealRun starts a pipeline as a visitor, follows the run live on an open page, sees the error of a
-// stream, retries it, and checks that every view agrees with the destination.
+// A visitor starts a pipeline, follows the run, sees an error and retries. Every view agrees with the destination.
 func TestRealRun(t *testing.T) {
 	w, s := daemon(t, sandbox.Options{}, "crm", "v2", "accounting")
 	v := tab(t)
@@ -237,7 +232,6 @@ func TestRealRun(t *testing.T) {
 	require.Empty(t, complaints)
 }
 
-// agrees compares the board's data of each stream with the tables.
 func (w *works) agrees(s *served) {
 	t := w.t
 	var streams struct{ Items []board.Stream }

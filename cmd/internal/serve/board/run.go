@@ -7,13 +7,12 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// whole returns d with empty slices instead of nil, so that JSON has [] and not null.
+// whole replaces nil by empty slices, so that JSON has [] and not null.
 func (d RunDetail) whole() RunDetail {
 	d.Destinations, d.Passes, d.Rejects, d.Changes, d.Log = list(d.Destinations), list(d.Passes), list(d.Rejects), list(d.Changes), list(d.Log)
 	return d
 }
 
-// runView is the page of one run.
 type runView struct {
 	RunDetail
 	Timeline timeline

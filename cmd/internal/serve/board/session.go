@@ -13,21 +13,19 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 )
 
-// Limits of sessions.
 const (
 	idleFor     = 12 * time.Hour
 	signedInFor = 7 * 24 * time.Hour
 	maxSessions = 1024
 )
 
-// Names of cookies. The form cookie identifies the browser of a visitor who has not signed in. The CSRF mark
-// of a form is valid only for that browser.
+// The form cookie identifies the browser of a visitor who has not signed in. The CSRF mark of a form is valid only for that browser.
 const (
 	sessionCookie = "penstock_session"
 	formCookie    = "penstock_form"
 )
 
-// sessions are the signed-in visitors. Sessions are not stored, so they end with the process.
+// sessions end with the process, because they are not stored.
 type sessions struct {
 	now func() time.Time
 	key []byte // signs the marks in forms
@@ -45,7 +43,7 @@ func newSessions(now func() time.Time) *sessions {
 	return &sessions{now: now, key: []byte(rand.Text()), all: map[[32]byte]session{}}
 }
 
-// begin signs a visitor in and sets the session cookie. If there are too many sessions, it ends the oldest.
+// begin ends the oldest session if there are too many.
 func (s *sessions) begin(w http.ResponseWriter, r *http.Request, who access.Identity) {
 	id := rand.Text()
 	s.mu.Lock()
@@ -71,7 +69,6 @@ func (v session) over(now time.Time) bool {
 	return now.Sub(v.seen) > idleFor || now.Sub(v.began) > signedInFor
 }
 
-// of returns the signed-in visitor who sent a request.
 func (s *sessions) of(r *http.Request) (who access.Identity, ok bool) {
 	c, err := r.Cookie(cookieName(r, sessionCookie))
 	if err != nil {
@@ -90,8 +87,7 @@ func (s *sessions) of(r *http.Request) (who access.Identity, ok bool) {
 	return v.who, true
 }
 
-// signedIn returns the signed-in visitor, with the current role of the visitor's token. ok is false if the
-// token was removed.
+// signedIn returns the current role of the visitor's token. ok is false if the token was removed.
 func (b *Board) signedIn(r *http.Request) (who access.Identity, ok bool) {
 	if who, ok = b.sessions.of(r); ok {
 		who, ok = b.Access.Holds(who)
@@ -99,7 +95,6 @@ func (b *Board) signedIn(r *http.Request) (who access.Identity, ok bool) {
 	return who, ok
 }
 
-// end signs a visitor out.
 func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
 	c, err := r.Cookie(cookieName(r, sessionCookie))
 	if err != nil {
@@ -113,8 +108,7 @@ func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, gone)
 }
 
-// cookieName returns the name of a cookie. Over TLS it has the prefix __Host-, which makes browsers
-// refuse a cookie that another host or a page without TLS sets.
+// cookieName adds __Host- over TLS, which makes browsers refuse a cookie that another host or a page without TLS sets.
 func cookieName(r *http.Request, name string) string {
 	if access.Encrypted(r) {
 		return "__Host-" + name
@@ -126,8 +120,7 @@ func cookie(r *http.Request, name, value string, site http.SameSite) *http.Cooki
 	return &http.Cookie{Name: cookieName(r, name), Value: value, Path: "/", HttpOnly: true, Secure: access.Encrypted(r), SameSite: site}
 }
 
-// mark returns the CSRF mark for the forms of a page. No other site can know the mark, and it is valid
-// for this browser only. mark may set a cookie, so it must be called before the body is written.
+// mark returns a CSRF mark that is valid for this browser only. It may set a cookie, so it must be called before the body is written.
 func (b *Board) mark(w http.ResponseWriter, r *http.Request) string {
 	if id := holder(r); id != "" {
 		return b.sessions.sign(id)
@@ -137,7 +130,6 @@ func (b *Board) mark(w http.ResponseWriter, r *http.Request) string {
 	return b.sessions.sign(formCookie + id)
 }
 
-// marked reports whether a request carries a valid CSRF mark.
 func (b *Board) marked(r *http.Request) bool {
 	id, mark := holder(r), r.Header.Get("X-CSRF-Token")
 	if mark == "" && !isAPI(r) {
@@ -146,8 +138,7 @@ func (b *Board) marked(r *http.Request) bool {
 	return id != "" && hmac.Equal([]byte(mark), []byte(b.sessions.sign(id)))
 }
 
-// holder returns the value that identifies a browser: the value of its session cookie, or else of its form
-// cookie.
+// holder returns the cookie that identifies a browser: its session, or else its form cookie.
 func holder(r *http.Request) string {
 	for _, name := range []string{sessionCookie, formCookie} {
 		if c, err := r.Cookie(cookieName(r, name)); err == nil && len(c.Value) >= 26 {
@@ -163,7 +154,6 @@ func (s *sessions) sign(id string) string {
 	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))
 }
 
-// signInPage shows the form for a token.
 func (b *Board) signInPage(w http.ResponseWriter, r *http.Request) {
 	next := local(r.URL.Query().Get("next"))
 	if _, ok := b.signedIn(r); ok || b.Access.Open() {
@@ -173,7 +163,6 @@ func (b *Board) signInPage(w http.ResponseWriter, r *http.Request) {
 	b.render(w, http.StatusOK, "signin", page{Title: "Sign in", Here: next, Mark: b.mark(w, r)})
 }
 
-// signIn checks the token from the form.
 func (b *Board) signIn(w http.ResponseWriter, r *http.Request) {
 	next := local(r.PostFormValue("next"))
 	if b.Access.Open() {
@@ -204,12 +193,10 @@ func (b *Board) signIn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
-// again shows the sign-in form with an error.
 func (b *Board) again(w http.ResponseWriter, r *http.Request, status int, why string) {
 	b.render(w, status, "signin", page{Title: "Sign in", Here: local(r.PostFormValue("next")), Mark: b.mark(w, r), Fault: why})
 }
 
-// signOut ends the visitor's session.
 func (b *Board) signOut(w http.ResponseWriter, r *http.Request) {
 	if !b.marked(r) {
 		b.problem(w, r, http.StatusForbidden, "this page is out of date; reload it and try again")

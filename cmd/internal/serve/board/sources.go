@@ -70,7 +70,6 @@ type Sources struct {
 	Tally SourceTally
 }
 
-// sourcesView is the page of sources.
 type sourcesView struct {
 	listView[Source]
 	Tally SourceTally

@@ -7,8 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSources finds one of thousands of sources as a visitor, pauses and resumes it, on a desktop and on a
-// phone.
 func TestSources(t *testing.T) {
 	f := telling(5000, plain)
 	s := boardOf(t, f, "")

@@ -10,7 +10,6 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 )
 
-// view is a page and the function that loads its data.
 type view struct {
 	path, template, title string
 	nav                   string // its entry in the navigation
@@ -18,7 +17,6 @@ type view struct {
 	data                  func(*Board, *http.Request) (any, error)
 }
 
-// views returns the table of pages.
 func views() []view {
 	return []view{
 		{"/{$}", "now", "Now", "/", true, (*Board).nowPage},
@@ -37,7 +35,6 @@ func views() []view {
 	}
 }
 
-// show serves a view.
 func (b *Board) show(v view) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		data, err := v.data(b, r)
@@ -57,7 +54,7 @@ func (b *Board) show(v view) http.Handler {
 	})
 }
 
-// here returns the path and query of the page, without the parameter `said`, which an action has added.
+// here leaves out the parameter `said`, which an action has added.
 func here(r *http.Request) string {
 	u, v := *r.URL, r.URL.Query()
 	v.Del("said")
@@ -65,7 +62,6 @@ func here(r *http.Request) string {
 	return local(u.RequestURI())
 }
 
-// nowView is the first page.
 type nowView struct {
 	Overview
 	Runs []Run
@@ -80,7 +76,6 @@ func (b *Board) nowPage(r *http.Request) (any, error) {
 	return nowView{s, last.Items}, err
 }
 
-// pipelineView is one pipeline.
 type pipelineView struct {
 	Pipeline
 	Streams []Stream
@@ -106,7 +101,6 @@ func (b *Board) pipelinePage(r *http.Request) (any, error) {
 	return v, err
 }
 
-// pipeline returns the pipeline in the request's path.
 func (b *Board) pipeline(r *http.Request) (Pipeline, error) {
 	all, err := b.Facts.Pipelines(r.Context())
 	if err != nil {
@@ -119,7 +113,6 @@ func (b *Board) pipeline(r *http.Request) (Pipeline, error) {
 	return all[i], nil
 }
 
-// streamView is one stream, in each of its destinations.
 type streamView struct {
 	Pipeline, Name string
 	Source         string   // the source shown, if there are several
@@ -158,7 +151,6 @@ func (b *Board) streamPage(r *http.Request) (any, error) {
 	return v, err
 }
 
-// listView is one page of a list, with links to the previous and the next page.
 type listView[T any] struct {
 	Items         []T
 	From, Total   int
@@ -167,7 +159,6 @@ type listView[T any] struct {
 	Query         Query
 }
 
-// asking returns a page of a list.
 type asking[T any] func(context.Context, Query) (List[T], error)
 
 func listPage[T any](of func(*Board) asking[T]) func(*Board, *http.Request) (any, error) {
@@ -186,11 +177,10 @@ func viewOf[T any](r *http.Request, q Query, l List[T]) listView[T] {
 	return v
 }
 
-// streamsView is the list of streams.
 type streamsView struct {
 	listView[Stream]
 	Tally StreamCounts
-	Names []string // names of the pipelines
+	Names []string
 }
 
 func (b *Board) streamsPage(r *http.Request) (any, error) {
@@ -214,13 +204,12 @@ func (b *Board) streamsPage(r *http.Request) (any, error) {
 	return v, nil
 }
 
-// streams returns the streams that match a request's query.
 func (b *Board) streams(r *http.Request) ([]Stream, error) {
 	all, err := b.Facts.Streams(r.Context(), queryOf(r).Source)
 	return wanted(all.Items, queryOf(r)), err
 }
 
-// wanted returns the streams that match q, most severe first. The status in q may also be a tone.
+// wanted returns the most severe streams first. The status in q may also be a tone.
 func wanted(all []Stream, q Query) []Stream {
 	var kept []Stream
 	for _, s := range all {
@@ -236,7 +225,7 @@ func wanted(all []Stream, q Query) []Stream {
 	return kept
 }
 
-// webhooks returns the webhooks of every source, with empty slices instead of nil.
+// webhooks replaces nil by empty slices.
 func (b *Board) webhooks(ctx context.Context) ([]Webhook, error) {
 	all, err := b.Facts.Webhooks(ctx)
 	for i := range all {

@@ -14,7 +14,6 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// grouped formats n with commas between thousands.
 func grouped(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	from := 0
@@ -27,7 +26,6 @@ func grouped(n int64) string {
 	return s
 }
 
-// number formats any integer with commas between thousands.
 func number(v any) string {
 	switch n := v.(type) {
 	case int:
@@ -40,7 +38,6 @@ func number(v any) string {
 	return fmt.Sprint(v)
 }
 
-// counted returns a number and a noun, in the plural unless n is 1.
 func counted(n int64, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -48,7 +45,6 @@ func counted(n int64, thing string) string {
 	return grouped(n) + " " + thing + "s"
 }
 
-// sentence joins what happened and why.
 func sentence(what, why string) string {
 	if why == "" {
 		return what + "."
@@ -56,7 +52,6 @@ func sentence(what, why string) string {
 	return what + ": " + why
 }
 
-// ageOf returns how long ago t was, or how far in the future t is, in the largest unit that fits.
 func ageOf(t, now time.Time) string {
 	if t.IsZero() {
 		return "never"
@@ -67,7 +62,6 @@ func ageOf(t, now time.Time) string {
 	return span(now.Sub(t)) + " ago"
 }
 
-// span formats a duration in its largest unit.
 func span(d time.Duration) string {
 	switch {
 	case d < time.Minute:
@@ -80,7 +74,6 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
-// took formats a duration with the precision that is useful.
 func took(d time.Duration) string {
 	switch {
 	case d <= 0:
@@ -97,7 +90,6 @@ func took(d time.Duration) string {
 	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// bytesOf formats a size in its largest unit.
 func bytesOf(n int64) string {
 	f, units := float64(n), []string{"B", "kB", "MB", "GB", "TB"}
 	for f >= 1000 && len(units) > 1 {
@@ -109,7 +101,6 @@ func bytesOf(n int64) string {
 	return fmt.Sprintf("%.0f %s", f, units[0])
 }
 
-// perSecond formats a rate.
 func perSecond(f float64) string {
 	if f > 0 && f < 10 {
 		return strconv.FormatFloat(f, 'f', 1, 64)
@@ -117,10 +108,8 @@ func perSecond(f float64) string {
 	return grouped(int64(math.Round(f)))
 }
 
-// percent formats a share from 0 to 1 as a percentage, rounded down.
 func percent(f float64) string { return strconv.FormatFloat(math.Floor(f*100), 'f', 0, 64) + " %" }
 
-// stamp formats a time in UTC.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return "–"
@@ -128,7 +117,6 @@ func stamp(t time.Time) string {
 	return t.UTC().Format("2 Jan 2006 15:04:05") + " UTC"
 }
 
-// zoned formats a time in the schedule's time zone.
 func zoned(t time.Time, zone string) string {
 	if at, err := time.LoadLocation(zone); err == nil && zone != "" {
 		return t.In(at).Format("Mon 2 Jan 15:04 MST")
@@ -136,7 +124,6 @@ func zoned(t time.Time, zone string) string {
 	return t.UTC().Format("Mon 2 Jan 15:04 MST")
 }
 
-// brief shortens s to at most runes characters.
 func brief(s string, runes int) string {
 	if len(s) <= runes {
 		return s
@@ -148,10 +135,9 @@ func brief(s string, runes int) string {
 	return strings.TrimRight(string(r[:runes-1]), " ") + "…"
 }
 
-// fact is one item of a verdict's evidence.
 type fact struct{ Name, Value string }
 
-// evidence returns a verdict's witnesses as names and values. It omits false, zero and empty values.
+// evidence omits false, zero and empty values.
 func evidence(raw json.RawMessage) []fact {
 	var all map[string]any
 	d := json.NewDecoder(strings.NewReader(string(raw)))
@@ -185,7 +171,6 @@ func evidence(raw json.RawMessage) []fact {
 
 func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
-// statusWord returns the name of a status on pages.
 func statusWord(s pipeline.Status) string {
 	if s == "" {
 		return "not read yet"
@@ -193,7 +178,6 @@ func statusWord(s pipeline.Status) string {
 	return string(s)
 }
 
-// triggerWord returns why a run began, in words.
 func triggerWord(trigger string) string {
 	if w, ok := map[string]string{"schedule": "at its slot", "catch_up": "for a missed slot", "resume": "after an interruption",
 		"manual": "manually", "retry": "retried manually", "refresh": "because of a webhook"}[trigger]; ok {
@@ -202,7 +186,6 @@ func triggerWord(trigger string) string {
 	return trigger
 }
 
-// statusHint returns an explanation of a status.
 func statusHint(s pipeline.Status) string {
 	return map[pipeline.Status]string{
 		"":                         "not read by any run yet",
@@ -218,7 +201,6 @@ func statusHint(s pipeline.Status) string {
 	}[s]
 }
 
-// verdictTone returns the colour of a verdict.
 func verdictTone(v pipeline.Verdict) string {
 	switch v {
 	case pipeline.Proven:
@@ -231,7 +213,6 @@ func verdictTone(v pipeline.Verdict) string {
 	return toneNew
 }
 
-// verdictHint returns an explanation of a verdict.
 func verdictHint(v pipeline.Verdict) string {
 	return map[pipeline.Verdict]string{
 		pipeline.Proven:       "the pass has proven that it read every record",

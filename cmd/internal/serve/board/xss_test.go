@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// payloads are texts that would run code if they were inserted unescaped as markup, a URL, an attribute, a
-// style or a script. They call ran, which the browser reports to the test.
+// payloads would run code if they were inserted unescaped as markup, a URL, an attribute, a style or a
+// script. They call ran, which the browser reports to the test.
 func payloads() []string {
 	run := "ran('%d')"
 	elements := []string{
@@ -47,8 +47,7 @@ func payloads() []string {
 	return all
 }
 
-// odd counts elements that load or run something, event attributes, and URLs that run code. No page of
-// ours has any.
+// odd counts elements that load or run something, event attributes, and URLs that run code. No page of ours has any.
 const odd = `(() => {
   const found = [];
   for (const el of document.querySelectorAll("*")) {
@@ -62,8 +61,7 @@ const odd = `(() => {
   return found;
 })()`
 
-// TestNothingRuns puts two hundred texts into every place of every view that shows text. With the
-// content security policy, no script runs, and the browser does not even have to block one. Without
+// With the content security policy, no script runs, and the browser does not even have to block one. Without
 // it, only the escaping protects, and still no script runs.
 func TestNothingRuns(t *testing.T) {
 	all := payloads()
@@ -99,7 +97,6 @@ func TestNothingRuns(t *testing.T) {
 	}
 }
 
-// hostile returns the paths of all lists and of the first subjects.
 func hostile(f *told, subjects int) []string {
 	all := []string{"/", "/pipelines", "/runs?limit=200", "/streams", "/rejects?limit=200", "/schema?limit=200", "/webhooks", "/rate", "/runs?limit=200&offset=200", "/streams?offset=200",
 		"/rejects?stream=" + escape(payloads()[0]), "/runs?pipeline=" + escape(`"><img src=x onerror=ran('q')>`), "/?said=" + escape("<script>ran('s')</script>"), "/nothing/" + escape("<script>ran('n')</script>")}

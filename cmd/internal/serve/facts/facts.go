@@ -47,7 +47,6 @@ type DestinationPart struct {
 	OpenPart func(ctx context.Context, source string) (load.Destination, error) // opens the part of a source; nil if there are no separate parts
 }
 
-// called returns a unique name of the part.
 func (p DestinationPart) called() string { return p.Name + "@" + p.Source }
 
 // Receiver is a source with webhooks and the signature scheme of its deliveries.
@@ -109,7 +108,6 @@ func (f *Facts) Refresh(ctx context.Context) {
 	all.Wait()
 }
 
-// follow passes on changes from the hub to the feed.
 func (f *Facts) follow(ctx context.Context, h *serve.Hub) {
 	follower := h.Follow()
 	defer follower.Close()
@@ -128,9 +126,8 @@ func (f *Facts) follow(ctx context.Context, h *serve.Hub) {
 	}
 }
 
-// lookAgain reads all destinations immediately and then every lookEvery. It also reads the
-// destinations of a pipeline after each of its runs. A busy destination, for example a file that is
-// being loaded, does not delay the others.
+// lookAgain reads all destinations now and every lookEvery, and those of a pipeline after each of its runs. A
+// busy destination, for example a file that is being loaded, does not delay the others.
 func (f *Facts) lookAgain(ctx context.Context) {
 	t := time.NewTicker(lookEvery)
 	defer t.Stop()
@@ -160,7 +157,6 @@ func (f *Facts) lookAgain(ctx context.Context) {
 	}
 }
 
-// written returns the destinations of the pipelines whose runs have ended since the last call.
 func (f *Facts) written() map[string]bool {
 	f.mu.Lock()
 	ended := f.ended
@@ -176,12 +172,10 @@ func (f *Facts) written() map[string]bool {
 	return all
 }
 
-// restOf returns the pause after a read that took the given time. So at most a tenth of the time is spent on
-// reading a destination, however large it is.
+// restOf lets reading a destination take at most a tenth of the time.
 func restOf(reading time.Duration) time.Duration { return 9 * reading }
 
-// lookAt reads one destination, unless another goroutine already waits to read it. If the destination
-// cannot be read, its last snapshot stays.
+// lookAt does nothing if another goroutine already waits to read the destination. If the read fails, the last snapshot stays.
 func (f *Facts) lookAt(ctx context.Context, p DestinationPart) {
 	turn := f.turn(p.called())
 	select {
@@ -200,8 +194,7 @@ func (f *Facts) lookAt(ctx context.Context, p DestinationPart) {
 	time.AfterFunc(restOf(took), func() { <-turn.now })
 }
 
-// read reads one destination. took does not include the time to open it, which may be a wait for
-// other processes.
+// read leaves the time to open the destination out of took, because that may be a wait for other processes.
 func (f *Facts) read(ctx context.Context, p DestinationPart) (took time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
@@ -227,7 +220,7 @@ func (f *Facts) read(ctx context.Context, p DestinationPart) (took time.Duration
 	return took
 }
 
-// readLock ensures that one goroutine reads a destination and at most one more waits.
+// readLock lets one goroutine read a destination, and at most one more wait.
 type readLock struct{ now, next chan struct{} }
 
 func (f *Facts) turn(place string) readLock {
@@ -259,7 +252,6 @@ func (f *Facts) Observe(n serve.Notice) {
 	}
 }
 
-// reloaded stores the notices for visitors about a reload of the configuration.
 func (f *Facts) reloaded(n serve.Reloaded) {
 	var all []string
 	if n.Err != nil {
@@ -297,8 +289,7 @@ func (f *Facts) Resume(ctx context.Context, name string) error {
 	return asked(f.daemon.Resume(ctx, name))
 }
 
-// known returns an error if an element of streams is not the name of a stream. A run would use such a text as a
-// pattern.
+// known refuses a text that is not the name of a stream, because a run would use it as a pattern.
 func (f *Facts) known(name string, streams []string) error {
 	s, ok := f.daemon.Hub().Status(name)
 	for _, stream := range streams {

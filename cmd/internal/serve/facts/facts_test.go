@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// idle is a daemon with one pipeline that does nothing.
 type idle struct {
 	hub   *serve.Hub
 	asked []serve.RunRequest
@@ -27,7 +26,6 @@ func (d *idle) RunNow(_ string, o serve.RunRequest) (string, error) {
 func (d *idle) Pause(context.Context, string) error  { return serve.ErrUnknown }
 func (d *idle) Resume(context.Context, string) error { return serve.ErrBusy }
 
-// TestStreamsAreNoPatterns checks that a retry accepts only the name of a stream, not a pattern.
 func TestStreamsAreNoPatterns(t *testing.T) {
 	d := &idle{hub: serve.NewHub()}
 	f := New(Config{}, &board.Feed{})
@@ -40,8 +38,7 @@ func TestStreamsAreNoPatterns(t *testing.T) {
 	require.ErrorIs(t, f.Resume(t.Context(), "nightly"), board.ErrBusy)
 }
 
-// TestTrafficIsOfTheLastHour checks that deliveries are counted per minute, and that old minutes are
-// dropped even after a long time without deliveries.
+// Old minutes are dropped even after a long time without deliveries.
 func TestTrafficIsOfTheLastHour(t *testing.T) {
 	f := New(Config{}, &board.Feed{})
 	f.daemon = &idle{hub: serve.NewHub()}
@@ -62,7 +59,6 @@ func TestTrafficIsOfTheLastHour(t *testing.T) {
 	require.Contains(t, []int64{2, 4}, sum, "the clock may have come to the next minute")
 }
 
-// TestQuotaIsTold checks that a visitor sees the quota of the inbox, and a warning before it is full.
 func TestQuotaIsTold(t *testing.T) {
 	in, err := state.OpenInbox(t.Context(), t.TempDir(), state.InboxOptions{Quota: 1000})
 	require.NoError(t, err)
@@ -80,8 +76,6 @@ func TestQuotaIsTold(t *testing.T) {
 	require.Zero(t, all[0].Room, "its scheme is known")
 }
 
-// TestCapturesAreTold checks that a visitor sees the number of captured, unverified deliveries and
-// their limit.
 func TestCapturesAreTold(t *testing.T) {
 	in, err := state.OpenInbox(t.Context(), t.TempDir(), state.InboxOptions{})
 	require.NoError(t, err)
@@ -111,7 +105,7 @@ func TestZoneOfASchedule(t *testing.T) {
 	}
 }
 
-// TestRunInTwoPlaces checks that a run in two destinations is one item, with the worse status of both.
+// A run in two destinations is one item, with the worse status of both.
 func TestRunInTwoPlaces(t *testing.T) {
 	at := time.Now()
 	a := board.Run{ID: "r1", Destinations: []string{"a"}, Status: pipeline.StatusComplete, Ended: at, Counts: pipeline.Counts{Fetched: 3, Written: 3}, Streams: 2}
@@ -125,8 +119,7 @@ func TestRunInTwoPlaces(t *testing.T) {
 	}
 }
 
-// TestMissedSlots checks that slots that were skipped unintentionally are shown as missed, and others
-// are not.
+// Only slots that were skipped unintentionally are shown as missed.
 func TestMissedSlots(t *testing.T) {
 	for cause, want := range map[serve.Skip]string{
 		serve.SkipMissed: "missed", serve.SkipOverlap: "missed", serve.SkipPaused: "skipped", serve.SkipMadeUp: "skipped", serve.SkipLocked: "skipped",

@@ -24,8 +24,7 @@ func (f *Facts) Runs(ctx context.Context, q board.Query) (board.List[board.Run],
 	return l, nil
 }
 
-// runs returns the runs of all sources, or of one source, newest first. It also returns the snapshots
-// that contain them.
+// runs returns the runs newest first, and the snapshots that contain them.
 func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapshot) {
 	var all []board.Run
 	at, shelf := map[string]int{}, f.shelf(ctx, source)
@@ -51,7 +50,6 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 	return all, shelf
 }
 
-// places returns the names of the destinations of snapshots.
 func places(shelf []*snapshot) (names []string) {
 	for _, b := range shelf {
 		if !slices.Contains(names, b.place.Name) {
@@ -61,8 +59,7 @@ func places(shelf []*snapshot) (names []string) {
 	return names
 }
 
-// runsIn returns the runs in one destination, by id. If each source has a separate part of the destination, the
-// runs of all parts are combined.
+// runsIn combines the runs of all parts if each source has a separate part of the destination.
 func (f *Facts) runsIn(name string, shelf []*snapshot, source string) map[string]board.Run {
 	all := map[string]board.Run{}
 	for _, b := range shelf {
@@ -80,8 +77,7 @@ func (f *Facts) runsIn(name string, shelf []*snapshot, source string) map[string
 	return all
 }
 
-// about reports whether the rows of a pipeline in a snapshot belong to the source. It is also true if source
-// is "".
+// about reports whether the rows of a pipeline in a snapshot belong to the source, or to any source for "".
 func (f *Facts) about(pipeline, source string, b *snapshot) bool {
 	if source == "" || b.place.Source != "" {
 		return true
@@ -90,7 +86,6 @@ func (f *Facts) about(pipeline, source string, b *snapshot) bool {
 	return ok && reads(s.Sources, source)
 }
 
-// both combines the records of a run in two destinations.
 func both(a, b board.Run) board.Run {
 	a.Destinations = append(slices.Clip(a.Destinations), b.Destinations...)
 	a.Counts = a.Counts.Add(b.Counts)
@@ -132,8 +127,7 @@ func (f *Facts) Schema(ctx context.Context, q board.Query) (board.List[board.Cha
 	return part(all, q, func(c board.Change) bool { return q.Table == "" || q.Table == c.Table }), nil
 }
 
-// part returns the items for which keep returns true: at most q.Limit of them, from number q.Offset on. Total
-// counts all of them.
+// part counts all items that keep accepts in Total.
 func part[T any](all []T, q board.Query, keep func(T) bool) board.List[T] {
 	var l board.List[T]
 	for _, one := range all {
@@ -148,7 +142,6 @@ func part[T any](all []T, q board.Query, keep func(T) bool) board.List[T] {
 	return l
 }
 
-// Limits of a run's page.
 const (
 	shownRejects = 50
 	shownChanges = 200
@@ -191,8 +184,7 @@ func (f *Facts) Run(ctx context.Context, id, source string) (board.RunDetail, er
 	return d, nil
 }
 
-// passes returns the passes of a run in every destination, including streams that ended without a
-// certificate.
+// passes includes streams that ended without a certificate.
 func passes(ctx context.Context, shelf []*snapshot, id string) (all []board.Pass, err error) {
 	for _, b := range shelf {
 		if !b.knows(id) {
@@ -207,7 +199,6 @@ func passes(ctx context.Context, shelf []*snapshot, id string) (all []board.Pass
 	return all, nil
 }
 
-// reported returns the finished streams of a run in progress.
 func (f *Facts) reported(name, run string) (all []board.Pass) {
 	s, ok := f.daemon.Hub().Status(name)
 	if !ok || s.Running == nil || s.Running.Run != run {
@@ -226,8 +217,7 @@ func (f *Facts) reported(name, run string) (all []board.Pass) {
 	return all
 }
 
-// recall adds to a run what the journal has about it: the log, when each stream was read, and the full texts
-// of errors.
+// recall adds what the journal has about a run: the log, when each stream was read, and the full texts of errors.
 func recall(d *board.RunDetail, kept state.RunRecord) {
 	first, last := map[runStream]time.Time{}, map[runStream]time.Time{}
 	for _, l := range kept.Log {
@@ -259,5 +249,4 @@ func recall(d *board.RunDetail, kept state.RunRecord) {
 	}
 }
 
-// own reports whether a change concerns one of penstock's own tables.
 func own(c board.Change) bool { return load.IsInternal(c.Table) }

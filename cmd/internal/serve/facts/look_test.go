@@ -21,7 +21,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// slow is an empty destination that takes ten seconds to read.
 type slow struct{ load.Destination }
 
 func (slow) Scan(_ context.Context, table string, _ []string, _ func(arrow.RecordBatch) error) error {
@@ -33,8 +32,7 @@ func (slow) Scan(_ context.Context, table string, _ []string, _ func(arrow.Recor
 
 func (slow) Close() error { return nil }
 
-// TestLooksTakeATenth checks that a slow destination is read for at most a tenth of the time, however
-// often a read is requested. It is read once more after the last request.
+// However often a read is requested, a slow destination is read for at most a tenth of the time, and once more after the last request.
 func TestLooksTakeATenth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(Config{Log: slog.New(slog.DiscardHandler)}, &board.Feed{})
@@ -59,8 +57,7 @@ func TestLooksTakeATenth(t *testing.T) {
 	})
 }
 
-// TestLooksAtWhatWasWritten checks that after a run only the destinations of its pipeline are read
-// again.
+// After a run only the destinations of its pipeline are read again.
 func TestLooksAtWhatWasWritten(t *testing.T) {
 	journal, err := state.OpenJournal(t.Context(), t.TempDir())
 	require.NoError(t, err)

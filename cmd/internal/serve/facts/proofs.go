@@ -16,7 +16,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// counts is the decoded column `counts` of a row of the table _penstock_runs.
 type counts struct {
 	pipeline.Counts
 	Requests int
@@ -25,7 +24,6 @@ type counts struct {
 	Words    map[string]string
 }
 
-// open calls visit once for each stream that the run did not complete.
 func (c counts) open(visit func(stream string, status pipeline.Status)) {
 	for status := range c.Streams {
 		for _, s := range c.Open[status] {
@@ -34,7 +32,7 @@ func (c counts) open(visit func(stream string, status pipeline.Status)) {
 	}
 }
 
-// readRuns reads the runs. A run over several sources has one row per source; these are combined.
+// readRuns combines the rows of a run over several sources.
 func (b *snapshot) readRuns(ctx context.Context, d load.Destination) error {
 	all := map[string]board.Run{}
 	err := scan(ctx, d, load.Runs, func(r row) {
@@ -65,7 +63,7 @@ func (b *snapshot) readRuns(ctx context.Context, d load.Destination) error {
 	return scan(ctx, d, load.Runs, func(r row) { b.near[r.text("run")].addOpen(b, r) })
 }
 
-// lastRuns returns the newest runs, and deletes the older ones from the map.
+// lastRuns deletes the older runs from the map.
 func lastRuns(all map[string]board.Run) []board.Run {
 	runs := slices.SortedFunc(maps.Values(all), func(x, y board.Run) int { return strings.Compare(y.ID, x.ID) })
 	for len(runs) > mostRuns {
@@ -75,7 +73,7 @@ func lastRuns(all map[string]board.Run) []board.Run {
 	return runs
 }
 
-// run converts a row of _penstock_runs, which is a whole run or the part of a run for one source.
+// run converts a row, which is a whole run or the part of a run for one source.
 func (b *snapshot) run(r row, c counts) board.Run {
 	run := board.Run{
 		ID: r.text("run"), Pipeline: r.text("pipeline"), Destinations: []string{b.place.Name}, Status: pipeline.Status(r.text("status")),
@@ -91,8 +89,8 @@ func (b *snapshot) run(r row, c counts) board.Run {
 	return run
 }
 
-// together combines the parts of a run for two sources. If their statuses differ, the status is
-// running if one of them is running, and partial otherwise. // Invariant 14
+// together combines two parts of a run. If their statuses differ, the result is running if one of them is
+// running, and partial otherwise. // Invariant 14
 func together(a, b board.Run) board.Run {
 	a.Source, a.Sources = "", a.Sources+b.Sources
 	a.Counts = a.Counts.Add(b.Counts)
@@ -124,8 +122,7 @@ type proofs struct {
 	left   bool // there are too many passes for memory, so they are read from the destination on request
 }
 
-// addOpen adds to p.open the streams that a row of _penstock_runs lists as not completed. If p is nil, the
-// passes of the run are not in memory, and addOpen does nothing.
+// addOpen accepts a nil p, for a run whose passes are not in memory.
 func (p *proofs) addOpen(b *snapshot, r row) {
 	if p == nil {
 		return
@@ -141,7 +138,7 @@ func (p *proofs) addOpen(b *snapshot, r row) {
 	})
 }
 
-// all returns the passes with their outcomes, and an entry for each open stream that has no pass.
+// all adds an entry for each open stream that has no pass.
 func (p *proofs) all(destination string) []board.Pass {
 	told := map[runStream]bool{}
 	for i := range p.passes {
@@ -162,8 +159,7 @@ func (p *proofs) all(destination string) []board.Pass {
 	return p.passes
 }
 
-// leaveProofs finds the run that has the most passes in memory, removes these passes from memory, and
-// returns their number.
+// leaveProofs drops the run with the most passes from memory, and returns their number.
 func (b *snapshot) leaveProofs() int {
 	most := slices.MaxFunc(slices.Collect(maps.Values(b.near)), func(x, y *proofs) int { return cmp.Compare(len(x.passes), len(y.passes)) })
 	n := len(most.passes)
@@ -171,12 +167,10 @@ func (b *snapshot) leaveProofs() int {
 	return n
 }
 
-// knows reports whether the snapshot has the run.
 func (b *snapshot) knows(run string) bool {
 	return slices.ContainsFunc(b.runs, func(r board.Run) bool { return r.ID == run })
 }
 
-// proofs returns the passes of a run, from memory or else from the destination.
 func (b *snapshot) proofs(ctx context.Context, run string) ([]board.Pass, error) {
 	if p := b.near[run]; p != nil && !p.left {
 		held := proofs{passes: slices.Clone(p.passes), open: p.open}

@@ -17,8 +17,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// row is a row of one of penstock's own tables, read by column name. A null value is read as zero, and so is
-// a column that a table from an earlier release does not have.
+// row reads a null value as zero, and also a column that a table from an earlier release does not have.
 type row struct {
 	batch arrow.RecordBatch
 	at    int
@@ -64,7 +63,6 @@ func (r row) time(name string) time.Time {
 	return time.Time{}
 }
 
-// scan calls visit once for every row of one of penstock's own tables.
 func scan(ctx context.Context, d load.Destination, t schemas.Table, visit func(row)) error {
 	return d.Scan(ctx, t.Name, nil, func(b arrow.RecordBatch) error {
 		for i := range int(b.NumRows()) {
@@ -74,7 +72,6 @@ func scan(ctx context.Context, d load.Destination, t schemas.Table, visit func(r
 	})
 }
 
-// asked converts an error of the daemon to the corresponding error of package board.
 func asked(err error) error {
 	switch {
 	case errors.Is(err, serve.ErrUnknown):
@@ -87,7 +84,6 @@ func asked(err error) error {
 
 func contains(all []string, s string) bool { return slices.Contains(all, s) }
 
-// cut shortens s to n bytes.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -95,7 +91,7 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// decode parses JSON. It ignores errors: fields that cannot be parsed stay zero.
+// decode leaves fields that cannot be parsed zero.
 func decode[T any](text string) (v T) {
 	_ = json.Unmarshal([]byte(text), &v)
 	return v

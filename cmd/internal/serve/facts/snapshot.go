@@ -43,17 +43,14 @@ type snapshot struct {
 	announced map[state.Key]board.Coverage // counts of announced and missed changes, for streams with webhooks
 }
 
-// ended is the outcome of a stream that a run did not complete.
 type ended struct {
 	run    string
 	status pipeline.Status
 	words  string
 }
 
-// runStream is a stream of a run.
 type runStream struct{ source, stream string }
 
-// readBook reads a snapshot of a destination.
 func readBook(ctx context.Context, p DestinationPart) (*snapshot, error) {
 	b := &snapshot{place: p, streams: map[state.Key]*board.Stream{}, left: map[string]bool{}, last: map[state.Key]ended{}, near: map[string]*proofs{}, announced: map[state.Key]board.Coverage{}}
 	if p.Open == nil {
@@ -96,14 +93,12 @@ func (b *snapshot) readStreams(ctx context.Context, d load.Destination) error {
 	})
 }
 
-// keyOf returns the pipeline, source and stream of a row.
 func (b *snapshot) keyOf(r row) state.Key {
 	return state.Key{Pipeline: r.text("pipeline"), Source: cmp.Or(r.text(schemas.ColSource), b.place.Source), Stream: r.text("stream")}
 }
 
-// stream returns the entry of a stream, and creates it if necessary. If there are too many entries, it
-// returns nil and records the source in b.left. If a visitor selects that source, all of its streams are read
-// and shown.
+// stream returns nil if there are too many entries, and records the source in b.left. All streams of that
+// source are read if a visitor selects it.
 func (b *snapshot) stream(k state.Key) *board.Stream {
 	s := b.streams[k]
 	if s == nil && len(b.streams) >= mostStreams {
@@ -117,10 +112,10 @@ func (b *snapshot) stream(k state.Key) *board.Stream {
 	return s
 }
 
-// beats returns how many passes of each stream stay in memory: the more streams, the fewer passes. // Invariant 6
+// beats is the number of passes of each stream that stay in memory: the more streams, the fewer passes. // Invariant 6
 func (b *snapshot) beats() int { return min(mostBeats, max(1, heldBeats/max(1, len(b.streams)))) }
 
-// runOf returns the run of a pass: the second pass of run r1 over a stream is called r1#2.
+// runOf returns r1 for r1#2, the second pass of run r1 over a stream.
 func runOf(pass string) string {
 	run, _, _ := strings.Cut(pass, "#")
 	return run
@@ -154,7 +149,7 @@ func (b *snapshot) readCertificates(ctx context.Context, d load.Destination) err
 	return err
 }
 
-// certify adds a certificate to the entry of a stream. newest is the newest pass that was added before.
+// certify adds a certificate. newest is the newest pass that was added before.
 func (b *snapshot) certify(s *board.Stream, newest string, r row) {
 	pass, verdict, c := r.text("run"), pipeline.Verdict(r.text("verdict")), countsOf(r)
 	s.Recent = append(s.Recent, board.PassSummary{Run: pass, At: r.time("at"), Verdict: verdict, Fetched: c.Fetched, Changed: c.Written + c.Deleted})
@@ -182,7 +177,6 @@ func countsOf(r row) pipeline.Counts {
 		Deduplicated: r.number("deduplicated"), Rejected: r.number("rejected"), Deleted: r.number("deleted")}
 }
 
-// pass converts a row of _penstock_certificates.
 func (b *snapshot) pass(r row) board.Pass {
 	witnesses := r.text("witnesses")
 	p := board.Pass{
@@ -236,8 +230,7 @@ func lastChanges(all []board.Change) []board.Change {
 	return all[:min(len(all), mostChanges)]
 }
 
-// stand sets the status of each stream. A stream with a certificate is complete, unless the same run or a later run
-// did not complete it.
+// stand makes a stream with a certificate complete, unless the same run or a later run did not complete it.
 func (b *snapshot) stand() {
 	for _, s := range b.streams {
 		if s.Run != "" {

@@ -12,9 +12,8 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// shelf returns the last snapshots of the destinations that have data of the source, or of all
-// destinations if source is "", in the order of the configuration. If the destinations have not been
-// read yet, it waits for that, but at most firstWithin.
+// shelf returns the last snapshots of the destinations that have data of the source, or of all for "". It
+// waits for the first read of the destinations, but at most firstWithin.
 func (f *Facts) shelf(ctx context.Context, source string) []*snapshot {
 	if !f.readsAny(source) {
 		return nil // do not open a file for an unknown name
@@ -44,14 +43,13 @@ func (f *Facts) shelf(ctx context.Context, source string) []*snapshot {
 	return all
 }
 
-// Limits of the snapshots of single sources. // Invariant 6
+// Invariant 6
 const (
 	mostCorners  = 32
 	cornersFresh = 5 * time.Second
 )
 
-// sourceSnapshot is the snapshot of one source in a destination that has a separate part for each source, or
-// too many streams to read them all. It is read on request.
+// sourceSnapshot is read on request, in a destination that has a separate part for each source, or too many streams to read them all.
 type sourceSnapshot struct {
 	place DestinationPart
 	used  time.Time // guarded by Facts.mu
@@ -61,7 +59,7 @@ type sourceSnapshot struct {
 	book *snapshot // nil: not read yet
 }
 
-// corner returns the sourceSnapshot of a source. If there are too many, it drops the least recently used one.
+// corner drops the least recently used snapshot if there are too many.
 func (f *Facts) corner(p DestinationPart, source string) *sourceSnapshot {
 	open := p.OpenPart
 	p.Source, p.OpenPart = source, nil
@@ -86,8 +84,7 @@ func (f *Facts) corner(p DestinationPart, source string) *sourceSnapshot {
 	return c
 }
 
-// read returns the snapshot, and reads it again if it is too old. If reading fails, it returns the old
-// snapshot.
+// read returns the old snapshot if reading fails.
 func (c *sourceSnapshot) read(ctx context.Context, f *Facts) *snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,7 +104,6 @@ func (c *sourceSnapshot) read(ctx context.Context, f *Facts) *snapshot {
 	return b
 }
 
-// apart returns the hint that a list over all sources has no data of a destination, or "".
 func apart(shelf []*snapshot) string {
 	for _, b := range shelf {
 		if b.place.Open == nil {
@@ -117,7 +113,6 @@ func apart(shelf []*snapshot) string {
 	return ""
 }
 
-// crowded returns the hint that a list of the streams of all sources is incomplete, or "".
 func crowded(shelf []*snapshot) string {
 	for _, b := range shelf {
 		if n := len(b.left); n > 0 {
@@ -127,12 +122,12 @@ func crowded(shelf []*snapshot) string {
 	return ""
 }
 
-// readsAny reports whether any pipeline reads the source. It is true if source is "".
+// readsAny reports whether any pipeline reads the source; true for "".
 func (f *Facts) readsAny(source string) bool {
 	return source == "" || slices.ContainsFunc(f.daemon.Hub().Statuses(), func(s serve.Status) bool { return reads(s.Sources, source) })
 }
 
-// reads reports whether sources contains the source. It is true if source is "".
+// reads is true if source is "".
 func reads(sources []string, source string) bool {
 	return source == "" || slices.Contains(sources, source)
 }

@@ -21,11 +21,10 @@ type Workspaces struct {
 	State state.Store     // has the paused sources, and the last outcome of each source
 }
 
-// sourcesFresh is the maximum age of the list of sources. The list may have thousands of sources, so it is
-// not read for each visitor.
+// sourcesFresh is the maximum age of the list of sources, which may have thousands of entries.
 const sourcesFresh = 2 * time.Second
 
-// roll caches the list of sources, in which sources with problems come first.
+// roll caches the list of sources, in which those with problems come first.
 type roll struct {
 	mu  sync.Mutex
 	at  time.Time
@@ -55,7 +54,6 @@ func (f *Facts) Sources(ctx context.Context, q board.Query) (out board.Sources, 
 	return out, nil
 }
 
-// count adds one source to t.
 func count(t *board.SourceTally, s board.SourceState) {
 	t.All++
 	switch s {
@@ -72,7 +70,7 @@ func count(t *board.SourceTally, s board.SourceState) {
 	}
 }
 
-// read returns the list, and reads it again if it is too old. The result is immutable.
+// read returns an immutable list.
 func (r *roll) read(ctx context.Context, w Workspaces) ([]board.Source, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,14 +101,13 @@ func (r *roll) read(ctx context.Context, w Workspaces) ([]board.Source, error) {
 	return all, nil
 }
 
-// forget makes the next read load the list again.
 func (r *roll) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.at = time.Time{}
 }
 
-// read loads what is stored about sources. Nothing may be stored yet.
+// read succeeds if nothing is stored yet.
 func (w Workspaces) read(ctx context.Context) (paused map[string]state.Pause, records []state.SourceRecord, err error) {
 	s, err := w.State.ReadSources(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -125,7 +122,6 @@ func (w Workspaces) read(ctx context.Context) (paused map[string]state.Pause, re
 	return paused, records, errors.Join(err, s.Close())
 }
 
-// sourceOf converts a source for the board.
 func sourceOf(r state.SourceRecord, paused map[string]state.Pause) board.Source {
 	s := board.Source{
 		Name: r.Source, Pipeline: r.Pipeline, Status: pipeline.Status(r.Status), Run: r.Run, At: r.At, Complete: r.Complete,
@@ -145,7 +141,7 @@ func sourceOf(r state.SourceRecord, paused map[string]state.Pause) board.Source 
 	return s
 }
 
-// worst returns the position of a state in the order of severity, worst first.
+// worst sorts states by severity, worst first.
 func worst(s board.SourceState) int {
 	return slices.Index([]board.SourceState{board.SourceFailing, board.SourceAttention, board.SourcePaused, board.SourceNew, board.SourceOK}, s)
 }

@@ -37,7 +37,6 @@ func workspaces(tb testing.TB, n int) *Facts {
 	return f
 }
 
-// TestSources checks the list of sources: problems first, pages, and filters.
 func TestSources(t *testing.T) {
 	f, ctx := workspaces(t, 9), t.Context()
 	all, err := f.Sources(ctx, board.Query{})
@@ -72,7 +71,6 @@ func TestSources(t *testing.T) {
 	require.ErrorIs(t, f.PauseSource(ctx, "nobody"), board.ErrUnknown)
 }
 
-// BenchmarkSources returns a page of 5,000 cached sources.
 func BenchmarkSources(b *testing.B) {
 	f := workspaces(b, 5000)
 	for b.Loop() {
@@ -82,7 +80,6 @@ func BenchmarkSources(b *testing.B) {
 	}
 }
 
-// BenchmarkSourcesRead reads the list of 5,000 sources.
 func BenchmarkSourcesRead(b *testing.B) {
 	f := workspaces(b, 5000)
 	for b.Loop() {

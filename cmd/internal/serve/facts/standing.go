@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// shownSlots is how many of a pipeline's last slots are shown.
 const shownSlots = 30
 
 // Pipelines implements board.Health.
@@ -37,7 +36,7 @@ func (f *Facts) Pipelines(ctx context.Context) ([]board.Pipeline, error) {
 	return all, nil
 }
 
-// split separates a schedule from its time zone. The zone is "" for UTC.
+// split separates a schedule from its time zone, which is "" for UTC.
 func split(schedule string) (cron, zone string) {
 	i := strings.LastIndexByte(schedule, ' ')
 	if i < 0 {
@@ -49,7 +48,7 @@ func split(schedule string) (cron, zone string) {
 	return schedule[:i], schedule[i+1:]
 }
 
-// slotOf converts a slot for the board. A slot that was skipped unintentionally is "missed".
+// slotOf makes a slot that was skipped unintentionally "missed".
 func slotOf(r state.SlotRecord) board.Slot {
 	s := board.Slot{Due: r.Due, State: string(r.State), Why: r.Why, Run: r.Run, Started: r.Started, Ended: r.Ended, Status: pipeline.Status(r.Status)}
 	switch {
@@ -91,7 +90,7 @@ func (f *Facts) Streams(ctx context.Context, source string) (board.List[board.St
 	return all, nil
 }
 
-// each returns the streams of a pipeline with several sources, sorted by source and name.
+// each is for a pipeline with several sources.
 func (b *snapshot) each(s serve.Status) []board.Stream {
 	streams, sources := set(s.Streams), set(s.Sources)
 	var all []board.Stream
@@ -114,8 +113,7 @@ func set(all []string) map[string]bool {
 	return m
 }
 
-// of returns the streams of a pipeline with one source. An entry comes from the snapshot, unless the last run
-// or the run in progress has a newer outcome.
+// of is for a pipeline with one source. A newer outcome of the last run, or of the run in progress, replaces that of the snapshot.
 func (b *snapshot) of(s serve.Status) []board.Stream {
 	var all []board.Stream
 	told := b.told(s)
@@ -137,15 +135,13 @@ func (b *snapshot) of(s serve.Status) []board.Stream {
 	return all
 }
 
-// ending is the outcome of a stream in a run.
 type ending struct {
 	pipeline.StreamReport
 	run string
 	at  time.Time
 }
 
-// told returns the outcomes, by stream, that the last run and the run in progress reported for this
-// destination.
+// told returns the outcomes, by stream, that the last run and the run in progress reported for this destination.
 func (b *snapshot) told(s serve.Status) map[string]ending {
 	all := map[string]ending{}
 	if s.Last != nil {
@@ -167,7 +163,6 @@ func (b *snapshot) told(s serve.Status) map[string]ending {
 	return all
 }
 
-// tell updates a stream with this outcome.
 func (e ending) tell(s *board.Stream) {
 	s.Run, s.Status, s.Error = e.run, e.Status, ""
 	if e.Err != nil {
@@ -199,7 +194,6 @@ func (f *Facts) Now(context.Context) (board.Now, error) {
 	return now, nil
 }
 
-// runningOf returns the run in progress of a pipeline.
 func runningOf(s serve.Status) board.Running {
 	r := board.Running{
 		Run: s.Running.Run, Pipeline: s.Name, Trigger: string(s.Running.Trigger), Started: s.Running.Started, Streams: len(s.Streams) * max(1, len(s.Sources)),

@@ -10,10 +10,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// mostPoints is the length of a budget's history: one hour.
+// mostPoints is one hour.
 const mostPoints = int(time.Hour / sampleEvery)
 
-// sampleRates records the request budgets at regular intervals.
 func (f *Facts) sampleRates(ctx context.Context, h *serve.Hub) {
 	t := time.NewTicker(sampleEvery)
 	defer t.Stop()
@@ -45,7 +44,7 @@ func (f *Facts) sample(all []serve.Status, now time.Time) {
 	}
 }
 
-// gauge updates the budgets from the runs in progress. The caller must hold f.mu.
+// gauge must be called with f.mu held.
 func (f *Facts) gauge(all []serve.Status) {
 	for i := range f.budgets {
 		b := &f.budgets[i]
@@ -63,13 +62,11 @@ func (f *Facts) gauge(all []serve.Status) {
 	}
 }
 
-// budget is a board.Budget, with what is needed to add the next point.
 type budget struct {
 	board.Budget
 	counted uint64 // value of Refused at the last point
 }
 
-// budget returns the budget of a source's surface.
 func (f *Facts) budget(source, name string) *budget {
 	i := slices.IndexFunc(f.budgets, func(b budget) bool { return b.Source == source && b.Name == name })
 	if i < 0 {
@@ -86,7 +83,6 @@ func (b *budget) take(r serve.Rate, now time.Time) {
 	}
 }
 
-// rates returns the current budgets.
 func (f *Facts) rates() []board.Budget {
 	all := f.daemon.Hub().Statuses()
 	f.mu.Lock()
@@ -103,10 +99,8 @@ func (f *Facts) rates() []board.Budget {
 // Rate implements board.Live.
 func (f *Facts) Rate(context.Context) ([]board.Budget, error) { return f.rates(), nil }
 
-// minutes is for how many minutes the deliveries per minute are shown.
 const minutes = 60
 
-// traffic counts the deliveries of one source.
 type traffic struct {
 	last     time.Time
 	received int64
@@ -115,7 +109,6 @@ type traffic struct {
 	minute   int64 // minute of the newest count
 }
 
-// seen counts a delivery.
 func (f *Facts) seen(n serve.WebhookSeen, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -133,7 +126,6 @@ func (f *Facts) seen(n serve.WebhookSeen, now time.Time) {
 	t.perMin[t.minute%minutes]++
 }
 
-// move drops the minutes that are too old.
 func (t *traffic) move(now time.Time) {
 	to := now.Unix() / 60
 	for m := max(t.minute+1, to-minutes+1); m <= to; m++ {
@@ -142,14 +134,12 @@ func (t *traffic) move(now time.Time) {
 	t.minute = max(t.minute, to)
 }
 
-// Limits of the events that are shown.
 const (
 	shownEvents = 20
 	shownBody   = 500
 )
 
-// captures is an inbox that can report the number of captured deliveries and their maximum without
-// reading them.
+// captures is an inbox that can count captured deliveries without reading them.
 type captures interface {
 	Captured(ctx context.Context, source string) (n, most int, err error)
 }
@@ -186,7 +176,6 @@ func (f *Facts) Webhooks(ctx context.Context) ([]board.Webhook, error) {
 	return all, nil
 }
 
-// count adds the counts of a source to w.
 func (f *Facts) count(w *board.Webhook) {
 	for _, s := range f.daemon.Hub().Statuses() {
 		if d := s.Deltas; d != nil && slices.Contains(s.Sources, w.Source) {
@@ -213,8 +202,7 @@ func (f *Facts) count(w *board.Webhook) {
 	}
 }
 
-// coverage returns, for each stream of a source, how many changes events have announced and how many
-// they have missed. The counts are from the first destination that has any.
+// coverage takes the counts from the first destination that has any.
 func (f *Facts) coverage(ctx context.Context, source string) (all []board.Coverage) {
 	shelf := f.shelf(ctx, "")
 	for _, s := range f.daemon.Hub().Statuses() {

@@ -14,8 +14,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/signature"
 )
 
-// BenchmarkDeliver sends signed deliveries of 1 kB over HTTP from 64 connections. Each is acknowledged
-// once it is durable. Senders and receiver share the machine.
+// BenchmarkDeliver uses 64 connections and bodies of 1 kB. Senders and receiver share the machine.
 func BenchmarkDeliver(b *testing.B) {
 	r := newRig(b)
 	r.Client().Transport.(*http.Transport).MaxIdleConnsPerHost = 64
@@ -46,7 +45,6 @@ func BenchmarkDeliver(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 }
 
-// BenchmarkRefuse measures the cost of a forged delivery of 1 kB.
 func BenchmarkRefuse(b *testing.B) {
 	v := verifier(b)
 	body := []byte(fmt.Sprintf(`{"id":"evt_1","data":%01000d}`, 1))

@@ -9,15 +9,13 @@ import (
 	"time"
 )
 
-// bodyTime is how long a body may take to arrive.
 const bodyTime = 10 * time.Second
 
-// firstRead is the initial buffer of a body; most bodies fit.
+// firstRead fits most bodies.
 const firstRead = 4 << 10
 
-// read reads the raw body. It takes memory from the budget as bytes arrive, not by the announced length, so
-// that a client cannot reserve memory without sending. The caller must call release, which returns the memory
-// to the budget.
+// read takes memory from the budget as bytes arrive, not by the announced length, so that a client cannot
+// reserve memory without sending. The caller must call release.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, release func(), a answer) {
 	taken := h.budget.account(address(r.RemoteAddr))
 	// The error is ignored: only servers in tests do not support deadlines.
@@ -44,8 +42,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, rel
 	}
 }
 
-// grown returns the next buffer size for a body that fills its buffer. If a small length was
-// announced, the first buffer fits it, plus one byte to detect the end.
+// grown returns the next buffer size. If a small length was announced, the first buffer fits it, plus one byte to detect the end.
 func grown(body []byte, announced int64) int {
 	switch {
 	case cap(body) > 0:
@@ -67,8 +64,8 @@ func identity(encodings []string) bool {
 	return true
 }
 
-// readable reports whether the content type can be that of an event: JSON, or another type that
-// senders use for JSON. The charset is ignored, because the signature covers the raw bytes.
+// readable accepts JSON, and other types that senders use for JSON. The charset is ignored, because the
+// signature covers the raw bytes.
 func readable(types []string) bool {
 	if len(types) == 0 {
 		return true

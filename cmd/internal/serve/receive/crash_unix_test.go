@@ -41,14 +41,12 @@ func TestReceiverProcess(t *testing.T) {
 	_ = http.Serve(l, h)
 }
 
-// process is a receiver in another process.
 type process struct {
 	*exec.Cmd
 	url string
 }
 
-// startReceiver starts a receiver process on the state folder dir, through another program if one is
-// given, and waits until it listens.
+// startReceiver starts the process through another program if one is given, and waits until it listens.
 func startReceiver(t *testing.T, dir string, by ...string) *process {
 	t.Helper()
 	args := append(by, os.Args[0], "-test.run", "^TestReceiverProcess$", "-test.timeout", "10m")
@@ -75,7 +73,7 @@ func (p *process) kill(t *testing.T) {
 	_ = p.Wait()
 }
 
-// sender posts deliveries, and records which were acknowledged.
+// sender records which of its deliveries were acknowledged.
 type sender struct {
 	client *http.Client
 	mu     sync.Mutex
@@ -96,7 +94,6 @@ func (s *sender) body(id string) []byte {
 	return fmt.Appendf(nil, `{"id":%q,"type":"crm.lead.created","data":{"object":{"id":7,"name":%q}}}`, id, strings.Repeat("a", s.pad))
 }
 
-// id returns the next delivery: one that was not acknowledged, or a new one.
 func (s *sender) id() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +106,6 @@ func (s *sender) id() string {
 	return "evt_" + strconv.Itoa(s.next)
 }
 
-// post sends one delivery.
 func (s *sender) post(url, id string) {
 	status := 0
 	q, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(s.body(id)))
@@ -150,7 +146,7 @@ func (s *sender) flow(url string, stop <-chan struct{}) {
 	}
 }
 
-// check checks that every acknowledged delivery is in the inbox, once and complete.
+// check requires that every acknowledged delivery is in the inbox, once and complete.
 func (s *sender) check(t *testing.T, dir string) {
 	t.Helper()
 	inbox, err := state.OpenInbox(t.Context(), dir, state.InboxOptions{})
@@ -183,7 +179,6 @@ func (s *sender) check(t *testing.T, dir string) {
 	require.Empty(t, s.odd)
 }
 
-// trials returns the number of repetitions without -short.
 func trials(t *testing.T, short int) int {
 	n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS"))
 	if err != nil || testing.Short() {
@@ -192,8 +187,7 @@ func trials(t *testing.T, short int) int {
 	return n
 }
 
-// The receiver is killed again and again while 300 events arrive per second. Afterwards, the inbox has
-// every acknowledged event. Other events are sent again, and no event is there twice. // Invariant 3
+// The inbox has every acknowledged event, and no event twice. // Invariant 3
 func TestKilledReceiver(t *testing.T) {
 	dir, s := t.TempDir(), newSender(t)
 	seed := uint64(time.Now().UnixNano())

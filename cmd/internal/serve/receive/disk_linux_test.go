@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// smallDisk mounts a disk of this size, or skips the test if that is not allowed.
+// smallDisk skips the test if mounting is not allowed.
 func smallDisk(t *testing.T, size string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -25,7 +25,6 @@ func smallDisk(t *testing.T, size string) string {
 	return dir
 }
 
-// fill fills a disk and returns the file.
 func fill(t *testing.T, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "others")
@@ -43,7 +42,6 @@ func fill(t *testing.T, dir string) string {
 	return path
 }
 
-// rigOn returns a receiver whose inbox is on another disk.
 func rigOn(t *testing.T, dir string, o state.InboxOptions) *rig {
 	t.Helper()
 	r := newRig(t)
@@ -55,8 +53,7 @@ func rigOn(t *testing.T, dir string, o state.InboxOptions) *rig {
 	return r
 }
 
-// While the disk is full, senders get only 503. Once there is free space, the receiver recovers by
-// itself.
+// Senders get only 503. Once there is free space, the receiver recovers by itself.
 func TestDiskFull(t *testing.T) {
 	r := rigOn(t, smallDisk(t, "8m"), state.InboxOptions{})
 	s := newSender(t)
@@ -87,7 +84,7 @@ func TestDiskFull(t *testing.T) {
 	requireAcked(t, s, r.dir)
 }
 
-// requireAcked is like sender.check, without the bodies, whose sizes have changed.
+// requireAcked leaves out the bodies, whose sizes have changed.
 func requireAcked(t *testing.T, s *sender, dir string) {
 	t.Helper()
 	inbox, err := state.OpenInbox(t.Context(), dir, state.InboxOptions{})

@@ -11,12 +11,11 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// kept are the header fields that are stored with an event. Values are cut to keptBytes.
+// kept are the header fields that are stored with an event, each cut to keptBytes.
 var kept = []string{"Content-Type", "User-Agent"}
 
 const keptBytes = 256
 
-// event returns the inbox event of a verified delivery.
 func event(source string, now time.Time, d signature.Delivery, v signature.Verdict) state.Event {
 	header := map[string]string{}
 	for _, name := range kept {
@@ -29,9 +28,7 @@ func event(source string, now time.Time, d signature.Delivery, v signature.Verdi
 	}
 }
 
-// typeOf returns the type of an event: the string in the field `type` of its body, or else in the
-// field `event`. It is "" if the body is not a JSON object or has neither field. Such events are stored
-// too. // Invariant 11
+// typeOf returns "" if the body is not a JSON object or has neither `type` nor `event`. Such events are stored too. // Invariant 11
 func typeOf(body []byte) string {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
@@ -63,25 +60,21 @@ func typeOf(body []byte) string {
 	return other
 }
 
-// Limits of the stored header of a capture. Within these limits, a capture has all header fields except
-// credentials, because a signature may cover any of them. // Invariant 5
+// Within these limits, a capture has all header fields except credentials, because a signature may cover any of them. // Invariant 5
 const (
 	captureFields = 64
 	captureBytes  = 32 << 10
 )
 
-// secretFields are header fields that are never stored.
 var secretFields = map[string]bool{"Authorization": true, "Proxy-Authorization": true, "Cookie": true}
 
-// Names under which a capture stores the parts of a request that are not header fields.
 const (
 	methodField = ":method"
 	pathField   = ":path"
 	queryField  = ":query"
 )
 
-// captureHeader returns the header of a delivery for a capture. Each value of a repeated field is a line of
-// its own.
+// captureHeader writes each value of a repeated field as a line of its own.
 func captureHeader(d signature.Delivery) map[string]string {
 	header := map[string]string{methodField: d.Method, pathField: d.Path, queryField: d.Query}
 	size := 0
@@ -98,7 +91,6 @@ func captureHeader(d signature.Delivery) map[string]string {
 	return header
 }
 
-// captureDelivery restores the delivery of a capture.
 func captureDelivery(e state.Event) signature.Delivery {
 	d := signature.Delivery{Header: map[string][]string{}, Body: e.Body}
 	for name, value := range e.Header {

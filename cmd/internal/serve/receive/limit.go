@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// defaultBudget limits the bytes of bodies in memory.
+// defaultBudget is in bytes of bodies in memory.
 const defaultBudget = 64 << 20
 
-// address returns the address under which limits count a client. For IPv6 that is the client's /64 network,
-// because one client may use many addresses of it.
+// address returns an IPv6 client's /64 network, because one client may use many addresses of it.
 func address(remote string) netip.Addr {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -27,8 +26,7 @@ func address(remote string) netip.Addr {
 	return a
 }
 
-// budget limits the memory of all bodies that are being received. One address may use at most a quarter of
-// the budget. // Invariant 6
+// budget lets one address use at most a quarter of it. // Invariant 6
 type budget struct {
 	mu    sync.Mutex
 	left  int64
@@ -40,7 +38,6 @@ func newBudget(n int64) *budget {
 	return &budget{left: n, share: n / 4, by: map[netip.Addr]int64{}}
 }
 
-// holding is the part of the budget that one delivery uses.
 type holding struct {
 	of *budget
 	by netip.Addr
@@ -49,7 +46,6 @@ type holding struct {
 
 func (b *budget) account(by netip.Addr) *holding { return &holding{of: b, by: by} }
 
-// take takes n bytes, and reports whether they were available.
 func (h *holding) take(n int) bool {
 	b := h.of
 	b.mu.Lock()
@@ -63,7 +59,6 @@ func (h *holding) take(n int) bool {
 	return true
 }
 
-// release returns all taken bytes.
 func (h *holding) release() {
 	if h.n == 0 {
 		return
@@ -101,7 +96,7 @@ type listener struct {
 	told  time.Time // time of the last log line about too many connections
 }
 
-// Accept returns the next connection within the limits. It closes the connections that exceed them.
+// Accept closes the connections that exceed the limits.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -140,13 +135,11 @@ func (l *listener) leave(by netip.Addr) {
 	}
 }
 
-// conn calls leave when it is closed.
 type conn struct {
 	net.Conn
 	leave func()
 }
 
-// Close closes the connection, which then no longer counts for the limits.
 func (c *conn) Close() error {
 	c.leave()
 	return c.Conn.Close()

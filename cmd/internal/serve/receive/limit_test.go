@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// exchange sends raw text and returns the response until the server closes the connection.
+// exchange returns the response until the server closes the connection.
 func exchange(t *testing.T, r *rig, send func(c net.Conn)) string {
 	t.Helper()
 	c, err := net.Dial("tcp", r.Listener.Addr().String())
@@ -100,7 +100,6 @@ func TestAmbiguous(t *testing.T) {
 	}
 }
 
-// pipes are connections for tests with synthetic time.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -152,8 +151,8 @@ func TestSlowBody(t *testing.T) {
 	})
 }
 
-// A client that announces a large body and sends little uses little memory. A client that sends much
-// reaches its share, and other clients are still served.
+// A client that announces a large body and sends little uses little memory. A client that sends much reaches
+// its share, and other clients are still served.
 func TestBudget(t *testing.T) {
 	b := newBudget(1000)
 	greedy, other := b.account(address("10.0.0.1:1")), b.account(address("10.0.0.2:1"))
@@ -192,7 +191,7 @@ func TestAddress(t *testing.T) {
 	require.Equal(t, netip.Addr{}, address("@"))
 }
 
-// The number of open connections of one address is limited. Closed connections no longer count.
+// Closed connections no longer count for the limit of one address.
 func TestListener(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -231,8 +230,7 @@ func TestListener(t *testing.T) {
 	require.ErrorIs(t, <-done, http.ErrServerClosed)
 }
 
-// TestListenerTotal checks that the total limit applies to many addresses that are each below the
-// limit per address, and that a closed connection no longer counts.
+// The total applies to many addresses that are each below the limit per address.
 func TestListenerTotal(t *testing.T) {
 	var log strings.Builder
 	in := make(pipes, 30)
@@ -252,7 +250,6 @@ func TestListenerTotal(t *testing.T) {
 	require.False(t, l.(*listener).enter(netip.MustParseAddr("192.0.2.2")))
 }
 
-// addressed is a connection with a given remote address.
 type addressed struct {
 	net.Conn
 	at string

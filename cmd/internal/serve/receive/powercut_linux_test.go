@@ -19,8 +19,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// call is one system call of a trace. Its first and last line give its order relative to other calls:
-// calls of several threads overlap.
+// call is one system call of a trace. Calls of several threads overlap, so its first and last line give its order.
 type call struct {
 	name       string
 	args       string
@@ -61,8 +60,7 @@ func readTrace(t *testing.T, path string) []call {
 	return calls
 }
 
-// finish parses the end of a call: arguments) = result. A call has no end if the process was killed
-// during it.
+// finish parses the end of a call. A call has no end if the process was killed during it.
 func (c *call) finish(text string, line int) bool {
 	at := strings.LastIndex(text, " = ")
 	if at < 0 {
@@ -80,7 +78,6 @@ func (c *call) finish(text string, line int) bool {
 	return true
 }
 
-// data returns the first string among the arguments.
 func (c *call) data(t *testing.T) []byte {
 	t.Helper()
 	_, rest, _ := strings.Cut(c.args, `"`)
@@ -120,7 +117,6 @@ func octal(s string) string {
 	return b.String()
 }
 
-// number returns the n-th argument from the end, starting at 1.
 func (c *call) number(t *testing.T, n int) int {
 	t.Helper()
 	args := strings.Split(c.args, ", ")
@@ -129,8 +125,8 @@ func (c *call) number(t *testing.T, n int) int {
 	return v
 }
 
-// disk models the files of a folder after a power cut. They have the data that was synced, and the least other
-// data that the system must have written by that time.
+// disk models the files of a folder after a power cut. They have the data that was synced, and the least
+// other data that the system must have written by that time.
 type disk struct {
 	dir   string
 	files map[string]*file
@@ -149,7 +145,6 @@ type change struct {
 	torn func([]byte) []byte
 }
 
-// apply applies the effect of one call.
 func (d *disk) apply(t *testing.T, c call) {
 	t.Helper()
 	if strings.HasPrefix(c.ret, "-") {
@@ -193,7 +188,7 @@ func (d *disk) apply(t *testing.T, c call) {
 	}
 }
 
-// put writes data at an offset, or at the end if it is negative.
+// put appends if the offset is negative.
 func put(data []byte, at int) func([]byte) []byte {
 	return func(b []byte) []byte {
 		from := at
@@ -206,8 +201,7 @@ func put(data []byte, at int) func([]byte) []byte {
 	}
 }
 
-// cut writes to a folder the files that remain after a power cut. If luck is true, they also have parts of the
-// data that was not synced.
+// cut writes the files that remain after a power cut. If luck is true, they also have parts of the data that was not synced.
 func (d *disk) cut(t *testing.T, dir string, luck bool) {
 	t.Helper()
 	for path, f := range d.files {
@@ -227,7 +221,7 @@ func (d *disk) cut(t *testing.T, dir string, luck bool) {
 	}
 }
 
-// traced runs a receiver under strace while 8 senders send n events, and returns its system calls.
+// traced returns the system calls of a receiver while 8 senders send n events.
 func traced(t *testing.T, dir string, n int) []call {
 	t.Helper()
 	if _, err := exec.LookPath("strace"); err != nil {
@@ -255,7 +249,6 @@ func traced(t *testing.T, dir string, n int) []call {
 	return readTrace(t, trace)
 }
 
-// stopTraced ends strace and the receiver below it.
 func stopTraced(t *testing.T, p *process) {
 	t.Helper()
 	children, err := os.ReadFile("/proc/" + strconv.Itoa(p.Process.Pid) + "/task/" + strconv.Itoa(p.Process.Pid) + "/children")
@@ -309,7 +302,6 @@ func TestPowerCut(t *testing.T) {
 	t.Logf("%d answers, each after a sync; %d syncs of the journal in all; %d power cuts, nothing acknowledged was missing", cuts, syncs, cuts)
 }
 
-// requireLeft checks that the inbox has all ids after a power cut.
 func requireLeft(t *testing.T, d *disk, ids map[string]bool, luck bool) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "penstock-cut-") // in memory, because these syncs do not matter

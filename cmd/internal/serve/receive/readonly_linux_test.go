@@ -11,10 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The file system of the inbox becomes read-only, as after a disk fault, while the receiver has its
-// files open. Senders get only 503. Once the file system is writable again, the receiver recovers by
-// itself. strace injects the errors, because a mount with files open for writing cannot be remounted
-// read-only.
+// Senders get only 503 until the file system is writable again. strace injects the errors, because a mount
+// with files open for writing cannot be remounted read-only.
 func TestReadOnly(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skip("strace is not installed")

@@ -100,7 +100,6 @@ func New(o Options) *Handler {
 // Define replaces the sources, from the next delivery on.
 func (h *Handler) Define(s Sources) { h.sources.Store(&s) }
 
-// answer is the outcome of a delivery.
 type answer struct {
 	status  int
 	verdict string // one of a small set, for metrics
@@ -108,7 +107,6 @@ type answer struct {
 	closing bool   // close the connection
 }
 
-// Verdicts besides those of [state.Appended] and [signature.Reasons].
 const (
 	captured    = "captured"
 	unknown     = "unknown source"
@@ -137,8 +135,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// source returns the source of a delivery. The path must match exactly: it is neither cleaned nor
-// redirected.
+// source requires an exact path, which is neither cleaned nor redirected.
 func (h *Handler) source(r *http.Request) (name string, v Verifier, known bool) {
 	name, ok := strings.CutPrefix(r.URL.EscapedPath(), "/webhooks/")
 	if !ok {
@@ -148,7 +145,6 @@ func (h *Handler) source(r *http.Request) (name string, v Verifier, known bool) 
 	return name, v, known
 }
 
-// take performs the steps of a delivery in order.
 func (h *Handler) take(w http.ResponseWriter, r *http.Request, name string, v Verifier, known bool) answer {
 	if a, ok := admit(r, known); !ok {
 		return a
@@ -171,7 +167,7 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request, name string, v Ve
 	return h.store(r, event(name, now, d, verdict))
 }
 
-// admit checks a request before its body is read. If it returns false, the answer refuses the request.
+// admit checks a request before its body is read.
 func admit(r *http.Request, known bool) (answer, bool) {
 	switch {
 	case r.Method != http.MethodPost:
@@ -188,7 +184,6 @@ func admit(r *http.Request, known bool) (answer, bool) {
 	return answer{}, true
 }
 
-// refused returns the answer to a delivery that is not authentic.
 func refused(err error) answer {
 	a := answer{status: http.StatusUnauthorized, verdict: string(signature.Mismatch), err: err}
 	var why signature.Reason
@@ -198,10 +193,9 @@ func refused(err error) answer {
 	return a
 }
 
-// appendTime is the longest time that a sender waits for the disk.
 const appendTime = 10 * time.Second
 
-// store appends an event to the inbox, and only then acknowledges it. // Invariant 3
+// store acknowledges an event only after it is in the inbox. // Invariant 3
 func (h *Handler) store(r *http.Request, e state.Event) answer {
 	ctx, cancel := context.WithTimeout(r.Context(), appendTime)
 	defer cancel()
@@ -215,7 +209,6 @@ func (h *Handler) store(r *http.Request, e state.Event) answer {
 	return answer{status: http.StatusOK, verdict: string(was)}
 }
 
-// capture stores a delivery of a source whose scheme is not known yet.
 func (h *Handler) capture(r *http.Request, name string, now time.Time, d signature.Delivery) answer {
 	ctx, cancel := context.WithTimeout(r.Context(), appendTime)
 	defer cancel()
@@ -229,8 +222,7 @@ func (h *Handler) capture(r *http.Request, name string, now time.Time, d signatu
 	return answer{status: http.StatusOK, verdict: captured}
 }
 
-// unkept returns the answer to a delivery that could not be stored. It asks the sender to try again
-// later.
+// unkept asks the sender to try again later.
 func unkept(err error) answer {
 	if errors.Is(err, state.ErrInboxFull) {
 		return answer{status: http.StatusServiceUnavailable, verdict: full, err: err}
@@ -238,10 +230,10 @@ func unkept(err error) answer {
 	return answer{status: http.StatusServiceUnavailable, verdict: unavailable, err: err, closing: errors.Is(err, state.ErrInboxClosed)}
 }
 
-// retryAfter is the Retry-After of a 503, in seconds.
+// retryAfter is in seconds.
 const retryAfter = 5
 
-// write writes the response. The body of a 401 does not depend on the reason.
+// write sends a 401 whose body does not depend on the reason.
 func write(w http.ResponseWriter, r *http.Request, a answer) {
 	header := w.Header()
 	if a.closing {

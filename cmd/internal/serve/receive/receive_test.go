@@ -31,7 +31,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const testSecret = "whsec_of_the_tests"
 
-// verifier verifies the most likely scheme of the platform: t=…,v1=….
 func verifier(t testing.TB) *signature.Verifier {
 	t.Helper()
 	scheme, ok := signature.Preset("stripe", "Service-Signature")
@@ -41,7 +40,7 @@ func verifier(t testing.TB) *signature.Verifier {
 	return v
 }
 
-// sign returns the signature header of a delivery, independently of the code under test.
+// sign is independent of the code under test.
 func sign(body []byte) string { return signAt(body, time.Now()) }
 
 func signAt(body []byte, at time.Time) string {
@@ -51,7 +50,6 @@ func signAt(body []byte, at time.Time) string {
 	return "t=" + ts + ",v1=" + hex.EncodeToString(m.Sum(nil))
 }
 
-// rig is a listening receiver and its inbox.
 type rig struct {
 	*httptest.Server
 	*Handler
@@ -62,7 +60,7 @@ type rig struct {
 	mu   sync.Mutex
 	seen map[string]int
 	new  atomic.Int64
-	hint sync.Map // number of hints by source
+	hint sync.Map
 }
 
 type syncBuffer struct {
@@ -123,7 +121,7 @@ func (r *rig) verdicts() map[string]int {
 	return all
 }
 
-// Deliveries are verified and recorded by the clock that all processes with this inbox share.
+// All processes with this inbox share a clock.
 func TestDeliveriesByTheSharedClock(t *testing.T) {
 	for _, apart := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		r := newRig(t)
@@ -141,7 +139,6 @@ func TestDeliveriesByTheSharedClock(t *testing.T) {
 	}
 }
 
-// answered is the response that a sender gets.
 type answered struct {
 	status int
 	body   string
@@ -168,7 +165,6 @@ func (r *rig) do(t testing.TB, q *http.Request) answered {
 	return answered{a.StatusCode, string(text), a.Header}
 }
 
-// deliver sends a delivery with a valid signature.
 func (r *rig) deliver(t testing.TB, body string) answered {
 	t.Helper()
 	return r.send(t, "main", []byte(body), map[string]string{"Content-Type": "application/json", "Service-Signature": sign([]byte(body))})
@@ -198,7 +194,6 @@ func TestDelivery(t *testing.T) {
 	require.EqualValues(t, 1, r.new.Load())
 }
 
-// A repeated delivery is acknowledged each time and stored once.
 func TestRepetition(t *testing.T) {
 	r := newRig(t)
 	for range 100 {
@@ -211,7 +206,7 @@ func TestRepetition(t *testing.T) {
 	require.Equal(t, map[string]int{"main stored": 1, "main duplicate": 99, "main conflict": 1}, r.verdicts())
 }
 
-// late is an inbox that stores an event only after its sender has stopped waiting.
+// late stores an event only after its sender has stopped waiting.
 type late struct{ Inbox }
 
 func (l late) Append(ctx context.Context, e state.Event) (state.Appended, error) {
@@ -352,8 +347,7 @@ func TestLearning(t *testing.T) {
 	require.Equal(t, 1, r.verdicts()["learning duplicate"], "an adopted delivery is a duplicate")
 }
 
-// TestHints checks that Hinted is called for each unverified or forged delivery to a known source, with the name
-// of the source. It is not called for verified deliveries or for other requests.
+// Hinted is called for each unverified or forged delivery to a known source, and for nothing else.
 func TestHints(t *testing.T) {
 	r := newRig(t)
 	hints := func(source string) int64 {
@@ -376,8 +370,7 @@ func TestHints(t *testing.T) {
 	require.EqualValues(t, 1, hints("learning"))
 }
 
-// TestLearningIsBounded checks that junk gets the same response as real deliveries, and that older junk
-// is dropped first.
+// Junk gets the same response as real deliveries, and older junk is dropped first.
 func TestLearningIsBounded(t *testing.T) {
 	r := newRig(t)
 	for n := range 120 {
@@ -389,7 +382,6 @@ func TestLearningIsBounded(t *testing.T) {
 	require.Equal(t, "119", string(kept[19].Body))
 }
 
-// failing is an inbox that returns an error.
 type failing struct {
 	Inbox
 	err error

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// linesEach is the maximum number of lines per second.
+// linesEach is per second.
 const linesEach = 10
 
-// sampled is a rate-limited log. It writes the first lines of each second, and before the next line the
-// number of lines that it omitted.
+// sampled writes the first lines of each second, and before the next line the number of lines that it omitted.
 type sampled struct {
 	log *slog.Logger
 
@@ -30,8 +29,6 @@ func (s *sampled) warn(text string, args ...any) {
 	}
 }
 
-// next reports whether a line may be written now, and how many lines were omitted before and not yet
-// reported.
 func (s *sampled) next(now time.Time) (write bool, left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

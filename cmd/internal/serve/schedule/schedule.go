@@ -27,7 +27,6 @@ type Schedule struct {
 	both  bool               // a time of day that occurs twice is due both times
 }
 
-// errNever reports that no date matches.
 var errNever = errors.New("never fires: no date matches")
 
 // Words returns the descriptors, for example @daily.
@@ -63,15 +62,14 @@ func Parse(text string, zone *time.Location) (Schedule, error) {
 	return s, nil
 }
 
-// wholeEvery reports whether the cron library has kept the duration as written. It silently turns 0s
-// into one second.
+// wholeEvery detects that the cron library silently turned 0s into one second.
 func wholeEvery(text string, got time.Duration) bool {
 	d, err := time.ParseDuration(strings.TrimSpace(strings.TrimPrefix(text, "@every")))
 	return err == nil && d == got
 }
 
-// frequent reports whether a schedule fires in every hour, or more than once in an hour. Then the
-// repeated hour at a change of the clock has its slots twice.
+// frequent reports whether a schedule fires in every hour, or more than once in an hour. Then the repeated
+// hour at a change of the clock has its slots twice.
 func frequent(s *cron.SpecSchedule) bool {
 	const all = 1<<24 - 1
 	return s.Hour&all == all || bits.OnesCount64(s.Minute&(1<<60-1)) > 1 || bits.OnesCount64(s.Second&(1<<60-1)) > 1
@@ -132,14 +130,12 @@ func (s Schedule) Upcoming(t time.Time, n int) []time.Time {
 	return all
 }
 
-// span is a period in which the UTC offset of a zone is constant.
 type span struct {
 	start, end time.Time     // end is exclusive; zero: no end
 	shift      time.Duration // UTC offset
 	before     time.Duration // shift of the span before
 }
 
-// spanAt returns the span that contains t.
 func spanAt(t time.Time) span {
 	sp := span{shift: shiftAt(t)}
 	sp.start, sp.end = t.ZoneBounds()
@@ -150,7 +146,6 @@ func spanAt(t time.Time) span {
 	return sp
 }
 
-// shiftAt returns the UTC offset at t.
 func shiftAt(t time.Time) time.Duration {
 	_, seconds := t.Zone()
 	return time.Duration(seconds) * time.Second
@@ -181,8 +176,7 @@ func (s Schedule) in(sp span, t time.Time) time.Time {
 	return at.In(s.zone)
 }
 
-// wall returns the first wall-clock time of the schedule that is later than the wall-clock time of t
-// plus back.
+// wall returns the first wall-clock time of the schedule that is later than that of t plus back.
 func (s Schedule) wall(t time.Time, shift, back time.Duration) time.Time {
 	w := wallOf(t, shift).Add(back)
 	for range 3 { // the cron library looks five years ahead, but the next 29 February can be eight years away
@@ -194,7 +188,7 @@ func (s Schedule) wall(t time.Time, shift, back time.Duration) time.Time {
 	return time.Time{}
 }
 
-// wallOf returns the wall-clock time at t with this UTC offset, as if it were UTC.
+// wallOf returns the wall-clock time at t as if it were UTC.
 func wallOf(t time.Time, shift time.Duration) time.Time { return t.UTC().Add(shift) }
 
 // Jitter returns the delay between a slot and its run. The delay is less than limit. It keeps pipelines with

@@ -21,15 +21,14 @@ const (
 	Drift        Kind = "drift"        // a source has changed
 	Signature    Kind = "signature"    // deliveries are refused because their signatures do not match
 	Contradicted Kind = "contradicted" // records are missing, according to the API's own total
-	Access       Kind = "access"       // many wrong tokens were tried at the dashboard
-	Grant        Kind = "grant"        // a sign-in cannot be used, or its renewal fails
+	Access       Kind = "access"
+	Grant        Kind = "grant" // a sign-in cannot be used, or its renewal fails
 )
 
 // Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{Failed, Late, Held, Drift, Signature, Contradicted, Access, Grant} }
 
-// topic groups all problems of one kind in one pipeline or one source. A message
-// reports them together.
+// topic groups all problems of one kind in one pipeline or source. A message reports them together.
 type topic struct {
 	Subject string `json:"subject"` // "pipeline nightly", "source main"
 	Kind    Kind   `json:"kind"`
@@ -41,21 +40,19 @@ var ofDashboard = topic{"dashboard", Access}
 func ofPipeline(name string, k Kind) topic { return topic{"pipeline " + name, k} }
 func ofSource(name string, k Kind) topic   { return topic{"source " + name, k} }
 
-// condition is one problem and the time at which it began.
+// condition is one problem and its beginning.
 type condition struct {
 	Why string    `json:"why"`
 	At  time.Time `json:"at"`
 }
 
-// troubles are the problems of a topic by stream; the key "" is the run itself.
+// troubles has the key "" for the run itself.
 type troubles map[string]condition
 
-// driftLasts is how long an alert about drift stays. Only one run reports a drift, because the next run
-// compares with the data of that run.
+// driftLasts ends an alert about drift. Only one run reports a drift, because the next run compares with the data of that run.
 const driftLasts = 24 * time.Hour
 
-// signature returns a text that identifies the streams with problems and their reasons. If only digits in the
-// reasons change, the signature stays the same. Without problems it is "".
+// signature identifies the streams with problems and their reasons. It stays the same if only digits in the reasons change.
 func (ts troubles) signature() string {
 	if len(ts) == 0 {
 		return ""
@@ -76,14 +73,14 @@ func withoutDigits(s string) string {
 	}, s)
 }
 
-// Limits of a message, which must be readable on a phone.
+// A message must be readable on a phone.
 const (
 	mostItems   = 5   // per topic
 	mostWhy     = 200 // bytes per reason
 	mostMessage = 3000
 )
 
-// text returns the message for a topic. It lists the problems, or says that they are resolved.
+// text says that the problems are resolved if there are none.
 func (t topic) text(ts troubles) string {
 	if len(ts) == 0 {
 		return fmt.Sprintf("%s: %s (resolved)", t.Subject, t.Kind)
@@ -106,7 +103,6 @@ func (t topic) text(ts troubles) string {
 	return b.String()
 }
 
-// clip returns at most n bytes of the first line of s, and "…" if it cuts the line.
 func clip(s string, n int) string {
 	s, _, _ = strings.Cut(s, "\n")
 	if len(s) <= n {
@@ -115,7 +111,6 @@ func clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// message joins the texts of several topics into one message of bounded length.
 func message(texts []string) string {
 	var b strings.Builder
 	for i, t := range texts {

@@ -47,8 +47,7 @@ func (a *Alerts) Observe(n serve.Notice) {
 	}
 }
 
-// access counts wrong tokens at the daemon's own routes. A few wrong tokens are typing errors. Many in a
-// short time are attempts to guess a token.
+// access ignores a few wrong tokens, which are typing errors. Many in a short time are attempts to guess a token.
 func (a *Alerts) access(n serve.AccessRefused) {
 	r, now := a.wrongTokens, time.Now()
 	if r == nil || r.total < refusedMany && now.Sub(r.since) > refusedIn {
@@ -61,7 +60,6 @@ func (a *Alerts) access(n serve.AccessRefused) {
 	}
 }
 
-// note raises an item of a topic if why is not nil, and clears it otherwise.
 func (a *Alerts) note(tp topic, item string, why error) {
 	if why == nil {
 		a.clear(tp, item)
@@ -70,8 +68,8 @@ func (a *Alerts) note(tp topic, item string, why error) {
 	a.raise(tp, item, why.Error())
 }
 
-// keptOut reports whether err means that the work did not take place, because another process has the
-// lock or the daemon is stopping. Such an error neither raises nor clears an alert.
+// keptOut reports whether the work did not take place, because another process has the lock or the daemon is
+// stopping. Such an error neither raises nor clears an alert.
 func keptOut(err error) bool {
 	return errors.Is(err, state.ErrLocked) || errors.Is(err, context.Canceled)
 }
@@ -90,7 +88,7 @@ func (a *Alerts) runEnded(n serve.RunEnded) {
 	}
 }
 
-// runFailure returns the error of the run itself, without those of its streams.
+// runFailure leaves out the errors of streams.
 func runFailure(n serve.RunEnded) error {
 	if err := errors.Join(n.Err, n.Report.Err); err != nil && !keptOut(err) {
 		return err
@@ -102,8 +100,8 @@ func runFailure(n serve.RunEnded) error {
 	return nil
 }
 
-// streamEnded raises and clears alerts about a stream that has ended. If the stream was parked or stopped,
-// its report does not show whether an earlier failure is resolved, so the alert about that stays.
+// streamEnded keeps the alert about an earlier failure if the stream was parked or stopped, because its
+// report does not show whether the failure is resolved.
 func (a *Alerts) streamEnded(name string, s pipeline.StreamReport) {
 	item := s.Stream
 	if s.Destination != "" {
@@ -163,7 +161,6 @@ type refusals struct {
 
 func (r *refusals) over(now time.Time) bool { return now.Sub(r.last) >= refusedOver }
 
-// all reports whether all recent deliveries were refused.
 func (r *refusals) all() bool { return r.inARow >= refusedMany }
 
 func (a *Alerts) webhook(n serve.WebhookSeen) {
@@ -191,8 +188,7 @@ func (a *Alerts) webhook(n serve.WebhookSeen) {
 	}
 }
 
-// refused raises the alert about many refused deliveries. If all are refused, the alert says what to do. No
-// data is lost, because regular runs load the changes too.
+// refused says what to do if all deliveries are refused. No data is lost, because regular runs load the changes too.
 func (a *Alerts) refused(source string, r *refusals) {
 	reasons := strings.Join(slices.Sorted(maps.Keys(r.reasons)), ", ")
 	why := fmt.Sprintf("some deliveries are refused, others are accepted: %s", reasons)

@@ -11,10 +11,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// savedName is the name under which the alerts are stored as a note in the state: see state.Notes.
+// savedName is the name of a note: see state.Notes.
 const savedName = "alerts.json"
 
-// saved is the content of the note.
 type saved struct {
 	Matter []savedTopic            `json:"matter"`
 	Told   map[string][]savedTopic `json:"told"` // by target
@@ -60,8 +59,7 @@ func (a *Alerts) load(ctx context.Context) error {
 	return nil
 }
 
-// save writes the note if anything has changed since the last write. If the write fails,
-// a message may be sent again after the next start.
+// save writes the note if anything has changed. If the write fails, a message may be sent again after the next start.
 func (a *Alerts) save(ctx context.Context) {
 	a.mu.Lock()
 	if !a.unsaved {
@@ -88,7 +86,7 @@ func (a *Alerts) save(ctx context.Context) {
 	}
 }
 
-// keep replaces the content of the note. If several daemons share a state, the last write wins.
+// keep lets the last write win if several daemons share a state.
 func (a *Alerts) keep(ctx context.Context, text []byte) error {
 	err := a.notes.SetNote(ctx, savedName, a.kept, text)
 	if errors.Is(err, state.ErrMoved) {

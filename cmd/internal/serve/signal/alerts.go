@@ -50,7 +50,6 @@ type AlertOptions struct {
 	send func(wire.Secret, string) error // replaces the delivery in tests
 }
 
-// Times between messages.
 const (
 	// DefaultDigest is how long an alert waits for others to join its message.
 	DefaultDigest = 30 * time.Second
@@ -62,7 +61,6 @@ const (
 	stopPatience = 800 * time.Millisecond
 )
 
-// target is one receiver of messages.
 type target struct {
 	url wire.Secret
 
@@ -73,7 +71,6 @@ type target struct {
 	busy      bool // a message is on its way
 }
 
-// lastSent is the last message about a topic that a target received.
 type lastSent struct {
 	Signature string    `json:"signature"` // signature of the topic's troubles; "" if they were resolved
 	At        time.Time `json:"at"`
@@ -132,8 +129,7 @@ func (a *Alerts) Run(ctx context.Context) {
 	}
 }
 
-// stop waits for messages in flight, but at most stopPatience. After that it no longer waits for their
-// outcome; each still uses a connection until the process ends.
+// stop waits for messages in flight, but at most stopPatience. Each message still in flight then uses a connection until the process ends.
 func (a *Alerts) stop(ctx context.Context, done chan delivery, onWay int) {
 	defer a.save(ctx)
 	patience := time.NewTimer(stopPatience)
@@ -148,7 +144,6 @@ func (a *Alerts) stop(ctx context.Context, done chan delivery, onWay int) {
 	}
 }
 
-// delivery is a message in flight.
 type delivery struct {
 	target string
 	url    wire.Secret
@@ -157,7 +152,6 @@ type delivery struct {
 	err    error
 }
 
-// idle is how long the loop sleeps when no message is due.
 const idle = time.Hour
 
 // dispatch sends the messages that are due and returns the time until the next check.
@@ -195,8 +189,8 @@ func (a *Alerts) dispatch(send func(delivery)) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// news returns the topics that have changed since the last message to the target, sorted. If the quiet
-// time delays a topic, next is the time until the quiet time ends.
+// news returns the topics that have changed since the last message to the target. If the quiet time delays a
+// topic, next is the time until it ends.
 func (a *Alerts) news(id string, t *target, now time.Time) (all []topic, next time.Duration) {
 	next = idle
 	look := func(tp topic) {
@@ -235,7 +229,6 @@ func (a *Alerts) compose(id string, t *target, topics []topic) delivery {
 	return d
 }
 
-// delivered records the outcome of a message.
 func (a *Alerts) delivered(d delivery) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -266,8 +259,7 @@ func (a *Alerts) delivered(d delivery) {
 	a.unsaved = true
 }
 
-// expire drops old drifts, and the alerts about refusals that have stopped. The end of a drift sends
-// no message.
+// expire drops old drifts, and the alerts about refusals that have stopped. The end of a drift sends no message.
 func (a *Alerts) expire(now time.Time) {
 	for tp, ts := range a.matter {
 		if tp.Kind != Drift {
@@ -309,7 +301,7 @@ func (a *Alerts) settle(tp topic) {
 	}
 }
 
-// raise records a problem of an item of a topic. The caller holds a.mu.
+// raise must be called with a.mu held.
 func (a *Alerts) raise(tp topic, item, why string) {
 	ts := a.matter[tp]
 	if ts == nil {
@@ -327,7 +319,7 @@ func (a *Alerts) raise(tp topic, item, why string) {
 	a.changed()
 }
 
-// clear removes the problem of an item of a topic. The caller holds a.mu.
+// clear must be called with a.mu held.
 func (a *Alerts) clear(tp topic, item string) {
 	if _, ok := a.matter[tp][item]; !ok {
 		return

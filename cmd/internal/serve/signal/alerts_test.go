@@ -26,7 +26,7 @@ const (
 	mail  = wire.Secret("smtp://user:mailsecret@mail.example/?from=a@b.example&to=c@d.example")
 )
 
-// post records the messages that were sent to targets, in order. down has the targets that cannot be reached.
+// post records messages in order. down has the targets that cannot be reached.
 type post struct {
 	mu   sync.Mutex
 	sent []string
@@ -45,7 +45,6 @@ func (p *post) send(u wire.Secret, text string) error {
 	return nil
 }
 
-// take returns the messages since the last call.
 func (p *post) take() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +59,6 @@ func (p *post) fail(u wire.Secret, err error) {
 	p.down[u] = err
 }
 
-// desk is a running Alerts that sends its messages to a post.
 type desk struct {
 	*Alerts
 	*post
@@ -85,14 +83,12 @@ func newDesk(t *testing.T, path string, r Routing) *desk {
 	return &desk{a, p, func() { cancel(); done.Wait() }}
 }
 
-// after waits for some time and returns the messages that were sent in it.
 func (d *desk) after(wait time.Duration) []string {
 	time.Sleep(wait)
 	synctest.Wait()
 	return d.take()
 }
 
-// runEnds returns a scheduled run of nightly in which crm.leads ended with s.
 func runEnds(s pipeline.StreamReport) serve.RunEnded {
 	s.Stream, s.Destination = "crm.leads", "warehouse"
 	status := pipeline.StatusComplete
@@ -243,7 +239,6 @@ func TestAlertsDigest(t *testing.T) {
 	})
 }
 
-// TestAlertsDoNotFlood has a stream that alternately fails and works, for four hours.
 func TestAlertsDoNotFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, filepath.Join(t.TempDir(), "alerts.json"), nightlyRouting)
@@ -286,7 +281,6 @@ func TestAlertsRetry(t *testing.T) {
 	})
 }
 
-// TestAlertsNeverWait has a target that never responds.
 func TestAlertsNeverWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		never := make(chan struct{})

@@ -4,7 +4,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// namespace begins the name of every metric.
 const namespace = "penstock"
 
 func (m *Metrics) counter(name, help string, labels ...string) *prometheus.CounterVec {
@@ -34,10 +33,9 @@ func buildInfo(b Build) prometheus.Collector {
 	return g
 }
 
-// books is a collector that takes a [Reading] at each scrape.
+// books takes a [Reading] at each scrape.
 type books func() Reading
 
-// The descriptions of the metrics in a Reading.
 var (
 	rateLimit  = describe("rate_limit_requests_per_second", "Rate limit of the credential in requests per second, configured or learned; 0 while unknown.", "source", "surface")
 	rateUsed   = describe("rate_used_requests_per_second", "Recent requests per second of the credential.", "source", "surface")
@@ -52,14 +50,12 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
 }
 
-// Describe sends the description of every metric in a Reading.
 func (books) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{rateLimit, rateUsed, rateFlying, rateWaits, inboxBytes, inboxDead, inboxAge} {
 		to <- d
 	}
 }
 
-// Collect takes a reading and sends its metrics.
 func (b books) Collect(to chan<- prometheus.Metric) {
 	tell := func(d *prometheus.Desc, v float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)

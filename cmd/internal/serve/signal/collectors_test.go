@@ -26,8 +26,7 @@ import (
 
 var redactTest = wire.NewRedactor("hunter22").Redact
 
-// TestTraces sends a run of two streams to a real collector and checks the tree of its spans,
-// and that they have no secrets.
+// The spans must form a tree and have no secrets.
 func TestTraces(t *testing.T) {
 	var mu sync.Mutex
 	spans := map[string]*prototrace.Span{}
@@ -100,8 +99,7 @@ func TestTraces(t *testing.T) {
 	require.NotEqual(t, run.TraceId, spans["deltas"].TraceId)
 }
 
-// TestTracesWithoutCollector checks that spans are lost if there is no collector. The loss is logged
-// once, and no run waits.
+// The loss of spans is logged once, and no run waits.
 func TestTracesWithoutCollector(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
 	defer srv.Close()
@@ -134,7 +132,7 @@ func (l *logged) count() int {
 	return l.n
 }
 
-// lineageTo runs a Lineage against a collector that refuses the first requests.
+// lineageTo uses a collector that refuses the first requests.
 func lineageTo(t *testing.T, refuse int, notices ...serve.Notice) (bodies []map[string]any, log *logged) {
 	t.Helper()
 	var mu sync.Mutex
@@ -201,8 +199,7 @@ func TestLineage(t *testing.T) {
 	require.Equal(t, "2026-03-01T02:00:00Z", bodies[0]["run"].(map[string]any)["facets"].(map[string]any)["nominalTime"].(map[string]any)["nominalStartTime"])
 }
 
-// TestLineageIsBounded does not call Run: events beyond the queue are dropped, and Observe does
-// not wait.
+// Events beyond the queue are dropped, and Observe does not wait.
 func TestLineageIsBounded(t *testing.T) {
 	log := &logged{}
 	l := NewLineage(LineageOptions{URL: "http://127.0.0.1:1", Log: slog.New(slog.NewTextHandler(log, nil)), Redact: redactTest})

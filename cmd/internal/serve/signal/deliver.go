@@ -47,8 +47,7 @@ func CheckTarget(u wire.Secret) error {
 
 var errSlow = fmt.Errorf("no response within %s", sendTimeout)
 
-// deliver sends one message. If there is no response in time, it returns errSlow, and the sending
-// goroutine continues in the background.
+// deliver returns errSlow if there is no response in time. The sending goroutine continues in the background.
 func deliver(u wire.Secret, text string) error {
 	sent := make(chan error, 1)
 	go func() {
@@ -71,8 +70,8 @@ func deliver(u wire.Secret, text string) error {
 	}
 }
 
-// concealed returns err without any part of the URL. It is needed because services quote the URL in errors.
-// Which part of the URL is secret depends on the service. // Invariant 5
+// concealed removes every part of the URL, because services quote the URL in errors, and which part of it is
+// secret depends on the service. // Invariant 5
 func concealed(err error, u wire.Secret) error {
 	secrets := []wire.Secret{u}
 	if p, bad := url.Parse(u.Reveal()); bad == nil {

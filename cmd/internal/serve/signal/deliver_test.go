@@ -17,8 +17,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// hook is a real server for the generic service of shoutrrr. It answers the first refuse
-// requests with 500.
+// hook answers the first refuse requests with 500.
 func hook(t *testing.T, refuse int) (url wire.Secret, bodies <-chan string) {
 	t.Helper()
 	ch := make(chan string, 100)
@@ -45,7 +44,7 @@ func TestDeliver(t *testing.T) {
 	require.Equal(t, "/hooks/s3cretpath penstock\npipeline nightly: failed", <-bodies)
 }
 
-// TestDeliverConceals has errors that quote the URL: no part of it may appear.
+// No part of a URL that an error quotes may appear.
 func TestDeliverConceals(t *testing.T) {
 	refused, _ := hook(t, 1)
 	srv := httptest.NewServer(nil)
@@ -84,8 +83,7 @@ func TestCheckTarget(t *testing.T) {
 	}
 }
 
-// TestAlertsOverHTTP covers the whole path: notice, digest, a server that refuses at first, and
-// the message.
+// The whole path: notice, digest, a server that refuses at first, and the message.
 func TestAlertsOverHTTP(t *testing.T) {
 	url, bodies := hook(t, 0)
 	a, err := OpenAlerts(t.Context(), AlertOptions{Notes: (&state.Folder{Dir: t.TempDir()}).Notes(), Log: slog.New(slog.DiscardHandler), Redact: wire.NewRedactor("hunter22").Redact})

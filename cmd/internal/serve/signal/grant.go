@@ -8,14 +8,12 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 )
 
-// When a sign-in raises an alert.
 const (
 	grantFails = 5 * time.Minute // renewals have failed for this long
 	grantEnds  = 24 * time.Hour  // a sign-in without a refresh token ends within this time
 )
 
-// grants raises and clears alerts according to the current state of the sign-ins. Alerts of removed
-// sign-ins are cleared. Alerts of sign-ins that could not be read stay.
+// grants clears the alerts of removed sign-ins, and keeps those of sign-ins that could not be read.
 func (a *Alerts) grants(n serve.GrantsSeen) {
 	stays := func(tp topic, surface string) bool {
 		return slices.ContainsFunc(n.Unread, func(source string) bool { return ofSource(source, Grant) == tp }) ||
@@ -41,7 +39,6 @@ func (a *Alerts) grants(n serve.GrantsSeen) {
 	}
 }
 
-// grantTrouble returns why a sign-in needs a person, or "".
 func grantTrouble(g serve.Grant, now time.Time) string {
 	login := fmt.Sprintf("; run `penstock login %s %s` to sign in", g.Source, g.Surface)
 	switch {
@@ -55,7 +52,6 @@ func grantTrouble(g serve.Grant, now time.Time) string {
 	return ""
 }
 
-// makeGrants registers the metrics of sign-ins.
 func (m *Metrics) makeGrants() {
 	m.grantUsable = m.gauge("grant_usable", "1 if the sign-in of the source can be used; 0 if a person must sign in again.", "source", "surface")
 	m.grantExpires = m.gauge("grant_expires_timestamp_seconds", "When the access token expires; 0 if the server did not say.", "source", "surface")

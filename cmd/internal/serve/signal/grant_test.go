@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 )
 
-// A sign-in that needs a person raises an alert once. The alert ends when the sign-in works again.
+// An alert is raised once, and ends when the sign-in works again.
 func TestAlertsGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, filepath.Join(t.TempDir(), "alerts.json"), nightlyRouting)

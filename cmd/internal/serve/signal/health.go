@@ -46,7 +46,6 @@ func NewHealth(alive func() error, log *slog.Logger) *Health {
 // Ready replaces the checks of readiness. Before the first call the process is not ready.
 func (h *Health) Ready(checks ...Check) { h.checks.Store(&checks) }
 
-// health is the body of both responses.
 type health struct {
 	Status string            `json:"status"` // ok or failing
 	Checks map[string]string `json:"checks"` // ok or failing
@@ -83,8 +82,7 @@ func (h *Health) answer(w http.ResponseWriter, names []string, errs []error) {
 	_ = json.NewEncoder(w).Encode(a) // fails if the client has disconnected
 }
 
-// tell logs the error of a check when it first appears, when it changes, and when the check
-// passes again.
+// tell logs the error of a check when it first appears, when it changes, and when the check passes again.
 func (h *Health) tell(name string, err error) {
 	text := ""
 	if err != nil {

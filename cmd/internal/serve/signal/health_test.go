@@ -67,7 +67,6 @@ func TestHealthReadiness(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "healthy again"))
 }
 
-// TestHealthReadinessIsBounded has a check that waits until its context ends.
 func TestHealthReadinessIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHealth(func() error { return nil }, slog.New(slog.DiscardHandler))

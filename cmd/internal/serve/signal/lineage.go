@@ -126,8 +126,7 @@ func (l *Lineage) event(kind, name, run string, at time.Time) runEvent {
 	}
 }
 
-// ended returns the event for the end of a run. The event names the streams that were read completely, and
-// their tables, even if the run as a whole is partial.
+// ended names the streams that were read completely, even if the run as a whole is partial.
 func (l *Lineage) ended(n serve.RunEnded) runEvent {
 	kind, why := lineageOutcome(n)
 	e := l.event(kind, n.Pipeline, n.Run, n.At)
@@ -158,8 +157,7 @@ func (l *Lineage) ended(n serve.RunEnded) runEvent {
 	return e
 }
 
-// lineageOutcome returns the type of a run's last event. A partial run counts as complete, because
-// the event names only the outputs that are complete.
+// lineageOutcome treats a partial run as complete, because the event names only the outputs that are complete.
 func lineageOutcome(n serve.RunEnded) (kind, why string) {
 	if err := n.Err; err != nil {
 		why = err.Error()
@@ -181,8 +179,7 @@ func (l *Lineage) facet(name, schema string, values map[string]any) map[string]a
 	return map[string]any{name: values}
 }
 
-// runUUID returns the run's id as the UUID that OpenLineage requires. It depends only on the
-// pipeline's name and the run's id.
+// runUUID makes the UUID that OpenLineage requires from the pipeline's name and the run's id only.
 func runUUID(name, run string) string {
 	sum := sha256.Sum256([]byte("penstock run\x00" + name + "\x00" + run))
 	u := sum[:16]

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRedacted has a secret in every place where a log line can have text.
 func TestRedacted(t *testing.T) {
 	const secret = "hunter22"
 	var b bytes.Buffer

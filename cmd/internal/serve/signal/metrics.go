@@ -62,7 +62,6 @@ type Inbox struct {
 // Build identifies the running program.
 type Build struct{ Version, Commit, Go string }
 
-// other replaces names that are not in the configuration.
 const other = "other"
 
 // Buckets in seconds. Runs last from seconds to hours; events should be applied within seconds.
@@ -164,7 +163,6 @@ func (m *Metrics) forget(pipeline string) {
 	}
 }
 
-// pipeline returns name, or other if no such pipeline is configured.
 func (m *Metrics) pipeline(name string) string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -174,7 +172,6 @@ func (m *Metrics) pipeline(name string) string {
 	return other
 }
 
-// stream returns name, or other if the pipeline has no such stream.
 func (m *Metrics) stream(pipeline, name string) string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -193,7 +190,6 @@ func (m *Metrics) source(name string) string {
 	return other
 }
 
-// oneOf returns word if it is one of known, and other otherwise.
 func oneOf(word string, known ...string) string {
 	for _, k := range known {
 		if word == k {

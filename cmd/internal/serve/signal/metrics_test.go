@@ -23,7 +23,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// scrape requests the metrics from a real server, as Prometheus does.
 func scrape(t *testing.T, m *Metrics) string {
 	t.Helper()
 	srv := httptest.NewServer(m.Handler(slog.New(slog.DiscardHandler)))
@@ -57,7 +56,6 @@ func testReport() pipeline.Report {
 	}
 }
 
-// fill makes every metric appear.
 func fill(m *Metrics) {
 	at := ended.Add(-90 * time.Second)
 	for _, n := range []serve.Notice{
@@ -140,8 +138,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsAreNamedWell checks every name, unit and help text against the conventions of
-// Prometheus.
+// Names, units and help texts must follow the conventions of Prometheus.
 func TestMetricsAreNamedWell(t *testing.T) {
 	m := newTestMetrics(func() Reading {
 		return Reading{Rates: []Rate{{Source: "main", Surface: "v2"}}, Inbox: []Inbox{{Source: "main"}}}
@@ -156,8 +153,7 @@ func TestMetricsAreNamedWell(t *testing.T) {
 	}
 }
 
-// TestMetricsStayBounded uses ten thousand names that are not in the configuration, as a hostile
-// source might.
+// A hostile source may use ten thousand names that are not in the configuration.
 func TestMetricsStayBounded(t *testing.T) {
 	m := newTestMetrics(nil)
 	fill(m)
@@ -209,7 +205,7 @@ func TestClass(t *testing.T) {
 	}
 }
 
-// TestDashboard checks that every query of the example dashboard uses metrics and labels that exist.
+// Every query of the example dashboard uses metrics and labels that exist.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "penstock", "deploy", "grafana-dashboard.json"))
 	require.NoError(t, err)
@@ -249,8 +245,7 @@ func TestDashboard(t *testing.T) {
 	require.Greater(t, len(used), 20)
 }
 
-// TestMetricsCountASlotOnce has a slot whose run is stopped twice and resumed, and a slot that is
-// skipped because another process runs its pipeline.
+// One slot's run is stopped twice and resumed; another slot is skipped because another process runs its pipeline.
 func TestMetricsCountASlotOnce(t *testing.T) {
 	m, due := newTestMetrics(nil), ended
 	stopped := serve.RunEnded{Pipeline: "nightly", Due: due, Report: pipeline.Report{Status: pipeline.StatusStopped}}

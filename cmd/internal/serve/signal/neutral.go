@@ -9,8 +9,7 @@ import (
 )
 
 // neutral makes a text safe for a message. Errors quote text from a source, and chat services act on some
-// texts: they notify everyone for @channel, turn addresses into links, and render markup. neutral replaces
-// the characters that have such effects by similar ones, and each dot in an address by (.).
+// texts: they notify everyone for @channel, turn addresses into links, and render markup.
 func neutral(text string) string {
 	text = strings.Map(inert, text)
 	text = strings.NewReplacer("://", "(:)//", "](", "] (").Replace(text)
@@ -22,14 +21,14 @@ func neutral(text string) string {
 	})
 }
 
-// alike maps the characters that begin mentions, links and markup to their replacements.
+// alike maps the characters that begin mentions, links and markup to similar ones.
 var alike = map[rune]rune{
 	'@': '＠', '<': '‹', '>': '›', '`': '\'', '*': '∗', '~': '∼', '|': '¦',
 	'。': '.', '．': '.', '｡': '.', // browsers treat them as dots
 	'\t': ' ', '\r': ' ', '\n': '\n',
 }
 
-// inert returns a harmless replacement for r, or -1 to drop an invisible character.
+// inert returns -1 to drop an invisible character.
 func inert(r rune) rune {
 	if other, ok := alike[r]; ok {
 		return other
@@ -43,12 +42,11 @@ func inert(r rune) rune {
 	return r
 }
 
-// address matches what may be a host name: labels with dots between them.
 var address = regexp.MustCompile(`[\p{L}\p{N}_-]+(\.[\p{L}\p{N}_-]+)+`)
 
-// isAddress reports whether a chat service may turn a name into a link: the name, or its beginning, ends in a public
-// suffix, or the name begins with "www.". A name with characters outside ASCII counts as an address. Names of
-// streams, for example crm.leads, do not.
+// isAddress reports whether a chat service may turn a name into a link: the name, or its beginning, ends in a
+// public suffix, or begins with "www.". Names outside ASCII count too. Names of streams, for example
+// crm.leads, do not.
 func isAddress(name string) bool {
 	name = strings.ToLower(name)
 	if strings.HasPrefix(name, "www.") || strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }) {

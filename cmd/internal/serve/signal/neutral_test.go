@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNeutral checks that text from a source has no mentions, links or markup.
 func TestNeutral(t *testing.T) {
 	for text, want := range map[string]string{
 		"401: <!channel> @everyone <@U024BE7LH>": "401: ‹!channel› ＠everyone ‹＠U024BE7LH›",
@@ -34,7 +33,6 @@ func TestNeutral(t *testing.T) {
 	}
 }
 
-// TestAlertsAreNeutral checks that messages to targets are neutral.
 func TestAlertsAreNeutral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, t.TempDir()+"/alerts.json", nightlyRouting)

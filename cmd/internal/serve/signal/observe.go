@@ -46,7 +46,6 @@ func (m *Metrics) Observe(n serve.Notice) {
 	}
 }
 
-// evaluated returns the outcome label of a refused token.
 func evaluated(limited bool) string {
 	if limited {
 		return "not evaluated"
@@ -70,7 +69,6 @@ func (m *Metrics) runStarted(n serve.RunStarted) {
 	m.slotDelay.WithLabelValues(p).Observe(max(0, n.At.Sub(n.Due).Seconds()))
 }
 
-// skipped returns the outcome of a slot that was not run.
 func skipped(why serve.Skip) string {
 	if why.Missed() {
 		return slotMissed
@@ -78,8 +76,7 @@ func skipped(why serve.Skip) string {
 	return slotSkipped
 }
 
-// ranSlot counts the slot of a run when the run is over. A run that was stopped and continues, perhaps
-// in another process, is counted only when it finally ends.
+// ranSlot counts a run that was stopped and continues, perhaps in another process, only when it finally ends.
 func (m *Metrics) ranSlot(n serve.RunEnded) {
 	switch {
 	case !n.Over:
@@ -182,7 +179,6 @@ func (m *Metrics) Request(source, surface string, status int, took time.Duration
 // Alert counts an alert by outcome.
 func (m *Metrics) Alert(k Kind, outcome string) { m.alerts.WithLabelValues(string(k), outcome).Inc() }
 
-// class returns the class of a status: 2xx for 204, none for 0.
 func class(status int) string {
 	if status < 100 || status > 599 {
 		return "none"

@@ -33,7 +33,7 @@ type PipelineRoute struct {
 
 func (r Routing) digest() time.Duration { return cmp.Or(r.Digest, DefaultDigest) }
 
-// of returns the route of a topic. It returns false if the topic's pipeline or source no longer exists.
+// of returns false if the topic's pipeline or source no longer exists.
 func (r Routing) of(tp topic) (Route, bool) {
 	if name, ok := strings.CutPrefix(tp.Subject, "pipeline "); ok {
 		p, known := r.Pipelines[name]
@@ -49,15 +49,14 @@ func (r Routing) of(tp topic) (Route, bool) {
 	return r.Route, slices.Contains(r.Sources, name)
 }
 
-// reaches reports whether the target with this id gets alerts about a topic.
 func (r Routing) reaches(tp topic, id string) bool {
 	route, ok := r.of(tp)
 	return ok && slices.Contains(route.On, tp.Kind) &&
 		slices.ContainsFunc(route.To, func(u wire.Secret) bool { return targetID(u) == id })
 }
 
-// targetID returns a name for a target, for use where the URL, which is a secret, must not appear. The name
-// consists of the service and 16 bits of a digest of the URL, which are too few to find out the URL by trying.
+// targetID names a target where the URL, which is a secret, must not appear. It has 16 bits of a digest of
+// the URL, which are too few to find out the URL by trying.
 func targetID(u wire.Secret) string {
 	sum := sha256.Sum256([]byte(u.Reveal()))
 	return Service(u) + "-" + hex.EncodeToString(sum[:2])

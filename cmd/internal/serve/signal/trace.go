@@ -44,7 +44,6 @@ type TraceOptions struct {
 	Redact  func(string) string
 }
 
-// runTrace is the trace of a run in progress.
 type runTrace struct {
 	ctx     context.Context //nolint:containedctx // OpenTelemetry passes the parent span in a context
 	span    trace.Span
@@ -140,7 +139,6 @@ func (t *Traces) step(r *runTrace, e pipeline.Event) {
 	}
 }
 
-// landed records a span for the outcome of a stream in one destination.
 func (t *Traces) landed(s *streamTrace, r pipeline.StreamReport, now time.Time) {
 	_, span := t.tracer.Start(s.ctx, "destination", trace.WithTimestamp(s.began), trace.WithAttributes(
 		attribute.String("penstock.destination", r.Destination), attribute.String("penstock.status", string(r.Status)), attribute.String("penstock.verdict", string(r.Verdict)),
@@ -166,7 +164,7 @@ func (t *Traces) end(r *runTrace, n serve.RunEnded) {
 	r.span.End(trace.WithTimestamp(n.At))
 }
 
-// deltas records a span for an application of webhook events, if it applied an event or failed.
+// deltas records a span only if an event was applied or the application failed.
 func (t *Traces) deltas(n serve.DeltasApplied) {
 	if n.Deltas.Applied == 0 && n.Err == nil {
 		return
@@ -189,8 +187,7 @@ func (t *Traces) fault(s trace.Span, failed bool, err error) {
 	s.SetStatus(codes.Error, why)
 }
 
-// quietExporter logs lost spans at most every ten minutes. OpenTelemetry would write to stderr
-// each time.
+// quietExporter logs lost spans at most every ten minutes. OpenTelemetry would write to stderr each time.
 type quietExporter struct {
 	sdktrace.SpanExporter
 	log    *slog.Logger
@@ -201,7 +198,7 @@ type quietExporter struct {
 	lost int
 }
 
-// ExportSpans sends spans. It never returns an error: spans that cannot be sent are lost.
+// ExportSpans never returns an error: spans that cannot be sent are lost.
 func (q *quietExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := q.SpanExporter.ExportSpans(ctx, spans)
 	if err == nil {
