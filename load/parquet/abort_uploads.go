@@ -7,13 +7,11 @@ import (
 	"time"
 )
 
-// abandonedAfter is the age after which an unfinished multipart upload counts as abandoned, whatever
-// object it is for.
+// abandonedAfter is the age after which an unfinished multipart upload counts as abandoned.
 const abandonedAfter = 24 * time.Hour
 
-// unfinishedUploads returns the unfinished multipart uploads: those that a process is still sending,
-// and those that killed processes have left behind. Stores charge for listing them, so a process does
-// so at most once a day, and otherwise returns the last list.
+// unfinishedUploads lists uploads of this and other processes. Stores charge for listing, so it lists at most
+// once a day, and otherwise returns the last list.
 func (b *bucket) unfinishedUploads(ctx context.Context) []unfinishedUpload {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -30,17 +28,15 @@ func (b *bucket) unfinishedUploads(ctx context.Context) []unfinishedUpload {
 	return all
 }
 
-// knownUploads returns the unfinished uploads that the last listing found.
 func (b *bucket) knownUploads() []unfinishedUpload {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.unfinished
 }
 
-// abortUploads aborts uploads that no commit can use. A file's name begins with the number of the
-// generation for which it is written. If a generation with this number already exists, no later manifest
-// will name the file, even if a process is still sending it. Other uploads may be in progress, and are
-// kept for a day.
+// abortUploads aborts uploads that no commit can use. A file's name begins with the number of the generation
+// for which it is written. If a generation with this number already exists, no later manifest will name the
+// file, even if a process is still sending it. Other uploads may be in progress, and are kept for a day.
 func (s *bucketStore) abortUploads(ctx context.Context, all []unfinishedUpload, sequence int64) {
 	n := 0
 	for _, p := range all {
@@ -68,7 +64,6 @@ func (s *bucketStore) abandoned(p unfinishedUpload, sequence int64) bool {
 	return ok && of <= sequence || time.Since(p.begun) > abandonedAfter
 }
 
-// forgetUpload removes an aborted upload from the list.
 func (b *bucket) forgetUpload(p unfinishedUpload) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

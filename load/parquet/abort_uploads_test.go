@@ -13,17 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// place is a bucket and how to reach it.
 type place struct {
 	Bucket string
 	Store  Store
 }
 
-// uploadChild is the environment variable with the place, as JSON, for the process to be killed.
+// uploadChild holds the place, as JSON, for the process to be killed.
 const uploadChild = "PENSTOCK_TEST_UPLOAD_CHILD"
 
-// TestUploadChild is the process that is killed: it commits a record so large that its file is uploaded
-// in parts.
+// TestUploadChild is the process that is killed. Its record is so large that its file is uploaded in parts.
 func TestUploadChild(t *testing.T) {
 	var of place
 	if text := os.Getenv(uploadChild); text == "" || json.Unmarshal([]byte(text), &of) != nil {
@@ -39,8 +37,7 @@ func TestUploadChild(t *testing.T) {
 	t.Fatal("the process was not killed during the upload")
 }
 
-// TestBucketAbortsUploads kills a process in the middle of a multipart upload. The next run aborts the
-// upload, and the server no longer lists it.
+// The next run aborts the upload of a killed process.
 func TestBucketAbortsUploads(t *testing.T) { onStores(t, testBucketAbortsUploads) }
 
 func testBucketAbortsUploads(t *testing.T, s *store) {

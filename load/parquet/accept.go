@@ -49,7 +49,6 @@ func (l *Lake) accept(ctx context.Context, name string) ([]load.Change, error) {
 	return changes, nil
 }
 
-// acceptIn accepts the present state of a table in the folder of one stream.
 func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string) (changes []load.Change, err error) {
 	x := &tx{
 		lake: l, folder: f, key: m.key(), from: cursorOf(m), base: m, bits: map[int64]bitset{}, internal: map[string]*load.Staged{},
@@ -82,7 +81,6 @@ func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string
 	return changes, x.commit(ctx, x.from)
 }
 
-// acceptSizes records the present sizes of changed files in the manifest.
 func (x *tx) acceptSizes(t *table, c condition) {
 	found := func(f *file) *file {
 		if f != nil {
@@ -102,7 +100,6 @@ func (x *tx) acceptSizes(t *table, c condition) {
 	}
 }
 
-// acceptFiles accepts the table's files as they are now.
 func (x *tx) acceptFiles(ctx context.Context, t *table, c condition) ([]load.Change, error) {
 	var changes []load.Change
 	for name := range c.lost {
@@ -131,7 +128,6 @@ func (x *tx) acceptFiles(ctx context.Context, t *table, c condition) ([]load.Cha
 	return append(columns, changes...), nil
 }
 
-// dropMissing drops missing files from the manifest.
 func (x *tx) dropMissing(ctx context.Context, t *table, c condition) error {
 	root := x.next.table(x.next.rootOf(t))
 	return x.each(ctx, t, func(ctx context.Context, s *segment) (*segment, error) {
@@ -145,8 +141,7 @@ func (x *tx) dropMissing(ctx context.Context, t *table, c condition) error {
 	})
 }
 
-// live returns the table with the columns that its files have. It returns an error if the files have
-// different columns.
+// live returns an error if the table's files have different columns.
 func (x *tx) live(ctx context.Context, t *table) (*table, error) {
 	var out *table
 	for _, f := range x.next.files(t) {
@@ -165,7 +160,7 @@ func (x *tx) live(ctx context.Context, t *table) (*table, error) {
 	return out, nil
 }
 
-// columns returns the table with the columns that the file has. It also sets f.Rows.
+// columns also sets f.Rows.
 func (f *file) columns(ctx context.Context, t *table) (*table, error) {
 	r, err := f.open(ctx)
 	if err != nil {
@@ -203,7 +198,6 @@ func (f *file) columns(ctx context.Context, t *table) (*table, error) {
 	return &out, nil
 }
 
-// lattice returns penstock's type for a column of a file, or nil if there is none.
 func lattice(t arrow.DataType) arrow.DataType {
 	switch t := t.(type) {
 	case *arrow.BooleanType, *arrow.Int64Type, *arrow.Float64Type, *arrow.Decimal128Type, *arrow.Date32Type, *arrow.StringType:
@@ -220,8 +214,7 @@ func lattice(t arrow.DataType) arrow.DataType {
 	return nil
 }
 
-// compare returns the changes that give the table the columns of its files. It returns an error if the
-// files have a column that the table does not have.
+// compare returns an error if the files have a column that the table does not have.
 func (t *table) compare(live *table) ([]load.Change, error) {
 	var out []load.Change
 	for i, f := range t.schema.Fields() {
@@ -246,9 +239,8 @@ func (t *table) compare(live *table) ([]load.Change, error) {
 	return out, nil
 }
 
-// rewriteAccepted rewrites the table's files with the accepted columns. If files or columns have
-// changed, it clears the hashes of the table's records. The next pass then writes these records again,
-// including values that were lost.
+// rewriteAccepted clears the hashes of the table's records if files or columns have changed. The next pass
+// then writes these records again, including values that were lost.
 func (x *tx) rewriteAccepted(ctx context.Context, t, live *table, changes []load.Change, c condition) error {
 	var fields []arrow.Field
 	for _, f := range t.schema.Fields() {

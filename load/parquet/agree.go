@@ -12,17 +12,15 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Sources that share a table of a catalog infer their column types independently, but a column of the
-// table has one type. If the types differ, the column gets a type that holds the values of both. A
-// commit first casts its own rows to that type. If the type of the table is narrower, the commit also
-// rewrites the files of all other sources. Each of these sources thereby gets a new generation, which
-// keeps the source's cursor. All of this is one atomic step. The other sources continue from their new
-// generations.
+// Sources that share a table of a catalog infer their column types independently, but a column of the table
+// has one type. If the types differ, the column gets a type that holds the values of both. A commit first
+// casts its own rows to that type. If the type of the table is narrower, the commit also rewrites the files
+// of all other sources. Each of these sources thereby gets a new generation, which keeps the source's cursor.
+// All of this is one atomic step.
 
-// agreements limits how often a commit that changes columns of other sources is tried.
+// agreements limits the attempts of a commit that changes columns of other sources.
 const agreements = 100
 
-// publish makes the next generation the current one.
 func (x *tx) publish(ctx context.Context) error {
 	var err error
 	for range agreements {
@@ -43,8 +41,8 @@ func (x *tx) publish(ctx context.Context) error {
 	return fmt.Errorf("cannot widen the columns of other sources, which keep committing: %w", state.ErrMoved)
 }
 
-// agree widens this source's columns so that they can hold values of the table's types. If a column is
-// then wider than the table's, agree also prepares commits that widen it for the other sources.
+// agree widens this source's columns for values of the table's types. If a column is then wider than the
+// table's, agree also prepares commits that widen it for the other sources.
 func (x *tx) agree(ctx context.Context, of *Disagreement) error {
 	t := x.next.table(of.Table)
 	if t == nil {
@@ -88,8 +86,7 @@ func (x *tx) widenTo(ctx context.Context, t *table, fields []arrow.Field) error 
 	return nil
 }
 
-// writeCommon writes the files that every generation has: the rows of internal tables, and files
-// without rows for empty tables.
+// writeCommon writes the rows of internal tables, and files without rows for empty tables.
 func (x *tx) writeCommon(ctx context.Context, cursor string) error {
 	if err := x.writeInternal(ctx, cursor); err != nil {
 		return err
@@ -97,8 +94,7 @@ func (x *tx) writeCommon(ctx context.Context, cursor string) error {
 	return x.writeEmpty(ctx)
 }
 
-// widenOthers prepares a commit for each of the other sources. This commit gives the columns of that
-// source the types of the fields in ours.
+// widenOthers prepares a commit for each of the other sources.
 func (x *tx) widenOthers(ctx context.Context, name string, ours []arrow.Field) error {
 	d := x.draft.(*tableGeneration)
 	sources, err := d.tables.parent.catalog.Sources(ctx, d.tables.stream)

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// azure reads and writes a container of Azure Blob Storage.
 type azure struct {
 	*storeClient
 	container string // URL of the container
@@ -25,7 +24,7 @@ type azure struct {
 
 const (
 	azureVersion = "2021-08-06" // version of the protocol
-	// azureMachine is where an Azure machine requests a token for its managed identity.
+	// azureMachine is where a machine requests a token for its managed identity.
 	azureMachine = "http://169.254.169.254/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https%3A%2F%2Fstorage.azure.com%2F"
 )
 
@@ -55,8 +54,8 @@ func newAzure(container string, o Store) (*azure, error) {
 	return a, nil
 }
 
-// signer returns the function that authenticates requests. It uses the machine's managed identity if
-// SecretKey is empty. Otherwise SecretKey is a shared access signature or the account's key.
+// signer uses the machine's managed identity if SecretKey is empty. Otherwise SecretKey is a shared access
+// signature or the account's key.
 func (a *azure) signer(o Store) (func(*http.Request) error, error) {
 	switch {
 	case o.SecretKey == "":
@@ -78,8 +77,7 @@ func (a *azure) signer(o Store) (func(*http.Request) error, error) {
 	return sharedKey(o.AccessKey, o.SecretKey)
 }
 
-// blob returns the URL of an object. Each part of its name is escaped, because the signature covers the
-// escaped form.
+// blob escapes each part of the name, because the signature covers the escaped form.
 func (a *azure) blob(key string) string {
 	parts := strings.Split(key, "/")
 	for i, p := range parts {
@@ -88,7 +86,7 @@ func (a *azure) blob(key string) string {
 	return a.container + "/" + strings.Join(parts, "/")
 }
 
-// upload stores an object by one request, which may have up to 5000 MiB.
+// upload uses one request, which may have up to 5000 MiB.
 func (a *azure) upload(ctx context.Context, key string, r request, header ...string) (*response, error) {
 	r.method, r.url = http.MethodPut, a.blob(key)
 	r.header = map[string]string{"x-ms-blob-type": "BlockBlob"}
@@ -98,13 +96,11 @@ func (a *azure) upload(ctx context.Context, key string, r request, header ...str
 	return a.do(ctx, "store", key, r)
 }
 
-// put implements [objects].
 func (a *azure) put(ctx context.Context, key string, body io.ReadSeeker, size int64) error {
 	_, err := a.upload(ctx, key, request{body: body, size: size}, "Content-Type", parquetType)
 	return err
 }
 
-// create implements [objects].
 func (a *azure) create(ctx context.Context, key string, text []byte) error {
 	got, err := a.upload(ctx, key, request{
 		body: bytes.NewReader(text), size: int64(len(text)), pass: []int{http.StatusPreconditionFailed, http.StatusConflict},
@@ -120,7 +116,6 @@ func (a *azure) create(ctx context.Context, key string, text []byte) error {
 	}
 }
 
-// get implements [objects].
 func (a *azure) get(ctx context.Context, key string, from, n int64) ([]byte, int64, error) {
 	got, err := a.do(ctx, "read", key, request{method: http.MethodGet, url: a.blob(key), header: ranged("x-ms-range", from, n), get: n})
 	if err != nil {
@@ -129,7 +124,6 @@ func (a *azure) get(ctx context.Context, key string, from, n int64) ([]byte, int
 	return got.part()
 }
 
-// azurePage is one page of a listing.
 type azurePage struct {
 	Blobs    []azureBlob `xml:"Blobs>Blob"`
 	Prefixes []azureName `xml:"Blobs>BlobPrefix>Name"`
@@ -141,14 +135,12 @@ type azureBlob struct {
 	Size int64 `xml:"Properties>Content-Length"`
 }
 
-// azureName is a name in a listing. If Encoded is true, XML cannot represent the name, and Text is
-// percent-encoded.
+// azureName is percent-encoded if XML cannot represent the name.
 type azureName struct {
 	Encoded bool   `xml:",attr"`
 	Text    string `xml:",chardata"`
 }
 
-// String returns the decoded name.
 func (n azureName) String() string {
 	if n.Encoded {
 		if text, err := url.PathUnescape(n.Text); err == nil {
@@ -158,7 +150,6 @@ func (n azureName) String() string {
 	return n.Text
 }
 
-// pages calls the function visit with the pages of a listing, until the function returns false.
 func (a *azure) pages(ctx context.Context, prefix string, query url.Values, visit func(*azurePage) bool) error {
 	query.Set("restype", "container")
 	query.Set("comp", "list")
@@ -179,7 +170,6 @@ func (a *azure) pages(ctx context.Context, prefix string, query url.Values, visi
 	}
 }
 
-// list implements [objects].
 func (a *azure) list(ctx context.Context, prefix string, pageSize int, visit func(string, int64) bool) error {
 	query := url.Values{}
 	if pageSize > 0 {
@@ -195,7 +185,6 @@ func (a *azure) list(ctx context.Context, prefix string, pageSize int, visit fun
 	})
 }
 
-// folders implements [objects].
 func (a *azure) folders(ctx context.Context, prefix string) (out []string, err error) {
 	err = a.pages(ctx, prefix, url.Values{"delimiter": {"/"}}, func(p *azurePage) bool {
 		for _, of := range p.Prefixes {
@@ -208,14 +197,12 @@ func (a *azure) folders(ctx context.Context, prefix string) (out []string, err e
 	return out, err
 }
 
-// remove implements [objects].
 func (a *azure) remove(ctx context.Context, key string) error {
 	_, err := a.do(ctx, "remove", key, request{method: http.MethodDelete, url: a.blob(key), pass: []int{http.StatusNotFound}})
 	return err
 }
 
-// uploads implements [objects]. There are none: objects are stored by one request.
+// uploads returns none, because objects are stored by one request.
 func (a *azure) uploads(context.Context, string) ([]unfinishedUpload, error) { return nil, nil }
 
-// abortUploads implements [objects].
 func (a *azure) abortUploads(context.Context, unfinishedUpload) error { return nil }

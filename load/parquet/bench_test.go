@@ -57,7 +57,6 @@ func newContacts(key arrow.DataType) *contacts {
 	return c
 }
 
-// bookkeeping returns the columns that transform adds.
 func bookkeeping() (fields []arrow.Field) {
 	for _, n := range []string{schemas.ColSyncedAt, schemas.ColDeletedAt} {
 		fields = append(fields, schemas.Field(n, schemas.Timestamp, ""))
@@ -108,7 +107,6 @@ func fill(b array.Builder, name string, i, j int) {
 	}
 }
 
-// batch returns a batch of rows with the given ids and versions.
 func (c *contacts) batch(run string, ordinal int, ids func(i int) (id int64, version int)) arrow.RecordBatch {
 	columns := append([]arrow.Array{}, c.shared...)
 	ib := array.NewBuilder(memory.DefaultAllocator, c.table.Columns.Field(0).Type)
@@ -132,7 +130,6 @@ func (c *contacts) batch(run string, ordinal int, ids func(i int) (id int64, ver
 	return array.NewRecordBatch(c.table.Columns, columns, batchOf)
 }
 
-// pages returns the batches of rows 0 to n.
 func (c *contacts) pages(run string, n int) []arrow.RecordBatch {
 	var out []arrow.RecordBatch
 	for o := 0; o < n; o += batchOf {
@@ -177,7 +174,6 @@ func cpu() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// measure reports the time that f takes, and its speed for n rows.
 func measure(b *testing.B, name string, n int, f func()) time.Duration {
 	start, spent := time.Now(), cpu()
 	f()
@@ -188,8 +184,7 @@ func measure(b *testing.B, name string, n int, f func()) time.Duration {
 	return wall
 }
 
-// BenchmarkLoad loads a million rows into a new folder, and then the same rows again. If DuckDB is
-// available, it compares with DuckDB's conversion from JSON to Parquet.
+// BenchmarkLoad loads a million rows into a new folder, and then the same rows again.
 func BenchmarkLoad(b *testing.B) {
 	if testing.Short() {
 		b.Skip("a million rows")
@@ -223,7 +218,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory loads generated rows twice, and reports the peak memory of the process.
+// BenchmarkMemory reports the peak memory of the process.
 func BenchmarkMemory(b *testing.B) {
 	n := 1_000_000
 	if s := os.Getenv("ROWS"); s != "" {
@@ -259,7 +254,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkMerge changes a tenth of the rows, spread over the table, in one pass over all of them.
+// BenchmarkMerge changes a tenth of the rows, spread over the table.
 func BenchmarkMerge(b *testing.B) {
 	if testing.Short() {
 		b.Skip("a million rows")

@@ -11,7 +11,6 @@ func (b bitset) has(row uint32) bool { return b[row>>6]&(1<<(row&63)) != 0 }
 
 func (b bitset) set(row uint32) { b[row>>6] |= 1 << (row & 63) }
 
-// all sets all bits of a new bitset for the given number of rows, and returns it.
 func (b bitset) all(rows int64) bitset {
 	for i := range b {
 		b[i] = ^uint64(0)

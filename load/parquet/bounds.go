@@ -22,7 +22,7 @@ type bounds struct {
 	open            bool // a key is too long, or of a type without bounds: the file gets no bounds
 }
 
-// longestBound is the length in bytes above which a text is not used as a bound.
+// longestBound is in bytes. A longer text is no bound.
 const longestBound = 64
 
 func newBounds(t *table) bounds {

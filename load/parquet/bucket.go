@@ -19,16 +19,17 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// bucket keeps a lake in an object store. The data files of a stream are below <stream>/<table>/, each
-// under a name that is used only once. Beside them is one manifest for each generation. The manifest
-// with the highest sequence number is the current one. The number in its name counts down, so that the
-// newest manifest comes first in a listing:
+// bucket keeps a lake in an object store. The data files of a stream are below <stream>/<table>/, each under
+// a name that is used only once. Beside them is one manifest for each generation. The manifest with the
+// highest sequence number is the current one. The number in its name counts down, so that the newest manifest
+// comes first in a listing:
 //
 //	<stream>/manifest-9999999987-00000012.json
 //
-// A commit stores its files, and then creates the next manifest on the condition that no object of that
-// name exists. If two writers start from the same generation, only one can commit. Nothing is ever
-// renamed, linked or locked. // Invariants 1, 13
+// A commit stores its files, and then creates the next manifest on the condition that no object of that name
+// exists. If two writers start from the same generation, only one can commit. Nothing is ever renamed, linked
+// or locked.
+// Invariants 1, 13
 type bucket struct {
 	o       objects
 	url     string // for messages, without the prefix: s3://name
@@ -45,7 +46,6 @@ type bucket struct {
 // removals is how many objects are removed at the same time.
 const removals = 8
 
-// newBucket opens o.Bucket.
 func newBucket(o Options, step func(string) error) (*bucket, error) {
 	store, place, err := openStore(o.Bucket, o.Store)
 	if err != nil {
@@ -58,10 +58,9 @@ func newBucket(o Options, step func(string) error) (*bucket, error) {
 	return &bucket{o: store, url: place.Scheme + "://" + place.Host, prefix: prefix, scratch: o.TempDir, step: step, log: o.Log}, nil
 }
 
-// pattern implements [storage]. It returns "", because a pattern would also match outdated files.
+// pattern returns "", because a pattern would also match outdated files.
 func (b *bucket) pattern(string, bool) string { return "" }
 
-// streams implements [storage].
 func (b *bucket) streams(ctx context.Context, source string) ([]string, error) {
 	names, err := b.o.folders(ctx, b.prefix)
 	if err != nil {
@@ -89,7 +88,6 @@ func (b *bucket) streams(ctx context.Context, source string) ([]string, error) {
 	return append(names, slices.Concat(shared...)...), err
 }
 
-// store implements [storage].
 func (b *bucket) store(name string) streamStore {
 	return &bucketStore{bucket: b, key: b.prefix + filepath.ToSlash(name)}
 }
@@ -105,10 +103,9 @@ type bucketStore struct {
 	listed map[string]int64 // the files listed by tidy, until the transaction changes something; nil: not listed
 }
 
-// where implements [streamStore].
 func (s *bucketStore) where() string { return s.url + "/" + s.key }
 
-// path implements [streamStore]. It returns the files, one per line.
+// path returns the files, one per line.
 func (s *bucketStore) path(m *manifest, t *table) string {
 	var out []string
 	for _, f := range m.files(t) {
@@ -117,27 +114,21 @@ func (s *bucketStore) path(m *manifest, t *table) string {
 	return strings.Join(out, "\n")
 }
 
-// costly implements [streamStore].
 func (s *bucketStore) costly() bool { return true }
 
-// hold implements [streamStore]. It locks nothing, because the condition of a commit is enough to
-// exclude other writers.
+// hold locks nothing, because the condition of a commit is enough to exclude other writers.
 func (s *bucketStore) hold(context.Context) (func() error, error) {
 	return func() error { return nil }, nil
 }
 
-// lastSequence is the highest sequence number of a manifest.
 const lastSequence = 9_999_999_999
 
-// manifestPrefix returns the prefix of the names of a stream's manifests.
 func (s *bucketStore) manifestPrefix() string { return s.key + "/manifest-" }
 
-// manifestKey returns the name of a manifest.
 func (s *bucketStore) manifestKey(sequence int64) string {
 	return fmt.Sprintf("%s%010d-%08d.json", s.manifestPrefix(), lastSequence-sequence, sequence)
 }
 
-// manifestNumber returns the sequence number in the name of a manifest.
 func (s *bucketStore) manifestNumber(key string) (sequence int64, ok bool) {
 	down, _, _ := strings.Cut(strings.TrimPrefix(key, s.manifestPrefix()), "-")
 	if _, err := fmt.Sscanf(down, "%d", &sequence); err != nil {
@@ -147,7 +138,6 @@ func (s *bucketStore) manifestNumber(key string) (sequence int64, ok bool) {
 	return sequence, s.manifestKey(sequence) == key
 }
 
-// newest returns the sequence number of the current manifest; 0 if there is none.
 func (s *bucketStore) newest(ctx context.Context) (sequence int64, err error) {
 	err = s.o.list(ctx, s.manifestPrefix(), 1, func(key string, _ int64) bool {
 		var ok bool
@@ -157,7 +147,6 @@ func (s *bucketStore) newest(ctx context.Context) (sequence int64, err error) {
 	return sequence, err
 }
 
-// head implements [streamStore].
 func (s *bucketStore) head(ctx context.Context) (*manifest, error) {
 	for {
 		sequence, err := s.newest(ctx)
@@ -188,16 +177,14 @@ func (s *bucketStore) head(ctx context.Context) (*manifest, error) {
 	}
 }
 
-// learn remembers the current manifest.
 func (s *bucketStore) learn(m *manifest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen, s.seenAt = m, time.Now()
 }
 
-// recent returns a manifest that may be a few seconds old. This is enough to look up tables of other
-// streams, and saves requests: otherwise each of a hundred streams would read the manifests of all
-// others.
+// recent returns a manifest that may be a few seconds old, which is enough to look up tables of other
+// streams. Otherwise each of a hundred streams would read the manifests of all others.
 func (s *bucketStore) recent(ctx context.Context) (*manifest, error) {
 	s.mu.Lock()
 	seen, asked := s.seen, s.seenAt
@@ -210,7 +197,6 @@ func (s *bucketStore) recent(ctx context.Context) (*manifest, error) {
 
 const recently = 10 * time.Second
 
-// read reads the manifest of a sequence number.
 func (s *bucketStore) read(ctx context.Context, sequence int64) (*manifest, error) {
 	key := s.manifestKey(sequence)
 	text, _, err := s.o.get(ctx, key, 0, 0)
@@ -228,11 +214,9 @@ func (s *bucketStore) read(ctx context.Context, sequence int64) (*manifest, erro
 	return m, nil
 }
 
-// key returns the file's name in its bucket.
 func (f *file) key() string { return path.Join(filepath.ToSlash(f.dir), filepath.ToSlash(f.Name)) }
 
-// live implements [streamStore]. The folder also holds files of earlier generations and other programs,
-// which do no harm, so live returns only files that m names.
+// live returns only files that m names, because the folder also holds files of earlier generations and other programs.
 func (s *bucketStore) live(ctx context.Context, m *manifest, t *table) (map[string]int64, error) {
 	s.mu.Lock()
 	all := s.listed
@@ -255,11 +239,11 @@ func (s *bucketStore) live(ctx context.Context, m *manifest, t *table) (map[stri
 	return out, nil
 }
 
-// tidy implements [streamStore]. The name of a file has the number of the generation for which it was
-// written. Once a generation has dropped a file, no later manifest names the file again. So a file can
-// be removed if the oldest kept manifest does not name it and has at least the file's number. An
-// earlier manifest can be removed if m.Kept does not list it. Both rules hold for the files of all
-// processes, so tidy need not wait for other processes, nor compare times.
+// tidy uses that the name of a file has the number of the generation for which it was written. Once a
+// generation has dropped a file, no later manifest names the file again. So a file can be removed if the
+// oldest kept manifest does not name it and has at least the file's number. An earlier manifest can be
+// removed if m.Kept does not list it. Both rules hold for the files of all processes, so tidy need not wait
+// for other processes, nor compare times.
 func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 	var old []string
 	found := map[string]int64{}
@@ -311,15 +295,14 @@ func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 	return nil
 }
 
-// remember stores the listed files; nil forgets them.
 func (s *bucketStore) remember(files map[string]int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listed = files
 }
 
-// orphaned returns an error if files exist that show that the stream had a manifest. Before the first
-// commit, there may be files of the first generation only.
+// orphaned returns an error if files show that the stream had a manifest. Before the first commit, there may
+// be files of the first generation only.
 func (s *bucketStore) orphaned(found map[string]int64) error {
 	for key := range found {
 		if sequence, ok := fileSequence(key); ok && sequence > 1 {
@@ -330,7 +313,6 @@ func (s *bucketStore) orphaned(found map[string]int64) error {
 	return nil
 }
 
-// unnamed returns the found files that neither m nor any later manifest names.
 func (s *bucketStore) unnamed(m *manifest, found map[string]int64) (out []string) {
 	named := map[string]bool{}
 	for _, t := range m.Tables {
@@ -357,7 +339,6 @@ func fileSequence(key string) (sequence int64, ok bool) {
 	return sequence, err == nil
 }
 
-// removeAll removes objects, several at the same time.
 func (b *bucket) removeAll(ctx context.Context, keys []string) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(removals)

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// TestBucketRequests limits the requests of a commit, because stores charge for them.
+// Stores charge for requests.
 func TestBucketRequests(t *testing.T) { onStores(t, testBucketRequests) }
 
 func testBucketRequests(t *testing.T, s *store) {
@@ -36,8 +36,7 @@ func testBucketRequests(t *testing.T, s *store) {
 	require.LessOrEqual(t, changed["GET"], 8)
 }
 
-// TestBucketTwoWriters commits from two lakes at the same time, as from two machines. One of two
-// commits that follow the same generation succeeds, the other fails with state.ErrMoved.
+// One of two commits that follow the same generation succeeds, the other fails with state.ErrMoved.
 func TestBucketTwoWriters(t *testing.T) { onStores(t, testBucketTwoWriters) }
 
 func testBucketTwoWriters(t *testing.T, s *store) {
@@ -67,8 +66,7 @@ func testBucketTwoWriters(t *testing.T, s *store) {
 	require.Equal(t, int64(10), lost.Load())
 }
 
-// TestBucketFaults makes each request of a commit fail in turn, in each way. Whatever the commit
-// reports, it has taken effect completely or not at all, and the next commit succeeds.
+// A commit whose requests fail has taken effect completely or not at all, and the next commit succeeds.
 func TestBucketFaults(t *testing.T) { onStores(t, testBucketFaults) }
 
 func testBucketFaults(t *testing.T, s *store) {
@@ -141,8 +139,8 @@ func testBucketFaults(t *testing.T, s *store) {
 	}
 }
 
-// TestBucketStopped suspends a commit before its last request. Meanwhile, other commits make a generation
-// with the same number, replace it, and remove it. The suspended commit then fails with state.ErrMoved.
+// A commit is suspended before its last request. Meanwhile, other commits make a generation with the same
+// number, replace it, and remove it. The suspended commit then fails with state.ErrMoved.
 func TestBucketStopped(t *testing.T) { onStores(t, testBucketStopped) }
 
 func testBucketStopped(t *testing.T, s *store) {
@@ -170,8 +168,7 @@ func testBucketStopped(t *testing.T, s *store) {
 	require.Equal(t, wanted(after...), names(t, other))
 }
 
-// TestBucketCollects makes commits, one of which is abandoned. Files that no kept manifest names are
-// removed after at most two further runs.
+// Files that no kept manifest names are removed after at most two further runs.
 func TestBucketCollects(t *testing.T) { onStores(t, testBucketCollects) }
 
 func testBucketCollects(t *testing.T, s *store) {
@@ -206,7 +203,7 @@ func testBucketCollects(t *testing.T, s *store) {
 	require.LessOrEqual(t, len(files), named+4)
 }
 
-// TestBucketIgnoresCondition rejects a store on which two conflicting commits could both succeed.
+// A store is rejected if two conflicting commits could both succeed.
 func TestBucketIgnoresCondition(t *testing.T) {
 	s := newStore(t)
 	l := openBucket(t, s.options("checked"))
@@ -221,7 +218,6 @@ func TestBucketIgnoresCondition(t *testing.T) {
 	require.Empty(t, append(manifests, files...), "nothing is left behind")
 }
 
-// TestBucketReaders reads while commits replace all rows.
 func TestBucketReaders(t *testing.T) { onStores(t, testBucketReaders) }
 
 func testBucketReaders(t *testing.T, s *store) {

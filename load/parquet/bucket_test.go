@@ -30,7 +30,6 @@ func openBucket(t testing.TB, o Options) *Lake {
 	return l
 }
 
-// keys returns the names of the objects in the bucket below the lake's prefix.
 func (s *store) keys(t testing.TB, l *Lake) (manifests, files []string) {
 	t.Helper()
 	b := l.storage.(*bucket)
@@ -45,7 +44,6 @@ func (s *store) keys(t testing.TB, l *Lake) (manifests, files []string) {
 	return manifests, files
 }
 
-// TestBucketConformance runs the conformance suite on a lake in a bucket.
 func TestBucketConformance(t *testing.T) { onStores(t, testBucketConformance) }
 
 func testBucketConformance(t *testing.T, s *store) {

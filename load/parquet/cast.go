@@ -11,8 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// cast converts the column a from one of penstock's types to a wider one. The caller releases the
-// result.
+// cast requires that the caller releases the result.
 func cast(a arrow.Array, from, to arrow.DataType) arrow.Array {
 	if schemas.SameType(from, to) {
 		return retyped(a, stored(to))
@@ -43,7 +42,6 @@ func cast(a arrow.Array, from, to arrow.DataType) arrow.Array {
 	return array.MakeArrayOfNull(memory.DefaultAllocator, stored(to), a.Len())
 }
 
-// stored returns the Arrow type with which a column of penstock's type t is stored.
 func stored(t arrow.DataType) arrow.DataType {
 	if schemas.SameType(t, schemas.JSON) {
 		return schemas.Text
@@ -90,9 +88,9 @@ func toDecimal(a arrow.Array, to *arrow.Decimal128Type, scale int32, value func(
 	return b.NewArray()
 }
 
-// shape returns the columns, which have the schema from, in the table's order and types. If the
-// validity columns of a history table are missing, they are filled with the times when a row was synced
-// and deleted. Other missing columns are null. The caller releases the result.
+// shape returns the columns in the table's order and types. If the validity columns of a history table are
+// missing, they are filled with the times when a row was synced and deleted. Other missing columns are null.
+// The caller releases the result.
 func (t *table) shape(columns []arrow.Array, from *arrow.Schema, rows int) ([]arrow.Array, error) {
 	out := make([]arrow.Array, len(t.Columns))
 	for i, f := range t.schema.Fields() {

@@ -136,7 +136,7 @@ type DataFile struct {
 	Part       *int32 // partition: days or months since 1970; nil: not partitioned, or the rows have no date
 }
 
-// numberKey is the metadata key for a field's ID. The encoder writes the ID into the file.
+// numberKey is the metadata key for a field's ID, which the encoder writes into the file.
 const numberKey = "PARQUET:field_id"
 
 // FieldNumber returns the field ID of a column, or of the elements of a list. It returns 0 if there is

@@ -17,9 +17,8 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// catalogStore keeps a lake whose commits are recorded by a [Catalog]. The files have the same names as
-// in a [bucket], and are in an object store or a local folder. The catalog records, with the last commit
-// of each stream, the name of the stream's current manifest.
+// catalogStore keeps a lake whose commits are recorded by a [Catalog]. The files have the same names as in a
+// [bucket]. The catalog records the name of each stream's current manifest with the stream's last commit.
 type catalogStore struct {
 	*bucket
 	catalog Catalog
@@ -28,7 +27,6 @@ type catalogStore struct {
 	tidied map[string]time.Time // when each stream was last tidied
 }
 
-// newCatalogStore opens the catalog for the files in o.Bucket or o.Path.
 func newCatalogStore(ctx context.Context, o Options, d *disk, step func(string) error) (*catalogStore, error) {
 	b, err := catalogFiles(o, d, step)
 	if err != nil {
@@ -58,7 +56,6 @@ func catalogFiles(o Options, d *disk, step func(string) error) (*bucket, error) 
 	return &bucket{o: &localFiles{root: root, disk: d}, url: "file://" + slashed(root), scratch: o.TempDir, step: step, log: o.Log}, nil
 }
 
-// slashed returns a path in the form that it has in a file URL.
 func slashed(path string) string {
 	if path = filepath.ToSlash(path); !strings.HasPrefix(path, "/") {
 		path = "/" + path
@@ -66,26 +63,21 @@ func slashed(path string) string {
 	return path
 }
 
-// Write implements [Files].
 func (b *bucket) Write(ctx context.Context, name string, text []byte) error {
 	return b.o.put(ctx, b.prefix+name, strings.NewReader(string(text)), int64(len(text)))
 }
 
-// Read implements [Files].
 func (b *bucket) Read(ctx context.Context, name string) ([]byte, error) {
 	text, _, err := b.o.get(ctx, b.prefix+name, 0, 0)
 	return text, err
 }
 
-// Location implements [Files].
 func (b *bucket) Location(name string) string { return b.url + "/" + b.prefix + name }
 
-// Name implements [Files].
 func (b *bucket) Name(location string) (string, bool) {
 	return strings.CutPrefix(location, b.url+"/"+b.prefix)
 }
 
-// streams implements [storage].
 func (t *catalogStore) streams(ctx context.Context, source string) ([]string, error) {
 	names, err := t.catalog.Streams(ctx)
 	if err != nil {
@@ -108,14 +100,12 @@ func (t *catalogStore) streams(ctx context.Context, source string) ([]string, er
 	return out, nil
 }
 
-// store implements [storage].
 func (t *catalogStore) store(name string) streamStore {
 	stream, source, _ := strings.Cut(filepath.ToSlash(name), "/"+sourcePrefix)
 	return &tableStore{bucketStore: t.bucket.store(name).(*bucketStore), parent: t, stream: stream, source: source}
 }
 
-// path returns where the metadata of a table is. An internal table has several locations, one for each
-// stream; path returns them one per line.
+// path returns one location per line for an internal table, because it has one for each stream.
 func (t *catalogStore) path(ctx context.Context, l *Lake, name string) (string, error) {
 	all, err := l.manifests(ctx)
 	if err != nil {
@@ -140,7 +130,6 @@ func (t *catalogStore) path(ctx context.Context, l *Lake, name string) (string, 
 	return strings.Join(places, "\n"), nil
 }
 
-// Close implements io.Closer.
 func (t *catalogStore) Close() error { return t.catalog.Close() }
 
 // tableStore is a stream of a catalog, or the part of it that belongs to one source.
@@ -150,7 +139,6 @@ type tableStore struct {
 	stream, source string
 }
 
-// head implements [streamStore].
 func (s *tableStore) head(ctx context.Context) (*manifest, error) {
 	h, err := s.parent.catalog.Head(ctx, s.stream, s.source)
 	if err != nil || h == nil {
@@ -179,7 +167,6 @@ func (s *tableStore) recent(ctx context.Context) (*manifest, error) {
 	return s.head(ctx)
 }
 
-// readNamed reads the manifest of that name.
 func (s *tableStore) readNamed(ctx context.Context, name string) (*manifest, error) {
 	text, err := s.Read(ctx, name)
 	if err != nil {
@@ -196,7 +183,6 @@ func (s *tableStore) readNamed(ctx context.Context, name string) (*manifest, err
 	return m, nil
 }
 
-// id returns the ID of the commit that made the manifest's generation.
 func (m *manifest) id() string {
 	if m == nil || len(m.Line) == 0 {
 		return ""
@@ -204,13 +190,11 @@ func (m *manifest) id() string {
 	return m.Line[len(m.Line)-1]
 }
 
-// draft implements [streamStore].
 func (s *tableStore) draft(context.Context) (pendingGeneration, error) {
 	return &tableGeneration{bucketGeneration: &bucketGeneration{bucketStore: s.bucketStore}, tables: s}, nil
 }
 
-// catalogName returns the name of a table in the catalog. Each stream has its own internal tables in
-// the catalog, so their names end with the stream's name. // Invariant 17
+// catalogName adds the stream's name to internal tables, because each stream has its own. // Invariant 17
 func (s *tableStore) catalogName(table string) string {
 	if load.IsInternal(table) {
 		return table + "__" + s.stream
@@ -222,8 +206,7 @@ func (s *tableStore) catalogName(table string) string {
 // changes this table and records the commit in it.
 func HeadTable(stream string) string { return load.State.Name + "__" + stream }
 
-// folder returns the folder for files that the catalog writes about a table. This is the folder of the
-// table's data files, or, if sources share the table, a folder beside those of the sources.
+// folder returns the folder of the table's data files, or, if sources share the table, a folder beside those of the sources.
 func (s *tableStore) folder(t *table) string {
 	if s.source == "" {
 		return path.Join(s.stream, t.Folder)
@@ -231,7 +214,7 @@ func (s *tableStore) folder(t *table) string {
 	return path.Join(s.stream, sharedFolder, t.Folder)
 }
 
-// sharedFolder is the name of the folder in a shared stream for files that concern all sources.
+// sharedFolder is for files in a shared stream that concern all sources.
 const sharedFolder = "_tables"
 
 // partNumber returns the day or month of a partition's folder, counted from 1970.
@@ -248,7 +231,6 @@ func partNumber(part string) *int32 {
 	return nil
 }
 
-// dataFiles returns the files of a table that hold rows, by name.
 func (m *manifest) dataFiles(prefix string, t *table) map[string]DataFile {
 	out := map[string]DataFile{}
 	if m == nil || t == nil {
@@ -267,7 +249,6 @@ func (m *manifest) dataFiles(prefix string, t *table) map[string]DataFile {
 	return out
 }
 
-// tableFiles returns what generation m changes in its table t, compared to base.
 func (s *tableStore) tableFiles(base, m *manifest, t *table) TableFiles {
 	out := TableFiles{
 		Name: s.catalogName(t.Name), Table: t.Name, Columns: t.catalogSchema(), Folder: s.folder(t),
@@ -297,7 +278,6 @@ func (s *tableStore) tableFiles(base, m *manifest, t *table) TableFiles {
 	return out
 }
 
-// commitOf returns the commit for generation m, which follows base.
 func (s *tableStore) commitOf(base, m *manifest) Commit {
 	c := Commit{
 		Stream: s.stream, Source: s.source, ID: m.id(), Parent: base.id(), Sequence: m.Sequence, Manifest: m.name,
@@ -324,8 +304,8 @@ func (s *tableStore) commitOf(base, m *manifest) Commit {
 	return c
 }
 
-// addDropped adds to the commit c the tables that generation m no longer has. A table that sources share
-// is not dropped; only the rows of this source are removed from it.
+// addDropped adds the tables that generation m no longer has. From a table that sources share, only the rows
+// of this source are removed.
 func (s *tableStore) addDropped(c *Commit, base, m *manifest) {
 	if base == nil {
 		return

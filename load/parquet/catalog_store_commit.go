@@ -14,7 +14,6 @@ import (
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// tableGeneration is a commit in preparation.
 type tableGeneration struct {
 	*bucketGeneration
 	tables *tableStore
@@ -22,15 +21,14 @@ type tableGeneration struct {
 	parentID   *string // the ID of the previous commit, set by the first call of publish
 	parentLine []string
 
-	// Set if sources share the tables, and this commit widens columns for which files of other sources
-	// must be rewritten: see [tx.agree].
+	// set if sources share the tables, and this commit widens columns for which files of other sources must
+	// be rewritten: see [tx.agree]
 	otherCommits map[string]*tx    // commits of other sources in the same step, by source
 	lastCommits  map[string]string // the last commits of all other sources; nil: not read yet
 	widened      map[string]bool   // tables whose columns are widened for all sources
 }
 
-// publish implements [pendingGeneration]. It may be called again after a [*Disagreement] or
-// [ErrConcurrentSource]. // Invariants 1, 2, 13
+// publish may be called again after a [*Disagreement] or [ErrConcurrentSource]. // Invariants 1, 2, 13
 func (d *tableGeneration) publish(ctx context.Context, m *manifest) error {
 	c, err := d.commitAfter(ctx, m, d.rebase)
 	if err != nil {
@@ -68,7 +66,6 @@ func (d *tableGeneration) publish(ctx context.Context, m *manifest) error {
 	return nil
 }
 
-// others returns the names of the other sources that commit in the same step.
 func (d *tableGeneration) others() []string {
 	if d.lastCommits == nil {
 		return nil
@@ -76,9 +73,8 @@ func (d *tableGeneration) others() []string {
 	return sorted(d.otherCommits)
 }
 
-// commitAfter stores the manifest m and returns a commit for it. If another commit came first, the
-// function moved may change m, so that m follows that commit. A nil function changes nothing. If m does
-// not follow the current commit, commitAfter returns [state.ErrMoved].
+// commitAfter stores the manifest m and returns a commit for it. If another commit came first, moved may
+// change m, so that m follows that commit. Otherwise commitAfter returns [state.ErrMoved].
 func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved func(base, m *manifest) bool) (Commit, error) {
 	m.store, m.dir = d.tables, d.key
 	if d.parentID == nil {
@@ -101,11 +97,11 @@ func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved fu
 	return d.tables.commitOf(base, m), nil
 }
 
-// rebase makes m follow generation base instead of m's parent, if all commits in between were made by
-// other sources to widen columns of this source. Such commits keep the rows, and [tx.agree] widens the
-// columns again. The files of m keep the sequence number in their names. This number must be above that
-// of the oldest kept generation, because tidying could otherwise remove the files. In all other cases,
-// and if base is the parent, rebase changes nothing and returns false.
+// rebase makes m follow generation base instead of m's parent, if all commits in between were made by other
+// sources to widen columns of this source. Such commits keep the rows, and [tx.agree] widens the columns
+// again. The files of m keep the sequence number in their names. This number must be above that of the oldest
+// kept generation, because tidying could otherwise remove the files. In all other cases, rebase changes
+// nothing and returns false.
 func (d *tableGeneration) rebase(base, m *manifest) bool {
 	if base == nil || base.Sequence == m.Parent || base.Sequence-m.Parent != base.Beside-m.Beside ||
 		!slices.Contains(base.Line, *d.parentID) || len(base.Kept) == 0 || base.Kept[0].Sequence > m.Parent {
@@ -117,7 +113,6 @@ func (d *tableGeneration) rebase(base, m *manifest) bool {
 	return true
 }
 
-// markCommitted records that the commit succeeded.
 func (d *tableGeneration) markCommitted(m *manifest) {
 	d.outcomeUnknown = false
 	d.tables.learn(m)
@@ -130,7 +125,6 @@ func (d *tableGeneration) markCommitted(m *manifest) {
 	d.stored = slices.DeleteFunc(d.stored, func(key string) bool { return kept[key] })
 }
 
-// discard implements [pendingGeneration].
 func (d *tableGeneration) discard() error {
 	err := d.bucketGeneration.discard()
 	for _, y := range d.otherCommits {
@@ -141,7 +135,7 @@ func (d *tableGeneration) discard() error {
 	return err
 }
 
-// storeManifest writes the manifest. It has no effect until the catalog names it.
+// storeManifest has no effect until the catalog names the manifest.
 func (d *tableGeneration) storeManifest(ctx context.Context, m *manifest) error {
 	m.Line = append(slices.Clone(d.parentLine), randomName())
 	m.Line = m.Line[max(0, len(m.Line)-lineage):]
@@ -157,8 +151,9 @@ func (d *tableGeneration) storeManifest(ctx context.Context, m *manifest) error 
 	return d.Write(ctx, m.name, append(text, '\n'))
 }
 
-// resolve finds out whether a commit that returned the error cause has taken effect, for example because
-// only the answer was lost. It returns nil if the commit took effect. // Invariant 13
+// resolve finds out whether a commit that returned the error cause has taken effect, for example because only
+// the answer was lost.
+// Invariant 13
 func (d *tableGeneration) resolve(ctx context.Context, m *manifest, cause error) error {
 	if _, ok := errors.AsType[*Disagreement](cause); ok || errors.Is(cause, ErrConcurrentSource) {
 		d.outcomeUnknown = false
@@ -182,7 +177,7 @@ func (d *tableGeneration) resolve(ctx context.Context, m *manifest, cause error)
 	return cause
 }
 
-// move implements [pendingGeneration]. It is never called: see [tx.idle].
+// move is never called: see [tx.idle].
 func (d *tableGeneration) move(context.Context, *manifest) error {
 	return errors.New("a catalog cannot commit a cursor without files")
 }

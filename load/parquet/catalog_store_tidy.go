@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// tidy implements [streamStore]. Every file that is written for a commit has the commit's number in its
-// name. If the number is not above that of the oldest kept commit, and that commit does not name the
-// file, no reader needs the file: see [bucketStore.tidy].
+// tidy removes a file if the number in its name is not above that of the oldest kept commit, and that commit
+// does not name the file: see [bucketStore.tidy].
 func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 	found := map[string]int64{}
 	err := s.o.list(ctx, s.key+"/", 0, func(key string, size int64) bool { found[key] = size; return true })
@@ -37,9 +36,9 @@ func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 	return nil
 }
 
-// tidyTables removes files that the catalog has written for shared tables and that no reader needs.
-// Commits of all sources are numbered together, and the name of a file begins with the number of its
-// commit. A commit in progress has a higher number than all finished commits, so its files are kept.
+// tidyTables removes files that the catalog has written for shared tables. Commits of all sources are
+// numbered together, and the name of a file begins with the number of its commit. A commit in progress has a
+// higher number than all finished commits, so its files are kept.
 func (t *catalogStore) tidyTables(ctx context.Context, stream string) error {
 	if !t.tidyDue(stream) {
 		return nil
@@ -67,8 +66,7 @@ func (t *catalogStore) tidyTables(ctx context.Context, stream string) error {
 	return t.removeAll(ctx, old)
 }
 
-// tidyEvery is the least time between two calls of tidyTables that do something for a stream. Without
-// it, each of a thousand sources would list the same files.
+// tidyEvery applies to a stream. Without it, each of a thousand sources would list the same files.
 const tidyEvery = time.Minute
 
 func (t *catalogStore) tidyDue(stream string) bool {
@@ -119,7 +117,6 @@ func (s *tableStore) outdated(ctx context.Context, m *manifest, found map[string
 	return out, nil
 }
 
-// sequenceIn returns the number that the name of a file begins with.
 func sequenceIn(key string) (n int64, ok bool) {
 	_, err := fmt.Sscanf(path.Base(key), "%08d-", &n)
 	return n, err == nil

@@ -21,23 +21,20 @@ const (
 	actionRevive = "revive"
 )
 
-// logRows is the number of rows of the log that make one batch.
 const logRows = 16 << 10
 
-// changeLog collects rows of [load.RowChanges].
 type changeLog struct {
 	mu  sync.Mutex
 	b   *array.RecordBuilder
 	buf []byte
 }
 
-// rowAt is a row of a batch of columns.
 type rowAt struct {
 	columns []arrow.Array
 	row     int
 }
 
-// logInserts logs the inserted rows, except versions that replace an earlier row.
+// logInserts leaves out versions that replace an earlier row.
 func (m *merge) logInserts(f *family, plots []*segmentPlan) error {
 	if !m.spec.Log || load.IsInternal(f.t.Name) {
 		return nil
@@ -61,7 +58,7 @@ func (f *family) syncedAt(r *suppliedRow) int64 {
 	return instantAt(f.staged.columns[r.ref.batch][f.t.column(schemas.ColSyncedAt)], int(r.ref.row))
 }
 
-// logEdits logs edits of rows before they are applied.
+// logEdits must be called before the edits are applied.
 func (m *merge) logEdits(f *family, first int64, columns []arrow.Array, edits []edit) error {
 	if !m.spec.Log || load.IsInternal(f.t.Name) {
 		return nil
@@ -121,8 +118,8 @@ func (x *tx) logRow(t *table, action string, before, after *rowAt, at int64) err
 	return x.flushLog(context.Background())
 }
 
-// flushLog adds the collected rows to the log table as one batch. After every fourth full batch, it
-// writes the batches to a file. The caller holds the log's mutex, or is the only user of the log.
+// flushLog adds the collected rows to the log table as one batch. After every fourth full batch, it writes
+// the batches to a file. The caller holds the log's mutex, or is the only user of the log.
 func (x *tx) flushLog(ctx context.Context) error {
 	if x.log == nil || x.log.b == nil || x.log.b.Field(0).Len() == 0 {
 		return nil
@@ -138,7 +135,7 @@ func (x *tx) flushLog(ctx context.Context) error {
 	return x.flushInternal(ctx, load.RowChanges.Name)
 }
 
-// appendKey appends a row's key as a JSON array, or the row's hash if the table has no key.
+// appendKey appends a JSON array, or the row's hash if the table has no key.
 func (t *table) appendKey(dst []byte, r *rowAt) []byte {
 	if len(t.Key) == 0 {
 		return appendText(dst, r.columns[t.column(schemas.ColHash)], r.row)
@@ -153,7 +150,7 @@ func (t *table) appendKey(dst []byte, r *rowAt) []byte {
 	return append(dst, ']')
 }
 
-// appendDocument appends the row as a JSON object, without penstock's own columns.
+// appendDocument leaves out penstock's own columns.
 func (t *table) appendDocument(dst []byte, r *rowAt) []byte {
 	dst = append(dst, '{')
 	start := len(dst)

@@ -8,7 +8,6 @@ import (
 	pqfile "github.com/apache/arrow-go/v18/parquet/file"
 )
 
-// chunk encodes one column.
 type chunk struct {
 	*encoder
 	pages pqfile.PageWriter
@@ -20,7 +19,7 @@ type chunk struct {
 	nulls int64
 }
 
-// useDictionary uses a dictionary for the column, unless the column has too many distinct values.
+// useDictionary does nothing if the column has too many distinct values.
 func (x *chunk) useDictionary(t arrow.DataType, parts []arrow.Array) error {
 	d := newDictionary(t, x.tools)
 	if d == nil {
@@ -40,8 +39,7 @@ func (x *chunk) useDictionary(t arrow.DataType, parts []arrow.Array) error {
 	return err
 }
 
-// spans calls the function visit with the ranges of values that belong to the given rows. There is one
-// range, unless a is a list column, in which the values of null lists must be skipped.
+// spans visits one range, unless a is a list column, in which the values of null lists must be skipped.
 func spans(a arrow.Array, from, to int, visit func(values arrow.Array, from, to int)) {
 	l, ok := a.(*array.List)
 	if !ok {
@@ -63,7 +61,6 @@ func spans(a arrow.Array, from, to int, visit func(values arrow.Array, from, to 
 	visit(l.ListValues(), int(start), int(end))
 }
 
-// write encodes the column in pages.
 func (x *chunk) write(parts []arrow.Array) error {
 	for _, p := range parts {
 		for from := 0; from < p.Len(); from += sliceRows {
@@ -81,7 +78,7 @@ func (x *chunk) write(parts []arrow.Array) error {
 	return x.flush()
 }
 
-// level appends the rows' definition and repetition levels to the page.
+// level appends definition and repetition levels.
 func (x *chunk) level(a arrow.Array, from, to int) {
 	l, ok := a.(*array.List)
 	if !ok {
@@ -108,7 +105,7 @@ func (x *chunk) level(a arrow.Array, from, to int) {
 	}
 }
 
-// mark appends a level for each value: top, or top-1 if it is null.
+// mark appends top for each value, or top-1 if it is null.
 func (x *chunk) mark(levels []uint8, a arrow.Array, from, to int, top uint8) []uint8 {
 	whole := a.NullN() == 0
 	for i := from; i < to; i++ {
@@ -122,7 +119,6 @@ func (x *chunk) mark(levels []uint8, a arrow.Array, from, to int, top uint8) []u
 	return levels
 }
 
-// flush writes the page.
 func (x *chunk) flush() error {
 	n := len(x.defs)
 	if n == 0 {

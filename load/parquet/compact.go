@@ -16,9 +16,9 @@ const (
 	mergeLargeCount = 512      // number of segments with at least smallRows rows at which some are merged
 )
 
-// compact merges segments of a partition. Eight segments of a size class become one segment of the next
-// class. So a partition has few small files, and a row is rewritten only a few times. Large segments are
-// merged eight at a time, but only while there are at least 512 of them.
+// compact merges eight segments of a size class into one of the next class. So a partition has few small
+// files, and a row is rewritten only a few times. Large segments are merged eight at a time, but only while
+// there are at least 512 of them.
 func (x *tx) compact(ctx context.Context) error {
 	tables := map[string]bool{}
 	for _, s := range x.next.Segments {
@@ -41,8 +41,7 @@ func (x *tx) compact(ctx context.Context) error {
 	return nil
 }
 
-// sizeOf returns the size class of a segment: 0 for up to 3 rows, 1 for up to 31, 2 for up to 255 and so
-// on; -1 for a segment that is not small.
+// sizeOf returns 0 for up to 3 rows, 1 for up to 31, 2 for up to 255 and so on; -1 for a segment that is not small.
 func sizeOf(s *segment) int {
 	if s.root().Rows >= smallRows {
 		return -1
@@ -50,9 +49,8 @@ func sizeOf(s *segment) int {
 	return bits.Len64(uint64(s.root().Rows)) / 3
 }
 
-// mergeable returns segments of one size class and one partition that are to be merged, or nil if there
-// are none. If the table keeps versions, only adjacent segments are merged, so that versions stay in
-// the order in which they were written.
+// mergeable returns segments of one size class and one partition. If the table keeps versions, only adjacent
+// segments are merged, so that versions stay in the order in which they were written.
 func mergeable(t *table, segs []*segment) []*segment {
 	type class struct {
 		part string
@@ -77,7 +75,7 @@ func mergeable(t *table, segs []*segment) []*segment {
 	return nil
 }
 
-// mergeSegments merges segments into one, and keeps the order of their rows.
+// mergeSegments keeps the order of the rows.
 func (x *tx) mergeSegments(ctx context.Context, t *table, segs []*segment) error {
 	x.next.Counter++
 	out := &segment{ID: x.next.Counter, Table: t.Name, Part: segs[0].Part, Files: map[string]*file{}}
@@ -120,7 +118,6 @@ func (x *tx) mergeSegments(ctx context.Context, t *table, segs []*segment) error
 	return nil
 }
 
-// concatenate copies the rows of several files of a table into one.
 func (x *tx) concatenate(ctx context.Context, t *table, files []*file, part string) (*file, error) {
 	w, err := x.create(t, part)
 	if err != nil {
@@ -136,8 +133,7 @@ func (x *tx) concatenate(ctx context.Context, t *table, files []*file, part stri
 	return w.finish(ctx)
 }
 
-// mergeBits copies the bits of the merged segments to the segment out. A bit means that the pass has
-// written a row or found it unchanged.
+// mergeBits copies the bits of merged segments: a bit means that the pass has written a row or found it unchanged.
 func (x *tx) mergeBits(ctx context.Context, segs []*segment, out *segment) error {
 	if load.IsInternal(out.Table) {
 		return nil

@@ -10,7 +10,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// compose writes a file of staged rows.
 func (x *tx) compose(ctx context.Context, t *table, part string, s *staged, refs []ref) (*file, error) {
 	w, err := x.create(t, part)
 	if err != nil {
@@ -28,7 +27,6 @@ func (x *tx) compose(ctx context.Context, t *table, part string, s *staged, refs
 	return w.finish(ctx)
 }
 
-// composeAtOnce writes rows as one row group.
 func (s *staged) composeAtOnce(ctx context.Context, w *writer, refs []ref) error {
 	var batches [][]arrow.Array
 	var rows []int
@@ -50,7 +48,6 @@ func (s *staged) composeAtOnce(ctx context.Context, w *writer, refs []ref) error
 	return w.addAll(batches, rows)
 }
 
-// create starts a file of a table in the next generation.
 func (x *tx) create(t *table, part string) (*writer, error) {
 	if t.Numbered > 0 {
 		part = locationName(part)
@@ -63,7 +60,6 @@ func (x *tx) create(t *table, part string) (*writer, error) {
 	return newWriter(t, &file{Name: name, store: x.folder.store}, out, &x.lake.kept), nil
 }
 
-// pieces passes the staged rows to the function visit in batches, in their order.
 func (s *staged) pieces(ctx context.Context, refs []ref, visit func([]arrow.Array, int) error) error {
 	for len(refs) > 0 {
 		n := 1
@@ -87,8 +83,7 @@ func (s *staged) pieces(ctx context.Context, refs []ref, visit func([]arrow.Arra
 	return nil
 }
 
-// gather returns the selected rows of a batch. It copies them unless they are consecutive. The caller
-// releases them.
+// gather copies the rows unless they are consecutive. The caller releases them.
 func gather(ctx context.Context, columns []arrow.Array, refs []ref) ([]arrow.Array, error) {
 	out := make([]arrow.Array, len(columns))
 	first, n := refs[0].row, int32(len(refs))

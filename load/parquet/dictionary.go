@@ -11,15 +11,13 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 )
 
-// A dictionary holds at most dictionaryValues distinct values, with at most dictionaryBytes bytes
-// together.
+// A dictionary holds at most dictionaryValues distinct values, with at most dictionaryBytes bytes together.
 const (
 	dictionaryValues = 1 << 14
 	dictionaryBytes  = 512 << 10
 )
 
-// dictionary encodes a column with each distinct value once, and for each row the index of its value.
-// It is filled before the first page is written.
+// dictionary encodes each distinct value once, and for each row the index of its value. It is filled before the first page is written.
 type dictionary struct {
 	*tools      // places has the index for each row that is not null
 	values int  // number of distinct values
@@ -29,8 +27,7 @@ type dictionary struct {
 	fill   func(a arrow.Array, from, to int) bool
 }
 
-// newDictionary returns a dictionary for values of type t, or nil if such values are not encoded with a
-// dictionary.
+// newDictionary returns nil for types that are not encoded with a dictionary.
 func newDictionary(t arrow.DataType, with *tools) *dictionary {
 	with.places = with.places[:0]
 	d := &dictionary{tools: with, plain: leafOf(t, with)}
@@ -60,8 +57,7 @@ func newDictionary(t arrow.DataType, with *tools) *dictionary {
 
 func width[T any](n int) func(T) int { return func(T) int { return n } }
 
-// filler returns the function fill of a dictionary, which adds an array's values to the dictionary, and
-// their indexes to d.places. That function returns false when the dictionary is full.
+// filler returns a function that adds values, and returns false when the dictionary is full.
 func filler[T comparable](d *dictionary, of func(arrow.Array) func(int) T, size func(T) int) func(arrow.Array, int, int) bool {
 	places := map[T]uint32{}
 	var last T // the previous value: equal values are often adjacent
@@ -115,7 +111,7 @@ func (d *dictionary) encode(dst []byte) []byte {
 
 func (d *dictionary) bounds(s *metadata.EncodedStatistics) { d.plain.bounds(s) }
 
-// plainIntegers encodes integers without compression, for a dictionary.
+// plainIntegers has no compression, because a dictionary needs plain values.
 type plainIntegers struct{ integers }
 
 func (l *plainIntegers) encode(dst []byte) []byte {

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// textsOf returns an array of the values from index skip on; * stands for null.
+// textsOf returns the values from index skip on; * stands for null.
 func textsOf(values []string, skip int) arrow.Array {
 	b := array.NewStringBuilder(memory.DefaultAllocator)
 	defer b.Release()
@@ -30,7 +30,7 @@ func textsOf(values []string, skip int) arrow.Array {
 	return array.NewSlice(whole, int64(skip), int64(len(values)))
 }
 
-// TestDictionaryRoundTrip writes texts with few distinct values, in several parts, and reads them back.
+// The texts have few distinct values, in several parts.
 func TestDictionaryRoundTrip(t *testing.T) {
 	at := newTable(schemas.Table{Name: "t", Key: []string{"word"}, Columns: arrow.NewSchema([]arrow.Field{
 		schemas.Field("word", schemas.Text, "/word"), schemas.Field("same", schemas.Text, "/same"),
@@ -69,7 +69,6 @@ func TestDictionaryRoundTrip(t *testing.T) {
 	})
 }
 
-// TestDictionaryFull fills a dictionary beyond its limits.
 func TestDictionaryFull(t *testing.T) {
 	many, long := make([]string, dictionaryValues+1), make([]string, 600)
 	for i := range many {

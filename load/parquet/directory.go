@@ -18,8 +18,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// directory keeps a lake in a file system: each stream has a folder, in which a link points to the
-// current generation.
+// directory keeps a lake in a file system: each stream has a folder, in which a link points to the current generation.
 type directory struct {
 	path     string
 	disk     *disk
@@ -46,7 +45,6 @@ func newDirectory(o Options, d *disk, step func(string) error) (*directory, erro
 	return &directory{path: path, disk: d, waitLock: o.WaitLock, step: step, log: o.Log}, nil
 }
 
-// streams implements [storage].
 func (d *directory) streams(_ context.Context, source string) ([]string, error) {
 	entries, err := os.ReadDir(d.path)
 	if err != nil && !gone(err) {
@@ -66,8 +64,7 @@ func (d *directory) streams(_ context.Context, source string) ([]string, error) 
 	return out, nil
 }
 
-// parts returns the folders of a stream: the stream's own folder, or, if sources share the stream, one
-// folder per source. If source is set, it returns only that source's folder.
+// parts returns one folder per source if sources share the stream.
 func (d *directory) parts(stream, source string) ([]string, error) {
 	if source != "" {
 		name := folderIn(stream, source)
@@ -99,13 +96,11 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// store implements [storage].
 func (d *directory) store(name string) streamStore {
 	return &dirStore{directory: d, root: filepath.Join(d.path, name)}
 }
 
-// pattern implements [storage]. The pattern goes through the links, so it matches files of current
-// generations only.
+// pattern goes through the links, so it matches files of current generations only.
 func (d *directory) pattern(table string, shared bool) string {
 	stream := "*"
 	if shared {
@@ -114,8 +109,8 @@ func (d *directory) pattern(table string, shared bool) string {
 	return filepath.Join(d.path, stream, current, folderOf(table), "*"+suffix)
 }
 
-// usable checks that the file system supports symbolic links. Otherwise a commit would do all its work
-// and then could not be published.
+// usable checks that the file system supports symbolic links. Otherwise a commit would do all its work and
+// then could not be published.
 func (d *directory) usable(path string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -130,7 +125,6 @@ func (d *directory) usable(path string) error {
 	return os.Remove(link)
 }
 
-// dirStore is the folder of a stream.
 type dirStore struct {
 	*directory
 	root string
@@ -139,17 +133,13 @@ type dirStore struct {
 	seen *manifest // the generation last read, with the cursor that was stored with it
 }
 
-// where implements [streamStore].
 func (s *dirStore) where() string { return s.root }
 
-// path implements [streamStore]. It returns the table's folder in the generation, without links in the
-// path.
+// path returns the table's folder without links in the path.
 func (s *dirStore) path(m *manifest, t *table) string { return filepath.Join(m.dir, t.Folder) }
 
-// costly implements [streamStore].
 func (s *dirStore) costly() bool { return false }
 
-// head implements [streamStore].
 func (s *dirStore) head(context.Context) (*manifest, error) {
 	m, err := s.generation()
 	if m == nil || err != nil {
@@ -158,8 +148,7 @@ func (s *dirStore) head(context.Context) (*manifest, error) {
 	return s.moved(m)
 }
 
-// generation returns the manifest of the current generation, with the cursor that was stored with it.
-// The present cursor may be later.
+// generation returns the manifest with the cursor that was stored with it. The present cursor may be later.
 func (s *dirStore) generation() (*manifest, error) {
 	if err := unlinked(s.directory.path, s.root); err != nil {
 		return nil, err
@@ -199,7 +188,6 @@ func (s *dirStore) generation() (*manifest, error) {
 	}
 }
 
-// read reads the manifest of a generation.
 func (s *dirStore) read(gen string) (*manifest, error) {
 	if err := unlinked(s.directory.path, filepath.Join(gen, manifestName)); err != nil {
 		return nil, err
@@ -226,8 +214,7 @@ func (s *dirStore) read(gen string) (*manifest, error) {
 	return m, nil
 }
 
-// hold implements [streamStore]. It locks the folder, so that only this process can commit there until
-// it releases the lock or exits. A suspended process keeps the lock. // Invariant 13
+// hold locks the folder until it is released or the process exits. A suspended process keeps the lock. // Invariant 13
 func (s *dirStore) hold(ctx context.Context) (func() error, error) {
 	for _, step := range []func() error{
 		func() error { return unlinked(s.directory.path, s.root) }, // before anything is created behind a link
@@ -245,7 +232,7 @@ func (s *dirStore) hold(ctx context.Context) (func() error, error) {
 	return lock.Release, nil
 }
 
-// tidy implements [streamStore]. The caller holds the lock.
+// tidy must be called with the lock.
 func (s *dirStore) tidy(_ context.Context, m *manifest) error {
 	entries, err := os.ReadDir(s.root)
 	if err != nil {
@@ -266,8 +253,7 @@ func (s *dirStore) tidy(_ context.Context, m *manifest) error {
 	return nil
 }
 
-// leftover reports whether a name, in a folder whose current generation is m, belongs to a commit that
-// never finished, or to an outdated generation.
+// leftover reports whether a name belongs to a commit that never finished, or to an outdated generation.
 func leftover(name string, m *manifest) bool {
 	if strings.HasPrefix(name, tmpPrefix) || strings.HasPrefix(name, trashPrefix) {
 		return true
@@ -279,8 +265,8 @@ func leftover(name string, m *manifest) bool {
 	return !slices.ContainsFunc(m.Kept, func(g generation) bool { return g.Sequence == sequence })
 }
 
-// orphaned returns an error if the folder has lost its link. Without a link, only the first generation
-// may exist, left by a first commit that did not finish.
+// orphaned returns an error if the folder has lost its link. Without a link, only the first generation may
+// exist, left by a first commit that did not finish.
 func orphaned(path string, entries []os.DirEntry) error {
 	for _, e := range entries {
 		if sequence, ok := genNumber(e.Name()); ok && sequence > 1 {
@@ -291,7 +277,7 @@ func orphaned(path string, entries []os.DirEntry) error {
 	return nil
 }
 
-// discard removes a folder. It renames the folder first, so that no reader finds half of it.
+// discard renames the folder first, so that no reader finds half of it.
 func discard(path string) error {
 	dir, name := filepath.Split(path)
 	if !strings.HasPrefix(name, trashPrefix) && !strings.HasPrefix(name, tmpPrefix) {
@@ -304,7 +290,7 @@ func discard(path string) error {
 	return os.RemoveAll(path)
 }
 
-// clean calls tidy if there is something to remove and no other process holds the lock.
+// clean does nothing if another process holds the lock.
 func (s *dirStore) clean(ctx context.Context, m *manifest) error {
 	if dirty, err := s.dirty(m); err != nil || !dirty {
 		return err
@@ -322,7 +308,6 @@ func (s *dirStore) clean(ctx context.Context, m *manifest) error {
 	return errors.Join(err, lock.Release())
 }
 
-// dirty reports whether there is something for tidy to remove.
 func (s *dirStore) dirty(m *manifest) (bool, error) {
 	if err := unlinked(s.directory.path, filepath.Join(s.root, lockName)); err != nil {
 		return false, err
@@ -336,7 +321,6 @@ func (s *dirStore) dirty(m *manifest) (bool, error) {
 	return false, err
 }
 
-// live implements [streamStore].
 func (s *dirStore) live(_ context.Context, m *manifest, t *table) (map[string]int64, error) {
 	dir := filepath.Join(m.dir, t.Folder)
 	live := map[string]int64{}
@@ -364,7 +348,6 @@ func (s *dirStore) live(_ context.Context, m *manifest, t *table) (map[string]in
 	return live, err
 }
 
-// open implements [streamStore].
 func (s *dirStore) open(_ context.Context, f *file) (input, error) {
 	if err := unlinked(s.directory.path, f.path()); err != nil {
 		return nil, err

@@ -21,8 +21,8 @@ type disk struct {
 	symlink func(oldname, newname string) error // nil: os.Symlink
 }
 
-// flush makes a file durable. An error is final: the kernel may have dropped the data that it could not
-// write, and a second sync would then succeed. The caller abandons the file and never syncs it again.
+// flush returns an error that is final: the kernel may have dropped the data that it could not write, and a
+// second sync would then succeed. The caller abandons the file and never syncs it again.
 func (d *disk) flush(f *os.File) error {
 	sync := d.sync
 	if sync == nil {
@@ -46,7 +46,7 @@ func (d *disk) flushDir(path string) error {
 	return errors.Join(d.flush(f), f.Close())
 }
 
-// makeAll creates a folder and its missing parents durably.
+// makeAll is durable.
 func (d *disk) makeAll(path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
@@ -63,7 +63,6 @@ func (d *disk) makeAll(path string) error {
 	return d.flushDir(parent)
 }
 
-// makeFolders creates a folder and its missing parents.
 func (d *disk) makeFolders(path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
@@ -76,7 +75,7 @@ func (d *disk) makeFolders(path string) error {
 	return d.makeFolder(path)
 }
 
-// makeFolder creates one folder. Users who may read files of this mode may also enter the folder.
+// makeFolder lets users who may read files of this mode enter the folder.
 func (d *disk) makeFolder(path string) error {
 	mode := d.mode | (d.mode&0o444)>>2
 	err := os.Mkdir(path, cmp.Or(mode, 0o755)) // never more permissive, even if the process ends before Chmod
@@ -89,7 +88,7 @@ func (d *disk) makeFolder(path string) error {
 	return err
 }
 
-// makeFile creates a file. It fails if the file exists.
+// makeFile fails if the file exists.
 func (d *disk) makeFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, cmp.Or(d.mode, 0o644)) // never more permissive: a program that opens the file before Chmod could read it later
 	if err != nil || d.mode == 0 {
@@ -101,8 +100,7 @@ func (d *disk) makeFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// place puts a file of an older generation into a new one: as a hard link, or as a copy if the file
-// system has no hard links.
+// place makes a hard link, or a copy if the file system has no hard links.
 func (d *disk) place(from, to string) (copied bool, err error) {
 	link := d.link
 	if link == nil {
@@ -115,7 +113,6 @@ func (d *disk) place(from, to string) (copied bool, err error) {
 	return true, d.copy(from, to)
 }
 
-// point creates a symbolic link.
 func (d *disk) point(to, link string) error {
 	if d.symlink != nil {
 		return d.symlink(to, link)
@@ -123,8 +120,7 @@ func (d *disk) point(to, link string) error {
 	return os.Symlink(to, link)
 }
 
-// unlinkable reports whether an error means that the file system has no hard links, or allows no more of
-// them for this file.
+// unlinkable reports whether the file system has no hard links, or allows no more of them for this file.
 func unlinkable(err error) bool {
 	for _, e := range []syscall.Errno{syscall.EPERM, syscall.ENOTSUP, syscall.EXDEV, syscall.EMLINK, syscall.ENOSYS} {
 		if errors.Is(err, e) {
@@ -151,7 +147,6 @@ func (d *disk) copy(from, to string) error {
 	return errors.Join(err, dst.Close())
 }
 
-// write creates a small file durably.
 func (d *disk) write(path string, text []byte) error {
 	f, err := d.makeFile(path)
 	if err != nil {

@@ -23,7 +23,6 @@ const (
 	aheadBytes = 4 << 20  // minimum that one request reads
 )
 
-// open implements [streamStore].
 func (s *bucketStore) open(ctx context.Context, f *file) (input, error) {
 	from := max(0, f.Size-tailBytes)
 	if f.Size <= wholeBytes {
@@ -43,10 +42,8 @@ func (s *bucketStore) open(ctx context.Context, f *file) (input, error) {
 	return nopCloser{io.NewSectionReader(r, 0, f.Size)}, nil
 }
 
-// nopCloser is an input that needs no closing.
 type nopCloser struct{ parquet.ReaderAtSeeker }
 
-// Close implements io.Closer.
 func (nopCloser) Close() error { return nil }
 
 // remote reads an object by range requests, with read-ahead.
@@ -62,7 +59,6 @@ type remote struct {
 	ahead []byte
 }
 
-// ReadAt implements io.ReaderAt.
 func (r *remote) ReadAt(p []byte, off int64) (n int, err error) {
 	if off >= r.size {
 		return 0, io.EOF
@@ -119,7 +115,7 @@ func (l *Lake) Fetch(ctx context.Context, dir string, want func(table string) bo
 	return out, nil
 }
 
-// fetch returns the path of the file, after downloading it if it is in a bucket.
+// fetch downloads the file if it is in a bucket.
 func (f *file) fetch(ctx context.Context, dir string) (string, error) {
 	s, far := f.store.(*bucketStore)
 	if t, tabled := f.store.(*tableStore); tabled {
@@ -154,7 +150,7 @@ func (f *file) fetch(ctx context.Context, dir string) (string, error) {
 	return path, nil
 }
 
-// copyTo copies a file and verifies its size and checksum.
+// copyTo verifies size and checksum.
 func (s *bucketStore) copyTo(ctx context.Context, to io.Writer, f *file) error {
 	sum := xxh3.New()
 	for at := int64(0); at < f.Size; {

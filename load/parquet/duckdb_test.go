@@ -39,7 +39,6 @@ func newEngine(t testing.TB) *engine {
 	return &engine{a}
 }
 
-// ask runs a query.
 func (e *engine) ask(ctx context.Context, query string) (rows []loadtest.Row, err error) {
 	r, err := e.arrow.QueryContext(ctx, query)
 	if err != nil {
@@ -52,7 +51,6 @@ func (e *engine) ask(ctx context.Context, query string) (rows []loadtest.Row, er
 	return rows, r.Err()
 }
 
-// read reads a table through the links.
 func (e *engine) read(t testing.TB, d load.Destination, table string) []loadtest.Row {
 	t.Helper()
 	tables, err := d.Tables(t.Context(), table)
@@ -71,19 +69,17 @@ func (e *engine) read(t testing.TB, d load.Destination, table string) []loadtest
 	return rows
 }
 
-// pattern returns a file pattern in the lake. Special characters in the lake's own path are escaped.
+// pattern escapes special characters in the lake's own path.
 func pattern(l *Lake, elem ...string) string {
 	root := strings.ReplaceAll(l.o.Path, "[", "[[]")
 	return "'" + strings.ReplaceAll(filepath.Join(append([]string{root}, elem...)...), "'", "''") + "'"
 }
 
-// TestConformance runs the conformance suite, with tables read by DuckDB.
 func TestConformance(t *testing.T) {
 	loadtest.Run(t, driver(newEngine(t).read))
 }
 
-// TestDuckDBPartitions reads a partitioned table: DuckDB adds a column from the folder names, and the
-// row's own date stays unchanged.
+// DuckDB adds a column from the folder names, and the row's own date stays unchanged.
 func TestDuckDBPartitions(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{PartitionBy: "on:month"})
 	at := must(t, l, 1, "", before...)
@@ -97,8 +93,7 @@ func TestDuckDBPartitions(t *testing.T) {
 	}, rows)
 }
 
-// TestDuckDBReaders reads through the link with DuckDB while commits replace all rows: a read returns
-// one whole commit, or fails because a file is missing.
+// While commits replace all rows, a read through the link returns one whole commit, or fails because a file is missing.
 func TestDuckDBReaders(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{KeepFor: -1})
 	l.disk.sync = func(*os.File) error { return nil }
@@ -175,8 +170,7 @@ func baseline(b *testing.B, l *Lake, first time.Duration, n int) {
 	b.ReportMetric(took.Seconds()/first.Seconds(), "times-read_json")
 }
 
-// TestDuckDBReadsEncoder writes random rows with the encoder and with pqarrow. DuckDB reads the same
-// rows, in the same order, from both files.
+// DuckDB reads the same rows, in the same order, from files of the encoder and of pqarrow.
 func TestDuckDBReadsEncoder(t *testing.T) {
 	e, dir, n := newEngine(t), t.TempDir(), 0
 	rapid.Check(t, func(r *rapid.T) {

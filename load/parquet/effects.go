@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// effects finds the edits of child rows that follow from the edits of the root rows in a segment.
+// effects finds the edits of child rows that follow from the edits of root rows in a segment.
 type effects struct {
 	m *merge
 	f *family
@@ -23,13 +23,11 @@ type effects struct {
 	duplicates map[uint64][]edit // edits by the mark of the row's hash, for records without a key
 }
 
-// affected holds some edits, and the keys of the edited rows.
 type affected struct {
 	keys  []arrow.Array
 	edits []edit
 }
 
-// collect stores the keys of edited rows, and writes the edits to the log.
 func (x *effects) collect(ctx context.Context, first int64, columns []arrow.Array, edits []edit) error {
 	if err := x.m.logEdits(x.f, first, columns, edits); err != nil {
 		return err
@@ -65,7 +63,7 @@ func (x *effects) release() {
 	}
 }
 
-// childEdits returns the edits that result for rows of a child table's file.
+// childEdits returns the edits of a child table's file.
 func (x *effects) childEdits(ctx context.Context, c *table, old *file) ([]edit, error) {
 	if len(x.batches) == 0 {
 		return nil, nil
@@ -98,7 +96,7 @@ func (x *effects) childEdits(ctx context.Context, c *table, old *file) ([]edit, 
 	return out, err
 }
 
-// forChild returns the edit of a child row that follows from the edit of its root row.
+// forChild removes the child rows of a replaced root row.
 func (e edit) forChild(first int64, i int) edit {
 	out := edit{row: uint32(first) + uint32(i), kind: e.kind, by: -1, at: e.at}
 	if e.kind == replace {
@@ -107,9 +105,9 @@ func (e edit) forChild(first int64, i int) edit {
 	return out
 }
 
-// duplicateEdits does the same as childEdits for records without a key. Records with the same hash are
-// equal. So it does not matter whose child rows are edited, as long as those of the right number of
-// records are. duplicateEdits takes the records whose links come last in sort order.
+// duplicateEdits does the same as childEdits for records without a key. Records with the same hash are equal.
+// So it does not matter whose child rows are edited, as long as those of the right number of records are.
+// duplicateEdits takes the records whose links come last in sort order.
 func (x *effects) duplicateEdits(ctx context.Context, c *table, old *file) ([]edit, error) {
 	if x.duplicates == nil {
 		x.duplicates = map[uint64][]edit{}
@@ -139,9 +137,8 @@ func (x *effects) duplicateEdits(ctx context.Context, c *table, old *file) ([]ed
 	return out, nil
 }
 
-// duplicateRow identifies one of several records with the same hash by the link of its child rows.
-// Ordinals start again with each pass, so several records can have the same link. The field count
-// distinguishes these records.
+// duplicateRow identifies one of several records with the same hash by the link of its child rows. Ordinals
+// start again with each pass, so several records can have the same link. The field count distinguishes them.
 type duplicateRow struct {
 	link  string
 	count int

@@ -25,9 +25,8 @@ const (
 	sliceRows = 1024 // rows of a column that are encoded between checks of the page's size
 )
 
-// encoder writes a file with one row group. All columns are in memory, and are encoded from Arrow
-// buffers into pages. It supports only penstock's types, and takes half the time of pqarrow: it writes
-// levels as runs and integers as deltas, builds a dictionary once, and shares buffers between columns.
+// encoder writes a file with one row group. It takes half the time of pqarrow: it writes levels as runs and
+// integers as deltas, builds a dictionary once, and shares buffers between columns.
 type encoder struct {
 	out    *countingWriter
 	schema *arrow.Schema
@@ -37,37 +36,33 @@ type encoder struct {
 	*tools
 }
 
-// countingWriter is a writer that counts the bytes written.
 type countingWriter struct {
 	io.Writer
 	n int64
 }
 
-// Write implements [io.Writer].
 func (c *countingWriter) Write(b []byte) (int, error) {
 	n, err := c.Writer.Write(b)
 	c.n += int64(n)
 	return n, err
 }
 
-// Tell returns the number of bytes written. arrow-go requires it.
+// Tell is required by arrow-go.
 func (c *countingWriter) Tell() int64 { return c.n }
 
-// tools are the buffers and the compressor with which columns are encoded, one after the other. They
-// are used again, because building the compressor's tables takes longer than compressing a page.
+// tools are used again, because building the compressor's tables takes longer than compressing a page.
 type tools struct {
 	zstd         *zstd.Encoder
 	reps, defs   []uint8 // levels of the current page
 	page, packed []byte
 
-	// Values of the current page that are not null; one of these is used.
+	// values of the current page that are not null; one of these is used
 	bytes    []byte
 	integers []int64
 	bits     []uint8
 	places   []uint32 // of all pages: see [dictionary]
 }
 
-// toolsFrom returns tools from the pool, or new ones.
 func toolsFrom(kept *sync.Pool) (*tools, error) {
 	if t, ok := kept.Get().(*tools); ok {
 		return t, nil
@@ -77,7 +72,6 @@ func toolsFrom(kept *sync.Pool) (*tools, error) {
 	return &tools{zstd: z}, err
 }
 
-// element returns the type of a column's values, which for a list column is the type of the elements.
 func element(t arrow.DataType) (of arrow.DataType, list bool) {
 	if l, ok := t.(*arrow.ListType); ok {
 		return l.Elem(), true
@@ -85,7 +79,6 @@ func element(t arrow.DataType) (of arrow.DataType, list bool) {
 	return t, false
 }
 
-// encodable reports whether the encoder supports all types of a schema.
 func encodable(s *arrow.Schema) bool {
 	for _, f := range s.Fields() {
 		if t, _ := element(f.Type); leafOf(t, nil) == nil {
@@ -95,7 +88,6 @@ func encodable(s *arrow.Schema) bool {
 	return true
 }
 
-// pathOf returns the path of a column's values in a file.
 func pathOf(f arrow.Field) parquet.ColumnPath {
 	if f.Type.ID() == arrow.LIST {
 		return parquet.ColumnPath{f.Name, "list", "element"}
@@ -103,7 +95,6 @@ func pathOf(f arrow.Field) parquet.ColumnPath {
 	return parquet.ColumnPath{f.Name}
 }
 
-// newEncoder starts a file with the columns of s.
 func newEncoder(s *arrow.Schema, out io.Writer, kept *sync.Pool) (*encoder, error) {
 	props := []parquet.WriterProperty{
 		parquet.WithCompression(compress.Codecs.Zstd), parquet.WithCompressionLevel(1),
@@ -127,7 +118,7 @@ func newEncoder(s *arrow.Schema, out io.Writer, kept *sync.Pool) (*encoder, erro
 	return e, err
 }
 
-// keyValues returns the metadata of the footer, which describes the columns.
+// keyValues describes the columns in the footer.
 func keyValues(s *arrow.Schema) metadata.KeyValueMetadata {
 	var out metadata.KeyValueMetadata
 	if !described(s) {
@@ -148,7 +139,6 @@ func keyValues(s *arrow.Schema) metadata.KeyValueMetadata {
 	return out
 }
 
-// column writes the next column.
 func (e *encoder) column(c int, parts []arrow.Array, repeating bool) error {
 	t, list := element(e.schema.Field(c).Type)
 	x := &chunk{encoder: e, list: list, leaf: leafOf(t, e.tools), as: encodingOf(t), top: 1}

@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// column is the type of a random column, and a generator for its values.
+// column generates values of a type.
 type column struct {
 	typ  arrow.DataType
 	draw func(r *rapid.T, b array.Builder)
@@ -27,7 +27,7 @@ func one[B array.Builder, T any](add func(B, T), from *rapid.Generator[T]) func(
 	return func(r *rapid.T, b array.Builder) { add(b.(B), from.Draw(r, "value")) }
 }
 
-// columns returns columns of every type, with all values distinct and with few distinct values.
+// columns has every type, with all values distinct and with few distinct values.
 func columns() []column {
 	digits := func(n int64) *rapid.Generator[decimal128.Num] {
 		return rapid.Map(rapid.Int64Range(-n, n), decimal128.FromI64)
@@ -56,7 +56,6 @@ func columns() []column {
 	return out
 }
 
-// list draws a list of the column's values.
 func (c column) list(r *rapid.T, b array.Builder) {
 	l := b.(*array.ListBuilder)
 	l.Append(true)
@@ -65,7 +64,7 @@ func (c column) list(r *rapid.T, b array.Builder) {
 	}
 }
 
-// maybe draws a value, or null with probability 1/rare. If rare is 0, it never draws null.
+// maybe draws null with probability 1/rare; 0 means never.
 func (c column) maybe(r *rapid.T, b array.Builder, rare int) {
 	if rare > 0 && rapid.IntRange(1, rare).Draw(r, "null") == 1 {
 		b.AppendNull()
@@ -74,8 +73,7 @@ func (c column) maybe(r *rapid.T, b array.Builder, rare int) {
 	c.draw(r, b)
 }
 
-// part draws rows of the columns, as slices of longer arrays. A null list may still have elements in its
-// array, which readers must skip.
+// part draws slices of longer arrays. A null list may still have elements in its array, which readers must skip.
 func part(r *rapid.T, s *arrow.Schema, of []column, rare int) ([]arrow.Array, int) {
 	n := rapid.IntRange(1, 60).Draw(r, "rows")
 	skip := rapid.IntRange(0, n-1).Draw(r, "skip")
@@ -119,7 +117,6 @@ func hollow(l *array.List) arrow.Array {
 	return array.MakeFromData(array.NewData(d.DataType(), d.Len(), []*memory.Buffer{memory.NewBufferBytes(valid), d.Buffers()[1]}, d.Children(), nulls, 0))
 }
 
-// drawn draws a table of some of the columns.
 func drawn(r *rapid.T) (*table, []column) {
 	all := columns()
 	n := rapid.IntRange(1, 5).Draw(r, "columns")
@@ -137,7 +134,6 @@ func drawn(r *rapid.T) (*table, []column) {
 	return newTable(schemas.Table{Name: "t", Columns: arrow.NewSchema(fields, nil)}, ""), of
 }
 
-// twice writes the same rows with the encoder and with pqarrow.
 func twice(r *rapid.T, tb testing.TB, dir, name string) (t *table, parts [][]arrow.Array, ours, theirs *file) {
 	t, of := drawn(r)
 	rare := rapid.SampledFrom([]int{0, 1, 2, 9}).Draw(r, "nulls")
@@ -160,8 +156,7 @@ func twice(r *rapid.T, tb testing.TB, dir, name string) (t *table, parts [][]arr
 	return t, parts, ours, theirs
 }
 
-// TestEncoder writes random rows of every type and reads them with arrow-go. The footer must describe
-// each column like a footer by pqarrow.
+// The footer must describe each column like a footer by pqarrow.
 func TestEncoder(t *testing.T) {
 	dir, n := t.TempDir(), 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -172,7 +167,6 @@ func TestEncoder(t *testing.T) {
 	})
 }
 
-// readBack reads the file and compares each value with the one that was written.
 func readBack(r *rapid.T, t *testing.T, at *table, f *file, parts [][]arrow.Array) {
 	want := make([]arrow.Array, len(at.Columns))
 	for c := range want {
@@ -225,7 +219,7 @@ func sameFooter(r *rapid.T, ours, theirs *file) {
 	}
 }
 
-// TestHybrid decodes runs and packed bits of every width with a simple decoder.
+// A simple decoder reads runs and packed bits of every width.
 func TestHybrid(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		width := rapid.UintRange(1, 20).Draw(r, "width")
@@ -241,7 +235,6 @@ func TestHybrid(t *testing.T) {
 	})
 }
 
-// unhybrid decodes the output of appendHybrid in the simplest way.
 func unhybrid(b []byte, width uint, n int) (out []uint32) {
 	bit := func(at int) uint32 { return uint32(b[at/8]>>(at%8)) & 1 }
 	for at := 0; len(out) < n; {

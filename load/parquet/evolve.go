@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// evolves reports whether existing files can be read with the table's new columns without a rewrite.
-// This is so if the columns have field IDs, and the plan only adds columns or adds digits to decimals.
-// A column that a file does not have is read as null.
+// evolves reports whether existing files can be read with the table's new columns without a rewrite: the
+// columns have field IDs, and the plan only adds columns or digits of decimals. A column that a file does not
+// have is read as null.
 func (t *table) evolves(p load.Plan) bool {
 	if t.Numbered == 0 || p.ChangesMode() {
 		return false
@@ -28,8 +28,7 @@ func (t *table) evolves(p load.Plan) bool {
 	return true
 }
 
-// inFile returns, for each column of the table, the column's index in the file, or -1 if the file does
-// not have it.
+// inFile returns each column's index in the file, or -1.
 func (t *table) inFile(r *pqfile.Reader) ([]int, error) {
 	schema := r.MetaData().Schema
 	out := make([]int, len(t.Columns))
@@ -56,7 +55,6 @@ func (t *table) inFile(r *pqfile.Reader) ([]int, error) {
 	return out, nil
 }
 
-// nulls returns a column of nulls, for a file that was written without the column.
 func nulls(t arrow.DataType, rows int64) arrow.Array {
 	return array.MakeArrayOfNull(memory.DefaultAllocator, t, int(rows))
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// storeClient sends HTTP requests to a store and retries them. It is safe for concurrent use.
+// storeClient retries requests. It is safe for concurrent use.
 type storeClient struct {
 	client *http.Client
 	sign   func(*http.Request) error // authenticates the request
@@ -21,7 +21,6 @@ type storeClient struct {
 	fault  func(*response) (code, message string)
 }
 
-// request is a repeatable HTTP request.
 type request struct {
 	method string
 	url    string
@@ -32,14 +31,12 @@ type request struct {
 	pass   []int         // statuses besides 2xx that are not errors
 }
 
-// response is the store's answer.
 type response struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// newStoreClient returns a client that uses the transport t, or a new transport if t is nil.
 func newStoreClient(name string, t http.RoundTripper) *storeClient {
 	if t == nil {
 		own := http.DefaultTransport.(*http.Transport).Clone()
@@ -52,9 +49,8 @@ func newStoreClient(name string, t http.RoundTripper) *storeClient {
 	}}
 }
 
-// do sends the request and returns the answer. The parameters doing (the operation) and key (the object)
-// are for messages. A status other than 2xx is an error unless a.pass lists it. The error for a 404
-// wraps fs.ErrNotExist.
+// do treats a status other than 2xx as an error unless a.pass lists it. The error for a 404 wraps
+// fs.ErrNotExist. doing and key are for messages.
 func (e *storeClient) do(ctx context.Context, doing, key string, a request) (*response, error) {
 	ctx, cancel := limited(ctx, a.size+a.get)
 	defer cancel()
@@ -72,7 +68,7 @@ func (e *storeClient) do(ctx context.Context, doing, key string, a request) (*re
 	return got, nil
 }
 
-// retry sends the request until the answer is final or the retries are used up.
+// retry stops when the answer is final or the retries are used up.
 func (e *storeClient) retry(ctx context.Context, a request) (*response, error) {
 	for attempt := 0; ; attempt++ {
 		got, err := e.attempt(ctx, a)
@@ -87,7 +83,6 @@ func (e *storeClient) retry(ctx context.Context, a request) (*response, error) {
 	}
 }
 
-// transient reports whether a retry may get another status.
 func transient(status int) bool {
 	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
 }
@@ -120,7 +115,7 @@ func (e *storeClient) attempt(ctx context.Context, a request) (*response, error)
 	return &response{status: resp.StatusCode, header: resp.Header, body: text}, err
 }
 
-// withoutURL strips the URL from an error, because the URL may contain a signature. // Invariant 5
+// withoutURL is needed because the URL may contain a signature. // Invariant 5
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err

@@ -15,8 +15,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// TestSyncFails makes the n-th sync of a commit fail, for all n. The commit has failed or succeeded, no
-// failed file is synced again, and the next attempt succeeds.
+// After the n-th sync has failed, no failed file is synced again, and the next attempt succeeds.
 func TestSyncFails(t *testing.T) {
 	for n := 1; ; n++ {
 		path := filepath.Join(t.TempDir(), "lake")
@@ -51,8 +50,7 @@ func TestSyncFails(t *testing.T) {
 	}
 }
 
-// TestDiskFull limits the free space to more and more sizes, so that the disk is full at every stage of a
-// commit.
+// The disk is full at every stage of a commit.
 func TestDiskFull(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can mount a small file system")
@@ -97,7 +95,7 @@ func entriesButTrash(t *testing.T, l *Lake) (out []string) {
 	return out
 }
 
-// fillBut writes a file until only free bytes are left.
+// fillBut leaves only free bytes.
 func fillBut(t *testing.T, name, path string, free int) {
 	var s syscall.Statfs_t
 	require.NoError(t, syscall.Statfs(path, &s))
@@ -111,8 +109,8 @@ func fillBut(t *testing.T, name, path string, free int) {
 	require.NoError(t, f.Close())
 }
 
-// platter models the disk after a power cut. Synced files have their contents. A folder has the entries
-// of its last sync; entries that have changed since then may be old or new.
+// platter models the disk after a power cut. Synced files have their contents. A folder has the entries of
+// its last sync; entries that have changed since then may be old or new.
 type platter struct {
 	root    string
 	synced  map[uint64]bool              // files, by inode
@@ -126,7 +124,6 @@ func inode(t testing.TB, path string) uint64 {
 	return info.Sys().(*syscall.Stat_t).Ino
 }
 
-// list returns the present paths of the names in a folder.
 func list(t testing.TB, dir string) map[string]string {
 	out := map[string]string{}
 	all, err := os.ReadDir(dir)
@@ -159,7 +156,7 @@ func (p *platter) sync(t testing.TB, f *os.File) {
 	}
 }
 
-// crash rebuilds the lake in the folder to, as it would be after a power cut now.
+// crash rebuilds the lake as it would be after a power cut now.
 func (p *platter) crash(t testing.TB, to string) {
 	paths := map[string]string{} // current path of each file and folder, by inode
 	require.NoError(t, filepath.WalkDir(p.root, func(path string, e os.DirEntry, err error) error {
@@ -219,8 +216,7 @@ func (p *platter) restore(t testing.TB, what, to string, paths map[string]string
 	}
 }
 
-// TestPowerCut simulates power cuts at every sync of two commits, several times each. The lake then has
-// the state before or after the commit, and the next pass succeeds.
+// After a power cut at any sync, the lake has the state before or after the commit, and the next pass succeeds.
 func TestPowerCut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lake")
 	l := openLake(t, path, Options{KeepFor: -1})
@@ -251,8 +247,7 @@ func TestPowerCut(t *testing.T) {
 	t.Logf("%d states", states)
 }
 
-// check simulates a power cut and opens the lake. The parameter stage is the number of commits that have
-// returned successfully.
+// check takes the number of commits that have returned successfully as stage.
 func (p *platter) check(t *testing.T, stage int, left string) {
 	if _, err := os.Lstat(p.root); err != nil {
 		return
@@ -272,8 +267,7 @@ func (p *platter) check(t *testing.T, stage int, left string) {
 	require.NoError(t, os.RemoveAll(left))
 }
 
-// TestKilledAtEveryStep copies the lake at each named step of a commit, which is the state that a
-// killed process leaves, and opens the copy.
+// A copy of the lake at each named step is the state that a killed process leaves.
 func TestKilledAtEveryStep(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lake")
 	steps := 0

@@ -11,9 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// fit creates and changes tables so that they can hold all staged rows. If the columns of a table
-// change, all of its files are rewritten with the new columns, unless [table.evolves] says that readers
-// need no rewrite.
+// fit rewrites all files of a table whose columns change, unless [table.evolves] says that readers need no rewrite.
 func (m *merge) fit(ctx context.Context, pending []*load.Staged, swept string) error {
 	if err := m.lake.step("ddl"); err != nil {
 		return err
@@ -63,7 +61,7 @@ func (m *merge) fitOne(ctx context.Context, want schemas.Table) error {
 	return nil
 }
 
-// carryOut creates or changes a table according to the plan. If the table is new, t is nil.
+// carryOut takes a nil t for a new table.
 func (x *tx) carryOut(ctx context.Context, t *table, p load.Plan) error {
 	if p.Empty() {
 		return nil
@@ -99,9 +97,8 @@ func (x *tx) carryOut(ctx context.Context, t *table, p load.Plan) error {
 	return nil
 }
 
-// each calls the function f for every segment that has a file of the table, and replaces the segment by
-// the result. It removes the segment if the result is nil or has no file of the root table. Several
-// calls run at the same time.
+// each replaces every segment that has a file of the table by f's result. It removes the segment if the
+// result is nil or has no file of the root table. Several calls run at the same time.
 func (x *tx) each(ctx context.Context, t *table, f func(context.Context, *segment) (*segment, error)) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(x.lake.o.Writers)
@@ -125,8 +122,7 @@ func (x *tx) each(ctx context.Context, t *table, f func(context.Context, *segmen
 	return err
 }
 
-// reshape rewrites all files of a table with its new columns. If the new mode has no tombstones,
-// deleted rows are dropped.
+// reshape drops deleted rows if the new mode has no tombstones.
 func (x *tx) reshape(ctx context.Context, old, t *table) error {
 	part := func(*segment) string { return "" }
 	if t.Partition != "" && t.has(columnOf(t)) && dated(t.typeOf(columnOf(t))) {
@@ -176,8 +172,7 @@ func columnOf(t *table) string {
 	return name
 }
 
-// rewrite copies a file to the new columns of its table. If bury is true, it leaves out rows with a
-// tombstone. It returns nil if this leaves no rows.
+// rewrite leaves out rows with a tombstone if bury is true. It returns nil if no rows are left.
 func (x *tx) rewrite(ctx context.Context, old, t *table, f *file, part string, bury bool) (*file, error) {
 	w, err := x.create(t, part)
 	if err != nil {
@@ -214,7 +209,6 @@ func (x *tx) rewrite(ctx context.Context, old, t *table, f *file, part string, b
 	return fresh, err
 }
 
-// currentRows returns the rows in which a column is null.
 func currentRows(a arrow.Array) []ref {
 	var out []ref
 	for i := range a.Len() {

@@ -43,7 +43,6 @@ type lead struct {
 	name, on string
 }
 
-// rowsOf returns the rows of records and of their tasks.
 func rowsOf(run string, batch int, records []lead) (roots, children []loadtest.Row) {
 	for i, r := range records {
 		own := loadtest.Row{
@@ -72,7 +71,6 @@ func openLake(t testing.TB, path string, o Options) *Lake {
 	return l
 }
 
-// put loads the records in one pass and commits.
 func put(ctx context.Context, t testing.TB, l *Lake, n int, from state.Cursor, records ...lead) (state.Cursor, error) {
 	t.Helper()
 	run := fmt.Sprintf("run%09d", n)
@@ -132,7 +130,6 @@ func wanted(records ...lead) map[string]bool {
 	return out
 }
 
-// entries returns the names in a folder of the stream.
 func entries(t testing.TB, l *Lake, elem ...string) []string {
 	t.Helper()
 	all, err := os.ReadDir(filepath.Join(append([]string{l.o.Path, "crm.leads"}, elem...)...))

@@ -8,8 +8,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// folder is a stream of the lake, or one source's part of a shared stream, with what this process
-// remembers about it.
+// folder is a stream of the lake, or one source's part of a shared stream, with what this process remembers about it.
 type folder struct {
 	name     string
 	pipeline string // for the folder of a source: the pipeline that loads it
@@ -27,13 +26,12 @@ func newFolder(name string, s streamStore) *folder {
 	return &folder{name: name, store: s, writer: make(chan struct{}, 1), keys: newKeyCache()}
 }
 
-// manifest returns the manifest of the current generation, with the stream's present cursor, or nil if
-// nothing was committed yet.
+// manifest returns nil if nothing was committed yet.
 func (f *folder) manifest(ctx context.Context) (*manifest, error) {
 	return f.store.head(ctx)
 }
 
-// recentManifest returns the manifest. If reading it is expensive, the manifest may be a few seconds old.
+// recentManifest may be a few seconds old if reading it is expensive.
 func (f *folder) recentManifest(ctx context.Context) (*manifest, error) {
 	if r, ok := f.store.(interface {
 		recent(ctx context.Context) (*manifest, error)
@@ -43,9 +41,8 @@ func (f *folder) recentManifest(ctx context.Context) (*manifest, error) {
 	return f.manifest(ctx)
 }
 
-// manifestOf returns the manifest of the stream k, or nil if nothing was committed yet. If the folder
-// belongs to another stream, or to the same stream of another pipeline, it returns a
-// [*load.OwnerError]. Two pipelines that read the same stream need different root folders.
+// manifestOf returns a [*load.OwnerError] if the folder belongs to another stream or pipeline. Two pipelines
+// that read the same stream need different root folders.
 func (f *folder) manifestOf(ctx context.Context, k state.Key) (*manifest, error) {
 	m, err := f.manifest(ctx)
 	if err == nil && m != nil && m.key() != k {
@@ -54,13 +51,11 @@ func (f *folder) manifestOf(ctx context.Context, k state.Key) (*manifest, error)
 	return m, err
 }
 
-// cleaner is implemented by stores from which outdated files are removed as soon as the lake is opened.
 type cleaner interface {
 	clean(ctx context.Context, m *manifest) error
 }
 
-// tidy removes outdated files from the streams' folders in a file system, except from those to which
-// another process is committing and those of shared streams.
+// tidy leaves out streams to which another process is committing and shared streams.
 func (l *Lake) tidy(ctx context.Context) error {
 	folders, err := l.folders(ctx)
 	if err != nil {

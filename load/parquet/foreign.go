@@ -17,7 +17,6 @@ type condition struct {
 	foreign []string         // Parquet files that are not in the manifest
 }
 
-// condition compares the files of a table with the manifest.
 func (m *manifest) condition(ctx context.Context, t *table) (condition, error) {
 	c := condition{lost: map[string]bool{}, changed: map[string]int64{}}
 	files := m.files(t)
@@ -47,7 +46,6 @@ func (m *manifest) condition(ctx context.Context, t *table) (condition, error) {
 	return c, nil
 }
 
-// diff describes the differences for an error message.
 func (c condition) diff() []string {
 	var out []string
 	for name := range c.lost {
@@ -64,7 +62,8 @@ func (c condition) diff() []string {
 }
 
 // checkForeign returns an error for tables that another program has changed. A table whose folder was removed
-// is loaded again. // Invariant 16
+// is loaded again.
+// Invariant 16
 func (x *tx) checkForeign(ctx context.Context) error {
 	all := map[*table]condition{}
 	for _, t := range x.next.Tables {
@@ -87,8 +86,8 @@ func (x *tx) checkForeign(ctx context.Context) error {
 	return nil
 }
 
-// drop removes a table whose folder is missing, with the child rows of its records. If a child table is
-// dropped, the next pass rewrites all records of the segments that had rows of the child table.
+// drop removes a table whose folder is missing. If it is a child table, the next pass rewrites all records of
+// the segments that had its rows.
 func (x *tx) drop(ctx context.Context, t *table, all map[*table]condition) error {
 	x.next.Tables = slices.DeleteFunc(x.next.Tables, func(o *table) bool { return o == t })
 	if !load.Child(t.schema) {

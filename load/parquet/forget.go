@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// forget clears the hashes of the records that have a value in the column, in their own row or in one
-// of their child rows. The next pass then writes these records again.
+// forget clears the hashes of the records that have a value in the column, in their own row or in a child
+// row. The next pass then writes these records again.
 func (x *tx) forget(ctx context.Context, t *table, column string) error {
 	root := x.next.table(x.next.rootOf(t))
 	if !root.has(schemas.ColHash) || !t.has(schemas.ColHash) {
@@ -25,8 +25,8 @@ func (x *tx) forget(ctx context.Context, t *table, column string) error {
 	})
 }
 
-// forgetIn clears the hashes of records in one segment: those in marks, or all if marks is nil. If
-// records have no key, their child rows are found by the hash, so the hash is cleared there too.
+// forgetIn clears all hashes if marks is nil. If records have no key, their child rows are found by the hash,
+// so the hash is cleared there too.
 func (x *tx) forgetIn(ctx context.Context, root *table, s *segment, marks map[uint64]bool) (*segment, error) {
 	tables := []*table{root}
 	if len(root.Key) == 0 {
@@ -50,7 +50,6 @@ func (x *tx) forgetIn(ctx context.Context, root *table, s *segment, marks map[ui
 	return s, nil
 }
 
-// marksOf returns the marks of the current rows in which the column is not null.
 func marksOf(ctx context.Context, t *table, f *file, column string) (map[uint64]bool, error) {
 	out := map[uint64]bool{}
 	columns := []string{schemas.ColHash, t.ended(), column}
@@ -65,14 +64,12 @@ func marksOf(ctx context.Context, t *table, f *file, column string) (map[uint64]
 	return out, err
 }
 
-// versioned reports whether row i is an ended version. Ended versions keep their hashes, by which their
-// child rows are found.
+// versioned reports whether row i is an ended version, which keeps its hash, because its child rows are found by it.
 func (t *table) versioned(ended arrow.Array, i int) bool {
 	return t.Mode == schemas.History && ended.IsValid(i)
 }
 
-// clear copies a file without the hashes in marks, or without any hashes if marks is nil. Ended versions
-// keep their hashes.
+// clear removes all hashes if marks is nil. Ended versions keep theirs.
 func (x *tx) clear(ctx context.Context, t *table, f *file, part string, marks map[uint64]bool) (*file, error) {
 	w, err := x.create(t, part)
 	if err != nil {

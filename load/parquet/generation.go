@@ -13,13 +13,12 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// dirGeneration is a generation in preparation. It is a folder that is renamed when it is complete.
+// dirGeneration is a folder that is renamed when it is complete.
 type dirGeneration struct {
 	*dirStore
 	work string // created with the first file; "" once the generation is published
 }
 
-// draft implements [streamStore].
 func (s *dirStore) draft(context.Context) (pendingGeneration, error) {
 	if err := s.usable(s.root); err != nil {
 		return nil, err
@@ -27,13 +26,11 @@ func (s *dirStore) draft(context.Context) (pendingGeneration, error) {
 	return &dirGeneration{dirStore: s, work: filepath.Join(s.root, tmpPrefix+randomName())}, nil
 }
 
-// create implements [pendingGeneration].
 func (d *dirGeneration) create(t *table, name string) (output, error) {
 	return d.disk.create(filepath.Join(d.work, t.Folder), name)
 }
 
-// assemble implements [pendingGeneration]. It completes the folder with the unchanged files of the last
-// generation, and with the manifest.
+// assemble adds the unchanged files of the last generation, and the manifest.
 func (d *dirGeneration) assemble(_ context.Context, m *manifest) error {
 	folders, wanted := map[string]bool{}, map[string]bool{}
 	for _, t := range m.Tables {
@@ -71,7 +68,6 @@ func (d *dirGeneration) assemble(_ context.Context, m *manifest) error {
 	return d.disk.flushDir(d.work)
 }
 
-// keep adds an unchanged file of an earlier generation.
 func (d *dirGeneration) keep(m *manifest, from, to string) error {
 	if err := errors.Join(unlinked(d.directory.path, from), d.disk.makeFolders(filepath.Dir(to))); err != nil {
 		return err
@@ -98,9 +94,9 @@ func (d *dirGeneration) sweep(wanted map[string]bool) error {
 	})
 }
 
-// publish implements [pendingGeneration]. It renames the folder to the next generation, and makes this
-// generation current. The caller holds the lock, and has held it since it checked the fence, so no
-// other process can have moved the link. // Invariant 13
+// publish must be called with the lock held since the check of the fence, so that no other process can have
+// moved the link.
+// Invariant 13
 func (d *dirGeneration) publish(_ context.Context, m *manifest) error {
 	gen := genName(m.Sequence)
 	if err := os.Rename(d.work, filepath.Join(d.root, gen)); err != nil {
@@ -124,7 +120,6 @@ func (d *dirGeneration) publish(_ context.Context, m *manifest) error {
 	return d.disk.flushDir(d.root)
 }
 
-// discard implements [pendingGeneration].
 func (d *dirGeneration) discard() error {
 	if d.work == "" {
 		return nil
@@ -132,14 +127,12 @@ func (d *dirGeneration) discard() error {
 	return os.RemoveAll(d.work)
 }
 
-// diskFile is a file of a generation in preparation.
 type diskFile struct {
 	*os.File
 	disk *disk
 	dir  string
 }
 
-// create creates a file in the folder dir, with missing folders.
 func (d *disk) create(dir, name string) (*diskFile, error) {
 	path := filepath.Join(dir, name)
 	if err := d.makeFolders(filepath.Dir(path)); err != nil {
@@ -152,7 +145,6 @@ func (d *disk) create(dir, name string) (*diskFile, error) {
 	return &diskFile{File: f, disk: d, dir: dir}, nil
 }
 
-// finish implements [output].
 func (o *diskFile) finish(_ context.Context, f *file) error {
 	if err := errors.Join(o.disk.flush(o.File), o.Close()); err != nil {
 		return err
@@ -173,5 +165,5 @@ func (o *diskFile) finish(_ context.Context, f *file) error {
 	return err
 }
 
-// abandon implements [output]. The file is removed together with the transaction's folder.
+// abandon leaves the file, which is removed together with the transaction's folder.
 func (o *diskFile) abandon() { _ = o.Close() }

@@ -16,9 +16,8 @@ import (
 	"golang.org/x/oauth2/jwt"
 )
 
-// google reads and writes a bucket of Google Cloud Storage by its JSON API. The S3-compatible API is
-// not usable: it ignores preconditions when it stores an object, see
-// https://cloud.google.com/storage/docs/xml-api/reference-headers.
+// google uses the JSON API. The S3-compatible API is not usable: it ignores preconditions when it stores an
+// object, see https://cloud.google.com/storage/docs/xml-api/reference-headers.
 type google struct {
 	*storeClient
 	all   string // URL of the bucket's objects
@@ -29,7 +28,7 @@ const (
 	googleServer = "https://storage.googleapis.com"
 	googleScope  = "https://www.googleapis.com/auth/devstorage.read_write"
 	googleTokens = "https://oauth2.googleapis.com/token"
-	// googleMachine is where a Google machine requests a token for its service account.
+	// googleMachine is where a machine requests a token for its service account.
 	googleMachine = "http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/token"
 )
 
@@ -67,8 +66,7 @@ func newGoogle(bucket string, o Store) (*google, error) {
 	return g, nil
 }
 
-// tokens returns a source of access tokens for the service account with the given key, or for the
-// machine's account if the key is "".
+// tokens uses the machine's account if the key is "".
 func (g *google) tokens(key string) (oauth2.TokenSource, error) {
 	if key == "" {
 		return oauth2.ReuseTokenSource(nil, &machineTokens{client: g.client, url: googleMachine, header: "Metadata-Flavor", value: "Google"}), nil
@@ -93,10 +91,8 @@ func (g *google) tokens(key string) (oauth2.TokenSource, error) {
 	return c.TokenSource(context.WithValue(context.Background(), oauth2.HTTPClient, &http.Client{Transport: g.client.Transport, Timeout: storePatience})), nil
 }
 
-// object returns the URL of an object.
 func (g *google) object(key string) string { return g.all + "/" + url.PathEscape(key) }
 
-// upload stores an object of any size by one request.
 func (g *google) upload(ctx context.Context, key string, query url.Values, a request) (*response, error) {
 	query.Set("uploadType", "media")
 	query.Set("name", key)
@@ -104,13 +100,12 @@ func (g *google) upload(ctx context.Context, key string, query url.Values, a req
 	return g.do(ctx, "store", key, a)
 }
 
-// put implements [objects].
 func (g *google) put(ctx context.Context, key string, body io.ReadSeeker, size int64) error {
 	_, err := g.upload(ctx, key, url.Values{}, request{body: body, size: size, header: map[string]string{"Content-Type": parquetType}})
 	return err
 }
 
-// create implements [objects]. Generation 0 means that the object does not exist.
+// create uses generation 0, which means that the object does not exist.
 func (g *google) create(ctx context.Context, key string, text []byte) error {
 	got, err := g.upload(ctx, key, url.Values{"ifGenerationMatch": {"0"}}, request{
 		body: bytes.NewReader(text), size: int64(len(text)), header: map[string]string{"Content-Type": jsonType},
@@ -122,7 +117,6 @@ func (g *google) create(ctx context.Context, key string, text []byte) error {
 	return err
 }
 
-// get implements [objects].
 func (g *google) get(ctx context.Context, key string, from, n int64) ([]byte, int64, error) {
 	got, err := g.do(ctx, "read", key, request{method: http.MethodGet, url: g.object(key) + "?alt=media", header: ranged("Range", from, n), get: n})
 	if err != nil {
@@ -131,8 +125,7 @@ func (g *google) get(ctx context.Context, key string, from, n int64) ([]byte, in
 	return got.part()
 }
 
-// ranged returns the header that requests n bytes from an offset. It returns nil if n is 0, which means
-// the whole object.
+// ranged returns nil if n is 0, which means the whole object.
 func ranged(name string, from, n int64) map[string]string {
 	if n == 0 {
 		return nil
@@ -140,7 +133,7 @@ func ranged(name string, from, n int64) map[string]string {
 	return map[string]string{name: fmt.Sprintf("bytes=%d-%d", from, from+n-1)}
 }
 
-// part returns the bytes that were read of an object, and the size of the whole object.
+// part also returns the size of the whole object.
 func (got *response) part() ([]byte, int64, error) {
 	_, whole, ok := strings.Cut(got.header.Get("Content-Range"), "/")
 	if !ok {
@@ -153,7 +146,6 @@ func (got *response) part() ([]byte, int64, error) {
 	return got.body, size, nil
 }
 
-// googlePage is one page of a listing.
 type googlePage struct {
 	Items []struct {
 		Name string
@@ -163,7 +155,6 @@ type googlePage struct {
 	Next     string `json:"nextPageToken"`
 }
 
-// pages calls the function visit with the pages of a listing, until the function returns false.
 func (g *google) pages(ctx context.Context, prefix string, query url.Values, visit func(*googlePage) bool) error {
 	query.Set("prefix", prefix)
 	query.Set("fields", "items(name,size),prefixes,nextPageToken")
@@ -183,7 +174,6 @@ func (g *google) pages(ctx context.Context, prefix string, query url.Values, vis
 	}
 }
 
-// list implements [objects].
 func (g *google) list(ctx context.Context, prefix string, pageSize int, visit func(string, int64) bool) error {
 	query := url.Values{}
 	if pageSize > 0 {
@@ -199,7 +189,6 @@ func (g *google) list(ctx context.Context, prefix string, pageSize int, visit fu
 	})
 }
 
-// folders implements [objects].
 func (g *google) folders(ctx context.Context, prefix string) (out []string, err error) {
 	err = g.pages(ctx, prefix, url.Values{"delimiter": {"/"}}, func(p *googlePage) bool {
 		for _, name := range p.Prefixes {
@@ -212,14 +201,12 @@ func (g *google) folders(ctx context.Context, prefix string) (out []string, err 
 	return out, err
 }
 
-// remove implements [objects].
 func (g *google) remove(ctx context.Context, key string) error {
 	_, err := g.do(ctx, "remove", key, request{method: http.MethodDelete, url: g.object(key), pass: []int{http.StatusNotFound}})
 	return err
 }
 
-// uploads implements [objects]. There are none: objects are stored by one request.
+// uploads returns none, because objects are stored by one request.
 func (g *google) uploads(context.Context, string) ([]unfinishedUpload, error) { return nil, nil }
 
-// abortUploads implements [objects].
 func (g *google) abortUploads(context.Context, unfinishedUpload) error { return nil }

@@ -14,11 +14,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// fingerprint is a 128-bit hash of a key, or of the row hash if there is no key. Collisions are
-// negligible.
+// fingerprint is a hash of a key, or of the row hash if there is no key. Collisions are negligible.
 type fingerprint = xxh3.Uint128
 
-// identity returns the names of the columns that identify a row.
 func (t *table) identity() []string {
 	if len(t.Key) > 0 {
 		return t.Key
@@ -26,7 +24,6 @@ func (t *table) identity() []string {
 	return []string{schemas.ColHash}
 }
 
-// fingerprints returns the fingerprints of rows, from the columns of their keys.
 func fingerprints(columns []arrow.Array, rows int) []fingerprint {
 	out := make([]fingerprint, rows)
 	if len(columns) == 1 {
@@ -74,10 +71,9 @@ func appendCell(dst []byte, c arrow.Array, i int) []byte {
 	return appendText(dst, c, i)
 }
 
-// links returns the fingerprints of all links that child rows of the records may have. If the key is one
-// column, a link is the key's value, otherwise it is the JSON array of the key's values. An array may
-// have been written in several forms: see [spellings]. For each fingerprint, records has the index of
-// the record.
+// links returns the fingerprints of all links that child rows of the records may have, and the index of the
+// record for each. If the key is one column, a link is the key's value, otherwise it is the JSON array of the
+// key's values. An array may have been written in several forms: see [spellings].
 func links(keys []arrow.Array, types []arrow.DataType, link arrow.DataType, rows int) (prints []fingerprint, records []int32) {
 	if len(keys) == 1 {
 		wide := cast(keys[0], types[0], schemas.Join(types[0], link))
@@ -110,9 +106,9 @@ func links(keys []arrow.Array, types []arrow.DataType, link arrow.DataType, rows
 	return prints, records
 }
 
-// spellings returns the ways in which the value of a key may be written in links, because links may be
-// older than a change of the column's type. A text that looks like a number or a boolean may have been
-// written without quotes. A decimal may have been written as an integer.
+// spellings returns the ways in which a key's value may be written in links, which may be older than a change
+// of the column's type. A text that looks like a number or a boolean may have been written without quotes,
+// and a decimal as an integer.
 func spellings(c arrow.Array, t arrow.DataType, i int) [][]byte {
 	out := [][]byte{appendJSON(nil, c, t, i)}
 	switch c := c.(type) {
@@ -136,8 +132,7 @@ func looksBare(text string) bool {
 	return err == nil && strings.Trim(text, "-.0123456789") == ""
 }
 
-// linkPrints returns the fingerprints of the links in a column of a child table. The parameter key has
-// penstock's types of the record's key columns.
+// linkPrints takes penstock's types of the record's key columns as key.
 func linkPrints(column arrow.Array, link arrow.DataType, key []arrow.DataType, rows int) []fingerprint {
 	if len(key) != 1 {
 		return fingerprints([]arrow.Array{column}, rows)
@@ -147,7 +142,6 @@ func linkPrints(column arrow.Array, link arrow.DataType, key []arrow.DataType, r
 	return fingerprints([]arrow.Array{wide}, rows)
 }
 
-// keyTypes returns penstock's types of the columns that identify a row.
 func (t *table) keyTypes() []arrow.DataType {
 	var out []arrow.DataType
 	for _, k := range t.identity() {

@@ -15,10 +15,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// keyCache caches the keys of a stream's rows in one list per file, so that a pass of many transactions
-// reads the key columns of each file once. Most passes visit the files in order and need only the last
-// few lists. So if the long lists in memory have more than recentRows rows together, the oldest lists are
-// evicted. If an evicted list is needed again, it is kept in the scratch file from then on. // Invariant 6
+// keyCache caches the keys of a stream's rows in one list per file, so that a pass of many transactions reads
+// the key columns of each file once. Most passes visit the files in order, so the oldest long lists are
+// evicted beyond recentRows rows. If an evicted list is needed again, it is kept in the scratch file from
+// then on.
+// Invariant 6
 type keyCache struct {
 	lists   map[string]*keylist
 	recent  []string        // names of the long lists in memory, oldest first
@@ -30,8 +31,8 @@ func newKeyCache() keyCache {
 	return keyCache{lists: map[string]*keylist{}, evicted: map[string]bool{}}
 }
 
-// keylist has three words for each row of a file, in the order of the rows: two for the fingerprint of
-// the row's key, and one for its mark, see [markOf]. Long lists may be in the lake's scratch file.
+// keylist has three words for each row: two for the fingerprint of the row's key, and one for its mark, see
+// [markOf]. Long lists may be in the lake's scratch file.
 type keylist struct {
 	rows    int
 	words   []uint64 // nil: they are in scratch
@@ -48,8 +49,7 @@ const (
 	wordsBytes = 8 * wordsRow
 )
 
-// markOf returns a row's mark: 63 bits of the row's hash, and one bit that is set if the row has a
-// tombstone or has ended.
+// markOf returns 63 bits of the row's hash, and one bit that is set if the row has a tombstone or has ended.
 func markOf(hash string, dead bool) uint64 {
 	m := xxh3.HashString(hash) << 1
 	if dead {
@@ -58,7 +58,6 @@ func markOf(hash string, dead bool) uint64 {
 	return m
 }
 
-// keysOf returns the keys of the rows of a root table's file.
 func (x *tx) keysOf(ctx context.Context, t *table, f *file) (*keylist, error) {
 	if k := x.folder.keys.lists[f.Name]; k != nil {
 		return k, nil
@@ -85,8 +84,7 @@ func (x *tx) keysOf(ctx context.Context, t *table, f *file) (*keylist, error) {
 	return x.keep(f, words)
 }
 
-// markAt returns the mark of row i. The columns b are the hash column, if the table has one, and the
-// column that is null in current rows.
+// markAt takes the hash column, if the table has one, and the column that is null in current rows.
 func markAt(b []arrow.Array, i int) uint64 {
 	if len(b) == 0 {
 		return 0
@@ -98,7 +96,6 @@ func markAt(b []arrow.Array, i int) uint64 {
 	return markOf(hash, len(b) > 1 && b[1].IsValid(i))
 }
 
-// keep caches the keys of a file's rows.
 func (x *tx) keep(f *file, words []uint64) (*keylist, error) {
 	ring := &x.folder.keys
 	k := &keylist{rows: len(words) / wordsRow, words: words}
@@ -122,7 +119,6 @@ func (x *tx) keep(f *file, words []uint64) (*keylist, error) {
 	return k, nil
 }
 
-// drop removes the keys of a file from the cache.
 func (k *keyCache) drop(name string) {
 	list := k.lists[name]
 	if i := slices.Index(k.recent, name); i >= 0 {
@@ -132,7 +128,6 @@ func (k *keyCache) drop(name string) {
 	delete(k.lists, name)
 }
 
-// chunk returns the words of up to chunkRows rows, starting with row first.
 func (k *keylist) chunk(first int, buf []uint64) ([]uint64, error) {
 	last := min(k.rows, first+chunkRows)
 	if k.words != nil {
@@ -142,7 +137,6 @@ func (k *keylist) chunk(first int, buf []uint64) ([]uint64, error) {
 	return buf, k.scratch.get(k.at+int64(first)*wordsBytes, buf)
 }
 
-// prune removes the keys of files that no longer exist.
 func (k *keyCache) prune(m *manifest) {
 	kept := map[string]bool{}
 	if m != nil {
@@ -166,8 +160,7 @@ func (k *keylist) free() {
 	}
 }
 
-// scratch is an unnamed temporary file for data that does not fit in memory. It disappears with the
-// process.
+// scratch is an unnamed temporary file, which disappears with the process.
 type scratch struct {
 	dir string
 

@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKeyCacheEviction checks that a list is evicted when others are added, and is written to the
-// scratch file only when it is needed again.
+// An evicted list is written to the scratch file only when it is needed again.
 func TestKeyCacheEviction(t *testing.T) {
 	const rows = recentRows / 2
 	x := &tx{lake: &Lake{scratch: scratch{dir: t.TempDir()}}, folder: newFolder("", nil)}

@@ -57,7 +57,6 @@ func Open(ctx context.Context, o Options) (*Lake, error) {
 	return l, nil
 }
 
-// filled returns the options with defaults set.
 func (o Options) filled() Options {
 	if o.Writers == 0 {
 		o.Writers = runtime.NumCPU()
@@ -71,8 +70,7 @@ func (o Options) filled() Options {
 	return o
 }
 
-// folder returns the folder of a stream. Internal streams, such as a pipeline's runs, are separate for
-// each pipeline.
+// folder keeps internal streams, such as a pipeline's runs, separate for each pipeline.
 func (l *Lake) folder(k state.Key) *folder {
 	name := l.nameOf(k.Stream)
 	if strings.HasPrefix(k.Stream, "_") {
@@ -88,7 +86,6 @@ func (l *Lake) folder(k state.Key) *folder {
 	return f
 }
 
-// nameOf returns the name of the folder for a stream or a table.
 func (l *Lake) nameOf(name string) string {
 	if l.o.Catalog != nil {
 		return locationName(folderOf(name))
@@ -107,10 +104,10 @@ func (l *Lake) folderNamed(name string) *folder {
 	return f
 }
 
-// folders returns the folders of all streams. A stream that sources share has one folder per source.
+// folders returns one folder per source for a stream that sources share.
 func (l *Lake) folders(ctx context.Context) ([]*folder, error) { return l.foldersOf(ctx, "") }
 
-// foldersOf returns the folders of one source in shared streams; if source is "", all folders.
+// foldersOf returns all folders if source is "".
 func (l *Lake) foldersOf(ctx context.Context, source string) ([]*folder, error) {
 	names, err := l.storage.streams(ctx, source)
 	if err != nil {
@@ -123,7 +120,6 @@ func (l *Lake) foldersOf(ctx context.Context, source string) ([]*folder, error) 
 	return out, nil
 }
 
-// manifests returns the manifests of all streams.
 func (l *Lake) manifests(ctx context.Context) ([]*manifest, error) { return l.manifestsOf(ctx, "") }
 
 func (l *Lake) manifestsOf(ctx context.Context, source string) ([]*manifest, error) {
@@ -133,8 +129,6 @@ func (l *Lake) manifestsOf(ctx context.Context, source string) ([]*manifest, err
 // lookupLimit limits how many streams are read at the same time.
 const lookupLimit = 8
 
-// each calls the function look for the folders that foldersOf returns, and returns the manifests that
-// are not nil.
 func (l *Lake) each(ctx context.Context, source string, look func(*folder, context.Context) (*manifest, error)) ([]*manifest, error) {
 	folders, err := l.foldersOf(ctx, source)
 	if err != nil {
@@ -201,5 +195,4 @@ func (l *Lake) Close() error {
 	return nil
 }
 
-// step reports a named step of a commit to [Options].Step.
 func (l *Lake) step(name string) error { return load.Step(l.o.Step, name) }

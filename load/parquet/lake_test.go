@@ -38,7 +38,6 @@ func (l linksToo) Lstat(name string) (fs.FileInfo, error) {
 	return os.Lstat(filepath.Join(l.root, name))
 }
 
-// TestUnchanged loads the same rows again: the files stay the same.
 func TestUnchanged(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
 	at := must(t, l, 1, "", before...)
@@ -63,7 +62,6 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// TestUntouchedSegments changes one record: files of other records stay the same.
 func TestUntouchedSegments(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
 	at := must(t, l, 1, "", before...)
@@ -80,7 +78,6 @@ func TestUntouchedSegments(t *testing.T) {
 	require.False(t, same(first[leads.Name][1], second[leads.Name][1]))
 }
 
-// TestFewFiles makes many small commits: few files result.
 func TestFewFiles(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{KeepFor: -1})
 	l.disk.sync = func(*os.File) error { return nil }
@@ -133,8 +130,7 @@ type outside struct{ streamStore }
 
 func (outside) open(_ context.Context, f *file) (input, error) { return os.Open(f.path()) }
 
-// TestReaders reads during commits that replace all rows. A reader of the resolved path sees whole
-// generations. A reader through the link sees one generation, or misses a file.
+// A reader of the resolved path sees whole generations. A reader through the link sees one generation, or misses a file.
 func TestReaders(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
 	l.disk.sync = func(*os.File) error { return nil }
@@ -199,8 +195,7 @@ func TestReaders(t *testing.T) {
 	require.Greater(t, reads.Load(), int64(50))
 }
 
-// TestStopped suspends a process between the check of the fence and the commit. No other process can
-// commit in between, and the suspended commit succeeds or has no effect.
+// A process is suspended between the check of the fence and the commit. No other process can commit in between.
 func TestStopped(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lake")
 	stopped, wake := make(chan struct{}), make(chan struct{})
@@ -297,7 +292,7 @@ func TestForeignChange(t *testing.T) {
 	}
 }
 
-// TestDropped removes the folder of a table: the table is loaded again.
+// A table whose folder was removed is loaded again.
 func TestDropped(t *testing.T) {
 	for _, table := range []string{leads.Name, tasks.Name, load.Changes.Name} {
 		t.Run(table, func(t *testing.T) {
@@ -337,8 +332,7 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestPartitionsAtRandom loads random records: some stay in their partition, some move and some
-// disappear.
+// Some random records stay in their partition, some move and some disappear.
 func TestPartitionsAtRandom(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{PartitionBy: "on:month"})
 	l.disk.sync = func(*os.File) error { return nil }

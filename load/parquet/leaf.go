@@ -15,17 +15,16 @@ import (
 
 // leaf collects the values of a column, without nulls, and encodes them page by page.
 type leaf interface {
-	// take adds the values of a range of rows, without nulls.
+	// adds the values of a range of rows, without nulls
 	take(a arrow.Array, from, to int)
-	// size returns the approximate size of the page so far in bytes.
+	// bytes of the page so far, approximately
 	size() int
-	// encode appends the values of the page, and starts the next page.
+	// appends the values of the page, and starts the next page
 	encode(dst []byte) []byte
-	// bounds sets the minimum and maximum of all values so far.
+	// sets the minimum and maximum of all values so far
 	bounds(s *metadata.EncodedStatistics)
 }
 
-// leafOf returns a leaf for values of a type, or nil if there is none.
 func leafOf(t arrow.DataType, with *tools) leaf {
 	switch t := t.(type) {
 	case *arrow.StringType:
@@ -44,7 +43,6 @@ func leafOf(t arrow.DataType, with *tools) leaf {
 	return nil
 }
 
-// encodingOf returns the encoding that the leaf for a type uses.
 func encodingOf(t arrow.DataType) parquet.Encoding {
 	switch t.(type) {
 	case *arrow.Int64Type, *arrow.TimestampType:
@@ -80,7 +78,6 @@ func (l *texts) take(a arrow.Array, from, to int) {
 	}
 }
 
-// see extends the bounds to include v.
 func (l *texts) see(v []byte) {
 	switch {
 	case !l.some:
@@ -106,7 +103,7 @@ func (l *texts) bounds(s *metadata.EncodedStatistics) {
 	}
 }
 
-// integers writes integers as deltas.
+// integers writes deltas.
 type integers struct {
 	*tools
 	low, high int64
@@ -152,7 +149,6 @@ func (l *integers) bounds(s *metadata.EncodedStatistics) {
 	}
 }
 
-// fixed writes values of a fixed width without compression.
 type fixed struct{ *tools }
 
 func (l *fixed) size() int { return len(l.bytes) }
@@ -271,7 +267,6 @@ func (l *decimals) bounds(s *metadata.EncodedStatistics) {
 	}
 }
 
-// bools writes one bit per value.
 type bools struct {
 	*tools
 	yes, not bool // values that have occurred

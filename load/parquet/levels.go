@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// pack appends integers of width bits each, the lowest bit first.
+// pack writes the lowest bit first.
 func pack[T uint8 | uint32 | uint64](dst []byte, values []T, width uint) []byte {
 	var acc uint64
 	var n uint
@@ -27,7 +27,7 @@ func pack[T uint8 | uint32 | uint64](dst []byte, values []T, width uint) []byte 
 // longRun is the least number of equal values that are written as a run.
 const longRun = 8
 
-// appendHybrid appends values in Parquet's hybrid encoding of runs and packed bits.
+// appendHybrid uses Parquet's hybrid encoding of runs and packed bits.
 func appendHybrid[T uint8 | uint32](dst []byte, values []T, width uint) []byte {
 	loose := 0 // index of the first value that is not written yet
 	for i := 0; i < len(values); {
@@ -49,7 +49,6 @@ func appendHybrid[T uint8 | uint32](dst []byte, values []T, width uint) []byte {
 	return appendPacked(dst, values[loose:], width)
 }
 
-// appendRun appends a run of n equal values.
 func appendRun[T uint8 | uint32](dst []byte, v T, n int, width uint) []byte {
 	dst = binary.AppendUvarint(dst, uint64(n)<<1)
 	for range (width + 7) / 8 {
@@ -59,7 +58,7 @@ func appendRun[T uint8 | uint32](dst []byte, v T, n int, width uint) []byte {
 	return dst
 }
 
-// appendPacked appends packed values, with the last group padded with zeros.
+// appendPacked pads the last group with zeros.
 func appendPacked[T uint8 | uint32](dst []byte, values []T, width uint) []byte {
 	if len(values) == 0 {
 		return dst
@@ -75,7 +74,6 @@ func appendPacked[T uint8 | uint32](dst []byte, values []T, width uint) []byte {
 	return dst
 }
 
-// appendLevels appends the levels of a page. No level is above top.
 func appendLevels(dst []byte, levels []uint8, top uint8) []byte {
 	at := len(dst)
 	dst = appendHybrid(append(dst, 0, 0, 0, 0), levels, uint(bits.Len8(top)))
@@ -89,8 +87,7 @@ const (
 	deltaPart  = 32
 )
 
-// appendDeltas appends integers as differences to the previous one. Differences wrap around, here and
-// in readers.
+// appendDeltas lets differences wrap around, as readers do.
 func appendDeltas(dst []byte, values []int64) []byte {
 	dst = binary.AppendUvarint(dst, deltaBlock)
 	dst = binary.AppendUvarint(dst, deltaBlock/deltaPart)

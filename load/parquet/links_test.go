@@ -15,8 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLinksInside checks that links inside a lake are neither read nor written through, and that the
-// lake's own folder may be a link.
+// The lake's own folder may be a link.
 func TestLinksInside(t *testing.T) {
 	for name, link := range map[string]func(lake string) string{ // the part that is replaced by a link
 		"stream":     func(lake string) string { return filepath.Join(lake, "crm.leads") },
@@ -65,7 +64,7 @@ func TestLinksInside(t *testing.T) {
 	})
 }
 
-// TestOutside checks that a manifest cannot name a file outside of its generation.
+// A manifest cannot name a file outside of its generation.
 func TestOutside(t *testing.T) {
 	lake := filepath.Join(t.TempDir(), "lake")
 	l := openLake(t, lake, Options{})
@@ -88,7 +87,6 @@ func TestOutside(t *testing.T) {
 	require.ErrorContains(t, err, "outside of the folder")
 }
 
-// tree returns the contents of the files below root, by path.
 func tree(t *testing.T, root string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -103,7 +101,6 @@ func tree(t *testing.T, root string) map[string]string {
 	return out
 }
 
-// TestModes checks the permissions of a lake's files and folders for several umasks and modes.
 func TestModes(t *testing.T) {
 	for _, c := range []struct {
 		umask        int

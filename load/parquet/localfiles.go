@@ -22,7 +22,6 @@ var _ objects = (*localFiles)(nil)
 
 func (l *localFiles) path(key string) string { return filepath.Join(l.root, filepath.FromSlash(key)) }
 
-// put implements [objects].
 func (l *localFiles) put(_ context.Context, key string, body io.ReadSeeker, _ int64) error {
 	return l.write(key, func(f *os.File) error {
 		_, err := io.Copy(f, body)
@@ -30,7 +29,6 @@ func (l *localFiles) put(_ context.Context, key string, body io.ReadSeeker, _ in
 	})
 }
 
-// create implements [objects].
 func (l *localFiles) create(_ context.Context, key string, text []byte) error {
 	err := l.write(key, func(f *os.File) error {
 		_, err := f.Write(text)
@@ -42,7 +40,7 @@ func (l *localFiles) create(_ context.Context, key string, text []byte) error {
 	return err
 }
 
-// write creates a file and makes the file and its name durable.
+// write makes the file and its name durable.
 func (l *localFiles) write(key string, fill func(*os.File) error) error {
 	path := l.path(key)
 	dir := filepath.Dir(path)
@@ -63,7 +61,6 @@ func (l *localFiles) write(key string, fill func(*os.File) error) error {
 	return l.disk.flushDir(dir)
 }
 
-// get implements [objects].
 func (l *localFiles) get(_ context.Context, key string, from, n int64) ([]byte, int64, error) {
 	f, err := os.Open(l.path(key))
 	if err != nil {
@@ -85,7 +82,6 @@ func (l *localFiles) get(_ context.Context, key string, from, n int64) ([]byte, 
 	return text, info.Size(), err
 }
 
-// list implements [objects].
 func (l *localFiles) list(_ context.Context, prefix string, _ int, visit func(string, int64) bool) error {
 	type object struct {
 		key  string
@@ -119,7 +115,6 @@ func (l *localFiles) list(_ context.Context, prefix string, _ int, visit func(st
 	return nil
 }
 
-// folders implements [objects].
 func (l *localFiles) folders(_ context.Context, prefix string) ([]string, error) {
 	entries, err := os.ReadDir(l.path(prefix))
 	var out []string
@@ -131,14 +126,11 @@ func (l *localFiles) folders(_ context.Context, prefix string) ([]string, error)
 	return out, ignoreGone(err)
 }
 
-// remove implements [objects].
 func (l *localFiles) remove(_ context.Context, key string) error {
 	return ignoreGone(os.Remove(l.path(key)))
 }
 
-// uploads implements [objects]. There are none: an unfinished file is removed like any file that no
-// manifest names.
+// uploads returns none: an unfinished file is removed like any file that no manifest names.
 func (l *localFiles) uploads(context.Context, string) ([]unfinishedUpload, error) { return nil, nil }
 
-// abortUploads implements [objects].
 func (l *localFiles) abortUploads(context.Context, unfinishedUpload) error { return nil }

@@ -12,15 +12,13 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// machineTokens requests tokens for the account of this cloud machine from the cloud's metadata server. It
-// implements [oauth2.TokenSource].
+// machineTokens requests tokens for the account of this cloud machine from the cloud's metadata server.
 type machineTokens struct {
 	client        *http.Client
 	url           string
 	header, value string // a header that the server requires
 }
 
-// Token implements [oauth2.TokenSource].
 func (m *machineTokens) Token() (*oauth2.Token, error) {
 	r, err := http.NewRequest(http.MethodGet, m.url, nil) //nolint:noctx // a TokenSource has no context; the client has a timeout
 	if err != nil {
@@ -49,6 +47,5 @@ func (m *machineTokens) Token() (*oauth2.Token, error) {
 	return &oauth2.Token{AccessToken: said.Token, TokenType: "Bearer", Expiry: time.Now().Add(time.Duration(life) * time.Second)}, nil
 }
 
-// machineWithin is the timeout for the metadata server: the request gets no answer outside of the
-// cloud.
+// machineWithin is short, because the request gets no answer outside of the cloud.
 const machineWithin = 10 * time.Second

@@ -15,11 +15,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// formatVersion is the format of manifests. Manifests of a newer format are rejected.
+// formatVersion is the newest format of manifests that is accepted.
 const formatVersion = 1
 
-// manifest lists what belongs to a generation of a stream. It is written once, at the latest when the
-// generation becomes current.
+// manifest lists what belongs to a generation of a stream.
 type manifest struct {
 	Format   int         `json:"format"`
 	Pipeline string      `json:"pipeline"`
@@ -39,16 +38,14 @@ type manifest struct {
 	Kept     []generation `json:"kept"` // earlier generations that are kept for readers
 
 	// Moves counts the commits that have changed only the cursor since the generation was made. A local
-	// folder stores the cursor of such a commit in a [position] instead of a manifest.
+	// folder stores such a cursor in a [position].
 	Moves   int64     `json:"moves,omitempty"`
 	MovedAt time.Time `json:"moved_at,omitzero"`
 
-	// Beside counts the generations of this source that other sources have made to widen columns of
-	// shared tables: see [tx.agree].
+	// Beside counts the generations of this source that other sources have made to widen columns of shared tables: see [tx.agree].
 	Beside int64 `json:"beside,omitempty"`
 
-	// Line has the IDs of the latest commits, the last of which is the commit that stored this
-	// manifest. Only manifests of buckets and catalogs have it.
+	// Line has the IDs of the latest commits; the last stored this manifest. Only manifests of buckets and catalogs have it.
 	Line []string `json:"line,omitempty"`
 
 	store streamStore
@@ -56,14 +53,12 @@ type manifest struct {
 	name  string // name of the manifest's file, if it does not follow from the number
 }
 
-// generation is an earlier generation, and the time of its commit.
 type generation struct {
 	Sequence int64     `json:"sequence"`
 	At       time.Time `json:"at"`
 	Name     string    `json:"name,omitempty"` // of its manifest, if it does not follow from the number
 }
 
-// table is a table of a stream.
 type table struct {
 	Name      string        `json:"name"`
 	Folder    string        `json:"folder"`
@@ -87,14 +82,14 @@ type columnEntry struct {
 	Source string `json:"source,omitempty"`
 	Means  string `json:"means,omitempty"`
 
-	// The field IDs of the column, and of its elements if it is a list. Only catalogs use them.
+	// the field IDs of the column, and of its elements if it is a list; only catalogs use them
 	ID      int `json:"id,omitempty"`
 	Element int `json:"element,omitempty"`
 }
 
 // segment holds rows of a root table that were written together, and all their child rows. A row is
-// identified by the segment's ID and the row's index in the segment's file of the root table. If a row
-// is removed, the indexes of later rows change, and the segment gets a new ID.
+// identified by the segment's ID and its index in the root table's file. If a row is removed, the indexes of
+// later rows change, and the segment gets a new ID.
 type segment struct {
 	ID    int64            `json:"id"`
 	Table string           `json:"table"`          // name of the root table
@@ -102,7 +97,7 @@ type segment struct {
 	Files map[string]*file `json:"files"`          // by table name
 }
 
-// file is one Parquet file. It never changes.
+// file never changes.
 type file struct {
 	Name string  `json:"name"` // including the partition's folder
 	Rows int64   `json:"rows"`
@@ -120,11 +115,9 @@ type file struct {
 
 func (f *file) path() string { return filepath.Join(f.dir, f.Name) }
 
-// root returns the segment's file of its root table.
 func (s *segment) root() *file { return s.Files[s.Table] }
 
-// with returns a copy of the segment with another file for the named table. If f is nil, the copy has
-// no file for that table.
+// with returns a copy; a nil f removes the named table's file.
 func (s *segment) with(name string, f *file) *segment {
 	out := *s
 	out.Files = make(map[string]*file, len(s.Files)+1)
@@ -137,14 +130,13 @@ func (s *segment) with(name string, f *file) *segment {
 	return &out
 }
 
-// newTable returns a table for a manifest.
 func newTable(t schemas.Table, partition string) *table {
 	out := &table{Name: t.Name, Folder: folderOf(t.Name), Partition: partition}
 	out.become(t)
 	return out
 }
 
-// newTable returns a table for the next manifest of the transaction's stream.
+// newTable sets what a catalog needs.
 func (x *tx) newTable(t schemas.Table, partition string) *table {
 	out := newTable(t, partition)
 	out.Made = x.spec.Run
@@ -160,7 +152,6 @@ func (x *tx) newTable(t schemas.Table, partition string) *table {
 	return out
 }
 
-// become gives the table the definition of the parameter to.
 func (t *table) become(to schemas.Table) {
 	t.Key, t.Mode, t.Place, t.schema = to.Key, to.Mode.Or(schemas.Merge), load.SourcePointer(to.Columns), to.Columns
 	before := t.Columns
@@ -173,12 +164,10 @@ func (t *table) become(to schemas.Table) {
 	}
 }
 
-// as returns the table's definition as a [schemas.Table].
 func (t *table) as() schemas.Table {
 	return schemas.Table{Name: t.Name, Key: t.Key, Mode: t.Mode, Columns: t.schema}
 }
 
-// read builds the schema from the columns.
 func (t *table) read() error {
 	fields := make([]arrow.Field, len(t.Columns))
 	for i, c := range t.Columns {
@@ -202,8 +191,7 @@ func (t *table) read() error {
 
 func (t *table) has(column string) bool { return t.schema.HasField(column) }
 
-// ended returns the name of the column that is null in current rows only, or "" if all rows are
-// current.
+// ended returns the name of the column that is null in current rows only, or "" if all rows are current.
 func (t *table) ended() string {
 	switch {
 	case t.Mode == schemas.History && t.has(schemas.ColValidTo):
@@ -214,22 +202,18 @@ func (t *table) ended() string {
 	return ""
 }
 
-// column returns the index of a column; -1 if there is none.
 func (t *table) column(name string) int {
 	return slices.IndexFunc(t.Columns, func(c columnEntry) bool { return c.Name == name })
 }
 
-// typeOf returns penstock's type of a column.
 func (t *table) typeOf(name string) arrow.DataType {
 	return schemas.TypeOf(t.schema.Field(t.column(name)))
 }
 
-// key returns the stream to which the generation belongs.
 func (m *manifest) key() state.Key {
 	return state.Key{Pipeline: m.Pipeline, Source: m.Source, Stream: m.Stream}
 }
 
-// table returns the table of that name, or nil.
 func (m *manifest) table(name string) *table {
 	for _, t := range m.Tables {
 		if t.Name == name {
@@ -239,7 +223,6 @@ func (m *manifest) table(name string) *table {
 	return nil
 }
 
-// children returns the child tables of a root table.
 func (m *manifest) children(root string) []*table {
 	var out []*table
 	for _, t := range m.Tables {
@@ -250,7 +233,6 @@ func (m *manifest) children(root string) []*table {
 	return out
 }
 
-// segmentsOf returns the segments of a root table, in the order in which they were created.
 func (m *manifest) segmentsOf(root string) []*segment {
 	var out []*segment
 	for _, s := range m.Segments {
@@ -261,7 +243,6 @@ func (m *manifest) segmentsOf(root string) []*segment {
 	return out
 }
 
-// files returns the files of a table.
 func (m *manifest) files(t *table) []*file {
 	var out []*file
 	for _, s := range m.Segments {
@@ -275,7 +256,6 @@ func (m *manifest) files(t *table) []*file {
 	return out
 }
 
-// locate sets the store and the folder of the manifest and of all its files.
 func (m *manifest) locate(s streamStore, dir string) {
 	m.store, m.dir = s, dir
 	for _, t := range m.Tables {

@@ -12,14 +12,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// merge is one call of Apply.
 type merge struct {
 	*tx
 	out *load.Outcome
 }
 
-// family is a root table with its child tables: the staged rows of these tables, and the edits that
-// result.
+// family is a root table with its child tables, their staged rows, and the edits that result.
 type family struct {
 	t        *table
 	staged   *staged
@@ -29,13 +27,11 @@ type family struct {
 	children []*childRows
 }
 
-// childRows has the staged rows of a child table.
 type childRows struct {
 	t      *table
 	staged *staged // nil: no rows were staged
 }
 
-// segmentEdits collects the edits of one segment.
 type segmentEdits struct {
 	seg   *segment
 	edits []edit
@@ -49,7 +45,6 @@ type edit struct {
 	at   int64 // time at which the row ends, in microseconds
 }
 
-// kind is the kind of an edit.
 type kind uint8
 
 const (
@@ -60,7 +55,6 @@ const (
 	markDead             // the row gets a tombstone
 )
 
-// rows merges the staged rows, each root table together with its children.
 func (m *merge) rows(ctx context.Context, pending []*load.Staged) error {
 	for _, p := range pending {
 		t := m.next.table(p.Name)
@@ -80,7 +74,6 @@ func (m *merge) rows(ctx context.Context, pending []*load.Staged) error {
 	return nil
 }
 
-// familyOf returns the [family] of a root table, with the pending rows of these tables.
 func (m *merge) familyOf(t *table, p *load.Staged, pending []*load.Staged) *family {
 	f := &family{t: t, staged: &staged{Staged: p}, edits: map[int64]*segmentEdits{}}
 	for _, c := range m.next.children(t.Name) {
@@ -93,8 +86,8 @@ func (m *merge) familyOf(t *table, p *load.Staged, pending []*load.Staged) *fami
 	return f
 }
 
-// append keeps rows of an internal table in memory. The commit writes them as one file. The log of row
-// changes can have many rows, so parts of it are written before the commit: see [tx.flushLog].
+// append keeps rows of an internal table in memory until the commit writes them as one file. The log of row
+// changes can have many rows, so parts of it are written before: see [tx.flushLog].
 func (x *tx) append(table string, batches ...arrow.RecordBatch) error {
 	own := x.internal[table]
 	if own == nil {
@@ -109,7 +102,6 @@ func (x *tx) append(table string, batches ...arrow.RecordBatch) error {
 	return nil
 }
 
-// family merges the rows of one root table and their child rows.
 func (m *merge) family(ctx context.Context, f *family) error {
 	defer f.release()
 	if err := m.lake.step("stage"); err != nil {
@@ -134,7 +126,6 @@ func (m *merge) family(ctx context.Context, f *family) error {
 	return m.write(ctx, f)
 }
 
-// indexRows indexes the staged rows by their keys.
 func (f *family) indexRows() error {
 	if err := f.staged.shape(f.t); err != nil {
 		return err
@@ -165,7 +156,6 @@ func (f *family) indexRows() error {
 	return nil
 }
 
-// release releases the staged columns, once they are written.
 func (f *family) release() {
 	f.staged.release()
 	for _, b := range f.children {
@@ -183,7 +173,6 @@ func pick(columns []arrow.Array, places []int) []arrow.Array {
 	return out
 }
 
-// take adds the rows of a batch.
 func (h *batchIndex) take(batch int, keys, columns []arrow.Array, hash int, ordinals *array.Int64) {
 	n := ordinals.Len()
 	h.bound(keys[0])
@@ -230,14 +219,13 @@ func (m *merge) decide(ctx context.Context, f *family) error {
 	return nil
 }
 
-// count calls the function add to count an outcome, unless the table is internal.
 func (m *merge) count(t *table, add func(*load.Outcome)) {
 	if !load.IsInternal(t.Name) {
 		add(m.out)
 	}
 }
 
-// countMatch counts a staged row that matches a row of the table, and reports whether it must be written.
+// countMatch reports whether a staged row that matches a row of the table must be written.
 func (m *merge) countMatch(ctx context.Context, t *table, r *suppliedRow) (changed bool, err error) {
 	if load.IsInternal(t.Name) {
 		return true, nil
@@ -263,8 +251,7 @@ func (m *merge) countMatch(ctx context.Context, t *table, r *suppliedRow) (chang
 	return !same, nil
 }
 
-// decideDuplicates sets the outcomes of rows without a key. A staged row is inserted only if
-// all equal rows of the table are already matched.
+// decideDuplicates inserts a row without a key only if all equal rows of the table are already matched.
 func (m *merge) decideDuplicates(f *family) {
 	for i := range f.supplied.rows {
 		if r := &f.supplied.rows[i]; r.seg == nil {
@@ -276,7 +263,6 @@ func (m *merge) decideDuplicates(f *family) {
 	m.out.Unchanged += int64(len(f.supplied.rows)) - int64(f.supplied.open)
 }
 
-// edit adds an edit of a row.
 func (f *family) edit(s *segment, e edit) {
 	g := f.edits[s.ID]
 	if g == nil {
@@ -286,12 +272,11 @@ func (f *family) edit(s *segment, e edit) {
 	g.edits = append(g.edits, e)
 }
 
-// sort orders the edits of a segment by row.
 func (g *segmentEdits) sort() {
 	slices.SortFunc(g.edits, func(a, b edit) int { return int(int64(a.row) - int64(b.row)) })
 }
 
-// rootOf returns the name of the table's root table. For a root table it returns the table's own name.
+// rootOf returns a root table's own name.
 func (m *manifest) rootOf(t *table) string {
 	best := t.Name
 	for _, r := range m.Tables {

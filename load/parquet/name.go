@@ -9,8 +9,6 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// current is the name of the link to the current generation, manifestName the name of each generation's
-// manifest.
 const (
 	current      = "current"
 	manifestName = "_manifest.json"
@@ -18,8 +16,7 @@ const (
 	positionName = "_position.json" // see [position]
 	suffix       = ".parquet"
 
-	// Folders with these prefixes are being written or removed. The patterns that readers use do not
-	// match them.
+	// Folders with these prefixes are being written or removed. The patterns that readers use do not match them.
 	tmpPrefix   = "_tmp-"
 	trashPrefix = "_trash-"
 	genPrefix   = "gen-"
@@ -28,8 +25,7 @@ const (
 // longestFolder keeps folder names within the limits of file systems.
 const longestFolder = 180
 
-// folderOf returns the folder name for a stream or a table. Bytes that are special to file systems or
-// file name patterns are written as %XX. The mapping is injective. // Invariant 17
+// folderOf writes bytes that are special to file systems or file name patterns as %XX. The mapping is injective. // Invariant 17
 func folderOf(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
@@ -49,18 +45,17 @@ func folderOf(name string) string {
 	return b.String()
 }
 
-// locationName returns a folder name for engines that find files by location, because some of them
-// decode %XX. No other name contains a ~. // Invariant 17
+// locationName is for engines that find files by location, because some of them decode %XX. No other name
+// contains a ~.
+// Invariant 17
 func locationName(folder string) string { return strings.ReplaceAll(folder, "%", "~") }
 
 func plain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
 }
 
-// genName returns the folder name of a generation.
 func genName(sequence int64) string { return fmt.Sprintf("%s%08d", genPrefix, sequence) }
 
-// genNumber returns the sequence number in the folder name of a generation.
 func genNumber(name string) (sequence int64, ok bool) {
 	digits, ok := strings.CutPrefix(name, genPrefix)
 	if !ok {

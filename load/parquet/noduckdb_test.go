@@ -9,7 +9,6 @@ import (
 	"github.com/penstock-data/penstock/load/loadtest"
 )
 
-// TestConformance runs the conformance suite, with tables read by penstock.
 func TestConformance(t *testing.T) { loadtest.Run(t, driver(scanned)) }
 
 // baseline needs DuckDB.

@@ -10,8 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// number assigns field IDs to the columns of a table in a catalog. A column keeps its ID if [stays]
-// allows it; otherwise it gets a new ID. An ID is never given to another column.
+// number never gives an ID to another column. A column keeps its ID if [stays] allows it.
 func (t *table) number(before []columnEntry) {
 	if t.Numbered == byName {
 		t.numberByName()
@@ -33,7 +32,7 @@ func (t *table) number(before []columnEntry) {
 	}
 }
 
-// stays reports whether a column keeps its ID when its type changes. Both arguments are names of types.
+// stays reports whether a column keeps its ID when its type changes.
 func stays(from, to string) bool {
 	a, err := schemas.ParseTypeName(from)
 	if err != nil {
@@ -62,7 +61,7 @@ func textual(t arrow.DataType) bool {
 	return schemas.SameType(t, schemas.Text) || schemas.SameType(t, schemas.JSON)
 }
 
-// numbers returns the schema with the field IDs of the columns, if they have any.
+// numbers adds the field IDs of the columns, if they have any.
 func (t *table) numbers(s *arrow.Schema) *arrow.Schema {
 	if t.Numbered == 0 {
 		return s

@@ -8,7 +8,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// internalTable returns an internal table, and creates it if it does not exist.
 func (x *tx) internalTable(t schemas.Table) *table {
 	if have := x.next.table(t.Name); have != nil {
 		return have
@@ -18,7 +17,6 @@ func (x *tx) internalTable(t schemas.Table) *table {
 	return made
 }
 
-// record adds changes of tables to the internal table [load.Changes].
 func (x *tx) record(changes []load.Change) error {
 	if len(changes) == 0 {
 		return nil
@@ -41,7 +39,6 @@ func (x *tx) appendInternal(t schemas.Table, rows ...[]any) error {
 	return x.append(t.Name, b)
 }
 
-// flushInternal writes the rows of an internal table to a file.
 func (x *tx) flushInternal(ctx context.Context, name string) error {
 	s := &staged{Staged: x.internal[name]}
 	delete(x.internal, name)
@@ -66,7 +63,7 @@ func (x *tx) flushInternal(ctx context.Context, name string) error {
 	return nil
 }
 
-// writeInternal writes the collected rows of the internal tables, including the row with the cursor.
+// writeInternal includes the row with the cursor.
 func (x *tx) writeInternal(ctx context.Context, next string) error {
 	if err := x.flushLog(ctx); err != nil {
 		return err
@@ -86,8 +83,7 @@ func (x *tx) writeInternal(ctx context.Context, next string) error {
 	return nil
 }
 
-// writeEmpty writes a file without rows for each table without rows, because readers' patterns must
-// match a file.
+// writeEmpty writes a file for each table without rows, because readers' patterns must match a file.
 func (x *tx) writeEmpty(ctx context.Context) error {
 	for _, t := range x.next.Tables {
 		has := slices.ContainsFunc(x.next.Segments, func(s *segment) bool { return s.Files[t.Name] != nil })

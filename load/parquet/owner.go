@@ -11,12 +11,11 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// owner returns the owner of the stream's tables.
 func (m *manifest) owner() load.Owner {
 	return load.Owner{Pipeline: m.Pipeline, Stream: m.Stream, Origin: m.Origin}
 }
 
-// rootTable returns the name of the stream's root table, or the stream's name if there is no table yet.
+// rootTable returns the stream's name if there is no table yet.
 func (m *manifest) rootTable() string {
 	for _, t := range m.Tables {
 		if !load.IsInternal(t.Name) && !load.Child(t.schema) {
@@ -59,8 +58,7 @@ func (l *Lake) StreamState(ctx context.Context, k state.Key, table string) (s lo
 	return s, nil
 }
 
-// head returns the current manifest, from which the transaction starts. If the transaction takes over
-// another pipeline's table, head returns that pipeline's manifest.
+// head returns another pipeline's manifest if the transaction takes over its table.
 func (x *tx) head(ctx context.Context) (*manifest, error) {
 	m, err := x.lake.manifestFor(ctx, x.folder, x.key)
 	if _, another := errors.AsType[*load.OwnerError](err); another && x.spec.Claim.Adopt {
@@ -69,7 +67,7 @@ func (x *tx) head(ctx context.Context) (*manifest, error) {
 	return m, err
 }
 
-// cursorFor returns the cursor of the stream k, or "" if the manifest belongs to another pipeline.
+// cursorFor returns "" if the manifest belongs to another pipeline.
 func cursorFor(m *manifest, k state.Key) state.Cursor {
 	if m == nil || m.key() != k {
 		return ""

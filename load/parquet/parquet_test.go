@@ -16,7 +16,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// driver returns a driver for the conformance suite that reads tables with rows.
 func driver(rows func(testing.TB, load.Destination, string) []loadtest.Row) loadtest.Driver {
 	var paths sync.Map
 	return loadtest.Driver{
@@ -38,7 +37,7 @@ func driver(rows func(testing.TB, load.Destination, string) []loadtest.Row) load
 	}
 }
 
-// comment returns the description in the manifest, and checks that the table's files have it too.
+// comment checks that the table's files have the manifest's description too.
 func comment(t testing.TB, d load.Destination, name, column string) string {
 	t.Helper()
 	all, err := d.(*Lake).manifests(t.Context())
@@ -58,7 +57,6 @@ func comment(t testing.TB, d load.Destination, name, column string) string {
 	return ""
 }
 
-// inFiles returns the descriptions of a column in the files.
 func inFiles(t testing.TB, files []*file, column string) (all []string) {
 	t.Helper()
 	for _, f := range files {
@@ -76,8 +74,7 @@ func inFiles(t testing.TB, files []*file, column string) (all []string) {
 	return all
 }
 
-// alter rewrites all files of a table without the manifest, as another program might: without a column,
-// or with another type for it.
+// alter rewrites all files of a table without the manifest, as another program might.
 func alter(t testing.TB, d load.Destination, name, column string, to arrow.DataType) {
 	t.Helper()
 	all, err := d.(*Lake).manifests(t.Context())
@@ -113,7 +110,6 @@ func alter(t testing.TB, d load.Destination, name, column string, to arrow.DataT
 	}
 }
 
-// replaceFile replaces a file of the lake by a local file.
 func replaceFile(t testing.TB, l *Lake, f *file, with string, size int64) {
 	t.Helper()
 	b, far := l.storage.(*bucket)
@@ -127,7 +123,6 @@ func replaceFile(t testing.TB, l *Lake, f *file, with string, size int64) {
 	require.NoError(t, b.o.put(t.Context(), f.key(), in, size))
 }
 
-// newFileWriter starts a file of a table in a local folder.
 func newFileWriter(t testing.TB, of *table, dir, name string) *writer {
 	t.Helper()
 	d := &directory{path: string(filepath.Separator), disk: &disk{}}
@@ -136,8 +131,7 @@ func newFileWriter(t testing.TB, of *table, dir, name string) *writer {
 	return newWriter(of, &file{Name: name, store: d.store(".")}, out, &sync.Pool{})
 }
 
-// scanned reads a table with penstock. Scan adds no source to rows of the log of table changes; scanned
-// adds it, like an engine that reads the folder names.
+// scanned adds the source to rows of the log of table changes, like an engine that reads the folder names.
 func scanned(t testing.TB, d load.Destination, table string) (rows []loadtest.Row) {
 	t.Helper()
 	collect := func(b arrow.RecordBatch) error {

@@ -12,12 +12,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// noDate is the partition of rows without a date. It is the name that Hive uses, and that readers of
-// such folders know.
+// noDate is the name that Hive uses, and that readers of such folders know.
 const noDate = "__HIVE_DEFAULT_PARTITION__"
 
-// partitioned returns how a new table is partitioned, as in [Options].PartitionBy, or "" if it is not
-// partitioned.
+// partitioned returns "" for a table that is not partitioned.
 func (l *Lake) partitioned(t schemas.Table) string {
 	column, _ := partitionColumn(l.o.PartitionBy)
 	f, ok := t.Columns.FieldsByName(column)
@@ -27,7 +25,6 @@ func (l *Lake) partitioned(t schemas.Table) string {
 	return l.o.PartitionBy
 }
 
-// partitionColumn splits "issued_on:month" into column and unit.
 func partitionColumn(spec string) (column string, month bool) {
 	if column, ok := strings.CutSuffix(spec, ":month"); ok {
 		return column, true
@@ -37,9 +34,8 @@ func partitionColumn(spec string) (column string, month bool) {
 
 func dated(t arrow.DataType) bool { return t.ID() == arrow.DATE32 || t.ID() == arrow.TIMESTAMP }
 
-// parts returns the partition folder of each row, such as issued_on_month=2026-11, or nil if the table
-// is not partitioned. The name in front of the = differs from the column's name. Otherwise readers would
-// take 2026-11 as the value of the column.
+// parts returns names such as issued_on_month=2026-11. The name in front of the = differs from the column's
+// name. Otherwise readers would take 2026-11 as the value of the column.
 func (t *table) parts(columns []arrow.Array, rows int) []string {
 	if t.Partition == "" {
 		return nil
@@ -66,7 +62,7 @@ func (t *table) parts(columns []arrow.Array, rows int) []string {
 	return out
 }
 
-// dayOf returns the day of a date or time, counted from 1970.
+// dayOf counts from 1970.
 func dayOf(a arrow.Array, i int) (day int64, ok bool) {
 	if a.IsNull(i) {
 		return 0, false
@@ -85,8 +81,7 @@ func dayOf(a arrow.Array, i int) (day int64, ok bool) {
 	return 0, false
 }
 
-// moveParts moves rows whose partition has changed: it removes them from their segment, and inserts them
-// into the new partition.
+// moveParts removes a row whose partition has changed from its segment, and inserts it into the new partition.
 func (m *merge) moveParts(f *family) {
 	if f.t.Partition == "" {
 		return
@@ -107,7 +102,6 @@ func (m *merge) moveParts(f *family) {
 	}
 }
 
-// emptyPart returns the partition folder for a table's file without rows.
 func (t *table) emptyPart() string {
 	if t.Partition == "" {
 		return ""

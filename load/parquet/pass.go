@@ -10,8 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pass is what this process remembers of a pass: a bit for each row that the pass has seen. A pass has
-// seen a row if it has written the row or found it unchanged.
+// pass has a bit for each row that the pass has seen, that is, written or found unchanged.
 type pass struct {
 	run         string
 	bits        map[int64]bitset // by segment ID
@@ -19,8 +18,7 @@ type pass struct {
 	interrupted bool             // a later pass came in between, so the earlier bits of this pass are lost
 }
 
-// passOf returns what this process remembers of the pass of a run, or a new pass if it remembers
-// nothing.
+// passOf returns a new pass if this process remembers nothing of the run's.
 func (f *folder) passOf(run string) *pass {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -31,10 +29,10 @@ func (f *folder) passOf(run string) *pass {
 	return f.pass
 }
 
-// carried returns the bitset of a segment. A bit is set if the pass, including this transaction, has seen
-// the row. Rows that the pass wrote before this process started are recognized by their run ID. In a
-// table without a key, each staged row sets the bit of one of the equal rows. A pass of such a table is
-// one transaction, so no bits are taken over from an earlier one.
+// carried returns the bits of the rows that the pass, including this transaction, has seen. Rows that the
+// pass wrote before this process started are recognized by their run ID. In a table without a key, each
+// staged row sets the bit of one of the equal rows. A pass of such a table is one transaction, so no bits are
+// taken over from an earlier one.
 func (x *tx) carried(ctx context.Context, s *segment) (bitset, error) {
 	if b := x.bits[s.ID]; b != nil {
 		return b, nil
@@ -62,9 +60,8 @@ func (x *tx) carried(ctx context.Context, s *segment) (bitset, error) {
 	return b, nil
 }
 
-// full reports whether the pass has seen all current rows of a segment. It is exact only for tables
-// without a key. In other tables, a row that ended after the pass had seen it is counted twice, so full
-// may return true too early.
+// full is exact only for tables without a key. In other tables, a row that ended after the pass had seen it
+// is counted twice, so full may return true too early.
 func (x *tx) full(ctx context.Context, s *segment) (bool, error) {
 	b, err := x.carried(ctx, s)
 	if err != nil {
@@ -73,8 +70,7 @@ func (x *tx) full(ctx context.Context, s *segment) (bool, error) {
 	return b.count()+s.root().Dead >= s.root().Rows, nil
 }
 
-// renumber gives a segment a new ID after rows were removed from it, and copies the bits of the other
-// rows to their new indexes.
+// renumber gives a segment a new ID after rows were removed from it, and copies the bits of the other rows to their new indexes.
 func (x *tx) renumber(ctx context.Context, old, s *segment, removed func(row uint32) bool) error {
 	before, err := x.carried(ctx, old)
 	if err != nil {
@@ -98,7 +94,6 @@ func (x *tx) renumber(ctx context.Context, old, s *segment, removed func(row uin
 	return nil
 }
 
-// remember adds the rows that the transaction has seen to the pass.
 func (x *tx) remember() {
 	maps.Copy(x.pass.bits, x.bits)
 	there := map[int64]bool{}

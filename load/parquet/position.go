@@ -16,18 +16,19 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// position is the cursor of a stream if commits have changed only the cursor since the current generation
-// was made. It is stored in a file beside the link, and is valid for that generation only. So no reader
-// ever sees the cursor together with rows of another generation. // Invariant 2
+// position is the cursor of a stream if commits have changed only the cursor since the current generation was
+// made. It is stored beside the link, and is valid for that generation only. So no reader ever sees the
+// cursor together with rows of another generation.
+// Invariant 2
 type position struct {
 	Of     generation `json:"of"`
-	Moves  int64      `json:"moves"` // number of such commits
+	Moves  int64      `json:"moves"`
 	Cursor string     `json:"cursor"`
 	Run    string     `json:"run"`
 	At     time.Time  `json:"at"`
 }
 
-// moved returns the manifest with the cursor from the position file, if that is newer.
+// moved applies the position file, if that is newer.
 func (s *dirStore) moved(m *manifest) (*manifest, error) {
 	name := filepath.Join(s.root, positionName)
 	text, err := os.ReadFile(name)
@@ -65,20 +66,17 @@ func (x *tx) idle() (bool, error) {
 	return bytes.Equal(before, after), err
 }
 
-// content returns the parts of the manifest that describe tables and rows.
 func (m *manifest) content() ([]byte, error) {
 	return json.Marshal(manifest{Changed: m.Changed, Counter: m.Counter, Tables: m.Tables, Segments: m.Segments})
 }
 
-// moved returns the manifest with which the transaction began, with the new cursor.
 func (x *tx) moved() *manifest {
 	out := *x.base
 	out.Cursor, out.Run, out.Moves, out.MovedAt = x.next.Cursor, x.next.Run, x.base.Moves+1, x.next.At
 	return &out
 }
 
-// move implements [pendingGeneration]. It makes only the cursor durable. The caller has held the lock
-// since it checked the fence. // Invariants 2, 13
+// move must be called with the lock held since the check of the fence. // Invariants 2, 13
 func (d *dirGeneration) move(_ context.Context, m *manifest) error {
 	p := position{Of: generation{Sequence: m.Sequence, At: m.At}, Moves: m.Moves, Cursor: m.Cursor, Run: m.Run, At: m.MovedAt}
 	text, err := json.Marshal(p)
@@ -101,8 +99,7 @@ func (d *dirGeneration) move(_ context.Context, m *manifest) error {
 	return d.disk.flushDir(d.root)
 }
 
-// scanState passes the stream's row of [load.State] to the function visit. It is called if the cursor has
-// changed since the generation's files were written, because these files still have the old row.
+// scanState is called if the cursor has changed since the generation's files were written, because these files still have the old row.
 func (m *manifest) scanState(columns []string, visit func(arrow.RecordBatch) error) error {
 	row := []any{m.Pipeline, m.Stream, m.Cursor, m.Sequence, m.MovedAt}
 	schema, err := load.Select(load.State.Columns, columns)

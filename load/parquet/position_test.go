@@ -15,8 +15,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// TestCursorOnlyCommits commits passes without changes: each makes a new cursor durable and visible to
-// every process, and makes no generation.
+// Each pass without changes makes a new cursor durable and visible to every process, and makes no generation.
 func TestCursorOnlyCommits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lake")
 	l, other := openLake(t, path, Options{}), openLake(t, path, Options{})
@@ -42,8 +41,7 @@ func TestCursorOnlyCommits(t *testing.T) {
 	require.Equal(t, wanted(after...), names(t, l))
 }
 
-// TestCursorOnlyFence commits only a cursor, even the same cursor, while another transaction is in
-// progress. The other transaction then fails with state.ErrMoved. // Invariant 13
+// A commit of only a cursor, even the same one, makes another transaction fail with state.ErrMoved. // Invariant 13
 func TestCursorOnlyFence(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lake")
 	l, other := openLake(t, path, Options{}), openLake(t, path, Options{})
@@ -61,8 +59,7 @@ func TestCursorOnlyFence(t *testing.T) {
 	require.Equal(t, at, now)
 }
 
-// TestPositionOfOther checks that a position file of another generation with the same sequence number is
-// ignored, and that a damaged one is an error.
+// A position file of another generation with the same sequence number is ignored. A damaged one is an error.
 func TestPositionOfOther(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
 	at := must(t, l, 1, "", before...)
@@ -83,8 +80,7 @@ func TestPositionOfOther(t *testing.T) {
 	require.ErrorContains(t, err, positionName)
 }
 
-// TestCursorOnlySyncFails makes every sync of a cursor-only commit fail in turn. The cursor is the old
-// or the new one, and the next commit succeeds. // Invariant 1
+// If a sync fails, the cursor is the old or the new one, and the next commit succeeds. // Invariant 1
 func TestCursorOnlySyncFails(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
 	at := must(t, l, 1, "", before...)

@@ -28,10 +28,8 @@ type suppliedRow struct {
 	begin   int64 // mode history: start of its validity
 }
 
-// ref addresses a row of a staged batch.
 type ref struct{ batch, row int32 }
 
-// rowOutcome is what happens to a staged row.
 type rowOutcome uint8
 
 const (
@@ -55,7 +53,6 @@ type batchIndex struct {
 
 const filterBits = 20
 
-// index builds the index.
 func (h *batchIndex) index() {
 	bits := 4
 	for 1<<bits < 2*len(h.rows) {
@@ -75,7 +72,6 @@ func (h *batchIndex) index() {
 	h.open = len(h.rows)
 }
 
-// slot returns the slot of a fingerprint, or the free slot for it.
 func (h *batchIndex) slot(p fingerprint) int {
 	for slot := int(p.Hi >> h.shift); ; slot = (slot + 1) & (len(h.slots) - 1) {
 		if i := h.slots[slot]; i == 0 || h.rows[i-1].fingerprint == p {
@@ -84,7 +80,6 @@ func (h *batchIndex) slot(p fingerprint) int {
 	}
 }
 
-// find returns the index of the first row with the fingerprint, or -1.
 func (h *batchIndex) find(hi, lo uint64) int32 {
 	if h.filter[hi>>(64-filterBits)>>6]&(1<<(hi>>(64-filterBits)&63)) == 0 {
 		return -1
@@ -92,8 +87,7 @@ func (h *batchIndex) find(hi, lo uint64) int32 {
 	return h.slots[h.slot(fingerprint{Hi: hi, Lo: lo})] - 1
 }
 
-// dedupe keeps, of all rows with the same key, only the row with the highest ordinal. It returns the
-// number of rows that it dropped.
+// dedupe keeps, of all rows with the same key, only the row with the highest ordinal.
 func (h *batchIndex) dedupe() (dropped int64) {
 	n := 0
 	for i := range h.rows {
@@ -128,7 +122,6 @@ func (h *batchIndex) dedupe() (dropped int64) {
 	return dropped
 }
 
-// bound extends the bounds by the first key column of a batch.
 func (h *batchIndex) bound(keys arrow.Array) {
 	switch keys := keys.(type) {
 	case *array.Int64:
@@ -165,10 +158,10 @@ func (h *batchIndex) outside(f *file) bool {
 	return false
 }
 
-// match finds the matching row of the table for each staged row, and stops when all are found. If a pass
-// reads records in the same order as the previous pass, the next rows are in the segment in which rows
-// were found last, so match begins there. In mode append with a key, match begins with the newest
-// segment. // Invariant 6
+// match stops when all staged rows are matched. If a pass reads records in the same order as the previous
+// pass, the next rows are in the segment in which rows were found last, so match begins there. In mode append
+// with a key, match begins with the newest segment.
+// Invariant 6
 func (m *merge) match(ctx context.Context, t *table, h *batchIndex) error {
 	segs := m.next.segmentsOf(t.Name)
 	buf := make([]uint64, chunkRows*wordsRow)
@@ -204,7 +197,6 @@ func (m *merge) match(ctx context.Context, t *table, h *batchIndex) error {
 	return nil
 }
 
-// order returns the indexes of n segments in the order in which they are searched.
 func (m *merge) order(t *table, n int) []int {
 	out := make([]int, n)
 	start := 0
@@ -223,7 +215,6 @@ func (m *merge) order(t *table, n int) []int {
 	return out
 }
 
-// matchIn searches one segment.
 func (m *merge) matchIn(ctx context.Context, t *table, h *batchIndex, s *segment, rank int, keys *keylist, buf []uint64) error {
 	carried, err := m.carried(ctx, s)
 	if err != nil {
@@ -260,8 +251,7 @@ func (m *merge) matchIn(ctx context.Context, t *table, h *batchIndex, s *segment
 	return nil
 }
 
-// matchRow records that the staged row j matches the row of the segment s. If a record has several
-// versions, the current version matches, or the last version if none is current.
+// matchRow matches the current version of a record, or the last version if none is current.
 func (h *batchIndex) matchRow(t *table, j int32, s *segment, rank int, row uint32, mark uint64) {
 	r := &h.rows[j]
 	if r.seg != nil {
@@ -278,9 +268,8 @@ func (h *batchIndex) matchRow(t *table, j int32, s *segment, rank int, row uint3
 	r.seg, r.rank, r.row, r.have = s, rank, row, mark
 }
 
-// matchDuplicate matches a row of a table without a key with one of the staged rows that have the same
-// hash. It does nothing if the pass has already matched that row of the table, or if the row is
-// deleted.
+// matchDuplicate matches a row of a table without a key with one of the staged rows that have the same hash,
+// unless the pass has already matched that row, or it is deleted.
 func (h *batchIndex) matchDuplicate(j int32, s *segment, carried bitset, row uint32, mark uint64) {
 	if mark&deadMark != 0 || carried.has(row) {
 		return

@@ -19,13 +19,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeStore has the objects of the test servers in this file, by name.
 type fakeStore struct {
 	mu  sync.Mutex
 	all map[string]string
 }
 
-// put stores an object. If absent is set, it fails if the object exists.
+// put fails if absent is set and the object exists.
 func (m *fakeStore) put(key string, r *http.Request, absent bool) bool {
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -40,8 +39,8 @@ func (m *fakeStore) put(key string, r *http.Request, absent bool) bool {
 	return true
 }
 
-// page returns at most two names that begin with prefix and come after the name in after. It cuts names
-// after the delimiter. If there are more names, next is the last name of the page.
+// page returns at most two names that begin with prefix and come after the name in after, cut after the
+// delimiter. If there are more names, next is the last name of the page.
 func (m *fakeStore) page(prefix, delimiter, after string) (names []string, next string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,7 +60,6 @@ func (m *fakeStore) page(prefix, delimiter, after string) (names []string, next 
 	return names, ""
 }
 
-// object serves an object, or the requested range of it.
 func (m *fakeStore) object(w http.ResponseWriter, r *http.Request, key, ranged string) bool {
 	m.mu.Lock()
 	text, ok := m.all[key]
@@ -88,7 +86,6 @@ func (m *fakeStore) drop(key string) bool {
 	return ok
 }
 
-// google serves Google's JSON API.
 func (m *fakeStore) google(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	key := strings.TrimPrefix(r.URL.Path, "/storage/v1/b/lake/o/")
@@ -122,7 +119,6 @@ func (m *fakeStore) google(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// azure serves Azure's API for requests with a shared access signature.
 func (m *fakeStore) azure(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	key := strings.TrimPrefix(r.URL.Path, "/account/lake/")
@@ -158,8 +154,7 @@ func (m *fakeStore) azure(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestProtocols tests the contract of objects with each client. The server is in this process, and
-// speaks the same protocol as the servers of `make stores`. The first requests of each kind fail.
+// The server is in this process, and speaks the same protocol as the servers of `make stores`. The first requests of each kind fail.
 func TestProtocols(t *testing.T) {
 	for name, to := range map[string]func(t *testing.T) (objects, *fakeStore){"google": toGoogle, "azure": toAzure} {
 		t.Run(name, func(t *testing.T) {
@@ -200,7 +195,7 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// stumbles returns a handler that lets the first two requests of each method fail.
+// stumbles lets the first two requests of each method fail.
 func stumbles(to http.HandlerFunc) http.Handler {
 	var mu sync.Mutex
 	seen := map[string]int{}
@@ -241,7 +236,7 @@ func toAzure(t *testing.T) (objects, *fakeStore) {
 	return a, m
 }
 
-// inCloud is a transport that answers requests for the metadata server itself.
+// inCloud answers requests for the metadata server itself.
 func inCloud(t *testing.T, header, value, said string) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		if r.URL.Host != "metadata.google.internal" && r.URL.Host != "169.254.169.254" {
@@ -256,10 +251,9 @@ func inCloud(t *testing.T, header, value, said string) http.RoundTripper {
 
 type roundTrip func(*http.Request) (*http.Response, error)
 
-// RoundTrip implements http.RoundTripper.
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestMachine sends the token of an Azure machine, whose lifetime is a string.
+// The lifetime of an Azure machine's token is a string.
 func TestMachine(t *testing.T) {
 	var got string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("Authorization") }))

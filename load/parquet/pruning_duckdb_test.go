@@ -14,9 +14,8 @@ import (
 	"github.com/penstock-data/penstock/load/loadtest"
 )
 
-// TestEncoderPruning queries files with conditions on every type. The bounds in the footers must not
-// exclude a file with matching rows. The expected result is that of the same query on a copy of the
-// rows, which has no footers.
+// The bounds in the footers must not exclude a file with matching rows. The expected result is that of the
+// same query on a copy of the rows, which has no footers.
 func TestEncoderPruning(t *testing.T) {
 	e := newEngine(t)
 	dir, n := t.TempDir(), 0
@@ -37,7 +36,7 @@ func TestEncoderPruning(t *testing.T) {
 	})
 }
 
-// conditionsOn returns conditions on a column of the table copied, with values that occur in it.
+// conditionsOn uses values that occur in the column.
 func conditionsOn(c arrow.Field, exec func(string) []loadtest.Row) []string {
 	conditions := []string{c.Name + " IS NULL", c.Name + " IS NOT NULL"}
 	if c.Type.ID() == arrow.LIST {
@@ -56,7 +55,6 @@ func conditionsOn(c arrow.Field, exec func(string) []loadtest.Row) []string {
 	return conditions
 }
 
-// counts returns a query for the number of rows that match each condition.
 func counts(from string, conditions []string) string {
 	var all []string
 	for i, c := range conditions {
@@ -67,7 +65,6 @@ func counts(from string, conditions []string) string {
 
 func sqlText(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// twiceOurs writes two files of one table with the encoder.
 func twiceOurs(r *rapid.T, tb testing.TB, dir, name string) (t *table, one, other *file) {
 	t, of := drawn(r)
 	rare := rapid.SampledFrom([]int{0, 1, 2, 9}).Draw(r, "nulls")

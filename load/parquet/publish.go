@@ -38,7 +38,6 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	return errors.Join(err, x.lake.step("committed"), x.unlock())
 }
 
-// generation returns the steps that make the next generation and make it current.
 func (x *tx) generation(ctx context.Context) []func() error {
 	return []func() error{
 		func() error { return x.compact(ctx) },
@@ -53,8 +52,7 @@ func (x *tx) generation(ctx context.Context) []func() error {
 	}
 }
 
-// outdate removes from the next manifest the generations that are no longer kept. Their files are
-// removed after the commit: see [tx.collect].
+// outdate removes generations only from the manifest. Their files are removed after the commit: see [tx.collect].
 func (x *tx) outdate() {
 	m := x.next
 	all := append(slices.Clone(m.Kept), generation{Sequence: m.Sequence, At: m.At})
@@ -68,8 +66,7 @@ func (x *tx) outdate() {
 	}
 }
 
-// collect removes the generations that the manifest no longer lists. It is not part of the commit: if
-// it fails, the next commit tries again.
+// collect is not part of the commit: if it fails, the next commit tries again.
 func (x *tx) collect(ctx context.Context) {
 	if x.folder.store.costly() {
 		return // the first transaction of the next run calls tidy

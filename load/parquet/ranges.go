@@ -21,8 +21,7 @@ const (
 	longBound  = 16  // longest bound for a text, in characters
 )
 
-// rangesOf reads the ranges from the footer of a file whose columns have field IDs. Lists, and columns
-// without IDs, have none.
+// rangesOf reads the ranges from a file's footer. Lists, and columns without IDs, have none.
 func rangesOf(r *pqfile.Reader) ([]Range, error) {
 	var out []Range
 	root := r.MetaData().Schema.Root()
@@ -50,8 +49,8 @@ func rangesOf(r *pqfile.Reader) ([]Range, error) {
 	return out, nil
 }
 
-// statistics merges the statistics of a column over all row groups. It returns nil if a row group has
-// none. The result known reports whether the bounds cover all values.
+// statistics merges a column's statistics over all row groups; nil if a row group has none. known reports
+// whether the bounds cover all values.
 func statistics(r *pqfile.Reader, column int) (all metadata.TypedStatistics, known bool, err error) {
 	known = true
 	for g := range r.NumRowGroups() {
@@ -74,10 +73,10 @@ func statistics(r *pqfile.Reader, column int) (all metadata.TypedStatistics, kno
 	return all, known, nil
 }
 
-// below returns a prefix of a UTF-8 text, which is a lower bound.
+// below returns a prefix, which is a lower bound.
 func below(text []byte) []byte { return text[:shortened(text)] }
 
-// above returns a short text that is an upper bound; nil if there is none.
+// above returns a short upper bound; nil if there is none.
 func above(text []byte) []byte {
 	n := shortened(text)
 	if n == len(text) {
@@ -93,7 +92,6 @@ func above(text []byte) []byte {
 	return nil
 }
 
-// shortened returns the length in bytes of a text's first longBound characters.
 func shortened(text []byte) int {
 	n := 0
 	for range longBound {

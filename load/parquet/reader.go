@@ -19,9 +19,8 @@ const (
 	readBytes = 16 << 20 // approximate size of the rows read at once
 )
 
-// read passes a file's rows to the function visit, in batches and in order, with the index of the first
-// row of the batch. The batches have the named columns in that order, or all columns if columns is nil.
-// The function visit must not use a batch after it returns.
+// read passes batches in order, with the index of the first row. The batches have the named columns in that
+// order, or all columns if columns is nil. visit must not use a batch after it returns.
 func (f *file) read(ctx context.Context, t *table, columns []string, visit func(first int64, b []arrow.Array, rows int) error) error {
 	if f.Rows == 0 {
 		return nil
@@ -37,7 +36,6 @@ func (f *file) read(ctx context.Context, t *table, columns []string, visit func(
 	return nil
 }
 
-// open opens the file and reads its footer.
 func (f *file) open(ctx context.Context) (*pqfile.Reader, error) {
 	in, err := f.store.open(ctx, f)
 	if err != nil {
@@ -101,8 +99,7 @@ func (f *file) readFrom(ctx context.Context, r *pqfile.Reader, t *table, columns
 	return nil
 }
 
-// picked returns the columns of a file to read, in file order and without duplicates: at least one,
-// which is needed to count the rows.
+// picked returns at least one column, which is needed to count the rows, in file order and without duplicates.
 func picked(places, there []int) []int {
 	var out []int
 	for _, p := range places {
@@ -117,7 +114,7 @@ func picked(places, there []int) []int {
 	return slices.Compact(out)
 }
 
-// batchRows returns how many rows of a file are read at once, so that they fit in memory.
+// batchRows limits the rows read at once, so that they fit in memory.
 func batchRows(r *pqfile.Reader) int64 {
 	var bytes, rows int64
 	for i := range r.NumRowGroups() {
@@ -128,7 +125,6 @@ func batchRows(r *pqfile.Reader) int64 {
 	return min(readRows, max(16, readBytes/rowSize))
 }
 
-// places returns the indexes of the named columns.
 func (t *table) places(columns []string) ([]int, error) {
 	var out []int
 	if columns == nil {
@@ -147,8 +143,7 @@ func (t *table) places(columns []string) ([]int, error) {
 	return out, nil
 }
 
-// retyped returns the array with the type t. The type in the file can differ from t only in the name of
-// a list's elements and in a decimal's precision.
+// retyped changes only the name of a list's elements and a decimal's precision, in which the type in the file can differ from t.
 func retyped(a arrow.Array, t arrow.DataType) arrow.Array {
 	if t.ID() != arrow.LIST && (t.ID() != arrow.DECIMAL128 || arrow.TypeEqual(t, a.DataType())) {
 		a.Retain()

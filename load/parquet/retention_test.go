@@ -8,8 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestExpired commits at random intervals for days, up to once a second. Few generations are kept: all
-// of the newest, and the oldest until its time is over.
+// After commits at random intervals, few generations are kept: all of the newest, and the oldest until its time is over.
 func TestExpired(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const keepFor = 24 * time.Hour
@@ -43,7 +42,6 @@ func TestExpired(t *testing.T) {
 	})
 }
 
-// TestExpiredKeepsFew checks that a few generations are all kept.
 func TestExpiredKeepsFew(t *testing.T) {
 	all := []generation{{Sequence: 1}, {Sequence: 2}, {Sequence: 3}}
 	require.Equal(t, all, expired(all, -1))

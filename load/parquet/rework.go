@@ -11,8 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// rewriteSegment rewrites the files of a segment that the edits change, and returns the new segment. If
-// no row of the root table is left, the new segment has no file of that table.
+// rewriteSegment returns a segment without a file of the root table if no row is left.
 func (m *merge) rewriteSegment(ctx context.Context, f *family, g *segmentEdits, adds map[string][]ref) (*segment, error) {
 	fx := &effects{m: m, f: f}
 	p := &patch{t: f.t, staged: f.staged, edits: g.edits, seen: fx.collect, when: m.when.UnixMicro()}
@@ -53,7 +52,7 @@ type patch struct {
 	by     func(edit) ref // the staged row that replaces a row
 	adds   []ref          // staged rows to append
 	when   int64          // time of the commit, in microseconds
-	// seen is called with the rows to be edited, before they are changed.
+	// called with the rows to be edited, before they are changed
 	seen func(ctx context.Context, first int64, columns []arrow.Array, edits []edit) error
 }
 
@@ -62,7 +61,7 @@ func (p *patch) idle() bool {
 	return len(p.adds) == 0 && !slices.ContainsFunc(p.edits, func(e edit) bool { return e.kind != logOnly })
 }
 
-// patch writes a changed file. It returns the old file if nothing changes, and nil if no row is left.
+// patch returns the old file if nothing changes, and nil if no row is left.
 func (x *tx) patch(ctx context.Context, old *file, part string, p *patch) (*file, error) {
 	if len(p.edits) == 0 && len(p.adds) == 0 {
 		return old, nil
@@ -128,7 +127,6 @@ func (p *patch) run(ctx context.Context, old *file, add func([]arrow.Array, int)
 	return p.staged.pieces(ctx, p.adds, add)
 }
 
-// apply applies the edits to a batch of rows.
 func (p *patch) apply(ctx context.Context, first int64, columns []arrow.Array, rows int, edits []edit) ([]arrow.Array, int, error) {
 	out := make([]arrow.Array, len(columns))
 	moved := slices.ContainsFunc(edits, func(e edit) bool { return e.kind == replace || e.kind == remove })
@@ -156,8 +154,8 @@ func (p *patch) apply(ctx context.Context, first int64, columns []arrow.Array, r
 	return p.stamp(out, first, edits, order.place), len(order.rows), nil
 }
 
-// order says, for each row of an edited batch, where the row comes from. In rows, an index below n is a
-// row of the old batch; n and higher indexes are staged rows, grouped by their batch.
+// order says, for each row of an edited batch, where the row comes from. In rows, an index below n is a row
+// of the old batch; n and higher indexes are staged rows, grouped by their batch.
 type order struct {
 	n       int
 	rows    []int32
@@ -166,7 +164,7 @@ type order struct {
 	batches []int32
 }
 
-// place returns the index that a row of the batch has after the removals.
+// place returns the index of a row after the removals.
 func (o *order) place(row int) int {
 	gone, _ := slices.BinarySearch(o.removed, int32(row))
 	return row - gone
@@ -211,7 +209,6 @@ func (p *patch) order(rows int, first int64, edits []edit) *order {
 	return o
 }
 
-// column builds one column of an edited batch.
 func (p *patch) column(ctx context.Context, c int, old arrow.Array, o *order, places arrow.Array) (arrow.Array, error) {
 	all := []arrow.Array{old}
 	for _, b := range o.batches {
@@ -237,7 +234,7 @@ func (p *patch) column(ctx context.Context, c int, old arrow.Array, o *order, pl
 	return out[0], nil
 }
 
-// stamp sets the columns for the time at which a row ends, and for the time of the commit.
+// stamp sets the times at which rows end, and the time of the commit.
 func (p *patch) stamp(columns []arrow.Array, first int64, edits []edit, place func(int) int) []arrow.Array {
 	deleted, ended, synced := map[int]int64{}, map[int]int64{}, map[int]int64{}
 	begin := p.t.column(schemas.ColValidFrom)
@@ -269,7 +266,6 @@ func (p *patch) stamp(columns []arrow.Array, first int64, edits []edit, place fu
 	return columns
 }
 
-// stamped returns a column of timestamps with new values in some rows.
 func stamped(a arrow.Array, values map[int]int64) arrow.Array {
 	b := array.NewTimestampBuilder(memory.DefaultAllocator, schemas.Timestamp.(*arrow.TimestampType))
 	defer b.Release()

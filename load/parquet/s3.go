@@ -15,10 +15,8 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// s3Part is the part size of multipart uploads.
 const s3Part = 32 << 20
 
-// s3 reads and writes a bucket of an S3 store.
 type s3 struct {
 	core   minio.Core
 	bucket string
@@ -52,7 +50,6 @@ func newS3(bucket string, o Store) (*s3, error) {
 	return &s3{core: *c, bucket: bucket, part: s3Part}, nil
 }
 
-// put implements [objects].
 func (s *s3) put(ctx context.Context, key string, body io.ReadSeeker, size int64) error {
 	ctx, cancel := limited(ctx, size)
 	defer cancel()
@@ -62,7 +59,6 @@ func (s *s3) put(ctx context.Context, key string, body io.ReadSeeker, size int64
 	return s.fault("store", key, err)
 }
 
-// create implements [objects].
 func (s *s3) create(ctx context.Context, key string, text []byte) error {
 	ctx, cancel := limited(ctx, int64(len(text)))
 	defer cancel()
@@ -76,7 +72,6 @@ func (s *s3) create(ctx context.Context, key string, text []byte) error {
 	return s.fault("store", key, err)
 }
 
-// get implements [objects].
 func (s *s3) get(ctx context.Context, key string, from, n int64) ([]byte, int64, error) {
 	var o minio.GetObjectOptions
 	if n > 0 {
@@ -113,7 +108,6 @@ func (s *s3) getOnce(ctx context.Context, key string, n int64, o minio.GetObject
 	return text, size, err
 }
 
-// list implements [objects].
 func (s *s3) list(ctx context.Context, prefix string, pageSize int, visit func(string, int64) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -128,7 +122,6 @@ func (s *s3) list(ctx context.Context, prefix string, pageSize int, visit func(s
 	return ctx.Err()
 }
 
-// folders implements [objects].
 func (s *s3) folders(ctx context.Context, prefix string) ([]string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -144,14 +137,12 @@ func (s *s3) folders(ctx context.Context, prefix string) ([]string, error) {
 	return out, ctx.Err()
 }
 
-// remove implements [objects].
 func (s *s3) remove(ctx context.Context, key string) error {
 	ctx, cancel := limited(ctx, 0)
 	defer cancel()
 	return s.fault("remove", key, s.core.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{}))
 }
 
-// uploads implements [objects].
 func (s *s3) uploads(ctx context.Context, prefix string) (out []unfinishedUpload, err error) {
 	ctx, cancel := limited(ctx, 0)
 	defer cancel()
@@ -164,7 +155,6 @@ func (s *s3) uploads(ctx context.Context, prefix string) (out []unfinishedUpload
 	return out, nil
 }
 
-// abortUploads implements [objects].
 func (s *s3) abortUploads(ctx context.Context, p unfinishedUpload) error {
 	ctx, cancel := limited(ctx, 0)
 	defer cancel()
@@ -175,7 +165,7 @@ func (s *s3) abortUploads(ctx context.Context, p unfinishedUpload) error {
 	return s.fault("abort the upload of", p.key, err)
 }
 
-// fault adds the operation and the object to an error. The library's errors contain no credentials.
+// fault adds the operation and the object. The library's errors contain no credentials.
 func (s *s3) fault(doing, key string, err error) error {
 	if err == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// scanOf scans the rows of one source, or of all sources if source is "".
+// scanOf scans all sources if source is "".
 func (l *Lake) scanOf(ctx context.Context, source, name string, columns []string, visit func(arrow.RecordBatch) error) error {
 	all, err := l.manifestsOf(ctx, source)
 	if err != nil {

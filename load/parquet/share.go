@@ -14,9 +14,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// If sources share a stream's tables, each source has its own folder in the stream's folder, with its
-// own generations. So sources commit independently. The folder is named like a Hive partition of the
-// source column, such as _penstock_source=berlin. Without a catalog, the files have no source column.
+// If sources share a stream's tables, each source has its own folder in the stream's folder, with its own
+// generations. So sources commit independently. The folder is named like a Hive partition of the source
+// column. Without a catalog, the files have no source column.
 const sourcePrefix = schemas.ColSource + "="
 
 var _ load.Sharer = (*Lake)(nil)
@@ -26,21 +26,17 @@ func (l *Lake) Share(source string) load.Destination {
 	return ofSource{SourcePart: load.SourcePart{Destination: l, Source: source, ScanOf: l.scanOf}, lake: l}
 }
 
-// ofSource is the part of a lake that belongs to one of the sources that share it.
 type ofSource struct {
 	load.SourcePart
 	lake *Lake
 }
 
-// Tables implements [load.Destination].
 func (p ofSource) Tables(ctx context.Context, name string) ([]schemas.Table, error) {
 	return p.lake.tablesOf(ctx, p.Source, name)
 }
 
-// folderIn returns the name of a source's folder, which is in the folder of a stream.
 func folderIn(stream, source string) string { return stream + "/" + sourcePrefix + source }
 
-// shared reports whether the folder belongs to one source of a shared stream.
 func (f *folder) shared() bool { return strings.Contains(f.name, "/"+sourcePrefix) }
 
 // Scan implements [load.Destination].
@@ -59,9 +55,7 @@ func (l *Lake) Forget(pipeline, source string) {
 	}
 }
 
-// manifestFor returns the manifest of the stream k in the folder f, or nil if nothing was committed
-// yet. It returns an error if k has a source but the stream was loaded unshared, or if k has none but the
-// stream is shared.
+// manifestFor returns an error if k has a source but the stream was loaded unshared, or if k has none but the stream is shared.
 func (l *Lake) manifestFor(ctx context.Context, f *folder, k state.Key) (*manifest, error) {
 	m, err := f.manifestOf(ctx, k)
 	if err != nil || m != nil {
@@ -82,8 +76,7 @@ func (l *Lake) manifestFor(ctx context.Context, f *folder, k state.Key) (*manife
 	return nil, err
 }
 
-// scan reads columns of a table. If tell is true and sources share the stream, scan adds the source
-// column, which the manifest's table does not have.
+// scan adds the source column if tell is true and sources share the stream, because the manifest's table does not have it.
 func (m *manifest) scan(ctx context.Context, t *table, columns []string, visit func(arrow.RecordBatch) error, tell bool) error {
 	read := func(columns []string, visit func(arrow.RecordBatch) error) error {
 		if t.Name == load.State.Name && m.Moves > 0 {
@@ -114,8 +107,8 @@ func (m *manifest) scan(ctx context.Context, t *table, columns []string, visit f
 	})
 }
 
-// internalPath returns a pattern for the files of an internal table. They are in the folder of every
-// stream, or of every source of each stream.
+// internalPath returns a pattern, because an internal table has files in the folder of every stream, or of
+// every source of each stream.
 func (l *Lake) internalPath(ctx context.Context, name string) (string, error) {
 	folders, err := l.folders(ctx)
 	if err != nil {
@@ -124,8 +117,7 @@ func (l *Lake) internalPath(ctx context.Context, name string) (string, error) {
 	return l.storage.pattern(name, slices.ContainsFunc(folders, (*folder).shared)), nil
 }
 
-// tablesOf returns the table of the given name and its child tables, as the source has them. If source
-// is "", the columns of all sources are combined.
+// tablesOf combines the columns of all sources if source is "".
 func (l *Lake) tablesOf(ctx context.Context, source, name string) ([]schemas.Table, error) {
 	all, err := l.each(ctx, source, (*folder).recentManifest)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// sharedKey returns a function that signs requests with the key of an Azure account:
+// sharedKey signs requests with the key of an Azure account:
 // https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
 func sharedKey(account, secret string) (func(*http.Request) error, error) {
 	key, err := base64.StdEncoding.DecodeString(secret)
@@ -26,7 +26,6 @@ func sharedKey(account, secret string) (func(*http.Request) error, error) {
 	}, nil
 }
 
-// stringToSign returns the text of a request that is signed.
 func stringToSign(account string, r *http.Request) string {
 	length := ""
 	if r.ContentLength > 0 {

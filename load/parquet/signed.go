@@ -14,12 +14,11 @@ import (
 // If sources share a table of a catalog, readers see one table. So its columns must have the same field
 // IDs for all writers, and its files have a source column.
 
-// byName marks a table whose field IDs are derived from the names and types of its columns. If two
-// sources add a column at the same time, both then give it the same ID.
+// byName marks a table whose field IDs are derived from the names and types of its columns. If two sources
+// add a column at the same time, both then give it the same ID.
 const byName = -1
 
-// numbersByName is how many field IDs can be derived from names. Other engines assign IDs above the
-// table's highest ID, and this limit leaves room for them.
+// numbersByName leaves room for the IDs of other engines, which assign them above the table's highest ID.
 const numbersByName = 1 << 30
 
 func (t *table) numberByName() {
@@ -33,8 +32,7 @@ func (t *table) numberByName() {
 	}
 }
 
-// numberFor returns the field ID for a name and a type. If a catalog can widen one type to another
-// without a rewrite, columns of both types get the same ID: see [promotes].
+// numberFor returns the same ID for two types if a catalog can widen one to the other without a rewrite: see [promotes].
 func numberFor(name string, t arrow.DataType) int {
 	return 1 + int(xxh3.HashString(name+"\x00"+kindOf(t))%numbersByName)
 }
@@ -52,12 +50,10 @@ func kindOf(t arrow.DataType) string {
 	return schemas.TypeName(t)
 }
 
-// sourceField returns the column for the name of a row's source.
 func sourceField() arrow.Field {
 	return numbered(arrow.Field{Name: schemas.ColSource, Type: schemas.Text, Nullable: true}, numberFor(schemas.ColSource, schemas.Text))
 }
 
-// fileSchema returns the schema that files of the table are written with.
 func (t *table) fileSchema() *arrow.Schema {
 	s := t.numbers(withoutMetadata(t.schema))
 	if t.owner == "" {
@@ -67,7 +63,6 @@ func (t *table) fileSchema() *arrow.Schema {
 	return arrow.NewSchema(append(s.Fields(), sourceField()), &md)
 }
 
-// catalogSchema returns the table's schema for a catalog.
 func (t *table) catalogSchema() *arrow.Schema {
 	s := t.numbers(t.schema)
 	if t.owner == "" {
@@ -77,8 +72,7 @@ func (t *table) catalogSchema() *arrow.Schema {
 	return arrow.NewSchema(append([]arrow.Field{sourceField()}, s.Fields()...), &md)
 }
 
-// withSource returns the columns, with the source column added if the table's files have one. The
-// function free releases the added column.
+// withSource adds the source column if the table's files have one. free releases it.
 func (w *writer) withSource(columns []arrow.Array, rows int) (all []arrow.Array, free func()) {
 	if w.t.owner == "" {
 		return columns, func() {}

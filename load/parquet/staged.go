@@ -19,7 +19,6 @@ type staged struct {
 	begins   [][]int64       // of each batch, in mode history: start of each row's validity
 }
 
-// shape converts all batches to the table's columns.
 func (s *staged) shape(t *table) error {
 	for _, b := range s.Batches {
 		columns, err := t.shape(b.Columns(), b.Schema(), int(b.NumRows()))
@@ -39,7 +38,6 @@ func (s *staged) shape(t *table) error {
 	return nil
 }
 
-// ordinalsOf returns the ordinals of a batch's rows.
 func ordinalsOf(b arrow.RecordBatch) (*array.Int64, error) {
 	at := b.Schema().FieldIndices(schemas.ColOrdinal)
 	if a, ok := b.Column(at[0]).(*array.Int64); ok {
@@ -72,7 +70,6 @@ func (s *staged) settle(t *table) {
 	}
 }
 
-// release releases what shape has created.
 func (s *staged) release() {
 	for _, c := range s.columns {
 		release(c)

@@ -7,49 +7,43 @@ import (
 	"github.com/apache/arrow-go/v18/parquet"
 )
 
-// storage is where the streams of a lake are kept. Its methods, and those of [streamStore], may be
-// called concurrently.
+// storage is where the streams of a lake are kept. Its methods, and those of [streamStore], may be called concurrently.
 type storage interface {
-	// streams returns the names of the streams' folders. If sources share a stream, each source has a
-	// folder, such as crm.leads/_penstock_source=berlin; see [folderIn]. If source is set, streams
-	// returns only the folders of this source. It does not read those of the others, because there may
-	// be thousands.
+	// streams returns the names of the streams' folders. If sources share a stream, each source has a folder;
+	// see [folderIn]. If source is set, streams reads only the folders of this source, because there may be
+	// thousands of others.
 	streams(ctx context.Context, source string) ([]string, error)
-	// store returns the store of the stream whose folder has the given name. The folder need not exist.
+	// store accepts the name of a folder that does not exist yet.
 	store(name string) streamStore
-	// pattern returns a file pattern for an internal table. Such a table has files in the folder of
-	// every stream, or, if shared is true, of every source of each stream.
+	// pattern matches an internal table's files in the folder of every stream, or, if shared is true, of every source of each stream.
 	pattern(table string, shared bool) string
 }
 
 // streamStore keeps the generations of one stream. Committed generations never change.
 type streamStore interface {
-	// head returns the current manifest with the present cursor, or nil if nothing was committed yet.
+	// head returns the manifest with the present cursor, or nil if nothing was committed yet.
 	head(ctx context.Context) (*manifest, error)
 
-	// hold keeps other processes from committing until release is called, if the storage supports
-	// locks. A conflicting commit is in any case detected by [pendingGeneration].publish.
+	// hold keeps other processes from committing until release is called, if the storage supports locks. A
+	// conflicting commit is in any case detected by [pendingGeneration].publish.
 	hold(ctx context.Context) (release func() error, err error)
 
-	// tidy removes what killed processes have left behind, and outdated generations. The current
-	// manifest is m, or nil if there is none.
+	// tidy removes what killed processes have left behind, and outdated generations. m is the current manifest, or nil.
 	tidy(ctx context.Context, m *manifest) error
 
-	// costly reports whether listing all files, as tidy and live do, is so expensive that it is done only
-	// once per run.
+	// costly reports whether listing all files is so expensive that it is done only once per run.
 	costly() bool
 
-	// live returns the sizes of a table's existing files by their names. It returns nil if the table's
-	// folder is missing, or, in a bucket, if none of the table's files exists.
+	// live returns the sizes of a table's existing files by their names; nil if the table's folder is
+	// missing, or, in a bucket, if none of the files exists.
 	live(ctx context.Context, m *manifest, t *table) (map[string]int64, error)
 
-	// open opens a file for reading. If it does not exist, the error wraps fs.ErrNotExist.
+	// open returns an error that wraps fs.ErrNotExist if the file does not exist.
 	open(ctx context.Context, f *file) (input, error)
 
-	// draft starts the next generation.
 	draft(ctx context.Context) (pendingGeneration, error)
 
-	// where returns the location of the store for messages. path returns the location of a table.
+	// where returns the location of the store for messages, path that of a table.
 	where() string
 	path(m *manifest, t *table) string
 }
@@ -57,34 +51,28 @@ type streamStore interface {
 // pendingGeneration is a generation in preparation. Its files may be created, written and finished
 // concurrently; the other methods may not be called concurrently.
 type pendingGeneration interface {
-	// create creates a file in a table's folder. It also creates folders that are missing.
+	// create also creates folders that are missing.
 	create(t *table, name string) (output, error)
-	// assemble makes everything durable that publish needs: the manifest, if the storage writes it
-	// before the commit, and all files that the manifest names.
+	// assemble makes everything durable that publish needs: the manifest, if the storage writes it before the
+	// commit, and all files that the manifest names.
 	assemble(ctx context.Context, m *manifest) error
-	// publish makes m the current manifest. If another commit came first, the error wraps
-	// state.ErrMoved. // Invariant 13
+	// publish returns an error that wraps state.ErrMoved if another commit came first. // Invariant 13
 	publish(ctx context.Context, m *manifest) error
-	// move commits only a cursor. The parameter m is the manifest with which the transaction began,
-	// with a new cursor. After move, only discard may be called. Like publish, move may return
-	// state.ErrMoved.
+	// move commits only a cursor: m is the manifest with which the transaction began, with a new cursor.
+	// After move, only discard may be called. Like publish, move may return state.ErrMoved.
 	move(ctx context.Context, m *manifest) error
 	// discard removes everything that was not published.
 	discard() error
 }
 
-// input is a file that is being read.
 type input interface {
 	parquet.ReaderAtSeeker
 	io.Closer
 }
 
-// output is a file that is being written.
 type output interface {
 	io.Writer
-	// finish makes the file durable, verifies its footer, and records its size and folder in f. It must
-	// be the last call.
+	// finish makes the file durable, verifies its footer, and records its size and folder in f. It must be the last call.
 	finish(ctx context.Context, f *file) error
-	// abandon discards the file.
 	abandon()
 }

@@ -34,12 +34,11 @@ const (
 	storePatience = time.Minute
 )
 
-// limited returns a context that limits a request which transfers size bytes. // Invariant 15
+// limited returns a context for a request that transfers size bytes. // Invariant 15
 func limited(ctx context.Context, size int64) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, storePatience+time.Duration(size/storeSlowest)*time.Second)
 }
 
-// openStore opens the bucket of a URL. The scheme selects the kind of store.
 func openStore(of string, o Store) (store objects, place *url.URL, err error) {
 	place, err = url.Parse(of)
 	if err != nil || place.Host == "" {
@@ -58,7 +57,6 @@ func openStore(of string, o Store) (store objects, place *url.URL, err error) {
 	return store, place, err
 }
 
-// server returns the endpoint with a scheme and without a trailing slash.
 func (o Store) server(standard string) string {
 	if o.Endpoint == "" {
 		return standard

@@ -39,8 +39,7 @@ type store struct {
 	fault  func(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter)) bool
 }
 
-// onStores runs a test against a server in this process, and against the independent servers that `make
-// stores` has installed.
+// onStores uses a server in this process, and the independent servers that `make stores` has installed.
 func onStores(t *testing.T, f func(t *testing.T, s *store)) {
 	t.Run("here", func(t *testing.T) { f(t, newStore(t)) })
 	dir := os.Getenv("PENSTOCK_TEST_SERVERS")
@@ -62,7 +61,6 @@ func newStore(t testing.TB) *store {
 	return s
 }
 
-// serve starts the server that counts requests and injects faults in front of a store.
 func serve(t testing.TB, bucket string, to http.Handler) *store {
 	s := &store{bucket: bucket, counts: map[string]int{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -83,7 +81,6 @@ func serve(t testing.TB, bucket string, to http.Handler) *store {
 	return s
 }
 
-// asked returns the kind of a request, as stores charge for it.
 func asked(r *http.Request) string {
 	q := r.URL.Query()
 	switch {
@@ -95,15 +92,13 @@ func asked(r *http.Request) string {
 	return r.Method
 }
 
-// options returns the options for a lake in the store.
 func (s *store) options(prefix string) Options {
 	o := Options{Bucket: s.bucket + "/" + prefix, Store: s.access}
 	o.Store.Endpoint = s.URL + s.access.Endpoint
 	return o
 }
 
-// process runs a server until the test ends, waits until it accepts connections, and returns a proxy to
-// it that keeps the Host header.
+// process waits until the server accepts connections, and returns a proxy to it that keeps the Host header.
 func process(t *testing.T, cmd *exec.Cmd, address string) http.Handler {
 	t.Helper()
 	log := &bytes.Buffer{}
@@ -128,7 +123,6 @@ func process(t *testing.T, cmd *exec.Cmd, address string) http.Handler {
 	}}
 }
 
-// free returns a free address.
 func free(t *testing.T) (address, port string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -140,7 +134,6 @@ func free(t *testing.T) (address, port string) {
 	return address, port
 }
 
-// startVersity starts the S3 gateway of Versity over a folder.
 func startVersity(t *testing.T, dir string) *store {
 	address, _ := free(t)
 	cmd := exec.Command(filepath.Join(dir, "bin", "versitygw"), "--port", address, "--quiet", "posix", t.TempDir())
@@ -153,7 +146,6 @@ func startVersity(t *testing.T, dir string) *store {
 	return s
 }
 
-// startGoogle starts an in-memory server of the Google Cloud Storage API.
 func startGoogle(t *testing.T, dir string) *store {
 	address, port := free(t)
 	to := process(t, exec.Command(filepath.Join(dir, "bin", "fake-gcs-server"), "-backend", "memory", "-scheme", "http", "-host", "127.0.0.1", "-port", port, "-log-level", "error"), address)
@@ -174,7 +166,7 @@ func startGoogle(t *testing.T, dir string) *store {
 	return s
 }
 
-// startAzurite starts Microsoft's emulator. Its key is published in its manual.
+// The key of Microsoft's emulator is published in its manual.
 func startAzurite(t *testing.T, dir string) *store {
 	address, port := free(t)
 	node, err := exec.LookPath("node")
@@ -197,7 +189,7 @@ func startAzurite(t *testing.T, dir string) *store {
 	return s
 }
 
-// TestStoreKeys checks that malformed credentials are rejected before any request.
+// Malformed credentials are rejected before any request.
 func TestStoreKeys(t *testing.T) {
 	for of, o := range map[string]Store{
 		"gs://lake":     {SecretKey: "no JSON, do not tell"},

@@ -12,8 +12,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweep counts the rows that the pass has not seen, or the rows with the keys in s. It deletes these rows
-// if s.Delete is true and it is certain which rows they are. // Invariant 12
+// sweep counts the rows that the pass has not seen, or the rows with the keys in s. It deletes them if
+// s.Delete is true and it is certain which rows they are.
+// Invariant 12
 func (m *merge) sweep(ctx context.Context, s load.Sweep) error {
 	if s.Table == "" {
 		return nil
@@ -47,8 +48,8 @@ func (m *merge) sweep(ctx context.Context, s load.Sweep) error {
 	return nil
 }
 
-// collectMissing counts the current rows, and collects those that the pass has not seen. If s has keys,
-// it collects the rows with these keys instead. In mode append it collects nothing.
+// collectMissing collects the rows with the keys of s, if there are any, else those that the pass has not
+// seen. In mode append it collects nothing.
 func (m *merge) collectMissing(ctx context.Context, f *family, s load.Sweep) error {
 	kind := markDead
 	if f.t.Mode == schemas.Replace || len(f.t.Key) == 0 && f.t.Mode != schemas.History {
@@ -99,7 +100,7 @@ func (m *merge) collectMissingIn(ctx context.Context, t *table, s *segment, note
 	return ctx.Err()
 }
 
-// collectKeys collects the current rows with the given keys. It does nothing if the table has no key.
+// collectKeys does nothing if the table has no key.
 func (m *merge) collectKeys(ctx context.Context, t *table, batches []arrow.RecordBatch, note func(*segment, uint32)) error {
 	if len(t.Key) == 0 {
 		return nil
@@ -150,7 +151,7 @@ func keyFields(t *table) []arrow.Field {
 	return out
 }
 
-// list adds the keys of the collected rows to the outcome, n keys at most.
+// list adds at most n keys of the collected rows to the outcome.
 func (m *merge) list(ctx context.Context, f *family, n int) error {
 	if len(f.t.Key) == 0 || n == 0 {
 		return nil
@@ -186,7 +187,6 @@ func (m *merge) list(ctx context.Context, f *family, n int) error {
 	return nil
 }
 
-// markDeleted deletes the collected rows, as the table's mode requires.
 func (m *merge) markDeleted(ctx context.Context, f *family) error {
 	edits := f.sorted()
 	results := make([]*segment, len(edits))

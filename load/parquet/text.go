@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// appendText appends value i of a column as text. The value must not be null.
+// appendText requires a value that is not null.
 func appendText(dst []byte, a arrow.Array, i int) []byte {
 	switch a := a.(type) {
 	case *array.String:
@@ -32,7 +32,7 @@ func appendText(dst []byte, a arrow.Array, i int) []byte {
 	return append(dst, a.ValueStr(i)...)
 }
 
-// appendInstant appends a time given in microseconds, with six fractional digits unless they are zero.
+// appendInstant takes microseconds, and writes six fractional digits unless they are zero.
 func appendInstant(dst []byte, micros int64) []byte {
 	layout := "2006-01-02T15:04:05Z"
 	if micros%1_000_000 != 0 {
@@ -41,7 +41,6 @@ func appendInstant(dst []byte, micros int64) []byte {
 	return time.UnixMicro(micros).UTC().AppendFormat(dst, layout)
 }
 
-// appendJSON appends value i of a column of penstock's type t as JSON.
 func appendJSON(dst []byte, a arrow.Array, t arrow.DataType, i int) []byte {
 	if a.IsNull(i) {
 		return append(dst, "null"...)
@@ -80,8 +79,7 @@ func appendValid(dst []byte, a arrow.Array, t arrow.DataType, i int) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendQuoted appends a text as a JSON string with minimal escaping. Links to records with composite
-// keys use the same spelling.
+// appendQuoted escapes as little as possible. Links to records with composite keys use the same spelling.
 func appendQuoted(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for i := range len(s) {

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// tx is a transaction. It collects batches until the first Apply. From then on it holds the stream's
-// lock and builds the next generation.
+// tx is a transaction. It collects batches until the first Apply. From then on it holds the stream's lock and
+// builds the next generation.
 type tx struct {
 	lake   *Lake
 	folder *folder
@@ -48,7 +48,6 @@ func (l *Lake) Begin(ctx context.Context, k state.Key, from state.Cursor, p load
 	return x, nil
 }
 
-// Write implements [load.Tx].
 func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) error {
 	if x.done {
 		return fmt.Errorf("write %s: transaction is over", t.Name)
@@ -60,8 +59,7 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 	return nil
 }
 
-// start locks the stream's folder for this transaction and prepares the next generation. It returns
-// [state.ErrMoved] if another commit came first.
+// start returns [state.ErrMoved] if another commit came first.
 func (x *tx) start(ctx context.Context) error {
 	if x.next != nil {
 		return nil
@@ -80,9 +78,7 @@ func (x *tx) start(ctx context.Context) error {
 	return nil
 }
 
-// prepare removes outdated files, opens the next generation, and checks that no other program has
-// changed the files. If listing files is expensive, only the first transaction of a run removes and
-// checks files.
+// prepare opens the next generation. If listing files is expensive, only the first transaction of a run removes and checks files.
 func (x *tx) prepare(ctx context.Context) error {
 	f := x.folder
 	known := f.store.costly() && f.checkedRun == x.spec.Run
@@ -103,8 +99,7 @@ func (x *tx) prepare(ctx context.Context) error {
 	return nil
 }
 
-// lock waits until no other transaction of this process changes the folder, and, if the store has locks,
-// none of another process.
+// lock excludes other transactions of this process and, if the store has locks, of other processes.
 func (x *tx) lock(ctx context.Context) error {
 	select {
 	case x.folder.writer <- struct{}{}:
@@ -120,8 +115,9 @@ func (x *tx) lock(ctx context.Context) error {
 	return nil
 }
 
-// checkFence returns [state.ErrMoved] if another commit has changed the stream since the transaction
-// began. Commits with which other sources have only widened columns do not count. // Invariant 13
+// checkFence returns [state.ErrMoved] if another commit has changed the stream since the transaction began.
+// Commits with which other sources have only widened columns do not count.
+// Invariant 13
 func (x *tx) checkFence(ctx context.Context) error {
 	now, err := x.head(ctx)
 	if err != nil {
@@ -134,7 +130,7 @@ func (x *tx) checkFence(ctx context.Context) error {
 	return nil
 }
 
-// tidy removes leftovers of other processes. x.base is the current manifest.
+// tidy removes leftovers of other processes.
 func (x *tx) tidy(ctx context.Context) error {
 	return x.folder.store.tidy(ctx, x.base)
 }
@@ -146,8 +142,7 @@ func sequenceOf(m *manifest) int64 {
 	return m.Sequence
 }
 
-// ownGenerations returns the number of generations without those that other sources have made to widen
-// columns.
+// ownGenerations leaves out those that other sources have made to widen columns.
 func ownGenerations(m *manifest) int64 {
 	if m == nil {
 		return 0
@@ -180,7 +175,6 @@ func cursorOf(m *manifest) state.Cursor {
 	return state.Cursor(m.Cursor)
 }
 
-// open starts the next generation as a copy of the current one.
 func (x *tx) open(ctx context.Context) (err error) {
 	next := &manifest{store: x.folder.store, Format: formatVersion, Pipeline: x.key.Pipeline, Stream: x.key.Stream, Source: x.key.Source}
 	if x.base != nil {
@@ -199,7 +193,6 @@ func (x *tx) open(ctx context.Context) (err error) {
 	return x.claim()
 }
 
-// Apply implements [load.Tx].
 func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err error) {
 	switch {
 	case x.done:
@@ -237,7 +230,6 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 	return out, m.sweep(ctx, s)
 }
 
-// Commit implements [load.Tx].
 func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	if x.done {
 		return fmt.Errorf("commit %s: transaction is over", x.key.Stream)
@@ -252,7 +244,6 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	return nil
 }
 
-// Rollback implements [load.Tx].
 func (x *tx) Rollback() error {
 	if x.done {
 		return nil
@@ -279,7 +270,6 @@ func (x *tx) Rollback() error {
 	return nil
 }
 
-// unlock releases the folder.
 func (x *tx) unlock() error {
 	err := x.unlockStore()
 	<-x.folder.writer

@@ -17,8 +17,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// bucketGeneration is a generation in preparation. Its files are stored one by one, but no manifest
-// names them yet.
+// bucketGeneration stores its files one by one, but no manifest names them yet.
 type bucketGeneration struct {
 	*bucketStore
 
@@ -27,13 +26,11 @@ type bucketGeneration struct {
 	outcomeUnknown bool     // whether the commit took effect is unknown
 }
 
-// draft implements [streamStore].
 func (s *bucketStore) draft(context.Context) (pendingGeneration, error) {
 	return &bucketGeneration{bucketStore: s}, nil
 }
 
-// create implements [pendingGeneration]. The file is written to the local disk first, so that its
-// upload can be retried.
+// create writes the file to the local disk first, so that its upload can be retried.
 func (d *bucketGeneration) create(t *table, name string) (output, error) {
 	d.remember(nil) // the remembered listing becomes outdated
 	f, err := os.CreateTemp(d.scratch, "penstock-parquet-*")
@@ -44,10 +41,9 @@ func (d *bucketGeneration) create(t *table, name string) (output, error) {
 	return &upload{File: f, draft: d, dir: d.key + "/" + t.Folder}, nil
 }
 
-// assemble implements [pendingGeneration]. It does nothing: finish has stored the files.
+// assemble does nothing, because finish has stored the files.
 func (d *bucketGeneration) assemble(context.Context, *manifest) error { return nil }
 
-// publish implements [pendingGeneration].
 func (d *bucketGeneration) publish(ctx context.Context, m *manifest) error {
 	d.locate(m)
 	named := map[string]bool{}
@@ -63,19 +59,17 @@ func (d *bucketGeneration) publish(ctx context.Context, m *manifest) error {
 	return nil
 }
 
-// locate sets the store of the manifest.
 func (d *bucketGeneration) locate(m *manifest) { m.store, m.dir = d.bucketStore, d.key }
 
-// move implements [pendingGeneration]. It stores a manifest that differs only in the cursor.
+// move stores a manifest that differs only in the cursor.
 func (d *bucketGeneration) move(ctx context.Context, m *manifest) error {
 	m.Parent, m.Sequence = m.Sequence, m.Sequence+1
 	return d.commit(ctx, m)
 }
 
-// lineage is how many commit IDs a manifest keeps.
 const lineage = 16
 
-// commit stores the manifest, provided that no manifest with its number exists. // Invariants 1, 2, 13
+// commit succeeds only if no manifest with the same number exists. // Invariants 1, 2, 13
 func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 	d.remember(nil)
 	id := randomName()
@@ -109,8 +103,8 @@ func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 	return err
 }
 
-// resolve finds out whether a commit that returned the error cause has taken effect. It reads the
-// manifest that is stored now, whose last ID is that of the commit that stored it.
+// resolve finds out whether a commit that returned the error cause has taken effect. The last ID of the
+// stored manifest is that of the commit that stored it.
 func (d *bucketGeneration) resolve(ctx context.Context, m *manifest, id string, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
@@ -127,10 +121,10 @@ func (d *bucketGeneration) resolve(ctx context.Context, m *manifest, id string, 
 	return errors.Join(cause, err)
 }
 
-// checkLine checks that the newest manifest is m or descends from m. Otherwise m has no effect, and
-// checkLine returns [state.ErrMoved], wrapped. This can happen if the process was suspended while
-// others committed. Another manifest with the number of m may then have been stored and removed again,
-// so that m could be stored under this number.
+// checkLine checks that the newest manifest is m or descends from m. Otherwise m has no effect, and checkLine
+// returns [state.ErrMoved]. This can happen if the process was suspended while others committed. Another
+// manifest with the number of m may then have been stored and removed again, so that m could be stored under
+// this number.
 func (d *bucketGeneration) checkLine(ctx context.Context, m *manifest, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
@@ -146,8 +140,7 @@ func (d *bucketGeneration) checkLine(ctx context.Context, m *manifest, id string
 	return err
 }
 
-// discard implements [pendingGeneration]. If the outcome of the commit is unknown, the files stay until
-// tidy knows whether a manifest names them.
+// discard keeps the files if the outcome of the commit is unknown, until tidy knows whether a manifest names them.
 func (d *bucketGeneration) discard() error {
 	d.remember(nil)
 	if d.outcomeUnknown || len(d.stored) == 0 {
@@ -162,17 +155,14 @@ func (d *bucketGeneration) discard() error {
 	return nil
 }
 
-// discardWithin bounds the time that discard may take.
 const discardWithin = 5 * time.Second
 
-// upload is a file to be stored in the bucket.
 type upload struct {
 	*os.File
 	draft *bucketGeneration
 	dir   string
 }
 
-// finish implements [output].
 func (u *upload) finish(ctx context.Context, f *file) error {
 	defer u.abandon()
 	f.dir = u.dir
@@ -197,7 +187,6 @@ func (u *upload) finish(ctx context.Context, f *file) error {
 	return d.o.put(ctx, f.key(), io.NewSectionReader(u.File, 0, f.Size), f.Size)
 }
 
-// abandon implements [output].
 func (u *upload) abandon() {
 	_ = u.Close()
 	_ = os.Remove(u.Name()) // it is usually removed already

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// follow makes staged rows new versions of the rows that they match. If the same pass wrote the
-// matching row, the staged row replaces it: a pass writes one version of a record.
+// follow makes staged rows new versions of the rows that they match. If the same pass wrote the matching row,
+// the staged row replaces it: a pass writes one version of a record.
 func (m *merge) follow(ctx context.Context, f *family, versions []int32) error {
 	slices.SortFunc(versions, func(a, b int32) int { // by segment, then by row
 		x, y := &f.supplied.rows[a], &f.supplied.rows[b]
@@ -34,7 +34,7 @@ func (m *merge) follow(ctx context.Context, f *family, versions []int32) error {
 	return nil
 }
 
-// followIn is follow for one segment. The parameter versions is in the order of the segment's rows.
+// followIn requires versions in the order of the segment's rows.
 func (m *merge) followIn(ctx context.Context, f *family, s *segment, versions []int32) error {
 	columns := []string{schemas.ColRun}
 	if f.t.Mode == schemas.History {
@@ -71,7 +71,7 @@ func (m *merge) followIn(ctx context.Context, f *family, s *segment, versions []
 	})
 }
 
-// instantAt returns a time in microseconds; the least value if it is null.
+// instantAt returns the least value for null.
 func instantAt(a arrow.Array, i int) int64 {
 	if t, ok := a.(*array.Timestamp); ok && t.IsValid(i) {
 		return int64(t.Value(i))

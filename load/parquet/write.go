@@ -9,8 +9,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// splitRows is the least number of rows per file when the new rows of one partition are split into
-// several files, to encode them in parallel.
+// splitRows is the least number of rows per file when the new rows of one partition are split to encode them in parallel.
 const splitRows = 32 << 10
 
 // segmentPlan is a new segment: the inserted rows of the root table and their child rows.
@@ -21,8 +20,7 @@ type segmentPlan struct {
 	seg  *segment
 }
 
-// write writes the files for a root table and its child tables: new segments for inserted rows, and new
-// versions of edited segments. Several files are written at the same time.
+// write makes new segments for inserted rows, and new versions of edited segments. Several files are written at the same time.
 func (m *merge) write(ctx context.Context, f *family) error {
 	plots := m.planSegments(f)
 	if len(plots) == 0 && len(f.edits) == 0 {
@@ -59,7 +57,6 @@ func (m *merge) write(ctx context.Context, f *family) error {
 	return m.addResults(ctx, f, plots, edits, results)
 }
 
-// sorted returns the edits by segment, in the order in which the segments were created.
 func (f *family) sorted() []*segmentEdits {
 	var out []*segmentEdits
 	for _, g := range f.edits {
@@ -70,8 +67,8 @@ func (f *family) sorted() []*segmentEdits {
 	return out
 }
 
-// planSegments distributes the inserted rows to new segments, one per partition. If there is only one
-// partition, a large one is split into at most Options.Writers segments.
+// planSegments makes one segment per partition. If there is only one partition, a large one is split into at
+// most Options.Writers segments.
 func (m *merge) planSegments(f *family) []*segmentPlan {
 	var out []*segmentPlan
 	parts := map[string]*segmentPlan{}
@@ -121,8 +118,7 @@ func (p *segmentPlan) split(most int) []*segmentPlan {
 	return out
 }
 
-// assign assigns the rows of child tables to the segment of their record: a new segment, or an existing
-// one. It returns the rows for existing segments, by segment and table.
+// assign returns the child rows for existing segments, by segment and table.
 func (f *family) assign(plots []*segmentPlan) map[int64]map[string][]ref {
 	standing := make(map[int64]int32, len(f.supplied.rows))
 	for i := range f.supplied.rows {
@@ -169,7 +165,6 @@ func (f *family) assignBranch(b *childRows, plots []*segmentPlan, standing map[i
 	}
 }
 
-// build starts writing the files of a new segment.
 func (m *merge) build(ctx context.Context, work *errgroup.Group, f *family, p *segmentPlan) {
 	files := make([]*file, 1+len(f.children))
 	write := func(i int, t *table, s *staged, refs []ref) {
@@ -200,7 +195,6 @@ func (m *merge) build(ctx context.Context, work *errgroup.Group, f *family, p *s
 	}
 }
 
-// addResults adds what was written to the next generation.
 func (m *merge) addResults(ctx context.Context, f *family, plots []*segmentPlan, edits []*segmentEdits, results []*segment) error {
 	for i, g := range edits {
 		if err := m.exchange(ctx, f.t, g, results[i]); err != nil {
@@ -222,7 +216,6 @@ func (m *merge) addResults(ctx context.Context, f *family, plots []*segmentPlan,
 	return nil
 }
 
-// exchange replaces an edited segment.
 func (m *merge) exchange(ctx context.Context, t *table, g *segmentEdits, s *segment) error {
 	at := slices.Index(m.next.Segments, g.seg)
 	if s == nil || s.root() == nil {

@@ -30,7 +30,6 @@ const (
 	sampleDistinct = sampleRows / 4
 )
 
-// writer writes one file of a table.
 type writer struct {
 	t      *table
 	schema *arrow.Schema // the table's schema without metadata that readers do not need
@@ -45,8 +44,6 @@ type writer struct {
 	whole bool       // the file was written by an encoder
 }
 
-// newWriter returns a writer for the rows of a table. The file is described in f and written to out;
-// the tools come from the pool kept.
 func newWriter(t *table, f *file, out output, kept *sync.Pool) *writer {
 	w := &writer{t: t, schema: t.fileSchema(), f: out, sum: xxh3.New(), file: f, kept: kept}
 	w.out = bufio.NewWriterSize(w, 64<<10)
@@ -54,7 +51,7 @@ func newWriter(t *table, f *file, out output, kept *sync.Pool) *writer {
 	return w
 }
 
-// withoutMetadata returns the schema without metadata, except descriptions.
+// withoutMetadata keeps descriptions.
 func withoutMetadata(s *arrow.Schema) *arrow.Schema {
 	fields := make([]arrow.Field, s.NumFields())
 	for i, f := range s.Fields() {
@@ -67,12 +64,10 @@ func withoutMetadata(s *arrow.Schema) *arrow.Schema {
 	return arrow.NewSchema(fields, nil)
 }
 
-// described reports whether the schema has any descriptions.
 func described(s *arrow.Schema) bool {
 	return load.TableDescription(s) != "" || slices.ContainsFunc(s.Fields(), func(f arrow.Field) bool { return schemas.DescriptionOf(f) != "" })
 }
 
-// Write writes encoded bytes to the file.
 func (w *writer) Write(b []byte) (int, error) {
 	_, _ = w.sum.Write(b) // never fails
 	return w.f.Write(b)
@@ -98,8 +93,7 @@ func (w *writer) begin(columns []arrow.Array) (err error) {
 	return err
 }
 
-// fileWriter hides the file's Close method from the encoder, because the file must be synced before it
-// is closed.
+// fileWriter hides the file's Close method from the encoder, because the file must be synced before it is closed.
 type fileWriter struct{ *bufio.Writer }
 
 // repeats reports whether the beginning of a column has few distinct values.
@@ -145,7 +139,7 @@ func few[T comparable](a arrow.Array, n, limit int, value func(int) T) bool {
 	return true
 }
 
-// add writes rows. The columns are in the order of the table's columns.
+// add requires columns in the order of the table's columns.
 func (w *writer) add(columns []arrow.Array, rows int) error {
 	if rows == 0 {
 		return nil
@@ -170,7 +164,7 @@ func (w *writer) add(columns []arrow.Array, rows int) error {
 	return nil
 }
 
-// addAll writes the file as one row group, column by column. All rows are in memory.
+// addAll writes one row group, column by column. All rows are in memory.
 func (w *writer) addAll(batches [][]arrow.Array, rows []int) error {
 	if !encodable(w.schema) {
 		for i, b := range batches {
@@ -206,7 +200,6 @@ func (w *writer) addAll(batches [][]arrow.Array, rows []int) error {
 	return e.finish(total)
 }
 
-// finish makes the file durable and verifies its footer.
 func (w *writer) finish(ctx context.Context) (*file, error) {
 	if w.pq == nil && !w.whole {
 		if err := w.begin(nil); err != nil {
@@ -233,5 +226,4 @@ func (w *writer) finish(ctx context.Context) (*file, error) {
 	return w.file, nil
 }
 
-// abandon discards the file.
 func (w *writer) abandon() { w.f.abandon() }
